@@ -1,0 +1,26 @@
+"""
+Which framework, how many GPUs, which batch size, at what cost?
+
+    raw -> prepared -> runs -> tables -> figures -> report
+
+Everything asked for by the config is the target `all`; `available` builds tables and figures from the runs that
+exist; each study is a target of its own name.
+"""
+
+from snakemake.utils import min_version
+
+min_version("9.27")
+
+
+if not workflow.configfiles:
+
+    configfile: "config/config.yaml"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/environments.smk"
+include: "workflow/rules/prepare.smk"
+include: "workflow/rules/train.smk"
+include: "workflow/rules/tables.smk"
+include: "workflow/rules/figures.smk"
+include: "workflow/rules/targets.smk"

@@ -1,0 +1,116 @@
+"""Errors in config and machine files: each names the place, the value and the remedy."""
+
+import difflib
+import json
+from pathlib import Path
+
+import jsonschema
+import yaml
+
+SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
+
+
+class ConfigError(ValueError):
+    """A refused config or machine file."""
+
+
+def refuse(place: str, value, problem: str, remedy: str) -> ConfigError:
+    return ConfigError(f"{place}: {json.dumps(value, default=str)} {problem}; {remedy}")
+
+
+def suggest(word: str, known) -> str:
+    """Remedy for an unknown word: the nearest known one, or all of them."""
+    known = sorted(known)
+    nearest = difflib.get_close_matches(str(word), known, n=1)
+    return f"did you mean {nearest[0]}?" if nearest else f"choose from {', '.join(known)}"
+
+
+def read_schema(name: str) -> dict:
+    return yaml.safe_load((SCHEMAS / f"{name}.schema.yaml").read_text())
+
+
+def check_schema(values: dict, schema: dict, root: str) -> None:
+    """Raise ConfigError for the most telling violation of the schema; `root` names the document in messages."""
+    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(values))
+    if error is None:
+        return
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path).lstrip(".")
+    raise _explain(error, place or root)
+
+
+def _explain(error: jsonschema.ValidationError, place: str) -> ConfigError:
+    value, rule = error.instance, error.validator_value
+    match error.validator:
+        case "additionalProperties":
+            known = error.schema.get("properties", {})
+            unknown = sorted(set(value) - set(known))[0]
+            return ConfigError(f"{place}: unknown key {json.dumps(unknown)}; {suggest(unknown, known)}")
+        case "required":
+            missing = [key for key in rule if key not in value][0]
+            return ConfigError(f"{place}: the key {json.dumps(missing)} is missing; add it")
+        case "enum":
+            return refuse(place, value, "is not known here", suggest(value, rule))
+        case "type" if _is_number_written_as_text(value, rule):
+            return refuse(place, value, "is text, not a number", f"write {float(value)!r}, with a decimal point")
+        case "type":
+            expected = " or ".join([rule] if isinstance(rule, str) else rule)
+            return refuse(place, value, f"is not of type {expected}", _hint_for_type(value, rule))
+        case "pattern":
+            return refuse(place, value, "is no valid name", "use lower-case letters, digits and underscores")
+        case "uniqueItems":
+            return refuse(place, value, "repeats an entry", "keep each once")
+        case "minItems" | "minProperties":
+            return refuse(place, value, "is empty", "give at least one entry or leave the key out")
+        case "minimum" | "exclusiveMinimum":
+            return refuse(place, value, "is too small", f"give {'at least' if rule else 'more than'} {rule}")
+        case "exclusiveMaximum":
+            return refuse(place, value, "is too large", f"give less than {rule}")
+    return refuse(place, value, "is refused", error.message)
+
+
+def _is_number_written_as_text(value, rule) -> bool:
+    """YAML 1.1 reads 1e-4 as text, since it has no decimal point."""
+    if not isinstance(value, str) or "number" not in rule:
+        return False
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _hint_for_type(value, rule) -> str:
+    if rule == "array":
+        return f"write [{value}]" if not isinstance(value, dict) else "write a list"
+    return "see workflow/schemas/ for what is expected"
+
+
+def fill_defaults(values: dict, schema: dict, root: dict) -> dict:
+    """`values` with every default of `schema` filled in, at every depth; nothing given is changed."""
+    while "$ref" in schema:
+        target = root["$defs"][schema["$ref"].rpartition("/")[2]]
+        schema = {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
+    if not isinstance(values, dict):
+        return values
+    filled = dict(values)
+    for key, rule in schema.get("properties", {}).items():
+        if key in filled or "default" in rule:
+            filled[key] = fill_defaults(filled.get(key, rule.get("default")), rule, root)
+    others = schema.get("additionalProperties")
+    if isinstance(others, dict):
+        known = schema.get("properties", {})
+        filled |= {key: fill_defaults(value, others, root) for key, value in filled.items() if key not in known}
+    return filled
+
+
+def drop_defaults(filled, defaults) -> dict:
+    """The inverse: what of `filled` differs from `defaults`, at every depth."""
+    different = {}
+    for key, value in filled.items():
+        default = defaults.get(key)
+        if isinstance(value, dict) and isinstance(default, dict):
+            if inner := drop_defaults(value, default):
+                different[key] = inner
+        elif key not in defaults or value != default:
+            different[key] = value
+    return different

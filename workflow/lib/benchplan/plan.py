@@ -1,0 +1,270 @@
+"""Planned runs: every combination that the studies ask for, checked before anything starts."""
+
+import itertools
+import json
+import random
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from benchplan.errors import ConfigError, check_schema, drop_defaults, fill_defaults, read_schema, refuse, suggest
+from benchplan.frameworks import FRAMEWORKS, find_unsupported_reason
+from benchplan.machine import Device, Machine
+from benchreport import metrics
+from benchreport.datasets import Description, list_sources, load_source
+
+MODELS = Path(__file__).resolve().parents[1] / "trainbench" / "models"
+TRAINING_KEYS = (
+    *("epochs", "steps", "warmup_steps", "window_steps", "eval_every_epochs"),
+    *("random_flip", "random_crop_padding", "prefetch_batches", "optimizer"),
+)
+"""Keys of a study that change what a run does, beside those in its path."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One planned run; `unsupported` says why it is not started, or is empty."""
+
+    study: str
+    framework: str
+    variant: str
+    input: str
+    precision: str
+    device: str
+    num_gpus: int
+    per_device_batch_size: int
+    repeat: int
+    unsupported: str = field(default="", compare=False)
+
+    @cached_property
+    def path(self) -> str:
+        """Folder of the run, below results/runs/."""
+        return (
+            f"{self.study}/{self.framework}/{self.variant}/{self.input}_{self.precision}_{self.device}"
+            f"_gpus{self.num_gpus}_batch{self.per_device_batch_size}_repeat{self.repeat}"
+        )
+
+
+class Study:
+    """One study: its complete configuration and its runs.
+
+    `given` is what the config says, `config` the same with every default. Raises ConfigError for what the
+    schema cannot know.
+    """
+
+    def __init__(self, name: str, given: dict, datasets: dict, machine: Machine, schema: dict):
+        self.name, self.place, self.machine = name, f"studies.{name}", machine
+        study_schema = schema["$defs"]["study"]
+        self.defaults = fill_defaults({}, study_schema, schema)
+        self.config = fill_defaults(given, study_schema, schema)
+        self.variants = {variant: self._training_settings(given) for variant, given in self.config["variants"].items()}
+        self.dataset_options = datasets.get(self.config["dataset"], {"source": self.config["dataset"], "options": {}})
+        self._check_names()
+        self.description = self._describe_dataset()
+        self.runs = self._expand()
+        self._check_runs()
+
+    def _training_settings(self, overrides: dict) -> dict:
+        settings = {key: self.config[key] for key in TRAINING_KEYS} | overrides
+        return settings | {"optimizer": self.config["optimizer"] | overrides.get("optimizer", {})}
+
+    def _check_names(self) -> None:
+        config, place = self.config, self.place
+        for position, framework in enumerate(config["frameworks"]):
+            if framework not in FRAMEWORKS:
+                remedy = suggest(framework, FRAMEWORKS)
+                raise refuse(f"{place}.frameworks[{position}]", framework, "is not a known framework", remedy)
+        models = [path.parent.name for path in MODELS.glob("*/parameters.py")]
+        if config["model"] not in models:
+            raise refuse(f"{place}.model", config["model"], "is not a known model", suggest(config["model"], models))
+        for framework in config["frameworks"]:
+            family_file = MODELS / config["model"] / f"{FRAMEWORKS[framework].family}.py"
+            if not family_file.exists():
+                remedy = f"write models/{config['model']}/{family_file.name} or leave {framework} out"
+                raise refuse(f"{place}.model", config["model"], f"is not written for {framework}", remedy)
+        metric = config["quality"]["metric"]
+        if metric not in metrics.list_metrics():
+            raise refuse(f"{place}.quality.metric", metric, "is not known", suggest(metric, metrics.list_metrics()))
+        if (config["epochs"] is None) == (config["steps"] is None):
+            raise ConfigError(f"{place}: give exactly one of `epochs` and `steps`")
+
+    def _describe_dataset(self) -> Description:
+        place, name, source = f"{self.place}.dataset", self.config["dataset"], self.dataset_options["source"]
+        if source not in list_sources():
+            raise refuse(place, name, "is not a known data set", suggest(source, list_sources()))
+        try:
+            description = load_source(source).describe(**self.dataset_options["options"])
+        except TypeError as error:
+            message = str(error).replace("describe()", f"data source {source}")
+            raise refuse(place, name, f"cannot be made: {message}", f"correct datasets.{name}.options") from None
+        if source == "synthetic" and self.config["inputs"] != ["synthetic"]:
+            raise refuse(f"{self.place}.inputs", self.config["inputs"], "with a synthetic data set", "write [synthetic]")
+        return description
+
+    @cached_property
+    def curves(self) -> dict[str, list[int]]:
+        """What each scaling mode holds fixed: per-device batches (weak), global batches (strong)."""
+        sizes, smallest = self.config["per_device_batch_size"], min(self.config["num_gpus"])
+        curves = {"weak": list(sizes), "strong": [size * smallest for size in sizes]}
+        return curves if self.config["scaling"] == "both" else {self.config["scaling"]: curves[self.config["scaling"]]}
+
+    def _batch_sizes(self, num_gpus: int) -> list[int]:
+        """Per-device batches to run at a device count, each once."""
+        sizes = list(self.curves.get("weak", []))
+        for global_batch_size in self.curves.get("strong", []):
+            if global_batch_size % num_gpus:
+                raise refuse(
+                    *(f"{self.place}.num_gpus", num_gpus),
+                    f"does not divide the global batch of {global_batch_size} images under strong scaling",
+                    "choose a per_device_batch_size that every device count divides",
+                )
+            sizes.append(global_batch_size // num_gpus)
+        return sorted(set(sizes))
+
+    def _expand(self) -> list[Run]:
+        config, runs = self.config, []
+        devices = list(dict.fromkeys(self.machine.resolve(device) for device in config["devices"]))
+        cells = itertools.product(
+            *(config["frameworks"], self.variants, config["inputs"], config["precision"], devices),
+            [(num_gpus, size) for num_gpus in config["num_gpus"] for size in self._batch_sizes(num_gpus)],
+            range(1, config["repeats"] + 1),
+        )
+        for framework, variant, source, precision, device, (num_gpus, size), repeat in cells:
+            reason = find_unsupported_reason(framework, "cpu" if device == "cpu" else "cuda", precision)
+            runs.append(
+                Run(self.name, framework, variant, source, precision, device, num_gpus, size, repeat, reason)
+            )
+        return self._apply_exclusions(runs)
+
+    def _apply_exclusions(self, runs: list[Run]) -> list[Run]:
+        for position, rule in enumerate(self.config["exclude"]):
+            kept = [run for run in runs if any(getattr(run, key) != value for key, value in rule.items())]
+            if len(kept) == len(runs):
+                raise refuse(f"{self.place}.exclude[{position}]", rule, "matches no run", "correct or remove it")
+            runs = kept
+        if not runs:
+            raise ConfigError(f"{self.place}.exclude: nothing is left to run; remove an entry")
+        return runs
+
+    def _check_runs(self) -> None:
+        for num_gpus, size in sorted({(run.num_gpus, run.per_device_batch_size) for run in self.runs}):
+            steps_per_epoch = self.description.num_train // (num_gpus * size)
+            if steps_per_epoch == 0:
+                raise refuse(
+                    *(f"{self.place}.per_device_batch_size", size),
+                    f"on {num_gpus} devices is more than the {self.description.num_train} training images",
+                    "lower it or num_gpus",
+                )
+            for variant, settings in self.variants.items():
+                num_steps = settings["steps"] or settings["epochs"] * steps_per_epoch
+                if num_steps <= settings["warmup_steps"]:
+                    raise refuse(
+                        *(f"{self.place}.warmup_steps", settings["warmup_steps"]),
+                        f"leaves no step to measure of the {num_steps} of variant {variant} with {num_gpus} x {size}",
+                        "lower it or train longer",
+                    )
+
+    def data_dir(self, run: Run) -> str:
+        return f"results/prepared/{self.config['dataset']}/{run.input}"
+
+    def weights_file(self, run: Run) -> str:
+        height, width, channels = self.description.image_shape
+        shape = f"{height}x{width}x{channels}_classes{self.description.num_classes}"
+        return f"results/weights/{self.config['model']}_{shape}_seed{self.seed(run)}.safetensors"
+
+    def seed(self, run: Run) -> int:
+        return self.config["seed"] + run.repeat - 1
+
+    def spec(self, run: Run) -> dict:
+        """Everything the measured side is told of a run: the fields of trainbench.spec.RunSpec."""
+        framework = FRAMEWORKS[run.framework]
+        identity = {key: value for key, value in vars(run).items() if key not in ("unsupported", "path")}
+        return {
+            **identity,
+            "dataset": self.config["dataset"],
+            "model": self.config["model"],
+            "num_nodes": 1,
+            "global_batch_size": run.num_gpus * run.per_device_batch_size,
+            "seed": self.seed(run),
+            "family": framework.family,
+            "launcher": framework.launcher,
+            "cores_per_device": self._device(run).cores_per_device,
+            "data_dir": self.data_dir(run),
+            "weights_file": self.weights_file(run),
+            **self.variants[run.variant],
+        }
+
+    def _device(self, run: Run) -> Device:
+        return self.machine.devices.get(run.device, Device(0, 1))
+
+    def fingerprint(self, run: Run) -> str:
+        """What reruns a run when it changes, as text; a setting that has its default does not appear."""
+        settings = self.variants[run.variant] | {"seed": self.config["seed"]}
+        different = drop_defaults(settings, self.defaults)
+        different |= {"dataset": self.config["dataset"], "dataset_options": self.dataset_options["options"]}
+        different |= {"model": self.config["model"], "launcher": FRAMEWORKS[run.framework].launcher}
+        cores = self._device(run).cores_per_device
+        return json.dumps(different | ({"cores_per_device": cores} if cores != 1 else {}), sort_keys=True)
+
+    def request(self) -> str:
+        """The study as text, from which Plan.from_request makes it again; defaults do not appear."""
+        different = drop_defaults(self.config, self.defaults)
+        datasets = {self.config["dataset"]: self.dataset_options}
+        cores = {run.device: self._device(run).cores_per_device for run in self.runs}
+        return json.dumps({"studies": {self.name: different}, "datasets": datasets, "cores": cores}, sort_keys=True)
+
+
+class Plan:
+    """All studies of a config. Raises ConfigError for a config that cannot be run as it stands."""
+
+    def __init__(self, config: dict, machine: Machine):
+        schema = read_schema("config")
+        check_schema(config, schema, root="config")
+        self.config, self.machine = fill_defaults(config, schema, schema), machine
+        datasets = self.config["datasets"]
+        self.studies = {
+            name: Study(name, given, datasets, machine, schema) for name, given in config["studies"].items()
+        }
+        self.runs = {run.path: run for study in self.studies.values() for run in study.runs}
+
+    @classmethod
+    def from_request(cls, request: str) -> "Plan":
+        values = json.loads(request)
+        devices = {name: Device(0, cores) for name, cores in values.pop("cores").items()}
+        return cls(values, Machine("", devices))
+
+    @cached_property
+    def priorities(self) -> dict[str, int]:
+        """A place in a seeded random order for each run, so that drift of the machine does not look like scaling."""
+        places = {}
+        for name, study in self.studies.items():
+            order = list(range(1, len(study.runs) + 1))
+            random.Random(f"{name}{study.config['seed']}").shuffle(order)
+            places |= dict(zip((run.path for run in study.runs), order, strict=True))
+        return places
+
+    @cached_property
+    def fingerprints(self) -> dict[str, str]:
+        return {run.path: study.fingerprint(run) for study in self.studies.values() for run in study.runs}
+
+    @cached_property
+    def dataset_options(self) -> dict[str, dict]:
+        """Source and options of every data set in use, by its name."""
+        return {study.config["dataset"]: study.dataset_options for study in self.studies.values()}
+
+    def study_of(self, run: Run) -> Study:
+        return self.studies[run.study]
+
+    def find_shortages(self) -> list[str]:
+        """What the studies ask for and the machine lacks, as messages."""
+        shortages = []
+        for study in self.studies.values():
+            for device in dict.fromkeys(run.device for run in study.runs):
+                wanted = max(run.num_gpus for run in study.runs if run.device == device)
+                available = self.machine.devices.get(device, Device(0, 1)).count
+                if wanted > available:
+                    shortages.append(
+                        f"{study.place}.num_gpus: {wanted} exceeds the {available} {device} devices of this machine "
+                        f"({self.machine.path}); lower it or choose another profile"
+                    )
+        return shortages

@@ -1,0 +1,17 @@
+"""
+Quality metrics, one module each.
+
+A module defines UNIT, BETTER (`higher` or `lower`) and `compute(rank, loss)`, which gets the stored predictions
+of one evaluation over the whole test split and returns a number, or None where it is undefined.
+"""
+
+import importlib
+import pkgutil
+
+
+def list_metrics() -> list[str]:
+    return [module.name for module in pkgutil.iter_modules(__path__)]
+
+
+def load_metric(name: str):
+    return importlib.import_module(f"{__name__}.{name}")

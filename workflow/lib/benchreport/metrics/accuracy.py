@@ -1,0 +1,10 @@
+"""Share of test images whose true label got the highest score."""
+
+import numpy as np
+
+UNIT, BETTER = "fraction of test images", "higher"
+
+
+def compute(rank: np.ndarray, loss: np.ndarray) -> float | None:
+    """rank: (images,), 0 where the prediction is right."""
+    return float(np.mean(rank == 0)) if len(rank) else None

@@ -1,0 +1,90 @@
+"""The contract that every framework fulfils."""
+
+import abc
+import importlib
+
+import numpy as np
+
+from trainbench.data import PreparedData
+from trainbench.spec import RunSpec
+
+
+class UnsupportedError(Exception):
+    """The run asks for something that this framework or device does not have; becomes a status."""
+
+
+class Backend(abc.ABC):
+    """One framework, set up on the devices of one process.
+
+    A backend only enqueues work: it never times, logs, evaluates or synchronises by itself. The constructor
+    reads `weights` (canonical names and layouts) and raises UnsupportedError where the run cannot be done.
+    """
+
+    rank = 0
+    num_processes = 1
+    out_of_memory_errors: tuple[type[Exception], ...] = ()
+    """What the framework raises where a device's memory is exhausted; becomes a status."""
+
+    @abc.abstractmethod
+    def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
+        """learning_rates: float32, one per step of the run."""
+
+    @abc.abstractmethod
+    def train(self, loop) -> None:
+        """Take every step of the run on the batches of `loop`, calling loop.after_step after each."""
+
+    @abc.abstractmethod
+    def predict(self, images: np.ndarray) -> np.ndarray:
+        """Logits of this process's images with the running statistics; blocks. Float32 (batch, classes)."""
+
+    @abc.abstractmethod
+    def wait_until_idle(self) -> None:
+        """Block until every device of this process has finished its queued work."""
+
+    @abc.abstractmethod
+    def take_window_loss(self, num_steps: int) -> float:
+        """Mean training loss over all devices and the last num_steps steps; blocks, same on every process."""
+
+    @abc.abstractmethod
+    def max_over_ranks(self, value: float) -> float:
+        """Largest value of all processes, on each of them."""
+
+    @abc.abstractmethod
+    def weights(self) -> dict[str, np.ndarray]:
+        """Current weights under canonical names and layouts."""
+
+    @abc.abstractmethod
+    def peak_memory_bytes(self) -> int | None:
+        """Peak of the framework's allocator on its fullest device; None where the framework keeps no count."""
+
+    @abc.abstractmethod
+    def versions(self) -> dict[str, str]:
+        """Framework and library versions, most important first."""
+
+    @abc.abstractmethod
+    def device_model(self) -> str | None:
+        """Name of the accelerator; None on a CPU, whose name the launcher records."""
+
+    def close(self) -> None:  # noqa: B027
+        """Leave the process group, if there is one."""
+
+
+class StepwiseBackend(Backend):
+    """For frameworks whose users write the loop."""
+
+    @abc.abstractmethod
+    def train_step(self, images: np.ndarray, labels: np.ndarray, learning_rate: float) -> None:
+        """Enqueue one optimizer step.
+
+        images: uint8 (local batch, height, width, channels); labels: int32 (local batch,).
+        """
+
+    def train(self, loop) -> None:
+        for images, labels in loop.batches():
+            self.train_step(images, labels, loop.learning_rate)
+            loop.after_step()
+
+
+def load_backend(framework: str) -> type[Backend]:
+    """The class that backends/<framework>.py names BACKEND."""
+    return importlib.import_module(f"trainbench.backends.{framework}").BACKEND

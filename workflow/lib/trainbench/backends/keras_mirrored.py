@@ -1,0 +1,159 @@
+"""
+Keras `Model.fit` under tf.distribute.MirroredStrategy: one process for all devices, one fit for the whole run.
+
+BatchNorm is local to each replica; the mean of the replicas' running statistics evaluates.
+"""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from trainbench.backend import Backend
+from trainbench.data import PreparedData
+from trainbench.families.keras import build_network, build_optimizer, load_weights, read_weights, set_precision
+from trainbench.spec import RunSpec
+
+
+class KerasMirrored(Backend):
+    out_of_memory_errors = (tf.errors.ResourceExhaustedError,)
+
+    def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
+        self.spec, self.data = spec, data
+        devices = list_gpus(spec) if spec.device_kind == "cuda" else create_cpu_devices(spec)
+        set_precision(spec)
+        self.strategy = tf.distribute.MirroredStrategy(devices)
+        with self.strategy.scope():
+            self.model = build_network(spec, data)
+            load_weights(self.model, weights)
+            self.model.compile(
+                optimizer=build_optimizer(spec.optimizer, learning_rates),
+                loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+                jit_compile=False,
+            )
+        self._predict_on_replicas = tf.function(
+            lambda images: self.strategy.run(lambda x: self.model(x, training=False), args=(images,))
+        )
+        self._loss_of_epoch = 0.0
+
+    def train(self, loop) -> None:
+        feeder = Feeder(loop)
+        signature = (
+            tf.TensorSpec((self.spec.global_batch_size, *self.data.image_shape), tf.uint8),
+            tf.TensorSpec((self.spec.global_batch_size,), tf.int32),
+        )
+        dataset = tf.data.Dataset.from_generator(feeder.batches, output_signature=signature)
+        options = tf.data.Options()
+        options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+        whole_epochs = self.spec.steps is None
+        self.model.fit(
+            dataset.prefetch(tf.data.AUTOTUNE).with_options(options),
+            epochs=self.spec.epochs if whole_epochs else 1,
+            steps_per_epoch=loop.steps_per_epoch if whole_epochs else loop.num_steps,
+            callbacks=[CountSteps(loop, feeder, self)],
+            verbose=0,
+        )
+
+    def predict(self, images: np.ndarray) -> np.ndarray:
+        shards = np.array_split(images, self.spec.num_gpus)
+        values = self.strategy.experimental_distribute_values_from_function(
+            lambda context: tf.constant(shards[context.replica_id_in_sync_group])
+        )
+        logits = self.strategy.experimental_local_results(self._predict_on_replicas(values))
+        return np.concatenate([part.numpy() for part in logits])
+
+    def wait_until_idle(self) -> None:
+        tf.test.experimental.sync_devices()
+
+    def start_epoch(self) -> None:
+        """Keras sets its running mean of the loss back to zero at every epoch of fit."""
+        self._loss_of_epoch, self._steps_of_epoch = 0.0, 0
+
+    def take_window_loss(self, num_steps: int) -> float:
+        """Keras keeps the mean loss of the epoch so far; the window's follows from two of them."""
+        self._steps_of_epoch += num_steps
+        before, self._loss_of_epoch = self._loss_of_epoch, self._steps_of_epoch * float(self.model.metrics[0].result())
+        return (self._loss_of_epoch - before) / num_steps
+
+    def max_over_ranks(self, value: float) -> float:
+        return value
+
+    def weights(self) -> dict[str, np.ndarray]:
+        return read_weights(self.model)
+
+    def peak_memory_bytes(self) -> int | None:
+        if self.spec.device_kind == "cpu":
+            return None
+        return max(tf.config.experimental.get_memory_info(f"GPU:{i}")["peak"] for i in range(self.spec.num_gpus))
+
+    def versions(self) -> dict[str, str]:
+        build = tf.sysconfig.get_build_info()
+        libraries = {name: build[f"{name}_version"] for name in ("cuda", "cudnn") if f"{name}_version" in build}
+        return {"keras": keras.__version__, "tensorflow": tf.__version__, **libraries}
+
+    def device_model(self) -> str | None:
+        gpus = tf.config.list_physical_devices("GPU")
+        return tf.config.experimental.get_device_details(gpus[0])["device_name"] if gpus else None
+
+
+class Feeder:
+    """Hands batches to tf.data and notes when, so that the wait for each is known on the training side."""
+
+    def __init__(self, loop):
+        self._loop = loop
+        self.handed_over: dict[int, float] = {}
+
+    def batches(self):
+        """fit looks at one batch to build the model and then starts again: every call begins with step 0."""
+        self.handed_over.clear()
+        for step, batch in enumerate(self._loop.feed()):
+            self.handed_over[step] = self._loop.clock()
+            yield batch
+
+    def wait_s(self, step: int, started: float) -> float:
+        """Seconds from `started` until the batch of `step` was there; 0 where it came before."""
+        return max(0.0, self.handed_over.pop(step) - started)
+
+
+class CountSteps(keras.callbacks.Callback):
+    """Tells the loop of each step when the next one begins or the epoch ends.
+
+    A callback with on_train_batch_end would make Keras read the loss, and so wait for the devices, in every step.
+    """
+
+    def __init__(self, loop, feeder: Feeder, backend: KerasMirrored):
+        super().__init__()
+        self._loop, self._feeder, self._backend = loop, feeder, backend
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._backend.start_epoch()
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if batch > 0:
+            self._finish_step()
+        self._step_began = self._loop.clock()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._finish_step()
+
+    def _finish_step(self) -> None:
+        self._loop.data_wait_s += self._feeder.wait_s(self._loop.steps_done, self._step_began)
+        self._loop.after_step()
+
+
+def create_cpu_devices(spec: RunSpec) -> list[str]:
+    """Split the host into num_gpus logical devices over the cores that the launcher bound this process to."""
+    tf.config.threading.set_intra_op_parallelism_threads(spec.num_gpus * spec.cores_per_device)
+    tf.config.threading.set_inter_op_parallelism_threads(max(2, spec.num_gpus))
+    host = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(host, [tf.config.LogicalDeviceConfiguration()] * spec.num_gpus)
+    return [f"/cpu:{i}" for i in range(spec.num_gpus)]
+
+
+def list_gpus(spec: RunSpec) -> list[str]:
+    """The GPUs that the launcher made visible; memory grows on demand, so that the peak says what was used."""
+    for gpu in tf.config.list_physical_devices("GPU"):
+        tf.config.experimental.set_memory_growth(gpu, True)
+    return [f"/gpu:{i}" for i in range(spec.num_gpus)]
+
+
+BACKEND = KerasMirrored

@@ -1,0 +1,47 @@
+"""
+Initial weights, drawn without any framework and stored once per model.
+
+Layouts are canonical: convolution kernels (height, width, in, out), dense kernels (in, out). Names are
+`<layer>.kernel`, `<layer>.bias` and, for BatchNorm, `<layer>.scale`, `.offset`, `.mean`, `.variance`.
+"""
+
+import math
+import zlib
+from collections.abc import Callable
+
+import numpy as np
+
+Draw = Callable[[np.random.Generator], np.ndarray]
+
+
+def he_normal(*shape: int) -> Draw:
+    """Normal with variance 2 / fan_in (He et al. 2015, arXiv:1502.01852); fan_in is all but the last axis."""
+    deviation = math.sqrt(2.0 / math.prod(shape[:-1]))
+    return lambda generator: (generator.standard_normal(shape) * deviation).astype(np.float32)
+
+
+def constant(value: float, *shape: int) -> Draw:
+    return lambda generator: np.full(shape, value, dtype=np.float32)
+
+
+def batchnorm(layer: str, channels: int) -> dict[str, Draw]:
+    """Scale 1, offset 0, running mean 0, running variance 1."""
+    return {
+        f"{layer}.scale": constant(1.0, channels),
+        f"{layer}.offset": constant(0.0, channels),
+        f"{layer}.mean": constant(0.0, channels),
+        f"{layer}.variance": constant(1.0, channels),
+    }
+
+
+def is_trainable(name: str) -> bool:
+    """Running statistics are state, not parameters."""
+    return not name.endswith((".mean", ".variance"))
+
+
+def draw_weights(draws: dict[str, Draw], seed: int) -> dict[str, np.ndarray]:
+    """Draw every array from a generator of its own, keyed by (seed, name), so that order does not matter."""
+    return {
+        name: draw(np.random.Generator(np.random.Philox(key=[seed, zlib.crc32(name.encode())])))
+        for name, draw in draws.items()
+    }

@@ -1,0 +1,204 @@
+"""
+Start the processes of one run, watch over them, and publish what they leave.
+
+The run writes in a folder of its own attempt. On an expected outcome its files move to the run's folder, run.json
+last, and the exit status is 0. On a crash, a signal or the deadline the folder stays, with attempt.json telling
+why, and the exit status is not 0.
+"""
+
+import argparse
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+
+from trainbench.data import read_description, sha256_of_file, verify_hashes
+from trainbench.devices import Assignment, assign_devices, describe_host
+from trainbench.predictions import PredictionStore, merge_predictions
+from trainbench.processes import die_with_parent, stop_process_tree
+from trainbench.records import AttemptFolder, write_json_atomic
+from trainbench.spec import RunSpec
+from trainbench.telemetry import NvmlDevice, ProcessTree, Telemetry
+
+GRACE_S = 10.0
+"""How long processes may take to end after SIGTERM."""
+
+
+class Interrupted(Exception):
+    """A signal asked the launcher to stop."""
+
+    def __init__(self, signum: int):
+        super().__init__(signal.Signals(signum).name)
+        self.signum = signum
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def raise_interrupted(signum: int, _frame) -> None:
+    raise Interrupted(signum)
+
+
+def ignore_signals() -> None:
+    """While cleaning up, a second Ctrl-C changes nothing."""
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, signal.SIG_IGN)
+
+
+@contextmanager
+def hold_machine():
+    """Wait until no other run of this user is being measured on this host."""
+    path = Path(tempfile.gettempdir()) / f"howmanygpus-{os.getuid()}.lock"
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def verify_inputs(spec: RunSpec) -> dict:
+    """Compare arrays and weights with their recorded hashes; returns the data's description."""
+    description = read_description(Path(spec.data_dir))
+    verify_hashes(Path(spec.data_dir), description["sha256"])
+    weights = Path(spec.weights_file)
+    verify_hashes(weights.parent, {weights.name: json.loads(weights.with_suffix(".json").read_text())["sha256"]})
+    return description
+
+
+def build_command(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: bool) -> list[str]:
+    """The command line of the run's processes under the framework's launcher."""
+    launchers = {
+        "plain": [sys.executable, "-m"],
+        "torchrun": [
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+            *(f"--nproc_per_node={spec.num_gpus}", "-m"),
+        ],
+    }
+    options = ["--attempt", str(attempt.path), "--started-at", repr(started_at)]
+    return [*launchers[spec.launcher], "trainbench.train", *options, *(["--save-weights"] if save_weights else [])]
+
+
+def build_environment(spec: RunSpec, assignment: Assignment) -> dict[str, str]:
+    """Environment variables of the run's processes."""
+    return {
+        **os.environ,
+        "OMP_NUM_THREADS": str(spec.cores_per_device),
+        "CUDA_VISIBLE_DEVICES": ",".join(assignment.gpu_uuids),
+        "TF_CPP_MIN_LOG_LEVEL": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def run_processes(command: list[str], spec: RunSpec, assignment: Assignment, attempt: AttemptFolder, deadline_s: float):
+    """Run to the end; returns the exit status. Raises TimeoutError at the deadline, Interrupted at a signal."""
+
+    def prepare_child() -> None:
+        os.sched_setaffinity(0, assignment.cores)
+        die_with_parent()
+
+    child = subprocess.Popen(
+        command, env=build_environment(spec, assignment), preexec_fn=prepare_child, start_new_session=True
+    )
+    sources = [ProcessTree(child.pid, len(assignment.cores)), *(NvmlDevice(uuid) for uuid in assignment.gpu_uuids)]
+    try:
+        with Telemetry(attempt.telemetry, sources):
+            return child.wait(timeout=deadline_s)
+    except subprocess.TimeoutExpired:
+        raise TimeoutError(f"not done after {deadline_s:.0f} s, the time limit of this run") from None
+    finally:
+        if child.returncode is None:
+            ignore_signals()
+            stop_process_tree(psutil.Process(child.pid), GRACE_S)
+            child.wait()
+
+
+def find_crash_reason(attempt: AttemptFolder, exit_status: int) -> str:
+    """Last line of the first process's traceback, or the exit status."""
+    for path in sorted(attempt.path.glob("error.rank*.txt")):
+        lines = path.read_text().strip().splitlines()
+        if lines:
+            return lines[-1]
+    return f"exit status {exit_status}" if exit_status >= 0 else f"killed by {signal.Signals(-exit_status).name}"
+
+
+def publish(spec: RunSpec, attempt: AttemptFolder, run_dir: Path, record: dict, description: dict) -> None:
+    """Move the attempt's files to the run's folder; run.json appears last."""
+    if not list(attempt.path.glob("predictions.rank*.npz")):
+        PredictionStore().write(attempt.predictions_of(0))
+    merge_predictions(sorted(attempt.path.glob("predictions.rank*.npz")), description["num_test"], attempt.predictions)
+    attempt.events.touch()
+    run_dir.mkdir(parents=True, exist_ok=True)
+    for file in (attempt.events, attempt.telemetry, attempt.predictions, attempt.initial_weights, attempt.final_weights):
+        if file.exists():
+            os.replace(file, run_dir / file.name)
+    write_json_atomic(run_dir / "run.json", record)
+    for file in attempt.path.iterdir():
+        file.unlink()
+    attempt.path.rmdir()
+
+
+def launch(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, deadline_s: float, save_weights: bool) -> int:
+    """Do one attempt; returns the exit status."""
+    record = {
+        "spec": spec.to_dict(),
+        "status": "running",
+        "reason": "",
+        "pid": os.getpid(),
+        "started_at": now(),
+    }
+    exit_status = 1
+    try:
+        assignment = assign_devices(spec)
+        record |= {"host": describe_host(assignment.gpu_uuids)}
+        write_json_atomic(attempt.record, record)
+        description = verify_inputs(spec)
+        record |= {"manifest_sha256": description["sha256"]["manifest.tsv"]}
+        record |= {"weights_sha256": sha256_of_file(Path(spec.weights_file))}
+        with hold_machine():
+            started_at = time.time()
+            command = build_command(spec, attempt, started_at, save_weights)
+            exit_status = run_processes(command, spec, assignment, attempt, deadline_s)
+        if attempt.outcome.exists():
+            record |= json.loads(attempt.outcome.read_text())
+            publish(spec, attempt, run_dir, record | {"finished_at": now()}, description)
+            return 0
+        record |= {"status": "crashed", "reason": find_crash_reason(attempt, exit_status)}
+        exit_status = exit_status if exit_status > 0 else 1
+    except TimeoutError as error:
+        record |= {"status": "time_limit", "reason": str(error)}
+    except Interrupted as error:
+        record |= {"status": "interrupted", "reason": f"stopped by {error}"}
+        exit_status = 128 + error.signum
+    except Exception as error:
+        write_json_atomic(attempt.record, record | {"status": "crashed", "reason": f"{type(error).__name__}: {error}"})
+        raise
+    write_json_atomic(attempt.record, record | {"finished_at": now()})
+    print(f"{run_dir}: {record['status']}: {record['reason']}; the attempt is kept in {attempt.path}", file=sys.stderr)
+    return exit_status
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--attempt", required=True, help="folder of this attempt, holding spec.json")
+    parser.add_argument("--run-dir", type=Path, required=True, help="where the run's files go when it is done")
+    parser.add_argument("--deadline-s", type=float, required=True, help="seconds after which the run is stopped")
+    parser.add_argument("--save-weights", action="store_true", help="store the weights before and after training")
+    arguments = parser.parse_args()
+    die_with_parent(signal.SIGTERM)
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, raise_interrupted)
+    attempt = AttemptFolder(arguments.attempt)
+    spec = RunSpec.read(attempt.spec)
+    sys.exit(launch(spec, arguments.run_dir, attempt, arguments.deadline_s, arguments.save_weights))
+
+
+if __name__ == "__main__":
+    main()

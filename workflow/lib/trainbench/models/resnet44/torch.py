@@ -1,0 +1,41 @@
+"""ResNet-44 for the PyTorch family."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from trainbench.models.resnet44.parameters import BATCHNORM_EPSILON, BATCHNORM_MOMENTUM, WIDTHS, blocks
+
+
+class ResNet44(nn.Module):
+    def __init__(self, in_channels: int, num_classes: int):
+        super().__init__()
+        self._add("stem_conv", "stem_bn", in_channels, WIDTHS[0], stride=1)
+        channels = WIDTHS[0]
+        for name, width, stride in blocks():
+            self._add(f"{name}_conv1", f"{name}_bn1", channels, width, stride)
+            self._add(f"{name}_conv2", f"{name}_bn2", width, width, stride=1)
+            channels = width
+        self.dense = nn.Linear(channels, num_classes)
+
+    def _add(self, conv: str, norm: str, in_channels: int, channels: int, stride: int) -> None:
+        self.add_module(conv, nn.Conv2d(in_channels, channels, 3, stride=stride, padding=1, bias=False))
+        self.add_module(norm, nn.BatchNorm2d(channels, eps=BATCHNORM_EPSILON, momentum=1.0 - BATCHNORM_MOMENTUM))
+
+    def _conv_bn(self, x, prefix: str, index: int):
+        return getattr(self, f"{prefix}_bn{index}")(getattr(self, f"{prefix}_conv{index}")(x))
+
+    def forward(self, x):
+        x = torch.relu(self.stem_bn(self.stem_conv(x)))
+        for name, width, stride in blocks():
+            shortcut = x
+            if stride > 1:
+                shortcut = F.pad(x[:, :, ::stride, ::stride], (0, 0, 0, 0, 0, width - x.shape[1]))
+            x = torch.relu(self._conv_bn(x, name, 1))
+            x = torch.relu(self._conv_bn(x, name, 2) + shortcut)
+        return self.dense(x.mean(dim=(2, 3)))
+
+
+def build(image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
+    """A module from normalised images (batch, channels, height, width) to logits (batch, num_classes)."""
+    return ResNet44(image_shape[2], num_classes)

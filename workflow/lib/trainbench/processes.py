@@ -1,0 +1,59 @@
+"""What the operating system is asked for: cores, and that no process outlives its parent."""
+
+import ctypes
+import os
+import signal
+from pathlib import Path
+
+import psutil
+
+PR_SET_PDEATHSIG = 1
+"""prctl(2), Linux"""
+
+
+def die_with_parent(signum: int = signal.SIGKILL) -> None:
+    """Ask the kernel to send `signum` to this process when its parent dies; does nothing off Linux."""
+    try:
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(signum))
+    except (OSError, AttributeError):
+        return
+
+
+def list_cores() -> list[int]:
+    """Cores this process may use, one hardware thread of each physical core before any second one."""
+    allowed = sorted(os.sched_getaffinity(0))
+    return sorted(allowed, key=lambda core: (_position_among_siblings(core), core))
+
+
+def _position_among_siblings(core: int) -> int:
+    path = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
+    if not path.exists():
+        return 0
+    siblings = []
+    for part in path.read_text().strip().split(","):
+        first, _, last = part.partition("-")
+        siblings.extend(range(int(first), int(last or first) + 1))
+    return sorted(siblings).index(core)
+
+
+def bind_to_device_cores(rank: int, cores_per_device: int) -> None:
+    """Bind this process to its device's share of the cores that the launcher bound the whole run to."""
+    cores = list_cores()[rank * cores_per_device : (rank + 1) * cores_per_device]
+    os.sched_setaffinity(0, cores)
+
+
+def stop_process_tree(root: psutil.Process, grace_s: float) -> None:
+    """SIGTERM to a process and all its descendants, SIGKILL to what is left after grace_s seconds."""
+    try:
+        tree = [root, *root.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return
+    for signum, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, grace_s)):
+        for process in tree:
+            try:
+                process.send_signal(signum)
+            except psutil.NoSuchProcess:
+                continue
+        _, tree = psutil.wait_procs(tree, timeout=patience_s)
+        if not tree:
+            return

@@ -1,0 +1,80 @@
+"""
+What one run shall do: the typed form of the specification that the planner writes.
+
+The planner fills in every default (workflow/schemas/config.schema.yaml is their only home), so nothing here has one.
+"""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class OptimizerSpec:
+    """Update rule and learning-rate schedule; rates are per step and already without units."""
+
+    name: str
+    learning_rate: float
+    momentum: float
+    beta1: float
+    beta2: float
+    epsilon: float
+    weight_decay: float
+    lr_scaling: str
+    lr_reference_batch_size: int | None
+    lr_warmup_epochs: float
+    lr_schedule: str
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One planned run, complete."""
+
+    study: str
+    dataset: str
+    model: str
+    framework: str
+    variant: str
+    input: str
+    precision: str
+    device: str
+    num_nodes: int
+    num_gpus: int
+    per_device_batch_size: int
+    global_batch_size: int
+    repeat: int
+    seed: int
+
+    family: str
+    launcher: str
+    cores_per_device: int
+    data_dir: str
+    weights_file: str
+
+    epochs: int | None
+    steps: int | None
+    warmup_steps: int
+    window_steps: int
+    eval_every_epochs: int
+    random_flip: bool
+    random_crop_padding: int
+    prefetch_batches: int
+    optimizer: OptimizerSpec
+
+    @property
+    def device_kind(self) -> str:
+        """`cpu` or `cuda`: every device that is not the CPU is reached through CUDA."""
+        return "cpu" if self.device == "cpu" else "cuda"
+
+    def to_dict(self) -> dict:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict) -> "RunSpec":
+        """Build from plain values; a missing or unknown key raises TypeError naming it."""
+        return cls(**{**values, "optimizer": OptimizerSpec(**values["optimizer"])})
+
+    @classmethod
+    def read(cls, path: str | Path) -> "RunSpec":
+        return cls.from_dict(json.loads(Path(path).read_text()))

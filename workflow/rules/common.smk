@@ -1,0 +1,125 @@
+"""
+Validate config and machine file, expand the studies into runs once, and answer the rules' questions about them.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
+
+sys.path.insert(0, str(Path(workflow.basedir) / "workflow" / "lib"))
+
+from benchplan import code
+from benchplan.errors import ConfigError
+from benchplan.machine import find_machine_file, read_machine
+from benchplan.plan import Plan
+from benchreport import figures
+
+# Jobs find this Python and this library first, whatever the shell that started Snakemake had.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, ["workflow/lib", os.environ.get("PYTHONPATH")]))
+
+try:
+    MACHINE = read_machine(find_machine_file(config.get("machine"), sys.argv))
+    PLAN = Plan(config, MACHINE)
+except ConfigError as error:
+    raise WorkflowError(str(error)) from None
+
+for shortage in PLAN.find_shortages():
+    logger.warning(shortage)
+
+
+onstart:
+    if shortages := PLAN.find_shortages():
+        raise WorkflowError("\n".join(shortages))
+
+
+onerror:
+    logger.error(
+        "Some steps failed; each failed run keeps its files and log under results/logs/train/. The target `available` "
+        "builds tables and figures from the runs that exist; the next call tries the missing ones again."
+    )
+
+
+PREPARED_FILES = [
+    *("train_images.npy", "train_labels.npy", "test_images.npy", "test_labels.npy"),
+    "manifest.tsv",
+]
+
+
+wildcard_constraints:
+    study="[a-z][a-z0-9_]*",
+    dataset="[a-z][a-z0-9_]*",
+    model="[a-z][a-z0-9_]*",
+    framework="[a-z][a-z0-9_]*",
+    variant="[a-z][a-z0-9_]*",
+    cell=r"[a-z]+_[a-z0-9]+_[a-z0-9-]+_gpus\d+_batch\d+_repeat\d+",
+    environment="[a-z0-9-]+",
+    height=r"\d+",
+    width=r"\d+",
+    channels=r"\d+",
+    num_classes=r"\d+",
+    seed=r"\d+",
+
+
+def get_run(wildcards):
+    return PLAN.runs[f"{wildcards.study}/{wildcards.framework}/{wildcards.variant}/{wildcards.cell}"]
+
+
+def get_study(wildcards):
+    return PLAN.studies[wildcards.study]
+
+
+def get_dataset_source(wildcards):
+    return PLAN.dataset_options[wildcards.dataset]["source"]
+
+
+def get_dataset_options(wildcards):
+    return json.dumps(PLAN.dataset_options[wildcards.dataset]["options"])
+
+
+def get_preparing_code(*sources):
+    return code.script(
+        "prepare_arrays",
+        "trainbench/data.py",
+        "benchreport/datasets/__init__.py",
+        *sorted({f"benchreport/datasets/{source}.py" for source in sources}),
+    )
+
+
+def get_training_code(wildcards):
+    run = get_run(wildcards)
+    return code.training_code(run.framework, get_study(wildcards).config["model"])
+
+
+def get_pins(wildcards):
+    run = get_run(wildcards)
+    return code.environment_pins(run.framework, run.device)
+
+
+def get_environment(wildcards):
+    run = get_run(wildcards)
+    return f"results/environments/{code.environment_name(run.framework, run.device)}.json"
+
+
+def get_data_dir(wildcards):
+    return get_study(wildcards).data_dir(get_run(wildcards))
+
+
+def get_arrays(wildcards):
+    return [f"{get_data_dir(wildcards)}/{file}" for file in PREPARED_FILES]
+
+
+def get_weights(wildcards):
+    return get_study(wildcards).weights_file(get_run(wildcards))
+
+
+def get_finished_runs(wildcards):
+    """run.json of every run of a study; of the existing ones alone where the target is `available`."""
+    runs = [f"results/runs/{run.path}/run.json" for run in get_study(wildcards).runs if not run.unsupported]
+    if "available" in workflow.dag_settings.targets:
+        runs = [run for run in runs if Path(run).exists()]
+    return runs

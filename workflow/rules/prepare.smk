@@ -1,0 +1,75 @@
+"""
+Make the arrays and the initial weights that every framework reads.
+
+OUTPUTS  results/prepared/{dataset}/{arrays,synthetic}/ (uint8 arrays, manifest.tsv, dataset.json)
+         results/weights/{model}_{shape}_seed{seed}.safetensors
+"""
+
+
+rule prepare_arrays:
+    input:
+        code=lambda wildcards: get_preparing_code(get_dataset_source(wildcards)),
+    output:
+        expand("results/prepared/{{dataset}}/arrays/{file}", file=PREPARED_FILES),
+        description="results/prepared/{dataset}/arrays/dataset.json",
+    params:
+        source=get_dataset_source,
+        options=get_dataset_options,
+        folder=subpath(output.description, parent=True),
+    log:
+        "results/logs/prepare_arrays/{dataset}.log",
+    shell:
+        r"""
+        python workflow/scripts/prepare_arrays.py \
+            --source {params.source:q} \
+            --options {params.options:q} \
+            --folder {params.folder:q} \
+            > {log:q} 2>&1
+        """
+
+
+rule prepare_synthetic:
+    input:
+        code=lambda wildcards: get_preparing_code(get_dataset_source(wildcards), "synthetic"),
+    output:
+        expand("results/prepared/{{dataset}}/synthetic/{file}", file=PREPARED_FILES),
+        description="results/prepared/{dataset}/synthetic/dataset.json",
+    params:
+        source=get_dataset_source,
+        options=get_dataset_options,
+        folder=subpath(output.description, parent=True),
+    log:
+        "results/logs/prepare_synthetic/{dataset}.log",
+    shell:
+        r"""
+        python workflow/scripts/prepare_arrays.py \
+            --source {params.source:q} \
+            --options {params.options:q} \
+            --random \
+            --folder {params.folder:q} \
+            > {log:q} 2>&1
+        """
+
+
+rule initialize_weights:
+    input:
+        code=lambda wildcards: code.script(
+            "initialize_weights",
+            "trainbench/initialization.py",
+            f"trainbench/models/{wildcards.model}/parameters.py",
+        ),
+    output:
+        weights="results/weights/{model}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.safetensors",
+        record="results/weights/{model}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.json",
+    log:
+        "results/logs/initialize_weights/{model}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.log",
+    shell:
+        r"""
+        python workflow/scripts/initialize_weights.py \
+            --model {wildcards.model:q} \
+            --image-shape {wildcards.height} {wildcards.width} {wildcards.channels} \
+            --num-classes {wildcards.num_classes} \
+            --seed {wildcards.seed} \
+            --weights {output.weights:q} \
+            > {log:q} 2>&1
+        """

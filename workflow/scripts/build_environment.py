@@ -1,0 +1,67 @@
+"""
+Build a framework's virtual environment in the cache, or find it there, and record where its Python is.
+
+The cache is ${HOWMANYGPUS_CACHE:-~/.cache/howmanygpus}; an environment's folder bears the hash of its pins and of
+the Python that built it, so that equal pins are installed once and changed ones beside the old.
+"""
+
+import argparse
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from trainbench.records import write_json_atomic
+
+
+def hash_pins(pins: list[Path]) -> str:
+    digest = hashlib.sha256(f"{sys.version} {os.uname().machine}".encode())
+    for path in pins:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def install(folder: Path, pins: list[Path]) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+    requirements = [word for path in pins for word in ("--requirement", str(path))]
+    pip = [str(folder / "bin" / "python"), "-m", "pip"]
+    subprocess.run([*pip, "install", "--no-input", "--disable-pip-version-check", *requirements], check=True)
+
+
+def list_packages(python: Path) -> list[str]:
+    command = [str(python), "-m", "pip", "freeze", "--disable-pip-version-check"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")[:-1]
+
+
+def build_environment(name: str, pins: list[Path]) -> dict:
+    """The environment's record: its Python, the hash of its pins, its packages."""
+    cache = Path(os.environ.get("HOWMANYGPUS_CACHE") or Path.home() / ".cache" / "howmanygpus") / "environments"
+    digest = hash_pins(pins)
+    folder = cache / f"{name}-{digest[:12]}"
+    python, marker = folder / "bin" / "python", folder / "complete.json"
+    cache.mkdir(parents=True, exist_ok=True)
+    with open(cache / f"{folder.name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not marker.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            install(folder, pins)
+            record = {"name": name, "python": str(python), "pins_sha256": digest, "packages": list_packages(python)}
+            write_json_atomic(marker, record)
+    return json.loads(marker.read_text())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--pins", type=Path, nargs="+", required=True, help="requirements files")
+    parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
+    arguments = parser.parse_args()
+    write_json_atomic(arguments.record, build_environment(arguments.name, arguments.pins))
+
+
+if __name__ == "__main__":
+    main()

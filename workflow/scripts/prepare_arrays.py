@@ -1,0 +1,96 @@
+"""Write a data set as uint8 arrays with a manifest that names every image's hash, label and split."""
+
+import argparse
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from benchreport.datasets import Arrays, load_source, synthetic
+from trainbench.data import ARRAYS, sha256_of_file
+from trainbench.records import write_json_atomic
+
+
+def load_arrays(source: str, options: dict, replace_by_random: bool) -> tuple[Arrays, int]:
+    """The arrays and the number of classes; random ones of the same shape and number where asked for."""
+    module = load_source(source)
+    description = module.describe(**options)
+    if replace_by_random:
+        arrays = synthetic.load(**dataclasses.asdict(description))
+    else:
+        arrays = module.load(**options)
+    check_arrays(arrays, description, source)
+    return arrays, description.num_classes
+
+
+def check_arrays(arrays: Arrays, description, source: str) -> None:
+    """Raise ValueError where a data source does not deliver what it describes."""
+    for split, count in (("train", description.num_train), ("test", description.num_test)):
+        images, labels = getattr(arrays, f"{split}_images"), getattr(arrays, f"{split}_labels")
+        expected = (count, *description.image_shape)
+        if images.shape != expected or images.dtype != np.uint8:
+            raise ValueError(f"{source}: {split} images are {images.dtype} {images.shape}, not uint8 {expected}")
+        if labels.shape != (count,) or labels.min() < 0 or labels.max() >= description.num_classes:
+            raise ValueError(f"{source}: {split} labels are not {count} numbers below {description.num_classes}")
+
+
+def write_manifest(path: Path, arrays: Arrays) -> None:
+    """One line per image: index in its split, split, label, SHA-256 of its pixels."""
+    with open(path, "w") as file:
+        file.write("index\tsplit\tlabel\tsha256\n")
+        for split in ("train", "test"):
+            images, labels = getattr(arrays, f"{split}_images"), getattr(arrays, f"{split}_labels")
+            for index, (image, label) in enumerate(zip(images, labels, strict=True)):
+                file.write(f"{index}\t{split}\t{label}\t{hashlib.sha256(image.tobytes()).hexdigest()}\n")
+
+
+def channel_statistics(images: np.ndarray) -> tuple[list[float], list[float]]:
+    """Mean and standard deviation of each channel over the training images, in levels of 0 to 255."""
+    pixels = images.reshape(-1, images.shape[-1])
+    return pixels.mean(axis=0, dtype=np.float64).tolist(), pixels.std(axis=0, dtype=np.float64).clip(1e-3).tolist()
+
+
+def write_prepared(folder: Path, arrays: Arrays, num_classes: int) -> None:
+    """Write arrays, manifest and dataset.json in a folder beside `folder`, then move them in, dataset.json last."""
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}")
+    partial.mkdir(parents=True)
+    try:
+        for name in ARRAYS:
+            np.save(partial / f"{name}.npy", getattr(arrays, name))
+        write_manifest(partial / "manifest.tsv", arrays)
+        mean, std = channel_statistics(arrays.train_images)
+        files = sorted(path.name for path in partial.iterdir())
+        description = {
+            "image_shape": arrays.train_images.shape[1:],
+            "num_classes": num_classes,
+            "num_train": len(arrays.train_labels),
+            "num_test": len(arrays.test_labels),
+            "channel_mean": mean,
+            "channel_std": std,
+            "sha256": {name: sha256_of_file(partial / name) for name in files},
+        }
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in files:
+            os.replace(partial / name, folder / name)
+        write_json_atomic(folder / "dataset.json", description)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--source", required=True, help="module of benchreport/datasets/")
+    parser.add_argument("--options", type=json.loads, default={}, help="its options, as JSON")
+    parser.add_argument("--random", action="store_true", help="random images and labels of the same shape and number")
+    parser.add_argument("--folder", type=Path, required=True, help="folder to write")
+    arguments = parser.parse_args()
+    arrays, num_classes = load_arrays(arguments.source, arguments.options, arguments.random)
+    write_prepared(arguments.folder, arrays, num_classes)
+
+
+if __name__ == "__main__":
+    main()
