@@ -24,3 +24,9 @@ include: "workflow/rules/train.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/targets.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        get_everything(PLAN.studies),

@@ -3,7 +3,6 @@ Validate config and machine file, expand the studies into runs once, and answer 
 """
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -18,9 +17,7 @@ from benchplan.machine import find_machine_file, read_machine
 from benchplan.plan import Plan
 from benchreport import figures
 
-# Jobs find this Python and this library first, whatever the shell that started Snakemake had.
-os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, ["workflow/lib", os.environ.get("PYTHONPATH")]))
+code.let_jobs_find_it()
 
 try:
     MACHINE = read_machine(find_machine_file(config.get("machine"), sys.argv))
@@ -58,6 +55,7 @@ wildcard_constraints:
     variant="[a-z][a-z0-9_]*",
     cell=r"[a-z]+_[a-z0-9]+_[a-z0-9-]+_gpus\d+_batch\d+_repeat\d+",
     environment="[a-z0-9-]+",
+    table="[a-z_]+",
     height=r"\d+",
     width=r"\d+",
     channels=r"\d+",
@@ -81,13 +79,18 @@ def get_dataset_options(wildcards):
     return json.dumps(PLAN.dataset_options[wildcards.dataset]["options"])
 
 
-def get_preparing_code(*sources):
-    return code.script(
-        "prepare_arrays",
-        "trainbench/data.py",
-        "benchreport/datasets/__init__.py",
-        *sorted({f"benchreport/datasets/{source}.py" for source in sources}),
-    )
+def get_preparing_code(wildcards):
+    return code.script("prepare_arrays", f"benchreport.datasets.{get_dataset_source(wildcards)}")
+
+
+def get_collecting_code(wildcards):
+    metric = get_study(wildcards).config["quality"]["metric"]
+    return code.script("collect_runs", f"benchreport.metrics.{metric}")
+
+
+def get_thresholding_code(wildcards):
+    metric = get_study(wildcards).config["quality"]["metric"]
+    return code.script("compute_time_to_accuracy", f"benchreport.metrics.{metric}")
 
 
 def get_training_code(wildcards):
@@ -123,3 +126,11 @@ def get_finished_runs(wildcards):
     if "available" in workflow.dag_settings.targets:
         runs = [run for run in runs if Path(run).exists()]
     return runs
+
+
+def get_everything(studies):
+    """Tables of all studies of the config, the answer, and the figures of the given studies."""
+    yield from (f"results/tables/{table}.tsv" for table in ("runs", "scaling", "time_to_accuracy"))
+    yield "results/tables/answer.txt"
+    for study in studies:
+        yield from (f"results/figures/{study}/{figure}.svg" for figure in figures.list_figures())

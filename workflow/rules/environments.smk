@@ -14,11 +14,13 @@ rule build_environment:
         record="results/environments/{environment}.json",
     log:
         "results/logs/build_environment/{environment}.log",
+    conda:
+        "../../envs/workflow.yaml"
     shell:
         r"""
         python workflow/scripts/build_environment.py \
             --name {wildcards.environment:q} \
             --pins {input.pins:q} {input.measured:q} \
             --record {output.record:q} \
-            > {log:q} 2>&1
+            >{log:q} 2>&1
         """

@@ -8,38 +8,42 @@ OUTPUTS  results/prepared/{dataset}/{arrays,synthetic}/ (uint8 arrays, manifest.
 
 rule prepare_arrays:
     input:
-        code=lambda wildcards: get_preparing_code(get_dataset_source(wildcards)),
+        code=get_preparing_code,
     output:
         expand("results/prepared/{{dataset}}/arrays/{file}", file=PREPARED_FILES),
         description="results/prepared/{dataset}/arrays/dataset.json",
+    log:
+        "results/logs/prepare_arrays/{dataset}.log",
+    conda:
+        "../../envs/workflow.yaml"
     params:
         source=get_dataset_source,
         options=get_dataset_options,
         folder=subpath(output.description, parent=True),
-    log:
-        "results/logs/prepare_arrays/{dataset}.log",
     shell:
         r"""
         python workflow/scripts/prepare_arrays.py \
             --source {params.source:q} \
             --options {params.options:q} \
             --folder {params.folder:q} \
-            > {log:q} 2>&1
+            >{log:q} 2>&1
         """
 
 
 rule prepare_synthetic:
     input:
-        code=lambda wildcards: get_preparing_code(get_dataset_source(wildcards), "synthetic"),
+        code=get_preparing_code,
     output:
         expand("results/prepared/{{dataset}}/synthetic/{file}", file=PREPARED_FILES),
         description="results/prepared/{dataset}/synthetic/dataset.json",
+    log:
+        "results/logs/prepare_synthetic/{dataset}.log",
+    conda:
+        "../../envs/workflow.yaml"
     params:
         source=get_dataset_source,
         options=get_dataset_options,
         folder=subpath(output.description, parent=True),
-    log:
-        "results/logs/prepare_synthetic/{dataset}.log",
     shell:
         r"""
         python workflow/scripts/prepare_arrays.py \
@@ -47,22 +51,20 @@ rule prepare_synthetic:
             --options {params.options:q} \
             --random \
             --folder {params.folder:q} \
-            > {log:q} 2>&1
+            >{log:q} 2>&1
         """
 
 
 rule initialize_weights:
     input:
-        code=lambda wildcards: code.script(
-            "initialize_weights",
-            "trainbench/initialization.py",
-            f"trainbench/models/{wildcards.model}/parameters.py",
-        ),
+        code=lambda wildcards: code.script("initialize_weights", f"trainbench.models.{wildcards.model}.parameters"),
     output:
         weights="results/weights/{model}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.safetensors",
         record="results/weights/{model}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.json",
     log:
         "results/logs/initialize_weights/{model}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.log",
+    conda:
+        "../../envs/workflow.yaml"
     shell:
         r"""
         python workflow/scripts/initialize_weights.py \
@@ -71,5 +73,5 @@ rule initialize_weights:
             --num-classes {wildcards.num_classes} \
             --seed {wildcards.seed} \
             --weights {output.weights:q} \
-            > {log:q} 2>&1
+            >{log:q} 2>&1
         """

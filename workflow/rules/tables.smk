@@ -1,0 +1,127 @@
+"""
+Make tables from runs.
+
+INPUTS   results/plans/{study}.json, results/runs/{study}/
+OUTPUTS  results/tables/{study}/{runs,evaluations,scaling,time_to_accuracy}.tsv, the same of all studies in
+         results/tables/, and the answer in words
+
+A study's tables have one row per planned run, and metrics only where a run happened.
+"""
+
+
+rule collect_runs:
+    input:
+        code=get_collecting_code,
+        plan="results/plans/{study}.json",
+        runs=get_finished_runs,
+    output:
+        runs="results/tables/{study}/runs.tsv",
+        evaluations="results/tables/{study}/evaluations.tsv",
+    log:
+        "results/logs/collect_runs/{study}.log",
+    conda:
+        "../../envs/workflow.yaml"
+    shell:
+        r"""
+        python workflow/scripts/collect_runs.py \
+            --plan {input.plan:q} \
+            --runs {output.runs:q} \
+            --evaluations {output.evaluations:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule compute_scaling:
+    input:
+        code=code.script("compute_scaling"),
+        plan="results/plans/{study}.json",
+        runs="results/tables/{study}/runs.tsv",
+    output:
+        scaling="results/tables/{study}/scaling.tsv",
+    log:
+        "results/logs/compute_scaling/{study}.log",
+    conda:
+        "../../envs/workflow.yaml"
+    shell:
+        r"""
+        python workflow/scripts/compute_scaling.py \
+            --plan {input.plan:q} \
+            --runs {input.runs:q} \
+            --scaling {output.scaling:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule compute_time_to_accuracy:
+    input:
+        code=get_thresholding_code,
+        plan="results/plans/{study}.json",
+        runs="results/tables/{study}/runs.tsv",
+        evaluations="results/tables/{study}/evaluations.tsv",
+    output:
+        time_to_accuracy="results/tables/{study}/time_to_accuracy.tsv",
+    log:
+        "results/logs/compute_time_to_accuracy/{study}.log",
+    conda:
+        "../../envs/workflow.yaml"
+    shell:
+        r"""
+        python workflow/scripts/compute_time_to_accuracy.py \
+            --plan {input.plan:q} \
+            --runs {input.runs:q} \
+            --evaluations {input.evaluations:q} \
+            --time-to-accuracy {output.time_to_accuracy:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule merge_tables:
+    input:
+        code=code.script("merge_tables"),
+        parts=expand("results/tables/{study}/{{table}}.tsv", study=PLAN.studies),
+    output:
+        table=report(
+            "results/tables/{table}.tsv",
+            caption="../report/tables.rst",
+            category="Tables",
+            labels={"table": "{table}"},
+        ),
+    log:
+        "results/logs/merge_tables/{table}.log",
+    conda:
+        "../../envs/workflow.yaml"
+    shell:
+        r"""
+        python workflow/scripts/merge_tables.py \
+            --parts {input.parts:q} \
+            --table {output.table:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule answer_question:
+    input:
+        code=code.script("answer_question"),
+        runs="results/tables/runs.tsv",
+        scaling="results/tables/scaling.tsv",
+        time_to_accuracy="results/tables/time_to_accuracy.tsv",
+    output:
+        answer=report(
+            "results/tables/answer.txt",
+            caption="../report/answer.rst",
+            category="Answer",
+            labels={"table": "Best framework and device count"},
+        ),
+    log:
+        "results/logs/answer_question.log",
+    conda:
+        "../../envs/workflow.yaml"
+    shell:
+        r"""
+        python workflow/scripts/answer_question.py \
+            --runs {input.runs:q} \
+            --scaling {input.scaling:q} \
+            --time-to-accuracy {input.time_to_accuracy:q} \
+            --answer {output.answer:q} \
+            >{log:q} 2>&1
+        """

@@ -1,4 +1,20 @@
-rule all:
-    default_target: True
+"""
+Targets to ask for by name, beside `all`.
+"""
+
+
+rule available:
     input:
-        [f"results/runs/{path}/run.json" for path in PLAN.runs],
+        get_everything(PLAN.studies),
+
+
+for study in PLAN.studies:
+
+    if study in [known.name for known in workflow.rules]:
+        raise WorkflowError(f"studies.{study}: {study!r} is the name of a rule; choose another name")
+
+    rule:
+        name:
+            study
+        input:
+            get_everything([study]),

@@ -16,19 +16,21 @@ localrules:
 
 rule plan_runs:
     input:
-        code=code.script("plan_runs", "benchplan/plan.py", "benchplan/frameworks.py"),
+        code=code.script("plan_runs"),
     output:
         plan="results/plans/{study}.json",
-    params:
-        request=lambda wildcards: get_study(wildcards).request(),
     log:
         "results/logs/plan_runs/{study}.log",
+    conda:
+        "../../envs/workflow.yaml"
+    params:
+        request=lambda wildcards: get_study(wildcards).request(),
     shell:
         r"""
         python workflow/scripts/plan_runs.py \
             --request {params.request:q} \
             --plan {output.plan:q} \
-            > {log:q} 2>&1
+            >{log:q} 2>&1
         """
 
 
@@ -46,15 +48,17 @@ rule train:
         events="results/runs/{study}/{framework}/{variant}/{cell}/events.jsonl",
         telemetry="results/runs/{study}/{framework}/{variant}/{cell}/telemetry.csv",
         predictions="results/runs/{study}/{framework}/{variant}/{cell}/predictions.npz",
-    params:
-        settings=lambda wildcards: PLAN.fingerprints[get_run(wildcards).path],
     log:
         "results/logs/train/{study}/{framework}/{variant}/{cell}.log",
     priority: lambda wildcards: PLAN.priorities[get_run(wildcards).path]
+    conda:
+        "../../envs/workflow.yaml"
     threads: lambda wildcards: get_run(wildcards).num_gpus
     resources:
         measurement=100,
         runtime=lambda wildcards: get_study(wildcards).config["time_limit_min"],
+    params:
+        settings=lambda wildcards: PLAN.fingerprints[get_run(wildcards).path],
     shell:
         r"""
         python workflow/scripts/train.py \
@@ -62,5 +66,5 @@ rule train:
             --run {wildcards.study:q}/{wildcards.framework:q}/{wildcards.variant:q}/{wildcards.cell:q} \
             --environment {input.environment:q} \
             --time-limit-min {resources.runtime} \
-            > {log:q} 2>&1
+            >{log:q} 2>&1
         """

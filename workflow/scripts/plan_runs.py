@@ -14,7 +14,9 @@ def main() -> None:
     arguments = parser.parse_args()
     (study,) = Plan.from_request(arguments.request).studies.values()
     runs = {run.path: {"spec": study.spec(run), "unsupported": run.unsupported} for run in study.runs}
-    write_json_atomic(arguments.plan, {"study": study.name, "config": study.config, "curves": study.curves, "runs": runs})
+    write_json_atomic(
+        arguments.plan, {"study": study.name, "config": study.config, "curves": study.curves, "runs": runs}
+    )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,14 @@
-"""Which files of this project each step executes: a change of one of them reruns the step."""
+"""
+Which files of this project each step executes: a change of one of them reruns the step.
 
+The files are found by following import statements, without importing anything; what a module imports by a name
+known only at run time (a backend, a model, a figure, ...) is given as a further start.
+"""
+
+import ast
+import os
+import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -7,22 +16,24 @@ from benchplan.frameworks import FRAMEWORKS
 
 LIBRARY = Path("workflow/lib")
 SCRIPTS = Path("workflow/scripts")
-TRAINBENCH = LIBRARY / "trainbench"
+
+
+def let_jobs_find_it() -> None:
+    """Put this Python and workflow/lib/ first on the paths of every job that is started from here."""
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(LIBRARY), os.environ.get("PYTHONPATH")]))
+
+
+def script(name: str, *modules: str) -> list[str]:
+    """A script of workflow/scripts/, what it imports of workflow/lib/, and `modules` (dotted) with what they import."""
+    return find_code(SCRIPTS / f"{name}.py", *(module_file(module) for module in modules))
 
 
 @cache
 def training_code(framework: str, model: str) -> list[str]:
-    """The shared measured side, one backend, its family's shared file and its family's file of one model."""
-    family = FRAMEWORKS[framework].family
-    model_dir = TRAINBENCH / "models" / model
-    own = [
-        TRAINBENCH / "backends" / f"{framework}.py",
-        TRAINBENCH / "families" / f"{family}.py",
-        *(model_dir / name for name in ("__init__.py", "parameters.py", f"{family}.py")),
-    ]
-    packages = [TRAINBENCH / name / "__init__.py" for name in ("backends", "families", "models")]
-    start = SCRIPTS / "train.py"
-    return [str(path) for path in (start, *sorted(TRAINBENCH.glob("*.py")), *packages, *own)]
+    """Everything one run executes: launcher, process, one backend and its family's file of one model."""
+    family_model = f"trainbench.models.{model}.{FRAMEWORKS[framework].family}"
+    return script("train", "trainbench.launch", "trainbench.train", f"trainbench.backends.{framework}", family_model)
 
 
 def environment_name(framework: str, device: str) -> str:
@@ -33,6 +44,44 @@ def environment_pins(framework: str, device: str) -> list[str]:
     return [f"envs/{environment_name(framework, device)}.txt", "envs/measured.txt"]
 
 
-def script(name: str, *library_files: str) -> list[str]:
-    """A script of workflow/scripts/ and what it uses of workflow/lib/."""
-    return [str(SCRIPTS / f"{name}.py"), *(str(LIBRARY / file) for file in library_files)]
+def module_file(module: str) -> Path | None:
+    """File of a module of workflow/lib/, by its dotted name; None for anything else."""
+    path = LIBRARY.joinpath(*module.split("."))
+    for candidate in (path.with_suffix(".py"), path / "__init__.py"):
+        if candidate.exists():
+            return candidate
+    return None
+
+
+def find_code(*starts: Path) -> list[str]:
+    """Sorted paths of the starts and of all files of workflow/lib/ that they import, directly or not."""
+    found, waiting = set(), list(starts)
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found.add(path)
+            waiting.extend(imported_files(path))
+    return sorted(map(str, found))
+
+
+@cache
+def imported_files(path: Path) -> frozenset[Path]:
+    """Files of workflow/lib/ that one file imports, with the packages that they are in."""
+    files = (module_file(name) for name in _imported_names(path))
+    return frozenset(file for file in files if file is not None)
+
+
+def _imported_names(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            yield from (".".join(parts[:length]) for length in range(1, len(parts) + 1))
+    if path.is_relative_to(LIBRARY):
+        package = path.relative_to(LIBRARY).parent.parts
+        yield from (".".join(package[:length]) for length in range(1, len(package) + 1))

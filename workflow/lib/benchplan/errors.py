@@ -103,14 +103,9 @@ def fill_defaults(values: dict, schema: dict, root: dict) -> dict:
     return filled
 
 
-def drop_defaults(filled, defaults) -> dict:
-    """The inverse: what of `filled` differs from `defaults`, at every depth."""
-    different = {}
-    for key, value in filled.items():
-        default = defaults.get(key)
-        if isinstance(value, dict) and isinstance(default, dict):
-            if inner := drop_defaults(value, default):
-                different[key] = inner
-        elif key not in defaults or value != default:
-            different[key] = value
+def drop_defaults(filled: dict, defaults: dict, nested: tuple[str, ...]) -> dict:
+    """The inverse: what of `filled` differs from `defaults`, looking inside the `nested` keys."""
+    different = {key: value for key, value in filled.items() if key not in defaults or value != defaults[key]}
+    for key in different.keys() & set(nested):
+        different[key] = drop_defaults(different[key], defaults[key], ())
     return different

@@ -19,6 +19,8 @@ TRAINING_KEYS = (
     *("random_flip", "random_crop_padding", "prefetch_batches", "optimizer"),
 )
 """Keys of a study that change what a run does, beside those in its path."""
+NESTED_KEYS = ("optimizer", "quality")
+"""Keys of a study that are objects with defaults of their own."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,9 @@ class Study:
             message = str(error).replace("describe()", f"data source {source}")
             raise refuse(place, name, f"cannot be made: {message}", f"correct datasets.{name}.options") from None
         if source == "synthetic" and self.config["inputs"] != ["synthetic"]:
-            raise refuse(f"{self.place}.inputs", self.config["inputs"], "with a synthetic data set", "write [synthetic]")
+            raise refuse(
+                f"{self.place}.inputs", self.config["inputs"], "with a synthetic data set", "write [synthetic]"
+            )
         return description
 
     @cached_property
@@ -131,9 +135,7 @@ class Study:
         )
         for framework, variant, source, precision, device, (num_gpus, size), repeat in cells:
             reason = find_unsupported_reason(framework, "cpu" if device == "cpu" else "cuda", precision)
-            runs.append(
-                Run(self.name, framework, variant, source, precision, device, num_gpus, size, repeat, reason)
-            )
+            runs.append(Run(self.name, framework, variant, source, precision, device, num_gpus, size, repeat, reason))
         return self._apply_exclusions(runs)
 
     def _apply_exclusions(self, runs: list[Run]) -> list[Run]:
@@ -200,7 +202,7 @@ class Study:
     def fingerprint(self, run: Run) -> str:
         """What reruns a run when it changes, as text; a setting that has its default does not appear."""
         settings = self.variants[run.variant] | {"seed": self.config["seed"]}
-        different = drop_defaults(settings, self.defaults)
+        different = drop_defaults(settings, self.defaults, NESTED_KEYS)
         different |= {"dataset": self.config["dataset"], "dataset_options": self.dataset_options["options"]}
         different |= {"model": self.config["model"], "launcher": FRAMEWORKS[run.framework].launcher}
         cores = self._device(run).cores_per_device
@@ -208,10 +210,10 @@ class Study:
 
     def request(self) -> str:
         """The study as text, from which Plan.from_request makes it again; defaults do not appear."""
-        different = drop_defaults(self.config, self.defaults)
+        different = drop_defaults(self.config, self.defaults, NESTED_KEYS)
         datasets = {self.config["dataset"]: self.dataset_options}
         cores = {run.device: self._device(run).cores_per_device for run in self.runs}
-        return json.dumps({"studies": {self.name: different}, "datasets": datasets, "cores": cores}, sort_keys=True)
+        return json.dumps({"studies": {self.name: different}, "datasets": datasets, "cores": cores})
 
 
 class Plan:
@@ -251,9 +253,6 @@ class Plan:
     def dataset_options(self) -> dict[str, dict]:
         """Source and options of every data set in use, by its name."""
         return {study.config["dataset"]: study.dataset_options for study in self.studies.values()}
-
-    def study_of(self, run: Run) -> Study:
-        return self.studies[run.study]
 
     def find_shortages(self) -> list[str]:
         """What the studies ask for and the machine lacks, as messages."""

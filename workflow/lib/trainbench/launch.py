@@ -136,7 +136,13 @@ def publish(spec: RunSpec, attempt: AttemptFolder, run_dir: Path, record: dict, 
     merge_predictions(sorted(attempt.path.glob("predictions.rank*.npz")), description["num_test"], attempt.predictions)
     attempt.events.touch()
     run_dir.mkdir(parents=True, exist_ok=True)
-    for file in (attempt.events, attempt.telemetry, attempt.predictions, attempt.initial_weights, attempt.final_weights):
+    for file in (
+        attempt.events,
+        attempt.telemetry,
+        attempt.predictions,
+        attempt.initial_weights,
+        attempt.final_weights,
+    ):
         if file.exists():
             os.replace(file, run_dir / file.name)
     write_json_atomic(run_dir / "run.json", record)

@@ -9,7 +9,7 @@ from pathlib import Path
 def write_json_atomic(path: Path, value: dict) -> None:
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n")
+    temporary.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n")
     os.replace(temporary, path)
 
 

@@ -51,9 +51,7 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
     except backend_class.out_of_memory_errors as error:
         # The other ranks wait in a collective for this one: leave without asking them anything.
         reason = str(error).splitlines()[0]
-        write_json_atomic(
-            attempt.outcome, {"status": "out_of_memory", "reason": reason, "code": hash_loaded_code()}
-        )
+        write_json_atomic(attempt.outcome, {"status": "out_of_memory", "reason": reason, "code": hash_loaded_code()})
         os._exit(1)
     outcome = {"status": status, "reason": reason, "code": hash_loaded_code()}
     if loop is not None:

@@ -133,6 +133,4 @@ def build_optimizer(spec: OptimizerSpec, learning_rates: np.ndarray) -> keras.op
     rates = TabulatedRates(learning_rates)
     if spec.name == "sgd":
         return with_weight_decay(Sgd, spec.weight_decay)(rates, momentum=spec.momentum)
-    return with_weight_decay(Adam, spec.weight_decay)(
-        rates, beta_1=spec.beta1, beta_2=spec.beta2, epsilon=spec.epsilon
-    )
+    return with_weight_decay(Adam, spec.weight_decay)(rates, beta_1=spec.beta1, beta_2=spec.beta2, epsilon=spec.epsilon)

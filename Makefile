@@ -1,0 +1,40 @@
+# make demo   trains on real digits and ends with results/report.html and the answer to the question
+# make test   runs the whole test suite
+# make adopt FROM=../other-clone   brings another clone's results here, so that nothing of them is run again
+
+PYTHON ?= python3
+VENV := .venv
+SNAKEMAKE := $(VENV)/bin/snakemake --profile profiles/local
+INSTALLED := $(VENV)/installed
+
+.PHONY: demo test check adopt
+
+demo: $(INSTALLED)
+	@if $(SNAKEMAKE); then \
+		$(SNAKEMAKE) --report results/report.html && cat results/tables/answer.txt; \
+	else \
+		$(SNAKEMAKE) available && $(SNAKEMAKE) available --report results/report.html && cat results/tables/answer.txt; \
+		echo "Some runs failed: results/report.html shows which and why."; \
+		exit 1; \
+	fi
+
+test: $(INSTALLED)
+	$(VENV)/bin/python -m pytest
+
+check: $(INSTALLED)
+	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/snakefmt --check Snakefile workflow/rules
+	$(VENV)/bin/snakemake --lint
+
+adopt:
+	@test -d "$(FROM)/results" || { echo "FROM=$(FROM) has no results/; name another clone: make adopt FROM=PATH"; exit 1; }
+	@test ! -e results || { echo "results/ exists here; adopt into a fresh clone, or move it away"; exit 1; }
+	mkdir -p .snakemake
+	cp -a "$(FROM)/results" results
+	cp -a "$(FROM)/.snakemake/metadata" .snakemake/metadata
+
+$(INSTALLED): envs/workflow.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "$(PYTHON) is older than Python 3.11; name a newer one: make PYTHON=python3.11 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --disable-pip-version-check --quiet --requirement envs/workflow.txt
+	@touch $@

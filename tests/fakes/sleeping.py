@@ -1,0 +1,88 @@
+"""
+A backend without a framework, for tests and benchmarks of everything around the training.
+
+fake_behaviour.json in the working directory maps a part of a run's path to what shall happen to it: `crash`,
+`out_of_memory`, `diverge`, `unsupported`, `hang`, `kill_launcher`, `wait_for_file`, or {"sleep_s": seconds}.
+"""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+
+from trainbench.backend import StepwiseBackend, UnsupportedError
+
+
+class FakeOutOfMemoryError(Exception):
+    pass
+
+
+class Sleeping(StepwiseBackend):
+    out_of_memory_errors = (FakeOutOfMemoryError,)
+
+    def __init__(self, spec, data, weights, learning_rates):
+        self.spec, self.data, self._weights = spec, data, weights
+        self.rank, self.num_processes = 0, 1
+        self.behaviour = find_behaviour(spec)
+        self.steps = 0
+        if self.behaviour == "unsupported":
+            raise UnsupportedError("this device cannot sleep")
+
+    def train_step(self, images, labels, learning_rate):
+        self.steps += 1
+        assert len(images) == self.spec.global_batch_size
+        if self.steps != 2:
+            return
+        match self.behaviour:
+            case "crash":
+                raise RuntimeError("the fake backend was told to crash")
+            case "out_of_memory":
+                raise FakeOutOfMemoryError("tried to allocate 7 GiB")
+            case "hang":
+                time.sleep(3600)
+            case "kill_launcher":
+                os.kill(os.getppid(), signal.SIGKILL)
+                time.sleep(3600)
+            case "wait_for_file":
+                while not Path("go_on").exists():
+                    time.sleep(0.05)
+            case {"sleep_s": seconds}:
+                time.sleep(seconds)
+
+    def predict(self, images):
+        logits = np.random.default_rng(self.steps).normal(size=(len(images), self.data.num_classes))
+        return logits.astype(np.float32)
+
+    def wait_until_idle(self):
+        pass
+
+    def take_window_loss(self, num_steps):
+        return float("nan") if self.behaviour == "diverge" and self.steps > 2 else 1.0 / (1 + self.steps)
+
+    def max_over_ranks(self, value):
+        return value
+
+    def weights(self):
+        return self._weights
+
+    def peak_memory_bytes(self):
+        return 2**30
+
+    def versions(self):
+        return {"sleeping": "1.0"}
+
+    def device_model(self):
+        return None
+
+
+def find_behaviour(spec):
+    path = Path("fake_behaviour.json")
+    name = f"{spec.study}/{spec.framework}/{spec.variant}/gpus{spec.num_gpus}_batch{spec.per_device_batch_size}_repeat{spec.repeat}"
+    behaviours = json.loads(path.read_text()) if path.exists() else {}
+    return next((value for part, value in behaviours.items() if part in name), None)
+
+
+BACKEND = Sleeping

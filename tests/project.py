@@ -1,0 +1,126 @@
+"""A copy of the project in which tests may edit, run and break things, with fake backends that need no framework."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+FAKES = ROOT / "tests" / "fakes"
+COPIED = ("Snakefile", "Makefile", "workflow", "config", "profiles", "envs")
+
+REGISTRY_ENTRY = """
+FRAMEWORKS["{name}"] = Framework(
+    family="fake", launcher="plain", environments={{"cpu": "fake-cpu"}}, precisions={{"cpu": ("fp32",)}}
+)
+"""
+
+
+def study(**changes) -> dict:
+    """A small study of the fake backends, changed by keyword."""
+    return {
+        "dataset": "digits",
+        "model": "small_cnn",
+        "frameworks": ["sleeping", "dozing"],
+        "num_gpus": [1, 2],
+        "per_device_batch_size": [64],
+        "steps": 24,
+        "warmup_steps": 2,
+        "quality": {"thresholds": [0.05, 0.99]},
+        **changes,
+    }
+
+
+class Project:
+    """A copy of the project in `folder`, run with this Python's Snakemake."""
+
+    def __init__(self, folder: Path, fakes=("sleeping", "dozing")):
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for name in COPIED:
+            source = ROOT / name
+            if source.is_dir():
+                ignore = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(source, self.folder / name, ignore=ignore)
+            else:
+                shutil.copy2(source, self.folder / name)
+        for name in fakes:
+            self.add_fake(name)
+
+    def add_fake(self, name: str) -> None:
+        library = self.folder / "workflow" / "lib"
+        shutil.copy2(FAKES / "sleeping.py", library / "trainbench" / "backends" / f"{name}.py")
+        (library / "trainbench" / "models" / "small_cnn" / "fake.py").touch()
+        with open(library / "benchplan" / "frameworks.py", "a") as file:
+            file.write(REGISTRY_ENTRY.format(name=name))
+        (self.folder / "envs" / "fake-cpu.txt").touch()
+        record = self.folder / "results" / "environments" / "fake-cpu.json"
+        record.parent.mkdir(parents=True, exist_ok=True)
+        record.write_text(json.dumps({"python": sys.executable}))
+
+    def write_config(self, path: str = "config/config.yaml", **studies) -> None:
+        (self.folder / path).write_text(yaml.safe_dump({"studies": studies}))
+
+    def behave(self, **behaviours) -> None:
+        """Keys are parts of run paths, with `__` for `/`."""
+        named = {part.replace("__", "/"): behaviour for part, behaviour in behaviours.items()}
+        (self.folder / "fake_behaviour.json").write_text(json.dumps(named))
+
+    def edit(self, path: str, addition: str = "\n# edited\n") -> None:
+        with open(self.folder / path, "a") as file:
+            file.write(addition)
+
+    def environment(self) -> dict[str, str]:
+        cleared = ("PYTHONPATH", "SNAKEMAKE_PROFILE", "HOWMANYGPUS_MACHINE")
+        return {key: value for key, value in os.environ.items() if key not in cleared} | {"PYTHONDONTWRITEBYTECODE": "1"}
+
+    def start(self, *arguments: str) -> subprocess.Popen:
+        command = [sys.executable, "-m", "snakemake", "--profile", "profiles/local", *arguments]
+        return subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def snakemake(self, *arguments: str, expect: int = 0) -> str:
+        """Run to the end and return what was printed; asserts the exit status."""
+        process = self.start(*arguments)
+        try:
+            output, _ = process.communicate(timeout=600)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        assert process.returncode == expect, output[-4000:]
+        return output
+
+    def planned(self, *arguments: str) -> list[str]:
+        """Jobs that a call would run now, as `rule` or, for runs, their paths; sorted."""
+        output = self.snakemake("--dry-run", *arguments)
+        jobs = []
+        for block in re.split(r"\n(?=(?:local)?rule \w+:)", output)[1:]:
+            rule = re.match(r"(?:local)?rule (\w+):", block)[1]
+            run = re.search(r"output: results/runs/(\S+)/run\.json", block)
+            study_name = re.search(r"wildcards: study=(\w+)", block)
+            if run:
+                jobs.append(run[1])
+            elif study_name and not run:
+                jobs.append(f"{rule} {study_name[1]}")
+            else:
+                jobs.append(rule)
+        return sorted(jobs)
+
+    def planned_runs(self, *arguments: str) -> list[str]:
+        return [job for job in self.planned(*arguments) if "/" in job]
+
+    def read(self, path: str) -> str:
+        return (self.folder / path).read_text()

@@ -1,0 +1,49 @@
+"""Small specifications and data for tests of the measured side."""
+
+import numpy as np
+
+from trainbench.data import PreparedData
+from trainbench.spec import RunSpec
+
+OPTIMIZER = {
+    "name": "sgd",
+    "learning_rate": 0.1,
+    "momentum": 0.9,
+    "beta1": 0.9,
+    "beta2": 0.999,
+    "epsilon": 1e-8,
+    "weight_decay": 0.0,
+    "lr_scaling": "none",
+    "lr_reference_batch_size": None,
+    "lr_warmup_epochs": 0,
+    "lr_schedule": "constant",
+}
+
+
+def make_spec(optimizer=None, **changes) -> RunSpec:
+    """One device, 8 images a step; changed by keyword. global_batch_size decides the per-device batch."""
+    values = {
+        **{"study": "s", "dataset": "d", "model": "small_cnn", "framework": "pytorch_ddp", "variant": "base"},
+        **{"input": "arrays", "precision": "fp32", "device": "cpu", "num_nodes": 1, "num_gpus": 1},
+        **{"per_device_batch_size": 8, "global_batch_size": 8, "repeat": 1, "seed": 1},
+        **{"family": "torch", "launcher": "torchrun", "cores_per_device": 1, "data_dir": "", "weights_file": ""},
+        **{"epochs": 1, "steps": None, "warmup_steps": 1, "window_steps": 50, "eval_every_epochs": 1},
+        **{"random_flip": False, "random_crop_padding": 0, "prefetch_batches": 0},
+        "optimizer": OPTIMIZER | (optimizer or {}),
+        **changes,
+    }
+    values["per_device_batch_size"] = values["global_batch_size"] // values["num_gpus"]
+    return RunSpec.from_dict(values)
+
+
+def make_data(num_train=40, num_test=13, image_shape=(6, 6, 1), num_classes=10, seed=0) -> PreparedData:
+    random = np.random.default_rng(seed)
+    return PreparedData(
+        train_images=random.integers(0, 256, (num_train, *image_shape), dtype=np.uint8),
+        train_labels=random.integers(0, num_classes, num_train).astype(np.int32),
+        test_images=random.integers(0, 256, (num_test, *image_shape), dtype=np.uint8),
+        test_labels=random.integers(0, num_classes, num_test).astype(np.int32),
+        num_classes=num_classes,
+        channel_mean=(127.0,) * image_shape[2],
+        channel_std=(64.0,) * image_shape[2],
+    )

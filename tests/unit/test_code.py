@@ -1,0 +1,45 @@
+"""The files that each step depends on."""
+
+import pytest
+from project import ROOT
+
+from benchplan import code
+
+
+@pytest.fixture(autouse=True)
+def in_project(monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+
+def test_a_run_depends_on_its_own_backend_and_family_alone():
+    torch, keras = (code.training_code(name, "resnet44") for name in ("pytorch_ddp", "keras_mirrored"))
+    only_torch, only_keras = set(torch) - set(keras), set(keras) - set(torch)
+    library = "workflow/lib/trainbench"
+    assert only_torch == {
+        f"{library}/backends/pytorch_ddp.py",
+        f"{library}/families/torch.py",
+        f"{library}/models/resnet44/torch.py",
+    }
+    assert only_keras == {
+        f"{library}/backends/keras_mirrored.py",
+        f"{library}/families/keras.py",
+        f"{library}/models/resnet44/keras.py",
+    }
+    assert {f"{library}/loop.py", f"{library}/launch.py", "workflow/scripts/train.py"} <= set(torch)
+
+
+def test_a_run_does_not_depend_on_planning_analysis_or_another_model():
+    files = code.training_code("pytorch_ddp", "small_cnn")
+    assert not [file for file in files if "benchplan" in file or "benchreport" in file or "resnet44" in file]
+
+
+def test_a_figure_does_not_depend_on_another():
+    files = code.script("draw_figure", "benchreport.figures.speedup")
+    assert "workflow/lib/benchreport/thresholds.py" in files
+    assert not [file for file in files if file.endswith("run_grid.py")]
+
+
+def test_the_measured_side_imports_nothing_of_the_others():
+    for path in (ROOT / "workflow" / "lib" / "trainbench").rglob("*.py"):
+        imported = code.imported_files(path.relative_to(ROOT))
+        assert not [file for file in imported if file.parts[2] != "trainbench"], path

@@ -1,0 +1,115 @@
+"""A wrong config or machine file is refused with place, value and remedy."""
+
+import pytest
+import yaml
+from project import study
+
+from benchplan.errors import ConfigError
+from benchplan.machine import Device, Machine, find_machine_file, read_machine
+from benchplan.plan import Plan
+
+CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
+NOISE = {"image_shape": [8, 8, 1], "num_classes": 4, "num_train": 64, "num_test": 8}
+
+WRONG_STUDIES = [
+    ({"epoch": 3}, 'studies.s: unknown key "epoch"; did you mean epochs?'),
+    ({"dataset": "digit"}, 'studies.s.dataset: "digit" is not a known data set; did you mean digits?'),
+    ({"model": "vgg"}, 'studies.s.model: "vgg" is not a known model; choose from resnet44, small_cnn'),
+    ({"frameworks": ["pytorch_dpp"]}, 'frameworks[0]: "pytorch_dpp" is not a known framework; did you mean pytorch_ddp?'),
+    ({"frameworks": "pytorch_ddp"}, 'frameworks: "pytorch_ddp" is not of type array; write [pytorch_ddp]'),
+    ({"frameworks": []}, "frameworks: [] is empty; give at least one entry"),
+    ({"frameworks": ["pytorch_ddp"] * 2}, "repeats an entry; keep each once"),
+    ({"num_gpus": [0]}, "studies.s.num_gpus[0]: 0 is too small; give at least 1"),
+    ({"num_gpus": ["two"]}, 'studies.s.num_gpus[0]: "two" is not of type integer'),
+    ({"scaling": "week"}, 'studies.s.scaling: "week" is not known here; did you mean weak?'),
+    ({"precision": ["fp64"]}, 'studies.s.precision[0]: "fp64" is not known here; '),
+    ({"inputs": ["tfrecord"]}, 'studies.s.inputs[0]: "tfrecord" is not known here; choose from arrays, synthetic'),
+    ({"devices": ["gpu"]}, 'studies.s.devices[0]: "gpu" is not known here; '),
+    ({"optimizer": {"learning_rate": "1e-4"}}, 'optimizer.learning_rate: "1e-4" is text, not a number; write 0.0001'),
+    ({"optimizer": {"lr": 0.1}}, 'studies.s.optimizer: unknown key "lr"'),
+    ({"optimizer": {"name": "sdg"}}, 'studies.s.optimizer.name: "sdg" is not known here; did you mean sgd?'),
+    ({"optimizer": {"momentum": 1}}, "studies.s.optimizer.momentum: 1 is too large; give less than 1"),
+    ({"optimizer": {"learning_rate": 0}}, "studies.s.optimizer.learning_rate: 0 is too small; give more than 0"),
+    ({"quality": {"metric": "acuracy"}}, 'quality.metric: "acuracy" is not known; did you mean accuracy?'),
+    ({"variants": {"Base": {}}}, '"Base" is no valid name; use lower-case letters, digits and underscores'),
+    ({"variants": {"fast": {"epochs": 1}}}, 'studies.s.variants.fast: unknown key "epochs"'),
+    ({"steps": None}, "studies.s: give exactly one of `epochs` and `steps`"),
+    ({"epochs": 2}, "studies.s: give exactly one of `epochs` and `steps`"),
+    ({"steps": 2}, "warmup_steps: 2 leaves no step to measure of the 2 of variant base"),
+    ({"per_device_batch_size": [2000]}, "2000 on 1 devices is more than the 1437 training images; lower it"),
+    (
+        {"num_gpus": [1, 3], "scaling": "strong"},
+        "studies.s.num_gpus: 3 does not divide the global batch of 64 images under strong scaling; choose",
+    ),
+    ({"exclude": [{"num_gpus": 7}]}, 'studies.s.exclude[0]: {"num_gpus": 7} matches no run; correct or remove it'),
+    ({"exclude": [{"num_gpu": 1}]}, 'studies.s.exclude[0]: unknown key "num_gpu"; did you mean num_gpus?'),
+    ({"exclude": [{"input": "arrays"}]}, "studies.s.exclude: nothing is left to run"),
+    ({"dataset": "synthetic"}, 'studies.s.dataset: "synthetic" cannot be made: data source synthetic missing'),
+    ({"dataset": "noise"}, 'studies.s.inputs: ["arrays"] with a synthetic data set; write [synthetic]'),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), WRONG_STUDIES, ids=[message[:60] for _, message in WRONG_STUDIES])
+def test_wrong_study(changes, message):
+    datasets = {"noise": {"source": "synthetic", "options": NOISE}}
+    given = study(**{"frameworks": ["pytorch_ddp"], "devices": ["cpu"], **changes})
+    with pytest.raises(ConfigError) as error:
+        Plan({"studies": {"s": given}, "datasets": datasets}, CPU)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({}, 'config: the key "studies" is missing; add it'),
+        ({"studies": {}}, "studies: {} is empty; give at least one entry"),
+        ({"studies": {"s": study()}, "study": {}}, 'config: unknown key "study"; did you mean studies?'),
+        ({"studies": {"My Study": study()}}, '"My Study" is no valid name'),
+        ({"studies": {"s": {"dataset": "digits"}}}, 'studies.s: the key "model" is missing; add it'),
+    ],
+)
+def test_wrong_config(config, message):
+    with pytest.raises(ConfigError) as error:
+        Plan(config, CPU)
+    assert message in str(error.value)
+
+
+def test_a_model_without_a_file_for_the_family_is_refused(monkeypatch, tmp_path):
+    (tmp_path / "half_done").mkdir()
+    (tmp_path / "half_done" / "parameters.py").touch()
+    monkeypatch.setattr("benchplan.plan.MODELS", tmp_path)
+    with pytest.raises(ConfigError, match="is not written for pytorch_ddp; write models/half_done/torch.py or leave"):
+        Plan({"studies": {"s": study(frameworks=["pytorch_ddp"], model="half_done")}}, CPU)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"gpus": 4}, 'unknown key "gpus"'),
+        ({"devices": {"a100": {}}}, 'devices: unknown key "a100"; '),
+        ({"devices": {"cpu": {"count": 0}}}, "devices.cpu.count: 0 is too small; give at least 1"),
+        ({"devices": {"cpu": {"cores_per_device": "all"}}}, 'cores_per_device: "all" is not of type integer or null'),
+    ],
+)
+def test_wrong_machine_file(tmp_path, values, message):
+    path = tmp_path / "machine.yaml"
+    path.write_text(yaml.safe_dump(values))
+    with pytest.raises(ConfigError) as error:
+        read_machine(path)
+    assert message in str(error.value)
+
+
+def test_a_missing_machine_file_is_refused():
+    with pytest.raises(ConfigError, match="machine: nowhere.yaml does not exist; name an existing machine file"):
+        find_machine_file("nowhere.yaml", [])
+
+
+def test_the_machine_file_stands_beside_the_profile(tmp_path, monkeypatch):
+    for variable in ("SNAKEMAKE_PROFILE", "HOWMANYGPUS_MACHINE"):
+        monkeypatch.delenv(variable, raising=False)
+    path = tmp_path / "machine.yaml"
+    path.touch()
+    assert find_machine_file(None, ["snakemake", "--profile", str(tmp_path)]) == path
+    monkeypatch.delenv("HOWMANYGPUS_MACHINE")
+    assert find_machine_file(None, ["snakemake", f"--profile={tmp_path}"]) == path
+    assert find_machine_file(None, ["snakemake"]) == path, "jobs find it through the environment"

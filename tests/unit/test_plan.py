@@ -1,0 +1,129 @@
+"""Studies become runs."""
+
+import pytest
+from project import study
+from specs import OPTIMIZER
+
+from benchplan.errors import fill_defaults, read_schema
+from benchplan.machine import Device, Machine
+from benchplan.plan import Plan
+from trainbench.spec import OptimizerSpec, RunSpec
+
+CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
+GPU = Machine("machine.yaml", {"cpu": Device(8, 1), "cuda": Device(4, 6)})
+
+
+def make_plan(machine=CPU, **changes) -> Plan:
+    given = study(**{"frameworks": ["pytorch_ddp"], "devices": ["cpu"], **changes})
+    return Plan({"studies": {"small": given}}, machine)
+
+
+def cells(plan):
+    return sorted((run.num_gpus, run.per_device_batch_size) for run in plan.runs.values())
+
+
+def test_weak_scaling_keeps_the_batch_of_a_device():
+    assert cells(make_plan(num_gpus=[1, 2], per_device_batch_size=[32, 64])) == [(1, 32), (1, 64), (2, 32), (2, 64)]
+
+
+def test_strong_scaling_keeps_the_global_batch_of_the_smallest_count():
+    plan = make_plan(num_gpus=[2, 4], per_device_batch_size=[64], scaling="strong")
+    assert cells(plan) == [(2, 64), (4, 32)]
+    assert plan.studies["small"].curves == {"strong": [128]}
+
+
+def test_both_is_the_union_and_shared_cells_run_once():
+    plan = make_plan(num_gpus=[1, 2], per_device_batch_size=[32, 64], scaling="both")
+    assert cells(plan) == [(1, 32), (1, 64), (2, 16), (2, 32), (2, 64)]
+
+
+def test_exclude_leaves_out_what_matches_all_of_its_keys():
+    plan = make_plan(per_device_batch_size=[32, 64], exclude=[{"num_gpus": 2, "per_device_batch_size": 64}])
+    assert cells(plan) == [(1, 32), (1, 64), (2, 32)]
+
+
+def test_repeats_have_seeds_of_their_own_and_share_them_across_frameworks():
+    plan = make_plan(frameworks=["pytorch_ddp", "keras_mirrored"], repeats=2, seed=7)
+    seeds = {(run.framework, run.repeat): plan.studies["small"].seed(run) for run in plan.runs.values()}
+    assert seeds == {(name, repeat): 6 + repeat for name in ("pytorch_ddp", "keras_mirrored") for repeat in (1, 2)}
+
+
+def test_auto_is_cuda_where_there_is_a_gpu():
+    assert {run.device for run in make_plan(GPU, devices=["auto"]).runs.values()} == {"cuda"}
+    assert {run.device for run in make_plan(CPU, devices=["auto"]).runs.values()} == {"cpu"}
+
+
+def test_a_precision_that_the_device_lacks_is_planned_as_unsupported():
+    reasons = {run.precision: run.unsupported for run in make_plan(precision=["fp32", "tf32"]).runs.values()}
+    assert reasons["fp32"] == ""
+    assert reasons["tf32"] == "pytorch_ddp offers fp32, bf16 on cpu, not tf32"
+
+
+def test_a_spec_is_what_the_measured_side_expects():
+    plan = make_plan(variants={"base": {}, "flipped": {"random_flip": True, "optimizer": {"momentum": 0.5}}})
+    run = next(run for run in plan.runs.values() if run.variant == "flipped" and run.num_gpus == 2)
+    spec = RunSpec.from_dict(plan.studies["small"].spec(run))
+    assert (spec.global_batch_size, spec.random_flip, spec.optimizer.momentum) == (128, True, 0.5)
+    assert spec.optimizer.learning_rate == 0.1, "a variant changes only what it names"
+
+
+def test_optimizer_defaults_of_the_schema_are_complete():
+    schema = read_schema("config")
+    defaults = fill_defaults({}, schema["$defs"]["optimizer"], schema)
+    assert set(defaults) == set(OPTIMIZER) == set(OptimizerSpec.__dataclass_fields__)
+
+
+def test_a_setting_equal_to_its_default_leaves_no_trace():
+    plain, spelled_out = make_plan(), make_plan(window_steps=50, optimizer={"momentum": 0.9}, variants={"base": {}})
+    assert plain.fingerprints == spelled_out.fingerprints
+    assert plain.studies["small"].request() == spelled_out.studies["small"].request()
+
+
+@pytest.mark.parametrize(
+    "change", [{"window_steps": 10}, {"optimizer": {"momentum": 0.5}}, {"seed": 2}, {"model": "resnet44"}]
+)
+def test_a_setting_that_changes_the_training_changes_the_fingerprint(change):
+    assert set(make_plan().fingerprints.values()).isdisjoint(make_plan(**change).fingerprints.values())
+
+
+@pytest.mark.parametrize(
+    "change", [{"time_limit_min": 5}, {"quality": {"thresholds": [0.5]}}, {"repeats": 3}, {"num_gpus": [1, 2, 4]}]
+)
+def test_a_setting_that_does_not_change_a_run_leaves_its_fingerprint(change):
+    before, after = make_plan().fingerprints, make_plan(**change).fingerprints
+    assert before.items() <= after.items()
+
+
+def test_cores_of_a_device_change_the_fingerprint():
+    two_cores = Machine("machine.yaml", {"cpu": Device(4, 2)})
+    assert set(make_plan().fingerprints.values()).isdisjoint(make_plan(two_cores).fingerprints.values())
+
+
+@pytest.mark.parametrize("machine", [CPU, GPU])
+def test_a_study_survives_its_request(machine):
+    plan = make_plan(machine, devices=["auto"], scaling="both", variants={"base": {}, "big": {"window_steps": 9}})
+    again = Plan.from_request(plan.studies["small"].request())
+    assert list(again.runs) == list(plan.runs)
+    for path, run in plan.runs.items():
+        assert again.studies["small"].spec(again.runs[path]) == plan.studies["small"].spec(run)
+
+
+def test_runs_are_started_in_a_seeded_random_order():
+    plan = make_plan(repeats=20)
+    order = [plan.priorities[path] for path in plan.runs]
+    assert sorted(order) == list(range(1, len(order) + 1))
+    assert order != sorted(order)
+    assert plan.priorities == make_plan(repeats=20).priorities
+
+
+def test_more_devices_than_the_machine_has_are_a_shortage_not_an_error():
+    plan = make_plan(num_gpus=[1, 16], per_device_batch_size=[8])
+    assert plan.find_shortages() == [
+        "studies.small.num_gpus: 16 exceeds the 8 cpu devices of this machine (machine.yaml); "
+        "lower it or choose another profile"
+    ]
+
+
+def test_a_run_is_planned_once_even_if_two_modes_ask_for_it():
+    plan = make_plan(num_gpus=[1, 2, 4], per_device_batch_size=[16, 32, 64], scaling="both")
+    assert len(plan.runs) == sum(len(study.runs) for study in plan.studies.values())

@@ -1,0 +1,50 @@
+"""Learning rates and step counts."""
+
+import numpy as np
+import pytest
+from specs import make_spec
+
+from trainbench.schedule import count_steps_per_epoch, learning_rates, scaling_factor
+
+
+def rates(num_steps, steps_per_epoch=10, **optimizer):
+    spec = make_spec(steps=num_steps, epochs=None, optimizer={"learning_rate": 0.4, **optimizer})
+    return learning_rates(spec, steps_per_epoch)
+
+
+def test_constant():
+    assert np.allclose(rates(30), 0.4)
+
+
+def test_warmup_rises_linearly_to_the_rate_and_stays():
+    warm = rates(30, lr_warmup_epochs=2)
+    assert np.allclose(warm[:20], 0.4 * np.arange(1, 21) / 20)
+    assert np.allclose(warm[20:], 0.4)
+
+
+def test_cosine_falls_from_the_rate_towards_zero_after_the_warmup():
+    falling = rates(30, lr_schedule="cosine", lr_warmup_epochs=1)
+    assert falling[9] == pytest.approx(0.4)
+    assert falling[10] == pytest.approx(0.4)
+    assert falling[20] == pytest.approx(0.2)
+    assert 0 < falling[29] < 0.01
+    assert np.all(np.diff(falling[10:]) < 0)
+
+
+@pytest.mark.parametrize(
+    ("rule", "reference", "factor"),
+    [("none", None, 1), ("linear", None, 4), ("sqrt", None, 2), ("linear", 8, 16), ("sqrt", 8, 4)],
+)
+def test_scaling_rule(rule, reference, factor):
+    optimizer = {"lr_scaling": rule, "lr_reference_batch_size": reference}
+    spec = make_spec(num_gpus=4, global_batch_size=128, optimizer=optimizer)
+    assert scaling_factor(spec) == pytest.approx(factor)
+
+
+def test_incomplete_batches_are_dropped():
+    assert count_steps_per_epoch(50, 8) == 6
+
+
+def test_a_batch_larger_than_the_data_is_refused():
+    with pytest.raises(ValueError, match="global batch of 64 images exceeds the 50 training images"):
+        count_steps_per_epoch(50, 64)

@@ -1,0 +1,165 @@
+"""Tables from stored runs."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from specs import make_spec
+
+from benchreport.answer import answer
+from benchreport.runs import IDENTITY, collect
+from benchreport.scaling import compute_scaling
+from benchreport.thresholds import compute_time_to_accuracy, summarize_time_to_accuracy
+
+HOST = {"hostname": "h", "cpu_model": "c", "python_version": "3", "driver_version": None, "git_commit": "abc"}
+QUALITY = {"metric": "accuracy", "thresholds": [0.5, 0.9]}
+
+
+def plan_of(*specs, unsupported=()):
+    runs = {f"run{i}": {"spec": spec.to_dict(), "unsupported": ""} for i, spec in enumerate(specs)}
+    runs |= {f"not{i}": {"spec": spec.to_dict(), "unsupported": "no such device"} for i, spec in enumerate(unsupported)}
+    return {"config": {"quality": QUALITY}, "runs": runs}
+
+
+def store_run(results, name, spec, accuracies=(0.4, 0.8), window_s=(2.0, 3.0), **changes):
+    """A completed run of two windows of 10 steps and as many evaluations as accuracies, 10 test images each."""
+    folder = results / "results" / "runs" / name
+    folder.mkdir(parents=True)
+    record = {"status": "completed", "reason": "", "spec": spec.to_dict(), "host": HOST, "manifest_sha256": "m"}
+    record |= {"started_at": "t", "peak_memory_bytes": 2**30, "versions": {"torch": "2"}, "device_model": None}
+    record |= {"init_s": 1, "compile_s": 2, "train_s": 5, "eval_s": 3, "wall_time_s": 20, "images_seen": 160, **changes}
+    (folder / "run.json").write_text(json.dumps(record))
+    window = {"event": "window", "phase": "train", "num_steps": 10, "data_wait_s": 0.5}
+    events = [window | {"phase": "warmup", "elapsed_s": 100.0}, *(window | {"elapsed_s": s} for s in window_s)]
+    events += [
+        {"event": "evaluation", "epoch": i + 1, "train_s": 2.0 * (i + 1), "wall_s": 9.0 * (i + 1)}
+        for i in range(len(accuracies))
+    ]
+    (folder / "events.jsonl").write_text("\n".join(map(json.dumps, events)))
+    rank = np.array([[0] * round(10 * a) + [1] * round(10 - 10 * a) for a in accuracies], np.uint16).reshape(-1, 10)
+    np.savez(folder / "predictions.npz", rank=rank, loss=np.ones(rank.shape, np.float32))
+
+
+def test_rates_are_total_over_total_of_the_measured_windows(tmp_path):
+    spec = make_spec(global_batch_size=8)
+    store_run(tmp_path, "run0", spec, window_s=(1.0, 3.0))
+    row = collect(plan_of(spec), tmp_path)[0].iloc[0]
+    assert row["images_per_s"] == pytest.approx(20 * 8 / 4)
+    assert row["data_wait_frac"] == pytest.approx(0.25)
+    assert row["step_s_median"] == pytest.approx(0.2)
+    assert row["step_s_p95"] == pytest.approx(0.3)
+    assert (row["peak_memory_gib"], row["quality_last"], row["quality_best"]) == (1.0, 0.8, 0.8)
+
+
+def test_there_is_one_row_per_planned_run_and_metrics_only_where_one_happened(tmp_path):
+    specs = [make_spec(repeat=repeat) for repeat in (1, 2)]
+    store_run(tmp_path, "run0", specs[0])
+    runs, evaluations = collect(plan_of(*specs, unsupported=[make_spec(precision="tf32")]), tmp_path)
+    assert runs["status"].tolist() == ["completed", "missing", "unsupported"]
+    assert runs["images_per_s"].notna().tolist() == [True, False, False]
+    assert runs["reason"].tolist() == ["", "not run yet", "no such device"]
+    assert len(evaluations) == 2
+
+
+def write_attempt(tmp_path, status, started="20260101T000000", **changes):
+    folder = tmp_path / "results" / "logs" / "train" / "run0" / f"{started}-1"
+    folder.mkdir(parents=True)
+    record = {"status": status, "reason": f"why {status}", "host": HOST, "pid": 1, "started_at": "t", **changes}
+    (folder / "attempt.json").write_text(json.dumps(record))
+
+
+def status_of_first(tmp_path, spec):
+    return tuple(collect(plan_of(spec), tmp_path)[0].iloc[0][["status", "reason"]])
+
+
+def test_a_failed_run_has_the_reason_of_its_last_attempt(tmp_path):
+    write_attempt(tmp_path, "crashed")
+    write_attempt(tmp_path, "time_limit", started="20260102T000000")
+    assert status_of_first(tmp_path, make_spec()) == ("time_limit", "why time_limit")
+
+
+def test_an_attempt_without_an_end_was_killed_if_its_process_is_gone(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.uname", lambda: type("Uname", (), {"nodename": "h"}))
+    write_attempt(tmp_path, "running", pid=2**22 + 1)
+    assert status_of_first(tmp_path, make_spec())[0] == "killed"
+    write_attempt(tmp_path, "running", started="20260102T000000", pid=1)
+    assert status_of_first(tmp_path, make_spec())[0] == "running"
+
+
+def test_a_run_made_with_other_settings_is_stale_and_counts_for_nothing(tmp_path):
+    store_run(tmp_path, "run0", make_spec(window_steps=7))
+    row = collect(plan_of(make_spec()), tmp_path)[0].iloc[0]
+    assert (row["status"], row["reason"]) == ("stale", "was run with another window_steps")
+    assert pd.isna(row["images_per_s"])
+
+
+def runs_table(rates):
+    """rates: {(num_gpus, per_device_batch_size, repeat): images_per_s or None}"""
+    rows = []
+    for (num_gpus, size, repeat), rate in rates.items():
+        spec = make_spec(num_gpus=num_gpus, global_batch_size=num_gpus * size, repeat=repeat)
+        rows.append({key: getattr(spec, key) for key in IDENTITY} | {"images_per_s": rate, "status": "completed"})
+    return pd.DataFrame(rows)
+
+
+def test_scaling_compares_medians_with_the_smallest_count_of_each_curve():
+    rates = {(1, 8, 1): 90, (1, 8, 2): 100, (1, 8, 3): 110, (2, 8, 1): 150, (2, 4, 1): 120}
+    table = compute_scaling(runs_table(rates), {"weak": [8], "strong": [8]})
+    rows = {(row.scaling_mode, row.num_gpus): row for row in table.itertuples()}
+    assert set(rows) == {("weak", 1), ("weak", 2), ("strong", 1), ("strong", 2)}
+    weak, strong = rows["weak", 2], rows["strong", 2]
+    assert (weak.speedup, weak.scaling_efficiency) == (pytest.approx(1.5), pytest.approx(0.75))
+    assert (strong.speedup, strong.per_device_batch_size) == (pytest.approx(1.2), 4)
+    base = rows["weak", 1]
+    assert (base.images_per_s_min, base.images_per_s_max, base.num_repeats) == (90, 110, 3)
+
+
+def test_without_its_baseline_a_curve_has_no_speedup():
+    table = compute_scaling(runs_table({(1, 8, 1): None, (2, 8, 1): 150}), {"weak": [8]})
+    assert table["num_repeats"].tolist() == [0, 1]
+    assert table["speedup"].isna().all()
+
+
+def test_time_to_accuracy_is_the_first_evaluation_that_reaches_it(tmp_path):
+    specs = [make_spec(repeat=repeat) for repeat in (1, 2, 3)]
+    for name, spec, accuracies in zip(
+        ("run0", "run1", "run2"), specs, [(0.4, 0.6, 0.9), (0.6, 0.4, 0.8), (0.1, 0.1, 0.1)], strict=True
+    ):
+        store_run(tmp_path, name, spec, accuracies)
+    table = compute_time_to_accuracy(*collect(plan_of(*specs), tmp_path), QUALITY)
+    half = table[table["threshold"] == 0.5]
+    assert half["time_to_accuracy_s"].tolist()[:2] == [4.0, 2.0]
+    assert half["wall_time_s"].tolist()[:2] == [18.0, 9.0]
+    assert half["reached"].tolist() == [True, True, False]
+    assert pd.isna(half["epoch"].iloc[2])
+
+
+def test_repeats_that_never_reach_a_threshold_count_as_infinitely_slow(tmp_path):
+    specs = [make_spec(repeat=repeat) for repeat in (1, 2, 3)]
+    for name, spec, accuracies in zip(("run0", "run1", "run2"), specs, [(0.9,), (0.6,), (0.1,)], strict=True):
+        store_run(tmp_path, name, spec, accuracies)
+    summary = summarize_time_to_accuracy(compute_time_to_accuracy(*collect(plan_of(*specs), tmp_path), QUALITY))
+    rows = {row.threshold: row for row in summary.itertuples()}
+    assert (rows[0.5].num_reached, rows[0.5].time_s_median, rows[0.5].time_s_max) == (2, 2.0, float("inf"))
+    assert (rows[0.9].num_reached, rows[0.9].time_s_median) == (1, float("inf"))
+
+
+def test_a_diverged_run_never_reached_any_threshold(tmp_path):
+    store_run(tmp_path, "run0", make_spec(), accuracies=(), status="diverged", reason="training loss is nan")
+    table = compute_time_to_accuracy(*collect(plan_of(make_spec()), tmp_path), QUALITY)
+    assert table["reached"].tolist() == [False, False]
+
+
+def test_the_answer_names_the_best_and_says_when_there_is_none(tmp_path):
+    specs = [make_spec(), make_spec(framework="keras_mirrored")]
+    store_run(tmp_path, "run0", specs[0], accuracies=(0.9,), window_s=(1.0, 1.0))
+    runs, evaluations = collect(plan_of(*specs), tmp_path)
+    scaling = compute_scaling(runs, {"weak": [8]})
+    text = answer(runs, scaling, compute_time_to_accuracy(runs, evaluations, QUALITY))
+    assert "2 runs planned: 1 completed, 1 missing" in text
+    assert "Fastest to accuracy 0.9: pytorch_ddp on 1 cpu device x 8 images: 2 s" in text
+    assert "Highest throughput: pytorch_ddp on 1 cpu device x 8 images: 80 images/s" in text
+    empty, none = collect(plan_of(specs[1]), tmp_path / "elsewhere")
+    nothing = answer(empty, compute_scaling(empty, {"weak": [8]}), compute_time_to_accuracy(empty, none, QUALITY))
+    assert "no answer yet" in nothing

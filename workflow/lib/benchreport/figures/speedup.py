@@ -1,0 +1,68 @@
+"""Speed-up of throughput beside speed-up of time to accuracy: what more devices are worth to someone who waits."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from benchreport.scaling import CURVE
+from benchreport.style import GREY, label_lines, make_panels, mark_counts, name_series, say_nothing_to_show, style_of
+from benchreport.thresholds import summarize_time_to_accuracy
+
+TITLE = "Speed-up of throughput and of time to accuracy"
+TABLES = ("scaling", "time_to_accuracy")
+
+
+def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> Figure:
+    throughput = scaling[scaling["speedup"].notna() & (scaling["input"] != "synthetic")]
+    if throughput.empty:
+        return say_nothing_to_show("No run on real images has completed on the smallest device count yet.")
+    threshold = choose_threshold(time_to_accuracy)
+    accuracy = compute_accuracy_speedup(throughput, time_to_accuracy, threshold)
+    throughput = throughput.assign(series=name_series(throughput))
+    styles = style_of(throughput["series"])
+    titles, panels = [], []
+    for (mode, size), rows in throughput.groupby(["scaling_mode", "fixed_batch_size"], sort=False):
+        curve = f"{mode} scaling, {size} {'per device' if mode == 'weak' else 'in all'}"
+        titles += [f"{curve}\nspeed-up of throughput", f"{curve}\nspeed-up of time to {threshold:g}"]
+        panels += [(rows, "speedup"), (accuracy.loc[rows.index].assign(series=rows["series"]), "accuracy_speedup")]
+    figure, axes = make_panels(titles, max_columns=4 if len(titles) > 2 else 2, panel_size=(4.2, 3.6))
+    for panel, (rows, column) in zip(axes, panels, strict=True):
+        draw_panel(panel, rows, column, styles)
+    return figure
+
+
+def choose_threshold(time_to_accuracy: pd.DataFrame) -> float:
+    """The most demanding threshold that at least one configuration reached in most repeats, else the easiest."""
+    summary = summarize_time_to_accuracy(time_to_accuracy)
+    reached = summary[np.isfinite(summary["time_s_median"])]
+    easiest = time_to_accuracy["threshold"].min() if len(time_to_accuracy) else float("nan")
+    return reached["threshold"].max() if len(reached) else easiest
+
+
+def compute_accuracy_speedup(throughput: pd.DataFrame, time_to_accuracy: pd.DataFrame, threshold: float):
+    """`throughput` with accuracy_speedup: median time on the baseline's device count over the median time here."""
+    summary = summarize_time_to_accuracy(time_to_accuracy)
+    summary = summary[summary["threshold"] == threshold]
+    keys = [*CURVE, "num_gpus", "per_device_batch_size"]
+    joined = throughput.merge(summary[[*keys, "time_s_median"]], on=keys, how="left").set_index(throughput.index)
+    curve = joined.groupby([*CURVE, "scaling_mode", "fixed_batch_size"])
+    baseline = joined["time_s_median"].where(joined["num_gpus"] == joined["baseline_num_gpus"])
+    baseline = baseline.groupby(curve.ngroup()).transform("first")
+    speedup = (baseline / joined["time_s_median"]).where(np.isfinite(baseline))
+    return joined.assign(accuracy_speedup=speedup)
+
+
+def draw_panel(axes, rows: pd.DataFrame, column: str, styles: dict) -> None:
+    counts = rows["num_gpus"].agg(["min", "max"])
+    axes.plot(counts, counts / counts.iloc[0], color=GREY, linestyle=":")
+    ends = {"ideal": (counts.iloc[1], counts.iloc[1] / counts.iloc[0], GREY)}
+    for series, line in rows[rows[column].notna()].sort_values("num_gpus").groupby("series"):
+        axes.plot(line["num_gpus"], line[column], **styles[series])
+        ends[series] = (line["num_gpus"].iloc[-1], line[column].iloc[-1], styles[series]["color"])
+    if len(ends) == 1:
+        axes.annotate("no baseline reached it", (0.5, 0.5), xycoords="axes fraction", ha="center", color=GREY)
+    mark_counts(axes, rows["num_gpus"])
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("devices")
+    axes.set_ylabel(f"speed-up over {counts.iloc[0]} device{'s' if counts.iloc[0] > 1 else ''}")
+    label_lines(axes, ends)

@@ -1,0 +1,110 @@
+"""How every figure looks: colours that colour-blind readers tell apart, names beside the lines, units on the axes."""
+
+import os
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
+"""Okabe & Ito 2008, without its yellow, which is too pale for lines, and with a brown."""
+MARKERS = "osD^vPX*"
+GREY = "#767676"
+
+plt.rcParams.update(
+    {
+        "font.size": 11,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.titlesize": 11,
+        "axes.titlelocation": "left",
+        "figure.dpi": 100,
+        "svg.fonttype": "none",
+        "svg.hashsalt": "howmanygpus",
+    }
+)
+
+
+def name_series(table: pd.DataFrame) -> pd.Series:
+    """What a line is called: its framework, and whatever else of variant, precision and device varies."""
+    varying = [column for column in ("variant", "precision", "device") if table[column].nunique() > 1]
+    return table[["framework", *varying]].astype(str).agg(" ".join, axis=1)
+
+
+def style_of(names: list[str]) -> dict[str, dict]:
+    """Colour and marker of each series; the same names get the same styles in every figure."""
+    return {
+        name: {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
+        for i, name in enumerate(sorted(set(names)))
+    }
+
+
+def make_panels(titles: list[str], panel_size=(4.6, 3.6), max_columns: int = 3) -> tuple[Figure, list[Axes]]:
+    """A figure with one titled panel for each title, in rows of at most max_columns."""
+    columns = min(len(titles), max_columns)
+    rows = -(-len(titles) // columns)
+    size = (panel_size[0] * columns, panel_size[1] * rows)
+    figure, grid = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    panels = list(grid.flat)
+    for panel in panels[len(titles) :]:
+        panel.remove()
+    for panel, title in zip(panels, titles, strict=False):
+        panel.set_title(title)
+    return figure, panels[: len(titles)]
+
+
+def label_lines(axes: Axes, ends: dict[str, tuple[float, float, str]]) -> None:
+    """Write each name right of its line's end (x, y, colour), moved up or down so that no two overlap.
+
+    Call after the axes' limits are final.
+    """
+    axes.figure.draw_without_rendering()
+    height = axes.get_window_extent().height
+    gap = 1.25 * matplotlib.rcParams["font.size"] * axes.figure.dpi / 72 / height
+    to_fraction = axes.transData + axes.transAxes.inverted()
+    ordered = sorted(ends, key=lambda name: ends[name][1])
+    wanted = [to_fraction.transform(ends[name][:2]) for name in ordered]
+    for (x, y), name in zip(_spread(wanted, gap), ordered, strict=True):
+        axes.annotate(
+            name, (x, y), (6, 0), "axes fraction", "offset points", color=ends[name][2], va="center", fontsize=10
+        )
+
+
+def _spread(points: list[np.ndarray], gap: float) -> list[tuple[float, float]]:
+    """Points in rising order of y, moved so that neighbours are at least `gap` apart around the same middle."""
+    heights: list[float] = []
+    for _, y in points:
+        heights.append(max(y, heights[-1] + gap) if heights else y)
+    shift = float(np.mean([y for _, y in points]) - np.mean(heights)) if points else 0.0
+    return [(x, y + shift) for (x, _), y in zip(points, heights, strict=True)]
+
+
+def mark_counts(axes: Axes, counts) -> None:
+    """Ticks at the measured values of a logarithmic x axis, and no others."""
+    axes.set_xscale("log", base=2)
+    counts = sorted({int(count) for count in counts})
+    axes.set_xticks(counts, [str(count) for count in counts])
+    axes.minorticks_off()
+    axes.set_xlim(counts[0] / 1.25, counts[-1] * 1.25)
+
+
+def say_nothing_to_show(reason: str) -> Figure:
+    """An empty figure that says why it is empty."""
+    figure = plt.figure(figsize=(6, 1.6))
+    figure.text(0.5, 0.5, reason, ha="center", va="center", color=GREY)
+    return figure
+
+
+def save_figure(figure: Figure, svg: Path, png: Path) -> None:
+    """Write both files; each appears whole or not at all. The SVG bears no date, so that it is reproducible."""
+    for path, options in ((svg, {"metadata": {"Date": None}}), (png, {"dpi": 150})):
+        partial = path.with_name(f".{os.getpid()}{path.name}")
+        figure.savefig(partial, format=path.suffix[1:], bbox_inches="tight", **options)
+        os.replace(partial, path)

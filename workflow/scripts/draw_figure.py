@@ -1,0 +1,24 @@
+"""Draw one figure of one study."""
+
+import argparse
+from pathlib import Path
+
+from benchreport.figures import load_figure
+from benchreport.style import save_figure
+from benchreport.tables import read_table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--figure", required=True, help="module of benchreport/figures/")
+    parser.add_argument("--tables", type=Path, required=True, help="folder of the study's tables")
+    parser.add_argument("--svg", type=Path, required=True)
+    parser.add_argument("--png", type=Path, required=True)
+    arguments = parser.parse_args()
+    figure = load_figure(arguments.figure)
+    tables = {name: read_table(arguments.tables / f"{name}.tsv") for name in figure.TABLES}
+    save_figure(figure.draw(**tables), arguments.svg, arguments.png)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+"""Join the studies' tables of one kind."""
+
+import argparse
+from pathlib import Path
+
+import pandas as pd
+
+from benchreport.tables import read_table, write_table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--parts", type=Path, nargs="+", required=True, help="tables with the same columns")
+    parser.add_argument("--table", type=Path, required=True, help="table to write")
+    arguments = parser.parse_args()
+    parts = [read_table(part) for part in arguments.parts]
+    full = [part for part in parts if len(part)] or parts[:1]
+    write_table(arguments.table, pd.concat(full, ignore_index=True).convert_dtypes())
+
+
+if __name__ == "__main__":
+    main()
