@@ -80,7 +80,8 @@ class Sleeping(StepwiseBackend):
 
 def find_behaviour(spec):
     path = Path("fake_behaviour.json")
-    name = f"{spec.study}/{spec.framework}/{spec.variant}/gpus{spec.num_gpus}_batch{spec.per_device_batch_size}_repeat{spec.repeat}"
+    cell = f"gpus{spec.num_gpus}_batch{spec.per_device_batch_size}_repeat{spec.repeat}"
+    name = f"{spec.study}/{spec.framework}/{spec.variant}/{cell}"
     behaviours = json.loads(path.read_text()) if path.exists() else {}
     return next((value for part, value in behaviours.items() if part in name), None)
 

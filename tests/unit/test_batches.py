@@ -4,8 +4,8 @@ import threading
 
 import numpy as np
 import pytest
-from specs import make_data, make_spec
 
+from specs import make_data, make_spec
 from trainbench.batches import (
     TrainingBatches,
     augment,
@@ -34,7 +34,10 @@ def test_another_seed_or_epoch_gives_another_order(other):
 
 @pytest.mark.parametrize("num_processes", [2, 4])
 def test_processes_share_the_global_batches_of_one_process(num_processes):
-    data, spec = make_data(num_train=50), make_spec(global_batch_size=8, epochs=2, random_flip=True, random_crop_padding=2)
+    data, spec = (
+        make_data(num_train=50),
+        make_spec(global_batch_size=8, epochs=2, random_flip=True, random_crop_padding=2),
+    )
     whole = list(TrainingBatches(spec, data, 0, 1))
     shares = [list(TrainingBatches(spec, data, rank, num_processes)) for rank in range(num_processes)]
     assert len(whole) == 2 * (50 // 8)

@@ -1,9 +1,9 @@
 """The files that each step depends on."""
 
 import pytest
-from project import ROOT
 
 from benchplan import code
+from project import ROOT
 
 
 @pytest.fixture(autouse=True)

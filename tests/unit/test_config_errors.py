@@ -2,11 +2,11 @@
 
 import pytest
 import yaml
-from project import study
 
 from benchplan.errors import ConfigError
 from benchplan.machine import Device, Machine, find_machine_file, read_machine
 from benchplan.plan import Plan
+from project import study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
 NOISE = {"image_shape": [8, 8, 1], "num_classes": 4, "num_train": 64, "num_test": 8}
@@ -15,7 +15,10 @@ WRONG_STUDIES = [
     ({"epoch": 3}, 'studies.s: unknown key "epoch"; did you mean epochs?'),
     ({"dataset": "digit"}, 'studies.s.dataset: "digit" is not a known data set; did you mean digits?'),
     ({"model": "vgg"}, 'studies.s.model: "vgg" is not a known model; choose from resnet44, small_cnn'),
-    ({"frameworks": ["pytorch_dpp"]}, 'frameworks[0]: "pytorch_dpp" is not a known framework; did you mean pytorch_ddp?'),
+    (
+        {"frameworks": ["pytorch_dpp"]},
+        'frameworks[0]: "pytorch_dpp" is not a known framework; did you mean pytorch_ddp?',
+    ),
     ({"frameworks": "pytorch_ddp"}, 'frameworks: "pytorch_ddp" is not of type array; write [pytorch_ddp]'),
     ({"frameworks": []}, "frameworks: [] is empty; give at least one entry"),
     ({"frameworks": ["pytorch_ddp"] * 2}, "repeats an entry; keep each once"),
@@ -78,7 +81,7 @@ def test_a_model_without_a_file_for_the_family_is_refused(monkeypatch, tmp_path)
     (tmp_path / "half_done").mkdir()
     (tmp_path / "half_done" / "parameters.py").touch()
     monkeypatch.setattr("benchplan.plan.MODELS", tmp_path)
-    with pytest.raises(ConfigError, match="is not written for pytorch_ddp; write models/half_done/torch.py or leave"):
+    with pytest.raises(ConfigError, match=r"is not written for pytorch_ddp; write models/half_done/torch.py or leave"):
         Plan({"studies": {"s": study(frameworks=["pytorch_ddp"], model="half_done")}}, CPU)
 
 
@@ -100,7 +103,7 @@ def test_wrong_machine_file(tmp_path, values, message):
 
 
 def test_a_missing_machine_file_is_refused():
-    with pytest.raises(ConfigError, match="machine: nowhere.yaml does not exist; name an existing machine file"):
+    with pytest.raises(ConfigError, match=r"machine: nowhere.yaml does not exist; name an existing machine file"):
         find_machine_file("nowhere.yaml", [])
 
 

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from specs import make_data, make_spec
 
+from specs import make_data, make_spec
 from trainbench.backend import StepwiseBackend
 from trainbench.loop import DivergedError, TrainingLoop
 from trainbench.records import EventLog

@@ -1,12 +1,12 @@
 """Studies become runs."""
 
 import pytest
-from project import study
-from specs import OPTIMIZER
 
 from benchplan.errors import fill_defaults, read_schema
 from benchplan.machine import Device, Machine
 from benchplan.plan import Plan
+from project import study
+from specs import OPTIMIZER
 from trainbench.spec import OptimizerSpec, RunSpec
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from specs import make_spec
 
+from specs import make_spec
 from trainbench.schedule import count_steps_per_epoch, learning_rates, scaling_factor
 
 

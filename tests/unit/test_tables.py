@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from specs import make_spec
 
 from benchreport.answer import answer
 from benchreport.runs import IDENTITY, collect
 from benchreport.scaling import compute_scaling
 from benchreport.thresholds import compute_time_to_accuracy, summarize_time_to_accuracy
+from specs import make_spec
 
 HOST = {"hostname": "h", "cpu_model": "c", "python_version": "3", "driver_version": None, "git_commit": "abc"}
 QUALITY = {"metric": "accuracy", "thresholds": [0.5, 0.9]}

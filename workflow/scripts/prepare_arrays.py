@@ -19,10 +19,7 @@ def load_arrays(source: str, options: dict, replace_by_random: bool) -> tuple[Ar
     """The arrays and the number of classes; random ones of the same shape and number where asked for."""
     module = load_source(source)
     description = module.describe(**options)
-    if replace_by_random:
-        arrays = synthetic.load(**dataclasses.asdict(description))
-    else:
-        arrays = module.load(**options)
+    arrays = synthetic.load(**dataclasses.asdict(description)) if replace_by_random else module.load(**options)
     check_arrays(arrays, description, source)
     return arrays, description.num_classes
 

@@ -46,7 +46,7 @@ def _explain(error: jsonschema.ValidationError, place: str) -> ConfigError:
             unknown = sorted(set(value) - set(known))[0]
             return ConfigError(f"{place}: unknown key {json.dumps(unknown)}; {suggest(unknown, known)}")
         case "required":
-            missing = [key for key in rule if key not in value][0]
+            missing = next(key for key in rule if key not in value)
             return ConfigError(f"{place}: the key {json.dumps(missing)} is missing; add it")
         case "enum":
             return refuse(place, value, "is not known here", suggest(value, rule))

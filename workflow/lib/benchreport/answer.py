@@ -44,11 +44,12 @@ def answer_accuracy(table: pd.DataFrame) -> list[str]:
     candidates = sure[sure["threshold"] == hardest].sort_values("time_s_median")
     fastest, cheapest = candidates.iloc[0], candidates.sort_values("device_s").iloc[0]
     unreached = [f"{threshold:g}" for threshold, reached in best.items() if not reached]
+    goal = f"to {metric} {hardest:g}"
     lines = [
-        f"  Fastest to {metric} {hardest:g}: {name_configuration(fastest)}: {fastest['time_s_median']:.3g} s of training"
+        f"  Fastest {goal}: {name_configuration(fastest)}: {fastest['time_s_median']:.3g} s of training"
         f" (median of {fastest['num_repeats']}, {fastest['time_s_min']:.3g} to {fastest['time_s_max']:.3g})."
         + describe_runner_up(candidates, fastest),
-        f"  Cheapest to {metric} {hardest:g}: {name_configuration(cheapest)}: {cheapest['device_s']:.3g} device-seconds.",
+        f"  Cheapest {goal}: {name_configuration(cheapest)}: {cheapest['device_s']:.3g} device-seconds.",
     ]
     return lines + ([f"  No run reached {metric} {', '.join(unreached)}."] if unreached else [])
 

@@ -32,7 +32,7 @@ PROVENANCE = (
 EVALUATION = (*IDENTITY, "epoch", "train_s", "wall_s", "quality")
 
 
-def collect(plan: dict, results: Path = Path(".")) -> tuple[pd.DataFrame, pd.DataFrame]:
+def collect(plan: dict, results: Path = Path()) -> tuple[pd.DataFrame, pd.DataFrame]:
     """One row per planned run, and one per evaluation of those that completed or diverged.
 
     plan: the content of results/plans/{study}.json; results: the folder that holds `results`.

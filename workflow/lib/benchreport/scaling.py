@@ -11,6 +11,13 @@ COLUMNS = [
 ]
 FIXED = {"weak": "per_device_batch_size", "strong": "global_batch_size"}
 """What each scaling mode holds constant along a curve."""
+MODES = ("weak", "strong")
+"""In the order in which tables and figures show them."""
+
+
+def name_curve(scaling_mode: str, fixed_batch_size: int) -> str:
+    scope = {"weak": "per device", "strong": "over all devices"}[scaling_mode]
+    return f"{scaling_mode} scaling, {fixed_batch_size} images {scope}"
 
 
 def compute_scaling(runs: pd.DataFrame, curves: dict[str, list[int]]) -> pd.DataFrame:
@@ -20,10 +27,10 @@ def compute_scaling(runs: pd.DataFrame, curves: dict[str, list[int]]) -> pd.Data
     device count of the curve; without a completed run there, speedup is empty. Medians are compared.
     """
     frames = []
-    for mode, sizes in curves.items():
-        members = runs[runs[FIXED[mode]].isin(sizes)].assign(scaling_mode=mode)
+    for mode in MODES:
+        members = runs[runs[FIXED[mode]].isin(curves.get(mode, []))].assign(scaling_mode=mode)
         members["fixed_batch_size"] = members[FIXED[mode]]
-        frames.append(members)
+        frames.append(members.sort_values("fixed_batch_size", kind="stable"))
     configurations = COLUMNS[: COLUMNS.index("images_per_s_median")]
     rates = pd.concat(frames).groupby(configurations, sort=False)["images_per_s"]
     table = rates.agg(

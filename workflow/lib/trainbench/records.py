@@ -22,7 +22,7 @@ class EventLog:
     """events.jsonl: one line per window and per evaluation, written by rank 0 and flushed at once."""
 
     def __init__(self, path: Path, started_at: float):
-        self._file = open(path, "a", encoding="utf-8")
+        self._file = Path(path).open("a", encoding="utf-8")  # noqa: SIM115
         self._started_at = started_at
 
     def write(self, event: str, **values) -> None:

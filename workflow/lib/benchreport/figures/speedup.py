@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from benchreport.scaling import CURVE
+from benchreport.scaling import CURVE, name_curve
 from benchreport.style import GREY, label_lines, make_panels, mark_counts, name_series, say_nothing_to_show, style_of
 from benchreport.thresholds import summarize_time_to_accuracy
 
@@ -22,10 +22,10 @@ def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> Figure:
     styles = style_of(throughput["series"])
     titles, panels = [], []
     for (mode, size), rows in throughput.groupby(["scaling_mode", "fixed_batch_size"], sort=False):
-        curve = f"{mode} scaling, {size} {'per device' if mode == 'weak' else 'in all'}"
+        curve = name_curve(mode, size)
         titles += [f"{curve}\nspeed-up of throughput", f"{curve}\nspeed-up of time to {threshold:g}"]
         panels += [(rows, "speedup"), (accuracy.loc[rows.index].assign(series=rows["series"]), "accuracy_speedup")]
-    figure, axes = make_panels(titles, max_columns=4 if len(titles) > 2 else 2, panel_size=(4.2, 3.6))
+    figure, axes = make_panels(titles, max_columns=2)
     for panel, (rows, column) in zip(axes, panels, strict=True):
         draw_panel(panel, rows, column, styles)
     return figure

@@ -3,11 +3,11 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
+from benchreport.scaling import name_curve
 from benchreport.style import GREY, label_lines, make_panels, mark_counts, name_series, say_nothing_to_show, style_of
 
 TITLE = "Throughput by device count"
 TABLES = ("scaling",)
-FIXED = {"weak": "images per device", "strong": "images over all devices"}
 
 
 def draw(scaling: pd.DataFrame) -> Figure:
@@ -18,8 +18,9 @@ def draw(scaling: pd.DataFrame) -> Figure:
     measured = measured.assign(series=name_series(measured))
     styles = style_of(measured["series"])
     panels = list(measured.groupby(["scaling_mode", "fixed_batch_size"], sort=False))
-    titles = [f"{mode} scaling: {size} {FIXED[mode]}" for (mode, size), _ in panels]
-    figure, axes = make_panels(titles)
+    titles = [name_curve(mode, size) for (mode, size), _ in panels]
+    per_row = measured.groupby("scaling_mode")["fixed_batch_size"].nunique().max()
+    figure, axes = make_panels(titles, max_columns=min(per_row, 4))
     for panel, (_, rows) in zip(axes, panels, strict=True):
         draw_panel(panel, rows, styles)
     return figure

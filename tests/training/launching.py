@@ -1,0 +1,87 @@
+"""Real training runs outside the workflow: prepared data, weights and the launcher of a framework's environment."""
+
+import importlib
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+from benchplan.frameworks import FRAMEWORKS
+from project import ROOT
+from specs import make_data, make_spec
+from trainbench.data import ARRAYS, sha256_of_file
+from trainbench.initialization import draw_weights
+from trainbench.spec import RunSpec
+
+BACKENDS = list(FRAMEWORKS)
+
+
+@dataclass
+class Finished:
+    """What one run left."""
+
+    exit_status: int
+    output: str
+    folder: Path
+
+    @property
+    def record(self) -> dict:
+        return json.loads((self.folder / "run" / "run.json").read_text())
+
+    @property
+    def events(self) -> list[dict]:
+        return [json.loads(line) for line in (self.folder / "run" / "events.jsonl").read_text().splitlines()]
+
+    @property
+    def predictions(self) -> dict[str, np.ndarray]:
+        return dict(np.load(self.folder / "run" / "predictions.npz"))
+
+    @property
+    def initial_weights(self) -> dict[str, np.ndarray]:
+        return load_file(self.folder / "run" / "initial.safetensors")
+
+    @property
+    def final_weights(self) -> dict[str, np.ndarray]:
+        return load_file(self.folder / "run" / "final.safetensors")
+
+    @property
+    def update(self) -> dict[str, np.ndarray]:
+        """What training took away from the weights; with sgd, rate 1, no momentum and one step, the gradient."""
+        final = self.final_weights
+        return {name: initial - final[name] for name, initial in self.initial_weights.items()}
+
+
+def write_inputs(folder: Path, spec: RunSpec, **data_changes) -> RunSpec:
+    """Random data and canonical weights in `folder`; returns the spec that points at them."""
+    data, data_dir, weights_file = make_data(**data_changes), folder / "data", folder / "weights.safetensors"
+    data_dir.mkdir(parents=True)
+    for name in ARRAYS:
+        np.save(data_dir / f"{name}.npy", getattr(data, name))
+    (data_dir / "manifest.tsv").write_text("index\tsplit\tlabel\tsha256\n")
+    description = {key: getattr(data, key) for key in ("num_classes", "channel_mean", "channel_std")}
+    description |= {"num_train": len(data.train_labels), "num_test": len(data.test_labels)}
+    description["sha256"] = {path.name: sha256_of_file(path) for path in data_dir.iterdir()}
+    (data_dir / "dataset.json").write_text(json.dumps(description))
+    parameters = importlib.import_module(f"trainbench.models.{spec.model}.parameters").parameters
+    save_file(draw_weights(parameters(data.image_shape, data.num_classes), spec.seed), weights_file)
+    weights_file.with_suffix(".json").write_text(json.dumps({"sha256": sha256_of_file(weights_file)}))
+    return RunSpec.from_dict(spec.to_dict() | {"data_dir": str(data_dir), "weights_file": str(weights_file)})
+
+
+def train(python: str, folder: Path, framework: str, data=None, **changes) -> Finished:
+    """One run in an empty `folder`, with its weights before and after."""
+    entry = FRAMEWORKS[framework]
+    names = {"framework": framework, "family": entry.family, "launcher": entry.launcher}
+    spec = write_inputs(folder, make_spec(**names, **changes), **(data or {}))
+    attempt = folder / "attempt"
+    attempt.mkdir()
+    (attempt / "spec.json").write_text(json.dumps(spec.to_dict()))
+    options = ["--attempt", str(attempt), "--run-dir", str(folder / "run"), "--deadline-s", "300", "--save-weights"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib"), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [python, "-m", "trainbench.launch", *options]
+    result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+    return Finished(result.returncode, result.stdout + result.stderr, folder)

@@ -1,0 +1,179 @@
+"""
+Every backend does the same work: the same weights, batches, gradients, updates and evaluations, on one device and two.
+
+Runs go through the launcher and the real training path; a gradient is read off one step of plain sgd with rate 1.
+"""
+
+import numpy as np
+import pytest
+
+from benchplan.code import training_code
+from benchplan.frameworks import FRAMEWORKS
+from project import ROOT
+from trainbench.initialization import draw_weights
+from trainbench.models.small_cnn.parameters import parameters
+from training.launching import BACKENDS, train
+
+DEVICES = (1, 2)
+ONE_STEP = {"epochs": None, "steps": 1, "random_flip": True, "random_crop_padding": 1}
+PLAIN_SGD = {"learning_rate": 1.0, "momentum": 0.0}
+
+FLOAT32_NOISE = 2e-5
+"""Relative; float32 sums in another order, seen up to 3e-6. A missing average is off by about 1."""
+UPDATES_NOISE = 5e-4
+"""Relative, after several steps, in which differences of the first grow; another momentum rule is off by 1e-1."""
+
+
+def environment_of(framework: str) -> str:
+    return FRAMEWORKS[framework].environments["cpu"]
+
+
+@pytest.fixture(scope="session")
+def run(environment_python, tmp_path_factory):
+    """A function that trains once per distinct request and remembers the result."""
+    done = {}
+
+    def get(framework, num_gpus=1, **changes):
+        key = repr((framework, num_gpus, sorted(changes.items(), key=repr)))
+        if key not in done:
+            folder = tmp_path_factory.mktemp(f"{framework}{num_gpus}_")
+            python = environment_python(environment_of(framework))
+            done[key] = train(python, folder, framework, num_gpus=num_gpus, global_batch_size=8, **changes)
+            assert done[key].exit_status == 0, done[key].output[-3000:]
+        return done[key]
+
+    return get
+
+
+def relative_difference(first: dict, second: dict) -> float:
+    """Largest over the arrays of max|a - b| / max|b|."""
+    assert first.keys() == second.keys()
+    return max(np.abs(first[name] - second[name]).max() / (np.abs(second[name]).max() + 1e-12) for name in second)
+
+
+def reference_gradient(run) -> dict:
+    return run(BACKENDS[0], 1, optimizer=PLAIN_SGD, **ONE_STEP).update
+
+
+@pytest.mark.parametrize("framework", BACKENDS)
+@pytest.mark.parametrize("num_gpus", DEVICES)
+def test_weights_arrive_bit_for_bit(run, framework, num_gpus):
+    finished = run(framework, num_gpus, optimizer=PLAIN_SGD, **ONE_STEP)
+    expected = draw_weights(parameters((6, 6, 1), 10), seed=1)
+    assert finished.initial_weights.keys() == expected.keys()
+    assert all(np.array_equal(finished.initial_weights[name], expected[name]) for name in expected)
+
+
+@pytest.mark.parametrize("framework", BACKENDS)
+def test_two_workers_with_half_a_batch_have_the_gradient_of_one_with_the_whole(run, framework):
+    one, two = (run(framework, num_gpus, optimizer=PLAIN_SGD, **ONE_STEP).update for num_gpus in DEVICES)
+    assert max(np.abs(array).max() for array in one.values()) > 1e-3
+    assert relative_difference(two, one) < FLOAT32_NOISE
+
+
+@pytest.mark.parametrize("framework", BACKENDS[1:])
+def test_backends_have_the_same_gradient_and_so_the_same_batch(run, framework):
+    gradient = run(framework, 1, optimizer=PLAIN_SGD, **ONE_STEP).update
+    assert relative_difference(gradient, reference_gradient(run)) < FLOAT32_NOISE
+
+
+def test_another_batch_would_be_noticed(run):
+    without_flip = run(BACKENDS[0], 1, optimizer=PLAIN_SGD, **{**ONE_STEP, "random_flip": False}).update
+    assert relative_difference(without_flip, reference_gradient(run)) > 100 * FLOAT32_NOISE
+
+
+OPTIMIZERS = {
+    "sgd": {
+        "learning_rate": 0.05,
+        "momentum": 0.9,
+        "weight_decay": 1e-3,
+        "lr_warmup_epochs": 1,
+        "lr_schedule": "cosine",
+    },
+    "adam": {"name": "adam", "learning_rate": 0.01, "weight_decay": 1e-3, "epsilon": 1e-3},
+}
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("framework", BACKENDS[1:])
+@pytest.mark.parametrize("num_gpus", DEVICES)
+def test_updates_agree_over_several_steps_with_a_changing_rate(run, framework, optimizer, num_gpus):
+    request = {"optimizer": OPTIMIZERS[optimizer], "epochs": 2, "data": {"num_train": 24}}
+    first, second = run(BACKENDS[0], 1, **request), run(framework, num_gpus, **request)
+    assert first.record["steps"] == second.record["steps"] == 6
+    assert relative_difference(second.update, first.update) < UPDATES_NOISE
+
+
+@pytest.mark.parametrize("framework", BACKENDS)
+@pytest.mark.parametrize("num_gpus", DEVICES)
+@pytest.mark.parametrize("num_test", [1, 13, 16])
+def test_every_test_image_is_evaluated_once(run, framework, num_gpus, num_test):
+    request = {"epochs": 2, "data": {"num_train": 19, "num_test": num_test}}
+    finished, reference = run(framework, num_gpus, **request), run(BACKENDS[0], 1, **request)
+    predictions = finished.predictions
+    assert predictions["epoch"].tolist() == [1, 2]
+    assert predictions["rank"].shape == predictions["loss"].shape == (2, num_test)
+    assert finished.record["images_seen"] == 2 * 16, "the incomplete batch of each epoch is dropped"
+    assert np.allclose(predictions["loss"], reference.predictions["loss"], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("framework", BACKENDS)
+def test_resnet44_trains_and_agrees_on_one_device(run, framework):
+    request = {"model": "resnet44", "epochs": None, "steps": 2, "data": {"image_shape": (8, 8, 3)}}
+    request |= {"optimizer": {"learning_rate": 0.01}}
+    finished, reference = run(framework, 1, **request), run(BACKENDS[0], 1, **request)
+    first, expected = (
+        [event["loss"] for event in each.events if event["event"] == "window"] for each in (finished, reference)
+    )
+    assert first == pytest.approx(expected, rel=1e-3)
+    kernels = [{n: a for n, a in each.update.items() if n.endswith("kernel")} for each in (finished, reference)]
+    norms = [np.sqrt(sum(np.square(array).sum() for array in each.values())) for each in kernels]
+    difference = np.sqrt(sum(np.square(kernels[0][name] - kernels[1][name]).sum() for name in kernels[1]))
+    assert difference < 0.02 * norms[1]
+
+
+@pytest.mark.parametrize("framework", BACKENDS)
+def test_resnet44_trains_on_two_devices(run, framework):
+    request = {"model": "resnet44", "epochs": None, "steps": 2, "data": {"image_shape": (8, 8, 3)}}
+    finished = run(framework, 2, **request)
+    assert finished.record["status"] == "completed"
+    assert len(finished.predictions["rank"]) == 1
+
+
+@pytest.mark.parametrize("framework", BACKENDS)
+def test_bf16_is_another_arithmetic_near_fp32(run, framework):
+    request = {"optimizer": PLAIN_SGD, **ONE_STEP}
+    difference = relative_difference(run(framework, 1, precision="bf16", **request).update, reference_gradient(run))
+    assert 1e-4 < difference < 0.2, "bf16 has 8 bits of mantissa"
+
+
+@pytest.mark.parametrize("framework", BACKENDS)
+def test_the_record_names_versions_code_and_clocks(run, framework, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    record = run(framework, 2, optimizer=PLAIN_SGD, **ONE_STEP).record
+    assert record["versions"] and record["host"]["cpu_model"]
+    for clock in ("init_s", "compile_s", "eval_s", "wall_time_s"):
+        assert record[clock] > 0
+    assert record["init_s"] + record["compile_s"] + record["train_s"] + record["eval_s"] <= record["wall_time_s"]
+
+
+@pytest.mark.parametrize("framework", BACKENDS)
+def test_all_code_that_ran_is_an_input_of_the_run(run, framework, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    executed = {f"workflow/lib/{path}" for path in run(framework, 1, optimizer=PLAIN_SGD, **ONE_STEP).record["code"]}
+    assert f"workflow/lib/trainbench/backends/{framework}.py" in executed
+    assert executed <= set(training_code(framework, "small_cnn"))
+
+
+@pytest.mark.parametrize("framework", BACKENDS)
+def test_a_loss_that_is_not_finite_is_an_outcome(run, framework):
+    finished = run(framework, 2, optimizer={"learning_rate": 1e20}, epochs=3)
+    assert finished.record["status"] == "diverged"
+    assert finished.record["reason"].startswith("training loss is nan")
+
+
+@pytest.mark.parametrize("framework", BACKENDS)
+def test_prefetching_changes_no_batch(run, framework):
+    request = {"optimizer": PLAIN_SGD, "epochs": 2, "data": {"num_train": 24}}
+    plain, ahead = (run(framework, 1, prefetch_batches=depth, **request).update for depth in (0, 4))
+    assert relative_difference(ahead, plain) < 1e-6
