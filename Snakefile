@@ -29,4 +29,4 @@ include: "workflow/rules/targets.smk"
 rule all:
     default_target: True
     input:
-        get_everything(PLAN.studies),
+        get_all_products(),

@@ -1,5 +1,6 @@
 """A copy of the project in which tests may edit, run and break things, with fake backends that need no framework."""
 
+import hashlib
 import json
 import os
 import re
@@ -10,6 +11,8 @@ import sys
 from pathlib import Path
 
 import yaml
+
+from benchplan.code import environment_pins
 
 ROOT = Path(__file__).resolve().parent.parent
 FAKES = ROOT / "tests" / "fakes"
@@ -60,9 +63,15 @@ class Project:
         with open(library / "benchplan" / "frameworks.py", "a") as file:
             file.write(REGISTRY_ENTRY.format(name=name))
         (self.folder / "envs" / "fake-cpu.txt").touch()
-        record = self.folder / "results" / "environments" / "fake-cpu.json"
+        self.record_fake_environment()
+
+    def record_fake_environment(self) -> None:
+        """Say that the fake environment is this Python, as its rule would after building one."""
+        pins = b"".join((self.folder / path).read_bytes() for path in environment_pins("fake-cpu"))
+        name = f"fake-cpu-{hashlib.sha256(pins).hexdigest()[:8]}.json"
+        record = self.folder / "results" / "environments" / name
         record.parent.mkdir(parents=True, exist_ok=True)
-        record.write_text(json.dumps({"python": sys.executable}))
+        record.write_text(json.dumps({"name": "fake-cpu", "python": sys.executable}))
 
     def write_config(self, path: str = "config/config.yaml", **studies) -> None:
         (self.folder / path).write_text(yaml.safe_dump({"studies": studies}))

@@ -25,7 +25,7 @@ def test_a_run_depends_on_its_own_backend_and_family_alone():
         f"{library}/families/keras.py",
         f"{library}/models/resnet44/keras.py",
     }
-    assert {f"{library}/loop.py", f"{library}/launch.py", "workflow/scripts/train.py"} <= set(torch)
+    assert {f"{library}/loop.py", f"{library}/launch.py", f"{library}/processes.py"} <= set(torch)
 
 
 def test_a_run_does_not_depend_on_planning_analysis_or_another_model():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchplan.errors import fill_defaults, read_schema
+from benchplan.defaults import fill_defaults, read_schema
 from benchplan.machine import Device, Machine
 from benchplan.plan import Plan
 from project import study
@@ -75,28 +75,28 @@ def test_optimizer_defaults_of_the_schema_are_complete():
 
 def test_a_setting_equal_to_its_default_leaves_no_trace():
     plain, spelled_out = make_plan(), make_plan(window_steps=50, optimizer={"momentum": 0.9}, variants={"base": {}})
-    assert plain.fingerprints == spelled_out.fingerprints
+    assert plain.settings == spelled_out.settings
     assert plain.studies["small"].request() == spelled_out.studies["small"].request()
 
 
 @pytest.mark.parametrize(
     "change", [{"window_steps": 10}, {"optimizer": {"momentum": 0.5}}, {"seed": 2}, {"model": "resnet44"}]
 )
-def test_a_setting_that_changes_the_training_changes_the_fingerprint(change):
-    assert set(make_plan().fingerprints.values()).isdisjoint(make_plan(**change).fingerprints.values())
+def test_a_setting_that_changes_the_training_changes_the_settings_text(change):
+    assert set(make_plan().settings.values()).isdisjoint(make_plan(**change).settings.values())
 
 
 @pytest.mark.parametrize(
     "change", [{"time_limit_min": 5}, {"quality": {"thresholds": [0.5]}}, {"repeats": 3}, {"num_gpus": [1, 2, 4]}]
 )
-def test_a_setting_that_does_not_change_a_run_leaves_its_fingerprint(change):
-    before, after = make_plan().fingerprints, make_plan(**change).fingerprints
+def test_a_setting_that_does_not_change_a_run_leaves_its_settings_text(change):
+    before, after = make_plan().settings, make_plan(**change).settings
     assert before.items() <= after.items()
 
 
-def test_cores_of_a_device_change_the_fingerprint():
+def test_cores_of_a_device_change_the_settings_text():
     two_cores = Machine("machine.yaml", {"cpu": Device(4, 2)})
-    assert set(make_plan().fingerprints.values()).isdisjoint(make_plan(two_cores).fingerprints.values())
+    assert set(make_plan().settings.values()).isdisjoint(make_plan(two_cores).settings.values())
 
 
 @pytest.mark.parametrize("machine", [CPU, GPU])

@@ -55,6 +55,7 @@ wildcard_constraints:
     variant="[a-z][a-z0-9_]*",
     cell=r"[a-z]+_[a-z0-9]+_[a-z0-9-]+_gpus\d+_batch\d+_repeat\d+",
     environment="[a-z0-9-]+",
+    pins_hash="[0-9a-f]{8}",
     table="[a-z_]+",
     height=r"\d+",
     width=r"\d+",
@@ -98,14 +99,9 @@ def get_training_code(wildcards):
     return code.training_code(run.framework, get_study(wildcards).config["model"])
 
 
-def get_pins(wildcards):
-    run = get_run(wildcards)
-    return code.environment_pins(run.framework, run.device)
-
-
 def get_environment(wildcards):
     run = get_run(wildcards)
-    return f"results/environments/{code.environment_name(run.framework, run.device)}.json"
+    return code.environment_record(run.framework, run.device)
 
 
 def get_data_dir(wildcards):
@@ -120,6 +116,10 @@ def get_weights(wildcards):
     return get_study(wildcards).weights_file(get_run(wildcards))
 
 
+def get_weights_record(wildcards):
+    return str(Path(get_weights(wildcards)).with_suffix(".json"))
+
+
 def get_finished_runs(wildcards):
     """run.json of every run of a study; of the existing ones alone where the target is `available`."""
     runs = [f"results/runs/{run.path}/run.json" for run in get_study(wildcards).runs if not run.unsupported]
@@ -128,9 +128,15 @@ def get_finished_runs(wildcards):
     return runs
 
 
-def get_everything(studies):
-    """Tables of all studies of the config, the answer, and the figures of the given studies."""
+def get_study_products(study):
+    """Tables, answer and figures of one study."""
+    yield from (f"results/tables/{study}/{file}" for file in ("scaling.tsv", "time_to_accuracy.tsv", "answer.txt"))
+    yield from (f"results/figures/{study}/{figure}.svg" for figure in figures.list_figures())
+
+
+def get_all_products():
+    """The products of every study of the config, and the tables and answers of all together."""
     yield from (f"results/tables/{table}.tsv" for table in ("runs", "scaling", "time_to_accuracy"))
     yield "results/tables/answer.txt"
-    for study in studies:
-        yield from (f"results/figures/{study}/{figure}.svg" for figure in figures.list_figures())
+    for study in PLAN.studies:
+        yield from get_study_products(study)

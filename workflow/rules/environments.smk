@@ -1,26 +1,25 @@
 """
 Build one virtual environment per framework and accelerator stack, in the cache.
 
-INPUTS   envs/{environment}.txt, envs/measured.txt
-OUTPUTS  results/environments/{environment}.json (where its Python is, and every package in it)
+INPUTS   envs/{environment}.txt, envs/measured.txt (through the hash in the record's name)
+OUTPUTS  results/environments/{environment}-{pins_hash}.json (where its Python is, and every package in it)
 """
 
 
 rule build_environment:
-    input:
-        pins="envs/{environment}.txt",
-        measured="envs/measured.txt",
     output:
-        record="results/environments/{environment}.json",
+        record="results/environments/{environment}-{pins_hash}.json",
     log:
-        "results/logs/build_environment/{environment}.log",
+        "results/logs/build_environment/{environment}-{pins_hash}.log",
     conda:
         "../../envs/workflow.yaml"
+    params:
+        pins=lambda wildcards: code.environment_pins(wildcards.environment),
     shell:
         r"""
         python workflow/scripts/build_environment.py \
             --name {wildcards.environment:q} \
-            --pins {input.pins:q} {input.measured:q} \
+            --pins {params.pins:q} \
             --record {output.record:q} \
             >{log:q} 2>&1
         """

@@ -102,18 +102,18 @@ rule merge_tables:
 rule answer_question:
     input:
         code=code.script("answer_question"),
-        runs="results/tables/runs.tsv",
-        scaling="results/tables/scaling.tsv",
-        time_to_accuracy="results/tables/time_to_accuracy.tsv",
+        runs="results/tables/{study}/runs.tsv",
+        scaling="results/tables/{study}/scaling.tsv",
+        time_to_accuracy="results/tables/{study}/time_to_accuracy.tsv",
     output:
         answer=report(
-            "results/tables/answer.txt",
+            "results/tables/{study}/answer.txt",
             caption="../report/answer.rst",
-            category="Answer",
-            labels={"table": "Best framework and device count"},
+            category="{study}",
+            labels={"figure": "Answer: best framework and device count"},
         ),
     log:
-        "results/logs/answer_question.log",
+        "results/logs/answer_question/{study}.log",
     conda:
         "../../envs/workflow.yaml"
     shell:
@@ -125,3 +125,16 @@ rule answer_question:
             --answer {output.answer:q} \
             >{log:q} 2>&1
         """
+
+
+rule merge_answers:
+    input:
+        answers=expand("results/tables/{study}/answer.txt", study=PLAN.studies),
+    output:
+        answer="results/tables/answer.txt",
+    log:
+        "results/logs/merge_answers.log",
+    conda:
+        "../../envs/workflow.yaml"
+    shell:
+        "cat {input.answers:q} > {output.answer:q} 2> {log:q}"

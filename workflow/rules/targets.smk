@@ -5,7 +5,7 @@ Targets to ask for by name, beside `all`.
 
 rule available:
     input:
-        get_everything(PLAN.studies),
+        get_all_products(),
 
 
 for study in PLAN.studies:
@@ -17,4 +17,4 @@ for study in PLAN.studies:
         name:
             study
         input:
-            get_everything([study]),
+            get_study_products(study),

@@ -1,12 +1,14 @@
 """
 Train one network once per planned run.
 
-INPUTS   results/plans/{study}.json, results/prepared/{dataset}/{input}/, results/weights/, results/environments/
+INPUTS   results/prepared/{dataset}/{input}/, results/weights/, results/environments/
 OUTPUTS  results/runs/.../run.json (one summary, written last), events.jsonl (one line per window and evaluation),
          telemetry.csv, predictions.npz
+         results/plans/{study}.json (every planned run, complete, for the tables)
 
-Arrays, weights and environments are ancient and verified by hash at start; the code, the pins and the small
-description of the data are what reruns a run.
+What reruns a run: the code it executes, its settings, the small records of its data and weights, and its pins (by
+their hash in the name of the environment's record). Arrays and weights are verified by hash at start. The plan is no
+input of a run: Snakemake does not look for changes in jobs behind one that it reruns anyway, ancient or not.
 """
 
 
@@ -37,12 +39,11 @@ rule plan_runs:
 rule train:
     input:
         code=get_training_code,
-        pins=get_pins,
         data=lambda wildcards: f"{get_data_dir(wildcards)}/dataset.json",
         arrays=ancient(get_arrays),
+        weights_record=get_weights_record,
         weights=ancient(get_weights),
         environment=ancient(get_environment),
-        plan=ancient("results/plans/{study}.json"),
     output:
         run="results/runs/{study}/{framework}/{variant}/{cell}/run.json",
         events="results/runs/{study}/{framework}/{variant}/{cell}/events.jsonl",
@@ -58,12 +59,14 @@ rule train:
         measurement=100,
         runtime=lambda wildcards: get_study(wildcards).config["time_limit_min"],
     params:
-        settings=lambda wildcards: PLAN.fingerprints[get_run(wildcards).path],
+        settings=lambda wildcards: PLAN.settings[get_run(wildcards).path],
     shell:
         r"""
         python workflow/scripts/train.py \
-            --plan {input.plan:q} \
             --run {wildcards.study:q}/{wildcards.framework:q}/{wildcards.variant:q}/{wildcards.cell:q} \
+            --settings {params.settings:q} \
+            --data {input.data:q} \
+            --weights {input.weights:q} \
             --environment {input.environment:q} \
             --time-limit-min {resources.runtime} \
             >{log:q} 2>&1

@@ -1,4 +1,4 @@
-"""Answer the question of each study in a few sentences with numbers."""
+"""Answer the question of one study in a few sentences with numbers."""
 
 import argparse
 import os

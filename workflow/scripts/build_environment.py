@@ -49,8 +49,8 @@ def build_environment(name: str, pins: list[Path]) -> dict:
         if not marker.exists():
             shutil.rmtree(folder, ignore_errors=True)
             install(folder, pins)
-            record = {"name": name, "python": str(python), "pins_sha256": digest, "packages": list_packages(python)}
-            write_json_atomic(marker, record)
+            record = {"name": name, "python": str(python), "pins": [str(path) for path in pins], "sha256": digest}
+            write_json_atomic(marker, record | {"packages": list_packages(python)})
     return json.loads(marker.read_text())
 
 

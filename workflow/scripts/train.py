@@ -1,4 +1,9 @@
-"""Hand one planned run to the Python of its framework's environment."""
+"""
+Complete a planned run's specification and hand it to the Python of its framework's environment.
+
+What this file does ends before anything is measured, so it is no input of the run; the specification is stored with
+the run and compared with the plan.
+"""
 
 import argparse
 import json
@@ -6,33 +11,46 @@ import os
 import time
 from pathlib import Path
 
+from build_environment import build_environment
+
+from benchplan.runs import Run, complete_spec
 from trainbench.records import AttemptFolder, write_json_atomic
+
+
+def find_python(record: Path) -> str:
+    """The environment's Python; an environment that has gone from the cache is built again from the same pins."""
+    environment = json.loads(record.read_text())
+    if not os.access(environment["python"], os.X_OK):
+        return build_environment(environment["name"], [Path(pins) for pins in environment["pins"]])["python"]
+    return environment["python"]
+
+
+def create_attempt(run: str, spec: dict) -> AttemptFolder:
+    started = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    attempt = AttemptFolder(Path("results/logs/train") / run / f"{started}-{os.getpid()}")
+    attempt.path.mkdir(parents=True)
+    write_json_atomic(attempt.spec, spec)
+    return attempt
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--plan", type=Path, required=True, help="the study's planned runs")
     parser.add_argument("--run", required=True, help="path of the run below results/runs/")
+    parser.add_argument("--settings", type=json.loads, required=True, help="what differs from the defaults, as JSON")
+    parser.add_argument("--data", type=Path, required=True, help="dataset.json of the prepared data")
+    parser.add_argument("--weights", required=True, help="initial weights")
     parser.add_argument("--environment", type=Path, required=True, help="record of the framework's environment")
     parser.add_argument("--time-limit-min", type=float, required=True, help="minutes after which the run is stopped")
     arguments = parser.parse_args()
-    python = json.loads(arguments.environment.read_text())["python"]
-    if not os.access(python, os.X_OK):
-        raise SystemExit(
-            f"{arguments.environment}: its Python {python} is gone; delete this file and run the workflow again"
-        )
-    spec = json.loads(arguments.plan.read_text())["runs"][arguments.run]["spec"]
-    started = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-    attempt = AttemptFolder(Path("results/logs/train") / arguments.run / f"{started}-{os.getpid()}")
-    attempt.path.mkdir(parents=True)
-    write_json_atomic(attempt.spec, spec)
+    run = Run.from_path(arguments.run)
+    spec = complete_spec(run, arguments.settings, str(arguments.data.parent), arguments.weights)
+    python = find_python(arguments.environment)
     options = {
-        "--attempt": str(attempt.path),
+        "--attempt": str(create_attempt(arguments.run, spec).path),
         "--run-dir": f"results/runs/{arguments.run}",
         "--deadline-s": str(60 * arguments.time_limit_min),
     }
-    words = [word for option in options.items() for word in option]
-    os.execv(python, [python, "-m", "trainbench.launch", *words])
+    os.execv(python, [python, "-m", "trainbench.launch", *(word for option in options.items() for word in option)])
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ known only at run time (a backend, a model, a figure, ...) is given as a further
 """
 
 import ast
+import hashlib
 import os
 import sys
 from collections.abc import Iterator
@@ -33,15 +34,24 @@ def script(name: str, *modules: str) -> list[str]:
 def training_code(framework: str, model: str) -> list[str]:
     """Everything one run executes: launcher, process, one backend and its family's file of one model."""
     family_model = f"trainbench.models.{model}.{FRAMEWORKS[framework].family}"
-    return script("train", "trainbench.launch", "trainbench.train", f"trainbench.backends.{framework}", family_model)
+    modules = ("trainbench.launch", "trainbench.train", f"trainbench.backends.{framework}", family_model)
+    return find_code(*(module_file(module) for module in modules))
 
 
-def environment_name(framework: str, device: str) -> str:
-    return FRAMEWORKS[framework].environments["cpu" if device == "cpu" else "cuda"]
+def environment_record(framework: str, device: str) -> str:
+    """Record of a framework's environment; its name bears the hash of its pins, so that other pins are another file."""
+    environment = FRAMEWORKS[framework].environments["cpu" if device == "cpu" else "cuda"]
+    return f"results/environments/{environment}-{hash_pins(environment)}.json"
 
 
-def environment_pins(framework: str, device: str) -> list[str]:
-    return [f"envs/{environment_name(framework, device)}.txt", "envs/measured.txt"]
+def environment_pins(environment: str) -> list[str]:
+    return [f"envs/{environment}.txt", "envs/measured.txt"]
+
+
+@cache
+def hash_pins(environment: str) -> str:
+    content = b"".join(Path(path).read_bytes() for path in environment_pins(environment))
+    return hashlib.sha256(content).hexdigest()[:8]
 
 
 def module_file(module: str) -> Path | None:

@@ -2,12 +2,8 @@
 
 import difflib
 import json
-from pathlib import Path
 
 import jsonschema
-import yaml
-
-SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
 
 
 class ConfigError(ValueError):
@@ -23,10 +19,6 @@ def suggest(word: str, known) -> str:
     known = sorted(known)
     nearest = difflib.get_close_matches(str(word), known, n=1)
     return f"did you mean {nearest[0]}?" if nearest else f"choose from {', '.join(known)}"
-
-
-def read_schema(name: str) -> dict:
-    return yaml.safe_load((SCHEMAS / f"{name}.schema.yaml").read_text())
 
 
 def check_schema(values: dict, schema: dict, root: str) -> None:
@@ -83,29 +75,3 @@ def _hint_for_type(value, rule) -> str:
     if rule == "array":
         return f"write [{value}]" if not isinstance(value, dict) else "write a list"
     return "see workflow/schemas/ for what is expected"
-
-
-def fill_defaults(values: dict, schema: dict, root: dict) -> dict:
-    """`values` with every default of `schema` filled in, at every depth; nothing given is changed."""
-    while "$ref" in schema:
-        target = root["$defs"][schema["$ref"].rpartition("/")[2]]
-        schema = {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
-    if not isinstance(values, dict):
-        return values
-    filled = dict(values)
-    for key, rule in schema.get("properties", {}).items():
-        if key in filled or "default" in rule:
-            filled[key] = fill_defaults(filled.get(key, rule.get("default")), rule, root)
-    others = schema.get("additionalProperties")
-    if isinstance(others, dict):
-        known = schema.get("properties", {})
-        filled |= {key: fill_defaults(value, others, root) for key, value in filled.items() if key not in known}
-    return filled
-
-
-def drop_defaults(filled: dict, defaults: dict, nested: tuple[str, ...]) -> dict:
-    """The inverse: what of `filled` differs from `defaults`, looking inside the `nested` keys."""
-    different = {key: value for key, value in filled.items() if key not in defaults or value != defaults[key]}
-    for key in different.keys() & set(nested):
-        different[key] = drop_defaults(different[key], defaults[key], ())
-    return different

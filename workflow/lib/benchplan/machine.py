@@ -7,7 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from benchplan.errors import ConfigError, check_schema, fill_defaults, read_schema
+from benchplan.defaults import fill_defaults, read_schema
+from benchplan.errors import ConfigError, check_schema
 from trainbench.devices import list_gpu_uuids
 
 DEFAULT_MACHINE_FILE = Path("profiles/local/machine.yaml")

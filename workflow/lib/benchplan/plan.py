@@ -3,48 +3,20 @@
 import itertools
 import json
 import random
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from benchplan.errors import ConfigError, check_schema, drop_defaults, fill_defaults, read_schema, refuse, suggest
+from benchplan.defaults import drop_defaults, fill_defaults, read_schema, study_defaults
+from benchplan.errors import ConfigError, check_schema, refuse, suggest
 from benchplan.frameworks import FRAMEWORKS, find_unsupported_reason
 from benchplan.machine import Device, Machine
+from benchplan.runs import TRAINING_KEYS, Run, complete_spec
 from benchreport import metrics
 from benchreport.datasets import Description, list_sources, load_source
 
 MODELS = Path(__file__).resolve().parents[1] / "trainbench" / "models"
-TRAINING_KEYS = (
-    *("epochs", "steps", "warmup_steps", "window_steps", "eval_every_epochs"),
-    *("random_flip", "random_crop_padding", "prefetch_batches", "optimizer"),
-)
-"""Keys of a study that change what a run does, beside those in its path."""
 NESTED_KEYS = ("optimizer", "quality")
 """Keys of a study that are objects with defaults of their own."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """One planned run; `unsupported` says why it is not started, or is empty."""
-
-    study: str
-    framework: str
-    variant: str
-    input: str
-    precision: str
-    device: str
-    num_gpus: int
-    per_device_batch_size: int
-    repeat: int
-    unsupported: str = field(default="", compare=False)
-
-    @cached_property
-    def path(self) -> str:
-        """Folder of the run, below results/runs/."""
-        return (
-            f"{self.study}/{self.framework}/{self.variant}/{self.input}_{self.precision}_{self.device}"
-            f"_gpus{self.num_gpus}_batch{self.per_device_batch_size}_repeat{self.repeat}"
-        )
 
 
 class Study:
@@ -56,9 +28,8 @@ class Study:
 
     def __init__(self, name: str, given: dict, datasets: dict, machine: Machine, schema: dict):
         self.name, self.place, self.machine = name, f"studies.{name}", machine
-        study_schema = schema["$defs"]["study"]
-        self.defaults = fill_defaults({}, study_schema, schema)
-        self.config = fill_defaults(given, study_schema, schema)
+        self.defaults = study_defaults()
+        self.config = fill_defaults(given, schema["$defs"]["study"], schema)
         self.variants = {variant: self._training_settings(given) for variant, given in self.config["variants"].items()}
         self.dataset_options = datasets.get(self.config["dataset"], {"source": self.config["dataset"], "options": {}})
         self._check_names()
@@ -178,35 +149,20 @@ class Study:
         return self.config["seed"] + run.repeat - 1
 
     def spec(self, run: Run) -> dict:
-        """Everything the measured side is told of a run: the fields of trainbench.spec.RunSpec."""
-        framework = FRAMEWORKS[run.framework]
-        identity = {key: value for key, value in vars(run).items() if key not in ("unsupported", "path")}
-        return {
-            **identity,
-            "dataset": self.config["dataset"],
-            "model": self.config["model"],
-            "num_nodes": 1,
-            "global_batch_size": run.num_gpus * run.per_device_batch_size,
-            "seed": self.seed(run),
-            "family": framework.family,
-            "launcher": framework.launcher,
-            "cores_per_device": self._device(run).cores_per_device,
-            "data_dir": self.data_dir(run),
-            "weights_file": self.weights_file(run),
-            **self.variants[run.variant],
-        }
+        return complete_spec(run, self.settings(run), self.data_dir(run), self.weights_file(run))
 
     def _device(self, run: Run) -> Device:
         return self.machine.devices.get(run.device, Device(0, 1))
 
-    def fingerprint(self, run: Run) -> str:
-        """What reruns a run when it changes, as text; a setting that has its default does not appear."""
-        settings = self.variants[run.variant] | {"seed": self.config["seed"]}
-        different = drop_defaults(settings, self.defaults, NESTED_KEYS)
-        different |= {"dataset": self.config["dataset"], "dataset_options": self.dataset_options["options"]}
-        different |= {"model": self.config["model"], "launcher": FRAMEWORKS[run.framework].launcher}
+    def settings(self, run: Run) -> dict:
+        """What reruns a run when it changes; a setting that has its default does not appear."""
+        training = self.variants[run.variant] | {"seed": self.config["seed"]}
+        settings = {key: self.config[key] for key in ("dataset", "model")} | {
+            "options": self.dataset_options["options"]
+        }
         cores = self._device(run).cores_per_device
-        return json.dumps(different | ({"cores_per_device": cores} if cores != 1 else {}), sort_keys=True)
+        different = drop_defaults(training, self.defaults, NESTED_KEYS)
+        return settings | different | ({"cores_per_device": cores} if cores != 1 else {})
 
     def request(self) -> str:
         """The study as text, from which Plan.from_request makes it again; defaults do not appear."""
@@ -246,8 +202,13 @@ class Plan:
         return places
 
     @cached_property
-    def fingerprints(self) -> dict[str, str]:
-        return {run.path: study.fingerprint(run) for study in self.studies.values() for run in study.runs}
+    def settings(self) -> dict[str, str]:
+        """Each run's settings as JSON."""
+        return {
+            run.path: json.dumps(study.settings(run), sort_keys=True)
+            for study in self.studies.values()
+            for run in study.runs
+        }
 
     @cached_property
     def dataset_options(self) -> dict[str, dict]:

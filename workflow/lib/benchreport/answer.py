@@ -1,4 +1,4 @@
-"""The answer to the question in the title: best framework and device count of each study, with numbers."""
+"""The answer to the question in the title: best framework and device count of a study, with numbers."""
 
 import numpy as np
 import pandas as pd
@@ -8,25 +8,21 @@ from benchreport.thresholds import summarize_time_to_accuracy
 
 
 def answer(runs: pd.DataFrame, scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> str:
-    """A few lines of text per study."""
-    paragraphs = []
-    for study, rows in runs.groupby("study", sort=False):
-        lines = [describe_study(study, rows)]
-        real = scaling[(scaling["study"] == study) & scaling["images_per_s_median"].notna()]
-        real = real[(real["input"] != "synthetic") | (real["input"].nunique() == 1)]
-        if real.empty:
-            lines.append("  No run has completed, so there is no answer yet.")
-        else:
-            lines += answer_accuracy(time_to_accuracy[time_to_accuracy["study"] == study])
-            lines.append(answer_throughput(real))
-        paragraphs.append("\n".join(lines))
-    return "\n\n".join(paragraphs) + "\n"
+    """A few lines of text on the tables of one study."""
+    lines = [describe_study(runs)]
+    measured = scaling[scaling["images_per_s_median"].notna()]
+    real = measured[(measured["input"] != "synthetic") | (measured["input"].nunique() == 1)]
+    if real.empty:
+        lines.append("  No run has completed, so there is no answer yet.")
+    else:
+        lines += [*answer_accuracy(time_to_accuracy), answer_throughput(real)]
+    return "\n".join(lines) + "\n"
 
 
-def describe_study(study: str, runs: pd.DataFrame) -> str:
+def describe_study(runs: pd.DataFrame) -> str:
     counts = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in runs["status"].value_counts().items())
     first = runs.iloc[0]
-    return f"{study}: {first['model']} on {first['dataset']}, {len(runs)} runs planned: {counts}."
+    return f"{first['study']}: {first['model']} on {first['dataset']}, {len(runs)} runs planned: {counts}."
 
 
 def answer_accuracy(table: pd.DataFrame) -> list[str]:

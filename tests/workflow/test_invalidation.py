@@ -1,0 +1,167 @@
+"""What reruns after a change: exactly what the change touches. Everything is really run, with fake backends."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from project import Project, study
+
+ALL_RUNS = [
+    f"{name}/{framework}/base/arrays_fp32_cpu_gpus{count}_batch64_repeat1"
+    for name in ("first", "second")
+    for framework in ("sleeping", "dozing")
+    for count in (1, 2)
+]
+FIGURES = (
+    *("draw_real_against_synthetic", "draw_run_grid", "draw_speedup", "draw_throughput_by_batch_size"),
+    *("draw_throughput_by_gpus", "draw_time_to_accuracy"),
+)
+MERGED = ["all", "merge_answers", "merge_tables", "merge_tables", "merge_tables"]
+
+
+def analysis_of(*studies: str) -> list[str]:
+    """Everything behind the runs of some studies."""
+    rules = ("collect_runs", "compute_scaling", "compute_time_to_accuracy", "answer_question", *FIGURES)
+    return [f"{rule} {name}" for name in studies for rule in rules] + MERGED
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Project:
+    """Two studies, run to the end once; tests work on copies."""
+    project = Project(tmp_path_factory.mktemp("finished") / "project")
+    project.write_config(first=study(), second=study())
+    project.snakemake()
+    return project
+
+
+@pytest.fixture
+def copy(finished, tmp_path) -> Project:
+    copied = Project.__new__(Project)
+    copied.folder = tmp_path / "project"
+    shutil.copytree(finished.folder, copied.folder, symlinks=True, copy_function=shutil.copy2)
+    return copied
+
+
+def test_a_second_call_does_nothing(finished):
+    assert finished.planned() == []
+
+
+def test_editing_one_backend_reruns_exactly_its_runs_and_what_depends_on_them(copy):
+    copy.edit("workflow/lib/trainbench/backends/dozing.py")
+    runs = [run for run in ALL_RUNS if "/dozing/" in run]
+    assert copy.planned() == sorted(runs + analysis_of("first", "second"))
+    before = {run: copy.read(f"results/runs/{run}/run.json") for run in ALL_RUNS}
+    copy.snakemake()
+    changed = [run for run in ALL_RUNS if copy.read(f"results/runs/{run}/run.json") != before[run]]
+    assert sorted(changed) == sorted(runs)
+    assert copy.planned() == []
+
+
+def test_editing_one_figure_redraws_that_figure(copy):
+    copy.edit("workflow/lib/benchreport/figures/speedup.py")
+    assert copy.planned() == sorted(["all", "draw_speedup first", "draw_speedup second"])
+
+
+def test_editing_the_loop_reruns_all_runs(copy):
+    copy.edit("workflow/lib/trainbench/loop.py")
+    assert copy.planned() == sorted(ALL_RUNS + analysis_of("first", "second"))
+
+
+def test_editing_a_metric_recomputes_tables_and_figures_but_no_run(copy):
+    copy.edit("workflow/lib/benchreport/metrics/accuracy.py")
+    assert copy.planned() == sorted(analysis_of("first", "second"))
+
+
+def test_changing_one_studys_steps_reruns_that_study(copy):
+    copy.write_config(first=study(), second=study(steps=30))
+    runs = [run for run in ALL_RUNS if run.startswith("second/")]
+    assert copy.planned() == sorted([*runs, "plan_runs second", *analysis_of("second")])
+
+
+def test_an_added_device_count_runs_the_new_cells(copy):
+    copy.write_config(first=study(num_gpus=[1, 2, 4]), second=study())
+    (copy.folder / "profiles" / "local" / "machine.yaml").write_text("devices: {cpu: {count: 4}}\n")
+    new = [f"first/{name}/base/arrays_fp32_cpu_gpus4_batch64_repeat1" for name in ("sleeping", "dozing")]
+    assert copy.planned() == sorted([*new, "plan_runs first", *analysis_of("first")])
+
+
+def test_a_new_key_with_its_default_reruns_nothing(copy):
+    explicit = study(window_steps=50, scaling="weak", optimizer={"momentum": 0.9}, exclude=[], time_limit_min=60)
+    copy.write_config(first=explicit, second=study())
+    assert copy.planned() == []
+
+
+def test_a_key_added_to_the_schema_with_its_default_reruns_nothing(copy):
+    schema = copy.folder / "workflow" / "schemas" / "config.schema.yaml"
+    key = "      time_limit_min:\n"
+    new_key = "      colour:\n        description: New.\n        type: string\n        default: red\n"
+    schema.write_text(schema.read_text().replace(key, new_key + key, 1))
+    assert copy.planned() == []
+
+
+def test_touching_any_file_reruns_nothing(copy):
+    for top in ("Snakefile", "workflow", "config", "profiles", "envs"):
+        subprocess.run(["find", top, "-type", "f", "-exec", "touch", "{}", "+"], cwd=copy.folder, check=True)
+    assert copy.planned() == []
+
+
+def test_changing_the_thresholds_recomputes_without_running(copy):
+    copy.write_config(first=study(quality={"thresholds": [0.3]}), second=study())
+    assert copy.planned() == sorted(["plan_runs first", *analysis_of("first")])
+
+
+def test_changed_pins_rerun_the_runs_of_their_environment(copy):
+    copy.edit("envs/fake-cpu.txt")
+    copy.record_fake_environment()
+    assert copy.planned() == sorted(ALL_RUNS + analysis_of("first", "second"))
+
+
+def test_changed_pins_build_their_environment_and_rerun_its_runs_in_one_call(copy):
+    copy.edit("envs/fake-cpu.txt")
+    assert copy.planned() == sorted(["build_environment", *ALL_RUNS, *analysis_of("first", "second")])
+
+
+def test_a_change_beside_a_changed_plan_is_not_overlooked(copy):
+    copy.write_config(first=study(repeats=2), second=study())
+    copy.edit("workflow/lib/trainbench/backends/dozing.py")
+    assert {run for run in ALL_RUNS if "/dozing/" in run} <= set(copy.planned())
+
+
+def test_changed_initial_weights_rerun_the_runs_that_start_from_them(copy):
+    copy.edit("workflow/lib/trainbench/models/small_cnn/parameters.py")
+    weights = ["initialize_weights"]
+    assert copy.planned() == sorted([*weights, *ALL_RUNS, *analysis_of("first", "second")])
+
+
+def test_a_removed_study_leaves_the_tables(copy):
+    copy.write_config(first=study())
+    assert copy.planned_runs() == []
+    copy.snakemake()
+    assert "second" not in copy.read("results/tables/runs.tsv")
+
+
+def test_results_adopted_into_a_fresh_clone_rerun_nothing(finished, tmp_path):
+    clone = Project(tmp_path / "clone")
+    shutil.rmtree(clone.folder / "results")
+    clone.write_config(first=study(), second=study())
+    subprocess.run(["make", "adopt", f"FROM={finished.folder}"], cwd=clone.folder, check=True, capture_output=True)
+    assert clone.planned() == []
+
+
+def test_adopting_needs_results_and_a_fresh_clone(finished, tmp_path):
+    clone = Project(tmp_path / "clone")
+    command = ["make", "adopt", f"FROM={finished.folder}"]
+    refused = subprocess.run(command, cwd=clone.folder, capture_output=True, text=True)
+    assert refused.returncode != 0 and "results/ exists here" in refused.stdout
+    refused = subprocess.run(["make", "adopt", "FROM=nowhere"], cwd=clone.folder, capture_output=True, text=True)
+    assert refused.returncode != 0 and "FROM=nowhere has no results/" in refused.stdout
+
+
+def test_one_study_runs_alone_by_its_name(finished, tmp_path):
+    project = Project(tmp_path / "project")
+    project.write_config(first=study(), second=study())
+    runs = [run for run in ALL_RUNS if run.startswith("second/")]
+    others = ["initialize_weights", "plan_runs second", "prepare_arrays", "second"]
+    alone = [job for job in analysis_of("second") if job.endswith(" second")]
+    assert project.planned("second") == sorted([*runs, *others, *alone])

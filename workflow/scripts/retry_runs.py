@@ -1,0 +1,45 @@
+"""
+Set finished runs with chosen outcomes aside, so that the next call of the workflow does them again.
+
+Nothing is deleted: a run's folder moves to results/logs/train/, beside the logs of its attempts.
+
+    .venv/bin/python workflow/scripts/retry_runs.py --status out_of_memory --study digits
+"""
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+
+RUNS, LOGS = Path("results/runs"), Path("results/logs/train")
+
+
+def find_runs(statuses: set[str], study: str | None) -> list[Path]:
+    """Folders of the runs of a study (of all without one) whose run.json bears one of the statuses."""
+    records = sorted((RUNS / study if study else RUNS).rglob("run.json"))
+    return [path.parent for path in records if json.loads(path.read_text())["status"] in statuses]
+
+
+def set_aside(run: Path) -> Path:
+    destination = (
+        LOGS / run.relative_to(RUNS) / f"set-aside-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{os.getpid()}"
+    )
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(run, destination)
+    return destination
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--status", nargs="+", required=True, help="outcomes to retry, e.g. out_of_memory diverged")
+    parser.add_argument("--study", help="only this study's runs")
+    arguments = parser.parse_args()
+    runs = find_runs(set(arguments.status), arguments.study)
+    for run in runs:
+        print(f"{run} -> {set_aside(run)}")
+    print(f"{len(runs)} runs set aside; the next call of snakemake does them again.")
+
+
+if __name__ == "__main__":
+    main()
