@@ -130,13 +130,11 @@ def get_finished_runs(wildcards):
 
 def get_study_products(study):
     """Tables, answer and figures of one study."""
-    yield from (f"results/tables/{study}/{file}" for file in ("scaling.tsv", "time_to_accuracy.tsv", "answer.txt"))
-    yield from (f"results/figures/{study}/{figure}.svg" for figure in figures.list_figures())
+    tables = [f"results/tables/{study}/{file}" for file in ("scaling.tsv", "time_to_accuracy.tsv", "answer.txt")]
+    return tables + [f"results/figures/{study}/{figure}.svg" for figure in figures.list_figures()]
 
 
 def get_all_products():
     """The products of every study of the config, and the tables and answers of all together."""
-    yield from (f"results/tables/{table}.tsv" for table in ("runs", "scaling", "time_to_accuracy"))
-    yield "results/tables/answer.txt"
-    for study in PLAN.studies:
-        yield from get_study_products(study)
+    merged = [f"results/tables/{file}" for file in ("runs.tsv", "scaling.tsv", "time_to_accuracy.tsv", "answer.txt")]
+    return merged + [product for study in PLAN.studies for product in get_study_products(study)]
