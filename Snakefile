@@ -29,4 +29,5 @@ include: "workflow/rules/targets.smk"
 rule all:
     default_target: True
     input:
+        get_all_records(),
         get_all_products(),

@@ -12,8 +12,12 @@ from project import ROOT, Project
 
 
 @pytest.fixture
-def project(tmp_path) -> Project:
-    return Project(tmp_path / "project")
+def project(tmp_path):
+    """A fresh copy of the project; whatever still runs in it when the test is over is killed."""
+    project = Project(tmp_path / "project")
+    yield project
+    for process in project.processes():
+        process.kill()
 
 
 @pytest.fixture(scope="session")

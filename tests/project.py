@@ -8,8 +8,10 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import yaml
 
 from benchplan.code import environment_pins
@@ -103,11 +105,20 @@ class Project:
             start_new_session=True,
         )
 
+    def processes(self) -> list[psutil.Process]:
+        """Living processes whose working directory is this copy."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.cwd() == str(self.folder) and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+        return found
+
     def snakemake(self, *arguments: str, expect: int = 0) -> str:
         """Run to the end and return what was printed; asserts the exit status."""
         process = self.start(*arguments)
         try:
-            output, _ = process.communicate(timeout=600)
+            output, _ = process.communicate(timeout=120)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise

@@ -120,12 +120,17 @@ def get_weights_record(wildcards):
     return str(Path(get_weights(wildcards)).with_suffix(".json"))
 
 
-def get_finished_runs(wildcards):
+def get_planned_records(study):
+    """run.json of every run of a study that can be run."""
+    return [f"results/runs/{run.path}/run.json" for run in PLAN.studies[study].runs if not run.unsupported]
+
+
+def get_records(wildcards):
     """run.json of every run of a study; of the existing ones alone where the target is `available`."""
-    runs = [f"results/runs/{run.path}/run.json" for run in get_study(wildcards).runs if not run.unsupported]
+    records = get_planned_records(wildcards.study)
     if "available" in workflow.dag_settings.targets:
-        runs = [run for run in runs if Path(run).exists()]
-    return runs
+        records = [record for record in records if Path(record).exists()]
+    return records
 
 
 def get_study_products(study):
@@ -138,3 +143,7 @@ def get_all_products():
     """The products of every study of the config, and the tables and answers of all together."""
     merged = [f"results/tables/{file}" for file in ("runs.tsv", "scaling.tsv", "time_to_accuracy.tsv", "answer.txt")]
     return merged + [product for study in PLAN.studies for product in get_study_products(study)]
+
+
+def get_all_records():
+    return [record for study in PLAN.studies for record in get_planned_records(study)]

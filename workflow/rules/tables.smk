@@ -13,7 +13,7 @@ rule collect_runs:
     input:
         code=get_collecting_code,
         plan="results/plans/{study}.json",
-        runs=get_finished_runs,
+        runs=get_records,
     output:
         runs="results/tables/{study}/runs.tsv",
         evaluations="results/tables/{study}/evaluations.tsv",

@@ -17,4 +17,5 @@ for study in PLAN.studies:
         name:
             study
         input:
+            get_planned_records(study),
             get_study_products(study),

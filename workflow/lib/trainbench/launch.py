@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -151,41 +152,44 @@ def publish(spec: RunSpec, attempt: AttemptFolder, run_dir: Path, record: dict, 
     attempt.path.rmdir()
 
 
-def launch(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, deadline_s: float, save_weights: bool) -> int:
-    """Do one attempt; returns the exit status."""
-    record = {
-        "spec": spec.to_dict(),
-        "status": "running",
-        "reason": "",
-        "pid": os.getpid(),
-        "started_at": now(),
-    }
-    exit_status = 1
-    try:
-        assignment = assign_devices(spec)
-        record |= {"host": describe_host(assignment.gpu_uuids)}
-        write_json_atomic(attempt.record, record)
-        description = verify_inputs(spec)
-        record |= {"manifest_sha256": description["sha256"]["manifest.tsv"]}
-        record |= {"weights_sha256": sha256_of_file(Path(spec.weights_file))}
-        with hold_machine():
-            started_at = time.time()
-            command = build_command(spec, attempt, started_at, save_weights)
-            exit_status = run_processes(command, spec, assignment, attempt, deadline_s)
+def run_attempt(
+    spec: RunSpec, run_dir: Path, attempt: AttemptFolder, deadline_s: float, save_weights: bool, record: dict
+) -> int:
+    """Verify, run and publish; adds to `record` what becomes known. Returns the exit status."""
+    assignment = assign_devices(spec)
+    record |= {"host": describe_host(assignment.gpu_uuids)}
+    write_json_atomic(attempt.record, record)
+    description = verify_inputs(spec)
+    record |= {"manifest_sha256": description["sha256"]["manifest.tsv"]}
+    record |= {"weights_sha256": sha256_of_file(Path(spec.weights_file))}
+    with hold_machine():
+        command = build_command(spec, attempt, time.time(), save_weights)
+        exit_status = run_processes(command, spec, assignment, attempt, deadline_s)
         if attempt.outcome.exists():
-            record |= json.loads(attempt.outcome.read_text())
-            publish(spec, attempt, run_dir, record | {"finished_at": now()}, description)
+            outcome = json.loads(attempt.outcome.read_text())
+            publish(spec, attempt, run_dir, record | outcome | {"finished_at": now()}, description)
             return 0
-        record |= {"status": "crashed", "reason": find_crash_reason(attempt, exit_status)}
-        exit_status = exit_status if exit_status > 0 else 1
+    record |= {"status": "crashed", "reason": find_crash_reason(attempt, exit_status)}
+    return exit_status if exit_status > 0 else 1
+
+
+def launch(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, deadline_s: float, save_weights: bool) -> int:
+    """Do one attempt; returns the exit status. A failed attempt's record says why, whatever happened."""
+    record = {"spec": spec.to_dict(), "status": "running", "reason": "", "pid": os.getpid(), "started_at": now()}
+    try:
+        exit_status = run_attempt(spec, run_dir, attempt, deadline_s, save_weights, record)
+        if exit_status == 0:
+            return 0
     except TimeoutError as error:
+        exit_status = 1
         record |= {"status": "time_limit", "reason": str(error)}
     except Interrupted as error:
-        record |= {"status": "interrupted", "reason": f"stopped by {error}"}
         exit_status = 128 + error.signum
+        record |= {"status": "interrupted", "reason": f"stopped by {error}"}
     except Exception as error:
-        write_json_atomic(attempt.record, record | {"status": "crashed", "reason": f"{type(error).__name__}: {error}"})
-        raise
+        exit_status = 1
+        record |= {"status": "crashed", "reason": f"{type(error).__name__}: {error}"}
+        traceback.print_exc()
     write_json_atomic(attempt.record, record | {"finished_at": now()})
     print(f"{run_dir}: {record['status']}: {record['reason']}; the attempt is kept in {attempt.path}", file=sys.stderr)
     return exit_status

@@ -1,0 +1,174 @@
+"""Failed, interrupted and killed runs: everything else goes on, and a later call does what is missing."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from project import Project, study
+
+METRICS = ("images_per_s", "step_s_median", "train_s", "quality_last")
+
+
+def read_runs(project: Project) -> dict[str, dict]:
+    """Rows of the runs table by framework and device count."""
+    with open(project.folder / "results" / "tables" / "runs.tsv") as file:
+        return {f"{row['framework']}{row['num_gpus']}": row for row in csv.DictReader(file, delimiter="\t")}
+
+
+def test_one_crashed_cell_leaves_a_full_report(project):
+    project.write_config(small=study())
+    project.behave(dozing__base__gpus2="crash")
+    output = project.snakemake(expect=1)
+    assert "The target `available` builds tables and figures from the runs that exist" in output
+    project.snakemake("available")
+    project.snakemake("available", "--report", "results/report.html")
+    rows = read_runs(project)
+    assert {name: row["status"] for name, row in rows.items()} == {
+        **{"sleeping1": "completed", "sleeping2": "completed", "dozing1": "completed", "dozing2": "crashed"}
+    }
+    assert rows["dozing2"]["reason"] == "RuntimeError: the fake backend was told to crash"
+    assert all(rows["dozing2"][metric] == "" and rows["dozing1"][metric] for metric in METRICS)
+    assert "1 crashed" in project.read("results/tables/answer.txt")
+    assert len(project.read("results/report.html")) > 100_000
+
+    project.behave()
+    assert project.planned_runs() == ["small/dozing/base/arrays_fp32_cpu_gpus2_batch64_repeat1"]
+    project.snakemake()
+    assert read_runs(project)["dozing2"]["status"] == "completed"
+    assert project.planned() == []
+
+
+def test_expected_outcomes_are_rows_and_stop_nothing(project):
+    project.write_config(small=study(precision=["fp32", "tf32"]))
+    project.behave(
+        sleeping__base__gpus1="out_of_memory", sleeping__base__gpus2="diverge", dozing__base__gpus1="unsupported"
+    )
+    project.snakemake()
+    with open(project.folder / "results" / "tables" / "runs.tsv") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    assert len(rows) == 8, "one row per planned run"
+    statuses = {(row["framework"], row["num_gpus"], row["precision"]): row["status"] for row in rows}
+    assert statuses["sleeping", "1", "fp32"] == "out_of_memory"
+    assert statuses["sleeping", "2", "fp32"] == "diverged"
+    assert statuses["dozing", "1", "fp32"] == "unsupported"
+    assert statuses["dozing", "2", "fp32"] == "completed"
+    assert all(status == "unsupported" for key, status in statuses.items() if key[2] == "tf32")
+    assert all(bool(row["images_per_s"]) == (row["status"] == "completed") for row in rows)
+
+
+def test_chosen_outcomes_are_retried_by_name(project):
+    project.write_config(small=study())
+    project.behave(sleeping__base__gpus1="out_of_memory", sleeping__base__gpus2="diverge")
+    project.snakemake()
+    assert project.planned() == []
+    script = [sys.executable, "workflow/scripts/retry_runs.py", "--status", "out_of_memory"]
+    result = subprocess.run(script, cwd=project.folder, check=True, capture_output=True, text=True)
+    assert "1 runs set aside" in result.stdout
+    assert project.planned_runs() == ["small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat1"]
+    assert list((project.folder / "results" / "logs").rglob("set-aside-*/run.json")), "nothing is deleted"
+
+
+def wait_for_event(project: Project, run: str) -> None:
+    folder = project.folder / "results" / "logs" / "train" / run
+    deadline = time.monotonic() + 60
+    while not any(path.read_text() for path in folder.glob("*/events.jsonl")):
+        assert time.monotonic() < deadline, "the run did not start"
+        time.sleep(0.05)
+
+
+def assert_no_process_is_left(project: Project) -> None:
+    deadline = time.monotonic() + 30
+    while project.processes() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert project.processes() == []
+
+
+RUN = "small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat1"
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_workflow_leaves_nothing_half_written_and_goes_on_later(project, signum):
+    """Ctrl-C in a terminal, and a scheduler's SIGTERM, reach Snakemake and all its jobs."""
+    project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1]))
+    project.behave(sleeping__base__gpus1="hang")
+    workflow = project.start()
+    wait_for_event(project, RUN)
+    os.killpg(workflow.pid, signum)
+    output, _ = workflow.communicate(timeout=60)
+    assert workflow.returncode != 0, output
+    assert_no_process_is_left(project)
+    assert not (project.folder / "results" / "runs" / RUN / "run.json").exists()
+    (attempt,) = (project.folder / "results" / "logs" / "train" / RUN).glob("*/attempt.json")
+    assert json.loads(attempt.read_text())["status"] == "interrupted"
+
+    project.behave()
+    project.snakemake()
+    assert read_runs(project)["sleeping1"]["status"] == "completed"
+    assert project.planned() == []
+
+
+def test_sigterm_to_snakemake_alone_finishes_the_current_run_and_starts_no_other(project):
+    project.write_config(small=study(frameworks=["sleeping"], repeats=3))
+    project.behave(sleeping="wait_for_file")
+    workflow = project.start()
+    deadline = time.monotonic() + 60
+    while not list((project.folder / "results" / "logs" / "train").rglob("events.jsonl")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    workflow.terminate()
+    time.sleep(1)
+    (project.folder / "go_on").touch()
+    workflow.communicate(timeout=60)
+    assert_no_process_is_left(project)
+    assert len(list((project.folder / "results" / "runs").rglob("run.json"))) == 1
+    project.snakemake()
+    assert len(list((project.folder / "results" / "runs").rglob("run.json"))) == 6
+
+
+def test_a_killed_workflow_resumes(project):
+    project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1]))
+    project.behave(sleeping__base__gpus1="hang")
+    workflow = project.start()
+    wait_for_event(project, RUN)
+    os.killpg(workflow.pid, signal.SIGKILL)
+    workflow.wait(timeout=30)
+    assert_no_process_is_left(project)
+    project.behave()
+    project.snakemake("--unlock")
+    project.snakemake()
+    assert read_runs(project)["sleeping1"]["status"] == "completed"
+    assert project.planned() == []
+
+
+def test_a_killed_launcher_is_a_failed_attempt_named_killed(project):
+    project.write_config(small=study(frameworks=["sleeping"]))
+    project.behave(sleeping__base__gpus2="kill_launcher")
+    project.snakemake(expect=1)
+    assert_no_process_is_left(project)
+    project.snakemake("available")
+    assert read_runs(project)["sleeping2"]["status"] == "killed"
+    assert read_runs(project)["sleeping1"]["status"] == "completed"
+
+
+def test_a_workflow_killed_alone_does_not_mix_its_old_run_with_the_new_one(project):
+    project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1]))
+    project.behave(sleeping__base__gpus1="wait_for_file")
+    workflow = project.start()
+    wait_for_event(project, RUN)
+    workflow.kill()
+    workflow.wait(timeout=30)
+    project.snakemake("--unlock")
+    project.behave()
+    (project.folder / "go_on").touch()
+    project.snakemake()
+    record = json.loads(project.read(f"results/runs/{RUN}/run.json"))
+    events = project.read(f"results/runs/{RUN}/events.jsonl").splitlines()
+    assert record["status"] == "completed"
+    assert sum(json.loads(line).get("num_steps", 0) for line in events) == record["steps"]
+    assert_no_process_is_left(project)

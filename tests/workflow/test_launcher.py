@@ -1,0 +1,180 @@
+"""One attempt at one run: what is published, what is kept, and that no process stays behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from project import Project
+from specs import make_spec
+from training.launching import write_inputs
+
+
+class Attempt:
+    """A launcher of a fake backend in a project's copy."""
+
+    def __init__(self, project: Project, behaviour=None, deadline_s=60, **changes):
+        self.folder = project.folder / "inputs"
+        names = {"framework": "sleeping", "family": "fake", "launcher": "plain"}
+        self.spec = write_inputs(self.folder, make_spec(**names, **changes))
+        self.attempt = project.folder / "attempt"
+        self.attempt.mkdir()
+        (self.attempt / "spec.json").write_text(json.dumps(self.spec.to_dict()))
+        self.run_dir = project.folder / "run"
+        if behaviour:
+            project.behave(gpus1=behaviour)
+        command = [sys.executable, "-m", "trainbench.launch", "--attempt", str(self.attempt)]
+        command += ["--run-dir", str(self.run_dir), "--deadline-s", str(deadline_s)]
+        self.command, self.cwd = command, project.folder
+        self.environment = project.environment() | {"PYTHONPATH": str(project.folder / "workflow" / "lib")}
+
+    def start(self) -> subprocess.Popen:
+        return subprocess.Popen(self.command, cwd=self.cwd, env=self.environment, stderr=subprocess.PIPE, text=True)
+
+    def run(self) -> int:
+        process = self.start()
+        self.errors = process.communicate(timeout=60)[1]
+        return process.returncode
+
+    @property
+    def published(self) -> list[str]:
+        return sorted(path.name for path in self.run_dir.iterdir()) if self.run_dir.exists() else []
+
+    @property
+    def record(self) -> dict:
+        return json.loads((self.attempt / "attempt.json").read_text())
+
+
+RUN_FILES = ["events.jsonl", "predictions.npz", "run.json", "telemetry.csv"]
+
+
+def wait_for_training(launcher: subprocess.Popen, attempt: Attempt) -> psutil.Process:
+    """The process that trains, once its first window is recorded."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        events = attempt.attempt / "events.jsonl"
+        if events.exists() and events.read_text():
+            return psutil.Process(launcher.pid).children(recursive=True)[0]
+        time.sleep(0.05)
+    raise AssertionError("training did not start")
+
+
+def assert_ends(process: psutil.Process) -> None:
+    psutil.wait_procs([process], timeout=15)
+    assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_completed_run_publishes_its_files_and_leaves_no_attempt(project):
+    attempt = Attempt(project)
+    assert attempt.run() == 0
+    assert attempt.published == RUN_FILES
+    assert not attempt.attempt.exists()
+    record = json.loads((attempt.run_dir / "run.json").read_text())
+    assert record["status"] == "completed"
+    assert record["spec"] == attempt.spec.to_dict()
+    assert len(record["manifest_sha256"]) == len(record["weights_sha256"]) == 64
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "status", "reason"),
+    [
+        ("out_of_memory", "out_of_memory", "tried to allocate 7 GiB"),
+        ("diverge", "diverged", "training loss is nan in steps 2 to 5"),
+        ("unsupported", "unsupported", "this device cannot sleep"),
+    ],
+)
+def test_an_expected_outcome_is_published_and_exits_with_0(project, behaviour, status, reason):
+    attempt = Attempt(project, behaviour)
+    assert attempt.run() == 0
+    assert attempt.published == RUN_FILES
+    record = json.loads((attempt.run_dir / "run.json").read_text())
+    assert (record["status"], record["reason"]) == (status, reason)
+
+
+def test_a_crash_publishes_nothing_and_keeps_its_attempt_with_the_reason(project):
+    attempt = Attempt(project, "crash")
+    assert attempt.run() == 1
+    assert attempt.published == []
+    assert attempt.record["status"] == "crashed"
+    assert attempt.record["reason"] == "RuntimeError: the fake backend was told to crash"
+    assert (attempt.attempt / "events.jsonl").read_text(), "what was measured before the crash is kept"
+
+
+def test_the_deadline_ends_a_run_with_its_reason(project):
+    attempt = Attempt(project, "hang", deadline_s=3)
+    assert attempt.run() == 1
+    assert attempt.published == []
+    assert attempt.record["status"] == "time_limit"
+    assert "not done after 3 s" in attempt.record["reason"]
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_whole_run(project, signum):
+    attempt = Attempt(project, "hang")
+    launcher = attempt.start()
+    training = wait_for_training(launcher, attempt)
+    launcher.send_signal(signum)
+    assert launcher.wait(timeout=30) == 128 + signum
+    assert_ends(training)
+    assert attempt.published == []
+    assert attempt.record["status"] == "interrupted"
+    assert attempt.record["reason"] == f"stopped by {signal.Signals(signum).name}"
+
+
+def test_killing_the_launcher_ends_its_processes_and_leaves_a_record(project):
+    attempt = Attempt(project, "hang")
+    launcher = attempt.start()
+    training = wait_for_training(launcher, attempt)
+    launcher.kill()
+    launcher.wait(timeout=30)
+    assert_ends(training)
+    assert attempt.published == []
+    assert attempt.record["status"] == "running", "the tables tell from the process that it was killed"
+
+
+def test_changed_data_is_refused_before_training(project):
+    attempt = Attempt(project)
+    (attempt.folder / "data" / "train_labels.npy").write_bytes(b"changed")
+    assert attempt.run() == 1
+    assert "train_labels.npy: SHA-256 is" in attempt.record["reason"]
+    assert "the file changed after it was written: delete" in attempt.record["reason"]
+
+
+def test_changed_weights_are_refused_before_training(project):
+    attempt = Attempt(project)
+    (attempt.folder / "weights.safetensors").write_bytes(b"changed")
+    assert attempt.run() == 1
+    assert "weights.safetensors: SHA-256 is" in attempt.record["reason"]
+
+
+def test_too_few_cores_are_refused(project):
+    attempt = Attempt(project, cores_per_device=4096)
+    assert attempt.run() == 1
+    assert "1 devices of 4096 cores need 4096 cores, this process may use" in attempt.record["reason"]
+
+
+def test_a_run_is_bound_to_the_cores_of_its_devices(project):
+    attempt = Attempt(project, "hang")
+    launcher = attempt.start()
+    try:
+        training = wait_for_training(launcher, attempt)
+        assert len(training.cpu_affinity()) == 1
+        assert psutil.Process(launcher.pid).cpu_affinity() == sorted(os.sched_getaffinity(0)), (
+            "the launcher is not bound"
+        )
+    finally:
+        launcher.terminate()
+        launcher.wait(timeout=30)
+
+
+def test_two_runs_of_one_user_are_not_measured_at_the_same_time(project, tmp_path):
+    first, second = Attempt(project, {"sleep_s": 3}), Attempt(Project(tmp_path / "other"))
+    launcher = first.start()
+    wait_for_training(launcher, first)
+    assert second.run() == 0
+    assert launcher.wait(timeout=1) == 0, "the second waited for the first"
