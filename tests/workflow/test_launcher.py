@@ -142,7 +142,14 @@ def test_changed_data_is_refused_before_training(project):
     (attempt.folder / "data" / "train_labels.npy").write_bytes(b"changed")
     assert attempt.run() == 1
     assert "train_labels.npy: SHA-256 is" in attempt.record["reason"]
-    assert "the file changed after it was written: delete" in attempt.record["reason"]
+    assert "and run the workflow again to make it anew" in attempt.record["reason"]
+
+
+def test_missing_data_is_refused_before_training(project):
+    attempt = Attempt(project)
+    (attempt.folder / "data" / "test_images.npy").unlink()
+    assert attempt.run() == 1
+    assert "test_images.npy: the file is missing; delete" in attempt.record["reason"]
 
 
 def test_changed_weights_are_refused_before_training(project):

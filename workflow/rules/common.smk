@@ -2,6 +2,7 @@
 Validate config and machine file, expand the studies into runs once, and answer the rules' questions about them.
 """
 
+import gc
 import json
 import sys
 from pathlib import Path
@@ -16,6 +17,9 @@ from benchplan.errors import ConfigError
 from benchplan.machine import find_machine_file, read_machine
 from benchplan.plan import Plan
 from benchreport import figures
+
+# Snakemake keeps millions of small objects for a large grid: look for garbage among them less often.
+gc.set_threshold(100_000, 50, 100)
 
 code.let_jobs_find_it()
 
@@ -39,12 +43,6 @@ onerror:
         "Some steps failed; each failed run keeps its files and log under results/logs/train/. The target `available` "
         "builds tables and figures from the runs that exist; the next call tries the missing ones again."
     )
-
-
-PREPARED_FILES = [
-    *("train_images.npy", "train_labels.npy", "test_images.npy", "test_labels.npy"),
-    "manifest.tsv",
-]
 
 
 wildcard_constraints:
@@ -108,16 +106,8 @@ def get_data_dir(wildcards):
     return get_study(wildcards).data_dir(get_run(wildcards))
 
 
-def get_arrays(wildcards):
-    return [f"{get_data_dir(wildcards)}/{file}" for file in PREPARED_FILES]
-
-
-def get_weights(wildcards):
-    return get_study(wildcards).weights_file(get_run(wildcards))
-
-
 def get_weights_record(wildcards):
-    return str(Path(get_weights(wildcards)).with_suffix(".json"))
+    return str(Path(get_study(wildcards).weights_file(get_run(wildcards))).with_suffix(".json"))
 
 
 def get_planned_records(study):

@@ -5,6 +5,11 @@ OUTPUTS  results/prepared/{dataset}/{arrays,synthetic}/ (uint8 arrays, manifest.
          results/weights/{model}_{shape}_seed{seed}.safetensors
 """
 
+PREPARED_FILES = [
+    *("train_images.npy", "train_labels.npy", "test_images.npy", "test_labels.npy"),
+    "manifest.tsv",
+]
+
 
 rule prepare_arrays:
     input:

@@ -7,8 +7,9 @@ OUTPUTS  results/runs/.../run.json (one summary, written last), events.jsonl (on
          results/plans/{study}.json (every planned run, complete, for the tables)
 
 What reruns a run: the code it executes, its settings, the small records of its data and weights, and its pins (by
-their hash in the name of the environment's record). Arrays and weights are verified by hash at start. The plan is no
-input of a run: Snakemake does not look for changes in jobs behind one that it reruns anyway, ancient or not.
+their hash in the name of the environment's record). Arrays and weights lie beside their records and are verified by
+hash at start; large files would only be compared by their time. The plan is no input of a run: Snakemake does not look
+for changes in jobs behind one that it reruns anyway, ancient or not.
 """
 
 
@@ -40,9 +41,7 @@ rule train:
     input:
         code=get_training_code,
         data=lambda wildcards: f"{get_data_dir(wildcards)}/dataset.json",
-        arrays=ancient(get_arrays),
-        weights_record=get_weights_record,
-        weights=ancient(get_weights),
+        weights=get_weights_record,
         environment=ancient(get_environment),
     output:
         run="results/runs/{study}/{framework}/{variant}/{cell}/run.json",

@@ -38,12 +38,14 @@ def main() -> None:
     parser.add_argument("--run", required=True, help="path of the run below results/runs/")
     parser.add_argument("--settings", type=json.loads, required=True, help="what differs from the defaults, as JSON")
     parser.add_argument("--data", type=Path, required=True, help="dataset.json of the prepared data")
-    parser.add_argument("--weights", required=True, help="initial weights")
+    parser.add_argument("--weights", type=Path, required=True, help="record of the initial weights, beside them")
     parser.add_argument("--environment", type=Path, required=True, help="record of the framework's environment")
     parser.add_argument("--time-limit-min", type=float, required=True, help="minutes after which the run is stopped")
     arguments = parser.parse_args()
     run = Run.from_path(arguments.run)
-    spec = complete_spec(run, arguments.settings, str(arguments.data.parent), arguments.weights)
+    spec = complete_spec(
+        run, arguments.settings, str(arguments.data.parent), str(arguments.weights.with_suffix(".safetensors"))
+    )
     python = find_python(arguments.environment)
     options = {
         "--attempt": str(create_attempt(arguments.run, spec).path),

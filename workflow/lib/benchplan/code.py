@@ -64,14 +64,17 @@ def module_file(module: str) -> Path | None:
 
 
 def find_code(*starts: Path) -> list[str]:
-    """Sorted paths of the starts and of all files of workflow/lib/ that they import, directly or not."""
+    """Sorted paths of the starts and of all files of workflow/lib/ that they import, directly or not.
+
+    Empty files are left out: there is nothing in them to execute.
+    """
     found, waiting = set(), list(starts)
     while waiting:
         path = waiting.pop()
         if path not in found:
             found.add(path)
             waiting.extend(imported_files(path))
-    return sorted(map(str, found))
+    return sorted(str(path) for path in found if path.stat().st_size)
 
 
 @cache

@@ -55,9 +55,7 @@ def verify_hashes(folder: Path, sha256: dict[str, str]) -> None:
     """Compare files with their recorded hashes; raises ValueError naming the file and the remedy."""
     for name, expected in sha256.items():
         path = Path(folder) / name
-        found = sha256_of_file(path)
+        found = sha256_of_file(path) if path.exists() else None
         if found != expected:
-            raise ValueError(
-                f"{path}: SHA-256 is {found}, not the recorded {expected}; "
-                f"the file changed after it was written: delete {folder} and run the workflow again"
-            )
+            problem = f"SHA-256 is {found}, not the recorded {expected}" if found else "the file is missing"
+            raise ValueError(f"{path}: {problem}; delete {folder} and run the workflow again to make it anew")

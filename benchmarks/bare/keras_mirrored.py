@@ -1,0 +1,40 @@
+"""A plain Model.fit under MirroredStrategy on a tf.data pipeline, as its users write it; prints images/s."""
+
+import os
+import sys
+import time
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from trainbench.models.resnet44.keras import build
+
+data_dir, batch_size, warmup_steps, num_steps, num_devices = sys.argv[1], *map(int, sys.argv[2:6])
+tf.config.threading.set_intra_op_parallelism_threads(len(os.sched_getaffinity(0)))
+tf.config.threading.set_inter_op_parallelism_threads(max(2, num_devices))
+host = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(host, [tf.config.LogicalDeviceConfiguration()] * num_devices)
+
+images = np.load(f"{data_dir}/train_images.npy").astype(np.float32) / 127.5 - 1
+labels = np.load(f"{data_dir}/train_labels.npy")
+dataset = tf.data.Dataset.from_tensor_slices((images, labels)).shuffle(len(images)).repeat()
+dataset = dataset.batch(batch_size * num_devices, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
+with tf.distribute.MirroredStrategy([f"/cpu:{i}" for i in range(num_devices)]).scope():
+    inputs = keras.Input((32, 32, 3))
+    model = keras.Model(inputs, build(inputs, 10))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.SGD(0.01, momentum=0.9), loss, jit_compile=False)
+
+
+class Clock(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        if epoch == 0:
+            self.started = time.perf_counter()
+        self.ended = time.perf_counter()
+
+
+clock = Clock()
+model.fit(dataset, epochs=1 + num_steps // warmup_steps, steps_per_epoch=warmup_steps, callbacks=[clock], verbose=0)
+measured_steps = num_steps // warmup_steps * warmup_steps
+print(measured_steps * batch_size * num_devices / (clock.ended - clock.started))

@@ -1,0 +1,38 @@
+"""A plain DistributedDataParallel loop, as its users write it; prints images/s. Started by torchrun."""
+
+import os
+import sys
+import time
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from trainbench.models.resnet44.torch import build
+
+data_dir, batch_size, warmup_steps, num_steps = sys.argv[1], *map(int, sys.argv[2:5])
+dist.init_process_group("gloo")
+rank, world_size = dist.get_rank(), dist.get_world_size()
+cores = sorted(os.sched_getaffinity(0))
+os.sched_setaffinity(0, cores[rank * len(cores) // world_size : (rank + 1) * len(cores) // world_size])
+torch.set_num_threads(len(cores) // world_size)
+
+images = torch.from_numpy(np.load(f"{data_dir}/train_images.npy")).permute(0, 3, 1, 2).float().contiguous() / 127.5 - 1
+labels = torch.from_numpy(np.load(f"{data_dir}/train_labels.npy")).long()
+model = DistributedDataParallel(build((32, 32, 3), 10))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+loss_function = nn.CrossEntropyLoss()
+
+for step in range(warmup_steps + num_steps):
+    if step == warmup_steps:
+        started = time.perf_counter()
+    batch = torch.randint(len(images), (batch_size,))
+    optimizer.zero_grad()
+    loss_function(model(images[batch]), labels[batch]).backward()
+    optimizer.step()
+elapsed_s = time.perf_counter() - started
+if rank == 0:
+    print(num_steps * batch_size * world_size / elapsed_s)
+dist.destroy_process_group()
