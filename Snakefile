@@ -17,6 +17,9 @@ if not workflow.configfiles:
     configfile: "config/config.yaml"
 
 
+report: "workflow/report/workflow.rst"
+
+
 include: "workflow/rules/common.smk"
 include: "workflow/rules/environments.smk"
 include: "workflow/rules/prepare.smk"

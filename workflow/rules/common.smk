@@ -29,6 +29,9 @@ try:
 except ConfigError as error:
     raise WorkflowError(str(error)) from None
 
+# The report describes the method from the complete configuration, defaults included.
+config["studies"] = {name: study.config for name, study in PLAN.studies.items()}
+
 for shortage in PLAN.find_shortages():
     logger.warning(shortage)
 
