@@ -40,7 +40,10 @@ def choose_threshold(time_to_accuracy: pd.DataFrame) -> float:
 
 
 def compute_accuracy_speedup(throughput: pd.DataFrame, time_to_accuracy: pd.DataFrame, threshold: float):
-    """`throughput` with accuracy_speedup: median time on the baseline's device count over the median time here."""
+    """`throughput` with accuracy_speedup: median time on the baseline's device count over the median time here.
+
+    It is empty, and is_never is true, where half or more of the repeats never reached the threshold.
+    """
     summary = summarize_time_to_accuracy(time_to_accuracy)
     summary = summary[summary["threshold"] == threshold]
     keys = [*CURVE, "num_gpus", "per_device_batch_size"]
@@ -48,8 +51,8 @@ def compute_accuracy_speedup(throughput: pd.DataFrame, time_to_accuracy: pd.Data
     curve = joined.groupby([*CURVE, "scaling_mode", "fixed_batch_size"])
     baseline = joined["time_s_median"].where(joined["num_gpus"] == joined["baseline_num_gpus"])
     baseline = baseline.groupby(curve.ngroup()).transform("first")
-    speedup = (baseline / joined["time_s_median"]).where(np.isfinite(baseline))
-    return joined.assign(accuracy_speedup=speedup)
+    speedup = (baseline / joined["time_s_median"]).where(np.isfinite(baseline) & np.isfinite(joined["time_s_median"]))
+    return joined.assign(accuracy_speedup=speedup, is_never=np.isinf(joined["time_s_median"]))
 
 
 def draw_panel(axes, rows: pd.DataFrame, column: str, styles: dict) -> None:
@@ -59,6 +62,8 @@ def draw_panel(axes, rows: pd.DataFrame, column: str, styles: dict) -> None:
     for series, line in rows[rows[column].notna()].sort_values("num_gpus").groupby("series"):
         axes.plot(line["num_gpus"], line[column], **styles[series])
         ends[series] = (line["num_gpus"].iloc[-1], line[column].iloc[-1], styles[series]["color"])
+    if column == "accuracy_speedup":
+        mark_never(axes, rows[rows["is_never"]], styles)
     if len(ends) == 1:
         axes.annotate("no baseline reached it", (0.5, 0.5), xycoords="axes fraction", ha="center", color=GREY)
     mark_counts(axes, rows["num_gpus"])
@@ -66,3 +71,23 @@ def draw_panel(axes, rows: pd.DataFrame, column: str, styles: dict) -> None:
     axes.set_xlabel("devices")
     axes.set_ylabel(f"speed-up over {counts.iloc[0]} device{'s' if counts.iloc[0] > 1 else ''}")
     label_lines(axes, ends)
+
+
+def mark_never(axes, cells: pd.DataFrame, styles: dict) -> None:
+    """A cross and a word at the foot of the panel for each device count that never reached the threshold."""
+    for position, cell in enumerate(cells.itertuples()):
+        place, colour = (cell.num_gpus, 0.05 + 0.09 * position), styles[cell.series]["color"]
+        transform = axes.get_xaxis_transform()
+        axes.plot(*place, "x", color=colour, markersize=9, markeredgewidth=2, transform=transform, clip_on=False)
+        text = f"{cell.series} not reached"
+        axes.annotate(
+            text,
+            place,
+            (8, 0),
+            transform,
+            "offset points",
+            color=colour,
+            fontsize=9,
+            va="center",
+            annotation_clip=False,
+        )

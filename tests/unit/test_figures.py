@@ -1,0 +1,71 @@
+"""Every figure can be drawn from whatever tables there are."""
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import pytest
+
+from benchreport.figures import describe_figure, list_figures, load_figure
+from benchreport.figures.speedup import compute_accuracy_speedup
+from benchreport.runs import EVALUATION, IDENTITY, OUTCOME, PROVENANCE
+from benchreport.scaling import compute_scaling
+from benchreport.tables import read_table, write_table
+from benchreport.thresholds import compute_time_to_accuracy
+from specs import make_spec
+
+QUALITY = {"metric": "accuracy", "thresholds": [0.5, 0.9]}
+
+
+def make_tables(folder, status_of, accuracy_of):
+    """Tables of a grid of 2 frameworks, 3 counts and 2 repeats, written and read as the workflow does."""
+    runs, evaluations = [], []
+    for framework in ("a", "b"):
+        for num_gpus in (1, 2, 4):
+            for repeat in (1, 2):
+                spec = make_spec(framework=framework, num_gpus=num_gpus, global_batch_size=8 * num_gpus, repeat=repeat)
+                identity, status = {key: getattr(spec, key) for key in IDENTITY}, status_of(num_gpus)
+                row = identity | {"status": status, "reason": "" if status == "completed" else f"why {status}"}
+                if status == "completed":
+                    row |= {"images_per_s": 100.0 * num_gpus, "quality_best": accuracy_of(num_gpus)}
+                    moment = {"epoch": 1, "train_s": 1.0, "wall_s": 2.0, "quality": accuracy_of(num_gpus)}
+                    evaluations.append(identity | moment)
+                runs.append(row)
+    tables = {
+        "runs": pd.DataFrame(runs, columns=[*IDENTITY, *OUTCOME, *PROVENANCE]),
+        "evaluations": pd.DataFrame(evaluations, columns=list(EVALUATION)),
+    }
+    tables = {name: written(folder, name, table) for name, table in tables.items()}
+    tables["scaling"] = written(folder, "scaling", compute_scaling(tables["runs"], {"weak": [8], "strong": [8]}))
+    accuracy = compute_time_to_accuracy(tables["runs"], tables["evaluations"], QUALITY)
+    return tables | {"time_to_accuracy": written(folder, "time_to_accuracy", accuracy)}
+
+
+def written(folder, name, table):
+    write_table(folder / f"{name}.tsv", table)
+    return read_table(folder / f"{name}.tsv")
+
+
+GRIDS = {
+    "complete": (lambda count: "completed", lambda count: 0.95),
+    "nothing run": (lambda count: "missing", lambda count: None),
+    "all failed": (lambda count: "crashed", lambda count: None),
+    "baseline failed": (lambda count: "out_of_memory" if count == 1 else "completed", lambda count: 0.95),
+    "largest never good": (lambda count: "completed", lambda count: 0.6 if count == 4 else 0.95),
+    "never good": (lambda count: "completed", lambda count: 0.1),
+}
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("name", list_figures())
+def test_a_figure_is_drawn(tmp_path, name, grid):
+    tables = make_tables(tmp_path, *GRIDS[grid])
+    figure = load_figure(name).draw(**{table: tables[table] for table in describe_figure(name)["TABLES"]})
+    figure.savefig(tmp_path / "figure.svg")
+    plt.close(figure)
+
+
+def test_a_count_that_never_got_there_has_no_speedup_rather_than_zero(tmp_path):
+    tables = make_tables(tmp_path, *GRIDS["largest never good"])
+    speedup = compute_accuracy_speedup(tables["scaling"], tables["time_to_accuracy"], 0.9)
+    largest = speedup[speedup["num_gpus"] == 4]
+    assert largest["accuracy_speedup"].isna().all() and largest["is_never"].all()
+    assert not speedup.loc[speedup["num_gpus"] == 2, "is_never"].any()
