@@ -9,10 +9,12 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
+from snakemake.utils import update_config
 
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow" / "lib"))
 
 from benchplan import code
+from benchplan.defaults import retype
 from benchplan.errors import ConfigError
 from benchplan.machine import find_machine_file, read_machine
 from benchplan.plan import Plan
@@ -22,6 +24,8 @@ from benchreport import figures
 gc.set_threshold(100_000, 50, 100)
 
 code.let_jobs_find_it()
+
+update_config(config, retype(workflow.config_settings.config))
 
 try:
     MACHINE = read_machine(find_machine_file(config.get("machine"), sys.argv))

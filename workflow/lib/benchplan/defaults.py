@@ -20,6 +20,15 @@ def study_defaults() -> dict:
     return fill_defaults({}, schema["$defs"]["study"], schema)
 
 
+def retype(value):
+    """Values of --config with the types they have in a file: Snakemake reads those inside [...] and {...} as text."""
+    if isinstance(value, dict):
+        return {key: retype(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [retype(inner) for inner in value]
+    return yaml.safe_load(value) if isinstance(value, str) else value
+
+
 def fill_defaults(values: dict, schema: dict, root: dict) -> dict:
     """`values` with every default of `schema` filled in, at every depth; nothing given is changed."""
     while "$ref" in schema:
