@@ -14,13 +14,15 @@ ADVICE = "cdn.tailwindcss.com should not be used in production"
 QUIET = ("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync")
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium to open the report")
-def test_the_report_opens_without_errors_or_requests(project, tmp_path):
-    project.write_config(small=study(inputs=["arrays", "synthetic"]))
-    project.behave(dozing__base__gpus2="out_of_memory")
-    project.snakemake()
-    project.snakemake("--report", "results/report.html")
-    report, net_log = project.folder / "results" / "report.html", tmp_path / "net.json"
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium to open the report")
+
+
+def open_page(page, scratch) -> tuple[str, list[str], list[str]]:
+    """The page's content, what it wrote to the console, and the addresses it asked for beside itself.
+
+    The browser's own requests have no page as their initiator.
+    """
+    net_log = scratch / "net.json"
     command = [
         CHROMIUM,
         "--headless",
@@ -30,16 +32,34 @@ def test_the_report_opens_without_errors_or_requests(project, tmp_path):
         *QUIET,
         "--enable-logging=stderr",
     ]
-    command += [f"--user-data-dir={tmp_path / 'browser'}", f"--log-net-log={net_log}", "--virtual-time-budget=5000"]
-    page = subprocess.run([*command, "--dump-dom", report.as_uri()], capture_output=True, text=True, timeout=120)
-    assert page.returncode == 0
+    command += [f"--user-data-dir={scratch / 'browser'}", f"--log-net-log={net_log}", "--virtual-time-budget=5000"]
+    result = subprocess.run([*command, "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0
+    requests = [event.get("params", {}) for event in json.loads(net_log.read_text())["events"]]
+    asked = [request["url"] for request in requests if request.get("initiator", "").startswith(("file", "null"))]
+    remote = [url for url in asked if not url.startswith(("file:", "data:", "blob:"))]
+    return result.stdout, [line for line in result.stderr.splitlines() if ":CONSOLE" in line], remote
+
+
+@needs_chromium
+def test_the_report_opens_without_errors_or_requests(project, tmp_path):
+    project.write_config(small=study(inputs=["arrays", "synthetic"]))
+    project.behave(dozing__base__gpus2="out_of_memory")
+    project.snakemake()
+    project.snakemake("--report", "results/report.html")
+    content, console, requests = open_page(project.folder / "results" / "report.html", tmp_path)
     for text in ("small", "Which framework", "The same work in every framework"):
-        assert text in page.stdout
-    console = [line for line in page.stderr.splitlines() if ":CONSOLE" in line]
+        assert text in content
     assert [line for line in console if ADVICE not in line] == []
-    events = json.loads(net_log.read_text())["events"]
-    urls = {event.get("params", {}).get("url", "") for event in events}
-    assert not [url for url in urls if url.startswith(("http:", "https:", "ws:", "wss:"))]
+    assert requests == []
+
+
+@needs_chromium
+def test_an_error_and_a_request_would_be_noticed(tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text('<img src="http://127.0.0.1:9/x.png"><script>nothing.here()</script>')
+    _, console, requests = open_page(page, tmp_path)
+    assert console and requests == ["http://127.0.0.1:9/x.png"]
 
 
 def test_every_figure_has_a_caption_and_reaches_the_report_description(project):
