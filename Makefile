@@ -21,9 +21,10 @@ demo: $(INSTALLED)
 test: $(INSTALLED)
 	$(VENV)/bin/python -m pytest
 
+check: export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 check: $(INSTALLED)
-	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/snakefmt --check Snakefile workflow/rules
-	$(VENV)/bin/snakemake --lint
+	ruff check . && ruff format --check . && snakefmt --check Snakefile workflow/rules
+	snakemake --lint
 
 adopt:
 	@test -d "$(FROM)/results" || { echo "FROM=$(FROM) has no results/; name another clone: make adopt FROM=PATH"; exit 1; }

@@ -1,7 +1,9 @@
 """The project's own checks: ruff, snakefmt, snakemake --lint, and small files."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +20,8 @@ CHECKS = {
 @pytest.mark.parametrize("check", CHECKS)
 def test_clean(check):
     command = [sys.executable, "-m", *CHECKS[check]]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    result = subprocess.run(command, cwd=ROOT, env=os.environ | {"PATH": path}, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
 
 
