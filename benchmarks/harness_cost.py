@@ -109,7 +109,14 @@ def main() -> None:
         for framework in arguments.frameworks:
             python = find_python(framework, folder)
             request = (framework, python, folder, arguments.num_devices, arguments.batch_size, arguments.steps)
-            pairs = [(measure_run(*request), measure_bare(*request)) for _ in range(arguments.pairs)]
+            pairs = []
+            for _ in range(arguments.pairs):
+                pairs.append((measure_run(*request), measure_bare(*request)))
+                print(
+                    f"{framework}: run {pairs[-1][0]:.1f}, bare {pairs[-1][1]:.1f} images/s",
+                    file=sys.stderr,
+                    flush=True,
+                )
             ratios = sorted(run / bare for run, bare in pairs)
             rows.append(
                 {
