@@ -1,29 +1,40 @@
 """
 What measuring costs: each backend's run, as the workflow starts it, against a bare loop of the same framework.
 
-Pairs images/s of the measured windows of a real run (ResNet-44, 32x32 RGB, the launcher, the loop, telemetry,
-prefetching and augmentation switched on) with images/s of benchmarks/bare/<framework>.py, which its own users could
-have written, on the same cores, in turn. A ratio of 1 means that the harness costs nothing.
+A real run (ResNet-44, 32x32 RGB, the launcher, the loop, telemetry, prefetching and augmentation switched on) and
+benchmarks/bare/<framework>.py, which its own users could have written, train side by side at the same time, each on
+cores of its own; then again with their cores exchanged. images/s of the run's measured windows over those of the bare
+loop in the same seconds: drift of the machine and differences between its cores cancel. A ratio of 1 means that the
+harness costs nothing.
 """
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
+
+import numpy as np
+import psutil
 
 from reporting import LIBRARY, ROOT, write_benchmark
 
 # isort: split
+from benchplan.code import environment_pins
 from benchplan.frameworks import FRAMEWORKS
 from benchplan.runs import Run, complete_spec
 from benchreport.runs import describe_timing
-from trainbench.processes import list_cores
+from trainbench.processes import list_cores, stop_process_tree
 
 WARMUP_STEPS = 10
+REPORT_STEPS = 4
 SHAPE = {"image_shape": [32, 32, 3], "num_classes": 10, "num_train": 4096, "num_test": 16}
 
 
@@ -44,15 +55,43 @@ def run_script(name: str, *options: str) -> None:
 def find_python(framework: str, folder: Path) -> str:
     name, record = FRAMEWORKS[framework].environments["cpu"], folder / "environment.json"
     run_script(
-        *("build_environment", "--name", name, "--pins", f"envs/{name}.txt", "envs/measured.txt"),
+        *("build_environment", "--name", name, "--pins", *environment_pins(name)),
         *("--record", str(record)),
     )
     return json.loads(record.read_text())["python"]
 
 
-def measure_run(framework: str, python: str, folder: Path, num_devices: int, batch_size: int, num_steps: int) -> float:
-    """images/s of a run through the launcher."""
-    run = Run.from_path(f"cost/{framework}/base/synthetic_fp32_cpu_gpus{num_devices}_batch{batch_size}_repeat1")
+@contextmanager
+def bare_loop(framework: str, python: str, folder: Path, cores: list[int], batch_size: int):
+    """A bare loop in the background; yields the file in which it reports (time of day, images so far)."""
+    command, num_devices = [python], len(cores)
+    if FRAMEWORKS[framework].launcher == "torchrun":
+        command += ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={num_devices}"]
+    command += [str(ROOT / "benchmarks" / "bare" / f"{framework}.py"), str(folder / "data")]
+    command += [str(number) for number in (batch_size, REPORT_STEPS, num_devices)]
+    environment = os.environ | {"PYTHONPATH": str(LIBRARY), "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "1"}
+    reports, log = folder / "reports.txt", folder / "bare.log"
+    with open(reports, "w") as output, open(log, "w") as errors:
+        process = psutil.Popen(
+            command,
+            env=environment,
+            stdout=output,
+            stderr=errors,
+            preexec_fn=lambda: os.sched_setaffinity(0, cores),
+        )
+        try:
+            while not reports.stat().st_size:
+                if process.poll() is not None:
+                    sys.exit(f"the bare loop of {framework} ended:\n{log.read_text()}")
+                time.sleep(0.2)
+            yield reports
+        finally:
+            stop_process_tree(process, 5.0)
+
+
+def run_once(framework: str, python: str, folder: Path, cores: list[int], batch_size: int, num_steps: int):
+    """One run through the launcher; returns its record and events."""
+    cell = f"synthetic_fp32_cpu_gpus{len(cores)}_batch{batch_size}_repeat1"
     settings = {
         "dataset": "noise",
         "model": "resnet44",
@@ -60,38 +99,35 @@ def measure_run(framework: str, python: str, folder: Path, num_devices: int, bat
         "warmup_steps": WARMUP_STEPS,
     }
     settings |= {"random_flip": True, "random_crop_padding": 4, "optimizer": {"learning_rate": 0.01}}
+    run = Run.from_path(f"cost/{framework}/base/{cell}")
     spec = complete_spec(run, settings, str(folder / "data"), str(folder / "weights.safetensors"))
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         attempt, run_dir = Path(scratch) / "attempt", Path(scratch) / "run"
         attempt.mkdir()
         (attempt / "spec.json").write_text(json.dumps(spec))
-        options = ["--attempt", str(attempt), "--run-dir", str(run_dir), "--deadline-s", "600"]
-        environment = os.environ | {"PYTHONPATH": str(LIBRARY)}
-        command = [python, "-m", "trainbench.launch", *options]
-        subprocess.run(command, env=environment, check=True, capture_output=True)
+        options = ["--attempt", str(attempt), "--run-dir", str(run_dir), "--deadline-s", "900"]
+        subprocess.run(
+            [python, "-m", "trainbench.launch", *options],
+            env=os.environ | {"PYTHONPATH": str(LIBRARY)},
+            check=True,
+            capture_output=True,
+            preexec_fn=lambda: os.sched_setaffinity(0, cores),
+        )
         record = json.loads((run_dir / "run.json").read_text())
-        events = [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
-    return describe_timing(record, events)["images_per_s"]
+        return record, [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
 
 
-def measure_bare(framework: str, python: str, folder: Path, num_devices: int, batch_size: int, num_steps: int) -> float:
-    """images/s that the bare loop prints."""
-    command = [python]
-    if FRAMEWORKS[framework].launcher == "torchrun":
-        command += ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={num_devices}"]
-    command += [str(ROOT / "benchmarks" / "bare" / f"{framework}.py"), str(folder / "data")]
-    command += [str(number) for number in (batch_size, WARMUP_STEPS, num_steps, num_devices)]
-    environment = os.environ | {"PYTHONPATH": str(LIBRARY), "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "1"}
-    cores = list_cores()[:num_devices]
-    result = subprocess.run(
-        command,
-        env=environment,
-        check=True,
-        capture_output=True,
-        text=True,
-        preexec_fn=lambda: os.sched_setaffinity(0, cores),
-    )
-    return float(result.stdout.strip().splitlines()[-1])
+def measure(framework: str, python: str, folder: Path, cores: list[list[int]], batch_size: int, num_steps: int):
+    """images/s of a run on cores[0] and of the bare loop on cores[1] in the same seconds."""
+    with bare_loop(framework, python, folder, cores[1], batch_size) as reports:
+        record, events = run_once(framework, python, folder, cores[0], batch_size, num_steps)
+        bare = np.array([line.split() for line in reports.read_text().splitlines(keepends=True) if line[-1] == "\n"])
+    started = datetime.fromisoformat(record["started_at"]).timestamp()
+    windows = [event for event in events if event["event"] == "window" and event["phase"] == "train"]
+    begin, end = started + windows[0]["wall_s"] - windows[0]["elapsed_s"], started + windows[-1]["wall_s"]
+    times, images = bare.astype(float).T
+    bare_images = np.interp(end, times, images) - np.interp(begin, times, images)
+    return describe_timing(record, events)["images_per_s"], bare_images / (end - begin)
 
 
 def main() -> None:
@@ -99,31 +135,32 @@ def main() -> None:
     parser.add_argument("--frameworks", nargs="+", default=list(FRAMEWORKS), choices=list(FRAMEWORKS))
     parser.add_argument("--num-devices", type=int, default=1, help="CPU devices of one core each (default 1)")
     parser.add_argument("--batch-size", type=int, default=32, help="images per device (default 32)")
-    parser.add_argument("--steps", type=int, default=40, help="measured steps (default 40)")
-    parser.add_argument("--pairs", type=int, default=5, help="runs of each, in turn (default 5)")
+    parser.add_argument("--steps", type=int, default=80, help="measured steps (default 80)")
+    parser.add_argument("--pairs", type=int, default=3, help="pairs, each with the cores both ways (default 3)")
     arguments = parser.parse_args()
-    rows = []
+    cores, rows = list_cores(), []
+    if len(cores) < 2 * arguments.num_devices:
+        parser.error(f"--num-devices {arguments.num_devices} needs {2 * arguments.num_devices} cores, not {len(cores)}")
+    sides = [cores[: arguments.num_devices], cores[arguments.num_devices : 2 * arguments.num_devices]]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         prepare(folder)
         for framework in arguments.frameworks:
-            python = find_python(framework, folder)
-            request = (framework, python, folder, arguments.num_devices, arguments.batch_size, arguments.steps)
-            pairs = []
+            python, measured = find_python(framework, folder), []
             for _ in range(arguments.pairs):
-                pairs.append((measure_run(*request), measure_bare(*request)))
-                print(
-                    f"{framework}: run {pairs[-1][0]:.1f}, bare {pairs[-1][1]:.1f} images/s",
-                    file=sys.stderr,
-                    flush=True,
-                )
-            ratios = sorted(run / bare for run, bare in pairs)
+                for order in (sides, sides[::-1]):
+                    measured.append(measure(framework, python, folder, order, arguments.batch_size, arguments.steps))
+                    print(
+                        f"{framework}: run {measured[-1][0]:.1f}, bare {measured[-1][1]:.1f} images/s", file=sys.stderr
+                    )
+            halves = [run / bare for run, bare in measured]
+            ratios = sorted(math.sqrt(one * other) for one, other in zip(halves[::2], halves[1::2], strict=True))
             rows.append(
                 {
                     "framework": framework,
                     "num_devices": arguments.num_devices,
-                    "run_images_per_s": statistics.median(run for run, _ in pairs),
-                    "bare_images_per_s": statistics.median(bare for _, bare in pairs),
+                    "run_images_per_s": statistics.median(run for run, _ in measured),
+                    "bare_images_per_s": statistics.median(bare for _, bare in measured),
                     "ratio_median": statistics.median(ratios),
                     "ratio_min": ratios[0],
                     "ratio_max": ratios[-1],

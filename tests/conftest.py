@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchplan.code import environment_pins
 from project import ROOT, Project
 
 
@@ -29,7 +30,7 @@ def environment_python(tmp_path_factory):
     def get(name: str) -> str:
         if name not in found:
             record = Path(folder) / f"{name}.json"
-            pins = [f"envs/{name}.txt", "envs/measured.txt"]
+            pins = environment_pins(name)
             script = [sys.executable, "workflow/scripts/build_environment.py", "--name", name]
             command = [*script, "--pins", *pins, "--record", str(record)]
             environment = {"PYTHONPATH": "workflow/lib", **os.environ}

@@ -29,6 +29,7 @@ def make_spec(optimizer=None, **changes) -> RunSpec:
         **{"family": "torch", "launcher": "torchrun", "cores_per_device": 1, "data_dir": "", "weights_file": ""},
         **{"epochs": 1, "steps": None, "warmup_steps": 1, "window_steps": 50, "eval_every_epochs": 1},
         **{"random_flip": False, "random_crop_padding": 0, "prefetch_batches": 0},
+        **{"batchnorm": "local", "tier": "equal", "loss_on_every_device": False},
         "optimizer": OPTIMIZER | (optimizer or {}),
         **changes,
     }

@@ -1,16 +1,16 @@
-"""A plain Model.fit under MirroredStrategy on a tf.data pipeline, as its users write it; prints images/s."""
+"""A plain Model.fit without end under MirroredStrategy on a tf.data pipeline, as its users write it."""
 
 import os
 import sys
-import time
 
 import keras
 import numpy as np
 import tensorflow as tf
+from clock import report
 
 from trainbench.models.resnet44.keras import build
 
-data_dir, batch_size, warmup_steps, num_steps, num_devices = sys.argv[1], *map(int, sys.argv[2:6])
+data_dir, batch_size, report_steps, num_devices = sys.argv[1], *map(int, sys.argv[2:5])
 tf.config.threading.set_intra_op_parallelism_threads(len(os.sched_getaffinity(0)))
 tf.config.threading.set_inter_op_parallelism_threads(max(2, num_devices))
 host = tf.config.list_physical_devices("CPU")[0]
@@ -29,12 +29,7 @@ with tf.distribute.MirroredStrategy([f"/cpu:{i}" for i in range(num_devices)]).s
 
 class Clock(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
-        if epoch == 0:
-            self.started = time.perf_counter()
-        self.ended = time.perf_counter()
+        report((epoch + 1) * report_steps * batch_size * num_devices)
 
 
-clock = Clock()
-model.fit(dataset, epochs=1 + num_steps // warmup_steps, steps_per_epoch=warmup_steps, callbacks=[clock], verbose=0)
-measured_steps = num_steps // warmup_steps * warmup_steps
-print(measured_steps * batch_size * num_devices / (clock.ended - clock.started))
+model.fit(dataset, epochs=1_000_000_000, steps_per_epoch=report_steps, callbacks=[Clock()], verbose=0)

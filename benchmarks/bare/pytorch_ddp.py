@@ -1,18 +1,18 @@
-"""A plain DistributedDataParallel loop, as its users write it; prints images/s. Started by torchrun."""
+"""A plain DistributedDataParallel loop without end, as its users write it. Started by torchrun."""
 
 import os
 import sys
-import time
 
 import numpy as np
 import torch
 import torch.distributed as dist
+from clock import report
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from trainbench.models.resnet44.torch import build
 
-data_dir, batch_size, warmup_steps, num_steps = sys.argv[1], *map(int, sys.argv[2:5])
+data_dir, batch_size, report_steps = sys.argv[1], *map(int, sys.argv[2:4])
 dist.init_process_group("gloo")
 rank, world_size = dist.get_rank(), dist.get_world_size()
 cores = sorted(os.sched_getaffinity(0))
@@ -25,14 +25,13 @@ model = DistributedDataParallel(build((32, 32, 3), 10))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 loss_function = nn.CrossEntropyLoss()
 
-for step in range(warmup_steps + num_steps):
-    if step == warmup_steps:
-        started = time.perf_counter()
-    batch = torch.randint(len(images), (batch_size,))
-    optimizer.zero_grad()
-    loss_function(model(images[batch]), labels[batch]).backward()
-    optimizer.step()
-elapsed_s = time.perf_counter() - started
-if rank == 0:
-    print(num_steps * batch_size * world_size / elapsed_s)
-dist.destroy_process_group()
+steps = 0
+while True:
+    for _ in range(report_steps):
+        batch = torch.randint(len(images), (batch_size,))
+        optimizer.zero_grad()
+        loss_function(model(images[batch]), labels[batch]).backward()
+        optimizer.step()
+    steps += report_steps
+    if rank == 0:
+        report(steps * batch_size * world_size)

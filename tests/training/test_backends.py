@@ -15,6 +15,11 @@ from trainbench.models.small_cnn.parameters import parameters
 from training.launching import BACKENDS, train
 
 DEVICES = (1, 2)
+ON_TWO = [framework for framework in BACKENDS if FRAMEWORKS[framework].max_devices.get("cpu", 2) >= 2]
+CASES = [
+    (framework, num_gpus) for framework in BACKENDS for num_gpus in DEVICES if num_gpus == 1 or framework in ON_TWO
+]
+OTHER_CASES = [case for case in CASES if case != (BACKENDS[0], 1)]
 ONE_STEP = {"epochs": None, "steps": 1, "random_flip": True, "random_crop_padding": 1}
 PLAIN_SGD = {"learning_rate": 1.0, "momentum": 0.0}
 
@@ -55,8 +60,7 @@ def reference_gradient(run) -> dict:
     return run(BACKENDS[0], 1, optimizer=PLAIN_SGD, **ONE_STEP).update
 
 
-@pytest.mark.parametrize("framework", BACKENDS)
-@pytest.mark.parametrize("num_gpus", DEVICES)
+@pytest.mark.parametrize(("framework", "num_gpus"), CASES)
 def test_weights_arrive_bit_for_bit(run, framework, num_gpus):
     finished = run(framework, num_gpus, optimizer=PLAIN_SGD, **ONE_STEP)
     expected = draw_weights(parameters((6, 6, 1), 10), seed=1)
@@ -64,7 +68,7 @@ def test_weights_arrive_bit_for_bit(run, framework, num_gpus):
     assert all(np.array_equal(finished.initial_weights[name], expected[name]) for name in expected)
 
 
-@pytest.mark.parametrize("framework", BACKENDS)
+@pytest.mark.parametrize("framework", ON_TWO)
 def test_two_workers_with_half_a_batch_have_the_gradient_of_one_with_the_whole(run, framework):
     one, two = (run(framework, num_gpus, optimizer=PLAIN_SGD, **ONE_STEP).update for num_gpus in DEVICES)
     assert max(np.abs(array).max() for array in one.values()) > 1e-3
@@ -95,8 +99,7 @@ OPTIMIZERS = {
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("framework", BACKENDS[1:])
-@pytest.mark.parametrize("num_gpus", DEVICES)
+@pytest.mark.parametrize(("framework", "num_gpus"), OTHER_CASES)
 def test_updates_agree_over_several_steps_with_a_changing_rate(run, framework, optimizer, num_gpus):
     request = {"optimizer": OPTIMIZERS[optimizer], "epochs": 2, "data": {"num_train": 24}}
     first, second = run(BACKENDS[0], 1, **request), run(framework, num_gpus, **request)
@@ -104,8 +107,7 @@ def test_updates_agree_over_several_steps_with_a_changing_rate(run, framework, o
     assert relative_difference(second.update, first.update) < UPDATES_NOISE
 
 
-@pytest.mark.parametrize("framework", BACKENDS)
-@pytest.mark.parametrize("num_gpus", DEVICES)
+@pytest.mark.parametrize(("framework", "num_gpus"), CASES)
 @pytest.mark.parametrize("num_test", [1, 13, 16])
 def test_every_test_image_is_evaluated_once(run, framework, num_gpus, num_test):
     request = {"epochs": 2, "data": {"num_train": 19, "num_test": num_test}}
@@ -132,7 +134,7 @@ def test_resnet44_trains_and_agrees_on_one_device(run, framework):
     assert difference < 0.02 * norms[1]
 
 
-@pytest.mark.parametrize("framework", BACKENDS)
+@pytest.mark.parametrize("framework", ON_TWO)
 def test_resnet44_trains_on_two_devices(run, framework):
     request = {"model": "resnet44", "epochs": None, "steps": 2, "data": {"image_shape": (8, 8, 3)}}
     finished = run(framework, 2, **request)
@@ -140,7 +142,7 @@ def test_resnet44_trains_on_two_devices(run, framework):
     assert len(finished.predictions["rank"]) == 1
 
 
-@pytest.mark.parametrize("framework", BACKENDS)
+@pytest.mark.parametrize("framework", [name for name in BACKENDS if "bf16" in FRAMEWORKS[name].precisions["cpu"]])
 def test_bf16_is_another_arithmetic_near_fp32(run, framework):
     request = {"optimizer": PLAIN_SGD, **ONE_STEP}
     difference = relative_difference(run(framework, 1, precision="bf16", **request).update, reference_gradient(run))
@@ -150,7 +152,7 @@ def test_bf16_is_another_arithmetic_near_fp32(run, framework):
 @pytest.mark.parametrize("framework", BACKENDS)
 def test_the_record_names_versions_code_and_clocks(run, framework, monkeypatch):
     monkeypatch.chdir(ROOT)
-    record = run(framework, 2, optimizer=PLAIN_SGD, **ONE_STEP).record
+    record = run(framework, 1, optimizer=PLAIN_SGD, **ONE_STEP).record
     assert record["versions"] and record["host"]["cpu_model"]
     for clock in ("init_s", "compile_s", "eval_s", "wall_time_s"):
         assert record[clock] > 0
@@ -168,7 +170,7 @@ def test_all_code_that_ran_is_an_input_of_the_run(run, framework, monkeypatch):
 
 @pytest.mark.parametrize("framework", BACKENDS)
 def test_a_loss_that_is_not_finite_is_an_outcome(run, framework):
-    finished = run(framework, 2, optimizer={"learning_rate": 1e20}, epochs=3)
+    finished = run(framework, 1, optimizer={"learning_rate": 1e20}, epochs=3)
     assert finished.record["status"] == "diverged"
     assert finished.record["reason"].startswith("training loss is nan")
 

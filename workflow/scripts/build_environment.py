@@ -2,7 +2,8 @@
 Build a framework's virtual environment in the cache, or find it there, and record where its Python is.
 
 The cache is ${HOWMANYGPUS_CACHE:-~/.cache/howmanygpus}; an environment's folder bears the hash of its pins and of
-the Python that built it, so that equal pins are installed once and changed ones beside the old.
+the Python that built it, so that equal pins are installed once and changed ones beside the old. Pins in a file
+*.build.txt are installed first, and the others are then built with them.
 """
 
 import argparse
@@ -27,9 +28,16 @@ def hash_pins(pins: list[Path]) -> str:
 
 def install(folder: Path, pins: list[Path]) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-    requirements = [word for path in pins for word in ("--requirement", str(path))]
-    pip = [str(folder / "bin" / "python"), "-m", "pip"]
-    subprocess.run([*pip, "install", "--no-input", "--disable-pip-version-check", *requirements], check=True)
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
+    first = [path for path in pins if path.name.endswith(".build.txt")]
+    if first:
+        subprocess.run([*pip, *as_options(first)], check=True)
+    isolation = ["--no-build-isolation"] if first else []
+    subprocess.run([*pip, *isolation, *as_options([path for path in pins if path not in first])], check=True)
+
+
+def as_options(pins: list[Path]) -> list[str]:
+    return [word for path in pins for word in ("--requirement", str(path))]
 
 
 def list_packages(python: Path) -> list[str]:

@@ -45,7 +45,9 @@ def environment_record(framework: str, device: str) -> str:
 
 
 def environment_pins(environment: str) -> list[str]:
-    return [f"envs/{environment}.txt", "envs/measured.txt"]
+    """The environment's pins, and those of what it needs to be built, if it has such."""
+    build = f"envs/{environment}.build.txt"
+    return [f"envs/{environment}.txt", "envs/measured.txt", *([build] if Path(build).exists() else [])]
 
 
 @cache

@@ -1,47 +1,128 @@
 """Every framework a study may name: the family of its models, its environments, its launcher, what it supports."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Framework:
-    """One entry.
+    """One entry. Dictionaries are by device kind, `cpu` or `cuda`.
 
     family: file name of its models in models/<model>/ and of its shared code in families/.
     launcher: how its processes start, an entry of trainbench.launch.build_command.
-    environments: pins in envs/ by device kind. precisions: what it offers by device kind.
+    environments: pins in envs/.
+    capabilities: lowest and highest CUDA compute capability that its builds have machine code for.
+    precisions: what it offers.
+    batchnorm: which BatchNorm it offers on more than one device.
+    max_devices: where it does not take any number.
+    best: its own recommended fast path, in words; without an entry there is none beyond the `equal` tier.
     """
 
     family: str
     launcher: str
     environments: dict[str, str]
     precisions: dict[str, tuple[str, ...]]
+    capabilities: tuple[str, str | None] = ("7.0", None)
+    batchnorm: dict[str, tuple[str, ...]] = field(
+        default_factory=lambda: {"cpu": ("local", "synchronized"), "cuda": ("local", "synchronized")}
+    )
+    max_devices: dict[str, int] = field(default_factory=dict)
+    best: dict[str, str] = field(default_factory=dict)
 
 
-CPU_PRECISIONS = ("fp32", "bf16")
-CUDA_PRECISIONS = ("fp32", "tf32", "bf16")
+PRECISIONS = {"cpu": ("fp32", "bf16"), "cuda": ("fp32", "tf32", "bf16")}
+ONLY_FP32 = {"cpu": ("fp32",), "cuda": ("fp32",)}
+TORCH = {
+    "family": "torch",
+    "environments": {"cpu": "pytorch-cpu", "cuda": "pytorch-cuda13"},
+    "capabilities": ("7.5", None),
+    "precisions": PRECISIONS,
+    "best": {
+        "cpu": "channels_last and a fused optimizer",
+        "cuda": "channels_last, torch.compile, a fused optimizer and cudnn.benchmark",
+    },
+}
+TENSORFLOW = {
+    "family": "keras",
+    "launcher": "plain",
+    "environments": {"cpu": "tensorflow-cpu", "cuda": "tensorflow-cuda12"},
+    "capabilities": ("6.0", None),
+    "precisions": PRECISIONS,
+    "best": {"cuda": "XLA (jit_compile)"},
+}
 
 FRAMEWORKS = {
     "pytorch_ddp": Framework(
-        family="torch",
         launcher="torchrun",
-        environments={"cpu": "pytorch-cpu", "cuda": "pytorch-cuda13"},
-        precisions={"cpu": CPU_PRECISIONS, "cuda": CUDA_PRECISIONS},
+        # torch.nn.SyncBatchNorm refuses tensors that are not on a GPU.
+        batchnorm={"cpu": ("local",), "cuda": ("local", "synchronized")},
+        **TORCH,
     ),
-    "keras_mirrored": Framework(
-        family="keras",
+    "pytorch_dp": Framework(
         launcher="plain",
-        environments={"cpu": "tensorflow-cpu", "cuda": "tensorflow-cuda12"},
-        precisions={"cpu": CPU_PRECISIONS, "cuda": CUDA_PRECISIONS},
+        batchnorm={"cpu": ("local",), "cuda": ("local",)},
+        # On CPUs nn.DataParallel silently runs on one device.
+        max_devices={"cpu": 1},
+        **TORCH,
+    ),
+    "tensorflow_mirrored": Framework(**TENSORFLOW),
+    "keras_mirrored": Framework(**TENSORFLOW),
+    "jax_sharding": Framework(
+        family="flax",
+        launcher="plain",
+        environments={"cpu": "jax-cpu", "cuda": "jax-cuda13"},
+        capabilities=("7.5", None),
+        precisions=PRECISIONS,
+    ),
+    "mxnet_gluon": Framework(
+        family="gluon",
+        launcher="plain",
+        environments={"cpu": "mxnet-cpu", "cuda": "mxnet-cuda11"},
+        # Machine code for sm_50 to sm_86 and no PTX that later devices could compile.
+        capabilities=("5.0", "8.6"),
+        precisions=ONLY_FP32,
+        batchnorm={"cpu": ("local",), "cuda": ("local", "synchronized")},
+        best=dict.fromkeys(("cpu", "cuda"), "hybridize with static memory and shapes"),
+    ),
+    "chainer_mn": Framework(
+        family="chainer",
+        launcher="mpirun",
+        environments={"cpu": "chainer-cpu", "cuda": "chainer-cuda12"},
+        capabilities=("5.0", "9.0"),
+        precisions=ONLY_FP32,
+        best={"cuda": "cuDNN autotune"},
     ),
 }
+LOSS_ON_EVERY_DEVICE = "pytorch_dp"
+"""The one framework that can also compute its loss on the first device alone."""
 
 
-def find_unsupported_reason(framework: str, device_kind: str, precision: str) -> str:
-    """Why a combination is not run at all; empty where it is."""
+def find_unsupported_reason(
+    framework: str, device_kind: str, precision: str, num_gpus: int, settings: dict, capability: str | None = None
+) -> str:
+    """Why a combination is not run at all; empty where it is.
+
+    settings: `batchnorm`, `tier` and `loss_on_every_device`; capability: CUDA compute capability, where known.
+    """
     entry = FRAMEWORKS[framework]
     if device_kind not in entry.environments:
         return f"{framework} has no environment for {device_kind}"
+    if capability is not None and device_kind == "cuda":
+        lowest, highest = entry.capabilities
+        if _version(capability) < _version(lowest) or (highest and _version(capability) > _version(highest)):
+            between = f"{lowest} to {highest}" if highest else f"{lowest} or later"
+            return f"{framework} is built for compute capability {between}, not {capability}"
     if precision not in entry.precisions[device_kind]:
         return f"{framework} offers {', '.join(entry.precisions[device_kind])} on {device_kind}, not {precision}"
+    if num_gpus > entry.max_devices.get(device_kind, num_gpus):
+        return f"{framework} uses {entry.max_devices[device_kind]} {device_kind} device at most"
+    if num_gpus > 1 and settings["batchnorm"] not in entry.batchnorm[device_kind]:
+        return f"{framework} has no {settings['batchnorm']} BatchNorm on {device_kind}"
+    if settings["tier"] == "best" and device_kind not in entry.best:
+        return f"{framework} has no faster path of its own on {device_kind}: its best tier is the equal one"
+    if settings["loss_on_every_device"] and framework != LOSS_ON_EVERY_DEVICE:
+        return f"loss_on_every_device is a choice of {LOSS_ON_EVERY_DEVICE}; {framework} always does so"
     return ""
+
+
+def _version(capability: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in capability.split("."))

@@ -9,15 +9,18 @@ import yaml
 
 from benchplan.defaults import fill_defaults, read_schema
 from benchplan.errors import ConfigError, check_schema
-from trainbench.devices import list_gpu_uuids
+from trainbench.devices import find_compute_capability, list_gpu_uuids
 
 DEFAULT_MACHINE_FILE = Path("profiles/local/machine.yaml")
 
 
 @dataclass(frozen=True)
 class Device:
+    """compute_capability: of CUDA devices, where it is known, such as "8.0"."""
+
     count: int
     cores_per_device: int
+    compute_capability: str | None = None
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,9 @@ class Machine:
 
     path: str
     devices: dict[str, Device]
+
+    def capability(self, device: str) -> str | None:
+        return self.devices[device].compute_capability if device in self.devices else None
 
     def resolve(self, device: str) -> str:
         """`auto` is cuda where there is a GPU, else cpu."""
@@ -72,5 +78,6 @@ def look_at_machine(declared: dict[str, dict]) -> dict[str, Device]:
     devices = {"cpu": Device(num_cpu_devices, cores_per_cpu_device)}
     if num_gpus:
         cores_per_gpu = declared["cuda"].get("cores_per_device") or max(num_cores // num_gpus, 1)
-        devices["cuda"] = Device(num_gpus, cores_per_gpu)
+        capability = declared["cuda"].get("compute_capability") or find_compute_capability()
+        devices["cuda"] = Device(num_gpus, cores_per_gpu, capability)
     return devices

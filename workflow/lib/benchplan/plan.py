@@ -105,7 +105,8 @@ class Study:
             range(1, config["repeats"] + 1),
         )
         for framework, variant, source, precision, device, (num_gpus, size), repeat in cells:
-            reason = find_unsupported_reason(framework, "cpu" if device == "cpu" else "cuda", precision)
+            kind, capability = "cpu" if device == "cpu" else "cuda", self.machine.capability(device)
+            reason = find_unsupported_reason(framework, kind, precision, num_gpus, self.variants[variant], capability)
             runs.append(Run(self.name, framework, variant, source, precision, device, num_gpus, size, repeat, reason))
         return self._apply_exclusions(runs)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchplan.defaults import study_defaults
 from benchreport.metrics import load_metric
 
 RUNS, ATTEMPTS = Path("results/runs"), Path("results/logs/train")
@@ -57,7 +58,9 @@ def describe_run(path: str, planned: dict, metric: str, results: Path) -> tuple[
         return identity | find_last_attempt(results / ATTEMPTS / path), []
     record = json.loads((run_dir / "run.json").read_text())
     row = identity | describe_provenance(record) | {"run_dir": str(RUNS / path)}
-    if changed := [key for key, value in planned["spec"].items() if record["spec"].get(key) != value]:
+    # A run that is older than a key of the config did what the key's default says.
+    was = study_defaults() | record["spec"]
+    if changed := [key for key, value in planned["spec"].items() if was.get(key) != value]:
         return row | {"status": "stale", "reason": f"was run with another {', '.join(sorted(changed))}"}, []
     row |= {"status": record["status"], "reason": record["reason"]}
     if record["status"] not in ("completed", "diverged"):

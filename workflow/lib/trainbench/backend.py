@@ -22,8 +22,12 @@ class Backend(abc.ABC):
 
     rank = 0
     num_processes = 1
+    running_statistics = "mean of all devices"
+    """Which evaluate where BatchNorm is local: these or those of the `first device`."""
     out_of_memory_errors: tuple[type[Exception], ...] = ()
     """What the framework raises where a device's memory is exhausted; becomes a status."""
+    out_of_memory_text = ""
+    """Part of the message that tells such an error from others of the same class."""
 
     @abc.abstractmethod
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
@@ -32,6 +36,9 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def train(self, loop) -> None:
         """Take every step of the run on the batches of `loop`, calling loop.after_step after each."""
+
+    def prepare_evaluation(self) -> None:  # noqa: B027
+        """Called before each evaluation: agree over all devices on the running statistics that evaluate."""
 
     @abc.abstractmethod
     def predict(self, images: np.ndarray) -> np.ndarray:
@@ -51,7 +58,7 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def weights(self) -> dict[str, np.ndarray]:
-        """Current weights under canonical names and layouts."""
+        """Current weights under canonical names and layouts; running statistics are those that evaluate."""
 
     @abc.abstractmethod
     def peak_memory_bytes(self) -> int | None:
@@ -64,6 +71,10 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def device_model(self) -> str | None:
         """Name of the accelerator; None on a CPU, whose name the launcher records."""
+
+    @classmethod
+    def is_out_of_memory(cls, error: Exception) -> bool:
+        return isinstance(error, cls.out_of_memory_errors) and cls.out_of_memory_text in str(error)
 
     def close(self) -> None:  # noqa: B027
         """Leave the process group, if there is one."""

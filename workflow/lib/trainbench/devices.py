@@ -39,6 +39,15 @@ def list_gpu_uuids() -> list[str]:
     return chosen
 
 
+def find_compute_capability() -> str | None:
+    """Of the first visible GPU, such as "8.0"; None without one."""
+    uuids = list_gpu_uuids()
+    if not uuids:
+        return None
+    handle = pynvml.nvmlDeviceGetHandleByUUID(uuids[0])
+    return ".".join(map(str, pynvml.nvmlDeviceGetCudaComputeCapability(handle)))
+
+
 def assign_devices(spec: RunSpec) -> Assignment:
     """The first cores and GPUs this process may use; raises ValueError where there are too few."""
     num_cores = spec.num_gpus * spec.cores_per_device

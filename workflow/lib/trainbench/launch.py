@@ -74,17 +74,32 @@ def verify_inputs(spec: RunSpec) -> dict:
     return description
 
 
+def find_mpirun() -> str:
+    """The environment's own, else the machine's."""
+    own = Path(sys.executable).with_name("mpirun")
+    return str(own) if own.exists() else "mpirun"
+
+
 def build_command(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: bool) -> list[str]:
-    """The command line of the run's processes under the framework's launcher."""
+    """The command line of the run's processes."""
+    options = ["--attempt", str(attempt.path), "--started-at", repr(started_at)]
+    return build_module_command(spec, "trainbench.train", [*options, *(["--save-weights"] if save_weights else [])])
+
+
+def build_module_command(spec: RunSpec, module: str, options: list[str]) -> list[str]:
+    """The command line of a module's processes under the framework's launcher."""
     launchers = {
         "plain": [sys.executable, "-m"],
         "torchrun": [
             *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
             *(f"--nproc_per_node={spec.num_gpus}", "-m"),
         ],
+        "mpirun": [
+            *(find_mpirun(), "-np", str(spec.num_gpus)),
+            *("--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", sys.executable, "-m"),
+        ],
     }
-    options = ["--attempt", str(attempt.path), "--started-at", repr(started_at)]
-    return [*launchers[spec.launcher], "trainbench.train", *options, *(["--save-weights"] if save_weights else [])]
+    return [*launchers[spec.launcher], module, *options]
 
 
 def build_environment(spec: RunSpec, assignment: Assignment) -> dict[str, str]:
@@ -94,6 +109,9 @@ def build_environment(spec: RunSpec, assignment: Assignment) -> dict[str, str]:
         "OMP_NUM_THREADS": str(spec.cores_per_device),
         "CUDA_VISIBLE_DEVICES": ",".join(assignment.gpu_uuids),
         "TF_CPP_MIN_LOG_LEVEL": "1",
+        # Open MPI refuses to run as root, which is usual in containers.
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "PYTHONUNBUFFERED": "1",
     }
 

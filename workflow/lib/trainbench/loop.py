@@ -150,6 +150,7 @@ class TrainingLoop:
         """Predict the whole test split, each image once."""
         backend, data = self.backend, self.data
         started = self.clock()
+        backend.prepare_evaluation()
         scores = []
         share = (self.spec.global_batch_size, backend.rank, backend.num_processes)
         for images, samples in evaluation_batches(data.test_images, *share):

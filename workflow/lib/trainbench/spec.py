@@ -60,6 +60,9 @@ class RunSpec:
     random_flip: bool
     random_crop_padding: int
     prefetch_batches: int
+    batchnorm: str
+    tier: str
+    loss_on_every_device: bool
     optimizer: OptimizerSpec
 
     @property

@@ -14,22 +14,33 @@ GIB = 2**30
 
 
 class ProcessTree:
-    """CPU time and resident memory of a process and its descendants, over the cores given to the run."""
+    """CPU time and resident memory of a process and its descendants, over the cores given to the run.
+
+    Looking for descendants reads all of /proc, so it is done at every tenth sample only.
+    """
 
     name = "cpu"
+    samples_per_search = 10
 
     def __init__(self, pid: int, num_cores: int):
         self._root, self._num_cores = psutil.Process(pid), num_cores
         self._last: dict[psutil.Process, float] = {}
         self._last_time = time.monotonic()
+        self._num_samples, self._processes = 0, []
+
+    def _find_processes(self) -> None:
+        if self._num_samples % self.samples_per_search == 0:
+            with suppress(psutil.NoSuchProcess):
+                self._processes = [self._root, *self._root.children(recursive=True)]
+        self._num_samples += 1
 
     def sample(self) -> dict:
         used, memory, now = {}, 0, time.monotonic()
-        with suppress(psutil.NoSuchProcess):
-            for process in [self._root, *self._root.children(recursive=True)]:
-                with suppress(psutil.NoSuchProcess):
-                    used[process] = sum(process.cpu_times()[:2])
-                    memory += process.memory_info().rss
+        self._find_processes()
+        for process in self._processes:
+            with suppress(psutil.NoSuchProcess):
+                used[process] = sum(process.cpu_times()[:2])
+                memory += process.memory_info().rss
         busy_s = sum(seconds - self._last.get(process, 0.0) for process, seconds in used.items())
         frac = busy_s / ((now - self._last_time) * self._num_cores)
         self._last, self._last_time = used, now

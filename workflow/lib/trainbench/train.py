@@ -48,7 +48,9 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
         status, reason = "unsupported", str(error)
     except DivergedError as error:
         status, reason = "diverged", str(error)
-    except backend_class.out_of_memory_errors as error:
+    except Exception as error:
+        if not backend_class.is_out_of_memory(error):
+            raise
         # The other ranks wait in a collective for this one: leave without asking them anything.
         reason = str(error).splitlines()[0]
         write_json_atomic(attempt.outcome, {"status": "out_of_memory", "reason": reason, "code": hash_loaded_code()})
@@ -93,7 +95,8 @@ def main() -> None:
     try:
         run(RunSpec.read(attempt.spec), attempt, arguments.started_at, arguments.save_weights)
     except Exception:
-        attempt.error_of(int(os.environ.get("RANK", 0))).write_text(traceback.format_exc())
+        rank = os.environ.get("RANK") or os.environ.get("OMPI_COMM_WORLD_RANK") or 0
+        attempt.error_of(int(rank)).write_text(traceback.format_exc())
         raise
 
 

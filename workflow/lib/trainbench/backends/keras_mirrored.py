@@ -10,7 +10,18 @@ import tensorflow as tf
 
 from trainbench.backend import Backend
 from trainbench.data import PreparedData
-from trainbench.families.keras import build_network, build_optimizer, load_weights, read_weights, set_precision
+from trainbench.families.keras import (
+    build_network,
+    build_optimizer,
+    build_predict,
+    describe_device,
+    find_devices,
+    load_weights,
+    read_peak_memory,
+    read_weights,
+    set_precision,
+    versions,
+)
 from trainbench.spec import RunSpec
 
 
@@ -19,7 +30,7 @@ class KerasMirrored(Backend):
 
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
         self.spec, self.data = spec, data
-        devices = list_gpus(spec) if spec.device_kind == "cuda" else create_cpu_devices(spec)
+        devices = find_devices(spec)
         set_precision(spec)
         self.strategy = tf.distribute.MirroredStrategy(devices)
         with self.strategy.scope():
@@ -28,11 +39,9 @@ class KerasMirrored(Backend):
             self.model.compile(
                 optimizer=build_optimizer(spec.optimizer, learning_rates),
                 loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-                jit_compile=False,
+                jit_compile=spec.tier == "best",
             )
-        self._predict_on_replicas = tf.function(
-            lambda images: self.strategy.run(lambda x: self.model(x, training=False), args=(images,))
-        )
+        self._predict = build_predict(self.strategy, self.model)
         self._loss_of_epoch = 0.0
 
     def train(self, loop) -> None:
@@ -54,12 +63,7 @@ class KerasMirrored(Backend):
         )
 
     def predict(self, images: np.ndarray) -> np.ndarray:
-        shards = np.array_split(images, self.spec.num_gpus)
-        values = self.strategy.experimental_distribute_values_from_function(
-            lambda context: tf.constant(shards[context.replica_id_in_sync_group])
-        )
-        logits = self.strategy.experimental_local_results(self._predict_on_replicas(values))
-        return np.concatenate([part.numpy() for part in logits])
+        return self._predict(images)
 
     def wait_until_idle(self) -> None:
         tf.test.experimental.sync_devices()
@@ -81,18 +85,13 @@ class KerasMirrored(Backend):
         return read_weights(self.model)
 
     def peak_memory_bytes(self) -> int | None:
-        if self.spec.device_kind == "cpu":
-            return None
-        return max(tf.config.experimental.get_memory_info(f"GPU:{i}")["peak"] for i in range(self.spec.num_gpus))
+        return read_peak_memory(self.spec)
 
     def versions(self) -> dict[str, str]:
-        build = tf.sysconfig.get_build_info()
-        libraries = {name: build[f"{name}_version"] for name in ("cuda", "cudnn") if f"{name}_version" in build}
-        return {"keras": keras.__version__, "tensorflow": tf.__version__, **libraries}
+        return versions()
 
     def device_model(self) -> str | None:
-        gpus = tf.config.list_physical_devices("GPU")
-        return tf.config.experimental.get_device_details(gpus[0])["device_name"] if gpus else None
+        return describe_device()
 
 
 class Feeder:
@@ -138,22 +137,6 @@ class CountSteps(keras.callbacks.Callback):
     def _finish_step(self) -> None:
         self._loop.data_wait_s += self._feeder.wait_s(self._loop.steps_done, self._step_began)
         self._loop.after_step()
-
-
-def create_cpu_devices(spec: RunSpec) -> list[str]:
-    """Split the host into num_gpus logical devices over the cores that the launcher bound this process to."""
-    tf.config.threading.set_intra_op_parallelism_threads(spec.num_gpus * spec.cores_per_device)
-    tf.config.threading.set_inter_op_parallelism_threads(max(2, spec.num_gpus))
-    host = tf.config.list_physical_devices("CPU")[0]
-    tf.config.set_logical_device_configuration(host, [tf.config.LogicalDeviceConfiguration()] * spec.num_gpus)
-    return [f"/cpu:{i}" for i in range(spec.num_gpus)]
-
-
-def list_gpus(spec: RunSpec) -> list[str]:
-    """The GPUs that the launcher made visible; memory grows on demand, so that the peak says what was used."""
-    for gpu in tf.config.list_physical_devices("GPU"):
-        tf.config.experimental.set_memory_growth(gpu, True)
-    return [f"/gpu:{i}" for i in range(spec.num_gpus)]
 
 
 BACKEND = KerasMirrored

@@ -1,7 +1,7 @@
 """
 PyTorch DistributedDataParallel: one process per device, started by torchrun; NCCL on GPUs, gloo on CPUs.
 
-BatchNorm is local to each process; the running statistics of rank 0 are broadcast and evaluate.
+BatchNorm is local to each process; the mean of the processes' running statistics evaluates.
 """
 
 import os
@@ -13,7 +13,17 @@ from torch.nn.parallel import DistributedDataParallel
 
 from trainbench.backend import StepwiseBackend
 from trainbench.data import PreparedData
-from trainbench.families.torch import Network, build_optimizer, load_weights, read_weights, set_precision
+from trainbench.families.torch import (
+    Network,
+    apply_tier,
+    build_optimizer,
+    load_weights,
+    read_weights,
+    running_statistics,
+    set_precision,
+    to_device,
+    versions,
+)
 from trainbench.processes import bind_to_device_cores
 from trainbench.spec import RunSpec
 
@@ -36,30 +46,37 @@ class PytorchDdp(StepwiseBackend):
         load_weights(network.model, weights)
         self._weight_names = list(weights)
         self.network = DistributedDataParallel(
-            network.to(self.device), device_ids=[local_rank] if self.is_cuda else None
+            apply_tier(network.to(self.device), spec),
+            device_ids=[local_rank] if self.is_cuda else None,
+            forward_sync_buffers=False,
         )
-        self.optimizer = build_optimizer(self.network.parameters(), spec.optimizer)
+        self.optimizer = build_optimizer(self.network.parameters(), spec)
         self.loss_function = torch.nn.CrossEntropyLoss(reduction="mean")
         self._losses = []
         self.network.train()
-
-    def _to_device(self, array: np.ndarray) -> torch.Tensor:
-        tensor = torch.from_numpy(np.ascontiguousarray(array))
-        return tensor.pin_memory().to(self.device, non_blocking=True) if self.is_cuda else tensor
 
     def train_step(self, images: np.ndarray, labels: np.ndarray, learning_rate: float) -> None:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self.loss_function(self.network(self._to_device(images)), self._to_device(labels).long())
+        loss = self.loss_function(self.network(to_device(images, self.device)), to_device(labels, self.device).long())
         loss.backward()
         self.optimizer.step()
         self._losses.append(loss.detach())
 
     @torch.no_grad()
+    def prepare_evaluation(self) -> None:
+        """Give every process the mean of all running statistics."""
+        if statistics := running_statistics(self.network):
+            mean = torch.cat(statistics)
+            dist.all_reduce(mean)
+            for statistic, part in zip(statistics, mean.split([len(each) for each in statistics]), strict=True):
+                statistic.copy_(part / self.num_processes)
+
+    @torch.no_grad()
     def predict(self, images: np.ndarray) -> np.ndarray:
         self.network.eval()
-        logits = self.network(self._to_device(images)).cpu().numpy()
+        logits = self.network(to_device(images, self.device)).cpu().numpy()
         self.network.train()
         return logits
 
@@ -85,11 +102,7 @@ class PytorchDdp(StepwiseBackend):
         return torch.cuda.max_memory_allocated(self.device) if self.is_cuda else None
 
     def versions(self) -> dict[str, str]:
-        versions = {"torch": torch.__version__}
-        if self.is_cuda:
-            versions |= {"cuda": torch.version.cuda, "cudnn": str(torch.backends.cudnn.version())}
-            versions |= {"nccl": ".".join(map(str, torch.cuda.nccl.version()))}
-        return versions
+        return versions(self.is_cuda)
 
     def device_model(self) -> str | None:
         return torch.cuda.get_device_name(self.device) if self.is_cuda else None

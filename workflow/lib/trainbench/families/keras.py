@@ -21,12 +21,79 @@ VARIABLE_NAMES = {
 }
 
 
-def conv3x3(x, name: str, width: int, stride: int, use_bias: bool):
-    """3x3 convolution with one zero pixel on every side; Keras's own `same` pads strided ones unevenly."""
-    if stride > 1:
-        x = layers.ZeroPadding2D(1)(x)
-    padding = "valid" if stride > 1 else "same"
-    return layers.Conv2D(width, 3, strides=stride, padding=padding, use_bias=use_bias, name=name)(x)
+class Layers:
+    """The layers that models are built of, with nothing left to Keras's defaults."""
+
+    def __init__(self, batchnorm: str):
+        self._synchronized = batchnorm == "synchronized"
+
+    def conv3x3(self, x, name: str, channels: int, stride: int, use_bias: bool):
+        """One zero pixel of padding on every side; Keras's own `same` pads strided convolutions unevenly."""
+        if stride > 1:
+            x = layers.ZeroPadding2D(1)(x)
+        padding = "valid" if stride > 1 else "same"
+        return layers.Conv2D(channels, 3, strides=stride, padding=padding, use_bias=use_bias, name=name)(x)
+
+    def batchnorm(self, x, name: str, epsilon: float, momentum: float):
+        """momentum: weight of the old running statistic."""
+        options = {"epsilon": epsilon, "momentum": momentum, "synchronized": self._synchronized}
+        return layers.BatchNormalization(**options, name=name)(x)
+
+    def dense(self, x, name: str, features: int):
+        return layers.Dense(features, name=name)(x)
+
+
+def find_devices(spec: RunSpec) -> list[str]:
+    """The GPUs that the launcher made visible, or the host split over the cores that it bound this process to."""
+    if spec.device_kind == "cuda":
+        for gpu in tf.config.list_physical_devices("GPU"):
+            # Memory grows on demand, so that the peak says what was used.
+            tf.config.experimental.set_memory_growth(gpu, True)
+        return [f"/gpu:{i}" for i in range(spec.num_gpus)]
+    tf.config.threading.set_intra_op_parallelism_threads(spec.num_gpus * spec.cores_per_device)
+    tf.config.threading.set_inter_op_parallelism_threads(max(2, spec.num_gpus))
+    host = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(host, [tf.config.LogicalDeviceConfiguration()] * spec.num_gpus)
+    return [f"/cpu:{i}" for i in range(spec.num_gpus)]
+
+
+def split_over_replicas(strategy: tf.distribute.Strategy, *arrays: np.ndarray):
+    """Each array's equal parts, one per replica, as the values that strategy.run takes."""
+    parts = [np.split(array, strategy.num_replicas_in_sync) for array in arrays]
+    return tuple(
+        strategy.experimental_distribute_values_from_function(
+            lambda context, part=part: tf.constant(part[context.replica_id_in_sync_group])
+        )
+        for part in parts
+    )
+
+
+def build_predict(strategy: tf.distribute.Strategy, model: keras.Model):
+    """A function from images to logits, each replica predicting its part."""
+    on_replicas = tf.function(lambda images: strategy.run(lambda part: model(part, training=False), args=(images,)))
+
+    def predict(images: np.ndarray) -> np.ndarray:
+        logits = on_replicas(*split_over_replicas(strategy, images))
+        return np.concatenate([part.numpy() for part in strategy.experimental_local_results(logits)])
+
+    return predict
+
+
+def read_peak_memory(spec: RunSpec) -> int | None:
+    if spec.device_kind == "cpu":
+        return None
+    return max(tf.config.experimental.get_memory_info(f"GPU:{i}")["peak"] for i in range(spec.num_gpus))
+
+
+def versions() -> dict[str, str]:
+    build = tf.sysconfig.get_build_info()
+    libraries = {name: build[f"{name}_version"] for name in ("cuda", "cudnn") if f"{name}_version" in build}
+    return {"keras": keras.__version__, "tensorflow": tf.__version__, **libraries}
+
+
+def describe_device() -> str | None:
+    gpus = tf.config.list_physical_devices("GPU")
+    return tf.config.experimental.get_device_details(gpus[0])["device_name"] if gpus else None
 
 
 def set_precision(spec: RunSpec) -> None:
@@ -47,7 +114,8 @@ def build_network(spec: RunSpec, data: PreparedData) -> keras.Model:
     variance = np.square(np.asarray(data.channel_std, np.float32))
     x = layers.Normalization(mean=data.channel_mean, variance=variance, dtype="float32")(inputs)
     build = importlib.import_module(f"trainbench.models.{spec.model}.keras").build
-    return keras.Model(inputs, layers.Activation("linear", dtype="float32")(build(x, data.num_classes)))
+    logits = build(x, data.num_classes, Layers(spec.batchnorm))
+    return keras.Model(inputs, layers.Activation("linear", dtype="float32")(logits))
 
 
 def find_variables(model: keras.Model) -> dict[str, keras.Variable]:

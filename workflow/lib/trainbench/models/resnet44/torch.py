@@ -8,19 +8,19 @@ from trainbench.models.resnet44.parameters import BATCHNORM_EPSILON, BATCHNORM_M
 
 
 class ResNet44(nn.Module):
-    def __init__(self, in_channels: int, num_classes: int):
+    def __init__(self, in_channels: int, num_classes: int, layers):
         super().__init__()
-        self._add("stem_conv", "stem_bn", in_channels, WIDTHS[0], stride=1)
+        self._add(layers, "stem_conv", "stem_bn", in_channels, WIDTHS[0], stride=1)
         channels = WIDTHS[0]
         for name, width, stride in blocks():
-            self._add(f"{name}_conv1", f"{name}_bn1", channels, width, stride)
-            self._add(f"{name}_conv2", f"{name}_bn2", width, width, stride=1)
+            self._add(layers, f"{name}_conv1", f"{name}_bn1", channels, width, stride)
+            self._add(layers, f"{name}_conv2", f"{name}_bn2", width, width, stride=1)
             channels = width
-        self.dense = nn.Linear(channels, num_classes)
+        self.dense = layers.dense(channels, num_classes)
 
-    def _add(self, conv: str, norm: str, in_channels: int, channels: int, stride: int) -> None:
-        self.add_module(conv, nn.Conv2d(in_channels, channels, 3, stride=stride, padding=1, bias=False))
-        self.add_module(norm, nn.BatchNorm2d(channels, eps=BATCHNORM_EPSILON, momentum=1.0 - BATCHNORM_MOMENTUM))
+    def _add(self, layers, conv: str, norm: str, in_channels: int, channels: int, stride: int) -> None:
+        self.add_module(conv, layers.conv3x3(in_channels, channels, stride, use_bias=False))
+        self.add_module(norm, layers.batchnorm(channels, BATCHNORM_EPSILON, BATCHNORM_MOMENTUM))
 
     def _conv_bn(self, x, prefix: str, index: int):
         return getattr(self, f"{prefix}_bn{index}")(getattr(self, f"{prefix}_conv{index}")(x))
@@ -36,6 +36,6 @@ class ResNet44(nn.Module):
         return self.dense(x.mean(dim=(2, 3)))
 
 
-def build(image_shape: tuple[int, int, int], num_classes: int) -> nn.Module:
+def build(image_shape: tuple[int, int, int], num_classes: int, layers) -> nn.Module:
     """A module from normalised images (batch, channels, height, width) to logits (batch, num_classes)."""
-    return ResNet44(image_shape[2], num_classes)
+    return ResNet44(image_shape[2], num_classes, layers)

@@ -1,0 +1,8 @@
+"""How a bare loop says how far it is."""
+
+import time
+
+
+def report(images: int) -> None:
+    """Print the time of day and the images trained so far, which the benchmark reads."""
+    print(time.time(), images, flush=True)

@@ -1,0 +1,134 @@
+"""
+JAX with flax nnx and optax: one process, the batch sharded over all devices, one jitted step under shard_map.
+
+BatchNorm is local to each device, which keeps running statistics of its own; their mean evaluates.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from trainbench.backend import StepwiseBackend
+from trainbench.data import PreparedData
+from trainbench.families.flax import DEVICE_AXIS, Network, build_optimizer, load_weights, read_weights, set_precision
+from trainbench.spec import RunSpec
+
+EVERYWHERE, SHARDED = PartitionSpec(), PartitionSpec(DEVICE_AXIS)
+
+
+class JaxSharding(StepwiseBackend):
+    out_of_memory_errors = (jax.errors.JaxRuntimeError,)
+    out_of_memory_text = "RESOURCE_EXHAUSTED"
+
+    def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
+        self.devices = find_devices(spec)
+        set_precision(spec)
+        mesh = Mesh(np.array(self.devices), (DEVICE_AXIS,))
+        self._sharded, everywhere = NamedSharding(mesh, SHARDED), NamedSharding(mesh, EVERYWHERE)
+        network = Network(spec, data)
+        load_weights(network, weights)
+        self.graph, parameters, statistics, self.rest = nnx.split(network, nnx.Param, nnx.BatchStat, ...)
+        self.optimizer = build_optimizer(spec.optimizer, learning_rates)
+        self.parameters = jax.device_put(parameters, everywhere)
+        self.optimizer_state = jax.device_put(self.optimizer.init(parameters), everywhere)
+        # One copy of the running statistics per device, along a first axis.
+        copies = jax.tree.map(lambda array: jnp.stack([array] * spec.num_gpus), statistics)
+        self.statistics = jax.device_put(copies, self._sharded)
+        on_shards = functools.partial(jax.shard_map, mesh=mesh)
+        step = on_shards(
+            self._step_on_shard,
+            in_specs=(EVERYWHERE, EVERYWHERE, SHARDED, SHARDED, SHARDED),
+            out_specs=(EVERYWHERE, EVERYWHERE, SHARDED, EVERYWHERE),
+        )
+        self._step = jax.jit(step, donate_argnums=(0, 1, 2))
+        self._predict = jax.jit(
+            on_shards(
+                self._predict_on_shard, in_specs=(EVERYWHERE, EVERYWHERE, SHARDED), out_specs=SHARDED, check_vma=False
+            )
+        )
+        self._losses = []
+
+    def _step_on_shard(self, parameters, optimizer_state, statistics, images, labels):
+        """One device's part of a step: forward and backward on its shard, then the mean of all gradients."""
+        own_statistics = jax.tree.map(lambda array: array[0], statistics)
+
+        def compute_loss(parameters):
+            network = nnx.merge(self.graph, parameters, own_statistics, self.rest, copy=True)
+            network.train()
+            losses = optax.softmax_cross_entropy_with_integer_labels(network(images), labels)
+            return losses.mean(), nnx.state(network, nnx.BatchStat)
+
+        # Parameters that vary by device have gradients that are not summed yet.
+        varying = jax.lax.pcast(parameters, DEVICE_AXIS, to="varying")
+        (loss, new_statistics), gradients = jax.value_and_grad(compute_loss, has_aux=True)(varying)
+        gradients, loss = jax.lax.pmean((gradients, loss), DEVICE_AXIS)
+        updates, optimizer_state = self.optimizer.update(gradients, optimizer_state, parameters)
+        new_statistics = jax.tree.map(lambda array: array[None], new_statistics)
+        return optax.apply_updates(parameters, updates), optimizer_state, new_statistics, loss
+
+    def _predict_on_shard(self, parameters, statistics, images):
+        network = nnx.merge(self.graph, parameters, statistics, self.rest)
+        network.eval()
+        return network(images)
+
+    def train_step(self, images: np.ndarray, labels: np.ndarray, learning_rate: float) -> None:
+        """The optimizer looks the learning rate up by itself, as optax's schedules do."""
+        images, labels = jax.device_put((images, labels), self._sharded)
+        self.parameters, self.optimizer_state, self.statistics, loss = self._step(
+            self.parameters, self.optimizer_state, self.statistics, images, labels
+        )
+        self._losses.append(loss)
+
+    def prepare_evaluation(self) -> None:
+        self._evaluation_statistics = jax.tree.map(lambda array: array.mean(axis=0), self.statistics)
+
+    def predict(self, images: np.ndarray) -> np.ndarray:
+        sharded = jax.device_put(images, self._sharded)
+        return np.asarray(self._predict(self.parameters, self._evaluation_statistics, sharded))
+
+    def wait_until_idle(self) -> None:
+        jax.block_until_ready((self.parameters, self.optimizer_state, self.statistics))
+
+    def take_window_loss(self, num_steps: int) -> float:
+        total = np.sum(jax.device_get(self._losses), dtype=np.float64)
+        self._losses.clear()
+        return float(total) / num_steps
+
+    def max_over_ranks(self, value: float) -> float:
+        return value
+
+    def weights(self) -> dict[str, np.ndarray]:
+        statistics = jax.tree.map(lambda array: array.mean(axis=0), self.statistics)
+        return read_weights(nnx.merge_state(self.parameters, statistics))
+
+    def peak_memory_bytes(self) -> int | None:
+        if self.devices[0].platform == "cpu":
+            return None
+        return max(device.memory_stats()["peak_bytes_in_use"] for device in self.devices)
+
+    def versions(self) -> dict[str, str]:
+        versions = {"jax": jax.__version__, "optax": optax.__version__}
+        if self.devices[0].platform != "cpu":
+            versions["platform"] = self.devices[0].client.platform_version.splitlines()[0]
+        return versions
+
+    def device_model(self) -> str | None:
+        return None if self.devices[0].platform == "cpu" else self.devices[0].device_kind
+
+
+def find_devices(spec: RunSpec) -> list[jax.Device]:
+    """The GPUs that the launcher made visible, or the host split into as many devices; XLA uses the bound cores."""
+    if spec.device_kind == "cuda":
+        return jax.devices("cuda")[: spec.num_gpus]
+    jax.config.update("jax_platforms", "cpu")
+    if jax.config.jax_num_cpu_devices != spec.num_gpus:
+        jax.config.update("jax_num_cpu_devices", spec.num_gpus)
+    return jax.devices("cpu")
+
+
+BACKEND = JaxSharding

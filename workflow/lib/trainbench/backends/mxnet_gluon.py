@@ -1,0 +1,94 @@
+"""
+MXNet Gluon: one process, one context per device, gradients summed over them by a kvstore.
+
+BatchNorm is local to each context; the mean of the contexts' running statistics evaluates, as it is what MXNet saves.
+"""
+
+import os
+
+import mxnet as mx
+import numpy as np
+from mxnet import autograd, gluon
+
+from trainbench.backend import StepwiseBackend
+from trainbench.data import PreparedData
+from trainbench.families.gluon import Network, Optimizer, find_parameters, load_weights, read_weights
+from trainbench.spec import RunSpec
+
+
+class MxnetGluon(StepwiseBackend):
+    out_of_memory_errors = (mx.MXNetError,)
+    out_of_memory_text = "out of memory"
+
+    def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
+        # Without a worker for each, CPU contexts take turns. TF32 is cuBLAS's own choice otherwise.
+        os.environ["MXNET_CPU_WORKER_NTHREADS"] = str(spec.num_gpus)
+        os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
+        self.spec = spec
+        make_context = mx.gpu if spec.device_kind == "cuda" else mx.cpu
+        self.contexts = [make_context(i) for i in range(spec.num_gpus)]
+        self.network = Network(spec, data)
+        self.network.initialize(ctx=self.contexts)
+        self.parameters = find_parameters(self.network, weights)
+        load_weights(self.parameters, weights)
+        if spec.tier == "best":
+            self.network.hybridize(static_alloc=True, static_shape=True)
+        self.optimizer = Optimizer(spec.optimizer)
+        trained = {name: parameter for name, parameter in self.parameters.items() if parameter.grad_req != "null"}
+        # A kvstore of None would leave each context its own gradient.
+        self.trainer = gluon.Trainer(trained, self.optimizer.optimizer, kvstore="device", update_on_kvstore=False)
+        self.loss_function = gluon.loss.SoftmaxCrossEntropyLoss()
+        self._losses = []
+
+    def _split(self, array: np.ndarray) -> list[mx.nd.NDArray]:
+        shards = np.array_split(array, len(self.contexts))
+        return [
+            mx.nd.array(shard, ctx=context, dtype=array.dtype)
+            for shard, context in zip(shards, self.contexts, strict=True)
+        ]
+
+    def train_step(self, images: np.ndarray, labels: np.ndarray, learning_rate: float) -> None:
+        self.optimizer.prepare_step(learning_rate)
+        shards = zip(self._split(images), self._split(labels), strict=True)
+        with autograd.record():
+            losses = [self.loss_function(self.network(images), labels) for images, labels in shards]
+        autograd.backward(losses)
+        self.trainer.step(len(images))
+        self._losses.append(losses)
+
+    def prepare_evaluation(self) -> None:
+        """Give every context the mean of all running statistics."""
+        for name, array in read_weights(self.parameters).items():
+            if name.endswith((".mean", ".variance")):
+                self.parameters[name].set_data(mx.nd.array(array))
+
+    def predict(self, images: np.ndarray) -> np.ndarray:
+        logits = [self.network(shard) for shard in self._split(images)]
+        return np.concatenate([part.asnumpy() for part in logits])
+
+    def wait_until_idle(self) -> None:
+        mx.nd.waitall()
+
+    def take_window_loss(self, num_steps: int) -> float:
+        values = [np.concatenate([part.asnumpy() for part in losses]).mean(dtype=np.float64) for losses in self._losses]
+        self._losses.clear()
+        return float(np.sum(values)) / num_steps
+
+    def max_over_ranks(self, value: float) -> float:
+        return value
+
+    def weights(self) -> dict[str, np.ndarray]:
+        return read_weights(self.parameters)
+
+    def peak_memory_bytes(self) -> int | None:
+        """MXNet keeps no peak of its memory pool."""
+        return None
+
+    def versions(self) -> dict[str, str]:
+        return {"mxnet": mx.__version__, "numpy": np.__version__}
+
+    def device_model(self) -> str | None:
+        return None
+
+
+BACKEND = MxnetGluon

@@ -1,0 +1,42 @@
+"""ResNet-44 for the Chainer family."""
+
+import chainer
+import chainer.functions as F
+
+from trainbench.models.resnet44.parameters import BATCHNORM_EPSILON, BATCHNORM_MOMENTUM, WIDTHS, blocks
+
+
+class ResNet44(chainer.Chain):
+    def __init__(self, in_channels: int, num_classes: int, layers):
+        super().__init__()
+        with self.init_scope():
+            self._add(layers, "stem_conv", "stem_bn", in_channels, WIDTHS[0], stride=1)
+            channels = WIDTHS[0]
+            for name, width, stride in blocks():
+                self._add(layers, f"{name}_conv1", f"{name}_bn1", channels, width, stride)
+                self._add(layers, f"{name}_conv2", f"{name}_bn2", width, width, stride=1)
+                channels = width
+            self.dense = layers.dense(channels, num_classes)
+
+    def _add(self, layers, conv: str, norm: str, in_channels: int, channels: int, stride: int) -> None:
+        setattr(self, conv, layers.conv3x3(in_channels, channels, stride, use_bias=False))
+        setattr(self, norm, layers.batchnorm(channels, BATCHNORM_EPSILON, BATCHNORM_MOMENTUM))
+
+    def _conv_bn(self, x, prefix: str, index: int):
+        return getattr(self, f"{prefix}_bn{index}")(getattr(self, f"{prefix}_conv{index}")(x))
+
+    def forward(self, x):
+        x = F.relu(self.stem_bn(self.stem_conv(x)))
+        for name, width, stride in blocks():
+            shortcut = x
+            if stride > 1:
+                new_channels = width - x.shape[1]
+                shortcut = F.pad(x[:, :, ::stride, ::stride], ((0, 0), (0, new_channels), (0, 0), (0, 0)), "constant")
+            x = F.relu(self._conv_bn(x, name, 1))
+            x = F.relu(self._conv_bn(x, name, 2) + shortcut)
+        return self.dense(F.mean(x, axis=(2, 3)))
+
+
+def build(image_shape: tuple[int, int, int], num_classes: int, layers) -> chainer.Chain:
+    """A chain from normalised images (batch, channels, height, width) to logits (batch, num_classes)."""
+    return ResNet44(image_shape[2], num_classes, layers)

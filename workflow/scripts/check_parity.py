@@ -1,0 +1,69 @@
+"""
+Let one framework do the parity gate's task on each number of devices, and write the verdict.
+
+A framework that cannot do the task at all has failed the gate; its last words are the reason.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from train import find_python
+
+from benchplan.frameworks import FRAMEWORKS
+from benchreport.parity import judge
+from trainbench.records import write_json_atomic
+
+
+def observe(python: str, cell: dict, framework: str, task: Path, num_devices: int, folder: Path) -> str:
+    """Start the framework's processes; returns what went wrong, or nothing."""
+    entry = FRAMEWORKS[framework]
+    names = {"framework": framework, "family": entry.family, "launcher": entry.launcher}
+    command = [python, "-m", "trainbench.parity.observe", "--framework", json.dumps(names), "--cell", json.dumps(cell)]
+    command += ["--task", str(task), "--num-devices", str(num_devices), "--folder", str(folder)]
+    result = subprocess.run(command, env=os.environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    sys.stdout.write(result.stdout)
+    if result.returncode == 0 or (folder / "unsupported.json").exists():
+        return ""
+    error = re.search(r"\w+(Error|Exception): .+", result.stdout)
+    return f"on {num_devices} devices: {error.group(0) if error else f'exit status {result.returncode}'}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--framework", required=True)
+    parser.add_argument(
+        "--cell", type=json.loads, required=True, help="JSON: what is checked, see trainbench.parity.task"
+    )
+    parser.add_argument("--num-devices", type=int, nargs="*", required=True, help="none: check nothing and say so")
+    parser.add_argument("--reference", type=Path, required=True, help="reference.json in the folder of the task")
+    parser.add_argument("--environment", type=Path, required=True, help="record of the framework's environment")
+    parser.add_argument("--verdict", type=Path, required=True, help="JSON file to write")
+    arguments = parser.parse_args()
+    cell, task = arguments.cell, arguments.reference.parent
+    if not arguments.num_devices:
+        verdict = {"status": "not_checked", "reason": "parity is off in every study that trains this", "checks": []}
+        write_json_atomic(arguments.verdict, verdict)
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        observed, crashes = {}, []
+        for num_devices in arguments.num_devices:
+            observed[num_devices] = Path(scratch) / str(num_devices)
+            observed[num_devices].mkdir()
+            python = find_python(arguments.environment)
+            crashes.append(observe(python, cell, arguments.framework, task, num_devices, observed[num_devices]))
+        if reason := next(filter(None, crashes), None):
+            verdict = {"status": "failed", "reason": f"the task could not be done {reason}", "checks": []}
+        else:
+            verdict = judge(observed, task, cell["precision"])
+    write_json_atomic(arguments.verdict, {"framework": arguments.framework, **cell, **verdict})
+    print(f"{arguments.framework}: {verdict['status']} {verdict['reason']}")
+
+
+if __name__ == "__main__":
+    main()
