@@ -37,6 +37,7 @@ def study(**changes) -> dict:
         "per_device_batch_size": [64],
         "steps": 24,
         "warmup_steps": 2,
+        "parity": "off",
         "quality": {"thresholds": [0.05, 0.99]},
         **changes,
     }

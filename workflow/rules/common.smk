@@ -61,7 +61,10 @@ wildcard_constraints:
     cell=r"[a-z]+_[a-z0-9]+_[a-z0-9-]+_gpus\d+_batch\d+_repeat\d+",
     environment="[a-z0-9-]+",
     pins_hash="[0-9a-f]{8}",
-    table="[a-z_]+",
+    table="runs|scaling|time_to_accuracy|evaluations",
+    task="[a-z0-9_]+_[0-9]+x[0-9]+x[0-9]+_classes[0-9]+_(local|synchronized)",
+    checked="[a-z0-9_-]+-[0-9a-f]{8}",
+    batchnorm="local|synchronized",
     height=r"\d+",
     width=r"\d+",
     channels=r"\d+",
@@ -106,7 +109,27 @@ def get_training_code(wildcards):
 
 def get_environment(wildcards):
     run = get_run(wildcards)
-    return code.environment_record(run.framework, run.device)
+    return code.environment_record(get_study(wildcards).parity_cell(run).environment)
+
+
+def get_verdict(wildcards):
+    return PLAN.verdicts[get_run(wildcards).path]
+
+
+def get_parity_cell(wildcards):
+    path = f"results/parity/{wildcards.task}/{wildcards.checked}.json"
+    return PLAN.parity_cells[path]
+
+
+def get_parity_devices(wildcards):
+    """Device counts of the gate; none where no study asks for it."""
+    cell = get_parity_cell(wildcards)
+    return cell.device_counts(MACHINE.devices[cell.device].count) if cell.verdict in PLAN.checked_verdicts else []
+
+
+def get_reference(wildcards):
+    """The gate's task, where anything is checked."""
+    return f"results/parity/{wildcards.task}/reference.json" if get_parity_devices(wildcards) else []
 
 
 def get_data_dir(wildcards):
@@ -139,6 +162,7 @@ def get_study_products(study):
 def get_all_products():
     """The products of every study of the config, and the tables and answers of all together."""
     merged = [f"results/tables/{file}" for file in ("runs.tsv", "scaling.tsv", "time_to_accuracy.tsv", "answer.txt")]
+    merged += ["results/tables/parity.tsv", "results/parity/parity.html"]
     return merged + [product for study in PLAN.studies for product in get_study_products(study)]
 
 

@@ -1,7 +1,7 @@
 """
 Train one network once per planned run.
 
-INPUTS   results/prepared/{dataset}/{input}/, results/weights/, results/environments/
+INPUTS   results/prepared/{dataset}/{input}/, results/weights/, results/environments/, results/parity/
 OUTPUTS  results/runs/.../run.json (one summary, written last), events.jsonl (one line per window and evaluation),
          telemetry.csv, predictions.npz
          results/plans/{study}.json (every planned run, complete, for the tables)
@@ -43,6 +43,7 @@ rule train:
         data=lambda wildcards: f"{get_data_dir(wildcards)}/dataset.json",
         weights=get_weights_record,
         environment=ancient(get_environment),
+        verdict=ancient(get_verdict),
     output:
         run="results/runs/{study}/{framework}/{variant}/{cell}/run.json",
         events="results/runs/{study}/{framework}/{variant}/{cell}/events.jsonl",
@@ -59,6 +60,8 @@ rule train:
         runtime=lambda wildcards: get_study(wildcards).config["time_limit_min"],
     params:
         settings=lambda wildcards: PLAN.settings[get_run(wildcards).path],
+        # Depends on `input` in name only: Snakemake does not look for changes in such a parameter.
+        parity=lambda wildcards, input: get_study(wildcards).config["parity"],
     shell:
         r"""
         python workflow/scripts/train.py \
@@ -67,6 +70,8 @@ rule train:
             --data {input.data:q} \
             --weights {input.weights:q} \
             --environment {input.environment:q} \
+            --verdict {input.verdict:q} \
+            --parity {params.parity} \
             --time-limit-min {resources.runtime} \
             >{log:q} 2>&1
         """

@@ -41,15 +41,16 @@ def main() -> None:
         "--cell", type=json.loads, required=True, help="JSON: what is checked, see trainbench.parity.task"
     )
     parser.add_argument("--num-devices", type=int, nargs="*", required=True, help="none: check nothing and say so")
-    parser.add_argument("--reference", type=Path, required=True, help="reference.json in the folder of the task")
+    parser.add_argument("--reference", type=Path, nargs="?", help="reference.json in the folder of the task")
     parser.add_argument("--environment", type=Path, required=True, help="record of the framework's environment")
     parser.add_argument("--verdict", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
-    cell, task = arguments.cell, arguments.reference.parent
+    cell = arguments.cell
     if not arguments.num_devices:
         verdict = {"status": "not_checked", "reason": "parity is off in every study that trains this", "checks": []}
-        write_json_atomic(arguments.verdict, verdict)
+        write_json_atomic(arguments.verdict, {"framework": arguments.framework, **cell, **verdict})
         return
+    task = arguments.reference.parent
     with tempfile.TemporaryDirectory() as scratch:
         observed, crashes = {}, []
         for num_devices in arguments.num_devices:

@@ -40,6 +40,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="dataset.json of the prepared data")
     parser.add_argument("--weights", type=Path, required=True, help="record of the initial weights, beside them")
     parser.add_argument("--environment", type=Path, required=True, help="record of the framework's environment")
+    parser.add_argument("--verdict", type=Path, required=True, help="what the parity gate said of this framework")
+    parser.add_argument("--parity", choices=("required", "report", "off"), required=True)
     parser.add_argument("--time-limit-min", type=float, required=True, help="minutes after which the run is stopped")
     arguments = parser.parse_args()
     run = Run.from_path(arguments.run)
@@ -52,6 +54,10 @@ def main() -> None:
         "--run-dir": f"results/runs/{arguments.run}",
         "--deadline-s": str(60 * arguments.time_limit_min),
     }
+    verdict = json.loads(arguments.verdict.read_text())
+    options["--parity"] = verdict["status"]
+    if verdict["status"] == "failed" and arguments.parity == "required":
+        options["--refuse"] = f"{verdict['reason']}; see {arguments.verdict}"
     os.execv(python, [python, "-m", "trainbench.launch", *(word for option in options.items() for word in option)])
 
 

@@ -38,9 +38,37 @@ def training_code(framework: str, model: str) -> list[str]:
     return find_code(*(module_file(module) for module in modules))
 
 
-def environment_record(framework: str, device: str) -> str:
-    """Record of a framework's environment; its name bears the hash of its pins, so that other pins are another file."""
-    environment = FRAMEWORKS[framework].environments["cpu" if device == "cpu" else "cuda"]
+def parity_code(framework: str, model: str) -> list[str]:
+    """What the parity gate executes and a run does not; what both execute is in the hash of the verdict's name."""
+    own = script("check_parity", "trainbench.parity.observe", "trainbench.parity.probe")
+    return sorted(set(own) - set(training_code(framework, model)))
+
+
+def reference_code(model: str) -> list[str]:
+    modules = (
+        "trainbench.parity.reference",
+        f"trainbench.models.{model}.parameters",
+        f"trainbench.models.{model}.torch",
+    )
+    return find_code(*(module_file(module) for module in modules))
+
+
+@cache
+def hash_checked(framework: str, model: str, environment: str) -> str:
+    """Of everything that the parity gate's verdict is about: the code of a run and its pins."""
+    digest = hashlib.sha256(hash_pins(environment).encode())
+    for path in training_code(framework, model):
+        digest.update(_hash_file(path))
+    return digest.hexdigest()[:8]
+
+
+@cache
+def _hash_file(path: str) -> bytes:
+    return hashlib.sha256(Path(path).read_bytes()).digest()
+
+
+def environment_record(environment: str) -> str:
+    """Record of an environment; its name bears the hash of its pins, so that other pins are another file."""
     return f"results/environments/{environment}-{hash_pins(environment)}.json"
 
 

@@ -10,6 +10,7 @@ from benchplan.defaults import drop_defaults, fill_defaults, read_schema, study_
 from benchplan.errors import ConfigError, check_schema, refuse, suggest
 from benchplan.frameworks import FRAMEWORKS, find_unsupported_reason
 from benchplan.machine import Device, Machine
+from benchplan.parity import ParityCell
 from benchplan.runs import TRAINING_KEYS, Run, complete_spec
 from benchreport import metrics
 from benchreport.datasets import Description, list_sources, load_source
@@ -149,6 +150,21 @@ class Study:
     def seed(self, run: Run) -> int:
         return self.config["seed"] + run.repeat - 1
 
+    def parity_cell(self, run: Run) -> ParityCell:
+        """What the parity gate checks for a run. The best tier is checked as its equal one."""
+        settings = self.variants[run.variant]
+        return ParityCell(
+            framework=run.framework,
+            model=self.config["model"],
+            shape=self.description.image_shape,
+            num_classes=self.description.num_classes,
+            precision=run.precision,
+            device=run.device,
+            batchnorm=settings["batchnorm"],
+            loss_on_every_device=settings["loss_on_every_device"],
+            cores_per_device=self._device(run).cores_per_device,
+        )
+
     def spec(self, run: Run) -> dict:
         return complete_spec(run, self.settings(run), self.data_dir(run), self.weights_file(run))
 
@@ -209,6 +225,36 @@ class Plan:
             run.path: json.dumps(study.settings(run), sort_keys=True)
             for study in self.studies.values()
             for run in study.runs
+        }
+
+    @cached_property
+    def verdicts(self) -> dict[str, str]:
+        """The parity verdict that each run waits for, by the run's path."""
+        return {
+            run.path: study.parity_cell(run).verdict
+            for study in self.studies.values()
+            for run in study.runs
+            if not run.unsupported
+        }
+
+    @cached_property
+    def parity_cells(self) -> dict[str, ParityCell]:
+        """Every cell of the gate, by the file of its verdict."""
+        return {
+            self.verdicts[run.path]: study.parity_cell(run)
+            for study in self.studies.values()
+            for run in study.runs
+            if not run.unsupported
+        }
+
+    @cached_property
+    def checked_verdicts(self) -> set[str]:
+        """Verdicts that some study asks for; where parity is off for all runs of a cell, nothing is checked."""
+        return {
+            self.verdicts[run.path]
+            for study in self.studies.values()
+            for run in study.runs
+            if not run.unsupported and study.config["parity"] != "off"
         }
 
     @cached_property

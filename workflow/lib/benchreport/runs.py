@@ -28,7 +28,7 @@ OUTCOME = (
 )
 PROVENANCE = (
     *("framework_version", "python_version", "device_model", "driver_version", "git_commit"),
-    *("manifest_sha256", "hostname", "started_at", "run_dir"),
+    *("manifest_sha256", "hostname", "started_at", "parity", "run_dir"),
 )
 EVALUATION = (*IDENTITY, "epoch", "train_s", "wall_s", "quality")
 
@@ -102,6 +102,7 @@ def describe_provenance(record: dict) -> dict:
         "manifest_sha256": record["manifest_sha256"],
         "hostname": host["hostname"],
         "started_at": record["started_at"],
+        "parity": record.get("parity", "not_checked"),
     }
 
 

@@ -191,11 +191,24 @@ def run_attempt(
     return exit_status if exit_status > 0 else 1
 
 
-def launch(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, deadline_s: float, save_weights: bool) -> int:
+def refuse(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, record: dict, reason: str) -> int:
+    """Publish that a run was not started because its framework failed the parity gate."""
+    description = read_description(Path(spec.data_dir))
+    record |= {"host": describe_host([]), "manifest_sha256": description["sha256"]["manifest.tsv"]}
+    record |= {"status": "failed_parity", "reason": reason, "finished_at": now()}
+    attempt.telemetry.touch()
+    publish(spec, attempt, run_dir, record, description)
+    return 0
+
+
+def launch(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, options: argparse.Namespace) -> int:
     """Do one attempt; returns the exit status. A failed attempt's record says why, whatever happened."""
     record = {"spec": spec.to_dict(), "status": "running", "reason": "", "pid": os.getpid(), "started_at": now()}
+    record |= {"parity": options.parity}
     try:
-        exit_status = run_attempt(spec, run_dir, attempt, deadline_s, save_weights, record)
+        if options.refuse:
+            return refuse(spec, run_dir, attempt, record, options.refuse)
+        exit_status = run_attempt(spec, run_dir, attempt, options.deadline_s, options.save_weights, record)
         if exit_status == 0:
             return 0
     except TimeoutError as error:
@@ -219,13 +232,15 @@ def main() -> None:
     parser.add_argument("--run-dir", type=Path, required=True, help="where the run's files go when it is done")
     parser.add_argument("--deadline-s", type=float, required=True, help="seconds after which the run is stopped")
     parser.add_argument("--save-weights", action="store_true", help="store the weights before and after training")
+    parser.add_argument("--parity", default="not_checked", help="what the parity gate said of the framework")
+    parser.add_argument("--refuse", default="", help="do not train, and give this as the reason")
     arguments = parser.parse_args()
     die_with_parent(signal.SIGTERM)
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, raise_interrupted)
     attempt = AttemptFolder(arguments.attempt)
     spec = RunSpec.read(attempt.spec)
-    sys.exit(launch(spec, arguments.run_dir, attempt, arguments.deadline_s, arguments.save_weights))
+    sys.exit(launch(spec, arguments.run_dir, attempt, arguments))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,63 @@
+"""
+What the parity gate checks: one cell for everything that decides whether runs do the same work.
+
+A verdict's file bears the hash of the code and pins that it is about, so that a change of a backend asks for another
+file; the gate's own code is an input of its rule only, so that a change of the gate reruns no training.
+"""
+
+import json
+from dataclasses import dataclass
+
+from benchplan import code
+from benchplan.frameworks import FRAMEWORKS
+from trainbench.parity.task import GLOBAL_BATCH_SIZE
+
+MOST_DEVICES = 2
+
+
+@dataclass(frozen=True)
+class ParityCell:
+    """shape: height, width, channels. Runs of one cell share a verdict."""
+
+    framework: str
+    model: str
+    shape: tuple[int, int, int]
+    num_classes: int
+    precision: str
+    device: str
+    batchnorm: str
+    loss_on_every_device: bool
+    cores_per_device: int
+
+    @property
+    def device_kind(self) -> str:
+        return "cpu" if self.device == "cpu" else "cuda"
+
+    @property
+    def environment(self) -> str:
+        return FRAMEWORKS[self.framework].environments[self.device_kind]
+
+    @property
+    def task(self) -> str:
+        """Name of the task's folder below results/parity/, which cells of all frameworks share."""
+        height, width, channels = self.shape
+        return f"{self.model}_{height}x{width}x{channels}_classes{self.num_classes}_{self.batchnorm}"
+
+    @property
+    def verdict(self) -> str:
+        option = "_loss-on-every-device" if self.loss_on_every_device else ""
+        checked = code.hash_checked(self.framework, self.model, self.environment)
+        return f"results/parity/{self.task}/{self.framework}_{self.precision}_{self.device}{option}-{checked}.json"
+
+    def request(self) -> str:
+        """The cell as trainbench.parity.task.make_spec takes it."""
+        keys = ("model", "precision", "device", "batchnorm", "loss_on_every_device", "cores_per_device")
+        return json.dumps({key: getattr(self, key) for key in keys})
+
+    def device_counts(self, available: int) -> list[int]:
+        """One device, and two where framework and machine have them."""
+        framework = FRAMEWORKS[self.framework]
+        most = min(MOST_DEVICES, available, framework.max_devices.get(self.device_kind, MOST_DEVICES))
+        offers = framework.batchnorm[self.device_kind]
+        counts = [1] + ([2] if most == MOST_DEVICES and self.batchnorm in offers else [])
+        return [count for count in counts if GLOBAL_BATCH_SIZE % count == 0]

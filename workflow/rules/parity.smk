@@ -1,0 +1,98 @@
+"""
+Prove, before anything is timed, that a framework does the same work as every other.
+
+INPUTS   results/environments/
+OUTPUTS  results/parity/{model}_{shape}_{batchnorm}/reference.json (a fixed task beside it, and what it should give)
+         results/parity/{model}_{shape}_{batchnorm}/{framework}_{precision}_{device}-{hash}.json (the verdict)
+         results/tables/parity.tsv, results/parity/parity.html (every check of every framework)
+
+A run reads its verdict when it starts and does not train where it failed. The verdict is ancient to the run, so a
+change of the gate reruns the gate and no training; its name bears the hash of the code it is about, so a change of a
+backend asks for another verdict.
+"""
+
+
+rule compute_reference:
+    input:
+        code=lambda wildcards: code.reference_code(wildcards.model),
+        environment=ancient(code.environment_record("pytorch-cpu")),
+    output:
+        reference="results/parity/{model}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}/reference.json",
+    log:
+        "results/logs/compute_reference/{model}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}.log",
+    conda:
+        "../../envs/workflow.yaml"
+    shell:
+        r"""
+        python workflow/scripts/compute_reference.py \
+            --model {wildcards.model:q} \
+            --image-shape {wildcards.height} {wildcards.width} {wildcards.channels} \
+            --num-classes {wildcards.num_classes} \
+            --batchnorm {wildcards.batchnorm} \
+            --environment {input.environment:q} \
+            --reference {output.reference:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule check_parity:
+    input:
+        code=lambda wildcards: code.parity_code(get_parity_cell(wildcards).framework, get_parity_cell(wildcards).model),
+        reference=get_reference,
+        environment=lambda wildcards: ancient(code.environment_record(get_parity_cell(wildcards).environment)),
+    output:
+        verdict="results/parity/{task}/{checked}.json",
+    log:
+        "results/logs/check_parity/{task}/{checked}.log",
+    priority: 1000000
+    conda:
+        "../../envs/workflow.yaml"
+    threads: lambda wildcards: max(get_parity_devices(wildcards), default=1)
+    resources:
+        measurement=100,
+    params:
+        framework=lambda wildcards: get_parity_cell(wildcards).framework,
+        cell=lambda wildcards: get_parity_cell(wildcards).request(),
+        num_devices=get_parity_devices,
+    shell:
+        r"""
+        python workflow/scripts/check_parity.py \
+            --framework {params.framework:q} \
+            --cell {params.cell:q} \
+            --num-devices {params.num_devices} \
+            --reference {input.reference:q} \
+            --environment {input.environment:q} \
+            --verdict {output.verdict:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule write_parity_page:
+    input:
+        code=code.script("write_parity_page"),
+        verdicts=list(PLAN.parity_cells),
+    output:
+        table=report(
+            "results/tables/parity.tsv",
+            caption="../report/tables.rst",
+            category="Tables",
+            labels={"table": "parity"},
+        ),
+        page=report(
+            "results/parity/parity.html",
+            caption="../report/parity.rst",
+            category="Parity",
+            labels={"page": "Framework by check, with the numbers"},
+        ),
+    log:
+        "results/logs/write_parity_page.log",
+    conda:
+        "../../envs/workflow.yaml"
+    shell:
+        r"""
+        python workflow/scripts/write_parity_page.py \
+            --verdicts {input.verdicts:q} \
+            --table {output.table:q} \
+            --page {output.page:q} \
+            >{log:q} 2>&1
+        """

@@ -1,0 +1,21 @@
+"""Hand the parity gate's task to PyTorch in float64, in its own environment."""
+
+import argparse
+import os
+import subprocess
+from pathlib import Path
+
+from train import find_python
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--environment", type=Path, required=True, help="record of PyTorch's environment")
+    parser.add_argument("--reference", type=Path, required=True, help="JSON file to write, with the arrays beside it")
+    arguments, options = parser.parse_known_args()
+    command = [find_python(arguments.environment), "-m", "trainbench.parity.reference", *options]
+    subprocess.run([*command, "--folder", str(arguments.reference.parent)], env=os.environ, check=True)
+
+
+if __name__ == "__main__":
+    main()
