@@ -11,6 +11,7 @@ import tensorflow as tf
 from trainbench.backend import Backend
 from trainbench.data import PreparedData
 from trainbench.families.keras import (
+    average_statistics,
     build_network,
     build_optimizer,
     build_predict,
@@ -61,6 +62,9 @@ class KerasMirrored(Backend):
             callbacks=[CountSteps(loop, feeder, self)],
             verbose=0,
         )
+
+    def prepare_evaluation(self) -> None:
+        average_statistics(self.strategy, self.model)
 
     def predict(self, images: np.ndarray) -> np.ndarray:
         return self._predict(images)

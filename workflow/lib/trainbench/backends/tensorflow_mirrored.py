@@ -11,6 +11,7 @@ import tensorflow as tf
 from trainbench.backend import StepwiseBackend
 from trainbench.data import PreparedData
 from trainbench.families.keras import (
+    average_statistics,
     build_network,
     build_optimizer,
     build_predict,
@@ -66,6 +67,9 @@ class TensorflowMirrored(StepwiseBackend):
     def train_step(self, images: np.ndarray, labels: np.ndarray, learning_rate: float) -> None:
         """The optimizer looks the learning rate up by itself, as Keras's schedules do."""
         self._losses.append(self._step(*split_over_replicas(self.strategy, images, labels)))
+
+    def prepare_evaluation(self) -> None:
+        average_statistics(self.strategy, self.model)
 
     def predict(self, images: np.ndarray) -> np.ndarray:
         return self._predict(images)

@@ -79,6 +79,20 @@ def build_predict(strategy: tf.distribute.Strategy, model: keras.Model):
     return predict
 
 
+def average_statistics(strategy: tf.distribute.Strategy, model: keras.Model) -> None:
+    """Give every replica the mean of all running statistics.
+
+    Keras 3 leaves each replica its own, evaluates each part of a batch with others, and saves those of the first.
+    """
+    if strategy.num_replicas_in_sync == 1:
+        return
+    for layer in model.layers:
+        if isinstance(layer, layers.BatchNormalization):
+            for statistic in (layer.moving_mean, layer.moving_variance):
+                replicas = strategy.experimental_local_results(statistic.value)
+                statistic.assign(tf.add_n([tf.identity(replica) for replica in replicas]) / len(replicas))
+
+
 def read_peak_memory(spec: RunSpec) -> int | None:
     if spec.device_kind == "cpu":
         return None
