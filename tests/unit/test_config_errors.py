@@ -16,8 +16,8 @@ WRONG_STUDIES = [
     ({"dataset": "digit"}, 'studies.s.dataset: "digit" is not a known data set; did you mean digits?'),
     ({"model": "vgg"}, 'studies.s.model: "vgg" is not a known model; choose from resnet44, small_cnn'),
     (
-        {"frameworks": ["pytorch_dpp"]},
-        'frameworks[0]: "pytorch_dpp" is not a known framework; did you mean pytorch_ddp?',
+        {"frameworks": ["pytorch_ddpp"]},
+        'frameworks[0]: "pytorch_ddpp" is not a known framework; did you mean pytorch_ddp?',
     ),
     ({"frameworks": "pytorch_ddp"}, 'frameworks: "pytorch_ddp" is not of type array; write [pytorch_ddp]'),
     ({"frameworks": []}, "frameworks: [] is empty; give at least one entry"),

@@ -8,7 +8,6 @@ import matplotlib
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -61,29 +60,49 @@ def make_panels(titles: list[str], panel_size=(4.6, 3.6), max_columns: int = 3) 
 
 
 def label_lines(axes: Axes, ends: dict[str, tuple[float, float, str]]) -> None:
-    """Write each name right of its line's end (x, y, colour), moved up or down so that no two overlap.
+    """Write the names in a column right of the axes, each joined to its line's end (x, y, colour) by a thin line.
 
+    Names are moved up or down so that no two overlap and none leaves the height of the axes while there is room.
     Call after the axes' limits are final.
     """
     axes.figure.draw_without_rendering()
     height = axes.get_window_extent().height
     gap = 1.25 * matplotlib.rcParams["font.size"] * axes.figure.dpi / 72 / height
     to_fraction = axes.transData + axes.transAxes.inverted()
-    ordered = sorted(ends, key=lambda name: ends[name][1])
-    wanted = [to_fraction.transform(ends[name][:2]) for name in ordered]
-    for (x, y), name in zip(_spread(wanted, gap), ordered, strict=True):
+    wanted = {name: to_fraction.transform(end[:2]) for name, end in ends.items()}
+    ordered = sorted(ends, key=lambda name: (wanted[name][1], name))
+    heights = _spread([float(wanted[name][1]) for name in ordered], gap)
+    for y, name in zip(heights, ordered, strict=True):
+        colour = ends[name][2]
         axes.annotate(
-            name, (x, y), (6, 0), "axes fraction", "offset points", color=ends[name][2], va="center", fontsize=10
+            name,
+            xy=wanted[name],
+            xytext=(1.03, y),
+            xycoords="axes fraction",
+            textcoords="axes fraction",
+            color=colour,
+            va="center",
+            fontsize=10,
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.7, "alpha": 0.6, "relpos": (0, 0.5)},
         )
 
 
-def _spread(points: list[np.ndarray], gap: float) -> list[tuple[float, float]]:
-    """Points in rising order of y, moved so that neighbours are at least `gap` apart around the same middle."""
+def _spread(wanted: list[float], gap: float) -> list[float]:
+    """Rising heights, moved so that neighbours are at least `gap` apart, within 0 to 1 where they all fit there."""
     heights: list[float] = []
-    for _, y in points:
+    for y in wanted:
         heights.append(max(y, heights[-1] + gap) if heights else y)
-    shift = float(np.mean([y for _, y in points]) - np.mean(heights)) if points else 0.0
-    return [(x, y + shift) for (x, _), y in zip(points, heights, strict=True)]
+    shift = sum(wanted) / len(wanted) - sum(heights) / len(heights) if wanted else 0.0
+    floor = 0.0
+    for i, y in enumerate(heights):
+        heights[i] = max(y + shift, floor)
+        floor = heights[i] + gap
+    ceiling = max(1.0, gap * (len(heights) - 1))
+    for i in reversed(range(len(heights))):
+        heights[i] = min(heights[i], ceiling)
+        ceiling = heights[i] - gap
+    return heights
 
 
 def mark_counts(axes: Axes, counts) -> None:
