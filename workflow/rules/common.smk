@@ -145,12 +145,19 @@ def get_planned_records(study):
     return [f"results/runs/{run.path}/run.json" for run in PLAN.studies[study].runs if not run.unsupported]
 
 
-def get_records(wildcards):
-    """run.json of every run of a study; of the existing ones alone where the target is `available`."""
-    records = get_planned_records(wildcards.study)
+def existing_if_available(paths):
+    """All of the files; the existing ones alone where the target is `available`."""
     if "available" in workflow.dag_settings.targets:
-        records = [record for record in records if Path(record).exists()]
-    return records
+        return [path for path in paths if Path(path).exists()]
+    return paths
+
+
+def get_records(wildcards):
+    return existing_if_available(get_planned_records(wildcards.study))
+
+
+def get_verdicts(wildcards):
+    return existing_if_available(list(PLAN.parity_cells))
 
 
 def get_study_products(study):

@@ -70,7 +70,7 @@ rule check_parity:
 rule write_parity_page:
     input:
         code=code.script("write_parity_page"),
-        verdicts=list(PLAN.parity_cells),
+        verdicts=get_verdicts,
     output:
         table=report(
             "results/tables/parity.tsv",

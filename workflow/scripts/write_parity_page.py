@@ -10,12 +10,12 @@ from benchreport.tables import write_table
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--verdicts", type=Path, nargs="+", required=True)
+    parser.add_argument("--verdicts", type=Path, nargs="*", required=True)
     parser.add_argument("--table", type=Path, required=True)
     parser.add_argument("--page", type=Path, required=True)
     arguments = parser.parse_args()
     table = tabulate([{"task": path.parent.name, **json.loads(path.read_text())} for path in arguments.verdicts])
-    write_table(table, arguments.table)
+    write_table(arguments.table, table)
     arguments.page.write_text(render_page(table))
 
 
