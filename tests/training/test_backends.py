@@ -119,29 +119,6 @@ def test_every_test_image_is_evaluated_once(run, framework, num_gpus, num_test):
     assert np.allclose(predictions["loss"], reference.predictions["loss"], rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("framework", BACKENDS)
-def test_resnet44_trains_and_agrees_on_one_device(run, framework):
-    request = {"model": "resnet44", "epochs": None, "steps": 2, "data": {"image_shape": (8, 8, 3)}}
-    request |= {"optimizer": {"learning_rate": 0.01}}
-    finished, reference = run(framework, 1, **request), run(BACKENDS[0], 1, **request)
-    first, expected = (
-        [event["loss"] for event in each.events if event["event"] == "window"] for each in (finished, reference)
-    )
-    assert first == pytest.approx(expected, rel=1e-3)
-    kernels = [{n: a for n, a in each.update.items() if n.endswith("kernel")} for each in (finished, reference)]
-    norms = [np.sqrt(sum(np.square(array).sum() for array in each.values())) for each in kernels]
-    difference = np.sqrt(sum(np.square(kernels[0][name] - kernels[1][name]).sum() for name in kernels[1]))
-    assert difference < 0.02 * norms[1]
-
-
-@pytest.mark.parametrize("framework", ON_TWO)
-def test_resnet44_trains_on_two_devices(run, framework):
-    request = {"model": "resnet44", "epochs": None, "steps": 2, "data": {"image_shape": (8, 8, 3)}}
-    finished = run(framework, 2, **request)
-    assert finished.record["status"] == "completed"
-    assert len(finished.predictions["rank"]) == 1
-
-
 @pytest.mark.parametrize("framework", [name for name in BACKENDS if "bf16" in FRAMEWORKS[name].precisions["cpu"]])
 def test_bf16_is_another_arithmetic_near_fp32(run, framework):
     request = {"optimizer": PLAIN_SGD, **ONE_STEP}

@@ -12,6 +12,7 @@ table { border-collapse: collapse; margin: 1em 0 2em; font-size: 13px; }
 th, td { border: 1px solid #ccc; padding: .35em .6em; text-align: right; vertical-align: top; }
 th:first-child, td:first-child, dd, dt { text-align: left; }
 thead th { background: #f2f2f2; }
+td + td { white-space: nowrap; }
 td small { display: block; color: #666; }
 .passed { background: #e3f0fa; } .failed { background: #f6d5c3; font-weight: bold; } .none { color: #888; }
 dt { font-weight: bold; margin-top: .5em; } dd { margin-left: 1.5em; }

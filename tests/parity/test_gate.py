@@ -1,0 +1,95 @@
+"""The parity gate passes every backend, and catches each planted fault by the check that names it."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from benchplan.frameworks import FRAMEWORKS
+from benchreport.parity import judge
+from benchreport.parity_page import render_page, tabulate
+from project import FAKES, ROOT
+
+LIBRARY = ROOT / "workflow" / "lib"
+CELL = {"precision": "fp32", "device": "cpu", "batchnorm": "local", "loss_on_every_device": False}
+CELL |= {"cores_per_device": 1}
+
+
+@pytest.fixture(scope="session")
+def task(environment_python, tmp_path_factory):
+    """A function from a model to the folder of its task and reference."""
+    done = {}
+
+    def get(model):
+        if model not in done:
+            folder = tmp_path_factory.mktemp(f"task_{model}")
+            command = [environment_python("pytorch-cpu"), "-W", "ignore", "-m", "trainbench.parity.reference"]
+            command += ["--model", model, "--image-shape", "8", "8", "1", "--num-classes", "10"]
+            command += ["--batchnorm", "local", "--folder", str(folder)]
+            subprocess.run(command, env=os.environ | {"PYTHONPATH": str(LIBRARY)}, check=True)
+            done[model] = folder
+        return done[model]
+
+    return get
+
+
+def check(python, task, folder, model, names, device_counts, library=LIBRARY, **changes):
+    """The verdict on a backend that is started with `names`."""
+    observed = {}
+    for num_devices in device_counts:
+        observed[num_devices] = folder / str(num_devices)
+        observed[num_devices].mkdir(parents=True)
+        command = [python, "-m", "trainbench.parity.observe", "--framework", json.dumps(names)]
+        command += ["--cell", json.dumps(CELL | {"model": model}), "--task", str(task)]
+        command += ["--num-devices", str(num_devices), "--folder", str(observed[num_devices])]
+        environment = os.environ | {"PYTHONPATH": str(library), **changes}
+        result = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert result.returncode == 0, result.stdout[-1000:] + result.stderr[-3000:]
+    return judge(observed, task, "fp32")
+
+
+@pytest.mark.parametrize("model", ["small_cnn", "resnet44"])
+@pytest.mark.parametrize("framework", list(FRAMEWORKS))
+def test_every_backend_passes(framework, model, task, environment_python, tmp_path):
+    entry = FRAMEWORKS[framework]
+    names = {"framework": framework, "family": entry.family, "launcher": entry.launcher}
+    counts = [count for count in (1, 2) if count <= entry.max_devices.get("cpu", 2)]
+    verdict = check(environment_python(entry.environments["cpu"]), task(model), tmp_path, model, names, counts)
+    assert (verdict["status"], verdict["reason"]) == ("passed", "")
+    assert {row["devices"] for row in verdict["checks"]} == set(counts)
+    page = render_page(tabulate([{"task": "a_task", "framework": framework, **CELL, "model": model, **verdict}]))
+    assert framework in page and "averaging" in page
+
+
+FAULTS = {
+    "gradients_not_averaged": ("averaging", "small_cnn"),
+    "gradients_summed": ("averaging", "small_cnn"),
+    "anothers_data": ("batches", "small_cnn"),
+    "rate_inside_momentum": ("updates_sgd", "small_cnn"),
+    "shuffled_labels": ("loss", "small_cnn"),
+    "stale_weights": ("weights", "small_cnn"),
+    "permuted_weights": ("weights", "small_cnn"),
+    "dropout_left_on": ("repeatable", "small_cnn"),
+    "wrong_epsilon": ("evaluation", "resnet44"),
+    "batch_statistics": ("independent", "resnet44"),
+}
+
+
+@pytest.fixture(scope="session")
+def faulty_library(tmp_path_factory):
+    library = tmp_path_factory.mktemp("faulty") / "lib"
+    shutil.copytree(LIBRARY, library, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy2(FAKES / "faulty.py", library / "trainbench" / "backends" / "faulty.py")
+    return library
+
+
+@pytest.mark.parametrize("fault", ["", *FAULTS])
+def test_each_fault_is_caught_by_the_check_that_names_it(fault, faulty_library, task, environment_python, tmp_path):
+    named, model = FAULTS.get(fault, ("", "small_cnn"))
+    names = {"framework": "faulty", "family": "torch", "launcher": "torchrun"}
+    python = environment_python("pytorch-cpu")
+    verdict = check(python, task(model), tmp_path, model, names, [2], faulty_library, PLANTED_FAULT=fault)
+    assert verdict["reason"].partition(" ")[0] == named
+    assert verdict["status"] == ("failed" if fault else "passed")
