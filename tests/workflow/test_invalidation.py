@@ -17,6 +17,7 @@ FIGURES = (
     *("draw_real_against_synthetic", "draw_run_grid", "draw_speedup", "draw_throughput_by_batch_size"),
     *("draw_throughput_by_gpus", "draw_time_to_accuracy"),
 )
+GATE = ["check_parity", "check_parity", "write_parity_page"]
 MERGED = ["all", "merge_answers", "merge_tables", "merge_tables", "merge_tables"]
 
 
@@ -50,7 +51,7 @@ def test_a_second_call_does_nothing(finished):
 def test_editing_one_backend_reruns_exactly_its_runs_and_what_depends_on_them(copy):
     copy.edit("workflow/lib/trainbench/backends/dozing.py")
     runs = [run for run in ALL_RUNS if "/dozing/" in run]
-    assert copy.planned() == sorted(runs + analysis_of("first", "second"))
+    assert copy.planned() == sorted([*runs, "check_parity", "write_parity_page", *analysis_of("first", "second")])
     before = {run: copy.read(f"results/runs/{run}/run.json") for run in ALL_RUNS}
     copy.snakemake()
     changed = [run for run in ALL_RUNS if copy.read(f"results/runs/{run}/run.json") != before[run]]
@@ -65,7 +66,19 @@ def test_editing_one_figure_redraws_that_figure(copy):
 
 def test_editing_the_loop_reruns_all_runs(copy):
     copy.edit("workflow/lib/trainbench/loop.py")
-    assert copy.planned() == sorted(ALL_RUNS + analysis_of("first", "second"))
+    assert copy.planned() == sorted([*ALL_RUNS, *GATE, *analysis_of("first", "second")])
+
+
+def test_editing_the_gate_reruns_the_gate_and_no_training(copy):
+    copy.edit("workflow/lib/benchreport/parity.py")
+    assert copy.planned() == sorted([*GATE, "all"])
+    copy.snakemake()
+    assert copy.planned() == []
+
+
+def test_changing_what_a_failed_gate_does_reruns_no_training(copy):
+    copy.write_config(first=study(parity="report"), second=study())
+    assert copy.planned_runs() == []
 
 
 def test_editing_a_metric_recomputes_tables_and_figures_but_no_run(copy):
@@ -114,12 +127,12 @@ def test_changing_the_thresholds_recomputes_without_running(copy):
 def test_changed_pins_rerun_the_runs_of_their_environment(copy):
     copy.edit("envs/fake-cpu.txt")
     copy.record_fake_environment()
-    assert copy.planned() == sorted(ALL_RUNS + analysis_of("first", "second"))
+    assert copy.planned() == sorted([*ALL_RUNS, *GATE, *analysis_of("first", "second")])
 
 
 def test_changed_pins_build_their_environment_and_rerun_its_runs_in_one_call(copy):
     copy.edit("envs/fake-cpu.txt")
-    assert copy.planned() == sorted(["build_environment", *ALL_RUNS, *analysis_of("first", "second")])
+    assert copy.planned() == sorted(["build_environment", *ALL_RUNS, *GATE, *analysis_of("first", "second")])
 
 
 def test_a_change_beside_a_changed_plan_is_not_overlooked(copy):
@@ -162,6 +175,6 @@ def test_one_study_runs_alone_by_its_name(finished, tmp_path):
     project = Project(tmp_path / "project")
     project.write_config(first=study(), second=study())
     runs = [run for run in ALL_RUNS if run.startswith("second/")]
-    others = ["initialize_weights", "plan_runs second", "prepare_arrays", "second"]
+    others = ["check_parity", "check_parity", "initialize_weights", "plan_runs second", "prepare_arrays", "second"]
     alone = [job for job in analysis_of("second") if job.endswith(" second")]
     assert project.planned("second") == sorted([*runs, *others, *alone])
