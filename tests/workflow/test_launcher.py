@@ -185,3 +185,13 @@ def test_two_runs_of_one_user_are_not_measured_at_the_same_time(project, tmp_pat
     wait_for_training(launcher, first)
     assert second.run() == 0
     assert launcher.wait(timeout=1) == 0, "the second waited for the first"
+
+
+def test_a_refused_run_is_published_without_training(project):
+    attempt = Attempt(project)
+    attempt.command += ["--parity", "failed", "--refuse", "gradients on 2 devices: 1, allowed 0.001"]
+    assert attempt.run() == 0
+    assert attempt.published == RUN_FILES
+    record = json.loads((attempt.run_dir / "run.json").read_text())
+    assert (record["status"], record["reason"]) == ("failed_parity", "gradients on 2 devices: 1, allowed 0.001")
+    assert (attempt.run_dir / "events.jsonl").read_text() == ""

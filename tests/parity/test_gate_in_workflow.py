@@ -1,0 +1,30 @@
+"""What a verdict does to the runs that wait for it."""
+
+import csv
+
+from project import study
+
+
+def read_statuses(project):
+    with open(project.folder / "results" / "tables" / "runs.tsv") as file:
+        return {
+            (row["framework"], row["num_gpus"]): (row["status"], row["reason"])
+            for row in csv.DictReader(file, delimiter="\t")
+        }
+
+
+def test_a_framework_that_fails_is_trained_only_where_parity_is_not_required(project, environment_python):
+    environment_python("pytorch-cpu")  # of the reference; a fake's random predictions do not match it
+    project.write_config(small=study(frameworks=["sleeping"], parity="required"))
+    project.snakemake()
+    for status, reason in read_statuses(project).values():
+        assert status == "failed_parity"
+        assert reason.startswith("evaluation on 1 devices") and "results/parity/" in reason
+    assert "evaluation" in project.read("results/parity/parity.html")
+
+    project.write_config(small=study(frameworks=["sleeping"], parity="report"))
+    assert project.planned_runs() == []
+    (project.folder / "results" / "runs" / "small").rename(project.folder / "set_aside")
+    project.snakemake()
+    assert {status for status, _ in read_statuses(project).values()} == {"completed"}
+    assert "failed" in project.read("results/tables/runs.tsv"), "the verdict stands beside the numbers"
