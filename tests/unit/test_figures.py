@@ -6,6 +6,7 @@ import pytest
 
 from benchreport.figures import describe_figure, list_figures, load_figure
 from benchreport.figures.speedup import compute_accuracy_speedup
+from benchreport.losses import LOSSES
 from benchreport.runs import EVALUATION, IDENTITY, OUTCOME, PROVENANCE
 from benchreport.scaling import compute_scaling
 from benchreport.tables import read_table, write_table
@@ -17,7 +18,7 @@ QUALITY = {"metric": "accuracy", "thresholds": [0.5, 0.9]}
 
 def make_tables(folder, status_of, accuracy_of):
     """Tables of a grid of 2 frameworks, 3 counts and 2 repeats, written and read as the workflow does."""
-    runs, evaluations = [], []
+    runs, evaluations, losses = [], [], []
     for framework in ("a", "b"):
         for num_gpus in (1, 2, 4):
             for repeat in (1, 2):
@@ -28,10 +29,12 @@ def make_tables(folder, status_of, accuracy_of):
                     row |= {"images_per_s": 100.0 * num_gpus, "quality_best": accuracy_of(num_gpus)}
                     moment = {"epoch": 1, "train_s": 1.0, "wall_s": 2.0, "quality": accuracy_of(num_gpus)}
                     evaluations.append(identity | moment)
+                    losses += [identity | {"last_step": step, "loss": 2.0 / step} for step in (1, 6)]
                 runs.append(row)
     tables = {
         "runs": pd.DataFrame(runs, columns=[*IDENTITY, *OUTCOME, *PROVENANCE]),
         "evaluations": pd.DataFrame(evaluations, columns=list(EVALUATION)),
+        "losses": pd.DataFrame(losses, columns=list(LOSSES)),
     }
     tables = {name: written(folder, name, table) for name, table in tables.items()}
     tables["scaling"] = written(folder, "scaling", compute_scaling(tables["runs"], {"weak": [8], "strong": [8]}))

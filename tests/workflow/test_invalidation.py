@@ -14,7 +14,13 @@ ALL_RUNS = [
     for count in (1, 2)
 ]
 FIGURES = (
-    *("draw_real_against_synthetic", "draw_run_grid", "draw_speedup", "draw_throughput_by_batch_size"),
+    *(
+        "draw_loss_of_first_epoch",
+        "draw_real_against_synthetic",
+        "draw_run_grid",
+        "draw_speedup",
+        "draw_throughput_by_batch_size",
+    ),
     *("draw_throughput_by_gpus", "draw_time_to_accuracy"),
 )
 GATE = ["check_parity", "check_parity", "write_parity_page"]
@@ -23,7 +29,14 @@ MERGED = ["all", "merge_answers", "merge_tables", "merge_tables", "merge_tables"
 
 def analysis_of(*studies: str) -> list[str]:
     """Everything behind the runs of some studies."""
-    rules = ("collect_runs", "compute_scaling", "compute_time_to_accuracy", "answer_question", *FIGURES)
+    rules = (
+        "collect_runs",
+        "collect_losses",
+        "compute_scaling",
+        "compute_time_to_accuracy",
+        "answer_question",
+        *FIGURES,
+    )
     return [f"{rule} {name}" for name in studies for rule in rules] + MERGED
 
 

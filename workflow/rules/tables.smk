@@ -2,7 +2,7 @@
 Make tables from runs.
 
 INPUTS   results/plans/{study}.json, results/runs/{study}/
-OUTPUTS  results/tables/{study}/{runs,evaluations,scaling,time_to_accuracy}.tsv, the same of all studies in
+OUTPUTS  results/tables/{study}/{runs,evaluations,losses,scaling,time_to_accuracy}.tsv, the same of all studies in
          results/tables/, and the answer in words
 
 A study's tables have one row per planned run, and metrics only where a run happened.
@@ -27,6 +27,26 @@ rule collect_runs:
             --plan {input.plan:q} \
             --runs {output.runs:q} \
             --evaluations {output.evaluations:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule collect_losses:
+    input:
+        code=code.script("collect_losses"),
+        plan="results/plans/{study}.json",
+        runs=get_records,
+    output:
+        losses="results/tables/{study}/losses.tsv",
+    log:
+        "results/logs/collect_losses/{study}.log",
+    conda:
+        "../../envs/workflow.yaml"
+    shell:
+        r"""
+        python workflow/scripts/collect_losses.py \
+            --plan {input.plan:q} \
+            --losses {output.losses:q} \
             >{log:q} 2>&1
         """
 
