@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from benchreport.answer import answer
+from benchreport.losses import collect_losses
 from benchreport.runs import IDENTITY, collect
 from benchreport.scaling import compute_scaling
 from benchreport.thresholds import compute_time_to_accuracy, summarize_time_to_accuracy
@@ -163,3 +164,15 @@ def test_the_answer_names_the_best_and_says_when_there_is_none(tmp_path):
     empty, none = collect(plan_of(specs[1]), tmp_path / "elsewhere")
     nothing = answer(empty, compute_scaling(empty, {"weak": [8]}), compute_time_to_accuracy(empty, none, QUALITY))
     assert "no answer yet" in nothing
+
+
+def test_losses_are_those_of_the_first_epochs_windows(tmp_path):
+    specs = [make_spec(), make_spec(repeat=2)]
+    store_run(tmp_path, "run0", specs[0])
+    windows = [(1, 1, 1, 2.5), (1, 2, 9, 2.0), (2, 11, 10, 1.0)]
+    keys = ("epoch", "first_step", "num_steps", "loss")
+    events = [{"event": "window", **dict(zip(keys, values, strict=True))} for values in windows]
+    (tmp_path / "results" / "runs" / "run0" / "events.jsonl").write_text("\n".join(map(json.dumps, events)))
+    table = collect_losses(plan_of(*specs), tmp_path)
+    assert table[["last_step", "loss"]].to_numpy().tolist() == [[1, 2.5], [10, 2.0]]
+    assert set(table["repeat"]) == {1}, "the run that is missing has no rows"

@@ -96,7 +96,8 @@ def test_changing_what_a_failed_gate_does_reruns_no_training(copy):
 
 def test_editing_a_metric_recomputes_tables_and_figures_but_no_run(copy):
     copy.edit("workflow/lib/benchreport/metrics/accuracy.py")
-    assert copy.planned() == sorted(analysis_of("first", "second"))
+    behind = [job for job in analysis_of("first", "second") if "loss" not in job]
+    assert copy.planned() == sorted(behind)
 
 
 def test_changing_one_studys_steps_reruns_that_study(copy):
