@@ -132,7 +132,8 @@ def measure(framework: str, python: str, folder: Path, cores: list[list[int]], b
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--frameworks", nargs="+", default=list(FRAMEWORKS), choices=list(FRAMEWORKS))
+    bare = [name for name in FRAMEWORKS if (ROOT / "benchmarks" / "bare" / f"{name}.py").exists()]
+    parser.add_argument("--frameworks", nargs="+", default=bare, choices=bare)
     parser.add_argument("--num-devices", type=int, default=1, help="CPU devices of one core each (default 1)")
     parser.add_argument("--batch-size", type=int, default=32, help="images per device (default 32)")
     parser.add_argument("--steps", type=int, default=80, help="measured steps (default 80)")
