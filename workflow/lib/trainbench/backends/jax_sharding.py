@@ -27,6 +27,8 @@ class JaxSharding(StepwiseBackend):
 
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
         self.devices = find_devices(spec)
+        # Virtual CPU devices share few threads: a later step can keep an earlier all-reduce waiting forever.
+        self._one_step_at_a_time = spec.device_kind == "cpu" and spec.num_gpus > 1
         set_precision(spec)
         mesh = Mesh(np.array(self.devices), (DEVICE_AXIS,))
         self._sharded, everywhere = NamedSharding(mesh, SHARDED), NamedSharding(mesh, EVERYWHERE)
@@ -82,6 +84,8 @@ class JaxSharding(StepwiseBackend):
         self.parameters, self.optimizer_state, self.statistics, loss = self._step(
             self.parameters, self.optimizer_state, self.statistics, images, labels
         )
+        if self._one_step_at_a_time:
+            jax.block_until_ready(loss)
         self._losses.append(loss)
 
     def prepare_evaluation(self) -> None:
