@@ -62,9 +62,6 @@ class Sleeping(StepwiseBackend):
     def take_window_loss(self, num_steps):
         return float("nan") if self.behaviour == "diverge" and self.steps > 2 else 1.0 / (1 + self.steps)
 
-    def max_over_ranks(self, value):
-        return value
-
     def weights(self):
         return self._weights
 

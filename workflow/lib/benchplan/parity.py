@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from benchplan import code
 from benchplan.frameworks import FRAMEWORKS
-from trainbench.parity.task import GLOBAL_BATCH_SIZE
 
 MOST_DEVICES = 2
 
@@ -59,5 +58,4 @@ class ParityCell:
         framework = FRAMEWORKS[self.framework]
         most = min(MOST_DEVICES, available, framework.max_devices.get(self.device_kind, MOST_DEVICES))
         offers = framework.batchnorm[self.device_kind]
-        counts = [1] + ([2] if most == MOST_DEVICES and self.batchnorm in offers else [])
-        return [count for count in counts if GLOBAL_BATCH_SIZE % count == 0]
+        return [1, 2] if most == MOST_DEVICES and self.batchnorm in offers else [1]

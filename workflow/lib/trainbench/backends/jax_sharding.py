@@ -5,6 +5,7 @@ BatchNorm is local to each device, which keeps running statistics of its own; th
 """
 
 import functools
+import os
 
 import jax
 import jax.numpy as jnp
@@ -27,8 +28,6 @@ class JaxSharding(StepwiseBackend):
 
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
         self.devices = find_devices(spec)
-        # Virtual CPU devices share few threads: a later step can keep an earlier all-reduce waiting forever.
-        self._one_step_at_a_time = spec.device_kind == "cpu" and spec.num_gpus > 1
         set_precision(spec)
         mesh = Mesh(np.array(self.devices), (DEVICE_AXIS,))
         self._sharded, everywhere = NamedSharding(mesh, SHARDED), NamedSharding(mesh, EVERYWHERE)
@@ -84,8 +83,6 @@ class JaxSharding(StepwiseBackend):
         self.parameters, self.optimizer_state, self.statistics, loss = self._step(
             self.parameters, self.optimizer_state, self.statistics, images, labels
         )
-        if self._one_step_at_a_time:
-            jax.block_until_ready(loss)
         self._losses.append(loss)
 
     def prepare_evaluation(self) -> None:
@@ -102,9 +99,6 @@ class JaxSharding(StepwiseBackend):
         total = np.sum(jax.device_get(self._losses), dtype=np.float64)
         self._losses.clear()
         return float(total) / num_steps
-
-    def max_over_ranks(self, value: float) -> float:
-        return value
 
     def weights(self) -> dict[str, np.ndarray]:
         statistics = jax.tree.map(lambda array: array.mean(axis=0), self.statistics)
@@ -130,6 +124,10 @@ def find_devices(spec: RunSpec) -> list[jax.Device]:
     if spec.device_kind == "cuda":
         return jax.devices("cuda")[: spec.num_gpus]
     jax.config.update("jax_platforms", "cpu")
+    if spec.num_gpus > 1:
+        # XLA runs all CPU devices of a process on one pool of threads, by default one per core. A device that waits
+        # in an all-reduce holds its thread: each needs one to spare, or the others may never arrive.
+        os.environ["PJRT_NPROC"] = str(spec.num_gpus * (spec.cores_per_device + 1))
     if jax.config.jax_num_cpu_devices != spec.num_gpus:
         jax.config.update("jax_num_cpu_devices", spec.num_gpus)
     return jax.devices("cpu")

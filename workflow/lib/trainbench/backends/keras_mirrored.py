@@ -5,44 +5,15 @@ BatchNorm is local to each replica; the mean of the replicas' running statistics
 """
 
 import keras
-import numpy as np
 import tensorflow as tf
 
-from trainbench.backend import Backend
-from trainbench.data import PreparedData
-from trainbench.families.keras import (
-    average_statistics,
-    build_network,
-    build_optimizer,
-    build_predict,
-    describe_device,
-    find_devices,
-    load_weights,
-    read_peak_memory,
-    read_weights,
-    set_precision,
-    versions,
-)
-from trainbench.spec import RunSpec
+from trainbench.families.keras import MirroredBackend
 
 
-class KerasMirrored(Backend):
-    out_of_memory_errors = (tf.errors.ResourceExhaustedError,)
-
-    def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
-        self.spec, self.data = spec, data
-        devices = find_devices(spec)
-        set_precision(spec)
-        self.strategy = tf.distribute.MirroredStrategy(devices)
-        with self.strategy.scope():
-            self.model = build_network(spec, data)
-            load_weights(self.model, weights)
-            self.model.compile(
-                optimizer=build_optimizer(spec.optimizer, learning_rates),
-                loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-                jit_compile=spec.tier == "best",
-            )
-        self._predict = build_predict(self.strategy, self.model)
+class KerasMirrored(MirroredBackend):
+    def prepare_training(self, optimizer: keras.optimizers.Optimizer) -> None:
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        self.model.compile(optimizer=optimizer, loss=loss, jit_compile=self.spec.tier == "best")
         self._loss_of_epoch = 0.0
 
     def train(self, loop) -> None:
@@ -63,15 +34,6 @@ class KerasMirrored(Backend):
             verbose=0,
         )
 
-    def prepare_evaluation(self) -> None:
-        average_statistics(self.strategy, self.model)
-
-    def predict(self, images: np.ndarray) -> np.ndarray:
-        return self._predict(images)
-
-    def wait_until_idle(self) -> None:
-        tf.test.experimental.sync_devices()
-
     def start_epoch(self) -> None:
         """Keras sets its running mean of the loss back to zero at every epoch of fit."""
         self._loss_of_epoch, self._steps_of_epoch = 0.0, 0
@@ -81,21 +43,6 @@ class KerasMirrored(Backend):
         self._steps_of_epoch += num_steps
         before, self._loss_of_epoch = self._loss_of_epoch, self._steps_of_epoch * float(self.model.metrics[0].result())
         return (self._loss_of_epoch - before) / num_steps
-
-    def max_over_ranks(self, value: float) -> float:
-        return value
-
-    def weights(self) -> dict[str, np.ndarray]:
-        return read_weights(self.model)
-
-    def peak_memory_bytes(self) -> int | None:
-        return read_peak_memory(self.spec)
-
-    def versions(self) -> dict[str, str]:
-        return versions()
-
-    def device_model(self) -> str | None:
-        return describe_device()
 
 
 class Feeder:

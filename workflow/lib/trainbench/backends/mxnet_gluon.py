@@ -74,9 +74,6 @@ class MxnetGluon(StepwiseBackend):
         self._losses.clear()
         return float(np.sum(values)) / num_steps
 
-    def max_over_ranks(self, value: float) -> float:
-        return value
-
     def weights(self) -> dict[str, np.ndarray]:
         return read_weights(self.parameters)
 

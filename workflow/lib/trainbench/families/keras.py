@@ -1,5 +1,6 @@
 """What the backends of the Keras family share: layers with explicit padding, weights, optimizers, precision."""
 
+import abc
 import importlib
 
 import keras
@@ -7,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from keras import layers, ops
 
-from trainbench.backend import UnsupportedError
+from trainbench.backend import Backend, UnsupportedError
 from trainbench.data import PreparedData
 from trainbench.spec import OptimizerSpec, RunSpec
 
@@ -91,23 +92,6 @@ def average_statistics(strategy: tf.distribute.Strategy, model: keras.Model) -> 
             for statistic in (layer.moving_mean, layer.moving_variance):
                 replicas = strategy.experimental_local_results(statistic.value)
                 statistic.assign(tf.add_n([tf.identity(replica) for replica in replicas]) / len(replicas))
-
-
-def read_peak_memory(spec: RunSpec) -> int | None:
-    if spec.device_kind == "cpu":
-        return None
-    return max(tf.config.experimental.get_memory_info(f"GPU:{i}")["peak"] for i in range(spec.num_gpus))
-
-
-def versions() -> dict[str, str]:
-    build = tf.sysconfig.get_build_info()
-    libraries = {name: build[f"{name}_version"] for name in ("cuda", "cudnn") if f"{name}_version" in build}
-    return {"keras": keras.__version__, "tensorflow": tf.__version__, **libraries}
-
-
-def describe_device() -> str | None:
-    gpus = tf.config.list_physical_devices("GPU")
-    return tf.config.experimental.get_device_details(gpus[0])["device_name"] if gpus else None
 
 
 def set_precision(spec: RunSpec) -> None:
@@ -216,3 +200,50 @@ def build_optimizer(spec: OptimizerSpec, learning_rates: np.ndarray) -> keras.op
     if spec.name == "sgd":
         return with_weight_decay(Sgd, spec.weight_decay)(rates, momentum=spec.momentum)
     return with_weight_decay(Adam, spec.weight_decay)(rates, beta_1=spec.beta1, beta_2=spec.beta2, epsilon=spec.epsilon)
+
+
+class MirroredBackend(Backend):
+    """What backends under MirroredStrategy share: one process, a replica of the model on each of its devices."""
+
+    out_of_memory_errors = (tf.errors.ResourceExhaustedError,)
+
+    def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
+        self.spec, self.data = spec, data
+        devices = find_devices(spec)
+        set_precision(spec)
+        self.strategy = tf.distribute.MirroredStrategy(devices)
+        with self.strategy.scope():
+            self.model = build_network(spec, data)
+            load_weights(self.model, weights)
+            self.prepare_training(build_optimizer(spec.optimizer, learning_rates))
+        self._predict = build_predict(self.strategy, self.model)
+
+    @abc.abstractmethod
+    def prepare_training(self, optimizer: keras.optimizers.Optimizer) -> None:
+        """Called once the model has its weights, in the strategy's scope."""
+
+    def prepare_evaluation(self) -> None:
+        average_statistics(self.strategy, self.model)
+
+    def predict(self, images: np.ndarray) -> np.ndarray:
+        return self._predict(images)
+
+    def wait_until_idle(self) -> None:
+        tf.test.experimental.sync_devices()
+
+    def weights(self) -> dict[str, np.ndarray]:
+        return read_weights(self.model)
+
+    def peak_memory_bytes(self) -> int | None:
+        if self.spec.device_kind == "cpu":
+            return None
+        return max(tf.config.experimental.get_memory_info(f"GPU:{i}")["peak"] for i in range(self.spec.num_gpus))
+
+    def versions(self) -> dict[str, str]:
+        build = tf.sysconfig.get_build_info()
+        libraries = {name: build[f"{name}_version"] for name in ("cuda", "cudnn") if f"{name}_version" in build}
+        return {"keras": keras.__version__, "tensorflow": tf.__version__, **libraries}
+
+    def device_model(self) -> str | None:
+        gpus = tf.config.list_physical_devices("GPU")
+        return tf.config.experimental.get_device_details(gpus[0])["device_name"] if gpus else None

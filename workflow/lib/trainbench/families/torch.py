@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from trainbench.backend import UnsupportedError
+from trainbench.backend import StepwiseBackend, UnsupportedError
 from trainbench.data import PreparedData
 from trainbench.spec import RunSpec
 
@@ -164,14 +164,6 @@ def to_device(array: np.ndarray, device: torch.device) -> torch.Tensor:
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
 
-def versions(is_cuda: bool) -> dict[str, str]:
-    versions = {"torch": torch.__version__}
-    if is_cuda:
-        versions |= {"cuda": torch.version.cuda, "cudnn": str(torch.backends.cudnn.version())}
-        versions |= {"nccl": ".".join(map(str, torch.cuda.nccl.version()))}
-    return versions
-
-
 class Network(nn.Module):
     """A model behind the normalisation of its uint8 images, which happens on the device."""
 
@@ -191,3 +183,73 @@ class Network(nn.Module):
         x = (x - self.mean) / self.std
         with torch.autocast(x.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
             return self.model(x).float()
+
+
+class TorchBackend(StepwiseBackend):
+    """One process and the network on its device; subclasses wrap `network` such that all devices train one model."""
+
+    out_of_memory_errors = (torch.OutOfMemoryError,)
+
+    def set_up(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], device_index: int) -> None:
+        self.spec, self.is_cuda = spec, spec.device_kind == "cuda"
+        self.device = torch.device("cuda", device_index) if self.is_cuda else torch.device("cpu")
+        torch.set_num_threads(spec.cores_per_device)
+        if self.is_cuda:
+            torch.cuda.set_device(self.device)
+        set_precision(spec, self.device)
+        network = Network(spec, data)
+        load_weights(network.model, weights)
+        self.model, self._weight_names = network.model, list(weights)
+        self.network = apply_tier(network.to(self.device), spec)
+        self.optimizer = build_optimizer(self.network.parameters(), spec)
+        self.loss_function = nn.CrossEntropyLoss(reduction="mean")
+        self._losses = []
+        self.network.train()
+
+    def compute_loss(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return self.loss_function(self.network(images), labels)
+
+    def train_step(self, images: np.ndarray, labels: np.ndarray, learning_rate: float) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self.compute_loss(to_device(images, self.device), to_device(labels, self.device).long())
+        loss.backward()
+        self.optimizer.step()
+        self._losses.append(loss.detach())
+
+    @torch.no_grad()
+    def predict(self, images: np.ndarray) -> np.ndarray:
+        self.network.eval()
+        logits = self.network(to_device(images, self.device)).cpu().numpy()
+        self.network.train()
+        return logits
+
+    def wait_until_idle(self) -> None:
+        if self.is_cuda:
+            torch.cuda.synchronize(self.device)
+
+    def take_window_loss(self, num_steps: int) -> float:
+        total = torch.stack(self._losses).sum(dtype=torch.float64)
+        self._losses.clear()
+        return self.sum_over_ranks(total).item() / (num_steps * self.num_processes)
+
+    def sum_over_ranks(self, value: torch.Tensor) -> torch.Tensor:
+        """With one process, the value itself."""
+        return value
+
+    def weights(self) -> dict[str, np.ndarray]:
+        return read_weights(self.model, self._weight_names)
+
+    def peak_memory_bytes(self) -> int | None:
+        return torch.cuda.max_memory_allocated(self.device) if self.is_cuda else None
+
+    def versions(self) -> dict[str, str]:
+        versions = {"torch": torch.__version__}
+        if self.is_cuda:
+            versions |= {"cuda": torch.version.cuda, "cudnn": str(torch.backends.cudnn.version())}
+            versions |= {"nccl": ".".join(map(str, torch.cuda.nccl.version()))}
+        return versions
+
+    def device_model(self) -> str | None:
+        return torch.cuda.get_device_name(self.device) if self.is_cuda else None

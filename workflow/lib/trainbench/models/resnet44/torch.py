@@ -4,23 +4,15 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from trainbench.models.resnet44.parameters import BATCHNORM_EPSILON, BATCHNORM_MOMENTUM, WIDTHS, blocks
+from trainbench.models.resnet44.layers import create_layers
+from trainbench.models.resnet44.parameters import blocks
 
 
 class ResNet44(nn.Module):
     def __init__(self, in_channels: int, num_classes: int, layers):
         super().__init__()
-        self._add(layers, "stem_conv", "stem_bn", in_channels, WIDTHS[0], stride=1)
-        channels = WIDTHS[0]
-        for name, width, stride in blocks():
-            self._add(layers, f"{name}_conv1", f"{name}_bn1", channels, width, stride)
-            self._add(layers, f"{name}_conv2", f"{name}_bn2", width, width, stride=1)
-            channels = width
-        self.dense = layers.dense(channels, num_classes)
-
-    def _add(self, layers, conv: str, norm: str, in_channels: int, channels: int, stride: int) -> None:
-        self.add_module(conv, layers.conv3x3(in_channels, channels, stride, use_bias=False))
-        self.add_module(norm, layers.batchnorm(channels, BATCHNORM_EPSILON, BATCHNORM_MOMENTUM))
+        for name, layer in create_layers(layers, in_channels, num_classes):
+            self.add_module(name, layer)
 
     def _conv_bn(self, x, prefix: str, index: int):
         return getattr(self, f"{prefix}_bn{index}")(getattr(self, f"{prefix}_conv{index}")(x))
