@@ -64,12 +64,16 @@ def find_python(framework: str, folder: Path) -> str:
 @contextmanager
 def bare_loop(framework: str, python: str, folder: Path, cores: list[int], batch_size: int):
     """A bare loop in the background; yields the file in which it reports (time of day, images so far)."""
-    command, num_devices = [python], len(cores)
-    if FRAMEWORKS[framework].launcher == "torchrun":
-        command += ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={num_devices}"]
+    num_devices, mpirun = len(cores), str(Path(python).with_name("mpirun"))
+    command = {
+        "plain": [python],
+        "torchrun": [python, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={num_devices}"],
+        "mpirun": [mpirun, "-np", str(num_devices), "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", python],
+    }[FRAMEWORKS[framework].launcher]
     command += [str(ROOT / "benchmarks" / "bare" / f"{framework}.py"), str(folder / "data")]
     command += [str(number) for number in (batch_size, REPORT_STEPS, num_devices)]
     environment = os.environ | {"PYTHONPATH": str(LIBRARY), "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "1"}
+    environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     reports, log = folder / "reports.txt", folder / "bare.log"
     with open(reports, "w") as output, open(log, "w") as errors:
         process = psutil.Popen(
