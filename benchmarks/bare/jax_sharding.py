@@ -24,7 +24,7 @@ optimizer_state = optimizer.init(parameters)
 @jax.jit(donate_argnums=(0, 1, 2))
 def train_step(parameters, state, optimizer_state, images, labels):
     def compute_loss(parameters):
-        model = nnx.merge(graph, parameters, state)
+        model = nnx.merge(graph, parameters, state, copy=True)
         loss = optax.softmax_cross_entropy_with_integer_labels(model(images), labels).mean()
         return loss, nnx.split(model, nnx.Param, ...)[2]
 
