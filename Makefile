@@ -1,5 +1,6 @@
 # make demo   trains on real digits and ends with results/report.html and the answer to the question
 # make test   runs the whole test suite
+# make resolve  has pip resolve every environment's pins, those for GPUs included, and installs none of them
 # make adopt FROM=../other-clone   brings another clone's results here, so that nothing of them is run again
 
 PYTHON ?= python3
@@ -7,7 +8,7 @@ VENV := .venv
 SNAKEMAKE := $(VENV)/bin/snakemake --profile profiles/local
 INSTALLED := $(VENV)/installed
 
-.PHONY: demo test check adopt
+.PHONY: demo test check resolve adopt
 
 demo: $(INSTALLED)
 	@if $(SNAKEMAKE); then \
@@ -25,6 +26,9 @@ check: export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 check: $(INSTALLED)
 	ruff check . && ruff format --check . && snakefmt --check Snakefile workflow/rules
 	snakemake --lint
+
+resolve: $(INSTALLED)
+	PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/resolve_environments.py
 
 adopt:
 	@test -d "$(FROM)/results" || { echo "FROM=$(FROM) has no results/; name another clone: make adopt FROM=PATH"; exit 1; }

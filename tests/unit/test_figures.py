@@ -11,22 +11,25 @@ from benchreport.runs import EVALUATION, IDENTITY, OUTCOME, PROVENANCE
 from benchreport.scaling import compute_scaling
 from benchreport.tables import read_table, write_table
 from benchreport.thresholds import compute_time_to_accuracy
+from benchreport.variants import compute_variants
 from specs import make_spec
 
 QUALITY = {"metric": "accuracy", "thresholds": [0.5, 0.9]}
 
 
 def make_tables(folder, status_of, accuracy_of):
-    """Tables of a grid of 2 frameworks, 3 counts and 2 repeats, written and read as the workflow does."""
+    """Tables of 2 frameworks, one in 2 variants, on 3 counts with 2 repeats, written and read as the workflow does."""
     runs, evaluations, losses = [], [], []
-    for framework in ("a", "b"):
+    for framework, variant in (("a", "base"), ("b", "base"), ("b", "best")):
         for num_gpus in (1, 2, 4):
             for repeat in (1, 2):
-                spec = make_spec(framework=framework, num_gpus=num_gpus, global_batch_size=8 * num_gpus, repeat=repeat)
+                names = {"framework": framework, "variant": variant, "repeat": repeat}
+                spec = make_spec(**names, num_gpus=num_gpus, global_batch_size=8 * num_gpus)
                 identity, status = {key: getattr(spec, key) for key in IDENTITY}, status_of(num_gpus)
                 row = identity | {"status": status, "reason": "" if status == "completed" else f"why {status}"}
                 if status == "completed":
                     row |= {"images_per_s": 100.0 * num_gpus, "quality_best": accuracy_of(num_gpus)}
+                    row |= {"quality_last": accuracy_of(num_gpus), "quality_metric": "accuracy"}
                     moment = {"epoch": 1, "train_s": 1.0, "wall_s": 2.0, "quality": accuracy_of(num_gpus)}
                     evaluations.append(identity | moment)
                     losses += [identity | {"last_step": step, "loss": 2.0 / step} for step in (1, 6)]
@@ -39,7 +42,8 @@ def make_tables(folder, status_of, accuracy_of):
     tables = {name: written(folder, name, table) for name, table in tables.items()}
     tables["scaling"] = written(folder, "scaling", compute_scaling(tables["runs"], {"weak": [8], "strong": [8]}))
     accuracy = compute_time_to_accuracy(tables["runs"], tables["evaluations"], QUALITY)
-    return tables | {"time_to_accuracy": written(folder, "time_to_accuracy", accuracy)}
+    tables["time_to_accuracy"] = written(folder, "time_to_accuracy", accuracy)
+    return tables | {"variants": written(folder, "variants", compute_variants(tables["runs"], ["base", "best"]))}
 
 
 def written(folder, name, table):
@@ -72,3 +76,12 @@ def test_a_count_that_never_got_there_has_no_speedup_rather_than_zero(tmp_path):
     largest = speedup[speedup["num_gpus"] == 4]
     assert largest["accuracy_speedup"].isna().all() and largest["is_never"].all()
     assert not speedup.loc[speedup["num_gpus"] == 2, "is_never"].any()
+
+
+def test_a_study_goes_without_the_figures_that_compare_what_it_has_one_of():
+    study = {"variants": {"base": {}}, "inputs": ["arrays", "synthetic"]}
+    assert set(list_figures()) - set(list_figures(study)) == {"variants"}
+    assert set(list_figures()) - set(list_figures(study | {"inputs": ["arrays"]})) == {
+        "variants",
+        "real_against_synthetic",
+    }

@@ -160,17 +160,21 @@ def get_verdicts(wildcards):
     return existing_if_available(list(PLAN.parity_cells))
 
 
+STUDY_TABLES = ("scaling.tsv", "time_to_accuracy.tsv", "variants.tsv", "answer.txt")
+
+
 def get_study_products(study):
     """Tables, answer and figures of one study."""
-    tables = [f"results/tables/{study}/{file}" for file in ("scaling.tsv", "time_to_accuracy.tsv", "answer.txt")]
-    return tables + [f"results/figures/{study}/{figure}.svg" for figure in figures.list_figures()]
+    tables = [f"results/tables/{study}/{file}" for file in STUDY_TABLES]
+    names = figures.list_figures(PLAN.studies[study].config)
+    return tables + [f"results/figures/{study}/{figure}.svg" for figure in names]
 
 
 def get_all_products():
     """The products of every study of the config, and the tables and answers of all together."""
-    merged = [f"results/tables/{file}" for file in ("runs.tsv", "scaling.tsv", "time_to_accuracy.tsv", "answer.txt")]
-    merged += ["results/tables/parity.tsv", "results/parity/parity.html"]
-    return merged + [product for study in PLAN.studies for product in get_study_products(study)]
+    merged = [f"results/tables/{file}" for file in ("runs.tsv", *STUDY_TABLES, "parity.tsv")]
+    products = [product for study in PLAN.studies for product in get_study_products(study)]
+    return [*merged, "results/parity/parity.html", *products]
 
 
 def get_all_records():

@@ -2,8 +2,8 @@
 Make tables from runs.
 
 INPUTS   results/plans/{study}.json, results/runs/{study}/
-OUTPUTS  results/tables/{study}/{runs,evaluations,losses,scaling,time_to_accuracy}.tsv, the same of all studies in
-         results/tables/, and the answer in words
+OUTPUTS  results/tables/{study}/{runs,evaluations,losses,scaling,time_to_accuracy,variants}.tsv, the same of all
+         studies in results/tables/, and the answer in words
 
 A study's tables have one row per planned run, and metrics only where a run happened.
 """
@@ -68,6 +68,27 @@ rule compute_scaling:
             --plan {input.plan:q} \
             --runs {input.runs:q} \
             --scaling {output.scaling:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule compute_variants:
+    input:
+        code=code.script("compute_variants"),
+        plan="results/plans/{study}.json",
+        runs="results/tables/{study}/runs.tsv",
+    output:
+        variants="results/tables/{study}/variants.tsv",
+    log:
+        "results/logs/compute_variants/{study}.log",
+    conda:
+        "../../envs/workflow.yaml"
+    shell:
+        r"""
+        python workflow/scripts/compute_variants.py \
+            --plan {input.plan:q} \
+            --runs {input.runs:q} \
+            --variants {output.variants:q} \
             >{log:q} 2>&1
         """
 

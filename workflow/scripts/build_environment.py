@@ -26,14 +26,16 @@ def hash_pins(pins: list[Path]) -> str:
     return digest.hexdigest()
 
 
-def install(folder: Path, pins: list[Path]) -> None:
+def install(folder: Path, pins: list[Path], options: tuple[str, ...] = ()) -> None:
+    """A new virtual environment with the pins; `options` of pip for all but those that others are built with."""
     subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
     first = [path for path in pins if path.name.endswith(".build.txt")]
     if first:
         subprocess.run([*pip, *as_options(first)], check=True)
     isolation = ["--no-build-isolation"] if first else []
-    subprocess.run([*pip, *isolation, *as_options([path for path in pins if path not in first])], check=True)
+    others = as_options([path for path in pins if path not in first])
+    subprocess.run([*pip, *isolation, *options, *others], check=True)
 
 
 def as_options(pins: list[Path]) -> list[str]:

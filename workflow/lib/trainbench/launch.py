@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 import traceback
@@ -104,6 +105,7 @@ def build_module_command(spec: RunSpec, module: str, options: list[str]) -> list
 
 def build_environment(spec: RunSpec, assignment: Assignment) -> dict[str, str]:
     """Environment variables of the run's processes."""
+    on_gpu = {"LD_LIBRARY_PATH": os.pathsep.join(find_cuda_libraries())} if spec.device_kind == "cuda" else {}
     return {
         **os.environ,
         "OMP_NUM_THREADS": str(spec.cores_per_device),
@@ -113,7 +115,14 @@ def build_environment(spec: RunSpec, assignment: Assignment) -> dict[str, str]:
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "PYTHONUNBUFFERED": "1",
+        **on_gpu,
     }
+
+
+def find_cuda_libraries() -> list[str]:
+    """Folders of the environment's own CUDA libraries, which MXNet and CuPy do not look for; then what was set."""
+    own = sorted(str(path) for path in Path(sysconfig.get_path("purelib")).glob("nvidia/*/lib"))
+    return [*own, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
 
 
 def run_processes(command: list[str], spec: RunSpec, assignment: Assignment, attempt: AttemptFolder, deadline_s: float):

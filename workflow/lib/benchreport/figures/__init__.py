@@ -2,7 +2,8 @@
 Figures, one module each.
 
 A module defines TITLE (what its entry in the report is called), TABLES (names of the tables it reads) and
-`draw(**tables)`, which gets those tables of one study and returns a matplotlib figure. Its caption is
+`draw(**tables)`, which gets those tables of one study and returns a matplotlib figure. COMPARES, if it defines it, is
+the key of a study whose entries it compares: a study with only one goes without. Its caption is
 workflow/report/<module>.rst.
 """
 
@@ -12,8 +13,13 @@ import pkgutil
 from pathlib import Path
 
 
-def list_figures() -> list[str]:
-    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+def list_figures(study: dict | None = None) -> list[str]:
+    """All figures, or those that a study (its config) has something to show in."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    if study is None:
+        return names
+    compared = {name: describe_figure(name)["COMPARES"] for name in names}
+    return [name for name in names if compared[name] is None or len(study[compared[name]]) > 1]
 
 
 def load_figure(name: str):
@@ -21,7 +27,9 @@ def load_figure(name: str):
 
 
 def describe_figure(name: str) -> dict:
-    """TITLE and TABLES of a figure, read without importing it and the drawing library."""
+    """TITLE, TABLES and COMPARES (None where it has none) of a figure, read without importing the drawing library."""
     tree = ast.parse((Path(__file__).parent / f"{name}.py").read_text())
-    constants = {node.targets[0].id: node.value for node in tree.body if isinstance(node, ast.Assign)}
-    return {key: ast.literal_eval(constants[key]) for key in ("TITLE", "TABLES")}
+    assignments = [node for node in tree.body if isinstance(node, ast.Assign)]
+    constants = {ast.unparse(node.targets[0]): node.value for node in assignments}
+    described = {key: ast.literal_eval(constants[key]) for key in ("TITLE", "TABLES", "COMPARES") if key in constants}
+    return {"COMPARES": None} | described

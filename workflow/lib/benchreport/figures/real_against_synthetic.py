@@ -7,6 +7,7 @@ from benchreport.style import GREY, make_panels, name_series, say_nothing_to_sho
 
 TITLE = "Real against synthetic input"
 TABLES = ("runs",)
+COMPARES = "inputs"
 INPUT_COLOURS = {"synthetic": "#56B4E9", "arrays": "#0072B2"}
 
 

@@ -1,0 +1,43 @@
+"""
+Have pip resolve the pins of every framework's environment, those for GPUs included, without installing them.
+
+For whoever changes a pin: the machine that does may have no GPU. Nothing is kept.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from build_environment import install
+
+from benchplan.code import environment_pins
+from benchplan.frameworks import FRAMEWORKS
+
+
+def resolve(name: str) -> bool:
+    """Whether pip finds versions of everything that the environment needs; pip's own words go to the terminal."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            install(Path(folder) / name, [Path(path) for path in environment_pins(name)], ("--dry-run",))
+        except subprocess.CalledProcessError:
+            return False
+    return True
+
+
+def main() -> None:
+    names = sorted({name for entry in FRAMEWORKS.values() for name in entry.environments.values()})
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", default=names, metavar="name", help=f"of {', '.join(names)} (default all)")
+    arguments = parser.parse_args()
+    if unknown := sorted(set(arguments.names) - set(names)):
+        parser.error(f"{', '.join(unknown)} is no environment; there are {', '.join(names)}")
+    failed = [name for name in arguments.names if not resolve(name)]
+    if failed:
+        sys.exit(f"pip cannot resolve {', '.join(failed)}: see its words above and change envs/<name>.txt")
+    print(f"resolved: {', '.join(arguments.names)}")
+
+
+if __name__ == "__main__":
+    main()
