@@ -4,8 +4,8 @@ What measuring costs: each backend's run, as the workflow starts it, against a b
 A real run (ResNet-44, 32x32 RGB, the launcher, the loop, telemetry, prefetching and augmentation switched on) and
 benchmarks/bare/<framework>.py, which its own users could have written, train side by side at the same time, each on
 cores of its own; then again with their cores exchanged. images/s of the run's measured windows over those of the bare
-loop in the same seconds: drift of the machine and differences between its cores cancel. A ratio of 1 means that the
-harness costs nothing.
+loop in the same seconds: drift of the machine and differences between its cores cancel. Both get the launcher's malloc
+settings. A ratio of 1 means that the harness costs nothing.
 """
 
 import argparse
@@ -31,6 +31,7 @@ from benchplan.code import environment_pins
 from benchplan.frameworks import FRAMEWORKS
 from benchplan.runs import Run, complete_spec
 from benchreport.runs import describe_timing
+from trainbench.launch import KEEP_FREED_MEMORY
 from trainbench.processes import list_cores, stop_process_tree
 
 WARMUP_STEPS = 10
@@ -62,8 +63,11 @@ def find_python(framework: str, folder: Path) -> str:
 
 
 @contextmanager
-def bare_loop(framework: str, python: str, folder: Path, cores: list[int], batch_size: int):
-    """A bare loop in the background; yields the file in which it reports (time of day, images so far)."""
+def bare_loop(framework: str, python: str, folder: Path, cores: list[int], batch_size: int, memory=KEEP_FREED_MEMORY):
+    """A bare loop in the background; yields the file in which it reports (time of day, images so far).
+
+    memory: environment variables of malloc.
+    """
     num_devices, mpirun = len(cores), str(Path(python).with_name("mpirun"))
     command = {
         "plain": [python],
@@ -73,7 +77,7 @@ def bare_loop(framework: str, python: str, folder: Path, cores: list[int], batch
     command += [str(ROOT / "benchmarks" / "bare" / f"{framework}.py"), str(folder / "data")]
     command += [str(number) for number in (batch_size, REPORT_STEPS, num_devices)]
     environment = os.environ | {"PYTHONPATH": str(LIBRARY), "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "1"}
-    environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **memory}
     reports, log = folder / "reports.txt", folder / "bare.log"
     with open(reports, "w") as output, open(log, "w") as errors:
         process = psutil.Popen(
@@ -91,6 +95,13 @@ def bare_loop(framework: str, python: str, folder: Path, cores: list[int], batch
             yield reports
         finally:
             stop_process_tree(process, 5.0)
+
+
+def read_reports(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Times of day, and images that the bare loop had trained by then."""
+    lines = path.read_text().splitlines(keepends=True)
+    times, images = np.array([line.split() for line in lines if line[-1] == "\n"], float).T
+    return times, images
 
 
 def run_once(framework: str, python: str, folder: Path, cores: list[int], batch_size: int, num_steps: int):
@@ -125,11 +136,10 @@ def measure(framework: str, python: str, folder: Path, cores: list[list[int]], b
     """images/s of a run on cores[0] and of the bare loop on cores[1] in the same seconds."""
     with bare_loop(framework, python, folder, cores[1], batch_size) as reports:
         record, events = run_once(framework, python, folder, cores[0], batch_size, num_steps)
-        bare = np.array([line.split() for line in reports.read_text().splitlines(keepends=True) if line[-1] == "\n"])
+        times, images = read_reports(reports)
     started = datetime.fromisoformat(record["started_at"]).timestamp()
     windows = [event for event in events if event["event"] == "window" and event["phase"] == "train"]
     begin, end = started + windows[0]["wall_s"] - windows[0]["elapsed_s"], started + windows[-1]["wall_s"]
-    times, images = bare.astype(float).T
     bare_images = np.interp(end, times, images) - np.interp(begin, times, images)
     return describe_timing(record, events)["images_per_s"], bare_images / (end - begin)
 

@@ -19,48 +19,71 @@ CELL |= {"cores_per_device": 1}
 
 @pytest.fixture(scope="session")
 def task(environment_python, tmp_path_factory):
-    """A function from a model to the folder of its task and reference."""
+    """A function from a model and its BatchNorm to the folder of its task and reference."""
     done = {}
 
-    def get(model):
-        if model not in done:
-            folder = tmp_path_factory.mktemp(f"task_{model}")
+    def get(model, batchnorm="local"):
+        if (model, batchnorm) not in done:
+            folder = tmp_path_factory.mktemp(f"task_{model}_{batchnorm}")
             command = [environment_python("pytorch-cpu"), "-W", "ignore", "-m", "trainbench.parity.reference"]
             command += ["--model", model, "--image-shape", "8", "8", "1", "--num-classes", "10"]
-            command += ["--batchnorm", "local", "--folder", str(folder)]
+            command += ["--batchnorm", batchnorm, "--folder", str(folder)]
             subprocess.run(command, env=os.environ | {"PYTHONPATH": str(LIBRARY)}, check=True)
-            done[model] = folder
-        return done[model]
+            done[model, batchnorm] = folder
+        return done[model, batchnorm]
 
     return get
 
 
-def check(python, task, folder, model, names, device_counts, library=LIBRARY, **changes):
+def check(python, task, folder, cell, names, device_counts, library=LIBRARY, **changes):
     """The verdict on a backend that is started with `names`."""
+    cell = CELL | cell
     observed = {}
     for num_devices in device_counts:
         observed[num_devices] = folder / str(num_devices)
         observed[num_devices].mkdir(parents=True)
         command = [python, "-m", "trainbench.parity.observe", "--framework", json.dumps(names)]
-        command += ["--cell", json.dumps(CELL | {"model": model}), "--task", str(task)]
+        command += ["--cell", json.dumps(cell), "--task", str(task)]
         command += ["--num-devices", str(num_devices), "--folder", str(observed[num_devices])]
         environment = os.environ | {"PYTHONPATH": str(library), **changes}
         result = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert result.returncode == 0, result.stdout[-1000:] + result.stderr[-3000:]
-    return judge(observed, task, "fp32")
+    return judge(observed, task, cell["precision"])
+
+
+def names_of(framework):
+    entry = FRAMEWORKS[framework]
+    return {"framework": framework, "family": entry.family, "launcher": entry.launcher}
 
 
 @pytest.mark.parametrize("model", ["small_cnn", "resnet44"])
 @pytest.mark.parametrize("framework", list(FRAMEWORKS))
 def test_every_backend_passes(framework, model, task, environment_python, tmp_path):
-    entry = FRAMEWORKS[framework]
-    names = {"framework": framework, "family": entry.family, "launcher": entry.launcher}
+    entry, cell, names = FRAMEWORKS[framework], {"model": model}, names_of(framework)
     counts = [count for count in (1, 2) if count <= entry.max_devices.get("cpu", 2)]
-    verdict = check(environment_python(entry.environments["cpu"]), task(model), tmp_path, model, names, counts)
+    verdict = check(environment_python(entry.environments["cpu"]), task(model), tmp_path, cell, names, counts)
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
     assert {row["devices"] for row in verdict["checks"]} == set(counts)
     page = render_page(tabulate([{"task": "a_task", "framework": framework, **CELL, "model": model, **verdict}]))
     assert framework in page and "averaging" in page
+
+
+@pytest.mark.parametrize(
+    "framework", [name for name, entry in FRAMEWORKS.items() if "synchronized" in entry.batchnorm["cpu"]]
+)
+def test_synchronized_batchnorm_takes_the_statistics_of_the_global_batch(framework, task, environment_python, tmp_path):
+    cell, python = {"model": "resnet44", "batchnorm": "synchronized"}, FRAMEWORKS[framework].environments["cpu"]
+    folder = task("resnet44", "synchronized")
+    verdict = check(environment_python(python), folder, tmp_path, cell, names_of(framework), [2])
+    assert (verdict["status"], verdict["reason"]) == ("passed", "")
+
+
+@pytest.mark.parametrize("framework", [name for name, entry in FRAMEWORKS.items() if "bf16" in entry.precisions["cpu"]])
+def test_bf16_is_within_its_tolerance_and_beyond_that_of_fp32(framework, task, environment_python, tmp_path):
+    cell, python = {"model": "small_cnn", "precision": "bf16"}, FRAMEWORKS[framework].environments["cpu"]
+    verdict = check(environment_python(python), task("small_cnn"), tmp_path, cell, names_of(framework), [1])
+    assert (verdict["status"], verdict["reason"]) == ("passed", "")
+    assert judge({1: tmp_path / "1"}, task("small_cnn"), "fp32")["status"] == "failed"
 
 
 FAULTS = {
@@ -90,6 +113,7 @@ def test_each_fault_is_caught_by_the_check_that_names_it(fault, faulty_library, 
     named, model = FAULTS.get(fault, ("", "small_cnn"))
     names = {"framework": "faulty", "family": "torch", "launcher": "torchrun"}
     python = environment_python("pytorch-cpu")
-    verdict = check(python, task(model), tmp_path, model, names, [2], faulty_library, PLANTED_FAULT=fault)
+    cell = {"model": model}
+    verdict = check(python, task(model), tmp_path, cell, names, [2], faulty_library, PLANTED_FAULT=fault)
     assert verdict["reason"].partition(" ")[0] == named
     assert verdict["status"] == ("failed" if fault else "passed")
