@@ -27,12 +27,16 @@ def biased(link_class: type) -> type:
     way, so that training costs what it costs everybody; what reads it divides by `inflation`.
     """
 
+    # MultiNodeBatchNormalization has no forward, only a __call__, which passes link hooks by.
+    compute = getattr(link_class, "forward", link_class.__call__)
+
     class Biased(link_class):
         inflation = 1.0
+        __call__ = chainer.Link.__call__
 
         def forward(self, x):
             if chainer.config.train:
-                return super().forward(x)
+                return compute(self, x)
             variance = self.avg_var / self.inflation
             return F.fixed_batch_normalization(x, self.gamma, self.beta, self.avg_mean, variance, eps=self.eps)
 
@@ -81,8 +85,12 @@ class Network(chainer.Chain):
         return self.model((x - self.mean) / self.std)
 
     def _set_inflations(self, spec: RunSpec, image_shape: tuple[int, int, int]) -> None:
-        """Tell every BatchNormalization how many values per channel one of its training batches has."""
-        batch_size = spec.global_batch_size // (spec.num_gpus if spec.batchnorm == "local" else 1)
+        """Tell every BatchNormalization how many values per channel one of its training batches has.
+
+        Only this process's count: MultiNodeBatchNormalization takes the others' images into its variance, but not
+        into n.
+        """
+        batch_size = spec.global_batch_size // spec.num_gpus
 
         class NoteShape(chainer.LinkHook):
             name = "note_shape"
