@@ -44,7 +44,7 @@ class Tolerances:
     """Relative differences that are allowed where both sides are right.
 
     weights: what a division and a multiplication by n / (n - 1) round. The others grow with the depth of the network
-    and from one step to the next; float32 was seen within a tenth of these on 48 layers.
+    and from one step to the next. after: of logits and running statistics after five steps.
     """
 
     logits: float
@@ -52,15 +52,19 @@ class Tolerances:
     averaging: float
     gradients: float
     updates: float
+    after: float
     weights: float = 2.0**-22
 
 
 TOLERANCES = {
-    "fp32": Tolerances(logits=1e-4, loss=2e-5, averaging=1e-3, gradients=1e-3, updates=5e-3),
-    # 10 bits of mantissa in convolutions and matrix products.
-    "tf32": Tolerances(logits=2e-2, loss=1e-2, averaging=0.05, gradients=0.3, updates=0.5),
-    # 7 bits of mantissa; gates of ReLUs fall otherwise by the hundred, so that only coarse faults can be told.
-    "bf16": Tolerances(logits=0.1, loss=0.05, averaging=0.2, gradients=1.0, updates=1.0),
+    # Every framework was within a tenth of these on the 44 layers of resnet44.
+    "fp32": Tolerances(logits=1e-4, loss=2e-5, averaging=1e-3, gradients=1e-3, updates=5e-3, after=5e-3),
+    # 3 bits of mantissa more than bf16 in convolutions and matrix products: an eighth of its error, and as much again.
+    "tf32": Tolerances(logits=0.015, loss=5e-3, averaging=0.05, gradients=0.6, updates=0.8, after=0.15),
+    # Three times what PyTorch, JAX and Keras show on resnet44 on one and two CPU devices, much alike. Gates of ReLUs
+    # fall otherwise by the hundred, so that single small arrays say little; the direction of all together, `averaging`,
+    # still tells a sum from a mean. What bf16 cannot tell, the same code's fp32 does.
+    "bf16": Tolerances(logits=0.06, loss=0.02, averaging=0.2, gradients=2.4, updates=3.2, after=0.6),
 }
 
 
@@ -227,10 +231,10 @@ class Comparison:
                 name: GATES_OF_FIVE_STEPS * norm(expected[f"rounding/final_{self.suffix}/{name}"])
                 for name in statistics
             }
-            self._add("statistics", *compare_worst(found, statistics, self.allowed.updates, rounding))
+            self._add("statistics", *compare_worst(found, statistics, self.allowed.after, rounding))
         key = f"final_logits_{self.suffix}"
         rounding = GATES_OF_FIVE_STEPS * norm(expected[f"rounding/{key}"]) / norm(expected[key])
-        tolerance = self.allowed.updates + rounding
+        tolerance = self.allowed.after + rounding
         self._add("evaluation_after", compare(seen.join("final_logits"), expected[key]), tolerance)
         if len(seen.arrays) > 1:
             parameters = [name for name in seen.arrays[0] if name.startswith("final/") and is_trainable(name)]
