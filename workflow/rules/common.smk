@@ -61,7 +61,7 @@ wildcard_constraints:
     cell=r"[a-z]+_[a-z0-9]+_[a-z0-9-]+_gpus\d+_batch\d+_repeat\d+",
     environment="[a-z0-9-]+",
     pins_hash="[0-9a-f]{8}",
-    table="runs|scaling|time_to_accuracy|evaluations",
+    table="runs|scaling|time_to_accuracy|evaluations|variants",
     task="[a-z0-9_]+_[0-9]+x[0-9]+x[0-9]+_classes[0-9]+_(local|synchronized)",
     checked="[a-z0-9_-]+-[0-9a-f]{8}",
     batchnorm="local|synchronized",

@@ -1,0 +1,196 @@
+"""
+A real SLURM cluster on this host: one slurmctld, and a slurmd for each of a few nodes with four pretend GPUs each.
+
+The daemons run in the foreground as children of this process and die with it; nothing of systemd is used. Allocation,
+CUDA_VISIBLE_DEVICES, limits, steps over several nodes and job records are SLURM's own; only the GPUs do not compute.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from trainbench.processes import die_with_parent
+
+GPUS_PER_NODE = 4
+CORES_PER_NODE = 8
+MEMORY_PER_NODE_MB = 16000
+PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "srun", "squeue", "sinfo")
+SYSTEM_CONF = Path("/etc/slurm")
+"""Where steps look for the configuration when their environment does not name one, as Snakemake's plugin has it."""
+CONF_FILES = ("slurm.conf", "gres.conf", "cgroup.conf")
+NULL_DEVICE = (1, 3)
+"""Major and minor number of /dev/null, of which each pretend GPU is another."""
+
+SLURM_CONF = """
+ClusterName=pretend
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={controller_port}
+SlurmdParameters=config_overrides
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.sock
+CredType=cred/munge
+StateSaveLocation={folder}/controller
+SlurmdSpoolDir={folder}/%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+SchedulerParameters=sched_interval=2,bf_interval=2
+MpiDefault=none
+ReturnToService=2
+SlurmctldTimeout=30
+SlurmdTimeout=5
+KillWait=2
+Waittime=0
+CompleteWait=0
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=1
+JobAcctGatherParams=OverMemoryKill
+GresTypes=gpu
+AccountingStorageType=accounting_storage/none
+JobCompType=jobcomp/filetxt
+JobCompLoc={folder}/completed.log
+{nodes}
+PartitionName=gpu Nodes=ALL Default=YES MaxTime=60 DefMemPerCPU=100 OverSubscribe=NO State=UP
+PartitionName=cpu Nodes=ALL MaxTime=60 DefMemPerCPU=100 State=UP
+"""
+NODE = (
+    "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cores} Boards=1 SocketsPerBoard=1 "
+    "CoresPerSocket={cores} ThreadsPerCore=1 RealMemory={memory_mb} Gres=gpu:fake:{gpus} Feature=fakegpu State=UNKNOWN"
+)
+
+
+def find_obstacle() -> str:
+    """Why no cluster can be started here; empty where one can."""
+    if missing := [program for program in PROGRAMS if shutil.which(program) is None]:
+        return f"{', '.join(missing)} not found: apt-get install --no-install-recommends slurm-wlm munge"
+    if os.getuid():
+        return "starting a cluster needs root: pretend GPUs are character devices"
+    if present := [name for name in CONF_FILES if (SYSTEM_CONF / name).exists()]:
+        return f"{SYSTEM_CONF} has {', '.join(present)} already: the configuration of a real cluster is left alone"
+    return ""
+
+
+def find_free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+class Cluster:
+    """Started and stopped by a with statement."""
+
+    def __init__(self, folder: Path, num_nodes: int = 3):
+        self.folder, self.nodes = Path(folder), [f"node{i + 1}" for i in range(num_nodes)]
+        self._daemons: dict[str, subprocess.Popen] = {}
+
+    def __enter__(self) -> "Cluster":
+        try:
+            self._configure()
+            self._start("munged", ["munged", "--foreground", "--force", *self._munge_options()])
+            wait_for((self.folder / "munge.sock").exists, "munged's socket", self.folder / "munged.out")
+            self._start("slurmctld", ["slurmctld", "-D"])
+            for node in self.nodes:
+                self.start_node(node)
+            wait_for(lambda: self._count_idle() == len(self.nodes), "all nodes", self.folder / "slurmctld.log")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_) -> None:
+        with suppress(subprocess.SubprocessError):
+            self.run("scancel", "--user=root", "--full")
+        for name in reversed(list(self._daemons)):
+            self.stop_daemon(name)
+        for name in CONF_FILES:
+            if (SYSTEM_CONF / name).is_symlink():
+                (SYSTEM_CONF / name).unlink()
+
+    def run(self, *command: str, timeout_s: float = 30.0) -> str:
+        """Output of one of SLURM's own commands; each has a deadline, because clients wait for a lost controller."""
+        return subprocess.run(
+            command, env=self.environment(), check=True, capture_output=True, text=True, timeout=timeout_s
+        ).stdout
+
+    def environment(self) -> dict[str, str]:
+        return os.environ | {"SLURM_CONF": str(self.folder / "slurm.conf")}
+
+    def start_node(self, node: str) -> None:
+        self._start(node, ["slurmd", "-D", "-N", node])
+
+    def stop_daemon(self, name: str, signum: int = signal.SIGTERM) -> None:
+        """A node's slurmd by the node's name, or slurmctld or munged; SIGKILL is a node that is lost."""
+        daemon = self._daemons.pop(name)
+        daemon.send_signal(signum)
+        try:
+            daemon.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            daemon.kill()
+            daemon.wait()
+
+    def _start(self, name: str, command: list[str]) -> None:
+        with open(self.folder / f"{name}.out", "ab") as output:
+            self._daemons[name] = subprocess.Popen(
+                command, env=self.environment(), stdout=output, stderr=output, preexec_fn=die_with_parent
+            )
+
+    def _munge_options(self) -> list[str]:
+        files = {"key-file": "munge.key", "socket": "munge.sock", "pid-file": "munged.pid", "log-file": "munged.log"}
+        files["seed-file"] = "munge.seed"
+        return [f"--{option}={self.folder / name}" for option, name in files.items()]
+
+    def _configure(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.chmod(0o755)
+        key = self.folder / "munge.key"
+        key.write_bytes(os.urandom(1024))
+        key.chmod(0o400)
+        for name in ("controller", *self.nodes):
+            (self.folder / name).mkdir(exist_ok=True)
+        for i in range(GPUS_PER_NODE):
+            os.mknod(self.folder / f"gpu{i}", stat.S_IFCHR | 0o666, os.makedev(*NULL_DEVICE))
+        controller_port, *ports = find_free_ports(1 + len(self.nodes))
+        host = socket.gethostname().split(".")[0]
+        sizes = {"host": host, "cores": CORES_PER_NODE, "memory_mb": MEMORY_PER_NODE_MB, "gpus": GPUS_PER_NODE}
+        nodes = [NODE.format(name=name, port=port, **sizes) for name, port in zip(self.nodes, ports, strict=True)]
+        conf = SLURM_CONF.format(host=host, controller_port=controller_port, folder=self.folder, nodes="\n".join(nodes))
+        (self.folder / "slurm.conf").write_text(conf)
+        gpus = f"Name=gpu Type=fake File={self.folder}/gpu[0-{GPUS_PER_NODE - 1}]"
+        (self.folder / "gres.conf").write_text("".join(f"NodeName={name} {gpus}\n" for name in self.nodes))
+        (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
+        SYSTEM_CONF.mkdir(exist_ok=True)
+        for name in CONF_FILES:
+            # A link without its target was left by a cluster that was killed.
+            (SYSTEM_CONF / name).unlink(missing_ok=True)
+            (SYSTEM_CONF / name).symlink_to(self.folder / name)
+
+    def _count_idle(self) -> int:
+        with suppress(subprocess.SubprocessError):
+            states = self.run("sinfo", "--noheader", "--partition=gpu", "--Node", "--format=%T", timeout_s=5.0)
+            return states.split().count("idle")
+        return 0
+
+
+def wait_for(condition, what: str, log: Path, timeout_s: float = 30.0) -> None:
+    """Poll until the condition holds; raises TimeoutError with the end of a log."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            words = log.read_text()[-2000:] if log.exists() else "no log"
+            raise TimeoutError(f"{what} not there after {timeout_s:.0f} s:\n{words}")
+        time.sleep(0.1)
