@@ -14,17 +14,12 @@ ALL_RUNS = [
     for count in (1, 2)
 ]
 FIGURES = (
-    *(
-        "draw_loss_of_first_epoch",
-        "draw_real_against_synthetic",
-        "draw_run_grid",
-        "draw_speedup",
-        "draw_throughput_by_batch_size",
-    ),
+    *("draw_loss_of_first_epoch", "draw_run_grid", "draw_speedup", "draw_throughput_by_batch_size"),
     *("draw_throughput_by_gpus", "draw_time_to_accuracy"),
 )
+"""Of a study with one input and one variant."""
 GATE = ["check_parity", "check_parity", "write_parity_page"]
-MERGED = ["all", "merge_answers", "merge_tables", "merge_tables", "merge_tables"]
+MERGED = ["all", "merge_answers", *["merge_tables"] * 4]
 
 
 def analysis_of(*studies: str) -> list[str]:
@@ -34,6 +29,7 @@ def analysis_of(*studies: str) -> list[str]:
         "collect_losses",
         "compute_scaling",
         "compute_time_to_accuracy",
+        "compute_variants",
         "answer_question",
         *FIGURES,
     )
