@@ -46,7 +46,8 @@ def test_the_report_opens_without_errors_or_requests(project, tmp_path):
     project.write_config(small=study(inputs=["arrays", "synthetic"]))
     project.behave(dozing__base__gpus2="out_of_memory")
     project.snakemake()
-    project.snakemake("--report", "results/report.html")
+    printed = project.snakemake("--report", "results/report.html")
+    assert "WARNING" not in printed, "a caption is not valid reStructuredText"
     content, console, requests = open_page(project.folder / "results" / "report.html", tmp_path)
     for text in ("small", "Which framework", "The same work in every framework"):
         assert text in content

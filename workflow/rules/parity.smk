@@ -74,7 +74,7 @@ rule write_parity_page:
     output:
         table=report(
             "results/tables/parity.tsv",
-            caption="../report/tables.rst",
+            caption="../report/parity_table.rst",
             category="Tables",
             labels={"table": "parity"},
         ),
