@@ -4,8 +4,8 @@ What measuring costs: each backend's run, as the workflow starts it, against a b
 A real run (ResNet-44, 32x32 RGB, the launcher, the loop, telemetry, prefetching and augmentation switched on) and
 benchmarks/bare/<framework>.py, which its own users could have written, train side by side at the same time, each on
 cores of its own; then again with their cores exchanged. images/s of the run's measured windows over those of the bare
-loop in the same seconds: drift of the machine and differences between its cores cancel. Both get the launcher's malloc
-settings. A ratio of 1 means that the harness costs nothing.
+loop in the same seconds: drift of the machine and differences between its cores cancel. A ratio of 1 means that the
+harness costs nothing. --same-malloc gives the bare loop the launcher's malloc settings too, which few users know of.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def find_python(framework: str, folder: Path) -> str:
 
 
 @contextmanager
-def bare_loop(framework: str, python: str, folder: Path, cores: list[int], batch_size: int, memory=KEEP_FREED_MEMORY):
+def bare_loop(framework: str, python: str, folder: Path, cores: list[int], batch_size: int, memory: dict[str, str]):
     """A bare loop in the background; yields the file in which it reports (time of day, images so far).
 
     memory: environment variables of malloc.
@@ -132,9 +132,11 @@ def run_once(framework: str, python: str, folder: Path, cores: list[int], batch_
         return record, [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
 
 
-def measure(framework: str, python: str, folder: Path, cores: list[list[int]], batch_size: int, num_steps: int):
+def measure(
+    framework: str, python: str, folder: Path, cores: list[list[int]], batch_size: int, num_steps: int, memory: dict
+):
     """images/s of a run on cores[0] and of the bare loop on cores[1] in the same seconds."""
-    with bare_loop(framework, python, folder, cores[1], batch_size) as reports:
+    with bare_loop(framework, python, folder, cores[1], batch_size, memory) as reports:
         record, events = run_once(framework, python, folder, cores[0], batch_size, num_steps)
         times, images = read_reports(reports)
     started = datetime.fromisoformat(record["started_at"]).timestamp()
@@ -152,7 +154,9 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=32, help="images per device (default 32)")
     parser.add_argument("--steps", type=int, default=80, help="measured steps (default 80)")
     parser.add_argument("--pairs", type=int, default=3, help="pairs, each with the cores both ways (default 3)")
+    parser.add_argument("--same-malloc", action="store_true", help="give the bare loop the launcher's malloc settings")
     arguments = parser.parse_args()
+    memory = KEEP_FREED_MEMORY if arguments.same_malloc else {}
     cores, rows = list_cores(), []
     if len(cores) < 2 * arguments.num_devices:
         parser.error(f"--num-devices {arguments.num_devices} needs {2 * arguments.num_devices} cores, not {len(cores)}")
@@ -164,7 +168,8 @@ def main() -> None:
             python, measured = find_python(framework, folder), []
             for _ in range(arguments.pairs):
                 for order in (sides, sides[::-1]):
-                    measured.append(measure(framework, python, folder, order, arguments.batch_size, arguments.steps))
+                    options = (arguments.batch_size, arguments.steps, memory)
+                    measured.append(measure(framework, python, folder, order, *options))
                     print(
                         f"{framework}: run {measured[-1][0]:.1f}, bare {measured[-1][1]:.1f} images/s", file=sys.stderr
                     )
@@ -174,6 +179,7 @@ def main() -> None:
                 {
                     "framework": framework,
                     "num_devices": arguments.num_devices,
+                    "same_malloc": arguments.same_malloc,
                     "run_images_per_s": statistics.median(run for run, _ in measured),
                     "bare_images_per_s": statistics.median(bare for _, bare in measured),
                     "ratio_median": statistics.median(ratios),

@@ -20,6 +20,7 @@ from reporting import ROOT, write_benchmark
 
 # isort: split
 from benchplan.frameworks import FRAMEWORKS
+from trainbench.launch import KEEP_FREED_MEMORY
 from trainbench.processes import list_cores
 
 WARM_UP_S = 10.0
@@ -33,8 +34,8 @@ def measure(framework: str, python: str, folder: Path, cores: list[int], batch_s
         (own / "data").unlink(missing_ok=True)
         (own / "data").symlink_to(folder / "data")
     with (
-        bare_loop(framework, python, kept, cores[:1], batch_size) as one,
-        bare_loop(framework, python, given_back, cores[1:2], batch_size, memory={}) as other,
+        bare_loop(framework, python, kept, cores[:1], batch_size, KEEP_FREED_MEMORY) as one,
+        bare_loop(framework, python, given_back, cores[1:2], batch_size, {}) as other,
     ):
         begin = time.time() + WARM_UP_S
         time.sleep(WARM_UP_S + seconds)
