@@ -21,7 +21,7 @@ def time_dry_run(folder: Path, num_runs: int) -> float:
     """Seconds of a dry run of a fresh plan: 2 frameworks x 5 device counts x 10 batch sizes x repeats."""
     project = Project(folder)
     counts, sizes = [1, 2, 4, 8, 16], [2, 4, 6, 8, 10, 12, 14, 16, 18, 20]
-    (folder / "profiles" / "local" / "machine.yaml").write_text("devices: {cpu: {count: 16}}\n")
+    (folder / "profiles" / "local" / "machine.yaml").write_text("devices: {cpu: {devices_per_node: 16}}\n")
     project.write_config(big=study(num_gpus=counts, per_device_batch_size=sizes, repeats=num_runs // 100))
     started = time.perf_counter()
     output = project.snakemake("--dry-run", "--quiet", "rules")

@@ -32,7 +32,7 @@ from benchplan.frameworks import FRAMEWORKS
 from benchplan.runs import Run, complete_spec
 from benchreport.runs import describe_timing
 from trainbench.launch import KEEP_FREED_MEMORY
-from trainbench.processes import list_cores, stop_process_tree
+from trainbench.processes import die_with_parent, list_cores, stop_process_tree
 
 WARMUP_STEPS = 10
 REPORT_STEPS = 4
@@ -79,13 +79,18 @@ def bare_loop(framework: str, python: str, folder: Path, cores: list[int], batch
     environment = os.environ | {"PYTHONPATH": str(LIBRARY), "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "1"}
     environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **memory}
     reports, log = folder / "reports.txt", folder / "bare.log"
+
+    def prepare_child() -> None:
+        os.sched_setaffinity(0, cores)
+        die_with_parent()
+
     with open(reports, "w") as output, open(log, "w") as errors:
         process = psutil.Popen(
             command,
             env=environment,
             stdout=output,
             stderr=errors,
-            preexec_fn=lambda: os.sched_setaffinity(0, cores),
+            preexec_fn=prepare_child,
         )
         try:
             while not reports.stat().st_size:

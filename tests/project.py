@@ -22,7 +22,7 @@ COPIED = ("Snakefile", "Makefile", "workflow", "config", "profiles", "envs")
 
 REGISTRY_ENTRY = """
 FRAMEWORKS["{name}"] = Framework(
-    family="fake", launcher="plain", environments={{"cpu": "fake-cpu"}}, precisions={{"cpu": ("fp32",)}}
+    family="fake", launcher="{launcher}", environments={{"cpu": "fake-cpu"}}, precisions={{"cpu": ("fp32",)}}
 )
 """
 
@@ -46,6 +46,8 @@ def study(**changes) -> dict:
 class Project:
     """A copy of the project in `folder`, run with this Python's Snakemake."""
 
+    profile = "profiles/local"
+
     def __init__(self, folder: Path, fakes=("sleeping", "dozing")):
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -59,12 +61,12 @@ class Project:
         for name in fakes:
             self.add_fake(name)
 
-    def add_fake(self, name: str) -> None:
+    def add_fake(self, name: str, launcher: str = "plain") -> None:
         library = self.folder / "workflow" / "lib"
         shutil.copy2(FAKES / "sleeping.py", library / "trainbench" / "backends" / f"{name}.py")
         (library / "trainbench" / "models" / "small_cnn" / "fake.py").touch()
         with open(library / "benchplan" / "frameworks.py", "a") as file:
-            file.write(REGISTRY_ENTRY.format(name=name))
+            file.write(REGISTRY_ENTRY.format(name=name, launcher=launcher))
         (self.folder / "envs" / "fake-cpu.txt").touch()
         self.record_fake_environment()
 
@@ -95,7 +97,7 @@ class Project:
         }
 
     def start(self, *arguments: str) -> subprocess.Popen:
-        command = [sys.executable, "-m", "snakemake", "--profile", "profiles/local", *arguments]
+        command = [sys.executable, "-m", "snakemake", "--profile", self.profile, *arguments]
         return subprocess.Popen(
             command,
             cwd=self.folder,
@@ -115,11 +117,11 @@ class Project:
                     found.append(process)
         return found
 
-    def snakemake(self, *arguments: str, expect: int = 0) -> str:
+    def snakemake(self, *arguments: str, expect: int = 0, timeout_s: float = 120.0) -> str:
         """Run to the end and return what was printed; asserts the exit status."""
         process = self.start(*arguments)
         try:
-            output, _ = process.communicate(timeout=120)
+            output, _ = process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise

@@ -24,7 +24,8 @@ def make_spec(optimizer=None, **changes) -> RunSpec:
     """One device, 8 images a step; changed by keyword. global_batch_size decides the per-device batch."""
     values = {
         **{"study": "s", "dataset": "d", "model": "small_cnn", "framework": "pytorch_ddp", "variant": "base"},
-        **{"input": "arrays", "precision": "fp32", "device": "cpu", "num_nodes": 1, "num_gpus": 1},
+        **{"input": "arrays", "precision": "fp32", "device": "cpu", "device_kind": "cpu"},
+        **{"num_nodes": 1, "num_gpus": 1},
         **{"per_device_batch_size": 8, "global_batch_size": 8, "repeat": 1, "seed": 1},
         **{"family": "torch", "launcher": "torchrun", "cores_per_device": 1, "data_dir": "", "weights_file": ""},
         **{"epochs": 1, "steps": None, "warmup_steps": 1, "window_steps": 50, "eval_every_epochs": 1},

@@ -25,7 +25,7 @@ class Sleeping(StepwiseBackend):
 
     def __init__(self, spec, data, weights, learning_rates):
         self.spec, self.data, self._weights = spec, data, weights
-        self.rank, self.num_processes = 0, 1
+        self.rank, self.num_processes = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
         self.behaviour = find_behaviour(spec)
         self.steps = 0
         if self.behaviour == "unsupported":
@@ -33,7 +33,7 @@ class Sleeping(StepwiseBackend):
 
     def train_step(self, images, labels, learning_rate):
         self.steps += 1
-        assert len(images) == self.spec.global_batch_size
+        assert len(images) == self.spec.global_batch_size // self.num_processes
         if self.steps != 2:
             return
         match self.behaviour:

@@ -13,7 +13,7 @@ from benchreport.parity_page import render_page, tabulate
 from project import FAKES, ROOT
 
 LIBRARY = ROOT / "workflow" / "lib"
-CELL = {"precision": "fp32", "device": "cpu", "batchnorm": "local", "loss_on_every_device": False}
+CELL = {"precision": "fp32", "device": "cpu", "device_kind": "cpu", "batchnorm": "local", "loss_on_every_device": False}
 CELL |= {"cores_per_device": 1}
 
 
@@ -40,11 +40,12 @@ def check(python, task, folder, cell, names, device_counts, library=LIBRARY, **c
     cell = CELL | cell
     observed = {}
     for num_devices in device_counts:
-        observed[num_devices] = folder / str(num_devices)
-        observed[num_devices].mkdir(parents=True)
+        layout = (num_devices, 1)
+        observed[layout] = folder / str(num_devices)
+        observed[layout].mkdir(parents=True)
         command = [python, "-m", "trainbench.parity.observe", "--framework", json.dumps(names)]
         command += ["--cell", json.dumps(cell), "--task", str(task)]
-        command += ["--num-devices", str(num_devices), "--folder", str(observed[num_devices])]
+        command += ["--num-devices", str(num_devices), "--folder", str(observed[layout])]
         environment = os.environ | {"PYTHONPATH": str(library), **changes}
         result = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert result.returncode == 0, result.stdout[-1000:] + result.stderr[-3000:]

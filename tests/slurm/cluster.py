@@ -63,8 +63,8 @@ AccountingStorageType=accounting_storage/none
 JobCompType=jobcomp/filetxt
 JobCompLoc={folder}/completed.log
 {nodes}
-PartitionName=gpu Nodes=ALL Default=YES MaxTime=60 DefMemPerCPU=100 OverSubscribe=NO State=UP
-PartitionName=cpu Nodes=ALL MaxTime=60 DefMemPerCPU=100 State=UP
+PartitionName=gpu Nodes=ALL Default=YES MaxTime=1440 DefMemPerCPU=100 OverSubscribe=NO State=UP
+PartitionName=cpu Nodes=ALL MaxTime=1440 DefMemPerCPU=100 State=UP
 """
 NODE = (
     "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cores} Boards=1 SocketsPerBoard=1 "

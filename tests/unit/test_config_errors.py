@@ -27,7 +27,7 @@ WRONG_STUDIES = [
     ({"scaling": "week"}, 'studies.s.scaling: "week" is not known here; did you mean weak?'),
     ({"precision": ["fp64"]}, 'studies.s.precision[0]: "fp64" is not known here; '),
     ({"inputs": ["tfrecord"]}, 'studies.s.inputs[0]: "tfrecord" is not known here; choose from arrays, synthetic'),
-    ({"devices": ["gpu"]}, 'studies.s.devices[0]: "gpu" is not known here; '),
+    ({"devices": ["gpu"]}, 'studies.s.devices[0]: "gpu" is no device of machine.yaml; '),
     ({"optimizer": {"learning_rate": "1e-4"}}, 'optimizer.learning_rate: "1e-4" is text, not a number; write 0.0001'),
     ({"optimizer": {"lr": 0.1}}, 'studies.s.optimizer: unknown key "lr"'),
     ({"optimizer": {"name": "sdg"}}, 'studies.s.optimizer.name: "sdg" is not known here; did you mean sgd?'),
@@ -89,8 +89,11 @@ def test_a_model_without_a_file_for_the_family_is_refused(monkeypatch, tmp_path)
     ("values", "message"),
     [
         ({"gpus": 4}, 'unknown key "gpus"'),
-        ({"devices": {"a100": {}}}, 'devices: unknown key "a100"; '),
-        ({"devices": {"cpu": {"count": 0}}}, "devices.cpu.count: 0 is too small; give at least 1"),
+        ({"devices": {"A100": {}}}, 'devices: "A100" is no valid name; use lower-case letters, digits and dashes'),
+        (
+            {"devices": {"cpu": {"devices_per_node": 0}}},
+            "devices_per_node: 0 is too small; give at least 1",
+        ),
         ({"devices": {"cpu": {"cores_per_device": "all"}}}, 'cores_per_device: "all" is not of type integer or null'),
     ],
 )

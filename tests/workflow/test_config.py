@@ -57,7 +57,7 @@ def test_too_many_devices_warn_in_a_dry_run_and_stop_a_real_one(project):
 
 def test_the_machine_file_can_be_named(project):
     project.write_config(first=study(num_gpus=[1, 512], per_device_batch_size=[2]))
-    (project.folder / "large.yaml").write_text("devices: {cpu: {count: 512}}\n")
+    (project.folder / "large.yaml").write_text("devices: {cpu: {devices_per_node: 512}}\n")
     assert "exceeds" not in project.snakemake("--dry-run", "--config", "machine=large.yaml")
 
 

@@ -104,7 +104,7 @@ def test_changing_one_studys_steps_reruns_that_study(copy):
 
 def test_an_added_device_count_runs_the_new_cells(copy):
     copy.write_config(first=study(num_gpus=[1, 2, 4]), second=study())
-    (copy.folder / "profiles" / "local" / "machine.yaml").write_text("devices: {cpu: {count: 4}}\n")
+    (copy.folder / "profiles" / "local" / "machine.yaml").write_text("devices: {cpu: {devices_per_node: 4}}\n")
     new = [f"first/{name}/base/arrays_fp32_cpu_gpus4_batch64_repeat1" for name in ("sleeping", "dozing")]
     assert copy.planned() == sorted([*new, "plan_runs first", *analysis_of("first")])
 

@@ -26,6 +26,7 @@ for figure in figures.list_figures():
             png=f"results/figures/{{study}}/{figure}.png",
         log:
             f"results/logs/draw_figure/{{study}}/{figure}.log",
+        localrule: True
         conda:
             "../../envs/workflow.yaml"
         params:

@@ -12,6 +12,10 @@ backend asks for another verdict.
 """
 
 
+localrules:
+    write_parity_page,
+
+
 rule compute_reference:
     input:
         code=lambda wildcards: code.reference_code(wildcards.model),
@@ -47,19 +51,22 @@ rule check_parity:
     priority: 1000000
     conda:
         "../../envs/workflow.yaml"
-    threads: lambda wildcards: max(get_parity_devices(wildcards), default=1)
+    threads: lambda wildcards: get_gate_size(wildcards)[2]
     resources:
         measurement=100,
+        **get_job_resources(get_gate_size),
     params:
         framework=lambda wildcards: get_parity_cell(wildcards).framework,
         cell=lambda wildcards: get_parity_cell(wildcards).request(),
-        num_devices=get_parity_devices,
+        layouts=get_parity_layouts,
+        placement=lambda wildcards, input: get_placement(get_parity_cell(wildcards).device),
     shell:
         r"""
         python workflow/scripts/check_parity.py \
             --framework {params.framework:q} \
             --cell {params.cell:q} \
-            --num-devices {params.num_devices} \
+            --layouts {params.layouts} \
+            --placement {params.placement:q} \
             --reference {input.reference:q} \
             --environment {input.environment:q} \
             --verdict {output.verdict:q} \

@@ -11,6 +11,10 @@ PREPARED_FILES = [
 ]
 
 
+localrules:
+    initialize_weights,
+
+
 rule prepare_arrays:
     input:
         code=get_preparing_code,

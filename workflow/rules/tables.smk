@@ -9,6 +9,17 @@ A study's tables have one row per planned run, and metrics only where a run happ
 """
 
 
+localrules:
+    collect_runs,
+    collect_losses,
+    compute_scaling,
+    compute_variants,
+    compute_time_to_accuracy,
+    merge_tables,
+    answer_question,
+    merge_answers,
+
+
 rule collect_runs:
     input:
         code=get_collecting_code,

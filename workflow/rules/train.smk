@@ -57,11 +57,12 @@ rule train:
     threads: lambda wildcards: get_run(wildcards).num_gpus
     resources:
         measurement=100,
-        runtime=lambda wildcards: get_study(wildcards).config["time_limit_min"],
+        **get_job_resources(get_run_size),
     params:
         settings=lambda wildcards: PLAN.settings[get_run(wildcards).path],
-        # Depends on `input` in name only: Snakemake does not look for changes in such a parameter.
+        # Depend on `input` in name only: Snakemake does not look for changes in such a parameter.
         parity=lambda wildcards, input: get_study(wildcards).config["parity"],
+        placement=lambda wildcards, input: get_placement(get_run(wildcards).device),
     shell:
         r"""
         python workflow/scripts/train.py \
@@ -72,6 +73,7 @@ rule train:
             --environment {input.environment:q} \
             --verdict {input.verdict:q} \
             --parity {params.parity} \
-            --time-limit-min {resources.runtime} \
+            --placement {params.placement:q} \
+            --time-limit-min {resources.limit_min} \
             >{log:q} 2>&1
         """

@@ -1,5 +1,5 @@
 """
-Let one framework do the parity gate's task on each number of devices, and write the verdict.
+Let one framework do the parity gate's task on each layout of devices, and write the verdict.
 
 A framework that cannot do the task at all has failed the gate; its last words are the reason.
 """
@@ -16,22 +16,31 @@ from pathlib import Path
 from train import find_python
 
 from benchplan.frameworks import FRAMEWORKS
-from benchreport.parity import judge
+from benchreport.parity import describe_layout, judge
 from trainbench.records import write_json_atomic
 
 
-def observe(python: str, cell: dict, framework: str, task: Path, num_devices: int, folder: Path) -> str:
+def read_layout(text: str) -> tuple[int, int]:
+    """Numbers of devices and of nodes, from such as 2x1."""
+    devices, _, nodes = text.partition("x")
+    return int(devices), int(nodes)
+
+
+def observe(
+    python: str, cell: dict, framework: str, placement: str, task: Path, layout: tuple[int, int], folder: Path
+) -> str:
     """Start the framework's processes; returns what went wrong, or nothing."""
     entry = FRAMEWORKS[framework]
     names = {"framework": framework, "family": entry.family, "launcher": entry.launcher}
     command = [python, "-m", "trainbench.parity.observe", "--framework", json.dumps(names), "--cell", json.dumps(cell)]
-    command += ["--task", str(task), "--num-devices", str(num_devices), "--folder", str(folder)]
+    command += ["--task", str(task), "--num-devices", str(layout[0]), "--num-nodes", str(layout[1])]
+    command += ["--placement", placement, "--folder", str(folder)]
     result = subprocess.run(command, env=os.environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     sys.stdout.write(result.stdout)
     if result.returncode == 0 or (folder / "unsupported.json").exists():
         return ""
     error = re.search(r"\w+(Error|Exception): .+", result.stdout)
-    return f"on {num_devices} devices: {error.group(0) if error else f'exit status {result.returncode}'}"
+    return f"on {describe_layout(layout)}: {error.group(0) if error else f'exit status {result.returncode}'}"
 
 
 def main() -> None:
@@ -40,24 +49,29 @@ def main() -> None:
     parser.add_argument(
         "--cell", type=json.loads, required=True, help="JSON: what is checked, see trainbench.parity.task"
     )
-    parser.add_argument("--num-devices", type=int, nargs="*", required=True, help="none: check nothing and say so")
+    parser.add_argument(
+        "--layouts", type=read_layout, nargs="*", required=True, help="devices x nodes; none: check nothing and say so"
+    )
+    parser.add_argument("--placement", default="{}", help="JSON: how processes start, see trainbench.placement")
     parser.add_argument("--reference", type=Path, nargs="?", help="reference.json in the folder of the task")
     parser.add_argument("--environment", type=Path, required=True, help="record of the framework's environment")
     parser.add_argument("--verdict", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
     cell = arguments.cell
-    if not arguments.num_devices:
+    if not arguments.layouts:
         verdict = {"status": "not_checked", "reason": "parity is off in every study that trains this", "checks": []}
         write_json_atomic(arguments.verdict, {"framework": arguments.framework, **cell, **verdict})
         return
     task = arguments.reference.parent
-    with tempfile.TemporaryDirectory() as scratch:
+    # Beside the verdict, as processes on other nodes leave their files there too.
+    with tempfile.TemporaryDirectory(prefix=".observed-", dir=arguments.verdict.parent) as scratch:
         observed, crashes = {}, []
-        for num_devices in arguments.num_devices:
-            observed[num_devices] = Path(scratch) / str(num_devices)
-            observed[num_devices].mkdir()
+        for layout in arguments.layouts:
+            observed[layout] = Path(scratch) / "x".join(map(str, layout))
+            observed[layout].mkdir()
             python = find_python(arguments.environment)
-            crashes.append(observe(python, cell, arguments.framework, task, num_devices, observed[num_devices]))
+            where = (task, layout, observed[layout])
+            crashes.append(observe(python, cell, arguments.framework, arguments.placement, *where))
         if reason := next(filter(None, crashes), None):
             verdict = {"status": "failed", "reason": f"the task could not be done {reason}", "checks": []}
         else:

@@ -25,11 +25,13 @@ def find_python(record: Path) -> str:
     return environment["python"]
 
 
-def create_attempt(run: str, spec: dict) -> AttemptFolder:
+def create_attempt(run: str, spec: dict, placement: dict) -> AttemptFolder:
     started = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-    attempt = AttemptFolder(Path("results/logs/train") / run / f"{started}-{os.getpid()}")
+    who = f"job{os.environ['SLURM_JOB_ID']}" if placement else str(os.getpid())
+    attempt = AttemptFolder(Path("results/logs/train") / run / f"{started}-{who}")
     attempt.path.mkdir(parents=True)
     write_json_atomic(attempt.spec, spec)
+    write_json_atomic(attempt.placement, placement)
     return attempt
 
 
@@ -42,6 +44,7 @@ def main() -> None:
     parser.add_argument("--environment", type=Path, required=True, help="record of the framework's environment")
     parser.add_argument("--verdict", type=Path, required=True, help="what the parity gate said of this framework")
     parser.add_argument("--parity", choices=("required", "report", "off"), required=True)
+    parser.add_argument("--placement", type=json.loads, default={}, help="JSON: see trainbench.placement")
     parser.add_argument("--time-limit-min", type=float, required=True, help="minutes after which the run is stopped")
     arguments = parser.parse_args()
     run = Run.from_path(arguments.run)
@@ -50,7 +53,7 @@ def main() -> None:
     )
     python = find_python(arguments.environment)
     options = {
-        "--attempt": str(create_attempt(arguments.run, spec).path),
+        "--attempt": str(create_attempt(arguments.run, spec, arguments.placement).path),
         "--run-dir": f"results/runs/{arguments.run}",
         "--deadline-s": str(60 * arguments.time_limit_min),
     }

@@ -47,8 +47,11 @@ def _explain(error: jsonschema.ValidationError, place: str) -> ConfigError:
         case "type":
             expected = " or ".join([rule] if isinstance(rule, str) else rule)
             return refuse(place, value, f"is not of type {expected}", _hint_for_type(value, rule))
+        case "pattern" if rule.startswith("^[a-z]"):
+            others = "dashes" if "-]" in rule else "underscores"
+            return refuse(place, value, "is no valid name", f"use lower-case letters, digits and {others}")
         case "pattern":
-            return refuse(place, value, "is no valid name", "use lower-case letters, digits and underscores")
+            return refuse(place, value, f"does not match {rule}", error.schema["description"])
         case "uniqueItems":
             return refuse(place, value, "repeats an entry", "keep each once")
         case "minItems" | "minProperties":

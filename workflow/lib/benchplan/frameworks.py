@@ -8,7 +8,7 @@ class Framework:
     """One entry. Dictionaries are by device kind, `cpu` or `cuda`.
 
     family: file name of its models in models/<model>/ and of its shared code in families/.
-    launcher: how its processes start, an entry of trainbench.launch.build_command.
+    launcher: how its processes start, see trainbench.launchers; all but `plain` can span nodes.
     environments: pins in envs/.
     capabilities: lowest and highest CUDA compute capability that its builds have machine code for.
     precisions: what it offers.
@@ -66,9 +66,10 @@ FRAMEWORKS = {
     ),
     "tensorflow_mirrored": Framework(**TENSORFLOW),
     "keras_mirrored": Framework(**TENSORFLOW),
+    "tensorflow_multiworker": Framework(**TENSORFLOW | {"launcher": "per_device"}),
     "jax_sharding": Framework(
         family="flax",
-        launcher="plain",
+        launcher="per_node",
         environments={"cpu": "jax-cpu", "cuda": "jax-cuda13"},
         capabilities=("7.5", None),
         precisions=PRECISIONS,
@@ -96,14 +97,12 @@ LOSS_ON_EVERY_DEVICE = "pytorch_dp"
 """The one framework that can also compute its loss on the first device alone."""
 
 
-def find_unsupported_reason(
-    framework: str, device_kind: str, precision: str, num_gpus: int, settings: dict, capability: str | None = None
-) -> str:
+def find_unsupported_reason(framework: str, device, precision: str, num_gpus: int, settings: dict) -> str:
     """Why a combination is not run at all; empty where it is.
 
-    settings: `batchnorm`, `tier` and `loss_on_every_device`; capability: CUDA compute capability, where known.
+    device: a benchplan.machine.Device; settings: `batchnorm`, `tier` and `loss_on_every_device`.
     """
-    entry = FRAMEWORKS[framework]
+    entry, device_kind, capability = FRAMEWORKS[framework], device.kind, device.compute_capability
     if device_kind not in entry.environments:
         return f"{framework} has no environment for {device_kind}"
     if capability is not None and device_kind == "cuda":
@@ -111,6 +110,8 @@ def find_unsupported_reason(
         if _version(capability) < _version(lowest) or (highest and _version(capability) > _version(highest)):
             between = f"{lowest} to {highest}" if highest else f"{lowest} or later"
             return f"{framework} is built for compute capability {between}, not {capability}"
+    if entry.launcher == "plain" and device.num_nodes(num_gpus) > 1:
+        return f"{framework} is one process: it uses the {device.devices_per_node} devices of one node at most"
     if precision not in entry.precisions[device_kind]:
         return f"{framework} offers {', '.join(entry.precisions[device_kind])} on {device_kind}, not {precision}"
     if num_gpus > entry.max_devices.get(device_kind, num_gpus):

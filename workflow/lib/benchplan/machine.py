@@ -1,14 +1,15 @@
 """The machine file: which devices there are, and how many cores each gets."""
 
+import math
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
 
 from benchplan.defaults import fill_defaults, read_schema
-from benchplan.errors import ConfigError, check_schema
+from benchplan.errors import ConfigError, check_schema, refuse, suggest
 from trainbench.devices import find_compute_capability, list_gpu_uuids
 
 DEFAULT_MACHINE_FILE = Path("profiles/local/machine.yaml")
@@ -16,26 +17,62 @@ DEFAULT_MACHINE_FILE = Path("profiles/local/machine.yaml")
 
 @dataclass(frozen=True)
 class Device:
-    """compute_capability: of CUDA devices, where it is known, such as "8.0"."""
+    """One kind of device, as far as runs are planned by it; `options` holds all keys of the machine file.
 
-    count: int
+    compute_capability: of CUDA devices, where it is known, such as "8.0".
+    """
+
+    devices_per_node: int
     cores_per_device: int
+    kind: str = "cpu"
+    max_nodes: int = 1
     compute_capability: str | None = None
+    options: dict = field(default_factory=dict, compare=False)
+
+    @property
+    def count(self) -> int:
+        """Most devices of one run."""
+        return self.devices_per_node * self.max_nodes
+
+    def num_nodes(self, num_gpus: int) -> int:
+        """As few nodes as hold so many devices; one where the machine file does not know the device."""
+        return max(1, math.ceil(num_gpus / self.devices_per_node)) if self.devices_per_node else 1
+
+
+UNKNOWN_DEVICES = {"cpu": Device(0, 1), "cuda": Device(0, 1, "cuda")}
 
 
 @dataclass(frozen=True)
 class Machine:
-    """devices: by the names that runs bear; a device the machine lacks is absent."""
+    """devices: by the names that runs bear; a device the machine lacks is absent. slurm: what its jobs share."""
 
     path: str
     devices: dict[str, Device]
+    scheduler: str = "none"
+    slurm: dict = field(default_factory=dict)
 
-    def capability(self, device: str) -> str | None:
-        return self.devices[device].compute_capability if device in self.devices else None
+    def device(self, name: str) -> Device:
+        """The device, or one without any where the machine lacks it."""
+        return self.devices.get(name) or UNKNOWN_DEVICES["cpu" if name == "cpu" else "cuda"]
 
-    def resolve(self, device: str) -> str:
-        """`auto` is cuda where there is a GPU, else cpu."""
-        return ("cuda" if "cuda" in self.devices else "cpu") if device == "auto" else device
+    def resolve(self, device: str, place: str) -> str:
+        """`auto` is cuda where there is a GPU, else cpu; raises ConfigError for a name that nothing bears."""
+        if device == "auto":
+            if self.scheduler != "none":
+                named = ", ".join(sorted(self.devices)) or "none yet"
+                raise refuse(
+                    *(place, device, "looks at this machine, but runs are jobs on others"),
+                    f"name a device of {self.path} ({named})",
+                )
+            return "cuda" if "cuda" in self.devices else "cpu"
+        if device not in self.devices and device not in UNKNOWN_DEVICES:
+            raise refuse(
+                place,
+                device,
+                f"is no device of {self.path}",
+                suggest(device, {"auto", *UNKNOWN_DEVICES, *self.devices}),
+            )
+        return device
 
 
 def find_machine_file(given: str | None, command_line: list[str]) -> Path:
@@ -66,18 +103,41 @@ def read_machine(path: Path) -> Machine:
     schema = read_schema("machine")
     values = yaml.safe_load(Path(path).read_text()) or {}
     check_schema(values, schema, root=str(path))
-    devices = fill_defaults(values, schema, schema)["devices"]
-    return Machine(str(path), look_at_machine({name: devices.get(name, {}) for name in ("cpu", "cuda")}))
+    values = fill_defaults(values, schema, schema)
+    declared = dict(values["devices"])
+    if values["scheduler"] == "none":
+        default = fill_defaults({}, schema["$defs"]["device"], schema)
+        declared = {"cpu": default, "cuda": default} | declared
+    devices = {name: _complete_device(name, options, values["scheduler"], path) for name, options in declared.items()}
+    present = {name: device for name, device in devices.items() if device.devices_per_node}
+    return Machine(str(path), present, values["scheduler"], values["slurm"])
 
 
-def look_at_machine(declared: dict[str, dict]) -> dict[str, Device]:
+def _complete_device(name: str, options: dict, scheduler: str, path: Path) -> Device:
+    kind = options["kind"] or ("cpu" if name == "cpu" else "cuda")
+    if scheduler == "none":
+        options = options | _look_at_machine(kind, options)
+    for key in ("devices_per_node", "cores_per_device"):
+        if options[key] is None:
+            raise ConfigError(f"{path}: devices.{name}.{key} is missing: with a scheduler nobody can look; add it")
+    if scheduler == "slurm" and kind == "cuda" and options["request"] is None:
+        raise ConfigError(
+            f"{path}: devices.{name}.request is missing: no job would be given a GPU; add one such as gpu:{name}:{{n}}"
+        )
+    keys = ("devices_per_node", "cores_per_device", "max_nodes", "compute_capability")
+    return Device(**{key: options[key] for key in keys}, kind=kind, options=options)
+
+
+def _look_at_machine(kind: str, options: dict) -> dict:
+    """What the machine file leaves open, for the devices of this machine."""
     num_cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
-    num_gpus = declared["cuda"].get("count") or len(list_gpu_uuids())
-    cores_per_cpu_device = declared["cpu"].get("cores_per_device") or 1
-    num_cpu_devices = declared["cpu"].get("count") or num_cores // cores_per_cpu_device
-    devices = {"cpu": Device(num_cpu_devices, cores_per_cpu_device)}
-    if num_gpus:
-        cores_per_gpu = declared["cuda"].get("cores_per_device") or max(num_cores // num_gpus, 1)
-        capability = declared["cuda"].get("compute_capability") or find_compute_capability()
-        devices["cuda"] = Device(num_gpus, cores_per_gpu, capability)
-    return devices
+    if kind == "cpu":
+        cores_per_device = options["cores_per_device"] or 1
+        count = options["devices_per_node"] or num_cores // cores_per_device
+        return {"devices_per_node": count, "cores_per_device": cores_per_device}
+    num_gpus = options["devices_per_node"] or len(list_gpu_uuids())
+    return {
+        "devices_per_node": num_gpus,
+        "cores_per_device": options["cores_per_device"] or max(num_cores // max(num_gpus, 1), 1),
+        "compute_capability": options["compute_capability"] or find_compute_capability(),
+    }

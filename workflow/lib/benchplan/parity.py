@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from benchplan import code
 from benchplan.frameworks import FRAMEWORKS
+from benchplan.machine import Device
 
 MOST_DEVICES = 2
 
@@ -26,11 +27,8 @@ class ParityCell:
     device: str
     batchnorm: str
     loss_on_every_device: bool
+    device_kind: str
     cores_per_device: int
-
-    @property
-    def device_kind(self) -> str:
-        return "cpu" if self.device == "cpu" else "cuda"
 
     @property
     def environment(self) -> str:
@@ -50,12 +48,15 @@ class ParityCell:
 
     def request(self) -> str:
         """The cell as trainbench.parity.task.make_spec takes it."""
-        keys = ("model", "precision", "device", "batchnorm", "loss_on_every_device", "cores_per_device")
+        keys = ("model", "precision", "device", "device_kind", "batchnorm", "loss_on_every_device", "cores_per_device")
         return json.dumps({key: getattr(self, key) for key in keys})
 
-    def device_counts(self, available: int) -> list[int]:
-        """One device, and two where framework and machine have them."""
+    def layouts(self, device: Device) -> list[str]:
+        """Devices x nodes: one device; two, and two on as many nodes, where framework and machine have them."""
         framework = FRAMEWORKS[self.framework]
-        most = min(MOST_DEVICES, available, framework.max_devices.get(self.device_kind, MOST_DEVICES))
-        offers = framework.batchnorm[self.device_kind]
-        return [1, 2] if most == MOST_DEVICES and self.batchnorm in offers else [1]
+        most = min(MOST_DEVICES, device.count, framework.max_devices.get(self.device_kind, MOST_DEVICES))
+        if most < MOST_DEVICES or self.batchnorm not in framework.batchnorm[self.device_kind]:
+            return ["1x1"]
+        on_one_node = ["2x1"] if device.devices_per_node >= MOST_DEVICES else []
+        over_nodes = ["2x2"] if device.max_nodes > 1 and framework.launcher != "plain" else []
+        return ["1x1", *on_one_node, *over_nodes]

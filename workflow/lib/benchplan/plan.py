@@ -11,7 +11,7 @@ from benchplan.errors import ConfigError, check_schema, refuse, suggest
 from benchplan.frameworks import FRAMEWORKS, find_unsupported_reason
 from benchplan.machine import Device, Machine
 from benchplan.parity import ParityCell
-from benchplan.runs import TRAINING_KEYS, Run, complete_spec
+from benchplan.runs import TRAINING_KEYS, Run, complete_spec, drop_usual_layout
 from benchreport import metrics
 from benchreport.datasets import Description, list_sources, load_source
 
@@ -99,15 +99,16 @@ class Study:
 
     def _expand(self) -> list[Run]:
         config, runs = self.config, []
-        devices = list(dict.fromkeys(self.machine.resolve(device) for device in config["devices"]))
+        places = (f"{self.place}.devices[{position}]" for position in itertools.count())
+        devices = list(dict.fromkeys(map(self.machine.resolve, config["devices"], places)))
         cells = itertools.product(
             *(config["frameworks"], self.variants, config["inputs"], config["precision"], devices),
             [(num_gpus, size) for num_gpus in config["num_gpus"] for size in self._batch_sizes(num_gpus)],
             range(1, config["repeats"] + 1),
         )
         for framework, variant, source, precision, device, (num_gpus, size), repeat in cells:
-            kind, capability = "cpu" if device == "cpu" else "cuda", self.machine.capability(device)
-            reason = find_unsupported_reason(framework, kind, precision, num_gpus, self.variants[variant], capability)
+            known = self.machine.device(device)
+            reason = find_unsupported_reason(framework, known, precision, num_gpus, self.variants[variant])
             runs.append(Run(self.name, framework, variant, source, precision, device, num_gpus, size, repeat, reason))
         return self._apply_exclusions(runs)
 
@@ -122,6 +123,14 @@ class Study:
         return runs
 
     def _check_runs(self) -> None:
+        for device, num_gpus in sorted({(run.device, run.num_gpus) for run in self.runs}):
+            num_nodes = self.machine.device(device).num_nodes(num_gpus)
+            if num_gpus % num_nodes:
+                raise refuse(
+                    *(f"{self.place}.num_gpus", num_gpus),
+                    f"does not spread evenly over {num_nodes} nodes of {device} devices",
+                    f"choose a multiple of {num_nodes}, or at most {self.machine.device(device).devices_per_node}",
+                )
         for num_gpus, size in sorted({(run.num_gpus, run.per_device_batch_size) for run in self.runs}):
             steps_per_epoch = self.description.num_train // (num_gpus * size)
             if steps_per_epoch == 0:
@@ -162,6 +171,7 @@ class Study:
             device=run.device,
             batchnorm=settings["batchnorm"],
             loss_on_every_device=settings["loss_on_every_device"],
+            device_kind=self._device(run).kind,
             cores_per_device=self._device(run).cores_per_device,
         )
 
@@ -169,7 +179,7 @@ class Study:
         return complete_spec(run, self.settings(run), self.data_dir(run), self.weights_file(run))
 
     def _device(self, run: Run) -> Device:
-        return self.machine.devices.get(run.device, Device(0, 1))
+        return self.machine.device(run.device)
 
     def settings(self, run: Run) -> dict:
         """What reruns a run when it changes; a setting that has its default does not appear."""
@@ -177,16 +187,19 @@ class Study:
         settings = {key: self.config[key] for key in ("dataset", "model")} | {
             "options": self.dataset_options["options"]
         }
-        cores = self._device(run).cores_per_device
-        different = drop_defaults(training, self.defaults, NESTED_KEYS)
-        return settings | different | ({"cores_per_device": cores} if cores != 1 else {})
+        device = self._device(run)
+        layout = {"num_nodes": device.num_nodes(run.num_gpus), "cores_per_device": device.cores_per_device}
+        layout |= {"device_kind": device.kind}
+        return settings | drop_defaults(training, self.defaults, NESTED_KEYS) | drop_usual_layout(layout, run.device)
 
     def request(self) -> str:
         """The study as text, from which Plan.from_request makes it again; defaults do not appear."""
         different = drop_defaults(self.config, self.defaults, NESTED_KEYS)
         datasets = {self.config["dataset"]: self.dataset_options}
-        cores = {run.device: self._device(run).cores_per_device for run in self.runs}
-        return json.dumps({"studies": {self.name: different}, "datasets": datasets, "cores": cores})
+        keys = ("devices_per_node", "cores_per_device", "kind", "max_nodes", "compute_capability")
+        devices = {name: self.machine.device(name) for name in dict.fromkeys(run.device for run in self.runs)}
+        described = {name: {key: getattr(device, key) for key in keys} for name, device in devices.items()}
+        return json.dumps({"studies": {self.name: different}, "datasets": datasets, "devices": described})
 
 
 class Plan:
@@ -205,7 +218,7 @@ class Plan:
     @classmethod
     def from_request(cls, request: str) -> "Plan":
         values = json.loads(request)
-        devices = {name: Device(0, cores) for name, cores in values.pop("cores").items()}
+        devices = {name: Device(**described) for name, described in values.pop("devices").items()}
         return cls(values, Machine("", devices))
 
     @cached_property
@@ -268,7 +281,7 @@ class Plan:
         for study in self.studies.values():
             for device in dict.fromkeys(run.device for run in study.runs):
                 wanted = max(run.num_gpus for run in study.runs if run.device == device)
-                available = self.machine.devices.get(device, Device(0, 1)).count
+                available = self.machine.device(device).count
                 if wanted > available:
                     shortages.append(
                         f"{study.place}.num_gpus: {wanted} exceeds the {available} {device} devices of this machine "

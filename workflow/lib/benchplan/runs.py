@@ -54,10 +54,20 @@ class Run:
         return cls(**{key: int(value) if value.isdigit() else value for key, value in parts.items()})
 
 
+def usual_layout(device: str) -> dict:
+    """Of devices whose layout a run's settings do not mention."""
+    return {"num_nodes": 1, "cores_per_device": 1, "device_kind": "cpu" if device == "cpu" else "cuda"}
+
+
+def drop_usual_layout(layout: dict, device: str) -> dict:
+    usual = usual_layout(device)
+    return {key: value for key, value in layout.items() if value != usual[key]}
+
+
 def complete_spec(run: Run, settings: dict, data_dir: str, weights_file: str) -> dict:
     """Everything the measured side is told of a run: the fields of trainbench.spec.RunSpec.
 
-    settings: dataset, model, cores_per_device where it is not 1, and what differs from the schema's defaults.
+    settings: dataset, model, and what differs from the usual layout of devices and from the schema's defaults.
     """
     framework, defaults = FRAMEWORKS[run.framework], study_defaults()
     training = {key: settings.get(key, defaults[key]) for key in TRAINING_KEYS}
@@ -66,12 +76,11 @@ def complete_spec(run: Run, settings: dict, data_dir: str, weights_file: str) ->
         **identity,
         "dataset": settings["dataset"],
         "model": settings["model"],
-        "num_nodes": 1,
+        **{key: settings.get(key, usual) for key, usual in usual_layout(run.device).items()},
         "global_batch_size": run.num_gpus * run.per_device_batch_size,
         "seed": settings.get("seed", defaults["seed"]) + run.repeat - 1,
         "family": framework.family,
         "launcher": framework.launcher,
-        "cores_per_device": settings.get("cores_per_device", 1),
         "data_dir": data_dir,
         "weights_file": weights_file,
         **training,

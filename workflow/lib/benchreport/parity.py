@@ -121,10 +121,11 @@ def compare_worst(found: dict, expected: dict, tolerance: float, rounding: dict)
 
 
 class Comparison:
-    """All checks of one framework on one number of devices."""
+    """All checks of one framework on one layout: numbers of devices and of nodes."""
 
-    def __init__(self, folder: Path, task: Path, num_devices: int, precision: str):
-        self.allowed, self.num_devices = TOLERANCES[precision], num_devices
+    def __init__(self, folder: Path, task: Path, layout: tuple[int, int], precision: str):
+        self.allowed, (num_devices, self.num_nodes) = TOLERANCES[precision], layout
+        self.num_devices = num_devices
         self.task_weights = load_file(task / "weights.safetensors")
         self.data = open_data(task)
         self.specs = {name: RunSpec.read(folder / f"{name}.spec.json") for name in OPTIMIZERS}
@@ -138,7 +139,7 @@ class Comparison:
         # A value that is no number fails.
         self.rows.append(
             {
-                **{"devices": self.num_devices, "check": check},
+                **{"devices": self.num_devices, "nodes": self.num_nodes, "check": check},
                 **{"value": float(value) if np.isfinite(value) else None, "tolerance": float(tolerance)},
                 **{"passed": bool(np.isfinite(value) and value <= tolerance), "detail": detail},
             }
@@ -247,14 +248,14 @@ class Comparison:
             self._add("replicas", len(others), 0, ", ".join(others[:3]))
 
 
-def judge(observed: dict[int, Path], task: Path, precision: str) -> dict:
-    """The verdict on a framework from what it left in a folder per number of devices."""
+def judge(observed: dict[tuple[int, int], Path], task: Path, precision: str) -> dict:
+    """The verdict on a framework from what it left in a folder per layout: numbers of devices and of nodes."""
     rows, facts = [], {}
-    for num_devices, folder in observed.items():
+    for layout, folder in observed.items():
         unsupported = folder / "unsupported.json"
         if unsupported.exists():
             return {"status": "unsupported", "reason": json.loads(unsupported.read_text())["reason"], "checks": rows}
-        comparison = Comparison(folder, task, num_devices, precision)
+        comparison = Comparison(folder, task, layout, precision)
         rows += comparison.run()
         facts = {
             "running_statistics": comparison.running_statistics,
@@ -263,12 +264,18 @@ def judge(observed: dict[int, Path], task: Path, precision: str) -> dict:
     failed = [row for row in rows if not row["passed"]]
     verdict = {"status": "failed" if failed else "passed", "reason": "", "checks": rows, **facts}
     if failed:
-        first = min(failed, key=lambda row: (list(CHECKS).index(row["check"]), row["devices"]))
+        first = min(failed, key=lambda row: (list(CHECKS).index(row["check"]), row["devices"], row["nodes"]))
         verdict["reason"] = describe_failure(first)
     return verdict | {"global_batch_size": GLOBAL_BATCH_SIZE}
+
+
+def describe_layout(layout: tuple[int, int]) -> str:
+    devices, nodes = layout
+    return f"{devices} devices" + (f" of {nodes} nodes" if nodes > 1 else "")
 
 
 def describe_failure(row: dict) -> str:
     value = "not a number or missing" if row["value"] is None else f"{row['value']:.3g}"
     detail = f" ({row['detail']})" if row["detail"] else ""
-    return f"{row['check']} on {row['devices']} devices: {value}, allowed {row['tolerance']:.3g}{detail}"
+    where = describe_layout((row["devices"], row["nodes"]))
+    return f"{row['check']} on {where}: {value}, allowed {row['tolerance']:.3g}{detail}"

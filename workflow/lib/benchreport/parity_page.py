@@ -20,7 +20,7 @@ dt { font-weight: bold; margin-top: .5em; } dd { margin-left: 1.5em; }
 GROUP = ("model", "task", "batchnorm", "precision", "device")
 COLUMNS = (
     *("framework", *GROUP, "loss_on_every_device", "status", "reason", "running_statistics", "versions"),
-    *("devices", "check", "value", "tolerance", "passed", "detail"),
+    *("devices", "nodes", "check", "value", "tolerance", "passed", "detail"),
 )
 
 
@@ -53,17 +53,16 @@ def render_page(table: pd.DataFrame) -> str:
 def render_section(group: dict, rows: pd.DataFrame) -> str:
     checks = [name for name in CHECKS if name in set(rows["check"].dropna())]
     head = "".join(f"<th>{name}</th>" for name in ("framework", "devices", *checks, "running statistics that evaluate"))
+    layouts = ["framework", "loss_on_every_device", "devices", "nodes"]
     body = "".join(
-        render_row(framework, devices, cell, checks)
-        for (framework, _, devices), cell in rows.groupby(
-            ["framework", "loss_on_every_device", "devices"], dropna=False, sort=True
-        )
+        render_row(framework, devices, nodes, cell, checks)
+        for (framework, _, devices, nodes), cell in rows.groupby(layouts, dropna=False, sort=True)
     )
     title = f"{group['model']} on {group['device']}, {group['precision']}, {group['batchnorm']} BatchNorm"
     return f"<h2>{escape(title)}</h2><p>{escape(group['task'])}</p><table><thead><tr>{head}</tr></thead>{body}</table>"
 
 
-def render_row(framework: str, devices: float, cell: pd.DataFrame, checks: list[str]) -> str:
+def render_row(framework: str, devices: float, nodes: float, cell: pd.DataFrame, checks: list[str]) -> str:
     first = cell.iloc[0]
     option = ", loss on every device" if first["loss_on_every_device"] else ""
     name = f"{escape(framework)}{option}<small>{escape(str(first['versions']))}</small>"
@@ -73,7 +72,8 @@ def render_row(framework: str, devices: float, cell: pd.DataFrame, checks: list[
         return f'<tr><td>{name}</td><td colspan={len(checks) + 2} class="{kind}">{said}</td></tr>'
     by_check = {row["check"]: row for _, row in cell.iterrows()}
     cells = "".join(render_check(by_check.get(check)) for check in checks)
-    return f"<tr><td>{name}</td><td>{devices:.0f}</td>{cells}<td>{first['running_statistics']}</td></tr>"
+    where = f"{devices:.0f}" + (f" on {nodes:.0f} nodes" if nodes > 1 else "")
+    return f"<tr><td>{name}</td><td>{where}</td>{cells}<td>{first['running_statistics']}</td></tr>"
 
 
 def render_check(row: pd.Series | None) -> str:

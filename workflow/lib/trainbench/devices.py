@@ -48,21 +48,29 @@ def find_compute_capability() -> str | None:
     return ".".join(map(str, pynvml.nvmlDeviceGetCudaComputeCapability(handle)))
 
 
-def assign_devices(spec: RunSpec) -> Assignment:
-    """The first cores and GPUs this process may use; raises ValueError where there are too few."""
-    num_cores = spec.num_gpus * spec.cores_per_device
-    cores = list_cores()
-    if len(cores) < num_cores:
-        raise ValueError(
-            f"{spec.num_gpus} devices of {spec.cores_per_device} cores need {num_cores} cores, this process may use "
-            f"{len(cores)}; lower num_gpus or cores_per_device in the machine file"
-        )
+def assign_devices(spec: RunSpec, bind_cores: bool = True) -> Assignment:
+    """The first cores and GPUs of this node that this process may use; raises ValueError where there are too few.
+
+    Without bind_cores all cores, which the scheduler has chosen.
+    """
+    num_devices, cores = spec.devices_per_node, list_cores()
+    num_cores = num_devices * spec.cores_per_device
+    if bind_cores:
+        if len(cores) < num_cores:
+            raise ValueError(
+                f"{num_devices} devices of {spec.cores_per_device} cores need {num_cores} cores, this process may use "
+                f"{len(cores)}; lower num_gpus or cores_per_device in the machine file"
+            )
+        cores = cores[:num_cores]
     if spec.device_kind == "cpu":
-        return Assignment(cores[:num_cores], [])
+        return Assignment(cores, [])
     uuids = list_gpu_uuids()
-    if len(uuids) < spec.num_gpus:
-        raise ValueError(f"num_gpus {spec.num_gpus} exceeds the {len(uuids)} GPUs that this process may use")
-    return Assignment(cores[:num_cores], uuids[: spec.num_gpus])
+    if len(uuids) < num_devices:
+        raise ValueError(
+            f"{num_devices} GPUs are asked for on this node, {len(uuids)} may be used: CUDA_VISIBLE_DEVICES is "
+            f"{os.environ.get('CUDA_VISIBLE_DEVICES')!r}"
+        )
+    return Assignment(cores, uuids[:num_devices])
 
 
 def describe_host(gpu_uuids: list[str]) -> dict:

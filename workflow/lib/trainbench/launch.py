@@ -10,6 +10,7 @@ import argparse
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,19 +18,23 @@ import sysconfig
 import tempfile
 import time
 import traceback
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
 
+from trainbench import slurm
 from trainbench.data import read_description, sha256_of_file, verify_hashes
-from trainbench.devices import Assignment, assign_devices, describe_host
+from trainbench.devices import assign_devices, describe_host, list_gpu_uuids
+from trainbench.launchers import build_command
+from trainbench.placement import Placement
 from trainbench.predictions import PredictionStore, merge_predictions
-from trainbench.processes import die_with_parent, stop_process_tree
+from trainbench.processes import BINDING_IS_LEFT_ALONE, die_with_parent, list_cores, stop_process_tree
 from trainbench.records import AttemptFolder, write_json_atomic
+from trainbench.rendezvous import open_meeting, read_all
 from trainbench.spec import RunSpec
-from trainbench.telemetry import NvmlDevice, ProcessTree, Telemetry
+from trainbench.telemetry import Telemetry, find_sources, merge_nodes, path_of_node
 
 GRACE_S = 10.0
 """How long processes may take to end after SIGTERM."""
@@ -58,8 +63,11 @@ def ignore_signals() -> None:
 
 
 @contextmanager
-def hold_machine():
-    """Wait until no other run of this user is being measured on this host."""
+def hold_machine(placement: Placement):
+    """Wait until no other run of this user is being measured on this host. A scheduler sees to that by itself."""
+    if placement.scheduler != "none":
+        yield
+        return
     path = Path(tempfile.gettempdir()) / f"howmanygpus-{os.getuid()}.lock"
     with open(path, "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -75,34 +83,6 @@ def verify_inputs(spec: RunSpec) -> dict:
     return description
 
 
-def find_mpirun() -> str:
-    """The environment's own, else the machine's."""
-    own = Path(sys.executable).with_name("mpirun")
-    return str(own) if own.exists() else "mpirun"
-
-
-def build_command(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: bool) -> list[str]:
-    """The command line of the run's processes."""
-    options = ["--attempt", str(attempt.path), "--started-at", repr(started_at)]
-    return build_module_command(spec, "trainbench.train", [*options, *(["--save-weights"] if save_weights else [])])
-
-
-def build_module_command(spec: RunSpec, module: str, options: list[str]) -> list[str]:
-    """The command line of a module's processes under the framework's launcher."""
-    launchers = {
-        "plain": [sys.executable, "-m"],
-        "torchrun": [
-            *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-            *(f"--nproc_per_node={spec.num_gpus}", "-m"),
-        ],
-        "mpirun": [
-            *(find_mpirun(), "-np", str(spec.num_gpus)),
-            *("--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", sys.executable, "-m"),
-        ],
-    }
-    return [*launchers[spec.launcher], module, *options]
-
-
 KEEP_FREED_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 * 2**20), "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1)}
 """For glibc's malloc (mallopt(3), the most that each takes): reuse the memory of a step in the next.
 
@@ -111,13 +91,12 @@ freed since the process started: a difference between frameworks that is none of
 """
 
 
-def build_environment(spec: RunSpec, assignment: Assignment) -> dict[str, str]:
+def build_environment(spec: RunSpec, placement: Placement) -> dict[str, str]:
     """Environment variables of the run's processes."""
     on_gpu = {"LD_LIBRARY_PATH": os.pathsep.join(find_cuda_libraries())} if spec.device_kind == "cuda" else {}
     return {
         **os.environ,
         "OMP_NUM_THREADS": str(spec.cores_per_device),
-        "CUDA_VISIBLE_DEVICES": ",".join(assignment.gpu_uuids),
         "TF_CPP_MIN_LOG_LEVEL": "1",
         # Open MPI refuses to run as root, which is usual in containers.
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -125,6 +104,7 @@ def build_environment(spec: RunSpec, assignment: Assignment) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         **KEEP_FREED_MEMORY,
         **on_gpu,
+        **({} if placement.bind_cores else {BINDING_IS_LEFT_ALONE: "1"}),
     }
 
 
@@ -134,19 +114,35 @@ def find_cuda_libraries() -> list[str]:
     return [*own, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
 
 
-def run_processes(command: list[str], spec: RunSpec, assignment: Assignment, attempt: AttemptFolder, deadline_s: float):
-    """Run to the end; returns the exit status. Raises TimeoutError at the deadline, Interrupted at a signal."""
-
+def start_processes(command: list[str], environment: dict[str, str], cores: list[int]) -> subprocess.Popen:
     def prepare_child() -> None:
-        os.sched_setaffinity(0, assignment.cores)
+        os.sched_setaffinity(0, cores)
         die_with_parent()
 
-    child = subprocess.Popen(
-        command, env=build_environment(spec, assignment), preexec_fn=prepare_child, start_new_session=True
-    )
-    sources = [ProcessTree(child.pid, len(assignment.cores)), *(NvmlDevice(uuid) for uuid in assignment.gpu_uuids)]
+    return subprocess.Popen(command, env=environment, preexec_fn=prepare_child, start_new_session=True)
+
+
+def run_processes(
+    spec: RunSpec, placement: Placement, attempt: AttemptFolder, module: str, options: list[str], deadline_s: float
+) -> int:
+    """Run a module's processes to the end; returns the exit status, and leaves their telemetry.
+
+    Raises TimeoutError at the deadline, Interrupted at a signal, ValueError where devices or cores are missing.
+    """
+    meeting = open_meeting(attempt.path, spec, placement)
+    command, environment = build_command(spec, placement, meeting, module, options), build_environment(spec, placement)
+    if placement.scheduler == "none":
+        assignment = assign_devices(spec)
+        environment |= {"CUDA_VISIBLE_DEVICES": ",".join(assignment.gpu_uuids)}
+        child = start_processes(command, environment, assignment.cores)
+        sources = find_sources(child.pid, len(assignment.cores), assignment.gpu_uuids)
+        telemetry = Telemetry(path_of_node(meeting, 0), sources)
+    else:
+        # Cores, devices and telemetry are the affair of each node's own processes.
+        child = start_processes(command, environment | slurm.restore_environment(spec, placement), list_cores())
+        telemetry = nullcontext()
     try:
-        with Telemetry(attempt.telemetry, sources):
+        with telemetry:
             return child.wait(timeout=deadline_s)
     except subprocess.TimeoutExpired:
         raise TimeoutError(f"not done after {deadline_s:.0f} s, the time limit of this run") from None
@@ -155,6 +151,7 @@ def run_processes(command: list[str], spec: RunSpec, assignment: Assignment, att
             ignore_signals()
             stop_process_tree(psutil.Process(child.pid), GRACE_S)
             child.wait()
+        merge_nodes(meeting, attempt.telemetry)
 
 
 def find_crash_reason(attempt: AttemptFolder, exit_status: int) -> str:
@@ -183,30 +180,40 @@ def publish(spec: RunSpec, attempt: AttemptFolder, run_dir: Path, record: dict, 
         if file.exists():
             os.replace(file, run_dir / file.name)
     write_json_atomic(run_dir / "run.json", record)
-    for file in attempt.path.iterdir():
-        file.unlink()
-    attempt.path.rmdir()
+    shutil.rmtree(attempt.path)
 
 
 def run_attempt(
-    spec: RunSpec, run_dir: Path, attempt: AttemptFolder, deadline_s: float, save_weights: bool, record: dict
+    spec: RunSpec, placement: Placement, attempt: AttemptFolder, options: argparse.Namespace, record: dict
 ) -> int:
     """Verify, run and publish; adds to `record` what becomes known. Returns the exit status."""
-    assignment = assign_devices(spec)
-    record |= {"host": describe_host(assignment.gpu_uuids)}
+    gpu_uuids = list_gpu_uuids()[: spec.devices_per_node] if spec.device_kind == "cuda" else []
+    record |= {"host": describe_host(gpu_uuids)}
+    if placement.scheduler == "slurm":
+        record |= {"job": slurm.describe_job()}
     write_json_atomic(attempt.record, record)
     description = verify_inputs(spec)
     record |= {"manifest_sha256": description["sha256"]["manifest.tsv"]}
     record |= {"weights_sha256": sha256_of_file(Path(spec.weights_file))}
-    with hold_machine():
-        command = build_command(spec, attempt, time.time(), save_weights)
-        exit_status = run_processes(command, spec, assignment, attempt, deadline_s)
+    module_options = ["--attempt", str(attempt.path), *(["--save-weights"] if options.save_weights else [])]
+    with hold_machine(placement):
+        module_options += ["--started-at", repr(time.time())]
+        try:
+            deadline_s = options.deadline_s
+            exit_status = run_processes(spec, placement, attempt, "trainbench.train", module_options, deadline_s)
+        finally:
+            record |= {"processes": read_processes(attempt)}
         if attempt.outcome.exists():
             outcome = json.loads(attempt.outcome.read_text())
-            publish(spec, attempt, run_dir, record | outcome | {"finished_at": now()}, description)
+            publish(spec, attempt, options.run_dir, record | outcome | {"finished_at": now()}, description)
             return 0
     record |= {"status": "crashed", "reason": find_crash_reason(attempt, exit_status)}
     return exit_status if exit_status > 0 else 1
+
+
+def read_processes(attempt: AttemptFolder) -> list[dict]:
+    """Where the run's processes were and which devices they saw; empty where the launcher needs no meeting."""
+    return [process for meeting in attempt.path.glob("processes-*") for process in read_all(meeting)]
 
 
 def refuse(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, record: dict, reason: str) -> int:
@@ -226,7 +233,8 @@ def launch(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, options: argpar
     try:
         if options.refuse:
             return refuse(spec, run_dir, attempt, record, options.refuse)
-        exit_status = run_attempt(spec, run_dir, attempt, options.deadline_s, options.save_weights, record)
+        placement = Placement.read(attempt.placement)
+        exit_status = run_attempt(spec, placement, attempt, options, record)
         if exit_status == 0:
             return 0
     except TimeoutError as error:
@@ -234,7 +242,7 @@ def launch(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, options: argpar
         record |= {"status": "time_limit", "reason": str(error)}
     except Interrupted as error:
         exit_status = 128 + error.signum
-        record |= {"status": "interrupted", "reason": f"stopped by {error}"}
+        record |= slurm.explain_end() or {"status": "interrupted", "reason": f"stopped by {error}"}
     except Exception as error:
         exit_status = 1
         record |= {"status": "crashed", "reason": f"{type(error).__name__}: {error}"}

@@ -36,10 +36,14 @@ def _position_among_siblings(core: int) -> int:
     return sorted(siblings).index(core)
 
 
-def bind_to_device_cores(rank: int, cores_per_device: int) -> None:
-    """Bind this process to its device's share of the cores that the launcher bound the whole run to."""
-    cores = list_cores()[rank * cores_per_device : (rank + 1) * cores_per_device]
-    os.sched_setaffinity(0, cores)
+BINDING_IS_LEFT_ALONE = "TRAINBENCH_LEAVE_BINDING"
+"""Environment variable that the launcher sets where a scheduler has bound the processes to their cores."""
+
+
+def bind_to_device_cores(local_rank: int, cores_per_device: int) -> None:
+    """Bind this process to its device's share of the cores that the run was bound to on this node."""
+    if BINDING_IS_LEFT_ALONE not in os.environ:
+        os.sched_setaffinity(0, list_cores()[local_rank * cores_per_device : (local_rank + 1) * cores_per_device])
 
 
 def stop_process_tree(root: psutil.Process, grace_s: float) -> None:

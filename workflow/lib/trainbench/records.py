@@ -41,6 +41,7 @@ class AttemptFolder:
     def __init__(self, path: Path):
         self.path = Path(path)
         self.spec = self.path / "spec.json"
+        self.placement = self.path / "placement.json"
         self.record = self.path / "attempt.json"
         self.events = self.path / "events.jsonl"
         self.telemetry = self.path / "telemetry.csv"

@@ -29,7 +29,10 @@ class OptimizerSpec:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One planned run, complete."""
+    """One planned run, complete.
+
+    device: its name in the machine file; device_kind: `cpu` or `cuda`, how frameworks reach it.
+    """
 
     study: str
     dataset: str
@@ -39,6 +42,7 @@ class RunSpec:
     input: str
     precision: str
     device: str
+    device_kind: str
     num_nodes: int
     num_gpus: int
     per_device_batch_size: int
@@ -66,9 +70,9 @@ class RunSpec:
     optimizer: OptimizerSpec
 
     @property
-    def device_kind(self) -> str:
-        """`cpu` or `cuda`: every device that is not the CPU is reached through CUDA."""
-        return "cpu" if self.device == "cpu" else "cuda"
+    def devices_per_node(self) -> int:
+        """Of this run: its devices are spread evenly over its nodes."""
+        return self.num_gpus // self.num_nodes
 
     def to_dict(self) -> dict:
         return dataclasses.asdict(self)

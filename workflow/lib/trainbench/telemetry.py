@@ -1,5 +1,11 @@
-"""telemetry.csv: what the devices and the host did while a run went on, sampled by the launcher."""
+"""
+telemetry.csv: what the devices and the hosts did while a run went on.
 
+On one machine the launcher samples it. On a cluster a program of its own does on each node, started by the first
+process there, and the launcher puts the nodes' files together.
+"""
+
+import argparse
 import csv
 import threading
 import time
@@ -9,7 +15,7 @@ from pathlib import Path
 import psutil
 import pynvml
 
-COLUMNS = ("time_s", "device", "utilisation_frac", "memory_gib", "power_w", "energy_j")
+COLUMNS = ("time_s", "node", "device", "utilisation_frac", "memory_gib", "power_w", "energy_j")
 GIB = 2**30
 
 
@@ -70,8 +76,8 @@ class NvmlDevice:
 class Telemetry:
     """Samples every source each `interval_s` seconds in a thread, until the block is left."""
 
-    def __init__(self, path: Path, sources: list, interval_s: float = 1.0):
-        self._path, self._sources, self._interval_s = path, sources, interval_s
+    def __init__(self, path: Path, sources: list, node: int = 0, interval_s: float = 1.0):
+        self._path, self._sources, self._node, self._interval_s = path, sources, node, interval_s
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
 
@@ -83,7 +89,7 @@ class Telemetry:
             while not self._stop.wait(self._interval_s):
                 elapsed_s = round(time.monotonic() - started, 3)
                 for source in self._sources:
-                    writer.writerow({"time_s": elapsed_s, "device": source.name, **source.sample()})
+                    writer.writerow({"time_s": elapsed_s, "node": self._node, "device": source.name, **source.sample()})
                 file.flush()
 
     def __enter__(self) -> "Telemetry":
@@ -93,3 +99,36 @@ class Telemetry:
     def __exit__(self, *_) -> None:
         self._stop.set()
         self._thread.join()
+
+
+def find_sources(pid: int, num_cores: int, gpu_uuids: list[str]) -> list:
+    return [ProcessTree(pid, num_cores), *(NvmlDevice(uuid) for uuid in gpu_uuids)]
+
+
+def path_of_node(folder: Path, node: int) -> Path:
+    return Path(folder) / f"telemetry.node{node}.csv"
+
+
+def merge_nodes(folder: Path, path: Path) -> None:
+    """Put the nodes' files in `folder` together, in the order of the nodes; without any, only the header is written."""
+    parts = [part.read_text().splitlines(keepends=True) for part in sorted(Path(folder).glob("telemetry.node*.csv"))]
+    # A node that was lost may have left half a line.
+    lines = [line for part in parts for line in part[1:] if line.endswith("\n")]
+    path.write_text(",".join(COLUMNS) + "\n" + "".join(lines))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, required=True, help="where this node's file goes")
+    parser.add_argument("--node", type=int, required=True)
+    parser.add_argument("--pid", type=int, required=True, help="process whose descendants are watched; ends with it")
+    parser.add_argument("--num-cores", type=int, required=True, help="that the run has on this node")
+    parser.add_argument("--gpu-uuids", nargs="*", default=[])
+    arguments = parser.parse_args()
+    sources = find_sources(arguments.pid, arguments.num_cores, arguments.gpu_uuids)
+    with Telemetry(path_of_node(arguments.folder, arguments.node), sources, arguments.node):
+        psutil.Process(arguments.pid).wait()
+
+
+if __name__ == "__main__":
+    main()

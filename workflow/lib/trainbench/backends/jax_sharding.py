@@ -1,5 +1,5 @@
 """
-JAX with flax nnx and optax: one process, the batch sharded over all devices, one jitted step under shard_map.
+JAX with flax nnx and optax: one process a node, the batch sharded over all devices, one jitted step under shard_map.
 
 BatchNorm is local to each device, which keeps running statistics of its own; their mean evaluates.
 """
@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
+from jax.experimental.multihost_utils import process_allgather
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from trainbench.backend import StepwiseBackend
@@ -28,8 +29,10 @@ class JaxSharding(StepwiseBackend):
 
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
         self.devices = find_devices(spec)
+        self.rank, self.num_processes = jax.process_index(), jax.process_count()
         set_precision(spec)
-        mesh = Mesh(np.array(self.devices), (DEVICE_AXIS,))
+        # All devices of all processes, those of each process together: its share of the batch is one block.
+        mesh = Mesh(np.array(jax.devices(self.devices[0].platform)[: spec.num_gpus]), (DEVICE_AXIS,))
         self._sharded, everywhere = NamedSharding(mesh, SHARDED), NamedSharding(mesh, EVERYWHERE)
         network = Network(spec, data)
         load_weights(network, weights)
@@ -47,6 +50,9 @@ class JaxSharding(StepwiseBackend):
             out_specs=(EVERYWHERE, EVERYWHERE, SHARDED, EVERYWHERE),
         )
         self._step = jax.jit(step, donate_argnums=(0, 1, 2))
+        self._average = jax.jit(
+            lambda statistics: jax.tree.map(lambda array: array.mean(axis=0), statistics), out_shardings=everywhere
+        )
         self._predict = jax.jit(
             on_shards(
                 self._predict_on_shard, in_specs=(EVERYWHERE, EVERYWHERE, SHARDED), out_specs=SHARDED, check_vma=False
@@ -77,20 +83,27 @@ class JaxSharding(StepwiseBackend):
         network.eval()
         return network(images)
 
+    def _shard(self, array: np.ndarray) -> jax.Array:
+        """This process's part of a batch, spread over its devices, as part of the array of all processes."""
+        if self.num_processes == 1:
+            return jax.device_put(array, self._sharded)
+        return jax.make_array_from_process_local_data(self._sharded, array)
+
     def train_step(self, images: np.ndarray, labels: np.ndarray, learning_rate: float) -> None:
         """The optimizer looks the learning rate up by itself, as optax's schedules do."""
-        images, labels = jax.device_put((images, labels), self._sharded)
+        images, labels = self._shard(images), self._shard(labels)
         self.parameters, self.optimizer_state, self.statistics, loss = self._step(
             self.parameters, self.optimizer_state, self.statistics, images, labels
         )
         self._losses.append(loss)
 
     def prepare_evaluation(self) -> None:
-        self._evaluation_statistics = jax.tree.map(lambda array: array.mean(axis=0), self.statistics)
+        self._evaluation_statistics = self._average(self.statistics)
 
     def predict(self, images: np.ndarray) -> np.ndarray:
-        sharded = jax.device_put(images, self._sharded)
-        return np.asarray(self._predict(self.parameters, self._evaluation_statistics, sharded))
+        logits = self._predict(self.parameters, self._evaluation_statistics, self._shard(images))
+        own = sorted(logits.addressable_shards, key=lambda shard: shard.index[0].start or 0)
+        return np.concatenate([np.asarray(shard.data) for shard in own])
 
     def wait_until_idle(self) -> None:
         jax.block_until_ready((self.parameters, self.optimizer_state, self.statistics))
@@ -100,9 +113,12 @@ class JaxSharding(StepwiseBackend):
         self._losses.clear()
         return float(total) / num_steps
 
+    def max_over_ranks(self, value: float) -> float:
+        """Times of processes go through float32: seven digits."""
+        return value if self.num_processes == 1 else float(np.max(process_allgather(np.float32(value))))
+
     def weights(self) -> dict[str, np.ndarray]:
-        statistics = jax.tree.map(lambda array: array.mean(axis=0), self.statistics)
-        return read_weights(nnx.merge_state(self.parameters, statistics))
+        return read_weights(nnx.merge_state(self.parameters, self._average(self.statistics)))
 
     def peak_memory_bytes(self) -> int | None:
         if self.devices[0].platform == "cpu":
@@ -115,22 +131,32 @@ class JaxSharding(StepwiseBackend):
             versions["platform"] = self.devices[0].client.platform_version.splitlines()[0]
         return versions
 
+    def close(self) -> None:
+        if self.num_processes > 1:
+            jax.distributed.shutdown()
+
     def device_model(self) -> str | None:
         return None if self.devices[0].platform == "cpu" else self.devices[0].device_kind
 
 
 def find_devices(spec: RunSpec) -> list[jax.Device]:
-    """The GPUs that the launcher made visible, or the host split into as many devices; XLA uses the bound cores."""
-    if spec.device_kind == "cuda":
-        return jax.devices("cuda")[: spec.num_gpus]
-    jax.config.update("jax_platforms", "cpu")
-    if spec.num_gpus > 1:
-        # XLA runs all CPU devices of a process on one pool of threads, by default one per core. A device that waits
-        # in an all-reduce holds its thread: each needs one to spare, or the others may never arrive.
-        os.environ["PJRT_NPROC"] = str(spec.num_gpus * (spec.cores_per_device + 1))
-    if jax.config.jax_num_cpu_devices != spec.num_gpus:
-        jax.config.update("jax_num_cpu_devices", spec.num_gpus)
-    return jax.devices("cpu")
+    """This process's devices: the GPUs that the launcher made visible, or the host split into as many.
+
+    Beyond one node each node has a process, and they meet at the first one's address.
+    """
+    num_devices = spec.devices_per_node
+    if spec.device_kind == "cpu":
+        jax.config.update("jax_platforms", "cpu")
+        if num_devices > 1:
+            # XLA runs all CPU devices of a process on one pool of threads, by default one per core. A device that
+            # waits in an all-reduce holds its thread: each needs one to spare, or the others may never arrive.
+            os.environ["PJRT_NPROC"] = str(num_devices * (spec.cores_per_device + 1))
+        if jax.config.jax_num_cpu_devices != num_devices:
+            jax.config.update("jax_num_cpu_devices", num_devices)
+    if spec.num_nodes > 1:
+        first = os.environ["TRAINBENCH_ADDRESSES"].split(",")[0]
+        jax.distributed.initialize(first, int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"]))
+    return jax.local_devices(backend=spec.device_kind)[:num_devices]
 
 
 BACKEND = JaxSharding

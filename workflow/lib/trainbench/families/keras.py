@@ -58,12 +58,18 @@ def find_devices(spec: RunSpec) -> list[str]:
     return [f"/cpu:{i}" for i in range(spec.num_gpus)]
 
 
+def count_local_replicas(strategy: tf.distribute.Strategy) -> int:
+    """Replicas in this process."""
+    return len(strategy.extended.worker_devices)
+
+
 def split_over_replicas(strategy: tf.distribute.Strategy, *arrays: np.ndarray):
-    """Each array's equal parts, one per replica, as the values that strategy.run takes."""
-    parts = [np.split(array, strategy.num_replicas_in_sync) for array in arrays]
+    """Each array's equal parts, one per replica of this process, as the values that strategy.run takes."""
+    num_local = count_local_replicas(strategy)
+    parts = [np.split(array, num_local) for array in arrays]
     return tuple(
         strategy.experimental_distribute_values_from_function(
-            lambda context, part=part: tf.constant(part[context.replica_id_in_sync_group])
+            lambda context, part=part: tf.constant(part[context.replica_id_in_sync_group % num_local])
         )
         for part in parts
     )
@@ -203,20 +209,22 @@ def build_optimizer(spec: OptimizerSpec, learning_rates: np.ndarray) -> keras.op
 
 
 class MirroredBackend(Backend):
-    """What backends under MirroredStrategy share: one process, a replica of the model on each of its devices."""
+    """What backends under MirroredStrategy and its kin share: a replica of the model on each device of a process."""
 
     out_of_memory_errors = (tf.errors.ResourceExhaustedError,)
 
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
         self.spec, self.data = spec, data
-        devices = find_devices(spec)
+        self.strategy = self.build_strategy(spec)
         set_precision(spec)
-        self.strategy = tf.distribute.MirroredStrategy(devices)
         with self.strategy.scope():
             self.model = build_network(spec, data)
             load_weights(self.model, weights)
             self.prepare_training(build_optimizer(spec.optimizer, learning_rates))
         self._predict = build_predict(self.strategy, self.model)
+
+    def build_strategy(self, spec: RunSpec) -> tf.distribute.Strategy:
+        return tf.distribute.MirroredStrategy(find_devices(spec))
 
     @abc.abstractmethod
     def prepare_training(self, optimizer: keras.optimizers.Optimizer) -> None:

@@ -4,9 +4,9 @@ import argparse
 import json
 from pathlib import Path
 
-from trainbench.devices import assign_devices
-from trainbench.launch import build_module_command, hold_machine, run_processes
+from trainbench.launch import hold_machine, run_processes
 from trainbench.parity.task import OPTIMIZERS, make_spec
+from trainbench.placement import Placement
 from trainbench.processes import die_with_parent
 from trainbench.records import AttemptFolder
 
@@ -19,17 +19,20 @@ def main() -> None:
     parser.add_argument("--cell", type=json.loads, required=True, help="JSON: what is checked, see task.make_spec")
     parser.add_argument("--task", type=Path, required=True, help="folder of the task's data and weights")
     parser.add_argument("--num-devices", type=int, required=True)
+    parser.add_argument("--num-nodes", type=int, default=1)
+    parser.add_argument("--placement", type=json.loads, default={}, help="JSON: see trainbench.placement")
     parser.add_argument("--folder", type=Path, required=True, help="where to leave what was seen")
     arguments = parser.parse_args()
+    placement, attempt = Placement(**arguments.placement), AttemptFolder(arguments.folder)
     die_with_parent()
     for optimizer in OPTIMIZERS:
-        spec = make_spec(arguments.framework, arguments.cell, arguments.num_devices, optimizer, arguments.task)
+        size = {"num_gpus": arguments.num_devices, "num_nodes": arguments.num_nodes}
+        spec = make_spec(arguments.framework, arguments.cell, size, optimizer, arguments.task)
         path = arguments.folder / f"{optimizer}.spec.json"
         path.write_text(json.dumps(spec.to_dict()))
         options = ["--spec", str(path), "--optimizer", optimizer, "--folder", str(arguments.folder)]
-        command = build_module_command(spec, "trainbench.parity.probe", options)
-        with hold_machine():
-            status = run_processes(command, spec, assign_devices(spec), AttemptFolder(arguments.folder), DEADLINE_S)
+        with hold_machine(placement):
+            status = run_processes(spec, placement, attempt, "trainbench.parity.probe", options, DEADLINE_S)
         if status:
             raise SystemExit(max(status, 1))
 

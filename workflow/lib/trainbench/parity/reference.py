@@ -171,8 +171,10 @@ def main() -> None:
     weights = draw_task_weights(arguments.model, shape, arguments.num_classes)
     framework = {"framework": "reference", "family": "torch", "launcher": "plain"}
     cell = {"model": arguments.model, "precision": "fp64", "device": "cpu", "batchnorm": arguments.batchnorm}
-    cell |= {"loss_on_every_device": False, "cores_per_device": 1}
-    specs = {name: make_spec(framework, cell, 1, name, arguments.folder) for name in OPTIMIZERS}
+    cell |= {"device_kind": "cpu", "loss_on_every_device": False, "cores_per_device": 1}
+    specs = {
+        name: make_spec(framework, cell, {"num_gpus": 1, "num_nodes": 1}, name, arguments.folder) for name in OPTIMIZERS
+    }
     candidates = [draw_data(shape, arguments.num_classes, seed) for seed in range(NUM_CANDIDATES)]
     data = min(candidates, key=lambda candidate: count_near_gates(specs["sgd"], candidate, weights))
     write_task(arguments.folder, data, weights)

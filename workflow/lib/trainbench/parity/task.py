@@ -38,13 +38,13 @@ def rates_of(optimizer: str) -> np.ndarray:
     return RATES * np.float32(OPTIMIZERS[optimizer]["scale"])
 
 
-def make_spec(framework: dict, cell: dict, num_gpus: int, optimizer: str, folder: Path) -> RunSpec:
-    """framework: name, family and launcher; cell: model, precision, device, batchnorm, loss_on_every_device, cores."""
+def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: Path) -> RunSpec:
+    """framework: name, family and launcher; cell: what is checked, see ParityCell.request; size: devices and nodes."""
     return RunSpec.from_dict(
         {
             **{"study": "parity", "dataset": "parity", "variant": "base", "input": "arrays", "repeat": 1, "seed": 1},
-            **{"num_nodes": 1, "num_gpus": num_gpus, "global_batch_size": GLOBAL_BATCH_SIZE},
-            **{"per_device_batch_size": GLOBAL_BATCH_SIZE // num_gpus, "epochs": None, "steps": len(RATES)},
+            **{**size, "global_batch_size": GLOBAL_BATCH_SIZE},
+            **{"per_device_batch_size": GLOBAL_BATCH_SIZE // size["num_gpus"], "epochs": None, "steps": len(RATES)},
             **{"warmup_steps": 1, "window_steps": 1, "eval_every_epochs": 1, "prefetch_batches": 2},
             **{"random_flip": True, "random_crop_padding": 1, "tier": "equal"},
             **{"data_dir": str(folder), "weights_file": str(folder / "weights.safetensors")},

@@ -1,0 +1,65 @@
+"""
+The command lines that start a run's processes.
+
+`plain` is one process for all devices, `per_node` one for each node's, `torchrun`, `mpirun` and `per_device` one for
+each. On one machine torchrun, mpirun or trainbench.spawn starts them; in a job of SLURM srun does, one task each, and
+mpirun. Where srun, mpirun or spawn starts them, each process first becomes trainbench.task, which finds its place.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from trainbench.placement import Placement
+from trainbench.spec import RunSpec
+
+
+def count_processes_per_node(launcher: str, devices_per_node: int) -> int:
+    return 1 if launcher in ("plain", "per_node") else devices_per_node
+
+
+def count_processes(spec: RunSpec) -> int:
+    return spec.num_nodes * count_processes_per_node(spec.launcher, spec.devices_per_node)
+
+
+def build_command(spec: RunSpec, placement: Placement, folder: Path, module: str, options: list[str]) -> list[str]:
+    """The command line of a module's processes. folder: where they meet, empty and seen by all of them."""
+    target = [module, *options]
+    task = [sys.executable, "-m", "trainbench.task", "--folder", str(folder), *target]
+    if placement.scheduler == "slurm":
+        return [*(mpirun if spec.launcher == "mpirun" else srun)(spec, placement), *task]
+    if spec.launcher == "mpirun":
+        return [*mpirun(spec, placement), sys.executable, "-m", *target]
+    if spec.launcher == "per_device":
+        number = ["--num-processes", str(spec.num_gpus)]
+        return [sys.executable, "-m", "trainbench.spawn", *number, "--folder", str(folder), *target]
+    if spec.launcher == "torchrun":
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+        return [*torchrun, f"--nproc_per_node={spec.num_gpus}", "-m", *target]
+    return [sys.executable, "-m", *target]
+
+
+def srun(spec: RunSpec, placement: Placement) -> list[str]:
+    """One task per process. Every task sees all devices of its node, as NCCL wants to; the first to fail ends all."""
+    num_processes = count_processes(spec)
+    tasks_per_node = num_processes // spec.num_nodes
+    cores_per_task = spec.cores_per_device * spec.devices_per_node // tasks_per_node
+    return [
+        *("srun", "--mpi=none", "--kill-on-bad-exit=1", "--cpu-bind=none"),
+        *(f"--nodes={spec.num_nodes}", f"--ntasks={num_processes}", f"--ntasks-per-node={tasks_per_node}"),
+        *(f"--cpus-per-task={cores_per_task}", *placement.describe_step(spec.devices_per_node)),
+    ]
+
+
+def mpirun(spec: RunSpec, placement: Placement) -> list[str]:
+    """Unbound, as each process binds itself; over the nodes of the job, if there is one."""
+    command = [find_mpirun(), "-np", str(spec.num_gpus), "--bind-to", "none"]
+    if placement.scheduler == "slurm":
+        return [*command, "--map-by", f"ppr:{spec.devices_per_node}:node:OVERSUBSCRIBE"]
+    return [*command, "--map-by", ":OVERSUBSCRIBE"]
+
+
+def find_mpirun() -> str:
+    """The environment's own, else the machine's."""
+    own = Path(sys.executable).with_name("mpirun")
+    return str(own) if os.access(own, os.X_OK) else "mpirun"

@@ -1,0 +1,109 @@
+"""
+What a process does before it becomes the one that trains, where srun, mpirun or trainbench.spawn has started it.
+
+It finds its rank, makes sure that nobody else bears it, takes its node's devices, learns the addresses of the others,
+starts the node's telemetry if it is the node's first, and then runs the module it was given with the same Python.
+"""
+
+import argparse
+import os
+import socket
+import subprocess
+import sys
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainbench.devices import assign_devices
+from trainbench.launchers import count_processes
+from trainbench.placement import Placement
+from trainbench.processes import die_with_parent
+from trainbench.records import AttemptFolder
+from trainbench.rendezvous import announce, find_address, read_meeting, reserve_port, wait_for_all
+from trainbench.spec import RunSpec
+
+RANK_VARIABLES = (
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("TRAINBENCH_RANK", "TRAINBENCH_LOCAL_RANK", "TRAINBENCH_WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"),
+)
+"""Of mpirun, trainbench.spawn and srun. The inner launcher comes first: mpirun's own daemons are tasks of srun."""
+
+
+@dataclass(frozen=True)
+class Place:
+    rank: int
+    local_rank: int
+    num_processes: int
+
+    def node(self, processes_per_node: int) -> int:
+        return self.rank // processes_per_node
+
+
+def find_place() -> Place:
+    for names in RANK_VARIABLES:
+        if names[0] in os.environ:
+            return Place(*(int(os.environ[name]) for name in names))
+    raise RuntimeError(
+        f"none of {', '.join(names[0] for names in RANK_VARIABLES)} is set: srun, mpirun or spawn does so"
+    )
+
+
+def prepare(folder: Path, spec: RunSpec, placement: Placement) -> None:
+    """Take this process's place among the others, and say so in the environment of what comes next."""
+    place, processes_per_node = find_place(), count_processes(spec) // spec.num_nodes
+    if place.num_processes != count_processes(spec):
+        raise RuntimeError(f"{place.num_processes} processes were started, not {count_processes(spec)}")
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if placement.step_options and len((given or "").split(",")) < spec.devices_per_node:
+        raise RuntimeError(f"{spec.devices_per_node} devices were asked for; CUDA_VISIBLE_DEVICES is {given!r}")
+    assignment = assign_devices(spec, placement.bind_cores)
+    port, address = reserve_port(), find_address(placement.network_interface, placement.rendezvous_suffix)
+    description = {
+        **{"node": place.node(processes_per_node), "local_rank": place.local_rank, "pid": os.getpid()},
+        **{"hostname": os.environ.get("SLURMD_NODENAME") or socket.gethostname(), "address": f"{address}:{port}"},
+        **{"visible_devices": given, "gpu_uuids": assignment.gpu_uuids, "step": os.environ.get("SLURM_STEP_ID")},
+    }
+    announce(folder, place.rank, description)
+    others = wait_for_all(folder, place.num_processes, placement.rendezvous_timeout_s)
+    first_host, _, first_port = others[0]["address"].rpartition(":")
+    os.environ |= {
+        **{"RANK": str(place.rank), "LOCAL_RANK": str(place.local_rank), "WORLD_SIZE": str(place.num_processes)},
+        **{"MASTER_ADDR": first_host, "MASTER_PORT": first_port},
+        "TRAINBENCH_ADDRESSES": ",".join(other["address"] for other in others),
+    }
+    if placement.network_interface:
+        os.environ |= dict.fromkeys(("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"), placement.network_interface)
+    if spec.device_kind == "cuda":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(assignment.gpu_uuids)
+    if placement.bind_cores:
+        os.sched_setaffinity(0, assignment.cores)
+    if placement.scheduler == "slurm" and place.local_rank == 0:
+        start_telemetry(folder, description["node"], len(assignment.cores), assignment.gpu_uuids)
+
+
+def start_telemetry(folder: Path, node: int, num_cores: int, gpu_uuids: list[str]) -> None:
+    """It watches this process's siblings, and ends with this process."""
+    command = [sys.executable, "-m", "trainbench.telemetry", "--folder", str(folder), "--node", str(node)]
+    options = ["--pid", str(os.getppid()), "--num-cores", str(num_cores), "--gpu-uuids", *gpu_uuids]
+    subprocess.Popen([*command, *options], preexec_fn=die_with_parent)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, required=True, help="where the processes meet")
+    parser.add_argument("module", help="what to run, with its options")
+    parser.add_argument("options", nargs=argparse.REMAINDER)
+    arguments = parser.parse_args()
+    die_with_parent()
+    try:
+        prepare(arguments.folder, *read_meeting(arguments.folder))
+    except Exception:
+        rank = next((os.environ[names[0]] for names in RANK_VARIABLES if names[0] in os.environ), "0")
+        AttemptFolder(arguments.folder.parent).error_of(int(rank)).write_text(traceback.format_exc())
+        raise
+    os.execv(sys.executable, [sys.executable, "-m", arguments.module, *arguments.options])
+
+
+if __name__ == "__main__":
+    main()
