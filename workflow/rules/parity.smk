@@ -53,8 +53,8 @@ rule check_parity:
         "../../envs/workflow.yaml"
     threads: lambda wildcards: get_gate_size(wildcards)[2]
     resources:
-        measurement=100,
         **get_job_resources(get_gate_size),
+        measurement=100,
     params:
         framework=lambda wildcards: get_parity_cell(wildcards).framework,
         cell=lambda wildcards: get_parity_cell(wildcards).request(),

@@ -56,8 +56,8 @@ rule train:
         "../../envs/workflow.yaml"
     threads: lambda wildcards: get_run(wildcards).num_gpus
     resources:
-        measurement=100,
         **get_job_resources(get_run_size),
+        measurement=100,
     params:
         settings=lambda wildcards: PLAN.settings[get_run(wildcards).path],
         # Depend on `input` in name only: Snakemake does not look for changes in such a parameter.

@@ -45,7 +45,8 @@ def srun(spec: RunSpec, placement: Placement) -> list[str]:
     tasks_per_node = num_processes // spec.num_nodes
     cores_per_task = spec.cores_per_device * spec.devices_per_node // tasks_per_node
     return [
-        *("srun", "--mpi=none", "--kill-on-bad-exit=1", "--cpu-bind=none"),
+        *("srun", "--mpi=none", "--kill-on-bad-exit=1"),
+        *(["--cpu-bind=none"] if placement.bind_cores else []),
         *(f"--nodes={spec.num_nodes}", f"--ntasks={num_processes}", f"--ntasks-per-node={tasks_per_node}"),
         *(f"--cpus-per-task={cores_per_task}", *placement.describe_step(spec.devices_per_node)),
     ]

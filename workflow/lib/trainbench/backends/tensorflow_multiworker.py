@@ -10,11 +10,12 @@ import os
 import keras
 import numpy as np
 import tensorflow as tf
-from tensorflow.distribute.experimental import CommunicationImplementation, CommunicationOptions
 
 from trainbench.backends.tensorflow_mirrored import TensorflowMirrored
 from trainbench.processes import bind_to_device_cores
 from trainbench.spec import RunSpec
+
+Collectives = tf.distribute.experimental.CommunicationImplementation
 
 
 class TensorflowMultiworker(TensorflowMirrored):
@@ -29,19 +30,20 @@ class TensorflowMultiworker(TensorflowMirrored):
             gpu = tf.config.list_physical_devices("GPU")[local_rank]
             tf.config.set_visible_devices(gpu, "GPU")
             tf.config.experimental.set_memory_growth(gpu, True)
-            implementation = CommunicationImplementation.NCCL
+            implementation = Collectives.NCCL
         else:
             tf.config.threading.set_intra_op_parallelism_threads(spec.cores_per_device)
             tf.config.threading.set_inter_op_parallelism_threads(2)
-            implementation = CommunicationImplementation.RING
-        options = CommunicationOptions(implementation=implementation)
+            implementation = Collectives.RING
+        options = tf.distribute.experimental.CommunicationOptions(implementation=implementation)
         strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
         self._sum = tf.function(lambda value: strategy.run(self._sum_in_replica, args=(value,)))
         return strategy
 
     @staticmethod
     def _sum_in_replica(value):
-        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, value)
+        # A copy on the replica's own device: the collective goes by where its operand lies.
+        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(value))
 
     def sum_over_ranks(self, value) -> np.ndarray:
         """Sum of an array of the same shape on every process."""
@@ -52,6 +54,11 @@ class TensorflowMultiworker(TensorflowMirrored):
         places = np.zeros(self.num_processes, np.float64)
         places[self.rank] = value
         return float(self.sum_over_ranks(places).max())
+
+    def wait_until_idle(self) -> None:
+        """TensorFlow's own sync_devices asks the other workers' devices too, which have no server for that."""
+        with tf.device("/gpu:0" if self.spec.device_kind == "cuda" else "/cpu:0"):
+            tf.raw_ops.SyncDevice()
 
     def _step_on_all(self, images, labels):
         """This process's part of the loss: asking for the whole would be another collective in every step."""
