@@ -1,5 +1,7 @@
 """Studies become runs."""
 
+import json
+
 import pytest
 
 from benchplan.defaults import fill_defaults, read_schema
@@ -102,7 +104,7 @@ def test_cores_of_a_device_change_the_settings_text():
 @pytest.mark.parametrize("machine", [CPU, GPU])
 def test_a_study_survives_its_request(machine):
     plan = make_plan(machine, devices=["auto"], scaling="both", variants={"base": {}, "big": {"window_steps": 9}})
-    again = Plan.from_request(plan.studies["small"].request())
+    again = Plan.from_request(json.loads(plan.studies["small"].request()))
     assert list(again.runs) == list(plan.runs)
     for path, run in plan.runs.items():
         assert again.studies["small"].spec(again.runs[path]) == plan.studies["small"].spec(run)

@@ -17,10 +17,10 @@ HOST = {"hostname": "h", "cpu_model": "c", "python_version": "3", "driver_versio
 QUALITY = {"metric": "accuracy", "thresholds": [0.5, 0.9]}
 
 
-def plan_of(*specs, unsupported=()):
+def plan_of(*specs, unsupported=(), billing=None):
     runs = {f"run{i}": {"spec": spec.to_dict(), "unsupported": ""} for i, spec in enumerate(specs)}
     runs |= {f"not{i}": {"spec": spec.to_dict(), "unsupported": "no such device"} for i, spec in enumerate(unsupported)}
-    return {"config": {"quality": QUALITY}, "runs": runs}
+    return {"config": {"quality": QUALITY}, "runs": runs, "billing": billing or {}}
 
 
 def store_run(results, name, spec, accuracies=(0.4, 0.8), window_s=(2.0, 3.0), **changes):
@@ -51,6 +51,23 @@ def test_rates_are_total_over_total_of_the_measured_windows(tmp_path):
     assert row["step_s_median"] == pytest.approx(0.2)
     assert row["step_s_p95"] == pytest.approx(0.3)
     assert (row["peak_memory_gib"], row["quality_last"], row["quality_best"]) == (1.0, 0.8, 0.8)
+
+
+JOB = {"id": "7", "started_at": 1000.0, "queue_wait_s": 90.0}
+NODE_OF_FOUR = {"devices_per_node": 4, "billed": "node", "price_per_hour": 8.0, "currency": "EUR"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "billed", "cost"),
+    [({}, 4.0, 8.0), ({"billed": "device"}, 2.0, 16.0), ({"price_per_hour": None}, 4.0, None)],
+)
+def test_a_job_is_billed_by_its_devices_or_by_their_nodes(tmp_path, changes, billed, cost):
+    """Two devices of a node of four, for one hour."""
+    spec = make_spec(num_gpus=2)
+    store_run(tmp_path, "run0", spec, job=JOB, finished_at="1970-01-01T01:16:40+00:00")
+    row = collect(plan_of(spec, billing={"cpu": NODE_OF_FOUR | changes}), tmp_path)[0].iloc[0]
+    assert (row["queue_wait_s"], row["device_hours"], row["billed_device_hours"]) == (90.0, 2.0, billed)
+    assert row["cost"] == cost if cost else pd.isna(row["cost"])
 
 
 def test_there_is_one_row_per_planned_run_and_metrics_only_where_one_happened(tmp_path):

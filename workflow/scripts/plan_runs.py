@@ -1,6 +1,7 @@
 """Write down every planned run of a study, complete, for the runs themselves and for the tables."""
 
 import argparse
+import json
 from pathlib import Path
 
 from benchplan.plan import Plan
@@ -9,14 +10,13 @@ from trainbench.records import write_json_atomic
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--request", required=True, help="the study as JSON")
+    parser.add_argument("--request", type=json.loads, required=True, help="JSON: see benchplan.plan.Study.request")
     parser.add_argument("--plan", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
     (study,) = Plan.from_request(arguments.request).studies.values()
     runs = {run.path: {"spec": study.spec(run), "unsupported": run.unsupported} for run in study.runs}
-    write_json_atomic(
-        arguments.plan, {"study": study.name, "config": study.config, "curves": study.curves, "runs": runs}
-    )
+    plan = {"study": study.name, "config": study.config, "curves": study.curves, "runs": runs}
+    write_json_atomic(arguments.plan, plan | {"billing": arguments.request.get("billing", {})})
 
 
 if __name__ == "__main__":

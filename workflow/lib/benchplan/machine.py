@@ -39,6 +39,7 @@ class Device:
         return max(1, math.ceil(num_gpus / self.devices_per_node)) if self.devices_per_node else 1
 
 
+PRICING = ("billed", "price_per_hour", "currency")
 UNKNOWN_DEVICES = {"cpu": Device(0, 1), "cuda": Device(0, 1, "cuda")}
 
 
@@ -54,6 +55,12 @@ class Machine:
     def device(self, name: str) -> Device:
         """The device, or one without any where the machine lacks it."""
         return self.devices.get(name) or UNKNOWN_DEVICES["cpu" if name == "cpu" else "cuda"]
+
+    def billing(self, name: str) -> dict | None:
+        """What benchreport.accounting wants to know of a cluster's device."""
+        if self.scheduler == "none" or name not in self.devices:
+            return None
+        return {key: self.devices[name].options[key] for key in ("devices_per_node", *PRICING)}
 
     def resolve(self, device: str, place: str) -> str:
         """`auto` is cuda where there is a GPU, else cpu; raises ConfigError for a name that nothing bears."""

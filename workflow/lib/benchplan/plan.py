@@ -199,7 +199,9 @@ class Study:
         keys = ("devices_per_node", "cores_per_device", "kind", "max_nodes", "compute_capability")
         devices = {name: self.machine.device(name) for name in dict.fromkeys(run.device for run in self.runs)}
         described = {name: {key: getattr(device, key) for key in keys} for name, device in devices.items()}
-        return json.dumps({"studies": {self.name: different}, "datasets": datasets, "devices": described})
+        request = {"studies": {self.name: different}, "datasets": datasets, "devices": described}
+        billing = {name: billing for name in devices if (billing := self.machine.billing(name))}
+        return json.dumps(request | ({"billing": billing} if billing else {}))
 
 
 class Plan:
@@ -216,9 +218,10 @@ class Plan:
         self.runs = {run.path: run for study in self.studies.values() for run in study.runs}
 
     @classmethod
-    def from_request(cls, request: str) -> "Plan":
-        values = json.loads(request)
+    def from_request(cls, request: dict) -> "Plan":
+        values = dict(request)
         devices = {name: Device(**described) for name, described in values.pop("devices").items()}
+        values.pop("billing", None)
         return cls(values, Machine("", devices))
 
     @cached_property

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from benchplan.defaults import study_defaults
+from benchreport import accounting
 from benchreport.metrics import load_metric
 
 RUNS, ATTEMPTS = Path("results/runs"), Path("results/logs/train")
@@ -25,6 +26,7 @@ OUTCOME = (
     *("status", "reason", "images_per_s", "step_s_median", "step_s_p95", "data_wait_frac"),
     *("init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen", "peak_memory_gib"),
     *("quality_metric", "quality_last", "quality_best"),
+    *accounting.COLUMNS,
 )
 PROVENANCE = (
     *("framework_version", "python_version", "device_model", "driver_version", "git_commit"),
@@ -41,28 +43,29 @@ def collect(plan: dict, results: Path = Path()) -> tuple[pd.DataFrame, pd.DataFr
     metric = plan["config"]["quality"]["metric"]
     rows, evaluations = [], []
     for path, planned in plan["runs"].items():
-        row, run_evaluations = describe_run(path, planned, metric, results)
+        billing = plan["billing"].get(planned["spec"]["device"])
+        row, run_evaluations = describe_run(path, planned, metric, billing, results)
         rows.append(row)
         evaluations.extend(run_evaluations)
     columns = [*IDENTITY, *OUTCOME, *PROVENANCE]
     return pd.DataFrame(rows, columns=columns), pd.DataFrame(evaluations, columns=list(EVALUATION))
 
 
-def describe_run(path: str, planned: dict, metric: str, results: Path) -> tuple[dict, list[dict]]:
-    """The run's row and the rows of its evaluations."""
+def describe_run(path: str, planned: dict, metric: str, billing: dict | None, results: Path) -> tuple[dict, list[dict]]:
+    """The run's row and the rows of its evaluations. billing: of its device, see benchreport.accounting."""
     identity = {key: planned["spec"][key] for key in IDENTITY}
     run_dir = results / RUNS / path
     if planned["unsupported"]:
         return identity | {"status": "unsupported", "reason": planned["unsupported"]}, []
     if not (run_dir / "run.json").exists():
-        return identity | find_last_attempt(results / ATTEMPTS / path), []
+        return identity | find_last_attempt(results / ATTEMPTS / path, billing), []
     record = json.loads((run_dir / "run.json").read_text())
     row = identity | describe_provenance(record) | {"run_dir": str(RUNS / path)}
     # A run that is older than a key of the config did what the key's default says.
     was = study_defaults() | record["spec"]
     if changed := [key for key, value in planned["spec"].items() if was.get(key) != value]:
         return row | {"status": "stale", "reason": f"was run with another {', '.join(sorted(changed))}"}, []
-    row |= {"status": record["status"], "reason": record["reason"]}
+    row |= {"status": record["status"], "reason": record["reason"], **accounting.account(record, billing)}
     if record["status"] not in ("completed", "diverged"):
         return row, []
     events = [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
@@ -72,7 +75,7 @@ def describe_run(path: str, planned: dict, metric: str, results: Path) -> tuple[
     return row, evaluations
 
 
-def find_last_attempt(folder: Path) -> dict:
+def find_last_attempt(folder: Path, billing: dict | None) -> dict:
     """Status and reason of a run that left no run.json, from the record of its last attempt."""
     records = sorted(folder.glob("*/attempt.json"))
     if not records:
@@ -80,7 +83,7 @@ def find_last_attempt(folder: Path) -> dict:
     record = json.loads(records[-1].read_text())
     if record["status"] == "running":
         return describe_unfinished(record)
-    return {"status": record["status"], "reason": record["reason"]}
+    return {"status": record["status"], "reason": record["reason"], **accounting.account(record, billing)}
 
 
 def describe_unfinished(record: dict) -> dict:
