@@ -13,13 +13,13 @@ from snakemake.utils import update_config
 
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow" / "lib"))
 
-from benchplan import code
+from benchplan import attempts, code
 from benchplan.defaults import retype
 from benchplan.errors import ConfigError
 from benchplan.frameworks import FRAMEWORKS
 from benchplan.machine import find_machine_file, read_machine
 from benchplan.plan import Plan
-from benchplan.slurm import job_resources, list_resources, placement
+from benchplan.slurm import expectation, job_resources, list_resources, placement
 from benchreport import figures
 
 # Snakemake keeps millions of small objects for a large grid: look for garbage among them less often.
@@ -33,7 +33,7 @@ GATE_LIMIT_MIN = 30
 update_config(config, retype(workflow.config_settings.config))
 
 try:
-    MACHINE = read_machine(find_machine_file(config.get("machine"), sys.argv))
+    MACHINE = read_machine(find_machine_file(config.get("machine"), sys.argv), config.get("packed", False))
     PLAN = Plan(config, MACHINE)
 except ConfigError as error:
     raise WorkflowError(str(error)) from None
@@ -45,12 +45,24 @@ for shortage in PLAN.find_shortages():
     logger.warning(shortage)
 
 
+def settle_attempts():
+    if MACHINE.is_cluster:
+        for record in attempts.settle():
+            logger.info(f"{record.parent} had ended without a word; see its attempt.json")
+
+
 onstart:
+    settle_attempts()
     if shortages := PLAN.find_shortages():
         raise WorkflowError("\n".join(shortages))
 
 
+onsuccess:
+    settle_attempts()
+
+
 onerror:
+    settle_attempts()
     logger.error(
         "Some steps failed; each failed run keeps its files and log under results/logs/train/. The target `available` "
         "builds tables and figures from the runs that exist; the next call tries the missing ones again."
@@ -63,6 +75,8 @@ wildcard_constraints:
     model="[a-z][a-z0-9_]*",
     framework="[a-z][a-z0-9_]*",
     variant="[a-z][a-z0-9_]*",
+    device="[a-z][a-z0-9-]*",
+    num_gpus=r"\d+",
     cell=r"[a-z]+_[a-z0-9]+_[a-z0-9-]+_gpus\d+_batch\d+_repeat\d+",
     environment="[a-z0-9-]+",
     pins_hash="[0-9a-f]{8}",
@@ -129,7 +143,9 @@ def get_parity_cell(wildcards):
 def get_parity_layouts(wildcards):
     """Devices x nodes of the gate; none where no study asks for it."""
     cell = get_parity_cell(wildcards)
-    return cell.layouts(MACHINE.device(cell.device)) if cell.verdict in PLAN.checked_verdicts else []
+    device = MACHINE.device(cell.device)
+    layouts = cell.layouts(device, 1 if MACHINE.packed else device.max_nodes)
+    return layouts if cell.verdict in PLAN.checked_verdicts else []
 
 
 def get_reference(wildcards):
@@ -182,7 +198,8 @@ def get_weights_record(wildcards):
 
 def get_planned_records(study):
     """run.json of every run of a study that can be run."""
-    return [f"results/runs/{run.path}/run.json" for run in PLAN.studies[study].runs if not run.unsupported]
+    runs = [run for run in PLAN.studies[study].runs if not run.unsupported and not PLAN.is_left_out(run)]
+    return [f"results/runs/{run.path}/run.json" for run in runs]
 
 
 def existing_if_available(paths):
@@ -200,13 +217,25 @@ def get_verdicts(wildcards):
     return existing_if_available(list(PLAN.parity_cells))
 
 
+def get_probe_of_cell(wildcards):
+    """What was found on the devices of a cell of the gate; nothing on one machine."""
+    return f"results/probe/{get_parity_cell(wildcards).device}.json" if MACHINE.is_cluster else []
+
+
+def get_probes(wildcards=None):
+    """A probe of every device that runs use, on a cluster."""
+    if not MACHINE.is_cluster:
+        return []
+    return existing_if_available([f"results/probe/{device}.json" for device in PLAN.devices])
+
+
 STUDY_TABLES = ("scaling.tsv", "time_to_accuracy.tsv", "variants.tsv", "answer.txt")
 
 
 def get_study_products(study):
     """Tables, answer and figures of one study."""
     tables = [f"results/tables/{study}/{file}" for file in STUDY_TABLES]
-    names = figures.list_figures(PLAN.studies[study].config)
+    names = figures.list_figures(PLAN.studies[study].config, MACHINE.scheduler)
     return tables + [f"results/figures/{study}/{figure}.svg" for figure in names]
 
 
@@ -214,7 +243,8 @@ def get_all_products():
     """The products of every study of the config, and the tables and answers of all together."""
     merged = [f"results/tables/{file}" for file in ("runs.tsv", *STUDY_TABLES, "parity.tsv")]
     products = [product for study in PLAN.studies for product in get_study_products(study)]
-    return [*merged, "results/parity/parity.html", *products]
+    probes = ["results/tables/probes.tsv"] if MACHINE.is_cluster else []
+    return [*merged, *probes, "results/parity/parity.html", *products]
 
 
 def get_all_records():

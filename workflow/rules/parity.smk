@@ -44,6 +44,7 @@ rule check_parity:
         code=lambda wildcards: code.parity_code(get_parity_cell(wildcards).framework, get_parity_cell(wildcards).model),
         reference=get_reference,
         environment=lambda wildcards: ancient(code.environment_record(get_parity_cell(wildcards).environment)),
+        probe=ancient(get_probe_of_cell),
     output:
         verdict="results/parity/{task}/{checked}.json",
     log:
@@ -69,6 +70,7 @@ rule check_parity:
             --placement {params.placement:q} \
             --reference {input.reference:q} \
             --environment {input.environment:q} \
+            --probe {input.probe:q} \
             --verdict {output.verdict:q} \
             >{log:q} 2>&1
         """

@@ -16,6 +16,7 @@ from pathlib import Path
 from train import find_python
 
 from benchplan.frameworks import FRAMEWORKS
+from benchplan.stacks import find_refusal
 from benchreport.parity import describe_layout, judge
 from trainbench.records import write_json_atomic
 
@@ -43,6 +44,14 @@ def observe(
     return f"on {describe_layout(layout)}: {error.group(0) if error else f'exit status {result.returncode}'}"
 
 
+def find_stack_refusal(probe: Path | None, environment: Path) -> str:
+    """Why the nodes' driver does not run an environment; empty where it does, or where nobody looked."""
+    if probe is None:
+        return ""
+    driver = json.loads(probe.read_text())["found"]["host"]["driver_version"]
+    return find_refusal(json.loads(environment.read_text())["name"], driver)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--framework", required=True)
@@ -55,11 +64,16 @@ def main() -> None:
     parser.add_argument("--placement", default="{}", help="JSON: how processes start, see trainbench.placement")
     parser.add_argument("--reference", type=Path, nargs="?", help="reference.json in the folder of the task")
     parser.add_argument("--environment", type=Path, required=True, help="record of the framework's environment")
+    parser.add_argument("--probe", type=Path, nargs="?", help="what was found on the devices, if they were looked at")
     parser.add_argument("--verdict", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
     cell = arguments.cell
     if not arguments.layouts:
         verdict = {"status": "not_checked", "reason": "parity is off in every study that trains this", "checks": []}
+        write_json_atomic(arguments.verdict, {"framework": arguments.framework, **cell, **verdict})
+        return
+    if refusal := find_stack_refusal(arguments.probe, arguments.environment):
+        verdict = {"status": "unsupported", "reason": refusal, "checks": []}
         write_json_atomic(arguments.verdict, {"framework": arguments.framework, **cell, **verdict})
         return
     task = arguments.reference.parent

@@ -59,7 +59,7 @@ def main() -> None:
     }
     verdict = json.loads(arguments.verdict.read_text())
     options["--parity"] = verdict["status"]
-    if verdict["status"] == "failed" and arguments.parity == "required":
+    if verdict["status"] == "unsupported" or (verdict["status"] == "failed" and arguments.parity == "required"):
         options["--refuse"] = f"{verdict['reason']}; see {arguments.verdict}"
     os.execv(python, [python, "-m", "trainbench.launch", *(word for option in options.items() for word in option)])
 

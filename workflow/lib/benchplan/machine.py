@@ -45,12 +45,25 @@ UNKNOWN_DEVICES = {"cpu": Device(0, 1), "cuda": Device(0, 1, "cuda")}
 
 @dataclass(frozen=True)
 class Machine:
-    """devices: by the names that runs bear; a device the machine lacks is absent. slurm: what its jobs share."""
+    """devices: by the names that runs bear; a device the machine lacks is absent. slurm: what its jobs share.
+
+    packed: runs start inside the allocation that this process is in.
+    """
 
     path: str
     devices: dict[str, Device]
     scheduler: str = "none"
     slurm: dict = field(default_factory=dict)
+    packed: bool = False
+
+    @property
+    def is_cluster(self) -> bool:
+        return self.scheduler != "none"
+
+    @property
+    def submits(self) -> bool:
+        """Whether each run is a job."""
+        return self.is_cluster and not self.packed
 
     def device(self, name: str) -> Device:
         """The device, or one without any where the machine lacks it."""
@@ -58,14 +71,14 @@ class Machine:
 
     def billing(self, name: str) -> dict | None:
         """What benchreport.accounting wants to know of a cluster's device."""
-        if self.scheduler == "none" or name not in self.devices:
+        if not self.is_cluster or name not in self.devices:
             return None
         return {key: self.devices[name].options[key] for key in ("devices_per_node", *PRICING)}
 
     def resolve(self, device: str, place: str) -> str:
         """`auto` is cuda where there is a GPU, else cpu; raises ConfigError for a name that nothing bears."""
         if device == "auto":
-            if self.scheduler != "none":
+            if self.is_cluster:
                 named = ", ".join(sorted(self.devices)) or "none yet"
                 raise refuse(
                     *(place, device, "looks at this machine, but runs are jobs on others"),
@@ -105,7 +118,7 @@ def _beside_profile(command_line: list[str]) -> str | None:
     return str(path) if profile and path.exists() else None
 
 
-def read_machine(path: Path) -> Machine:
+def read_machine(path: Path, packed: bool = False) -> Machine:
     """Validate a machine file and look at this machine for what it leaves open."""
     schema = read_schema("machine")
     values = yaml.safe_load(Path(path).read_text()) or {}
@@ -117,7 +130,9 @@ def read_machine(path: Path) -> Machine:
         declared = {"cpu": default, "cuda": default} | declared
     devices = {name: _complete_device(name, options, values["scheduler"], path) for name, options in declared.items()}
     present = {name: device for name, device in devices.items() if device.devices_per_node}
-    return Machine(str(path), present, values["scheduler"], values["slurm"])
+    if packed and values["scheduler"] == "none":
+        raise ConfigError(f"packed: true needs the machine file of a cluster, not {path}; name it with `machine`")
+    return Machine(str(path), present, values["scheduler"], values["slurm"], packed)
 
 
 def _complete_device(name: str, options: dict, scheduler: str, path: Path) -> Device:

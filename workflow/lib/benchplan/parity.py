@@ -51,12 +51,12 @@ class ParityCell:
         keys = ("model", "precision", "device", "device_kind", "batchnorm", "loss_on_every_device", "cores_per_device")
         return json.dumps({key: getattr(self, key) for key in keys})
 
-    def layouts(self, device: Device) -> list[str]:
+    def layouts(self, device: Device, max_nodes: int) -> list[str]:
         """Devices x nodes: one device; two, and two on as many nodes, where framework and machine have them."""
         framework = FRAMEWORKS[self.framework]
         most = min(MOST_DEVICES, device.count, framework.max_devices.get(self.device_kind, MOST_DEVICES))
         if most < MOST_DEVICES or self.batchnorm not in framework.batchnorm[self.device_kind]:
             return ["1x1"]
         on_one_node = ["2x1"] if device.devices_per_node >= MOST_DEVICES else []
-        over_nodes = ["2x2"] if device.max_nodes > 1 and framework.launcher != "plain" else []
+        over_nodes = ["2x2"] if max_nodes > 1 and framework.launcher != "plain" else []
         return ["1x1", *on_one_node, *over_nodes]

@@ -274,16 +274,26 @@ class Plan:
         }
 
     @cached_property
+    def devices(self) -> list[str]:
+        """Names of all devices in use."""
+        return list(dict.fromkeys(run.device for run in self.runs.values()))
+
+    @cached_property
     def dataset_options(self) -> dict[str, dict]:
         """Source and options of every data set in use, by its name."""
         return {study.config["dataset"]: study.dataset_options for study in self.studies.values()}
+
+    def is_left_out(self, run: Run) -> bool:
+        """Whether a run is not for this call: it does not fit in the one node of a packed allocation."""
+        return self.machine.packed and self.machine.device(run.device).num_nodes(run.num_gpus) > 1
 
     def find_shortages(self) -> list[str]:
         """What the studies ask for and the machine lacks, as messages."""
         shortages = []
         for study in self.studies.values():
-            for device in dict.fromkeys(run.device for run in study.runs):
-                wanted = max(run.num_gpus for run in study.runs if run.device == device)
+            runs = [run for run in study.runs if not self.is_left_out(run)]
+            for device in dict.fromkeys(run.device for run in runs):
+                wanted = max(run.num_gpus for run in runs if run.device == device)
                 available = self.machine.device(device).count
                 if wanted > available:
                     shortages.append(

@@ -7,6 +7,7 @@ devices node by node, runs its commands in the batch script, and there starts th
 
 import json
 
+from benchplan.frameworks import FRAMEWORKS
 from benchplan.machine import Device, Machine
 from trainbench.launchers import count_processes_per_node
 
@@ -28,7 +29,7 @@ def job_resources(
     limit_min is the run's own time limit, and `runtime` the job's. A further attempt gets more time and more memory.
     launcher: of trainbench.launchers.
     """
-    if machine.scheduler == "none":
+    if not machine.submits:
         return {"limit_min": limit_min * attempt, "runtime": limit_min * attempt}
     options, per_node = device.options, num_gpus // num_nodes
     num_tasks_per_node = count_processes_per_node(launcher, per_node)
@@ -58,16 +59,28 @@ def job_resources(
 def list_resources(machine: Machine) -> tuple[str, ...]:
     """Names of what job_resources returns."""
     size = ("limit_min", "runtime")
-    if machine.scheduler == "none":
+    if not machine.submits:
         return size
     layout = ("mpi", "nodes", "tasks", "cpus_per_task", "gres", "mem_mb")
     return (*size, *layout, "slurm_partition", "constraint", "slurm_extra")
 
 
+def expectation(machine: Machine, device: Device, frameworks: set[str], longest_job_min: float) -> dict:
+    """What a probe compares a node with, see benchreport.probe.judge."""
+    keys = ("devices_per_node", "max_nodes", "cores_per_device", "compute_capability", "request")
+    shared = ("bind_cores", "network_interface", "rendezvous_suffix", "scratch", "compute_nodes_have_network")
+    environments = sorted({FRAMEWORKS[framework].environments.get(device.kind, "") for framework in frameworks} - {""})
+    return {
+        **{key: device.options[key] for key in keys},
+        **{key: machine.slurm[key] for key in shared},
+        **{"kind": device.kind, "environments": environments, "longest_job_min": longest_job_min},
+    }
+
+
 def placement(machine: Machine, device: Device) -> str:
     """How the processes of a run start, as JSON of a trainbench.placement.Placement; {} on this machine."""
-    if machine.scheduler == "none":
-        return "{}"
+    if not machine.submits:
+        return "{}" if machine.slurm.get("bind_cores", True) else json.dumps({"bind_cores": False})
     request = device.options["request"]
     # Nothing of --gpu-bind: unless asked to, SLURM binds no task to a GPU of its own, and 22.05 shows none for `none`.
     step_options = [f"--gres={request}" if asks_by_gres(device) else request] if request else []

@@ -87,7 +87,12 @@ def find_last_attempt(folder: Path, billing: dict | None) -> dict:
 
 
 def describe_unfinished(record: dict) -> dict:
-    """An attempt without an end is running, on this host or elsewhere, or was killed before it could say so."""
+    """An attempt without an end is running, on this host or elsewhere, or was killed before it could say so.
+
+    That of a job still runs: benchplan.attempts has settled the others.
+    """
+    if record.get("job"):
+        return {"status": "running", "reason": f"job {record['job']['id']} has not ended"}
     here = record["host"]["hostname"] == os.uname().nodename
     if here and not Path(f"/proc/{record['pid']}").exists():
         return {"status": "killed", "reason": "the launcher ended without a word, as after kill -9 or a lost node"}

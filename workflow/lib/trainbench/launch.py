@@ -7,6 +7,7 @@ why, and the exit status is not 0.
 """
 
 import argparse
+import errno
 import fcntl
 import json
 import os
@@ -132,7 +133,7 @@ def run_processes(
     meeting = open_meeting(attempt.path, spec, placement)
     command, environment = build_command(spec, placement, meeting, module, options), build_environment(spec, placement)
     if placement.scheduler == "none":
-        assignment = assign_devices(spec)
+        assignment = assign_devices(spec, placement.bind_cores)
         environment |= {"CUDA_VISIBLE_DEVICES": ",".join(assignment.gpu_uuids)}
         child = start_processes(command, environment, assignment.cores)
         sources = find_sources(child.pid, len(assignment.cores), assignment.gpu_uuids)
@@ -154,13 +155,38 @@ def run_processes(
         merge_nodes(meeting, attempt.telemetry)
 
 
-def find_crash_reason(attempt: AttemptFolder, exit_status: int) -> str:
-    """Last line of the first process's traceback, or the exit status."""
-    for path in sorted(attempt.path.glob("error.rank*.txt")):
-        lines = path.read_text().strip().splitlines()
-        if lines:
-            return lines[-1]
-    return f"exit status {exit_status}" if exit_status >= 0 else f"killed by {signal.Signals(-exit_status).name}"
+CRASHES = (
+    ("RendezvousError", "no_rendezvous"),
+    (f"[Errno {errno.ENOSPC}]", "disk_full"),
+    ("No space left on device", "disk_full"),
+    ("MemoryError", "host_out_of_memory"),
+)
+"""Statuses of a run that ended with an error, by part of its text."""
+
+
+def name_crash(reason: str) -> dict:
+    return {"status": next((status for part, status in CRASHES if part in reason), "crashed"), "reason": reason}
+
+
+def find_crash(attempt: AttemptFolder, exit_status: int) -> dict:
+    """Status and reason: the last line of the traceback that was there first, else the exit status.
+
+    A process that fails takes the others with it, whose last words are about the connection they lost.
+    """
+    written = [path for path in attempt.path.glob("error.rank*.txt") if path.stat().st_size]
+    for path in sorted(written, key=lambda path: path.stat().st_mtime_ns):
+        return name_crash(path.read_text().strip().splitlines()[-1])
+    if exit_status < 0:
+        return name_crash(f"killed by {signal.Signals(-exit_status).name}")
+    return name_crash(f"exit status {exit_status}")
+
+
+@contextmanager
+def hold_publishing(attempt: AttemptFolder):
+    """One attempt of a run publishes at a time: what appears is one attempt's, whoever else still runs."""
+    with open(attempt.path.parent / ".publishing.lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def publish(spec: RunSpec, attempt: AttemptFolder, run_dir: Path, record: dict, description: dict) -> None:
@@ -169,17 +195,12 @@ def publish(spec: RunSpec, attempt: AttemptFolder, run_dir: Path, record: dict, 
         PredictionStore().write(attempt.predictions_of(0))
     merge_predictions(sorted(attempt.path.glob("predictions.rank*.npz")), description["num_test"], attempt.predictions)
     attempt.events.touch()
-    run_dir.mkdir(parents=True, exist_ok=True)
-    for file in (
-        attempt.events,
-        attempt.telemetry,
-        attempt.predictions,
-        attempt.initial_weights,
-        attempt.final_weights,
-    ):
-        if file.exists():
+    files = (attempt.events, attempt.telemetry, attempt.predictions, attempt.initial_weights, attempt.final_weights)
+    with hold_publishing(attempt):
+        run_dir.mkdir(parents=True, exist_ok=True)
+        for file in filter(Path.exists, files):
             os.replace(file, run_dir / file.name)
-    write_json_atomic(run_dir / "run.json", record)
+        write_json_atomic(run_dir / "run.json", record)
     shutil.rmtree(attempt.path)
 
 
@@ -189,8 +210,10 @@ def run_attempt(
     """Verify, run and publish; adds to `record` what becomes known. Returns the exit status."""
     gpu_uuids = list_gpu_uuids()[: spec.devices_per_node] if spec.device_kind == "cuda" else []
     record |= {"host": describe_host(gpu_uuids)}
+    if slurm.find_job_id():
+        record |= {"job": slurm.describe_job() | {"packed": placement.scheduler == "none"}}
     if placement.scheduler == "slurm":
-        record |= {"job": slurm.describe_job()}
+        cancel_older_attempts(attempt, record["job"]["id"])
     write_json_atomic(attempt.record, record)
     description = verify_inputs(spec)
     record |= {"manifest_sha256": description["sha256"]["manifest.tsv"]}
@@ -207,8 +230,17 @@ def run_attempt(
             outcome = json.loads(attempt.outcome.read_text())
             publish(spec, attempt, options.run_dir, record | outcome | {"finished_at": now()}, description)
             return 0
-    record |= {"status": "crashed", "reason": find_crash_reason(attempt, exit_status)}
+    record |= slurm.explain_end() or find_crash(attempt, exit_status)
     return exit_status if exit_status > 0 else 1
+
+
+def cancel_older_attempts(attempt: AttemptFolder, job_id: str) -> None:
+    """End the jobs of earlier attempts at this run: those of a Snakemake that was killed go on without it."""
+    for path in attempt.path.parent.glob("*/attempt.json"):
+        record = json.loads(path.read_text())
+        other = record.get("job", {}).get("id")
+        if record["status"] == "running" and other not in (None, job_id):
+            slurm.cancel(other)
 
 
 def read_processes(attempt: AttemptFolder) -> list[dict]:
@@ -217,13 +249,26 @@ def read_processes(attempt: AttemptFolder) -> list[dict]:
 
 
 def refuse(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, record: dict, reason: str) -> int:
-    """Publish that a run was not started because its framework failed the parity gate."""
+    """Publish that a run was not started because its framework failed the parity gate or has no build for the node."""
     description = read_description(Path(spec.data_dir))
     record |= {"host": describe_host([]), "manifest_sha256": description["sha256"]["manifest.tsv"]}
-    record |= {"status": "failed_parity", "reason": reason, "finished_at": now()}
+    status = "unsupported" if record["parity"] == "unsupported" else "failed_parity"
+    record |= {"status": status, "reason": reason, "finished_at": now()}
     attempt.telemetry.touch()
     publish(spec, attempt, run_dir, record, description)
     return 0
+
+
+def write_last_words(attempt: AttemptFolder, record: dict) -> None:
+    """Say how the attempt ended, also on a full disk: the record is worth more than what else the attempt has left."""
+    try:
+        write_json_atomic(attempt.record, record)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        for leftover in (attempt.predictions, attempt.telemetry, *attempt.path.glob(".*"), *attempt.path.glob("*.npz")):
+            leftover.unlink(missing_ok=True)
+        write_json_atomic(attempt.record, record)
 
 
 def launch(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, options: argparse.Namespace) -> int:
@@ -245,9 +290,9 @@ def launch(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, options: argpar
         record |= slurm.explain_end() or {"status": "interrupted", "reason": f"stopped by {error}"}
     except Exception as error:
         exit_status = 1
-        record |= {"status": "crashed", "reason": f"{type(error).__name__}: {error}"}
+        record |= name_crash(f"{type(error).__name__}: {error}")
         traceback.print_exc()
-    write_json_atomic(attempt.record, record | {"finished_at": now()})
+    write_last_words(attempt, record | {"finished_at": now()})
     print(f"{run_dir}: {record['status']}: {record['reason']}; the attempt is kept in {attempt.path}", file=sys.stderr)
     return exit_status
 

@@ -65,6 +65,11 @@ def describe_job() -> dict:
     }
 
 
+def cancel(job_id: str) -> None:
+    """Cancel a job if it still runs."""
+    subprocess.run(["scancel", job_id], capture_output=True, timeout=PATIENCE_S)
+
+
 def explain_end() -> dict:
     """Status and reason of a run that a signal ends, if the job's state tells; empty where it does not."""
     job_id = find_job_id()

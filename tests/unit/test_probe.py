@@ -1,0 +1,74 @@
+"""What a probe finds wrong, and what the preflight's numbers mean."""
+
+import pytest
+
+from benchplan.stacks import find_refusal
+from benchreport.allreduce import compute_bus_bandwidth, tabulate
+from benchreport.probe import judge, look_around, to_minutes
+from benchreport.probe import tabulate as tabulate_probes
+
+EXPECTED = {
+    **{"kind": "cuda", "devices_per_node": 2, "max_nodes": 2, "cores_per_device": 4, "compute_capability": "8.0"},
+    **{"request": "gpu:a100:{n}", "bind_cores": True, "network_interface": "ib0", "rendezvous_suffix": ""},
+    **{"scratch": None, "compute_nodes_have_network": True, "environments": ["pytorch-cuda13"], "longest_job_min": 65},
+}
+GPU = {"uuid": "GPU-1", "name": "A100", "compute_capability": "8.0", "memory_gib": 40.0, "mig": False}
+FOUND = {
+    **{"host": {"hostname": "n1", "cpu_model": "c", "driver_version": "580.95.05"}, "visible_devices": "0,1"},
+    **{"gpus": [GPU, GPU], "topology": None, "num_cores": 8, "memory_gib": 64, "address": "10.0.0.1"},
+    **{"interfaces": {"ib0": {"address": "10.1.0.1", "mbit_per_s": 200000}}, "scratch": None},
+    **{"reaches_package_index": True, "partition_limit": "1-00:00:00"},
+    "job": {"TRES": "cpu=8", "TresPerNode": None},
+}
+
+
+def test_a_node_as_the_machine_file_says_has_no_findings():
+    assert judge(FOUND, EXPECTED) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "level", "words"),
+    [
+        ({"visible_devices": "0"}, {}, "error", "2 devices were asked for, the job sees 1"),
+        ({"gpus": [], "visible_devices": "0,1"}, {}, "error", "no NVIDIA driver answers"),
+        ({"host": FOUND["host"] | {"driver_version": "535.1"}}, {}, "error", "pytorch-cuda13 needs driver 580.65"),
+        ({}, {"compute_capability": "9.0"}, "error", "compute_capability is 8.0, not 9.0"),
+        ({}, {"compute_capability": None}, "warning", 'add compute_capability: "8.0"'),
+        ({"gpus": [GPU | {"mig": True}] * 2}, {}, "warning", "MIG"),
+        ({"num_cores": 6}, {}, "error", "8 cores are wanted for 2 devices, the job may use 6"),
+        ({}, {"network_interface": "ib7"}, "error", "there is no network_interface ib7, but ib0"),
+        ({"address": None}, {"network_interface": None}, "error", "leads to no address"),
+        ({"scratch": {"path": "/s", "writable": False, "free_gib": None}}, {}, "error", "/s cannot be written to"),
+        ({"reaches_package_index": False}, {}, "warning", "compute_nodes_have_network: false"),
+        ({"partition_limit": "01:00:00"}, {}, "error", "the partition ends them at 01:00:00"),
+    ],
+)
+def test_each_difference_is_a_finding(found, expected, level, words):
+    (finding,) = judge(FOUND | found, EXPECTED | expected)
+    assert finding["level"] == level and words in finding["text"]
+
+
+def test_this_host_can_be_looked_at_and_put_into_a_table():
+    expected = EXPECTED | {"kind": "cpu", "request": None, "network_interface": None, "bind_cores": False}
+    found = look_around(expected)
+    table = tabulate_probes([{"device": "d", "found": found, "findings": judge(found, expected)}])
+    assert "lo 127.0.0.1" in table.set_index("what").loc["interfaces", "value"]
+
+
+def test_limits_in_slurms_words():
+    assert [to_minutes(limit) for limit in ("1-02:00:00", "00:30:30", "UNLIMITED", None)] == [
+        *(1560, 30.5, float("inf"), float("inf"))
+    ]
+
+
+def test_drivers_and_stacks():
+    assert find_refusal("pytorch-cpu", None) == find_refusal("jax-cuda13", "580.65.06") == ""
+    assert find_refusal("mxnet-cuda11", "440.33") == "mxnet-cuda11 needs driver 450.80 or later, the node has 440.33"
+
+
+def test_bus_bandwidth_counts_what_each_device_sends():
+    """Two devices send the whole array each; very many send it twice."""
+    assert compute_bus_bandwidth(2, 1000, 1.0) == pytest.approx(1.048576)
+    assert compute_bus_bandwidth(1000, 1000, 1.0) == pytest.approx(2 * 1.048576, rel=2e-3)
+    record = {"device": "d", "num_gpus": 2, "num_nodes": 1, "sizes": [{"size_mib": 16, "median_s": 0.5, "seconds": []}]}
+    assert tabulate([record])["bus_gb_per_s"].tolist() == pytest.approx([16 * 2**20 / 0.5 / 1e9])

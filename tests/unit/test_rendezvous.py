@@ -1,0 +1,67 @@
+"""Processes of a run find each other, and say which of them did not come."""
+
+import multiprocessing
+import os
+
+import pytest
+
+from trainbench.rendezvous import (
+    RendezvousError,
+    announce,
+    find_address,
+    is_free,
+    read_all,
+    reserve_port,
+    wait_for_all,
+)
+
+
+def take_port(connection):
+    connection.send(reserve_port())
+    connection.recv()
+
+
+def test_processes_on_one_host_get_different_ports_until_they_end():
+    context = multiprocessing.get_context("spawn")
+    pairs = [context.Pipe() for _ in range(4)]
+    processes = [context.Process(target=take_port, args=(end,)) for _, end in pairs]
+    for process in processes:
+        process.start()
+    ports = [here.recv() for here, _ in pairs]
+    for here, _ in pairs:
+        here.send(None)
+    for process in processes:
+        process.join()
+    assert len(set(ports)) == len(ports) and all(is_free(port) for port in ports)
+
+
+def test_a_port_that_another_program_listens_on_is_passed_over(monkeypatch):
+    first = reserve_port()
+    monkeypatch.setattr("trainbench.rendezvous.is_free", lambda port: port % 2 == 0)
+    assert reserve_port() % 2 == 0 and first
+
+
+def test_all_see_all_in_the_order_of_ranks(tmp_path):
+    for rank in (2, 0, 1):
+        announce(tmp_path, rank, {"address": f"host:{rank}"})
+    assert [other["address"] for other in wait_for_all(tmp_path, 3, timeout_s=1)] == ["host:0", "host:1", "host:2"]
+
+
+def test_a_rank_that_comes_twice_is_refused(tmp_path):
+    announce(tmp_path, 1, {})
+    with pytest.raises(RendezvousError, match="process 1 of this run was started twice"):
+        announce(tmp_path, 1, {})
+    assert len(read_all(tmp_path)) == 1
+
+
+def test_who_does_not_come_is_named(tmp_path):
+    announce(tmp_path, 0, {})
+    with pytest.raises(RendezvousError, match=r"2 of 3 processes were not there after 0 s \(rank 1, 2\)"):
+        wait_for_all(tmp_path, 3, timeout_s=0.3)
+
+
+def test_an_interface_that_is_not_there_is_named_with_those_that_are():
+    with pytest.raises(RendezvousError, match=r"network_interface ib7 is not among those of .*: .*lo"):
+        find_address("ib7", "")
+    assert find_address("lo", "") == "127.0.0.1"
+    assert find_address(None, "-ib") == f"{os.uname().nodename}-ib"

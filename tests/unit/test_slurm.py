@@ -1,0 +1,181 @@
+"""What jobs ask of SLURM, what its answers mean, and which processes a run starts there."""
+
+import json
+import sys
+
+import pytest
+import yaml
+
+from benchplan.attempts import settle
+from benchplan.errors import ConfigError
+from benchplan.machine import read_machine
+from benchplan.plan import Plan
+from benchplan.slurm import job_resources, list_resources, placement
+from project import study
+from specs import make_spec
+from trainbench import slurm
+from trainbench.launchers import build_command
+from trainbench.placement import Placement
+
+A100 = {
+    **{"devices_per_node": 4, "max_nodes": 4, "cores_per_device": 8, "memory_per_device_mb": 1000},
+    **{"partition": "gpu", "request": "gpu:a100:{n}", "compute_capability": "8.0"},
+}
+
+
+@pytest.fixture
+def write_machine(tmp_path):
+    """A function from changes of the device and of the `slurm` section to the machine."""
+
+    def write(slurm=None, packed=False, **device):
+        values = {"scheduler": "slurm", "devices": {"a100": A100 | device}, "slurm": slurm or {}}
+        (tmp_path / "machine.yaml").write_text(yaml.safe_dump(values))
+        return read_machine(tmp_path / "machine.yaml", packed)
+
+    return write
+
+
+def ask(machine, launcher, num_gpus, num_nodes=1, attempt=1):
+    found = job_resources(machine, machine.device("a100"), launcher, num_gpus, num_nodes, 60, attempt)
+    assert set(found) == set(list_resources(machine))
+    return found
+
+
+def test_a_run_over_two_nodes_asks_for_its_devices_node_by_node(write_machine):
+    found = ask(write_machine(), "torchrun", num_gpus=8, num_nodes=2)
+    assert (found["nodes"], found["gres"], found["cpus_per_task"], found["mem_mb"]) == (2, "gpu:a100:4", 8, 4000)
+    assert found["slurm_extra"] == "--exclusive --ntasks-per-node=4"
+    assert found["tasks"] is None, "the plugin would make it tasks per GPU"
+
+
+def test_one_process_for_all_devices_has_all_their_cores(write_machine):
+    found = ask(write_machine(nodes="shared"), "plain", num_gpus=3)
+    assert (found["cpus_per_task"], found["slurm_extra"]) == (24, "--ntasks-per-node=1")
+
+
+def test_a_request_that_is_an_option_of_sbatch(write_machine):
+    machine = write_machine(request="--gpus-per-node=a100-40:{n}", nodes="shared", sbatch_options="--qos=x")
+    found = ask(machine, "torchrun", num_gpus=2)
+    assert (found["gres"], found["tasks"], found["slurm_extra"]) == (None, 2, "--qos=x --gpus-per-node=a100-40:2")
+    step = Placement(**json.loads(placement(machine, machine.device("a100")))).describe_step(2)
+    assert step == ["--gpus-per-node=a100-40:2"]
+
+
+def test_a_further_attempt_has_more_time_and_memory(write_machine):
+    first, second = (ask(write_machine(), "plain", 1, attempt=attempt) for attempt in (1, 2))
+    assert (first["runtime"], first["limit_min"], first["mem_mb"]) == (65, 60, 1000)
+    assert (second["runtime"], second["limit_min"], second["mem_mb"]) == (125, 120, 2000)
+
+
+def test_inside_an_allocation_nothing_is_asked_for(write_machine):
+    machine = write_machine(packed=True)
+    assert set(ask(machine, "plain", 1)) == {"limit_min", "runtime"}
+    assert placement(machine, machine.device("a100")) == "{}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"request": None}, "devices.a100.request is missing: no job would be given a GPU"),
+        ({"request": "gpu:a100"}, 'devices.a100.request: "gpu:a100" does not match [{]n[}]; How a job asks'),
+        ({"cores_per_device": None}, "devices.a100.cores_per_device is missing: with a scheduler nobody can look"),
+        ({"nodes": "packed"}, 'devices.a100.nodes: "packed" is not known here; choose from exclusive, shared'),
+    ],
+)
+def test_a_machine_file_that_cannot_be(write_machine, changes, words):
+    with pytest.raises(ConfigError) as error:
+        write_machine(**changes)
+    assert words in str(error.value)
+
+
+def plan_of(machine, **changes):
+    values = {"frameworks": ["pytorch_ddp", "keras_mirrored"], "devices": ["a100"], "num_gpus": [1, 8], **changes}
+    return Plan({"studies": {"s": study(**values)}}, machine)
+
+
+def test_one_process_is_unsupported_beyond_a_node(write_machine):
+    plan = plan_of(write_machine())
+    reasons = {(run.framework, run.num_gpus): run.unsupported for run in plan.runs.values()}
+    assert reasons["keras_mirrored", 8] == "keras_mirrored is one process: it uses the 4 devices of one node at most"
+    assert not any(reason for key, reason in reasons.items() if key != ("keras_mirrored", 8))
+    nodes = {run.num_gpus: plan.studies["s"].spec(run)["num_nodes"] for run in plan.runs.values()}
+    assert nodes == {1: 1, 8: 2}
+
+
+def test_devices_spread_evenly_or_are_refused(write_machine):
+    with pytest.raises(ConfigError, match="num_gpus: 5 does not spread evenly over 2 nodes of a100 devices"):
+        plan_of(write_machine(), num_gpus=[5])
+
+
+def test_auto_is_refused_where_runs_are_jobs(write_machine):
+    with pytest.raises(ConfigError, match=r"name a device of .*machine.yaml .a100."):
+        plan_of(write_machine(), devices=["auto"])
+
+
+def test_a_packed_call_leaves_runs_of_several_nodes_out(write_machine):
+    plan = plan_of(write_machine(packed=True))
+    left_out = {run.num_gpus for run in plan.runs.values() if plan.is_left_out(run)}
+    assert (left_out, plan.find_shortages()) == ({8}, [])
+
+
+@pytest.mark.parametrize(
+    ("launcher", "tasks", "per_node", "cores"),
+    [("plain", 2, 1, 8), ("per_node", 2, 1, 8), ("torchrun", 8, 4, 2), ("per_device", 8, 4, 2)],
+)
+def test_srun_starts_each_process_once(tmp_path, launcher, tasks, per_node, cores):
+    spec = make_spec(launcher=launcher, num_gpus=8, num_nodes=2, cores_per_device=2, global_batch_size=8)
+    where = Placement(scheduler="slurm", step_options=["--gres=gpu:a100:{n}"])
+    command = build_command(spec, where, tmp_path, "trainbench.train", ["--option"])
+    assert command[0] == "srun" and {"--nodes=2", f"--ntasks={tasks}", f"--ntasks-per-node={per_node}"} <= set(command)
+    assert {f"--cpus-per-task={cores}", "--gres=gpu:a100:4", "--kill-on-bad-exit=1"} <= set(command)
+    assert command[-6:] == ["-m", "trainbench.task", "--folder", str(tmp_path), "trainbench.train", "--option"]
+
+
+def test_one_machine_needs_no_srun(tmp_path):
+    command = build_command(make_spec(launcher="plain"), Placement(), tmp_path, "trainbench.train", [])
+    assert command == [sys.executable, "-m", "trainbench.train"]
+
+
+JOB = (
+    "JobId=7 JobName=a b Comment=rule x=y JobState={state} Restarts=1 NodeList=n[1-2] TimeLimit=01:00:00 "
+    "MinMemoryNode=4G"
+)
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "words"),
+    [
+        ("TIMEOUT", "time_limit", "at its time limit of 01:00:00 (job 7)"),
+        ("CANCELLED", "cancelled", "the job was cancelled"),
+        ("NODE_FAIL", "node_failed", "lost a node of the job (n[1-2])"),
+        ("PREEMPTED", "preempted", "gave the job's nodes to another"),
+        ("OUT_OF_MEMORY", "host_out_of_memory", "than the 4G it asked for"),
+    ],
+)
+def test_what_slurm_says_of_a_job_becomes_a_status(state, status, words):
+    job = dict(slurm.FIELD.findall(JOB.format(state=state)))
+    assert (job["JobName"], job["Restarts"]) == ("a b", "1")
+    found = slurm.explain(job)
+    assert found["status"] == status and words in found["reason"]
+
+
+def test_a_running_job_explains_nothing():
+    assert slurm.explain(dict(slurm.FIELD.findall(JOB.format(state="RUNNING")))) == {}
+
+
+def test_an_attempt_whose_job_is_gone_is_settled(tmp_path, monkeypatch):
+    record = {"status": "running", "reason": "", "job": {"id": "7", "restarts": 0}}
+    for name in ("lost", "alive", "forgotten", "done"):
+        (tmp_path / name).mkdir()
+        status = "completed" if name == "done" else "running"
+        job = record["job"] | {"id": name}
+        (tmp_path / name / "attempt.json").write_text(json.dumps(record | {"status": status, "job": job}))
+    answers = {
+        "lost": {"JobId": "lost", "JobState": "NODE_FAIL", "NodeList": "n1"},
+        "alive": {"JobId": "alive", "JobState": "RUNNING", "Restarts": "0"},
+    }
+    monkeypatch.setattr("benchplan.attempts.ask_for_job", lambda job_id: answers.get(job_id, {}))
+    monkeypatch.setattr("benchplan.attempts.ask_database", lambda job_id: {})
+    settle(tmp_path)
+    found = {path.parent.name: json.loads(path.read_text())["status"] for path in tmp_path.glob("*/attempt.json")}
+    assert found == {"lost": "node_failed", "alive": "running", "forgotten": "killed", "done": "completed"}

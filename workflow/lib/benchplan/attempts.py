@@ -1,0 +1,50 @@
+"""
+How attempts ended that could not say so themselves: after kill -9, or where a node was lost with all on it.
+
+The scheduler knows. It is asked when Snakemake starts and when it ends, as the tables are made without it.
+"""
+
+import json
+import subprocess
+from pathlib import Path
+
+from trainbench.records import write_json_atomic
+from trainbench.slurm import PATIENCE_S, ask_for_job, explain
+
+ATTEMPTS = Path("results/logs/train")
+ALIVE = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "REQUEUED", "RESIZING", "STAGE_OUT"}
+
+
+def ask_database(job_id: str) -> dict[str, str]:
+    """What the accounting database knows of a job, in scontrol's words; empty where there is none."""
+    command = ["sacct", "--allocations", "--noheader", "--parsable2", "--format=State,NodeList,Timelimit", "-j", job_id]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    if answer.returncode or not answer.stdout.strip():
+        return {}
+    state, nodes, limit = answer.stdout.splitlines()[-1].split("|")
+    return {"JobId": job_id, "JobState": state.split()[0], "NodeList": nodes, "TimeLimit": limit}
+
+
+def settle(attempts: Path = ATTEMPTS) -> list[Path]:
+    """Complete the records of attempts that still say `running` although their job has ended; returns those."""
+    settled = []
+    for path in sorted(attempts.rglob("attempt.json")):
+        record = json.loads(path.read_text())
+        job_id = (record.get("job") or {}).get("id")
+        if record["status"] != "running" or job_id is None:
+            continue
+        job = ask_for_job(job_id) or ask_database(job_id)
+        if job.get("JobState") in ALIVE and not is_older_start(record, job):
+            continue
+        forgotten = f"job {job_id} ended without a word"
+        write_json_atomic(path, record | (explain(job) or {"status": "killed", "reason": forgotten}))
+        settled.append(path)
+    return settled
+
+
+def is_older_start(record: dict, job: dict[str, str]) -> bool:
+    """Whether the job that now runs or waits is another start of it: SLURM has put it in the queue again."""
+    return int(job.get("Restarts", 0)) > record["job"]["restarts"]

@@ -1,0 +1,20 @@
+"""Accelerator stacks: what an environment's CUDA needs of a node's driver."""
+
+LOWEST_DRIVERS = {"cuda11": (450, 80), "cuda12": (525, 60), "cuda13": (580, 65)}
+"""Lowest driver of each stack on Linux (NVIDIA, CUDA Toolkit release notes, minor version compatibility)."""
+
+
+def stack_of(environment: str) -> str:
+    """Such as cuda13 of pytorch-cuda13."""
+    return environment.rpartition("-")[2]
+
+
+def find_refusal(environment: str, driver: str | None) -> str:
+    """Why a driver does not run an environment; empty where it does, or where either says nothing of CUDA."""
+    stack = stack_of(environment)
+    if stack not in LOWEST_DRIVERS or driver is None:
+        return ""
+    lowest = LOWEST_DRIVERS[stack]
+    if tuple(map(int, driver.split(".")[:2])) >= lowest:
+        return ""
+    return f"{environment} needs driver {lowest[0]}.{lowest[1]} or later, the node has {driver}"

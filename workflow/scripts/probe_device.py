@@ -1,0 +1,29 @@
+"""
+Look at a node of one kind of device from inside a job there, and at what of the machine file does not hold on it.
+
+Nothing is refused here: a wrong machine file shows as findings in the table, beside what was found.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from benchreport.probe import judge, look_around
+from trainbench.records import write_json_atomic
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", required=True, help="its name in the machine file")
+    parser.add_argument("--expected", type=json.loads, required=True, help="JSON: what the machine file says of it")
+    parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
+    arguments = parser.parse_args()
+    found = look_around(arguments.expected)
+    findings = judge(found, arguments.expected)
+    write_json_atomic(arguments.record, {"device": arguments.device, "found": found, "findings": findings})
+    for finding in findings:
+        print(f"{arguments.device}: {finding['level']}: {finding['text']}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""Put what the probes found on every kind of device into one table."""
+
+import argparse
+import json
+from pathlib import Path
+
+from benchreport.probe import tabulate
+from benchreport.tables import write_table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=Path, nargs="*", required=True)
+    parser.add_argument("--probes", type=Path, required=True, help="table to write")
+    arguments = parser.parse_args()
+    table = tabulate([json.loads(path.read_text()) for path in arguments.records])
+    write_table(arguments.probes, table)
+    for _, row in table[table["level"].isin(["error", "warning"])].iterrows():
+        print(f"{row['device']}: {row['level']}: {row['value']}")
+
+
+if __name__ == "__main__":
+    main()
