@@ -2,7 +2,8 @@
 A backend without a framework, for tests and benchmarks of everything around the training.
 
 fake_behaviour.json in the working directory maps a part of a run's path to what shall happen to it: `crash`,
-`out_of_memory`, `diverge`, `unsupported`, `hang`, `kill_launcher`, `wait_for_file`, or {"sleep_s": seconds}.
+`out_of_memory`, `diverge`, `unsupported`, `hang`, `kill_launcher`, `wait_for_file`, {"sleep_s": seconds} or
+{"allocate_mb": host memory}.
 """
 
 import json
@@ -51,6 +52,10 @@ class Sleeping(StepwiseBackend):
                     time.sleep(0.05)
             case {"sleep_s": seconds}:
                 time.sleep(seconds)
+            case {"allocate_mb": size_mb}:
+                filled = np.ones(size_mb * 2**17)
+                time.sleep(15)
+                del filled
 
     def predict(self, images):
         logits = np.random.default_rng(self.steps).normal(size=(len(images), self.data.num_classes))

@@ -15,6 +15,8 @@ import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import psutil
+
 from trainbench.processes import die_with_parent
 
 GPUS_PER_NODE = 4
@@ -78,9 +80,17 @@ def find_obstacle() -> str:
         return f"{', '.join(missing)} not found: apt-get install --no-install-recommends slurm-wlm munge"
     if os.getuid():
         return "starting a cluster needs root: pretend GPUs are character devices"
-    if present := [name for name in CONF_FILES if (SYSTEM_CONF / name).exists()]:
+    if present := [
+        name for name in CONF_FILES if (SYSTEM_CONF / name).exists() and not is_left_over(SYSTEM_CONF / name)
+    ]:
         return f"{SYSTEM_CONF} has {', '.join(present)} already: the configuration of a real cluster is left alone"
     return ""
+
+
+def is_left_over(conf: Path) -> bool:
+    """Whether a configuration is a link to that of a cluster of these tests whose process is gone."""
+    owner = conf.resolve().with_name("owner")
+    return conf.is_symlink() and owner.exists() and not Path(f"/proc/{owner.read_text()}").exists()
 
 
 def find_free_ports(count: int) -> list[int]:
@@ -106,7 +116,7 @@ class Cluster:
             self._start("slurmctld", ["slurmctld", "-D"])
             for node in self.nodes:
                 self.start_node(node)
-            wait_for(lambda: self._count_idle() == len(self.nodes), "all nodes", self.folder / "slurmctld.log")
+            wait_for(lambda: self.count_idle() == len(self.nodes), "all nodes", self.folder / "slurmctld.log")
         except BaseException:
             self.__exit__()
             raise
@@ -143,6 +153,16 @@ class Cluster:
             daemon.kill()
             daemon.wait()
 
+    def lose_node(self, node: str) -> None:
+        """As if the machine had lost its power: its slurmd and everything that runs there are gone at once."""
+        self.stop_daemon(node, signal.SIGKILL)
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.environ().get("SLURMD_NODENAME") == node:
+                    for each in (process.parent(), process):
+                        if each.name().startswith("slurmstepd") or each is process:
+                            each.kill()
+
     def _start(self, name: str, command: list[str]) -> None:
         with open(self.folder / f"{name}.out", "ab") as output:
             self._daemons[name] = subprocess.Popen(
@@ -157,6 +177,7 @@ class Cluster:
     def _configure(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o755)
+        (self.folder / "owner").write_text(str(os.getpid()))
         key = self.folder / "munge.key"
         key.write_bytes(os.urandom(1024))
         key.chmod(0o400)
@@ -175,11 +196,11 @@ class Cluster:
         (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         SYSTEM_CONF.mkdir(exist_ok=True)
         for name in CONF_FILES:
-            # A link without its target was left by a cluster that was killed.
+            # A link was left by a cluster that was killed.
             (SYSTEM_CONF / name).unlink(missing_ok=True)
             (SYSTEM_CONF / name).symlink_to(self.folder / name)
 
-    def _count_idle(self) -> int:
+    def count_idle(self) -> int:
         with suppress(subprocess.SubprocessError):
             states = self.run("sinfo", "--noheader", "--partition=gpu", "--Node", "--format=%T", timeout_s=5.0)
             return states.split().count("idle")

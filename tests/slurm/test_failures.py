@@ -2,6 +2,9 @@
 
 import csv
 import json
+import os
+import signal
+import subprocess
 
 import pytest
 
@@ -88,3 +91,103 @@ def test_a_run_that_is_requeued_starts_again_and_completes(grid, cluster):
     assert read_rows(grid)["sleeping2"]["status"] == "completed"
     record = next((grid.folder / "results" / "runs").rglob("*gpus2*/run.json"))
     assert json.loads(record.read_text())["job"]["restarts"] == 1
+
+
+def test_a_node_that_is_lost(grid, cluster):
+    grid.edit_profile(**{"slurm-no-requeue": True})
+    process = grid.start()
+    job = wait_for_running(grid)["job"]
+    cluster.lose_node(job["nodes"])
+    try:
+        output, _ = process.communicate(timeout=180)
+        assert process.returncode == 1, output[-3000:]
+        check_others_completed(grid, "node_failed", f"SLURM lost a node of the job ({job['nodes']})")
+    finally:
+        cluster.start_node(job["nodes"])
+    wait_for(lambda: cluster.count_idle() == 3, "the node's return", cluster.folder / "slurmctld.log", timeout_s=60)
+    check_second_call_completes(grid)
+
+
+def test_too_little_host_memory_is_tried_again_with_more(grid):
+    grid.write_machine(memory_per_device_mb=350)
+    grid.behave(**{WAITING: {"allocate_mb": 700}})
+    grid.snakemake(expect=1, timeout_s=240)
+    check_others_completed(grid, "host_out_of_memory", "memory")
+    grid.edit_profile(retries=1)
+    grid.snakemake(timeout_s=240)
+    assert [record["status"] for record in find_attempts(grid)] == ["host_out_of_memory"] * 2
+    assert read_rows(grid)["sleeping2"]["status"] == "completed"
+
+
+def test_a_killed_snakemake_resumes_while_its_old_job_still_runs(grid, cluster):
+    process = grid.start()
+    old = wait_for_running(grid)["job"]["id"]
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert "RUNNING" in cluster.run("squeue", "--noheader", "--format=%T", "--jobs", old)
+    grid.snakemake("--unlock")
+    again = grid.start()
+    wait_for(lambda: len(find_attempts(grid)) == 2, "the second attempt", grid.folder / "results", timeout_s=90)
+    states = ("squeue", "--noheader", "--states=all", "--format=%T", "--jobs", old)
+    wait_for(lambda: "CANCELLED" in cluster.run(*states), "the old job's end", grid.folder / "results", timeout_s=60)
+    (grid.folder / "go_on").touch()
+    output, _ = again.communicate(timeout=180)
+    assert again.returncode == 0, output[-3000:]
+    record = json.loads(next((grid.folder / "results" / "runs").rglob("*gpus2*/run.json")).read_text())
+    assert (record["status"], record["job"]["id"] != old) == ("completed", True)
+    assert [attempt["job"]["id"] for attempt in find_attempts(grid)] == [old]
+    assert grid.planned() == []
+
+
+def test_ctrl_c_cancels_the_jobs(grid, cluster):
+    process = grid.start()
+    job = wait_for_running(grid)["job"]["id"]
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode != 0, output
+    states = ("squeue", "--noheader", "--states=all", "--format=%T", "--jobs", job)
+    wait_for(lambda: "CANCELLED" in cluster.run(*states), "the job's end", grid.folder / "results", timeout_s=60)
+    check_second_call_completes(grid)
+
+
+HANG = """
+import os, sys, time
+if "trainbench.task" in sys.orig_argv and os.environ.get("SLURM_PROCID") == "1":
+    time.sleep(600)
+"""
+
+
+def test_a_process_that_does_not_come_ends_the_run_with_its_rank(project):
+    project.write_machine(slurm={"rendezvous_timeout_s": 5})
+    project.write_config(grid=study(frameworks=["pacing"], devices=["fake"], num_gpus=[1, 2]))
+    hanging = project.folder / "workflow" / "lib" / "sitecustomize.py"
+    hanging.write_text(HANG)
+    project.snakemake(expect=1, timeout_s=180)
+    project.snakemake("available")
+    rows = read_rows(project)
+    assert (rows["pacing1"]["status"], rows["pacing2"]["status"]) == ("completed", "no_rendezvous")
+    assert "1 of 2 processes were not there after 5 s (rank 1)" in rows["pacing2"]["reason"]
+    hanging.unlink()
+    project.snakemake()
+    assert read_rows(project)["pacing2"]["status"] == "completed"
+
+
+def test_a_full_disk(grid):
+    attempts = grid.folder / "results/logs/train/grid/sleeping/base/arrays_fp32_fake_gpus2_batch8_repeat1"
+    attempts.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=44k", "tmpfs", str(attempts)], check=True)
+    grid.behave()
+    try:
+        grid.snakemake(expect=1, timeout_s=180)
+        check_others_completed(grid, "disk_full", "No space left on device")
+    finally:
+        subprocess.run(["umount", str(attempts)], check=True)
+    check_second_call_completes(grid)
+
+
+def test_expected_outcomes_of_jobs_are_rows_and_nothing_is_tried_again(grid):
+    grid.behave(sleeping__base__gpus1="out_of_memory", sleeping__base__gpus2="diverge")
+    grid.snakemake()
+    rows = read_rows(grid)
+    assert [rows[f"sleeping{count}"]["status"] for count in (1, 2, 4)] == ["out_of_memory", "diverged", "completed"]
+    assert grid.planned() == []

@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(workflow.basedir) / "workflow" / "lib"))
 from benchplan import attempts, code
 from benchplan.defaults import retype
 from benchplan.errors import ConfigError
+from benchplan.estimate import describe_device_hours
 from benchplan.frameworks import FRAMEWORKS
 from benchplan.machine import find_machine_file, read_machine
 from benchplan.plan import Plan
@@ -43,6 +44,9 @@ config["studies"] = {name: study.config for name, study in PLAN.studies.items()}
 
 for shortage in PLAN.find_shortages():
     logger.warning(shortage)
+
+if workflow.is_main_process and workflow.dryrun:
+    logger.info(describe_device_hours(PLAN))
 
 
 def settle_attempts():

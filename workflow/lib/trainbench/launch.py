@@ -176,6 +176,8 @@ def find_crash(attempt: AttemptFolder, exit_status: int) -> dict:
     written = [path for path in attempt.path.glob("error.rank*.txt") if path.stat().st_size]
     for path in sorted(written, key=lambda path: path.stat().st_mtime_ns):
         return name_crash(path.read_text().strip().splitlines()[-1])
+    if not os.statvfs(attempt.path).f_bavail:
+        return name_crash(f"No space left on device: the disk of {attempt.path} is full")
     if exit_status < 0:
         return name_crash(f"killed by {signal.Signals(-exit_status).name}")
     return name_crash(f"exit status {exit_status}")
