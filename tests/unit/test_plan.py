@@ -135,9 +135,11 @@ def test_a_run_is_planned_once_even_if_two_modes_ask_for_it():
 def test_a_dry_run_expects_missing_runs_to_take_what_those_like_them_took(tmp_path):
     """Four runs of at most an hour: two of one device, of which one took 18 minutes, and two of two devices."""
     plan = Plan({"studies": {"s": study(frameworks=["pytorch_ddp"], repeats=2, time_limit_min=60)}}, CPU)
-    assert describe_device_hours(plan, tmp_path) == "4 runs are missing: at most 6.0 device-hours, by their time limits"
+    assert (
+        describe_device_hours(plan, tmp_path) == "4 runs are missing: at most 6.0 device-hours, by their time limits\n"
+    )
     done = next(run for run in plan.runs.values() if run.num_gpus == 1)
     (tmp_path / done.path).mkdir(parents=True)
     (tmp_path / done.path / "run.json").write_text(json.dumps({"wall_time_s": 1080}))
     words = "3 runs are missing: 4.3 device-hours expected (1 as runs like them took, the others to their time limits)"
-    assert describe_device_hours(plan, tmp_path) == f"{words}, at most 5.0"
+    assert describe_device_hours(plan, tmp_path) == f"{words}, at most 5.0\n"

@@ -2,6 +2,7 @@
 Validate config and machine file, expand the studies into runs once, and answer the rules' questions about them.
 """
 
+import atexit
 import gc
 import json
 import sys
@@ -45,8 +46,9 @@ config["studies"] = {name: study.config for name, study in PLAN.studies.items()}
 for shortage in PLAN.find_shortages():
     logger.warning(shortage)
 
-if workflow.is_main_process and workflow.dryrun:
-    logger.info(describe_device_hours(PLAN))
+# Said last, below the list of jobs. While Snakemake reads this, it does not know yet that nothing is to be done.
+if {"--dry-run", "--dryrun", "-n", "-np"} & set(sys.argv):
+    atexit.register(print, describe_device_hours(PLAN), end="", file=sys.stderr)
 
 
 def settle_attempts():

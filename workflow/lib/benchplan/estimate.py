@@ -11,7 +11,7 @@ RUNS = Path("results/runs")
 
 
 def describe_device_hours(plan: Plan, runs: Path = RUNS) -> str:
-    """One sentence; empty where no run is missing.
+    """A line; empty where no run is missing.
 
     A run is expected to take as long as those of its study that differ in repeat, variant or batch size alone, and
     else as its time limit says, which none exceeds in its first attempt.
@@ -31,8 +31,8 @@ def describe_device_hours(plan: Plan, runs: Path = RUNS) -> str:
     at_most = sum(num_gpus * limit_s for _, num_gpus, limit_s in missing) / 3600
     like_others = sum(key in known for key, _, _ in missing)
     if not like_others:
-        return f"{len(missing)} runs are missing: at most {at_most:.1f} device-hours, by their time limits"
+        return f"{len(missing)} runs are missing: at most {at_most:.1f} device-hours, by their time limits\n"
     return (
         f"{len(missing)} runs are missing: {expected:.1f} device-hours expected ({like_others} as runs like them took, "
-        f"the others to their time limits), at most {at_most:.1f}"
+        f"the others to their time limits), at most {at_most:.1f}\n"
     )
