@@ -1,23 +1,129 @@
-"""The grid as jobs."""
+"""A grid whose runs are jobs: what each asked for, what it was given, which processes it had, and what comes out."""
 
+import itertools
 import json
+from collections import Counter, defaultdict
 
-from project import study
+import pytest
+
+from benchplan.frameworks import FRAMEWORKS
+from benchreport.tables import read_table
+from project import Project, study
+from slurm.cluster import GPUS_PER_NODE
+from slurm.project import ClusterProject
+
+COUNTS = [1, 2, 4, 8]
+OVER_NODES = ["pytorch_ddp", "tensorflow_multiworker", "jax_sharding", "chainer_mn"]
 
 
-def test_x(project):
-    project.write_config(
-        grid=study(
-            frameworks=["sleeping", "pacing"], devices=["fake"], num_gpus=[1, 2, 4, 8], per_device_batch_size=[8]
+def read_runs(project):
+    paths = (project.folder / "results" / "runs").rglob("run.json")
+    return {
+        str(path.parent.relative_to(project.folder / "results" / "runs")): json.loads(path.read_text())
+        for path in paths
+    }
+
+
+def list_products(project):
+    """Tables and figures."""
+    results = project.folder / "results"
+    return {str(path.relative_to(results)) for kind in ("tables", "figures") for path in (results / kind).rglob("*.*")}
+
+
+@pytest.fixture(scope="module")
+def grid(cluster, tmp_path_factory):
+    """24 runs of two process models on 1 to 8 devices, done."""
+    project = ClusterProject(tmp_path_factory.mktemp("grid") / "project", cluster)
+    project.write_machine(slurm={"preflight": True}, price_per_hour=2.0, billed="node")
+    project.add_fake("sleeping")
+    project.add_fake("pacing", launcher="per_device")
+    options = {"num_gpus": COUNTS, "repeats": 3, "per_device_batch_size": [8]}
+    project.write_config(grid=study(frameworks=["sleeping", "pacing"], devices=["fake"], **options))
+    project.snakemake(timeout_s=600)
+    return project
+
+
+def test_every_run_was_given_what_its_device_count_asks_for(grid):
+    runs = read_runs(grid)
+    assert Counter(record["status"] for record in runs.values()) == {"completed": 21}, "one process has one node"
+    for path, record in runs.items():
+        spec, job = record["spec"], record["job"]
+        num_nodes = -(-spec["num_gpus"] // GPUS_PER_NODE)
+        per_node = spec["num_gpus"] // num_nodes
+        assert job["requested"] == f"gres:gpu:fake:{per_node}", path
+        allocated = dict(part.split("=") for part in job["allocated"].split(","))
+        assert (allocated["node"], allocated["cpu"]) == (str(num_nodes), str(2 * spec["num_gpus"])), path
+        devices = {process["hostname"]: process["visible_devices"] for process in record["processes"]}
+        assert [len(each.split(",")) for each in devices.values()] == [per_node] * num_nodes, path
+
+
+def test_no_process_started_twice(grid):
+    for path, record in read_runs(grid).items():
+        expected = 1 if record["spec"]["framework"] == "sleeping" else record["spec"]["num_gpus"]
+        assert [process["rank"] for process in record["processes"]] == list(range(expected)), path
+        assert {process["step"] for process in record["processes"]} == {"0"}, "one step of srun"
+
+
+def test_jobs_of_the_same_time_and_node_had_different_devices(grid):
+    held = defaultdict(list)
+    for path, record in read_runs(grid).items():
+        ended = record["job"]["started_at"] + record["wall_time_s"]
+        for process in record["processes"]:
+            for device in process["visible_devices"].split(","):
+                held[process["hostname"], device].append((record["job"]["started_at"], ended, path))
+    for device, uses in held.items():
+        by_run = sorted(set(uses))
+        assert all(one[1] <= other[0] + 1 for one, other in itertools.pairwise(by_run)), (device, by_run)
+
+
+def test_tables_and_figures_are_those_of_one_machine(grid, tmp_path):
+    local = Project(tmp_path / "local", fakes=["sleeping", "pacing"])
+    options = {"num_gpus": [1, 2], "per_device_batch_size": [8]}
+    local.write_config(grid=study(frameworks=["sleeping", "pacing"], devices=["cpu"], **options))
+    local.snakemake()
+    more = {
+        "tables/probes.tsv",
+        "tables/grid/allreduce.tsv",
+        "figures/grid/allreduce.svg",
+        "figures/grid/allreduce.png",
+    }
+    assert list_products(grid) - list_products(local) == more
+    assert list_products(local) <= list_products(grid)
+    runs = read_table(grid.folder / "results" / "tables" / "runs.tsv")
+    assert list(runs) == list(read_table(local.folder / "results" / "tables" / "runs.tsv"))
+    assert len(runs) == 24 and grid.planned() == []
+
+
+def test_runs_are_accounted_for(grid):
+    runs = read_table(grid.folder / "results" / "tables" / "runs.tsv")
+    done = runs[runs["status"] == "completed"]
+    assert (done["queue_wait_s"] >= 0).all() and (done["device_hours"] > 0).all()
+    nodes = done["num_nodes"] * GPUS_PER_NODE
+    assert (done["billed_device_hours"] / done["device_hours"]).round(3).tolist() == (nodes / done["num_gpus"]).tolist()
+    assert (done["cost"] / done["billed_device_hours"]).round(3).eq(2.0 / GPUS_PER_NODE).all()
+
+
+def test_the_probe_saw_the_nodes_devices_and_the_preflight_their_all_reduce(grid):
+    probes = read_table(grid.folder / "results" / "tables" / "probes.tsv").set_index("what")["value"]
+    assert probes["visible devices"] == ",".join(map(str, range(GPUS_PER_NODE)))
+    table = read_table(grid.folder / "results" / "tables" / "grid" / "allreduce.tsv")
+    assert sorted(set(table["num_gpus"])) == COUNTS[1:] and (table["bus_gb_per_s"] > 0).all()
+
+
+def test_frameworks_average_their_gradients_over_two_nodes(cluster, tmp_path):
+    """The gate does its task on two devices of two nodes, too; then they train on eight."""
+    project = ClusterProject(tmp_path / "project", cluster)
+    options = {"num_gpus": [8], "per_device_batch_size": [16], "steps": 12, "parity": "required"}
+    project.write_config(real=study(frameworks=OVER_NODES, devices=["fake"], **options))
+    project.snakemake(timeout_s=1200)
+    checks = read_table(project.folder / "results" / "tables" / "parity.tsv")
+    over_nodes = checks[(checks["devices"] == 2) & (checks["nodes"] == 2)]
+    assert set(over_nodes["framework"]) == set(OVER_NODES) and over_nodes["passed"].all()
+    assert {"averaging", "gradients", "updates_sgd"} <= set(over_nodes["check"])
+    runs = read_runs(project)
+    assert {record["status"] for record in runs.values()} == {"completed"} and len(runs) == len(OVER_NODES)
+    for record in runs.values():
+        per_node = FRAMEWORKS[record["spec"]["framework"]].launcher == "per_node"
+        assert Counter(process["hostname"] for process in record["processes"]).most_common()[0][1] == (
+            1 if per_node else GPUS_PER_NODE
         )
-    )
-    print(project.snakemake(timeout_s=300))
-    for path in sorted((project.folder / "results/runs").rglob("run.json")):
-        record = json.loads(path.read_text())
-        print(
-            path.parent.name,
-            record["status"],
-            record["job"],
-            [(p["hostname"], p["visible_devices"]) for p in record["processes"]],
-        )
-    print((project.folder / "results/tables/runs.tsv").read_text())

@@ -241,7 +241,7 @@ STUDY_TABLES = ("scaling.tsv", "time_to_accuracy.tsv", "variants.tsv", "answer.t
 def get_study_products(study):
     """Tables, answer and figures of one study."""
     tables = [f"results/tables/{study}/{file}" for file in STUDY_TABLES]
-    names = figures.list_figures(PLAN.studies[study].config, MACHINE.scheduler)
+    names = figures.list_figures(PLAN.studies[study].config, MACHINE.is_cluster and MACHINE.slurm["preflight"])
     return tables + [f"results/figures/{study}/{figure}.svg" for figure in names]
 
 

@@ -3,8 +3,8 @@ Figures, one module each.
 
 A module defines TITLE (what its entry in the report is called), TABLES (names of the tables it reads) and
 `draw(**tables)`, which gets those tables of one study and returns a matplotlib figure. COMPARES, if it defines it, is
-the key of a study whose entries it compares: a study with only one goes without. NEEDS_SCHEDULER, if it defines it,
-says that it is drawn on clusters only. Its caption is workflow/report/<module>.rst.
+the key of a study whose entries it compares: a study with only one goes without. NEEDS_PREFLIGHT, if it defines it,
+says that it is drawn where the preflight has measured something. Its caption is workflow/report/<module>.rst.
 """
 
 import ast
@@ -13,8 +13,8 @@ import pkgutil
 from pathlib import Path
 
 
-def list_figures(study: dict | None = None, scheduler: str = "none") -> list[str]:
-    """All figures, or those that a study (its config) under a scheduler has something to show in."""
+def list_figures(study: dict | None = None, preflight: bool = False) -> list[str]:
+    """All figures, or those that a study (its config), with a preflight or without, has something to show in."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     if study is None:
         return names
@@ -23,7 +23,7 @@ def list_figures(study: dict | None = None, scheduler: str = "none") -> list[str
         name
         for name, figure in described.items()
         if (figure["COMPARES"] is None or len(study[figure["COMPARES"]]) > 1)
-        and (scheduler != "none" or not figure["NEEDS_SCHEDULER"])
+        and (preflight or not figure["NEEDS_PREFLIGHT"])
     ]
 
 
@@ -36,6 +36,6 @@ def describe_figure(name: str) -> dict:
     tree = ast.parse((Path(__file__).parent / f"{name}.py").read_text())
     assignments = [node for node in tree.body if isinstance(node, ast.Assign)]
     constants = {ast.unparse(node.targets[0]): node.value for node in assignments}
-    optional = {"COMPARES": None, "NEEDS_SCHEDULER": False}
+    optional = {"COMPARES": None, "NEEDS_PREFLIGHT": False}
     known = {"TITLE", "TABLES", *optional} & constants.keys()
     return optional | {key: ast.literal_eval(constants[key]) for key in known}

@@ -7,7 +7,7 @@ from benchreport.style import label_lines, make_panels, mark_counts, say_nothing
 
 TITLE = "All-reduce bandwidth"
 TABLES = ("allreduce",)
-NEEDS_SCHEDULER = True
+NEEDS_PREFLIGHT = True
 
 
 def draw(allreduce: pd.DataFrame) -> Figure:
