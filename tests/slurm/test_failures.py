@@ -36,6 +36,10 @@ def find_attempts(project, cell="gpus2") -> list[dict]:
     return [json.loads(path.read_text()) for path in found if cell in str(path)]
 
 
+def wait(project, condition, what, timeout_s=90.0):
+    wait_for(condition, what, project.cluster.folder / "slurmctld.log", timeout_s)
+
+
 def wait_for_running(project, cell="gpus2") -> dict:
     """The record of the attempt whose processes have all come."""
 
@@ -43,7 +47,7 @@ def wait_for_running(project, cell="gpus2") -> dict:
         folders = (project.folder / "results" / "logs" / "train").rglob(f"*{cell}*/*/processes-*/process0.json")
         return any(folders) and any("job" in record for record in find_attempts(project, cell))
 
-    wait_for(is_running, f"the run of {cell}", project.folder / "results" / "logs", timeout_s=90)
+    wait(project, is_running, f"the run of {cell}")
     return find_attempts(project, cell)[-1]
 
 
@@ -85,6 +89,9 @@ def test_a_run_that_is_requeued_starts_again_and_completes(grid, cluster):
     process = grid.start()
     job = wait_for_running(grid)["job"]["id"]
     cluster.run("scontrol", "requeue", job)
+    # SLURM waits two minutes before it starts such a job again.
+    wait(grid, lambda: "PENDING" in cluster.run("squeue", "--noheader", "--format=%T", "--jobs", job), "its return")
+    cluster.run("scontrol", "update", f"JobId={job}", "StartTime=now")
     (grid.folder / "go_on").touch()
     output, _ = process.communicate(timeout=300)
     assert process.returncode == 0, output[-3000:]
@@ -97,6 +104,7 @@ def test_a_node_that_is_lost(grid, cluster):
     grid.edit_profile(**{"slurm-no-requeue": True})
     process = grid.start()
     job = wait_for_running(grid)["job"]
+    wait(grid, lambda: len(list((grid.folder / "results" / "runs").rglob("run.json"))) == 2, "the other cells")
     cluster.lose_node(job["nodes"])
     try:
         output, _ = process.communicate(timeout=180)
@@ -104,13 +112,13 @@ def test_a_node_that_is_lost(grid, cluster):
         check_others_completed(grid, "node_failed", f"SLURM lost a node of the job ({job['nodes']})")
     finally:
         cluster.start_node(job["nodes"])
-    wait_for(lambda: cluster.count_idle() == 3, "the node's return", cluster.folder / "slurmctld.log", timeout_s=60)
+    wait(grid, lambda: cluster.count_idle() == 3, "the node's return")
     check_second_call_completes(grid)
 
 
 def test_too_little_host_memory_is_tried_again_with_more(grid):
-    grid.write_machine(memory_per_device_mb=350)
-    grid.behave(**{WAITING: {"allocate_mb": 700}})
+    grid.write_machine(memory_per_device_mb=450)
+    grid.behave(**{WAITING: {"allocate_mb": 900}})
     grid.snakemake(expect=1, timeout_s=240)
     check_others_completed(grid, "host_out_of_memory", "memory")
     grid.edit_profile(retries=1)
@@ -127,9 +135,9 @@ def test_a_killed_snakemake_resumes_while_its_old_job_still_runs(grid, cluster):
     assert "RUNNING" in cluster.run("squeue", "--noheader", "--format=%T", "--jobs", old)
     grid.snakemake("--unlock")
     again = grid.start()
-    wait_for(lambda: len(find_attempts(grid)) == 2, "the second attempt", grid.folder / "results", timeout_s=90)
+    wait(grid, lambda: len(find_attempts(grid)) == 2, "the second attempt")
     states = ("squeue", "--noheader", "--states=all", "--format=%T", "--jobs", old)
-    wait_for(lambda: "CANCELLED" in cluster.run(*states), "the old job's end", grid.folder / "results", timeout_s=60)
+    wait(grid, lambda: "CANCELLED" in cluster.run(*states), "the old job's end")
     (grid.folder / "go_on").touch()
     output, _ = again.communicate(timeout=180)
     assert again.returncode == 0, output[-3000:]
@@ -146,7 +154,7 @@ def test_ctrl_c_cancels_the_jobs(grid, cluster):
     output, _ = process.communicate(timeout=120)
     assert process.returncode != 0, output
     states = ("squeue", "--noheader", "--states=all", "--format=%T", "--jobs", job)
-    wait_for(lambda: "CANCELLED" in cluster.run(*states), "the job's end", grid.folder / "results", timeout_s=60)
+    wait(grid, lambda: "CANCELLED" in cluster.run(*states), "the job's end")
     check_second_call_completes(grid)
 
 

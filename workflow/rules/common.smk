@@ -36,6 +36,7 @@ update_config(config, retype(workflow.config_settings.config))
 
 try:
     MACHINE = read_machine(find_machine_file(config.get("machine"), sys.argv), config.get("packed", False))
+    code.use_existing(MACHINE.environments)
     PLAN = Plan(config, MACHINE)
 except ConfigError as error:
     raise WorkflowError(str(error)) from None

@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -49,8 +50,7 @@ def list_packages(python: Path) -> list[str]:
 
 def build_environment(name: str, pins: list[Path]) -> dict:
     """The environment's record: its Python, the hash of its pins, its packages."""
-    cache = Path(os.environ.get("HOWMANYGPUS_CACHE") or Path.home() / ".cache" / "howmanygpus") / "environments"
-    digest = hash_pins(pins)
+    cache, digest = find_cache(), hash_pins(pins)
     folder = cache / f"{name}-{digest[:12]}"
     python, marker = folder / "bin" / "python", folder / "complete.json"
     cache.mkdir(parents=True, exist_ok=True)
@@ -64,13 +64,48 @@ def build_environment(name: str, pins: list[Path]) -> dict:
     return json.loads(marker.read_text())
 
 
+WRAPPER = """#!/bin/bash -l
+{load}exec {python} "$@"
+"""
+"""A login shell, as it knows `module`."""
+NEEDED = "import numpy, psutil, pynvml, safetensors"
+
+
+def take_existing(name: str, pins: list[Path], existing: dict) -> dict:
+    """The record of an interpreter that is there: a script in the cache that loads its modules and starts it.
+
+    Raises SystemExit where it does not start, or lacks what the measured side needs.
+    """
+    digest = hashlib.sha256(json.dumps(existing, sort_keys=True).encode()).hexdigest()
+    python = find_cache() / f"{name}-existing-{digest[:12]}" / "python"
+    python.parent.mkdir(parents=True, exist_ok=True)
+    load = "".join(f"module load {shlex.quote(module)} || exit 1\n" for module in existing["modules"])
+    partial = python.with_name(f".python.{os.getpid()}")
+    partial.write_text(WRAPPER.format(load=load, python=existing["python"]))
+    partial.chmod(0o755)
+    os.replace(partial, python)
+    if subprocess.run([str(python), "-c", NEEDED]).returncode:
+        given = f"{existing['python']} with modules {existing['modules']}"
+        sys.exit(f"{given} cannot `{NEEDED}`: install envs/measured.txt there")
+    record = {"name": name, "python": str(python), "pins": [str(path) for path in pins], "sha256": digest}
+    return record | {"existing": existing, "packages": list_packages(python)}
+
+
+def find_cache() -> Path:
+    return Path(os.environ.get("HOWMANYGPUS_CACHE") or Path.home() / ".cache" / "howmanygpus") / "environments"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--name", required=True)
     parser.add_argument("--pins", type=Path, nargs="+", required=True, help="requirements files")
+    parser.add_argument("--existing", type=json.loads, help="JSON: an interpreter to take instead, and its modules")
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
-    write_json_atomic(arguments.record, build_environment(arguments.name, arguments.pins))
+    if arguments.existing:
+        write_json_atomic(arguments.record, take_existing(arguments.name, arguments.pins, arguments.existing))
+    else:
+        write_json_atomic(arguments.record, build_environment(arguments.name, arguments.pins))
 
 
 if __name__ == "__main__":

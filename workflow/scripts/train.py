@@ -20,7 +20,7 @@ from trainbench.records import AttemptFolder, write_json_atomic
 def find_python(record: Path) -> str:
     """The environment's Python; an environment that has gone from the cache is built again from the same pins."""
     environment = json.loads(record.read_text())
-    if not os.access(environment["python"], os.X_OK):
+    if not os.access(environment["python"], os.X_OK) and "existing" not in environment:
         return build_environment(environment["name"], [Path(pins) for pins in environment["pins"]])["python"]
     return environment["python"]
 

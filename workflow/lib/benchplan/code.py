@@ -7,6 +7,7 @@ known only at run time (a backend, a model, a figure, ...) is given as a further
 
 import ast
 import hashlib
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -34,7 +35,15 @@ def script(name: str, *modules: str) -> list[str]:
 def training_code(framework: str, model: str) -> list[str]:
     """Everything one run executes: launcher, process, one backend and its family's file of one model."""
     family_model = f"trainbench.models.{model}.{FRAMEWORKS[framework].family}"
-    modules = ("trainbench.launch", "trainbench.train", f"trainbench.backends.{framework}", family_model)
+    modules = [
+        "trainbench.launch",
+        "trainbench.task",
+        "trainbench.train",
+        f"trainbench.backends.{framework}",
+        family_model,
+    ]
+    if FRAMEWORKS[framework].launcher == "per_device":
+        modules.append("trainbench.spawn")
     return find_code(*(module_file(module) for module in modules))
 
 
@@ -78,9 +87,22 @@ def environment_pins(environment: str) -> list[str]:
     return [f"envs/{environment}.txt", "envs/measured.txt", *([build] if Path(build).exists() else [])]
 
 
+EXISTING: dict[str, dict] = {}
+"""Interpreters of the machine file that take the place of environments, by environment; see use_existing."""
+
+
+def use_existing(environments: dict[str, dict]) -> None:
+    """Take interpreters that are there instead of building environments: each is a `python` and its `modules`."""
+    EXISTING.update(environments)
+    hash_pins.cache_clear()
+
+
 @cache
 def hash_pins(environment: str) -> str:
+    """Of what decides the content of an environment: its pins, or the interpreter that takes its place."""
     content = b"".join(Path(path).read_bytes() for path in environment_pins(environment))
+    if environment in EXISTING:
+        content += json.dumps(EXISTING[environment], sort_keys=True).encode()
     return hashlib.sha256(content).hexdigest()[:8]
 
 

@@ -47,7 +47,7 @@ UNKNOWN_DEVICES = {"cpu": Device(0, 1), "cuda": Device(0, 1, "cuda")}
 class Machine:
     """devices: by the names that runs bear; a device the machine lacks is absent. slurm: what its jobs share.
 
-    packed: runs start inside the allocation that this process is in.
+    packed: runs start inside the allocation that this process is in. environments: interpreters that are there.
     """
 
     path: str
@@ -55,6 +55,7 @@ class Machine:
     scheduler: str = "none"
     slurm: dict = field(default_factory=dict)
     packed: bool = False
+    environments: dict[str, dict] = field(default_factory=dict)
 
     @property
     def is_cluster(self) -> bool:
@@ -132,7 +133,7 @@ def read_machine(path: Path, packed: bool = False) -> Machine:
     present = {name: device for name, device in devices.items() if device.devices_per_node}
     if packed and values["scheduler"] == "none":
         raise ConfigError(f"packed: true needs the machine file of a cluster, not {path}; name it with `machine`")
-    return Machine(str(path), present, values["scheduler"], values["slurm"], packed)
+    return Machine(str(path), present, values["scheduler"], values["slurm"], packed, values["environments"])
 
 
 def _complete_device(name: str, options: dict, scheduler: str, path: Path) -> Device:

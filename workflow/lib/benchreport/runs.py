@@ -24,7 +24,7 @@ IDENTITY = (
 )
 OUTCOME = (
     *("status", "reason", "images_per_s", "step_s_median", "step_s_p95", "data_wait_frac"),
-    *("init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen", "peak_memory_gib"),
+    *("staging_s", "init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen", "peak_memory_gib"),
     *("quality_metric", "quality_last", "quality_best"),
     *accounting.COLUMNS,
 )
@@ -127,6 +127,7 @@ def describe_timing(record: dict, events: list[dict]) -> dict:
         "step_s_median": np.median(step_s),
         "step_s_p95": np.percentile(step_s, 95),
         "data_wait_frac": wait_s / elapsed_s.sum(),
+        "staging_s": record.get("staging_s"),
         **{key: record[key] for key in ("init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen")},
         "peak_memory_gib": None if peak is None else peak / GIB,
     }

@@ -228,6 +228,8 @@ def run_attempt(
             exit_status = run_processes(spec, placement, attempt, "trainbench.train", module_options, deadline_s)
         finally:
             record |= {"processes": read_processes(attempt)}
+            if staged := [process["staging_s"] for process in record["processes"] if "staging_s" in process]:
+                record |= {"staging_s": max(staged)}
         if attempt.outcome.exists():
             outcome = json.loads(attempt.outcome.read_text())
             publish(spec, attempt, options.run_dir, record | outcome | {"finished_at": now()}, description)

@@ -21,6 +21,7 @@ from trainbench.processes import die_with_parent
 from trainbench.records import AttemptFolder
 from trainbench.rendezvous import announce, find_address, read_meeting, reserve_port, wait_for_all
 from trainbench.spec import RunSpec
+from trainbench.staging import STAGED, stage
 
 RANK_VARIABLES = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -58,11 +59,16 @@ def prepare(folder: Path, spec: RunSpec, placement: Placement) -> None:
     if placement.step_options and len((given or "").split(",")) < spec.devices_per_node:
         raise RuntimeError(f"{spec.devices_per_node} devices were asked for; CUDA_VISIBLE_DEVICES is {given!r}")
     assignment = assign_devices(spec, placement.bind_cores)
+    staging = {}
+    if placement.scratch:
+        copy, seconds = stage(Path(spec.data_dir), placement.scratch)
+        os.environ[STAGED], staging = str(copy), {"staging_s": seconds}
     port, address = reserve_port(), find_address(placement.network_interface, placement.rendezvous_suffix)
     description = {
         **{"node": place.node(processes_per_node), "local_rank": place.local_rank, "pid": os.getpid()},
         **{"hostname": os.environ.get("SLURMD_NODENAME") or socket.gethostname(), "address": f"{address}:{port}"},
         **{"visible_devices": given, "gpu_uuids": assignment.gpu_uuids, "step": os.environ.get("SLURM_STEP_ID")},
+        **staging,
     }
     announce(folder, place.rank, description)
     others = wait_for_all(folder, place.num_processes, placement.rendezvous_timeout_s)

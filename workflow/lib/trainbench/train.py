@@ -17,6 +17,7 @@ from trainbench.processes import die_with_parent
 from trainbench.records import AttemptFolder, EventLog, write_json_atomic
 from trainbench.schedule import count_steps_per_epoch, learning_rates
 from trainbench.spec import RunSpec
+from trainbench.staging import STAGED
 
 
 def hash_loaded_code() -> dict[str, str]:
@@ -32,7 +33,7 @@ def hash_loaded_code() -> dict[str, str]:
 
 def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: bool) -> None:
     """Train and write the outcome. Expected failures are outcomes; everything else propagates."""
-    data = open_data(spec.data_dir)
+    data = open_data(os.environ.get(STAGED) or spec.data_dir)
     rates = learning_rates(spec, count_steps_per_epoch(len(data.train_labels), spec.global_batch_size))
     backend_class = load_backend(spec.framework)
     backend, loop, status, reason = None, None, "completed", ""

@@ -1,0 +1,52 @@
+"""An interpreter of the cluster's, with environment modules, takes the place of an environment."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from project import study
+
+LMOD = Path("/etc/profile.d/lmod.sh")
+MODULEFILE = """
+setenv("FROM_A_MODULE", "yes")
+"""
+
+
+@pytest.fixture
+def modular(project, tmp_path, monkeypatch):
+    """The fake environment is this Python behind a module."""
+    if not LMOD.exists():
+        pytest.skip("no environment modules: apt-get install --no-install-recommends lmod")
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "framework.lua").write_text(MODULEFILE)
+    monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules"))
+    monkeypatch.setenv("HOWMANYGPUS_CACHE", str(tmp_path / "cache"))
+    shutil.rmtree(project.folder / "results" / "environments")
+    return project
+
+
+def use(project, **interpreter):
+    machine = {"environments": {"fake-cpu": interpreter}}
+    (project.folder / "profiles" / "local" / "machine.yaml").write_text(yaml.safe_dump(machine))
+
+
+def test_runs_start_behind_the_modules(modular):
+    use(modular, python=sys.executable, modules=["framework"])
+    modular.write_config(small=study(frameworks=["sleeping"], num_gpus=[1]))
+    backend = modular.folder / "workflow/lib/trainbench/backends/sleeping.py"
+    backend.write_text(backend.read_text() + '\nassert os.environ["FROM_A_MODULE"] == "yes"\n')
+    modular.snakemake()
+    record = json.loads(next((modular.folder / "results" / "environments").glob("*.json")).read_text())
+    assert record["existing"]["modules"] == ["framework"] and any("numpy" in package for package in record["packages"])
+    assert json.loads(next((modular.folder / "results").rglob("run.json")).read_text())["status"] == "completed"
+
+
+def test_an_interpreter_without_what_is_needed_is_refused(modular):
+    use(modular, python="/usr/bin/env false", modules=["framework"])
+    modular.write_config(small=study(frameworks=["sleeping"], num_gpus=[1]))
+    output = modular.snakemake(expect=1)
+    assert "/usr/bin/env false with modules ['framework'] cannot `import numpy" in output
