@@ -20,7 +20,7 @@ demo: $(INSTALLED)
 	fi
 
 test: $(INSTALLED)
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest --numprocesses=2 --dist=loadgroup
 
 check: export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 check: $(INSTALLED)

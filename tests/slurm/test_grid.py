@@ -34,7 +34,8 @@ def list_products(project):
 def grid(cluster, tmp_path_factory):
     """24 runs of two process models on 1 to 8 devices, done."""
     project = ClusterProject(tmp_path_factory.mktemp("grid") / "project", cluster)
-    project.write_machine(slurm={"preflight": True}, price_per_hour=2.0, billed="node")
+    scratch = str(tmp_path_factory.mktemp("scratch"))
+    project.write_machine(slurm={"preflight": True, "scratch": scratch}, price_per_hour=2.0, billed="node")
     project.add_fake("sleeping")
     project.add_fake("pacing", launcher="per_device")
     options = {"num_gpus": COUNTS, "repeats": 3, "per_device_batch_size": [8]}
@@ -101,6 +102,12 @@ def test_runs_are_accounted_for(grid):
     nodes = done["num_nodes"] * GPUS_PER_NODE
     assert (done["billed_device_hours"] / done["device_hours"]).round(3).tolist() == (nodes / done["num_gpus"]).tolist()
     assert (done["cost"] / done["billed_device_hours"]).round(3).eq(2.0 / GPUS_PER_NODE).all()
+
+
+def test_data_were_staged_in_a_phase_of_its_own(grid):
+    runs = read_table(grid.folder / "results" / "tables" / "runs.tsv")
+    done = runs[runs["status"] == "completed"]
+    assert (done["staging_s"] >= 0).all() and (done["staging_s"] < done["init_s"]).all()
 
 
 def test_the_probe_saw_the_nodes_devices_and_the_preflight_their_all_reduce(grid):
