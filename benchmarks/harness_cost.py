@@ -70,7 +70,7 @@ def bare_loop(framework: str, python: str, folder: Path, cores: list[int], batch
     """
     num_devices, mpirun = len(cores), str(Path(python).with_name("mpirun"))
     command = {
-        "plain": [python],
+        **{key: [python] for key in ("plain", "per_node")},
         "torchrun": [python, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={num_devices}"],
         "mpirun": [mpirun, "-np", str(num_devices), "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", python],
     }[FRAMEWORKS[framework].launcher]
