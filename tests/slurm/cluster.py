@@ -90,7 +90,11 @@ def find_obstacle() -> str:
 def is_left_over(conf: Path) -> bool:
     """Whether a configuration is a link to that of a cluster of these tests whose process is gone."""
     owner = conf.resolve().with_name("owner")
-    return conf.is_symlink() and owner.exists() and not Path(f"/proc/{owner.read_text()}").exists()
+    if not conf.is_symlink() or not owner.exists():
+        return False
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(int(owner.read_text())).status() == psutil.STATUS_ZOMBIE
+    return True
 
 
 def find_free_ports(count: int) -> list[int]:

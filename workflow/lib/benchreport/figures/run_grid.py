@@ -1,11 +1,14 @@
 """Every planned run with its status, and the reasons of those that did not complete."""
 
 import textwrap
+from dataclasses import fields
 
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+
+from benchplan.runs import Run
 
 TITLE = "All runs by status"
 TABLES = ("runs",)
@@ -20,7 +23,9 @@ STATUS_COLOURS = {
 }
 FAILED_COLOUR = "#D55E00"
 """Crashed, killed, interrupted, over its time limit."""
-MAX_REASONS = 15
+MAX_REASONS = 20
+WITHOUT_LOG = ("unsupported", "missing")
+PATH_COLUMNS = [column.name for column in fields(Run) if column.name != "unsupported"]
 
 
 ROW = ["framework", "variant", "input", "precision", "device"]
@@ -62,14 +67,17 @@ def draw_cell(axes, x: int, y: int, cell: pd.DataFrame) -> None:
 
 
 def list_reasons(runs: pd.DataFrame) -> list[str]:
-    """One line per reason, most frequent first, with the number of runs and an example."""
+    """One line per reason, most frequent first, with the number of runs and an example, and a line for its log."""
     other = runs[runs["status"] != "completed"].fillna({"reason": ""})
     lines = []
     for (status, reason), group in other.groupby(["status", "reason"], sort=False):
         run = group.iloc[0]
         example = f"{run['framework']} {run['variant']} {run['num_gpus']} x {run['per_device_batch_size']}"
         text = textwrap.shorten(str(reason), 110, placeholder=" ...")
-        lines.append((len(group), f"{status}, {len(group)} run{'s' if len(group) > 1 else ''} (as {example}): {text}"))
-    ordered = [text for _, text in sorted(lines, key=lambda line: -line[0])]
+        said = [f"{status}, {len(group)} run{'s' if len(group) > 1 else ''} (as {example}): {text}"]
+        if status not in WITHOUT_LOG:
+            said.append(f"    results/logs/train/{Run(**{key: run[key] for key in PATH_COLUMNS}).path}.log")
+        lines.append((len(group), said))
+    ordered = [text for _, said in sorted(lines, key=lambda line: -line[0]) for text in said]
     more = [f"and {len(ordered) - MAX_REASONS} more reasons"] if len(ordered) > MAX_REASONS else []
     return ordered[:MAX_REASONS] + more
