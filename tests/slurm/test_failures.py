@@ -51,7 +51,7 @@ def wait_for_running(project, cell="gpus2") -> dict:
     return find_attempts(project, cell)[-1]
 
 
-TABLES = ("--until", "collect_runs", "merge_tables")
+TABLES = ("--until", "merge_tables")
 """As far as these tests look, most of the time: figures take as long as all the rest."""
 
 

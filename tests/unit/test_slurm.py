@@ -165,17 +165,21 @@ def test_a_running_job_explains_nothing():
 
 def test_an_attempt_whose_job_is_gone_is_settled(tmp_path, monkeypatch):
     record = {"status": "running", "reason": "", "job": {"id": "7", "restarts": 0}}
-    for name in ("lost", "alive", "forgotten", "done"):
+    for name in ("lost", "alive", "forgotten", "ended", "done"):
         (tmp_path / name).mkdir()
-        status = "completed" if name == "done" else "running"
+        status = {"done": "completed", "ended": "interrupted"}.get(name, "running")
         job = record["job"] | {"id": name}
         (tmp_path / name / "attempt.json").write_text(json.dumps(record | {"status": status, "job": job}))
     answers = {
         "lost": {"JobId": "lost", "JobState": "NODE_FAIL", "NodeList": "n1"},
+        "ended": {"JobId": "ended", "JobState": "TIMEOUT", "TimeLimit": "01:00:00"},
         "alive": {"JobId": "alive", "JobState": "RUNNING", "Restarts": "0"},
     }
     monkeypatch.setattr("benchplan.attempts.ask_for_job", lambda job_id: answers.get(job_id, {}))
     monkeypatch.setattr("benchplan.attempts.ask_database", lambda job_id: {})
-    settle(tmp_path)
+    assert {path.parent.name for path in settle(tmp_path)} == {"lost", "forgotten"}
     found = {path.parent.name: json.loads(path.read_text())["status"] for path in tmp_path.glob("*/attempt.json")}
-    assert found == {"lost": "node_failed", "alive": "running", "forgotten": "killed", "done": "completed"}
+    assert found == {
+        **{"lost": "node_failed", "alive": "running", "forgotten": "killed"},
+        **{"ended": "time_limit", "done": "completed"},
+    }

@@ -29,20 +29,25 @@ def ask_database(job_id: str) -> dict[str, str]:
 
 
 def settle(attempts: Path = ATTEMPTS) -> list[Path]:
-    """Complete the records of attempts that still say `running` although their job has ended; returns those."""
-    settled = []
+    """Complete the records of attempts whose job has ended without a word, or by a signal they could not explain.
+
+    Returns the files of those that said nothing.
+    """
+    silent = []
     for path in sorted(attempts.rglob("attempt.json")):
         record = json.loads(path.read_text())
         job_id = (record.get("job") or {}).get("id")
-        if record["status"] != "running" or job_id is None:
+        if record["status"] not in ("running", "interrupted") or job_id is None or record.get("settled"):
             continue
         job = ask_for_job(job_id) or ask_database(job_id)
         if job.get("JobState") in ALIVE and not is_older_start(record, job):
             continue
-        forgotten = f"job {job_id} ended without a word"
-        write_json_atomic(path, record | (explain(job) or {"status": "killed", "reason": forgotten}))
-        settled.append(path)
-    return settled
+        found = explain(job)
+        if record["status"] == "running":
+            silent.append(path)
+            found = found or {"status": "killed", "reason": f"job {job_id} ended without a word"}
+        write_json_atomic(path, record | found | {"settled": True})
+    return silent
 
 
 def is_older_start(record: dict, job: dict[str, str]) -> bool:
