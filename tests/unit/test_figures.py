@@ -4,6 +4,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
+from benchreport.allreduce import tabulate
 from benchreport.figures import describe_figure, list_figures, load_figure
 from benchreport.figures.speedup import compute_accuracy_speedup
 from benchreport.losses import LOSSES
@@ -14,6 +15,13 @@ from benchreport.thresholds import compute_time_to_accuracy
 from benchreport.variants import compute_variants
 from specs import make_spec
 
+ALLREDUCES = [
+    {
+        **{"device": "d", "num_gpus": count, "num_nodes": 1},
+        "sizes": [{"size_mib": 1, "median_s": 0.001 * count}, {"size_mib": 16, "median_s": 0.01 * count}],
+    }
+    for count in (2, 4)
+]
 QUALITY = {"metric": "accuracy", "thresholds": [0.5, 0.9]}
 
 
@@ -43,6 +51,7 @@ def make_tables(folder, status_of, accuracy_of):
     tables["scaling"] = written(folder, "scaling", compute_scaling(tables["runs"], {"weak": [8], "strong": [8]}))
     accuracy = compute_time_to_accuracy(tables["runs"], tables["evaluations"], QUALITY)
     tables["time_to_accuracy"] = written(folder, "time_to_accuracy", accuracy)
+    tables["allreduce"] = written(folder, "allreduce", tabulate(ALLREDUCES))
     return tables | {"variants": written(folder, "variants", compute_variants(tables["runs"], ["base", "best"]))}
 
 
@@ -80,8 +89,7 @@ def test_a_count_that_never_got_there_has_no_speedup_rather_than_zero(tmp_path):
 
 def test_a_study_goes_without_the_figures_that_compare_what_it_has_one_of():
     study = {"variants": {"base": {}}, "inputs": ["arrays", "synthetic"]}
-    assert set(list_figures()) - set(list_figures(study)) == {"variants"}
+    assert set(list_figures()) - set(list_figures(study, preflight=True)) == {"variants"}
     assert set(list_figures()) - set(list_figures(study | {"inputs": ["arrays"]})) == {
-        "variants",
-        "real_against_synthetic",
+        *("variants", "real_against_synthetic", "allreduce")
     }

@@ -18,19 +18,14 @@ from benchplan import attempts, code
 from benchplan.defaults import retype
 from benchplan.errors import ConfigError
 from benchplan.estimate import describe_device_hours
-from benchplan.frameworks import FRAMEWORKS
 from benchplan.machine import find_machine_file, read_machine
 from benchplan.plan import Plan
-from benchplan.slurm import expectation, job_resources, list_resources, placement
 from benchreport import figures
 
 # Snakemake keeps millions of small objects for a large grid: look for garbage among them less often.
 gc.set_threshold(100_000, 50, 100)
 
 code.let_jobs_find_it()
-
-GATE_LIMIT_MIN = 30
-"""Of the parity gate; resnet44 in every layout takes a few minutes."""
 
 update_config(config, retype(workflow.config_settings.config))
 
@@ -158,41 +153,6 @@ def get_parity_layouts(wildcards):
 def get_reference(wildcards):
     """The gate's task, where anything is checked."""
     return f"results/parity/{wildcards.task}/reference.json" if get_parity_layouts(wildcards) else []
-
-
-def get_job_resources(get_size):
-    """Resources of a rule's jobs on devices. get_size: a function from wildcards to the size of one.
-
-    On this machine only the time limit; on a cluster all that benchplan.slurm asks for.
-    """
-
-    def ask(resource):
-        def get(wildcards, attempt):
-            return job_resources(MACHINE, *get_size(wildcards), attempt)[resource]
-
-        return get
-
-    return {resource: ask(resource) for resource in list_resources(MACHINE)}
-
-
-def get_run_size(wildcards):
-    """Device, launcher, numbers of devices and nodes, and time limit in minutes of a run."""
-    run, device = get_run(wildcards), MACHINE.device(get_run(wildcards).device)
-    limit_min = get_study(wildcards).config["time_limit_min"]
-    return device, FRAMEWORKS[run.framework].launcher, run.num_gpus, device.num_nodes(run.num_gpus), limit_min
-
-
-def get_gate_size(wildcards):
-    """The same of the parity gate: the most devices a node and the most nodes of all its layouts."""
-    cell = get_parity_cell(wildcards)
-    layouts = [tuple(map(int, layout.split("x"))) for layout in get_parity_layouts(wildcards)] or [(1, 1)]
-    num_nodes = max(nodes for _, nodes in layouts)
-    num_gpus = num_nodes * max(devices // nodes for devices, nodes in layouts)
-    return MACHINE.device(cell.device), FRAMEWORKS[cell.framework].launcher, num_gpus, num_nodes, GATE_LIMIT_MIN
-
-
-def get_placement(device):
-    return placement(MACHINE, MACHINE.device(device))
 
 
 def get_data_dir(wildcards):

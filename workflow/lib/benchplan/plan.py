@@ -244,34 +244,23 @@ class Plan:
         }
 
     @cached_property
+    def _supported(self) -> list[tuple[Study, Run]]:
+        return [(study, run) for study in self.studies.values() for run in study.runs if not run.unsupported]
+
+    @cached_property
     def verdicts(self) -> dict[str, str]:
         """The parity verdict that each run waits for, by the run's path."""
-        return {
-            run.path: study.parity_cell(run).verdict
-            for study in self.studies.values()
-            for run in study.runs
-            if not run.unsupported
-        }
+        return {run.path: study.parity_cell(run).verdict for study, run in self._supported}
 
     @cached_property
     def parity_cells(self) -> dict[str, ParityCell]:
         """Every cell of the gate, by the file of its verdict."""
-        return {
-            self.verdicts[run.path]: study.parity_cell(run)
-            for study in self.studies.values()
-            for run in study.runs
-            if not run.unsupported
-        }
+        return {self.verdicts[run.path]: study.parity_cell(run) for study, run in self._supported}
 
     @cached_property
     def checked_verdicts(self) -> set[str]:
         """Verdicts that some study asks for; where parity is off for all runs of a cell, nothing is checked."""
-        return {
-            self.verdicts[run.path]
-            for study in self.studies.values()
-            for run in study.runs
-            if not run.unsupported and study.config["parity"] != "off"
-        }
+        return {self.verdicts[run.path] for study, run in self._supported if study.config["parity"] != "off"}
 
     @cached_property
     def devices(self) -> list[str]:

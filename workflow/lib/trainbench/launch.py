@@ -7,7 +7,6 @@ why, and the exit status is not 0.
 """
 
 import argparse
-import errno
 import fcntl
 import json
 import os
@@ -28,6 +27,7 @@ import psutil
 from trainbench import slurm
 from trainbench.data import read_description, sha256_of_file, verify_hashes
 from trainbench.devices import assign_devices, describe_host, list_gpu_uuids
+from trainbench.endings import find_crash, name_crash, write_last_words
 from trainbench.launchers import build_command
 from trainbench.placement import Placement
 from trainbench.predictions import PredictionStore, merge_predictions
@@ -155,34 +155,6 @@ def run_processes(
         merge_nodes(meeting, attempt.telemetry)
 
 
-CRASHES = (
-    ("RendezvousError", "no_rendezvous"),
-    (f"[Errno {errno.ENOSPC}]", "disk_full"),
-    ("No space left on device", "disk_full"),
-    ("MemoryError", "host_out_of_memory"),
-)
-"""Statuses of a run that ended with an error, by part of its text."""
-
-
-def name_crash(reason: str) -> dict:
-    return {"status": next((status for part, status in CRASHES if part in reason), "crashed"), "reason": reason}
-
-
-def find_crash(attempt: AttemptFolder, exit_status: int) -> dict:
-    """Status and reason: the last line of the traceback that was there first, else the exit status.
-
-    A process that fails takes the others with it, whose last words are about the connection they lost.
-    """
-    written = [path for path in attempt.path.glob("error.rank*.txt") if path.stat().st_size]
-    for path in sorted(written, key=lambda path: path.stat().st_mtime_ns):
-        return name_crash(path.read_text().strip().splitlines()[-1])
-    if not os.statvfs(attempt.path).f_bavail:
-        return name_crash(f"No space left on device: the disk of {attempt.path} is full")
-    if exit_status < 0:
-        return name_crash(f"killed by {signal.Signals(-exit_status).name}")
-    return name_crash(f"exit status {exit_status}")
-
-
 @contextmanager
 def hold_publishing(attempt: AttemptFolder):
     """One attempt of a run publishes at a time: what appears is one attempt's, whoever else still runs."""
@@ -261,18 +233,6 @@ def refuse(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, record: dict, r
     attempt.telemetry.touch()
     publish(spec, attempt, run_dir, record, description)
     return 0
-
-
-def write_last_words(attempt: AttemptFolder, record: dict) -> None:
-    """Say how the attempt ended, also on a full disk: the record is worth more than what else the attempt has left."""
-    try:
-        write_json_atomic(attempt.record, record)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        for leftover in (attempt.predictions, attempt.telemetry, *attempt.path.glob(".*"), *attempt.path.glob("*.npz")):
-            leftover.unlink(missing_ok=True)
-        write_json_atomic(attempt.record, record)
 
 
 def launch(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, options: argparse.Namespace) -> int:

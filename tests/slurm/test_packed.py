@@ -1,0 +1,31 @@
+"""All runs of up to one node inside one allocation, by the job script of the profile."""
+
+import itertools
+import json
+import subprocess
+
+from project import study
+from slurm.cluster import GPUS_PER_NODE
+
+
+def submit_packed(project, *arguments):
+    """Submit the script as an admin has edited it for this cluster, and wait for its end."""
+    script = project.folder / "profiles" / "slurm" / "packed.sbatch"
+    text = script.read_text().replace("gpu:a100:4", f"gpu:fake:{GPUS_PER_NODE}")
+    script.write_text(text.replace(".venv/bin/snakemake", "python -m snakemake"))
+    command = ["sbatch", "--wait", str(script), *arguments]
+    subprocess.run(command, cwd=project.folder, env=project.environment(), timeout=300)
+    return "".join(path.read_text() for path in project.folder.glob("howmanygpus-packed-*.log"))
+
+
+def test_runs_of_one_node_are_done_in_one_job_and_the_others_left(project):
+    options = {"num_gpus": [1, 4, 8], "per_device_batch_size": [8]}
+    project.write_config(grid=study(frameworks=["sleeping", "pacing"], devices=["fake"], **options))
+    output = submit_packed(project)
+    records = [json.loads(path.read_text()) for path in (project.folder / "results" / "runs").rglob("run.json")]
+    assert sorted(record["spec"]["num_gpus"] for record in records) == [1, 1, 4, 4], output[-3000:]
+    assert len({record["job"]["id"] for record in records}) == 1, "one job for all of them"
+    assert all(record["job"]["packed"] for record in records)
+    moments = sorted((record["started_at"], record["finished_at"]) for record in records)
+    assert all(one[1] <= other[0] for one, other in itertools.pairwise(moments)), "one after the other"
+    assert [path.split("_")[3] for path in project.planned_runs()] == ["gpus8"], "only pacing goes over nodes"
