@@ -51,6 +51,23 @@ def wait_for_running(project, cell="gpus2") -> dict:
     return find_attempts(project, cell)[-1]
 
 
+def wait_until_alone(project, cluster) -> dict:
+    """The waiting cell's job, once all others are done and Snakemake knows that they are."""
+    job = wait_for_running(project)["job"]
+    wait(
+        project,
+        lambda: cluster.run("squeue", "--noheader", "--format=%i").split() == [job["id"]],
+        "the other jobs' end",
+    )
+    logs = project.folder / ".snakemake" / "log"
+
+    def is_known():
+        return sum(path.read_text().count("(Rule: train)") for path in logs.iterdir()) == 2
+
+    wait(project, is_known, "Snakemake's noticing")
+    return job
+
+
 TABLES = ("--until", "merge_tables")
 """As far as these tests look, most of the time: figures take as long as all the rest."""
 
@@ -109,8 +126,7 @@ def test_a_run_that_is_requeued_starts_again_and_completes(grid, cluster):
 def test_a_node_that_is_lost(grid, cluster):
     grid.edit_profile(**{"slurm-no-requeue": True})
     process = grid.start(*TABLES)
-    job = wait_for_running(grid)["job"]
-    wait(grid, lambda: len(list((grid.folder / "results" / "runs").rglob("run.json"))) == 2, "the other cells")
+    job = wait_until_alone(grid, cluster)
     cluster.lose_node(job["nodes"])
     try:
         output, _ = process.communicate(timeout=180)
@@ -155,7 +171,7 @@ def test_a_killed_snakemake_resumes_while_its_old_job_still_runs(grid, cluster):
 
 def test_ctrl_c_cancels_the_jobs(grid, cluster):
     process = grid.start(*TABLES)
-    job = wait_for_running(grid)["job"]["id"]
+    job = wait_until_alone(grid, cluster)["id"]
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=120)
     assert process.returncode != 0, output

@@ -11,6 +11,8 @@ rule build_environment:
         record="results/environments/{environment}-{pins_hash}.json",
     log:
         "results/logs/build_environment/{environment}-{pins_hash}.log",
+    # Where a job could not download anything, this is done where Snakemake runs.
+    localrule: not MACHINE.slurm["compute_nodes_have_network"]
     conda:
         "../../envs/workflow.yaml"
     params:

@@ -2,10 +2,13 @@
 
 import errno
 import os
+import re
 import signal
 
 from trainbench.records import AttemptFolder, write_json_atomic
 
+OUT_OF_HOST_MEMORY = re.compile("exceeded memory limit|oom-kill|Out Of Memory", re.IGNORECASE)
+"""What slurmstepd says where it, or the kernel in its name, has killed processes that took too much."""
 CRASHES = (
     ("RendezvousError", "no_rendezvous"),
     (f"[Errno {errno.ENOSPC}]", "disk_full"),
@@ -24,6 +27,10 @@ def find_crash(attempt: AttemptFolder, exit_status: int) -> dict:
 
     A process that fails takes the others with it, whose last words are about the connection they lost.
     """
+    if attempt.said.exists():
+        for line in attempt.said.read_text(errors="replace").splitlines():
+            if OUT_OF_HOST_MEMORY.search(line):
+                return {"status": "host_out_of_memory", "reason": line.strip()}
     written = [path for path in attempt.path.glob("error.rank*.txt") if path.stat().st_size]
     for path in sorted(written, key=lambda path: path.stat().st_mtime_ns):
         return name_crash(path.read_text().strip().splitlines()[-1])

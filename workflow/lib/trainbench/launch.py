@@ -115,12 +115,12 @@ def find_cuda_libraries() -> list[str]:
     return [*own, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
 
 
-def start_processes(command: list[str], environment: dict[str, str], cores: list[int]) -> subprocess.Popen:
+def start_processes(command: list[str], environment: dict[str, str], cores: list[int], **options) -> subprocess.Popen:
     def prepare_child() -> None:
         os.sched_setaffinity(0, cores)
         die_with_parent()
 
-    return subprocess.Popen(command, env=environment, preexec_fn=prepare_child, start_new_session=True)
+    return subprocess.Popen(command, env=environment, preexec_fn=prepare_child, start_new_session=True, **options)
 
 
 def run_processes(
@@ -140,7 +140,9 @@ def run_processes(
         telemetry = Telemetry(path_of_node(meeting, 0), sources)
     else:
         # Cores, devices and telemetry are the affair of each node's own processes.
-        child = start_processes(command, environment | slurm.restore_environment(spec, placement), list_cores())
+        environment |= slurm.restore_environment(spec, placement)
+        child = start_processes(command, environment, list_cores(), stderr=subprocess.PIPE, text=True)
+        slurm.keep_what_is_said(child.stderr, attempt.said)
         telemetry = nullcontext()
     try:
         with telemetry:

@@ -43,6 +43,7 @@ class AttemptFolder:
         self.spec = self.path / "spec.json"
         self.placement = self.path / "placement.json"
         self.record = self.path / "attempt.json"
+        self.said = self.path / "said_by_srun.txt"
         self.events = self.path / "events.jsonl"
         self.telemetry = self.path / "telemetry.csv"
         self.predictions = self.path / "predictions.npz"

@@ -3,7 +3,10 @@
 import os
 import re
 import subprocess
+import sys
+import threading
 import time
+from pathlib import Path
 
 from trainbench.placement import Placement
 from trainbench.spec import RunSpec
@@ -63,6 +66,19 @@ def describe_job() -> dict:
         "started_at": started,
         "queue_wait_s": None if started is None or eligible is None else max(0.0, started - eligible),
     }
+
+
+def keep_what_is_said(stream, path: Path) -> None:
+    """Pass the lines of srun's stderr on, and keep them: only there SLURM says why it has killed a step."""
+
+    def pass_on() -> None:
+        with open(path, "w") as kept:
+            for line in stream:
+                sys.stderr.write(line)
+                kept.write(line)
+                kept.flush()
+
+    threading.Thread(target=pass_on, name="srun", daemon=True).start()
 
 
 def cancel(job_id: str) -> None:
