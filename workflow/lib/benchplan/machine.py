@@ -22,8 +22,8 @@ class Device:
     compute_capability: of CUDA devices, where it is known, such as "8.0".
     """
 
-    devices_per_node: int
-    cores_per_device: int
+    devices_per_node: int = 0
+    cores_per_device: int = 1
     kind: str = "cpu"
     max_nodes: int = 1
     compute_capability: str | None = None

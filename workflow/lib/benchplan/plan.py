@@ -196,7 +196,9 @@ class Study:
         """The study as text, from which Plan.from_request makes it again; defaults do not appear."""
         different = drop_defaults(self.config, self.defaults, NESTED_KEYS)
         datasets = {self.config["dataset"]: self.dataset_options}
-        keys = ("devices_per_node", "cores_per_device", "kind", "max_nodes", "compute_capability")
+        # How many devices a machine has decides nothing but the nodes of a cluster's runs.
+        nodes = ("devices_per_node", "max_nodes") if self.machine.is_cluster else ()
+        keys = ("cores_per_device", "kind", "compute_capability", *nodes)
         devices = {name: self.machine.device(name) for name in dict.fromkeys(run.device for run in self.runs)}
         described = {name: {key: getattr(device, key) for key in keys} for name, device in devices.items()}
         request = {"studies": {self.name: different}, "datasets": datasets, "devices": described}

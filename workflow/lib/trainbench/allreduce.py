@@ -75,7 +75,7 @@ def main() -> None:
     size = {"num_gpus": arguments.num_devices, "num_nodes": arguments.num_nodes}
     spec, placement = (
         make_spec(FRAMEWORK, arguments.cell, size, "sgd", arguments.folder),
-        Placement(**arguments.placement),
+        Placement.without_data(arguments.placement),
     )
     write_json_atomic(attempt.spec, spec.to_dict())
     options = ["--measure", "--folder", str(arguments.folder)]

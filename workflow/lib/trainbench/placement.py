@@ -30,6 +30,11 @@ class Placement:
         """Options of srun for a step with so many devices on each node."""
         return [option.format(n=devices_per_node) for option in self.step_options]
 
+    @classmethod
+    def without_data(cls, values: dict) -> "Placement":
+        """The same for processes that read nothing worth copying."""
+        return cls(**values | {"scratch": None})
+
     def to_dict(self) -> dict:
         return dataclasses.asdict(self)
 

@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--placement", type=json.loads, default={}, help="JSON: see trainbench.placement")
     parser.add_argument("--folder", type=Path, required=True, help="where to leave what was seen")
     arguments = parser.parse_args()
-    placement, attempt = Placement(**arguments.placement), AttemptFolder(arguments.folder)
+    placement, attempt = Placement.without_data(arguments.placement), AttemptFolder(arguments.folder)
     die_with_parent()
     for optimizer in OPTIMIZERS:
         size = {"num_gpus": arguments.num_devices, "num_nodes": arguments.num_nodes}
