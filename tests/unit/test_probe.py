@@ -18,7 +18,7 @@ FOUND = {
     **{"gpus": [GPU, GPU], "topology": None, "num_cores": 8, "memory_gib": 64, "address": "10.0.0.1"},
     **{"interfaces": {"ib0": {"address": "10.1.0.1", "mbit_per_s": 200000}}, "scratch": None},
     **{"reaches_package_index": True, "partition_limit": "1-00:00:00"},
-    "job": {"TRES": "cpu=8", "TresPerNode": None},
+    "job": {"TRES": "cpu=8", "TresPerNode": None, "NodeList": "n1"},
 }
 
 

@@ -4,7 +4,7 @@ import os
 import shutil
 import socket
 import subprocess
-import urllib.request
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,8 +16,7 @@ from benchplan.stacks import find_refusal
 from trainbench.devices import describe_host, list_gpu_uuids
 from trainbench.slurm import ask_for_job, find_job_id
 
-PACKAGE_INDEX = "https://pypi.org/simple/pip/"
-PATIENCE_S = 10.0
+PATIENCE_S = 20.0
 GIB = 2**30
 
 
@@ -35,7 +34,7 @@ def look_around(expected: dict) -> dict:
         "interfaces": describe_interfaces(),
         "address": resolve(socket.gethostname() + expected["rendezvous_suffix"]),
         "scratch": describe_scratch(expected["scratch"]),
-        "reaches_package_index": reaches(PACKAGE_INDEX),
+        "reaches_package_index": ask(sys.executable, "-m", "pip", "index", "versions", "pip") is not None,
         "job": {key: job.get(key) for key in ("JobId", "Partition", "NodeList", "TRES", "TresPerNode")},
         "partition_limit": find_partition_limit(job.get("Partition")),
     }
@@ -79,14 +78,6 @@ def resolve(name: str) -> str | None:
         return socket.gethostbyname(name)
     except OSError:
         return None
-
-
-def reaches(address: str) -> bool:
-    try:
-        urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=PATIENCE_S)
-    except OSError:
-        return False
-    return True
 
 
 def ask(*command: str) -> str | None:
@@ -174,7 +165,7 @@ def tabulate(records: list[dict]) -> pd.DataFrame:
             f"{name} {each['address']}, {each['mbit_per_s']} Mbit/s" for name, each in found["interfaces"].items()
         ]
         facts = {
-            "node": found["host"]["hostname"],
+            "node": found["job"]["NodeList"] or found["host"]["hostname"],
             "processor": found["host"]["cpu_model"],
             "cores of the job": found["num_cores"],
             "memory of the node (GiB)": found["memory_gib"],

@@ -37,9 +37,6 @@ class Place:
     local_rank: int
     num_processes: int
 
-    def node(self, processes_per_node: int) -> int:
-        return self.rank // processes_per_node
-
 
 def find_place() -> Place:
     for names in RANK_VARIABLES:
@@ -50,14 +47,21 @@ def find_place() -> Place:
     )
 
 
+def check_devices(spec: RunSpec, placement: Placement) -> str | None:
+    """CUDA_VISIBLE_DEVICES as the scheduler set it; raises RuntimeError where it names fewer than were asked for."""
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    num_given = len([device for device in (given or "").split(",") if device])
+    if placement.step_options and num_given < spec.devices_per_node:
+        raise RuntimeError(f"{spec.devices_per_node} devices were asked for; CUDA_VISIBLE_DEVICES is {given!r}")
+    return given
+
+
 def prepare(folder: Path, spec: RunSpec, placement: Placement) -> None:
     """Take this process's place among the others, and say so in the environment of what comes next."""
-    place, processes_per_node = find_place(), count_processes(spec) // spec.num_nodes
+    place = find_place()
     if place.num_processes != count_processes(spec):
         raise RuntimeError(f"{place.num_processes} processes were started, not {count_processes(spec)}")
-    given = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if placement.step_options and len((given or "").split(",")) < spec.devices_per_node:
-        raise RuntimeError(f"{spec.devices_per_node} devices were asked for; CUDA_VISIBLE_DEVICES is {given!r}")
+    node, given = place.rank // (place.num_processes // spec.num_nodes), check_devices(spec, placement)
     assignment = assign_devices(spec, placement.bind_cores)
     staging = {}
     if placement.scratch:
@@ -65,27 +69,31 @@ def prepare(folder: Path, spec: RunSpec, placement: Placement) -> None:
         os.environ[STAGED], staging = str(copy), {"staging_s": seconds}
     port, address = reserve_port(), find_address(placement.network_interface, placement.rendezvous_suffix)
     description = {
-        **{"node": place.node(processes_per_node), "local_rank": place.local_rank, "pid": os.getpid()},
-        **{"hostname": os.environ.get("SLURMD_NODENAME") or socket.gethostname(), "address": f"{address}:{port}"},
+        **{"node": node, "local_rank": place.local_rank, "pid": os.getpid(), "address": f"{address}:{port}"},
+        **{"hostname": os.environ.get("SLURMD_NODENAME") or socket.gethostname()},
         **{"visible_devices": given, "gpu_uuids": assignment.gpu_uuids, "step": os.environ.get("SLURM_STEP_ID")},
         **staging,
     }
     announce(folder, place.rank, description)
     others = wait_for_all(folder, place.num_processes, placement.rendezvous_timeout_s)
-    first_host, _, first_port = others[0]["address"].rpartition(":")
-    os.environ |= {
-        **{"RANK": str(place.rank), "LOCAL_RANK": str(place.local_rank), "WORLD_SIZE": str(place.num_processes)},
-        **{"MASTER_ADDR": first_host, "MASTER_PORT": first_port},
-        "TRAINBENCH_ADDRESSES": ",".join(other["address"] for other in others),
-    }
-    if placement.network_interface:
-        os.environ |= dict.fromkeys(("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"), placement.network_interface)
+    set_environment(place, [other["address"] for other in others], placement.network_interface)
     if spec.device_kind == "cuda":
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(assignment.gpu_uuids)
     if placement.bind_cores:
         os.sched_setaffinity(0, assignment.cores)
     if placement.scheduler == "slurm" and place.local_rank == 0:
-        start_telemetry(folder, description["node"], len(assignment.cores), assignment.gpu_uuids)
+        start_telemetry(folder, node, len(assignment.cores), assignment.gpu_uuids)
+
+
+def set_environment(place: Place, addresses: list[str], network_interface: str | None) -> None:
+    """What PyTorch reads by itself, all addresses for those who want them, and the interface for NCCL and gloo."""
+    first_host, _, first_port = addresses[0].rpartition(":")
+    os.environ |= {
+        **{"RANK": str(place.rank), "LOCAL_RANK": str(place.local_rank), "WORLD_SIZE": str(place.num_processes)},
+        **{"MASTER_ADDR": first_host, "MASTER_PORT": first_port, "TRAINBENCH_ADDRESSES": ",".join(addresses)},
+    }
+    if network_interface:
+        os.environ |= dict.fromkeys(("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"), network_interface)
 
 
 def start_telemetry(folder: Path, node: int, num_cores: int, gpu_uuids: list[str]) -> None:
