@@ -11,6 +11,13 @@ PROBE_LIMIT_MIN = 10
 """Of the probe, and of the all-reduce."""
 
 
+def get_wheels(wildcards):
+    """Wheels fetched beforehand, where environments are built in jobs without a network."""
+    if MACHINE.slurm["compute_nodes_have_network"] or wildcards.environment in MACHINE.environments:
+        return []
+    return f"results/environments/{wildcards.environment}-{wildcards.pins_hash}.wheels.json"
+
+
 def get_job_resources(get_size):
     """Resources of a rule's jobs on devices. get_size: a function from wildcards to the size of one.
 

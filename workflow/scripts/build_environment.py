@@ -31,12 +31,17 @@ def install(folder: Path, pins: list[Path], options: tuple[str, ...] = ()) -> No
     """A new virtual environment with the pins; `options` of pip for all but those that others are built with."""
     subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
-    first = [path for path in pins if path.name.endswith(".build.txt")]
+    first, others = split_pins(pins)
     if first:
         subprocess.run([*pip, *as_options(first)], check=True)
     isolation = ["--no-build-isolation"] if first else []
-    others = as_options([path for path in pins if path not in first])
-    subprocess.run([*pip, *isolation, *options, *others], check=True)
+    subprocess.run([*pip, *isolation, *options, *as_options(others)], check=True)
+
+
+def split_pins(pins: list[Path]) -> tuple[list[Path], list[Path]]:
+    """What is needed to build, and what is built."""
+    first = [path for path in pins if path.name.endswith(".build.txt")]
+    return first, [path for path in pins if path not in first]
 
 
 def as_options(pins: list[Path]) -> list[str]:
@@ -100,8 +105,11 @@ def main() -> None:
     parser.add_argument("--name", required=True)
     parser.add_argument("--pins", type=Path, nargs="+", required=True, help="requirements files")
     parser.add_argument("--existing", type=json.loads, help="JSON: an interpreter to take instead, and its modules")
+    parser.add_argument("--wheels", type=Path, nargs="?", help="record of fetched wheels, to install from nothing else")
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
+    if arguments.wheels:
+        os.environ |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": json.loads(arguments.wheels.read_text())["wheels"]}
     if arguments.existing:
         write_json_atomic(arguments.record, take_existing(arguments.name, arguments.pins, arguments.existing))
     else:

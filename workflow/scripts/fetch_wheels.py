@@ -1,0 +1,54 @@
+"""
+Fetch every wheel of an environment where there is a network, for a job that has none to install from.
+
+What is published as source only is built here. The wheels lie in the cache beside the environments.
+"""
+
+import argparse
+import fcntl
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from build_environment import as_options, find_cache, hash_pins, split_pins
+
+from trainbench.records import write_json_atomic
+
+
+def fetch(pins: list[Path], folder: Path) -> None:
+    """Wheels of all pins in `folder`, which appears whole or not at all."""
+    first, others = split_pins(pins)
+    partial = folder.with_suffix(".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        subprocess.run([sys.executable, "-m", "venv", scratch], check=True)
+        pip = [f"{scratch}/bin/python", "-m", "pip", "--no-input", "--disable-pip-version-check"]
+        wheel = [*pip, "wheel", "--wheel-dir", str(partial)]
+        if first:
+            subprocess.run([*wheel, *as_options(first)], check=True)
+            subprocess.run([*pip, "install", *as_options(first)], check=True)
+        isolation = ["--no-build-isolation"] if first else []
+        subprocess.run([*wheel, *isolation, *as_options(others)], check=True)
+    partial.rename(folder)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--pins", type=Path, nargs="+", required=True, help="requirements files")
+    parser.add_argument("--record", type=Path, required=True, help="JSON file to write: where the wheels are")
+    arguments = parser.parse_args()
+    cache = find_cache()
+    cache.mkdir(parents=True, exist_ok=True)
+    folder = cache / f"{arguments.name}-{hash_pins(arguments.pins)[:12]}-wheels"
+    with open(cache / f"{folder.name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            fetch(arguments.pins, folder)
+    write_json_atomic(arguments.record, {"name": arguments.name, "wheels": str(folder)})
+
+
+if __name__ == "__main__":
+    main()
