@@ -8,7 +8,7 @@ VENV := .venv
 SNAKEMAKE := $(VENV)/bin/snakemake --profile profiles/local
 INSTALLED := $(VENV)/installed
 
-.PHONY: demo test check resolve adopt
+.PHONY: demo test test-machine test-cluster check resolve adopt
 
 demo: $(INSTALLED)
 	@if $(SNAKEMAKE); then \
@@ -20,7 +20,14 @@ demo: $(INSTALLED)
 	fi
 
 test: $(INSTALLED)
-	$(VENV)/bin/python -m pytest --numprocesses=2 --dist=loadgroup
+	@# Tests of the cluster mostly wait, all others take this machine: both at once.
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going test-machine test-cluster
+
+test-machine: $(INSTALLED)
+	$(VENV)/bin/python -m pytest --ignore=tests/slurm
+
+test-cluster: $(INSTALLED)
+	@log=$$(mktemp); $(VENV)/bin/python -m pytest tests/slurm >$$log 2>&1; status=$$?; cat $$log; rm $$log; exit $$status
 
 check: export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 check: $(INSTALLED)

@@ -12,13 +12,6 @@ from benchplan.code import environment_pins
 from project import ROOT, Project
 
 
-def pytest_collection_modifyitems(items):
-    """Two groups for two workers (pytest-xdist): tests of the cluster mostly wait, all others take this machine."""
-    for item in items:
-        group = "cluster" if item.path.parent.name == "slurm" else "machine"
-        item.add_marker(pytest.mark.xdist_group(group))
-
-
 @pytest.fixture
 def project(tmp_path):
     """A fresh copy of the project; whatever still runs in it when the test is over is killed."""
