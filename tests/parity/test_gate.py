@@ -84,7 +84,7 @@ def test_bf16_is_within_its_tolerance_and_beyond_that_of_fp32(framework, task, e
     cell, python = {"model": "small_cnn", "precision": "bf16"}, FRAMEWORKS[framework].environments["cpu"]
     verdict = check(environment_python(python), task("small_cnn"), tmp_path, cell, names_of(framework), [1])
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
-    assert judge({1: tmp_path / "1"}, task("small_cnn"), "fp32")["status"] == "failed"
+    assert judge({(1, 1): tmp_path / "1"}, task("small_cnn"), "fp32")["status"] == "failed"
 
 
 FAULTS = {
