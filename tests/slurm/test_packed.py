@@ -3,6 +3,7 @@
 import itertools
 import json
 import subprocess
+import sys
 
 from project import study
 from slurm.cluster import GPUS_PER_NODE
@@ -12,7 +13,7 @@ def submit_packed(project, *arguments):
     """Submit the script as an admin has edited it for this cluster, and wait for its end."""
     script = project.folder / "profiles" / "slurm" / "packed.sbatch"
     text = script.read_text().replace("gpu:a100:4", f"gpu:fake:{GPUS_PER_NODE}")
-    script.write_text(text.replace(".venv/bin/snakemake", "python -m snakemake"))
+    script.write_text(text.replace(".venv/bin/snakemake", f"{sys.executable} -m snakemake"))
     command = ["sbatch", "--wait", str(script), *arguments]
     subprocess.run(command, cwd=project.folder, env=project.environment(), timeout=300)
     return "".join(path.read_text() for path in project.folder.glob("howmanygpus-packed-*.log"))
