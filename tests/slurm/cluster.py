@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psutil
 
+from slurm import database
 from trainbench.processes import die_with_parent
 
 GPUS_PER_NODE = 4
@@ -61,12 +62,15 @@ JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=task=1
 JobAcctGatherParams=OverMemoryKill
 GresTypes=gpu
-AccountingStorageType=accounting_storage/none
+{accounting}
 JobCompType=jobcomp/filetxt
 JobCompLoc={folder}/completed.log
 {nodes}
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 PartitionName=gpu Nodes=ALL Default=YES MaxTime=1440 DefMemPerCPU=100 OverSubscribe=NO State=UP
 PartitionName=cpu Nodes=ALL MaxTime=1440 DefMemPerCPU=100 State=UP
+PartitionName=urgent Nodes=ALL PriorityTier=10 PreemptMode=OFF State=UP
 """
 NODE = (
     "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cores} Boards=1 SocketsPerBoard=1 "
@@ -74,10 +78,12 @@ NODE = (
 )
 
 
-def find_obstacle() -> str:
-    """Why no cluster can be started here; empty where one can."""
-    if missing := [program for program in PROGRAMS if shutil.which(program) is None]:
-        return f"{', '.join(missing)} not found: apt-get install --no-install-recommends slurm-wlm munge"
+def find_obstacle(accounting: bool = False) -> str:
+    """Why no cluster, or none with an accounting database, can be started here; empty where one can."""
+    programs = PROGRAMS + (database.PROGRAMS if accounting else ())
+    packages = "slurm-wlm munge" + (f" {database.PACKAGES}" if accounting else "")
+    if missing := [program for program in programs if shutil.which(program) is None]:
+        return f"{', '.join(missing)} not found: apt-get install --no-install-recommends {packages}"
     if os.getuid():
         return "starting a cluster needs root: pretend GPUs are character devices"
     if present := [
@@ -106,10 +112,11 @@ def find_free_ports(count: int) -> list[int]:
 
 
 class Cluster:
-    """Started and stopped by a with statement."""
+    """Started and stopped by a with statement; with an accounting database of its own if asked to."""
 
-    def __init__(self, folder: Path, num_nodes: int = 3):
+    def __init__(self, folder: Path, num_nodes: int = 3, accounting: bool = False):
         self.folder, self.nodes = Path(folder), [f"node{i + 1}" for i in range(num_nodes)]
+        self.accounting = accounting
         self._daemons: dict[str, subprocess.Popen] = {}
 
     def __enter__(self) -> "Cluster":
@@ -117,6 +124,8 @@ class Cluster:
             self._configure()
             self._start("munged", ["munged", "--foreground", "--force", *self._munge_options()])
             wait_for((self.folder / "munge.sock").exists, "munged's socket", self.folder / "munged.out")
+            if self.accounting:
+                self._start_database()
             self._start("slurmctld", ["slurmctld", "-D"])
             for node in self.nodes:
                 self.start_node(node)
@@ -142,7 +151,7 @@ class Cluster:
         ).stdout
 
     def environment(self) -> dict[str, str]:
-        return os.environ | {"SLURM_CONF": str(self.folder / "slurm.conf")}
+        return os.environ | {"SLURM_CONF": str(self.folder / "slurm.conf"), **database.environment(self.folder)}
 
     def start_node(self, node: str) -> None:
         self._start(node, ["slurmd", "-D", "-N", node])
@@ -173,6 +182,13 @@ class Cluster:
                 command, env=self.environment(), stdout=output, stderr=output, preexec_fn=die_with_parent
             )
 
+    def _start_database(self) -> None:
+        self._start("mariadbd", database.create(self.folder))
+        wait_for(lambda: database.is_there(self.folder), "mariadbd", self.folder / "mariadbd.out")
+        self._start("slurmdbd", ["slurmdbd", "-D"])
+        wait_for(lambda: database.answers(self), "slurmdbd", self.folder / "slurmdbd.log")
+        database.add_user(self)
+
     def _munge_options(self) -> list[str]:
         files = {"key-file": "munge.key", "socket": "munge.sock", "pid-file": "munged.pid", "log-file": "munged.log"}
         files["seed-file"] = "munge.seed"
@@ -189,11 +205,13 @@ class Cluster:
             (self.folder / name).mkdir(exist_ok=True)
         for i in range(GPUS_PER_NODE):
             os.mknod(self.folder / f"gpu{i}", stat.S_IFCHR | 0o666, os.makedev(*NULL_DEVICE))
-        controller_port, *ports = find_free_ports(1 + len(self.nodes))
+        controller_port, database_port, *ports = find_free_ports(2 + len(self.nodes))
+        accounting = database.configure(self.folder, database_port) if self.accounting else database.NONE
         host = socket.gethostname().split(".")[0]
         sizes = {"host": host, "cores": CORES_PER_NODE, "memory_mb": MEMORY_PER_NODE_MB, "gpus": GPUS_PER_NODE}
         nodes = [NODE.format(name=name, port=port, **sizes) for name, port in zip(self.nodes, ports, strict=True)]
-        conf = SLURM_CONF.format(host=host, controller_port=controller_port, folder=self.folder, nodes="\n".join(nodes))
+        parts = {"controller_port": controller_port, "accounting": accounting, "nodes": "\n".join(nodes)}
+        conf = SLURM_CONF.format(host=host, folder=self.folder, **parts)
         (self.folder / "slurm.conf").write_text(conf)
         gpus = f"Name=gpu Type=fake File={self.folder}/gpu[0-{GPUS_PER_NODE - 1}]"
         (self.folder / "gres.conf").write_text("".join(f"NodeName={name} {gpus}\n" for name in self.nodes))

@@ -6,7 +6,7 @@ from slurm.cluster import Cluster, find_obstacle
 from slurm.project import ClusterProject
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     if obstacle := find_obstacle():
         pytest.skip(obstacle)

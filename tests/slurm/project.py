@@ -1,9 +1,12 @@
 """A copy of the project whose runs are jobs of the test cluster."""
 
+import csv
+import json
+
 import yaml
 
 from project import Project
-from slurm.cluster import CORES_PER_NODE, GPUS_PER_NODE, Cluster
+from slurm.cluster import CORES_PER_NODE, GPUS_PER_NODE, Cluster, wait_for
 
 DEVICE = {
     **{"kind": "cpu", "devices_per_node": GPUS_PER_NODE, "max_nodes": 2},
@@ -42,3 +45,27 @@ class ClusterProject(Project):
 
     def environment(self) -> dict[str, str]:
         return super().environment() | self.cluster.environment()
+
+    def wait_until(self, condition, what: str, timeout_s: float = 120.0) -> None:
+        wait_for(condition, what, self.cluster.folder / "slurmctld.log", timeout_s)
+
+    def find_attempts(self, cell: str) -> list[dict]:
+        """Records of the attempts that left any, oldest first, at the runs whose path has `cell` in it."""
+        found = sorted((self.folder / "results" / "logs" / "train").rglob("attempt.json"))
+        return [json.loads(path.read_text()) for path in found if cell in str(path)]
+
+    def wait_for_running(self, cell: str) -> dict:
+        """The job of a run, once its processes have all come."""
+
+        def is_running():
+            found = (self.folder / "results" / "logs" / "train").rglob("processes-*/process0.json")
+            attempts = self.find_attempts(cell)
+            return attempts and "job" in attempts[-1] and any(cell in str(path) for path in found)
+
+        self.wait_until(is_running, f"the run of {cell}")
+        return self.find_attempts(cell)[-1]["job"]
+
+    def read_rows(self) -> list[dict[str, str]]:
+        """The table of runs."""
+        with open(self.folder / "results" / "tables" / "runs.tsv") as file:
+            return list(csv.DictReader(file, delimiter="\t"))

@@ -5,6 +5,7 @@ Validate config and machine file, expand the studies into runs once, and answer 
 import atexit
 import gc
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from benchplan.errors import ConfigError
 from benchplan.estimate import describe_device_hours
 from benchplan.machine import find_machine_file, read_machine
 from benchplan.plan import Plan
+from benchplan.plugin import recognise_ended_jobs
 from benchreport import figures
 
 # Snakemake keeps millions of small objects for a large grid: look for garbage among them less often.
@@ -55,6 +57,8 @@ def settle_attempts():
 
 onstart:
     settle_attempts()
+    if MACHINE.submits:
+        recognise_ended_jobs()
     if shortages := PLAN.find_shortages():
         raise WorkflowError("\n".join(shortages))
 
@@ -143,16 +147,17 @@ def get_parity_cell(wildcards):
 
 
 def get_parity_layouts(wildcards):
-    """Devices x nodes of the gate; none where no study asks for it."""
+    """Devices x nodes of the gate."""
     cell = get_parity_cell(wildcards)
     device = MACHINE.device(cell.device)
-    layouts = cell.layouts(device, 1 if MACHINE.packed else device.max_nodes)
-    return layouts if cell.verdict in PLAN.checked_verdicts else []
+    return cell.layouts(device, 1 if MACHINE.packed else device.max_nodes)
 
 
-def get_reference(wildcards):
-    """The gate's task, where anything is checked."""
-    return f"results/parity/{wildcards.task}/reference.json" if get_parity_layouts(wildcards) else []
+def match_unchecked_cells():
+    """A regular expression of the verdicts that no study asks for, without folder and suffix."""
+    unchecked = PLAN.parity_cells.keys() - PLAN.checked_verdicts
+    names = [re.escape(path.removeprefix("results/parity/").removesuffix(".json")) for path in sorted(unchecked)]
+    return "|".join(names) or "(?!)"
 
 
 def get_data_dir(wildcards):

@@ -43,7 +43,7 @@ def get_run_size(wildcards):
 def get_gate_size(wildcards):
     """The same of the parity gate: the most devices a node and the most nodes of all its layouts."""
     cell = get_parity_cell(wildcards)
-    layouts = [tuple(map(int, layout.split("x"))) for layout in get_parity_layouts(wildcards)] or [(1, 1)]
+    layouts = [tuple(map(int, layout.split("x"))) for layout in get_parity_layouts(wildcards)]
     num_nodes = max(nodes for _, nodes in layouts)
     num_gpus = num_nodes * max(devices // nodes for devices, nodes in layouts)
     return MACHINE.device(cell.device), FRAMEWORKS[cell.framework].launcher, num_gpus, num_nodes, GATE_LIMIT_MIN

@@ -13,7 +13,11 @@ backend asks for another verdict.
 
 
 localrules:
+    leave_unchecked,
     write_parity_page,
+
+
+ruleorder: leave_unchecked > check_parity
 
 
 rule compute_reference:
@@ -39,10 +43,30 @@ rule compute_reference:
         """
 
 
+rule leave_unchecked:
+    """Say of a cell that no study asks to check that nobody did, without a job that waits for its devices."""
+    input:
+        code=code.script("leave_unchecked"),
+    output:
+        verdict="results/parity/{unchecked}.json",
+    log:
+        "results/logs/leave_unchecked/{unchecked}.log",
+    wildcard_constraints:
+        unchecked=match_unchecked_cells(),
+    conda:
+        "../../envs/workflow.yaml"
+    params:
+        cell=lambda wildcards: PLAN.parity_cells[f"results/parity/{wildcards.unchecked}.json"].request(),
+    shell:
+        r"""
+        python workflow/scripts/leave_unchecked.py --cell {params.cell:q} --verdict {output.verdict:q} >{log:q} 2>&1
+        """
+
+
 rule check_parity:
     input:
         code=lambda wildcards: code.parity_code(get_parity_cell(wildcards).framework, get_parity_cell(wildcards).model),
-        reference=get_reference,
+        reference="results/parity/{task}/reference.json",
         environment=lambda wildcards: ancient(code.environment_record(get_parity_cell(wildcards).environment)),
         probe=ancient(get_probe_of_cell),
     output:
@@ -57,14 +81,12 @@ rule check_parity:
         **get_job_resources(get_gate_size),
         measurement=100,
     params:
-        framework=lambda wildcards: get_parity_cell(wildcards).framework,
         cell=lambda wildcards: get_parity_cell(wildcards).request(),
         layouts=get_parity_layouts,
         placement=lambda wildcards, input: get_placement(get_parity_cell(wildcards).device),
     shell:
         r"""
         python workflow/scripts/check_parity.py \
-            --framework {params.framework:q} \
             --cell {params.cell:q} \
             --layouts {params.layouts} \
             --placement {params.placement:q} \

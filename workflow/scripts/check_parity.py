@@ -54,27 +54,18 @@ def find_stack_refusal(probe: Path | None, environment: Path) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--framework", required=True)
-    parser.add_argument(
-        "--cell", type=json.loads, required=True, help="JSON: what is checked, see trainbench.parity.task"
-    )
-    parser.add_argument(
-        "--layouts", type=read_layout, nargs="*", required=True, help="devices x nodes; none: check nothing and say so"
-    )
+    parser.add_argument("--cell", type=json.loads, required=True, help="JSON: see benchplan.parity.ParityCell.request")
+    parser.add_argument("--layouts", type=read_layout, nargs="+", required=True, help="devices x nodes, such as 2x1")
     parser.add_argument("--placement", default="{}", help="JSON: how processes start, see trainbench.placement")
-    parser.add_argument("--reference", type=Path, nargs="?", help="reference.json in the folder of the task")
+    parser.add_argument("--reference", type=Path, required=True, help="reference.json in the folder of the task")
     parser.add_argument("--environment", type=Path, required=True, help="record of the framework's environment")
     parser.add_argument("--probe", type=Path, nargs="?", help="what was found on the devices, if they were looked at")
     parser.add_argument("--verdict", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
-    cell = arguments.cell
-    if not arguments.layouts:
-        verdict = {"status": "not_checked", "reason": "parity is off in every study that trains this", "checks": []}
-        write_json_atomic(arguments.verdict, {"framework": arguments.framework, **cell, **verdict})
-        return
+    cell, framework = arguments.cell, arguments.cell["framework"]
     if refusal := find_stack_refusal(arguments.probe, arguments.environment):
         verdict = {"status": "unsupported", "reason": refusal, "checks": []}
-        write_json_atomic(arguments.verdict, {"framework": arguments.framework, **cell, **verdict})
+        write_json_atomic(arguments.verdict, cell | verdict)
         return
     task = arguments.reference.parent
     # Beside the verdict, as processes on other nodes leave their files there too.
@@ -85,13 +76,13 @@ def main() -> None:
             observed[layout].mkdir()
             python = find_python(arguments.environment)
             where = (task, layout, observed[layout])
-            crashes.append(observe(python, cell, arguments.framework, arguments.placement, *where))
+            crashes.append(observe(python, cell, framework, arguments.placement, *where))
         if reason := next(filter(None, crashes), None):
             verdict = {"status": "failed", "reason": f"the task could not be done {reason}", "checks": []}
         else:
             verdict = judge(observed, task, cell["precision"])
-    write_json_atomic(arguments.verdict, {"framework": arguments.framework, **cell, **verdict})
-    print(f"{arguments.framework}: {verdict['status']} {verdict['reason']}")
+    write_json_atomic(arguments.verdict, cell | verdict)
+    print(f"{framework}: {verdict['status']} {verdict['reason']}")
 
 
 if __name__ == "__main__":

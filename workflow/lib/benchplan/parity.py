@@ -48,8 +48,9 @@ class ParityCell:
 
     def request(self) -> str:
         """The cell as trainbench.parity.task.make_spec takes it."""
-        keys = ("model", "precision", "device", "device_kind", "batchnorm", "loss_on_every_device", "cores_per_device")
-        return json.dumps({key: getattr(self, key) for key in keys})
+        what = ("framework", "model", "precision", "batchnorm", "loss_on_every_device")
+        where = ("device", "device_kind", "cores_per_device")
+        return json.dumps({key: getattr(self, key) for key in (*what, *where)})
 
     def layouts(self, device: Device, max_nodes: int) -> list[str]:
         """Devices x nodes: one device; two, and two on as many nodes, where framework and machine have them."""

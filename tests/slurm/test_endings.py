@@ -1,0 +1,152 @@
+"""
+A grid in which everything happens that SLURM or a run can end by, with and without an accounting database: each cell
+has its own status and reason, the others go on, and a second call completes what is missing and nothing else.
+"""
+
+import subprocess
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+
+from project import study
+from slurm.cluster import Cluster, find_obstacle
+from slurm.project import ClusterProject
+
+HANG = """
+import os, sys, time
+if "trainbench.task" in sys.orig_argv and os.environ.get("SLURM_PROCID") == "1":
+    time.sleep(600)
+"""
+"""Keeps the second process of a run from starting."""
+ALONE = ["completing", "oversized", "diverging", "cancelled", "limited", "starving", "unwritten"]
+"""Backends of runs on one device, named by what becomes of them. `lost` has a node's devices, `stranded` two."""
+UNFINISHED = {"cancelled", "limited", "starving", "unwritten", "lost", "stranded"}
+
+
+@pytest.fixture(scope="module", params=["squeue", "sacct"])
+def cluster(request, tmp_path_factory):
+    """Without a database where squeue is asked, with one where sacct is."""
+    accounting = request.param == "sacct"
+    if obstacle := find_obstacle(accounting):
+        pytest.skip(obstacle)
+    with Cluster(tmp_path_factory.mktemp("cluster"), accounting=accounting) as started:
+        yield started
+
+
+def start_grid(cluster, folder) -> ClusterProject:
+    project = ClusterProject(folder, cluster, slurm={"rendezvous_timeout_s": 5}, memory_per_device_mb=450)
+    for name in [*ALONE, "lost"]:
+        project.add_fake(name)
+    project.add_fake("stranded", launcher="per_device")
+    shared = {"devices": ["fake"], "per_device_batch_size": [8]}
+    project.write_config(
+        one=study(frameworks=ALONE, num_gpus=[1], **shared),
+        two=study(frameworks=["stranded"], num_gpus=[2], **shared),
+        four=study(frameworks=["lost"], num_gpus=[4], **shared),
+    )
+    project.behave(
+        cancelled__="wait_for_file",
+        limited__="wait_for_file",
+        lost__="wait_for_file",
+        starving__={"allocate_mb": 500},
+        oversized__="out_of_memory",
+        diverging__="diverge",
+    )
+    (project.folder / "workflow" / "lib" / "sitecustomize.py").write_text(HANG)
+    status_command = "sacct" if cluster.accounting else "squeue"
+    project.edit_profile(**{"slurm-no-requeue": True, "slurm-status-command": status_command})
+    return project
+
+
+def find_cell(project, name):
+    """Folder of a run's attempts."""
+    count = {"lost": 4, "stranded": 2}.get(name, 1)
+    study_name = {1: "one", 2: "two", 4: "four"}[count]
+    cell = f"{study_name}/{name}/base/arrays_fp32_fake_gpus{count}_batch8_repeat1"
+    return project.folder / "results" / "logs" / "train" / cell
+
+
+@contextmanager
+def full_disk(folder):
+    """A disk of 44 kB at a folder."""
+    folder.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=44k", "tmpfs", str(folder)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def provoke(project, cluster) -> None:
+    """Run the grid and have each run meet its end."""
+    process = project.start("--until", "merge_tables")
+    jobs = {name: project.wait_for_running(f"/{name}/") for name in ("cancelled", "limited", "lost")}
+    cluster.run("scancel", jobs["cancelled"]["id"])
+    cluster.run("scontrol", "update", f"JobId={jobs['limited']['id']}", "TimeLimit=1")
+    alone = [jobs["lost"]["id"]]
+    running = ("squeue", "--noheader", "--format=%i")
+    project.wait_until(lambda: cluster.run(*running).split() == alone, "the end of all other jobs", timeout_s=240)
+    cluster.lose_node(jobs["lost"]["nodes"])
+    output, _ = process.communicate(timeout=240)
+    assert process.returncode == 1, output[-4000:]
+    cluster.start_node(jobs["lost"]["nodes"])
+    project.wait_until(lambda: cluster.count_idle() == len(cluster.nodes), "the node's return")
+
+
+def read_rows(project) -> dict[str, dict]:
+    return {row["framework"]: row for row in project.read_rows()}
+
+
+@pytest.fixture(scope="module")
+def first(cluster, tmp_path_factory):
+    """What the first call leaves: the rows of the table, the grid figure, and which runs are still missing."""
+    project = start_grid(cluster, tmp_path_factory.mktemp("endings") / "project")
+    with full_disk(find_cell(project, "unwritten")):
+        provoke(project, cluster)
+        project.snakemake("available", "--until", "merge_tables")
+        project.snakemake("available", "--until", "draw_run_grid")
+        figure = project.read("results/figures/one/run_grid.svg")
+    planned = {path.split("/")[1] for path in project.planned_runs()}
+    return SimpleNamespace(project=project, rows=read_rows(project), figure=figure, planned=planned)
+
+
+ENDINGS = [
+    ("completing", "completed", ""),
+    ("oversized", "out_of_memory", "7 GiB"),
+    ("diverging", "diverged", "training loss is nan in steps 3 to 24"),
+    ("cancelled", "cancelled", "the job was cancelled (job "),
+    ("limited", "time_limit", "SLURM ended the job at its time limit of 00:01:00"),
+    ("starving", "host_out_of_memory", "memory"),
+    ("unwritten", "disk_full", "No space left on device"),
+    ("stranded", "no_rendezvous", "1 of 2 processes were not there after 5 s (rank 1)"),
+    ("lost", "node_failed", "SLURM lost a node of the job (node"),
+]
+
+
+@pytest.mark.parametrize("name, status, words", ENDINGS)
+def test_a_run_has_the_status_and_the_reason_of_its_end(first, name, status, words):
+    row = first.rows[name]
+    assert (row["status"], words in row["reason"]) == (status, True), row
+
+
+def test_the_figure_of_the_grid_says_what_happened(first):
+    for name, _, words in ENDINGS:
+        if name in ALONE:
+            assert words in first.figure, name
+
+
+def test_only_runs_without_an_outcome_are_still_missing(first):
+    assert first.planned == UNFINISHED
+
+
+def test_a_second_call_completes_them_with_more_memory_where_it_was_too_little(first):
+    project = first.project
+    project.behave(starving__={"allocate_mb": 500}, oversized__="out_of_memory", diverging__="diverge")
+    (project.folder / "workflow" / "lib" / "sitecustomize.py").unlink()
+    project.edit_profile(retries=1)
+    output = project.snakemake("--until", "merge_tables", timeout_s=240)
+    rows = read_rows(project)
+    assert {name for name in UNFINISHED if rows[name]["status"] != "completed"} == set(), output[-3000:]
+    assert len(list(find_cell(project, "starving").glob("*/attempt.json"))) == 2, "too little in the second call, too"
+    assert project.planned_runs() == []

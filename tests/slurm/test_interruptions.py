@@ -1,0 +1,113 @@
+"""Jobs that SLURM takes back, and a Snakemake that is killed or stopped: what runs goes on, a second call completes."""
+
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+from project import study
+
+TABLES = ("--until", "merge_tables")
+"""As far as these tests look: figures take as long as all the rest."""
+WAITING = "_gpus2_"
+"""The cell in which these tests provoke something."""
+
+
+@pytest.fixture
+def grid(project):
+    """Two cells, of which the second waits for the file go_on."""
+    project.write_config(
+        grid=study(frameworks=["sleeping"], devices=["fake"], num_gpus=[1, 2], per_device_batch_size=[8])
+    )
+    project.behave(sleeping__base__gpus2="wait_for_file")
+    return project
+
+
+def read_statuses(project) -> dict[str, str]:
+    return {row["num_gpus"]: row["status"] for row in project.read_rows()}
+
+
+def read_waiting_run(project) -> dict:
+    return json.loads(next((project.folder / "results" / "runs").rglob(f"*{WAITING}*/run.json")).read_text())
+
+
+def find_state(cluster, job) -> str:
+    return cluster.run("squeue", "--noheader", "--states=all", "--format=%T", "--jobs", job).strip()
+
+
+def give_nodes_to_another(cluster) -> None:
+    """A job of a partition of higher priority asks for all nodes."""
+    command = ["srun", "--partition=urgent", "--nodes=3", "--exclusive", "--mem=0", "sleep", "1"]
+    subprocess.run(command, env=cluster.environment(), check=True, timeout=120)
+
+
+def test_a_preempted_run_starts_again_and_completes(grid, cluster):
+    process = grid.start(*TABLES)
+    job = grid.wait_for_running(WAITING)["id"]
+    give_nodes_to_another(cluster)
+    # SLURM waits two minutes before it starts such a job again.
+    grid.wait_until(lambda: find_state(cluster, job) == "PENDING", "its return to the queue")
+    cluster.run("scontrol", "update", f"JobId={job}", "StartTime=now")
+    (grid.folder / "go_on").touch()
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, output[-3000:]
+    assert read_statuses(grid) == {"1": "completed", "2": "completed"}
+    assert read_waiting_run(grid)["job"]["restarts"] == 1
+
+
+def test_a_preempted_run_that_slurm_does_not_start_again_has_failed(grid, cluster):
+    grid.edit_profile(**{"slurm-no-requeue": True})
+    process = grid.start(*TABLES)
+    job = grid.wait_for_running(WAITING)["id"]
+    grid.wait_until(lambda: cluster.run("squeue", "--noheader", "--format=%i").split() == [job], "the other job's end")
+    give_nodes_to_another(cluster)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 1, output[-3000:]
+    grid.snakemake("available", *TABLES)
+    assert read_statuses(grid) == {"1": "completed", "2": "preempted"}
+    check_second_call_completes(grid)
+
+
+def check_second_call_completes(project):
+    project.behave()
+    assert ["_gpus2_" in path for path in project.planned_runs()] == [True]
+    project.snakemake(*TABLES)
+    assert read_statuses(project) == {"1": "completed", "2": "completed"}
+    assert project.planned_runs() == []
+
+
+def test_a_killed_snakemake_resumes_while_its_old_job_still_runs(grid, cluster):
+    process = grid.start(*TABLES)
+    old = grid.wait_for_running(WAITING)["id"]
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert find_state(cluster, old) == "RUNNING"
+    grid.snakemake("--unlock")
+    again = grid.start(*TABLES)
+    grid.wait_until(lambda: len(grid.find_attempts(WAITING)) == 2, "the second attempt")
+    grid.wait_until(lambda: find_state(cluster, old) == "CANCELLED", "the old job's end")
+    (grid.folder / "go_on").touch()
+    output, _ = again.communicate(timeout=180)
+    assert again.returncode == 0, output[-3000:]
+    record = read_waiting_run(grid)
+    assert (record["status"], record["job"]["id"] != old) == ("completed", True)
+    assert [attempt["job"]["id"] for attempt in grid.find_attempts(WAITING)] == [old]
+    assert grid.planned_runs() == []
+
+
+def test_ctrl_c_cancels_the_jobs(grid, cluster):
+    process = grid.start(*TABLES)
+    job = grid.wait_for_running(WAITING)["id"]
+    logs = grid.folder / ".snakemake" / "log"
+
+    def others_have_ended():
+        return sum(path.read_text().count("(Rule: train)") for path in logs.iterdir()) == 1
+
+    grid.wait_until(others_have_ended, "Snakemake's noticing the other job's end")
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode != 0, output
+    grid.wait_until(lambda: find_state(cluster, job) == "CANCELLED", "the job's end")
+    check_second_call_completes(grid)
