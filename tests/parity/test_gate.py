@@ -62,6 +62,8 @@ def names_of(framework):
 def test_every_backend_passes(framework, model, task, environment_python, tmp_path):
     entry, cell, names = FRAMEWORKS[framework], {"model": model}, names_of(framework)
     counts = [count for count in (1, 2) if count <= entry.max_devices.get("cpu", 2)]
+    if model == "resnet44":
+        counts = counts[-1:]  # its layers, which are slow to build; one device alone adds no other
     verdict = check(environment_python(entry.environments["cpu"]), task(model), tmp_path, cell, names, counts)
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
     assert {row["devices"] for row in verdict["checks"]} == set(counts)

@@ -6,6 +6,7 @@ import sys
 import pytest
 import yaml
 
+from benchplan import plugin
 from benchplan.attempts import settle
 from benchplan.errors import ConfigError
 from benchplan.machine import read_machine
@@ -100,6 +101,36 @@ def test_one_process_is_unsupported_beyond_a_node(write_machine):
     assert not any(reason for key, reason in reasons.items() if key != ("keras_mirrored", 8))
     nodes = {run.num_gpus: plan.studies["s"].spec(run)["num_nodes"] for run in plan.runs.values()}
     assert nodes == {1: 1, 8: 2}
+
+
+def test_a_batchnorm_that_knows_one_process_only_is_unsupported_beyond_a_node(write_machine):
+    machine = write_machine(compute_capability="8.0")
+    plan = plan_of(machine, frameworks=["mxnet_gluon"], num_gpus=[4, 8], batchnorm="synchronized")
+    reasons = {run.num_gpus: run.unsupported for run in plan.runs.values()}
+    assert reasons[4] == "" and "synchronizes BatchNorm within a process" in reasons[8]
+    cell = plan.studies["s"].parity_cell(next(iter(plan.runs.values())))
+    assert cell.layouts(machine.device("a100"), max_nodes=4) == ["1x1", "2x1"]
+    local = plan_of(machine, frameworks=["mxnet_gluon"], num_gpus=[8])
+    assert not any(run.unsupported for run in local.runs.values())
+
+
+@pytest.mark.parametrize(
+    "state, named",
+    [
+        ("CANCELLED by 1000", "CANCELLED"),
+        ("COMPLETED", "COMPLETED"),
+        ("RUNNING", "RUNNING"),
+        ("PREEMPTED", "CANCELLED"),
+    ],
+)
+def test_states_are_named_as_the_plugin_knows_them(monkeypatch, state, named):
+    monkeypatch.setattr(plugin, "ask_for_job", lambda job_id: {"Requeue": "0"})
+    assert plugin.name_state("7", state) == named
+
+
+def test_a_preempted_job_that_will_start_again_is_waited_for(monkeypatch):
+    monkeypatch.setattr(plugin, "ask_for_job", lambda job_id: {"Requeue": "1"})
+    assert plugin.name_state("7", "PREEMPTED") == "PREEMPTED"
 
 
 def test_devices_spread_evenly_or_are_refused(write_machine):

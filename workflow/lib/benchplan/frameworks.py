@@ -13,6 +13,7 @@ class Framework:
     capabilities: lowest and highest CUDA compute capability that its builds have machine code for.
     precisions: what it offers.
     batchnorm: which BatchNorm it offers on more than one device.
+    synchronizes_over_nodes: whether its synchronized BatchNorm is that of all nodes.
     max_devices: where it does not take any number.
     best: its own recommended fast path, in words; without an entry there is none beyond the `equal` tier.
     """
@@ -25,8 +26,12 @@ class Framework:
     batchnorm: dict[str, tuple[str, ...]] = field(
         default_factory=lambda: {"cpu": ("local", "synchronized"), "cuda": ("local", "synchronized")}
     )
+    synchronizes_over_nodes: bool = True
     max_devices: dict[str, int] = field(default_factory=dict)
     best: dict[str, str] = field(default_factory=dict)
+
+    def spans_nodes(self, batchnorm: str) -> bool:
+        return self.launcher != "plain" and (batchnorm == "local" or self.synchronizes_over_nodes)
 
 
 PRECISIONS = {"cpu": ("fp32", "bf16"), "cuda": ("fp32", "tf32", "bf16")}
@@ -76,12 +81,13 @@ FRAMEWORKS = {
     ),
     "mxnet_gluon": Framework(
         family="gluon",
-        launcher="plain",
+        launcher="per_node",
         environments={"cpu": "mxnet-cpu", "cuda": "mxnet-cuda11"},
         # Machine code for sm_50 to sm_86 and no PTX that later devices could compile.
         capabilities=("5.0", "8.6"),
         precisions=ONLY_FP32,
         batchnorm={"cpu": ("local",), "cuda": ("local", "synchronized")},
+        synchronizes_over_nodes=False,
         best=dict.fromkeys(("cpu", "cuda"), "hybridize with static memory and shapes"),
     ),
     "chainer_mn": Framework(
@@ -110,8 +116,9 @@ def find_unsupported_reason(framework: str, device, precision: str, num_gpus: in
         if _version(capability) < _version(lowest) or (highest and _version(capability) > _version(highest)):
             between = f"{lowest} to {highest}" if highest else f"{lowest} or later"
             return f"{framework} is built for compute capability {between}, not {capability}"
-    if entry.launcher == "plain" and device.num_nodes(num_gpus) > 1:
-        return f"{framework} is one process: it uses the {device.devices_per_node} devices of one node at most"
+    if device.num_nodes(num_gpus) > 1 and not entry.spans_nodes(settings["batchnorm"]):
+        what = "is one process" if entry.launcher == "plain" else "synchronizes BatchNorm within a process"
+        return f"{framework} {what}: it uses the {device.devices_per_node} devices of one node at most"
     if precision not in entry.precisions[device_kind]:
         return f"{framework} offers {', '.join(entry.precisions[device_kind])} on {device_kind}, not {precision}"
     if num_gpus > entry.max_devices.get(device_kind, num_gpus):

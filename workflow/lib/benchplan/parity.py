@@ -59,5 +59,5 @@ class ParityCell:
         if most < MOST_DEVICES or self.batchnorm not in framework.batchnorm[self.device_kind]:
             return ["1x1"]
         on_one_node = ["2x1"] if device.devices_per_node >= MOST_DEVICES else []
-        over_nodes = ["2x2"] if max_nodes > 1 and framework.launcher != "plain" else []
+        over_nodes = ["2x2"] if max_nodes > 1 and framework.spans_nodes(self.batchnorm) else []
         return ["1x1", *on_one_node, *over_nodes]

@@ -1,7 +1,7 @@
 """
-MXNet Gluon: one process, one context per device, gradients summed over them by a kvstore.
+MXNet Gluon: one process a node, one context per device, gradients summed over them by a kvstore.
 
-BatchNorm is local to each context; the mean of the contexts' running statistics evaluates, as it is what MXNet saves.
+BatchNorm is local to each context; the mean of all contexts' running statistics evaluates, as it is what MXNet saves.
 """
 
 import os
@@ -13,6 +13,7 @@ from mxnet import autograd, gluon
 from trainbench.backend import StepwiseBackend
 from trainbench.data import PreparedData
 from trainbench.families.gluon import Network, Optimizer, find_parameters, load_weights, read_weights
+from trainbench.families.kvstore import Servers
 from trainbench.spec import RunSpec
 
 
@@ -22,11 +23,11 @@ class MxnetGluon(StepwiseBackend):
 
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
         # Without a worker for each, CPU contexts take turns. TF32 is cuBLAS's own choice otherwise.
-        os.environ["MXNET_CPU_WORKER_NTHREADS"] = str(spec.num_gpus)
+        os.environ["MXNET_CPU_WORKER_NTHREADS"] = str(spec.devices_per_node)
         os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
         self.spec = spec
         make_context = mx.gpu if spec.device_kind == "cuda" else mx.cpu
-        self.contexts = [make_context(i) for i in range(spec.num_gpus)]
+        self.contexts = [make_context(i) for i in range(spec.devices_per_node)]
         self.network = Network(spec, data)
         self.network.initialize(ctx=self.contexts)
         self.parameters = find_parameters(self.network, weights)
@@ -35,8 +36,13 @@ class MxnetGluon(StepwiseBackend):
             self.network.hybridize(static_alloc=True, static_shape=True)
         self.optimizer = Optimizer(spec.optimizer)
         trained = {name: parameter for name, parameter in self.parameters.items() if parameter.grad_req != "null"}
-        # A kvstore of None would leave each context its own gradient.
-        self.trainer = gluon.Trainer(trained, self.optimizer.optimizer, kvstore="device", update_on_kvstore=False)
+        self.servers = Servers() if spec.num_nodes > 1 else None
+        if self.servers:
+            self.rank, self.num_processes = self.servers.rank, self.servers.num_processes
+        # A kvstore of None leaves each context its own gradient: where servers sum, the trainer only updates.
+        kvstore = None if self.servers else "device"
+        self.trainer = gluon.Trainer(trained, self.optimizer.optimizer, kvstore=kvstore, update_on_kvstore=False)
+        self._trained = list(trained.values())
         self.loss_function = gluon.loss.SoftmaxCrossEntropyLoss()
         self._losses = []
 
@@ -53,14 +59,22 @@ class MxnetGluon(StepwiseBackend):
         with autograd.record():
             losses = [self.loss_function(self.network(images), labels) for images, labels in shards]
         autograd.backward(losses)
-        self.trainer.step(len(images))
+        if self.servers:
+            self.servers.sum_gradients(self._trained)
+            self.trainer.update(self.spec.global_batch_size)
+        else:
+            self.trainer.step(self.spec.global_batch_size)
         self._losses.append(losses)
 
     def prepare_evaluation(self) -> None:
         """Give every context the mean of all running statistics."""
         for name, array in read_weights(self.parameters).items():
             if name.endswith((".mean", ".variance")):
-                self.parameters[name].set_data(mx.nd.array(array))
+                self.parameters[name].set_data(mx.nd.array(self._average(array)))
+
+    def _average(self, values: np.ndarray) -> np.ndarray:
+        """Mean over all processes."""
+        return self.servers.gather(values).mean(axis=0).reshape(values.shape) if self.servers else values
 
     def predict(self, images: np.ndarray) -> np.ndarray:
         logits = [self.network(shard) for shard in self._split(images)]
@@ -72,7 +86,11 @@ class MxnetGluon(StepwiseBackend):
     def take_window_loss(self, num_steps: int) -> float:
         values = [np.concatenate([part.asnumpy() for part in losses]).mean(dtype=np.float64) for losses in self._losses]
         self._losses.clear()
-        return float(np.sum(values)) / num_steps
+        return float(self._average(np.sum(values))) / num_steps
+
+    def max_over_ranks(self, value: float) -> float:
+        """Times of processes go through float32: seven digits."""
+        return float(self.servers.gather(np.array(value)).max()) if self.servers else value
 
     def weights(self) -> dict[str, np.ndarray]:
         return read_weights(self.parameters)
@@ -83,6 +101,10 @@ class MxnetGluon(StepwiseBackend):
 
     def versions(self) -> dict[str, str]:
         return {"mxnet": mx.__version__, "numpy": np.__version__}
+
+    def close(self) -> None:
+        if self.servers:
+            self.servers.close()
 
     def device_model(self) -> str | None:
         return None
