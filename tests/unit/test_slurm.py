@@ -108,8 +108,6 @@ def test_a_batchnorm_that_knows_one_process_only_is_unsupported_beyond_a_node(wr
     plan = plan_of(machine, frameworks=["mxnet_gluon"], num_gpus=[4, 8], batchnorm="synchronized")
     reasons = {run.num_gpus: run.unsupported for run in plan.runs.values()}
     assert reasons[4] == "" and "synchronizes BatchNorm within a process" in reasons[8]
-    cell = plan.studies["s"].parity_cell(next(iter(plan.runs.values())))
-    assert cell.layouts(machine.device("a100"), max_nodes=4) == ["1x1", "2x1"]
     local = plan_of(machine, frameworks=["mxnet_gluon"], num_gpus=[8])
     assert not any(run.unsupported for run in local.runs.values())
 

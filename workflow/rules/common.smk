@@ -149,8 +149,7 @@ def get_parity_cell(wildcards):
 def get_parity_layouts(wildcards):
     """Devices x nodes of the gate."""
     cell = get_parity_cell(wildcards)
-    device = MACHINE.device(cell.device)
-    return cell.layouts(device, 1 if MACHINE.packed else device.max_nodes)
+    return cell.layouts(MACHINE.device(cell.device))
 
 
 def match_unchecked_cells():

@@ -17,7 +17,7 @@ MOST_DEVICES = 2
 
 @dataclass(frozen=True)
 class ParityCell:
-    """shape: height, width, channels. Runs of one cell share a verdict."""
+    """shape: height, width, channels. Runs of one cell share a verdict; those over nodes have one of their own."""
 
     framework: str
     model: str
@@ -29,6 +29,7 @@ class ParityCell:
     loss_on_every_device: bool
     device_kind: str
     cores_per_device: int
+    over_nodes: bool
 
     @property
     def environment(self) -> str:
@@ -43,6 +44,7 @@ class ParityCell:
     @property
     def verdict(self) -> str:
         option = "_loss-on-every-device" if self.loss_on_every_device else ""
+        option += "_over-nodes" if self.over_nodes else ""
         checked = code.hash_checked(self.framework, self.model, self.environment)
         return f"results/parity/{self.task}/{self.framework}_{self.precision}_{self.device}{option}-{checked}.json"
 
@@ -52,12 +54,12 @@ class ParityCell:
         where = ("device", "device_kind", "cores_per_device")
         return json.dumps({key: getattr(self, key) for key in (*what, *where)})
 
-    def layouts(self, device: Device, max_nodes: int) -> list[str]:
-        """Devices x nodes: one device; two, and two on as many nodes, where framework and machine have them."""
+    def layouts(self, device: Device) -> list[str]:
+        """Devices x nodes: two on as many nodes; or one, and two on one node, where framework and machine have them."""
+        if self.over_nodes:
+            return [f"{MOST_DEVICES}x{MOST_DEVICES}"]
         framework = FRAMEWORKS[self.framework]
-        most = min(MOST_DEVICES, device.count, framework.max_devices.get(self.device_kind, MOST_DEVICES))
+        most = min(MOST_DEVICES, device.devices_per_node, framework.max_devices.get(self.device_kind, MOST_DEVICES))
         if most < MOST_DEVICES or self.batchnorm not in framework.batchnorm[self.device_kind]:
             return ["1x1"]
-        on_one_node = ["2x1"] if device.devices_per_node >= MOST_DEVICES else []
-        over_nodes = ["2x2"] if max_nodes > 1 and framework.spans_nodes(self.batchnorm) else []
-        return ["1x1", *on_one_node, *over_nodes]
+        return ["1x1", f"{MOST_DEVICES}x1"]

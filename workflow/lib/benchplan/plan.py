@@ -173,6 +173,7 @@ class Study:
             loss_on_every_device=settings["loss_on_every_device"],
             device_kind=self._device(run).kind,
             cores_per_device=self._device(run).cores_per_device,
+            over_nodes=self._device(run).num_nodes(run.num_gpus) > 1,
         )
 
     def spec(self, run: Run) -> dict:
