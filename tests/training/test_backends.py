@@ -157,3 +157,30 @@ def test_prefetching_changes_no_batch(run, framework):
     request = {"optimizer": PLAIN_SGD, "epochs": 2, "data": {"num_train": 24}}
     plain, ahead = (run(framework, 1, prefetch_batches=depth, **request).update for depth in (0, 4))
     assert relative_difference(ahead, plain) < 1e-6
+
+
+COMPRESSING = [(name, how) for name, entry in FRAMEWORKS.items() for how in entry.compressions]
+NOT_COMPRESSED_AT_FIRST = 2
+"""Steps of powersgd."""
+
+
+@pytest.mark.parametrize(("framework", "compression"), COMPRESSING)
+def test_compressed_gradients_are_others_near_those_that_are_not(run, framework, compression):
+    steps = 1 if compression == "fp16" else NOT_COMPRESSED_AT_FIRST + 1
+    request = {"optimizer": PLAIN_SGD | {"learning_rate": 0.01}, "epochs": None, "steps": steps}
+    plain = run(framework, 2, **request).update
+    compressed = run(framework, 2, gradient_compression=compression, powersgd_rank=4, **request).update
+    difference = relative_difference(compressed, plain)
+    assert 1e-6 < difference < {"fp16": 2e-3, "powersgd": 0.5}[compression]
+
+
+def test_powersgd_loses_more_with_fewer_columns(run):
+    request = {"optimizer": PLAIN_SGD | {"learning_rate": 0.01}, "epochs": None, "steps": NOT_COMPRESSED_AT_FIRST + 1}
+    plain = run("pytorch_ddp", 2, **request).update
+    one, four = (
+        relative_difference(
+            run("pytorch_ddp", 2, gradient_compression="powersgd", powersgd_rank=rank, **request).update, plain
+        )
+        for rank in (1, 4)
+    )
+    assert four < one

@@ -3,17 +3,20 @@
 import json
 
 import pytest
+import yaml
 
 from benchplan.defaults import fill_defaults, read_schema
 from benchplan.estimate import describe_device_hours
 from benchplan.machine import Device, Machine
 from benchplan.plan import Plan
-from project import study
+from project import ROOT, study
 from specs import OPTIMIZER
 from trainbench.spec import OptimizerSpec, RunSpec
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
 GPU = Machine("machine.yaml", {"cpu": Device(8, 1), "cuda": Device(4, 6)})
+
+SHIPPED = sorted((ROOT / "config").rglob("*.yaml"))
 
 
 def make_plan(machine=CPU, **changes) -> Plan:
@@ -60,6 +63,24 @@ def test_a_precision_that_the_device_lacks_is_planned_as_unsupported():
     reasons = {run.precision: run.unsupported for run in make_plan(precision=["fp32", "tf32"]).runs.values()}
     assert reasons["fp32"] == ""
     assert reasons["tf32"] == "pytorch_ddp offers fp32, bf16 on cpu, not tf32"
+
+
+def test_a_compression_that_a_framework_lacks_is_planned_as_unsupported():
+    variants = {"none": {}, "fp16": {"gradient_compression": "fp16"}}
+    plan = make_plan(frameworks=["pytorch_ddp", "pytorch_dp"], num_gpus=[1], variants=variants)
+    reasons = {(run.framework, run.variant): run.unsupported for run in plan.runs.values() if run.unsupported}
+    assert reasons == {("pytorch_dp", "fp16"): "pytorch_dp has no fp16 compression of gradients"}
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_every_config_that_is_shipped_can_be_planned(path):
+    plan = Plan(yaml.safe_load(path.read_text()), CPU)
+    assert any(not run.unsupported for run in plan.runs.values())
+
+
+def test_no_two_configs_that_are_shipped_name_a_study_alike():
+    names = [name for path in SHIPPED for name in yaml.safe_load(path.read_text())["studies"]]
+    assert len(names) == len(set(names))
 
 
 def test_a_spec_is_what_the_measured_side_expects():

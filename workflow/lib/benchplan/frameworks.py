@@ -15,6 +15,7 @@ class Framework:
     batchnorm: which BatchNorm it offers on more than one device.
     synchronizes_over_nodes: whether its synchronized BatchNorm is that of all nodes.
     max_devices: where it does not take any number.
+    compressions: of gradients, on every device kind.
     best: its own recommended fast path, in words; without an entry there is none beyond the `equal` tier.
     """
 
@@ -28,6 +29,7 @@ class Framework:
     )
     synchronizes_over_nodes: bool = True
     max_devices: dict[str, int] = field(default_factory=dict)
+    compressions: tuple[str, ...] = ()
     best: dict[str, str] = field(default_factory=dict)
 
     def spans_nodes(self, batchnorm: str) -> bool:
@@ -60,6 +62,7 @@ FRAMEWORKS = {
         launcher="torchrun",
         # torch.nn.SyncBatchNorm refuses tensors that are not on a GPU.
         batchnorm={"cpu": ("local",), "cuda": ("local", "synchronized")},
+        compressions=("fp16", "powersgd"),
         **TORCH,
     ),
     "pytorch_dp": Framework(
@@ -106,7 +109,8 @@ LOSS_ON_EVERY_DEVICE = "pytorch_dp"
 def find_unsupported_reason(framework: str, device, precision: str, num_gpus: int, settings: dict) -> str:
     """Why a combination is not run at all; empty where it is.
 
-    device: a benchplan.machine.Device; settings: `batchnorm`, `tier` and `loss_on_every_device`.
+    device: a benchplan.machine.Device; settings: `batchnorm`, `tier`, `gradient_compression`
+    and `loss_on_every_device`.
     """
     entry, device_kind, capability = FRAMEWORKS[framework], device.kind, device.compute_capability
     if device_kind not in entry.environments:
@@ -127,6 +131,9 @@ def find_unsupported_reason(framework: str, device, precision: str, num_gpus: in
         return f"{framework} has no {settings['batchnorm']} BatchNorm on {device_kind}"
     if settings["tier"] == "best" and device_kind not in entry.best:
         return f"{framework} has no faster path of its own on {device_kind}: its best tier is the equal one"
+    compression = settings["gradient_compression"]
+    if compression != "none" and compression not in entry.compressions:
+        return f"{framework} has no {compression} compression of gradients"
     if settings["loss_on_every_device"] and framework != LOSS_ON_EVERY_DEVICE:
         return f"loss_on_every_device is a choice of {LOSS_ON_EVERY_DEVICE}; {framework} always does so"
     return ""

@@ -67,6 +67,8 @@ class RunSpec:
     batchnorm: str
     tier: str
     loss_on_every_device: bool
+    gradient_compression: str
+    powersgd_rank: int
     optimizer: OptimizerSpec
 
     @property

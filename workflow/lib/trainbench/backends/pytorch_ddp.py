@@ -1,7 +1,8 @@
 """
 PyTorch DistributedDataParallel: one process per device, started by torchrun; NCCL on GPUs, gloo on CPUs.
 
-BatchNorm is local to each process; the mean of the processes' running statistics evaluates.
+BatchNorm is local to each process; the mean of the processes' running statistics evaluates. Gradients are exchanged as
+they are, or compressed by hooks that PyTorch brings.
 """
 
 import gc
@@ -10,12 +11,17 @@ import os
 import numpy as np
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 
 from trainbench.data import PreparedData
 from trainbench.families.torch import TorchBackend, running_statistics
 from trainbench.processes import bind_to_device_cores
 from trainbench.spec import RunSpec
+
+POWERSGD_STARTS = 2
+"""Steps whose gradients go uncompressed: PyTorch takes no fewer, as DDP rearranges its buckets after the first."""
 
 
 class PytorchDdp(TorchBackend):
@@ -28,6 +34,15 @@ class PytorchDdp(TorchBackend):
         dist.init_process_group("nccl" if self.is_cuda else "gloo", **device)
         device_ids = [local_rank] if self.is_cuda else None
         self.network = DistributedDataParallel(self.network, device_ids, forward_sync_buffers=False)
+        self._compress_gradients()
+
+    def _compress_gradients(self) -> None:
+        if self.spec.gradient_compression == "fp16":
+            self.network.register_comm_hook(None, fp16_compress_hook)
+        elif self.spec.gradient_compression == "powersgd":
+            options = {"matrix_approximation_rank": self.spec.powersgd_rank, "random_seed": self.spec.seed}
+            state = PowerSGDState(None, start_powerSGD_iter=POWERSGD_STARTS, **options)
+            self.network.register_comm_hook(state, powerSGD_hook)
 
     @torch.no_grad()
     def prepare_evaluation(self) -> None:
