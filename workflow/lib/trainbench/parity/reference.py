@@ -166,6 +166,8 @@ def main() -> None:
     parser.add_argument("--batchnorm", choices=("local", "synchronized"), required=True)
     parser.add_argument("--folder", type=Path, required=True, help="where task and reference are written")
     arguments = parser.parse_args()
+    # Small tensors: a second thread gains nothing, and waits for its core in vain where other work has it.
+    torch.set_num_threads(1)
     torch.relu = GatedRelu.apply
     shape = tuple(arguments.image_shape)
     weights = draw_task_weights(arguments.model, shape, arguments.num_classes)
