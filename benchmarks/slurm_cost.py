@@ -64,7 +64,7 @@ def read_jobs(project: ClusterProject) -> pd.DataFrame:
 def measure_jobs(folder: Path, cluster: Cluster, sleep_s: float) -> dict:
     project = make_grid(folder, cluster, sleep_s)
     # What comes before the grid on every cluster is not part of it.
-    project.snakemake("--until", "check_parity", "prepare_arrays", "initialize_weights", timeout_s=300)
+    project.snakemake("--until", "leave_unchecked", "prepare_arrays", "initialize_weights", timeout_s=300)
     started = time.time()
     project.snakemake("grid", timeout_s=3000)
     elapsed_s, jobs = time.time() - started, read_jobs(project)
@@ -78,8 +78,8 @@ def measure_jobs(folder: Path, cluster: Cluster, sleep_s: float) -> dict:
 def measure_packed(folder: Path, cluster: Cluster, sleep_s: float) -> dict:
     project = make_grid(folder, cluster, sleep_s)
     script = project.folder / "profiles" / "slurm" / "packed.sbatch"
-    text = script.read_text().replace("gpu:a100:4", f"gpu:fake:{GPUS_PER_NODE}").replace(".venv/bin/", "")
-    script.write_text(text)
+    text = script.read_text().replace("gpu:a100:4", f"gpu:fake:{GPUS_PER_NODE}")
+    script.write_text(text.replace(".venv/bin/snakemake", f"{sys.executable} -m snakemake"))
     started = time.time()
     command = ["sbatch", "--wait", str(script), "grid"]
     subprocess.run(command, cwd=project.folder, env=project.environment(), check=True, timeout=3600)
