@@ -15,14 +15,15 @@ def submit_packed(project, *arguments):
     text = script.read_text().replace("gpu:a100:4", f"gpu:fake:{GPUS_PER_NODE}")
     script.write_text(text.replace(".venv/bin/snakemake", f"{sys.executable} -m snakemake"))
     command = ["sbatch", "--wait", str(script), *arguments]
-    subprocess.run(command, cwd=project.folder, env=project.environment(), timeout=300)
+    finished = subprocess.run(command, cwd=project.folder, env=project.environment(), timeout=300)
+    assert finished.returncode == 0
     return "".join(path.read_text() for path in project.folder.glob("howmanygpus-packed-*.log"))
 
 
 def test_runs_of_one_node_are_done_in_one_job_and_the_others_left(project):
     options = {"num_gpus": [1, 4, 8], "per_device_batch_size": [8]}
     project.write_config(grid=study(frameworks=["sleeping", "pacing"], devices=["fake"], **options))
-    output = submit_packed(project)
+    output = submit_packed(project, "grid")
     records = [json.loads(path.read_text()) for path in (project.folder / "results" / "runs").rglob("run.json")]
     assert sorted(record["spec"]["num_gpus"] for record in records) == [1, 1, 4, 4], output[-3000:]
     assert len({record["job"]["id"] for record in records}) == 1, "one job for all of them"
