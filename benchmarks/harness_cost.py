@@ -27,10 +27,10 @@ import psutil
 from reporting import LIBRARY, ROOT, write_benchmark
 
 # isort: split
-from benchplan.code import environment_pins
 from benchplan.frameworks import FRAMEWORKS
 from benchplan.runs import Run, complete_spec
 from benchreport.runs import describe_timing
+from environments import build, read_python, run_script
 from trainbench.launch import KEEP_FREED_MEMORY
 from trainbench.processes import die_with_parent, list_cores, stop_process_tree
 
@@ -47,19 +47,8 @@ def prepare(folder: Path) -> None:
     run_script("initialize_weights", "--model", "resnet44", *shape, "--weights", str(folder / "weights.safetensors"))
 
 
-def run_script(name: str, *options: str) -> None:
-    environment = os.environ | {"PYTHONPATH": str(LIBRARY)}
-    script = str(ROOT / "workflow" / "scripts" / f"{name}.py")
-    subprocess.run([sys.executable, script, *options], env=environment, cwd=ROOT, check=True)
-
-
 def find_python(framework: str, folder: Path) -> str:
-    name, record = FRAMEWORKS[framework].environments["cpu"], folder / "environment.json"
-    run_script(
-        *("build_environment", "--name", name, "--pins", *environment_pins(name)),
-        *("--record", str(record)),
-    )
-    return json.loads(record.read_text())["python"]
+    return read_python(build(FRAMEWORKS[framework].environments["cpu"], folder))
 
 
 @contextmanager
@@ -72,6 +61,7 @@ def bare_loop(framework: str, python: str, folder: Path, cores: list[int], batch
     command = {
         **{key: [python] for key in ("plain", "per_node")},
         "torchrun": [python, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={num_devices}"],
+        "horovodrun": [str(Path(python).with_name("horovodrun")), "-np", str(num_devices), "--gloo", python],
         "mpirun": [mpirun, "-np", str(num_devices), "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", python],
     }[FRAMEWORKS[framework].launcher]
     command += [str(ROOT / "benchmarks" / "bare" / f"{framework}.py"), str(folder / "data")]

@@ -1,15 +1,9 @@
 """Fixtures that several test folders share."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-from benchplan.code import environment_pins
-from project import ROOT, Project
+from environments import build, read_python
+from project import Project
 
 
 @pytest.fixture
@@ -29,13 +23,7 @@ def environment_python(tmp_path_factory):
 
     def get(name: str) -> str:
         if name not in found:
-            record = Path(folder) / f"{name}.json"
-            pins = environment_pins(name)
-            script = [sys.executable, "workflow/scripts/build_environment.py", "--name", name]
-            command = [*script, "--pins", *pins, "--record", str(record)]
-            environment = {"PYTHONPATH": "workflow/lib", **os.environ}
-            subprocess.run(command, cwd=ROOT, env=environment, check=True)
-            found[name] = json.loads(record.read_text())["python"]
+            found[name] = read_python(build(name, folder))
         return found[name]
 
     return get

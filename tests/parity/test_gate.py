@@ -103,20 +103,31 @@ FAULTS = {
 }
 
 
+FAULTY = {"faulty": ("torchrun", "pytorch-cpu"), "faulty_horovod": ("horovodrun", "horovod-pytorch-cpu")}
+"""Backends with faults: launcher and environment."""
+PLANTED = [
+    *(("faulty", fault) for fault in ("", *FAULTS)),
+    *(("faulty_horovod", fault) for fault in ("gradients_not_averaged", "gradients_summed")),
+]
+
+
 @pytest.fixture(scope="session")
 def faulty_library(tmp_path_factory):
     library = tmp_path_factory.mktemp("faulty") / "lib"
     shutil.copytree(LIBRARY, library, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy2(FAKES / "faulty.py", library / "trainbench" / "backends" / "faulty.py")
+    for name in FAULTY:
+        shutil.copy2(FAKES / f"{name}.py", library / "trainbench" / "backends" / f"{name}.py")
     return library
 
 
-@pytest.mark.parametrize("fault", ["", *FAULTS])
-def test_each_fault_is_caught_by_the_check_that_names_it(fault, faulty_library, task, environment_python, tmp_path):
+@pytest.mark.parametrize(("backend", "fault"), PLANTED)
+def test_each_fault_is_caught_by_the_check_that_names_it(
+    backend, fault, faulty_library, task, environment_python, tmp_path
+):
     named, model = FAULTS.get(fault, ("", "small_cnn"))
-    names = {"framework": "faulty", "family": "torch", "launcher": "torchrun"}
-    python = environment_python("pytorch-cpu")
-    cell = {"model": model}
+    launcher, environment = FAULTY[backend]
+    names = {"framework": backend, "family": "torch", "launcher": launcher}
+    python, cell = environment_python(environment), {"model": model}
     verdict = check(python, task(model), tmp_path, cell, names, [2], faulty_library, PLANTED_FAULT=fault)
     assert verdict["reason"].partition(" ")[0] == named
     assert verdict["status"] == ("failed" if fault else "passed")

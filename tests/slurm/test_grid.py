@@ -13,7 +13,7 @@ from slurm.cluster import GPUS_PER_NODE
 from slurm.project import ClusterProject
 
 COUNTS = [1, 2, 4, 8]
-OVER_NODES = ["pytorch_ddp", "tensorflow_multiworker", "jax_sharding", "mxnet_gluon", "chainer_mn"]
+OVER_NODES = ["pytorch_ddp", "horovod_pytorch", "tensorflow_multiworker", "jax_sharding", "mxnet_gluon", "chainer_mn"]
 
 
 def read_runs(project):

@@ -18,6 +18,21 @@ def get_wheels(wildcards):
     return f"results/environments/{wildcards.environment}-{wildcards.pins_hash}.wheels.json"
 
 
+def get_horovod(wildcards):
+    """The wheel of Horovod that was built for an environment, where there is one in it."""
+    if code.horovod_base(wildcards.environment) is None or wildcards.environment in MACHINE.environments:
+        return []
+    return f"results/environments/{wildcards.environment}-{wildcards.pins_hash}.horovod.json"
+
+
+def get_horovod_base(wildcards):
+    return code.environment_record(code.horovod_base(wildcards.environment))
+
+
+def get_horovod_framework(wildcards):
+    return next(entry for entry in FRAMEWORKS.values() if wildcards.environment in entry.environments.values())
+
+
 def get_job_resources(get_size):
     """Resources of a rule's jobs on devices. get_size: a function from wildcards to the size of one.
 

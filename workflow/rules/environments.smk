@@ -1,8 +1,9 @@
 """
 Build one virtual environment per framework and accelerator stack, in the cache, or take an interpreter that is there.
 
-INPUTS   envs/{environment}.txt, envs/measured.txt (through the hash in the record's name)
+INPUTS   envs/{environment}.txt and what it includes (through the hash in the record's name)
 OUTPUTS  results/environments/{environment}-{pins_hash}.json (where its Python is, and every package in it)
+         results/environments/{environment}-{pins_hash}.horovod.json (the wheel that was built for it)
          results/environments/{environment}-{pins_hash}.wheels.json (its wheels, where jobs could not fetch them)
 """
 
@@ -30,9 +31,37 @@ rule fetch_wheels:
         """
 
 
+rule build_horovod:
+    input:
+        base=get_horovod_base,
+    output:
+        record="results/environments/{environment}-{pins_hash}.horovod.json",
+    log:
+        "results/logs/build_horovod/{environment}-{pins_hash}.log",
+    conda:
+        "../../envs/workflow.yaml"
+    params:
+        family=lambda wildcards: get_horovod_framework(wildcards).family,
+        device=lambda wildcards: "cpu" if wildcards.environment.endswith("-cpu") else "cuda",
+        tools=code.HOROVOD_TOOLS,
+        source=code.HOROVOD_SOURCE,
+    shell:
+        r"""
+        python workflow/scripts/build_horovod.py \
+            --base {input.base:q} \
+            --family {params.family} \
+            --device {params.device} \
+            --tools {params.tools:q} \
+            --source {params.source:q} \
+            --record {output.record:q} \
+            >{log:q} 2>&1
+        """
+
+
 rule build_environment:
     input:
         wheels=get_wheels,
+        horovod=get_horovod,
     output:
         record="results/environments/{environment}-{pins_hash}.json",
     log:
@@ -49,6 +78,7 @@ rule build_environment:
             --pins {params.pins:q} \
             --existing {params.existing:q} \
             --wheels {input.wheels:q} \
+            --horovod {input.horovod:q} \
             --record {output.record:q} \
             >{log:q} 2>&1
         """

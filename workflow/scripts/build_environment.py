@@ -3,7 +3,7 @@ Build a framework's virtual environment in the cache, or find it there, and reco
 
 The cache is ${HOWMANYGPUS_CACHE:-~/.cache/howmanygpus}; an environment's folder bears the hash of its pins and of
 the Python that built it, so that equal pins are installed once and changed ones beside the old. Pins in a file
-*.build.txt are installed first, and the others are then built with them.
+*.build.txt are installed first, and the others are then built with them. Horovod comes as the wheel built for it.
 """
 
 import argparse
@@ -53,9 +53,12 @@ def list_packages(python: Path) -> list[str]:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")[:-1]
 
 
-def build_environment(name: str, pins: list[Path]) -> dict:
-    """The environment's record: its Python, the hash of its pins, its packages."""
-    cache, digest = find_cache(), hash_pins(pins)
+def build_environment(name: str, pins: list[Path], horovod: dict | None) -> dict:
+    """The environment's record: its Python, the hash of its pins, its packages. horovod: record of a wheel."""
+    cache, digest, options = find_cache(), hash_pins(pins), ()
+    if horovod:
+        digest = hashlib.sha256(f"{digest} {horovod['sha256']}".encode()).hexdigest()
+        options = ("--only-binary", "horovod", "--find-links", str(Path(horovod["wheel"]).parent))
     folder = cache / f"{name}-{digest[:12]}"
     python, marker = folder / "bin" / "python", folder / "complete.json"
     cache.mkdir(parents=True, exist_ok=True)
@@ -63,7 +66,7 @@ def build_environment(name: str, pins: list[Path]) -> dict:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not marker.exists():
             shutil.rmtree(folder, ignore_errors=True)
-            install(folder, pins)
+            install(folder, pins, options)
             record = {"name": name, "python": str(python), "pins": [str(path) for path in pins], "sha256": digest}
             write_json_atomic(marker, record | {"packages": list_packages(python)})
     return json.loads(marker.read_text())
@@ -106,6 +109,7 @@ def main() -> None:
     parser.add_argument("--pins", type=Path, nargs="+", required=True, help="requirements files")
     parser.add_argument("--existing", type=json.loads, help="JSON: an interpreter to take instead, and its modules")
     parser.add_argument("--wheels", type=Path, nargs="?", help="record of fetched wheels, to install from nothing else")
+    parser.add_argument("--horovod", type=Path, nargs="?", help="record of a wheel of Horovod, to install it from")
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
     if arguments.wheels:
@@ -113,7 +117,8 @@ def main() -> None:
     if arguments.existing:
         write_json_atomic(arguments.record, take_existing(arguments.name, arguments.pins, arguments.existing))
     else:
-        write_json_atomic(arguments.record, build_environment(arguments.name, arguments.pins))
+        horovod = json.loads(arguments.horovod.read_text()) if arguments.horovod else None
+        write_json_atomic(arguments.record, build_environment(arguments.name, arguments.pins, horovod))
 
 
 if __name__ == "__main__":

@@ -82,9 +82,22 @@ def environment_record(environment: str) -> str:
 
 
 def environment_pins(environment: str) -> list[str]:
-    """The environment's pins, and those of what it needs to be built, if it has such."""
+    """The environment's pins, those they include, and those of what it needs to be built, if it has such."""
+    pins = [f"envs/{environment}.txt"]
+    for path in pins:
+        included = (line.split()[1] for line in Path(path).read_text().splitlines() if line.startswith("-r "))
+        pins += [f"envs/{name}" for name in included]
     build = f"envs/{environment}.build.txt"
-    return [f"envs/{environment}.txt", "envs/measured.txt", *([build] if Path(build).exists() else [])]
+    return [*pins, *([build] if Path(build).exists() else [])]
+
+
+HOROVOD = "horovod-"
+HOROVOD_TOOLS, HOROVOD_SOURCE = "envs/horovod.build.txt", "envs/horovod.source.txt"
+
+
+def horovod_base(environment: str) -> str | None:
+    """The environment beside which the Horovod of another is built; None where there is no Horovod in it."""
+    return environment.removeprefix(HOROVOD) if environment.startswith(HOROVOD) else None
 
 
 EXISTING: dict[str, dict] = {}
@@ -100,7 +113,10 @@ def use_existing(environments: dict[str, dict]) -> None:
 @cache
 def hash_pins(environment: str) -> str:
     """Of what decides the content of an environment: its pins, or the interpreter that takes its place."""
-    content = b"".join(Path(path).read_bytes() for path in environment_pins(environment))
+    paths = environment_pins(environment)
+    if horovod_base(environment):
+        paths += [HOROVOD_TOOLS, HOROVOD_SOURCE, str(SCRIPTS / "build_horovod.py")]
+    content = b"".join(Path(path).read_bytes() for path in paths)
     if environment in EXISTING:
         content += json.dumps(EXISTING[environment], sort_keys=True).encode()
     return hashlib.sha256(content).hexdigest()[:8]

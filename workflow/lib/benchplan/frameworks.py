@@ -72,6 +72,12 @@ FRAMEWORKS = {
         max_devices={"cpu": 1},
         **TORCH,
     ),
+    "horovod_pytorch": Framework(
+        launcher="horovodrun",
+        batchnorm={"cpu": ("local",), "cuda": ("local",)},
+        compressions=("fp16",),
+        **TORCH | {"environments": {"cpu": "horovod-pytorch-cpu"}},
+    ),
     "tensorflow_mirrored": Framework(**TENSORFLOW),
     "keras_mirrored": Framework(**TENSORFLOW),
     "tensorflow_multiworker": Framework(**TENSORFLOW | {"launcher": "per_device"}),

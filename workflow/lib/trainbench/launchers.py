@@ -1,9 +1,10 @@
 """
 The command lines that start a run's processes.
 
-`plain` is one process for all devices, `per_node` one for each node's, `torchrun`, `mpirun` and `per_device` one for
-each. On one machine torchrun, mpirun or trainbench.spawn starts them; in a job of SLURM srun does, one task each, and
-mpirun. Where srun, mpirun or spawn starts them, each process first becomes trainbench.task, which finds its place.
+`plain` is one process for all devices, `per_node` one for each node's, `torchrun`, `horovodrun`, `mpirun` and
+`per_device` one for each. On one machine torchrun, horovodrun, mpirun or trainbench.spawn starts them; in a job of
+SLURM srun does, one task each, and mpirun. Where srun, mpirun or spawn starts them, each process first becomes
+trainbench.task, which finds its place.
 """
 
 import os
@@ -36,6 +37,8 @@ def build_command(spec: RunSpec, placement: Placement, folder: Path, module: str
     if spec.launcher == "torchrun":
         torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
         return [*torchrun, f"--nproc_per_node={spec.num_gpus}", "-m", *target]
+    if spec.launcher == "horovodrun":
+        return [find_program("horovodrun"), "-np", str(spec.num_gpus), "--gloo", sys.executable, "-m", *target]
     return [sys.executable, "-m", *target]
 
 
@@ -54,13 +57,13 @@ def srun(spec: RunSpec, placement: Placement) -> list[str]:
 
 def mpirun(spec: RunSpec, placement: Placement) -> list[str]:
     """Unbound, as each process binds itself; over the nodes of the job, if there is one."""
-    command = [find_mpirun(), "-np", str(spec.num_gpus), "--bind-to", "none"]
+    command = [find_program("mpirun"), "-np", str(spec.num_gpus), "--bind-to", "none"]
     if placement.scheduler == "slurm":
         return [*command, "--map-by", f"ppr:{spec.devices_per_node}:node:OVERSUBSCRIBE"]
     return [*command, "--map-by", ":OVERSUBSCRIBE"]
 
 
-def find_mpirun() -> str:
+def find_program(name: str) -> str:
     """The environment's own, else the machine's."""
-    own = Path(sys.executable).with_name("mpirun")
-    return str(own) if os.access(own, os.X_OK) else "mpirun"
+    own = Path(sys.executable).with_name(name)
+    return str(own) if os.access(own, os.X_OK) else name

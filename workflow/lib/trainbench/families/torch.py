@@ -212,7 +212,7 @@ class TorchBackend(StepwiseBackend):
     def train_step(self, images: np.ndarray, labels: np.ndarray, learning_rate: float) -> None:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         loss = self.compute_loss(to_device(images, self.device), to_device(labels, self.device).long())
         loss.backward()
         self.optimizer.step()

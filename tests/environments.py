@@ -1,0 +1,36 @@
+"""The frameworks' environments outside the workflow: built in the cache as its rules would, or found there."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from benchplan import code
+from benchplan.frameworks import FRAMEWORKS
+from project import ROOT
+
+
+def run_script(name: str, *options: str) -> None:
+    environment = {"PYTHONPATH": "workflow/lib", **os.environ}
+    subprocess.run([sys.executable, f"workflow/scripts/{name}.py", *options], cwd=ROOT, env=environment, check=True)
+
+
+def build(name: str, folder: Path) -> Path:
+    """The record of an environment, in `folder`."""
+    record, horovod = folder / f"{name}.json", []
+    if base := code.horovod_base(name):
+        wheel = folder / f"{name}.horovod.json"
+        family = next(entry.family for entry in FRAMEWORKS.values() if name in entry.environments.values())
+        run_script(
+            *("build_horovod", "--base", str(build(base, folder)), "--family", family, "--device", "cpu"),
+            *("--tools", code.HOROVOD_TOOLS, "--source", code.HOROVOD_SOURCE, "--record", str(wheel)),
+        )
+        horovod = ["--horovod", str(wheel)]
+    pins = code.environment_pins(name)
+    run_script("build_environment", "--name", name, "--pins", *pins, *horovod, "--record", str(record))
+    return record
+
+
+def read_python(record: Path) -> str:
+    return json.loads(record.read_text())["python"]

@@ -1,0 +1,44 @@
+"""The edits that make Horovod's source build: each lands, or says that it did not."""
+
+import pytest
+from build_horovod import EDITS, EditError, apply_edits, list_switches
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A tree in which every edit finds its place."""
+    for edit in EDITS:
+        path = tmp_path / edit.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        before = path.read_text() if path.exists() else ""
+        path.write_text(before + f"before {edit.path}\n" + edit.old * edit.times + "\nafter\n")
+    return tmp_path
+
+
+def test_every_edit_lands(source):
+    apply_edits(source)
+    for edit in EDITS:
+        text = (source / edit.path).read_text()
+        assert edit.old not in text and edit.new in text and "after" in text
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.path)
+def test_an_edit_that_finds_no_place_names_it(source, edit):
+    path = source / edit.path
+    path.write_text(path.read_text().replace(edit.old, "something else"))
+    with pytest.raises(EditError, match=r"has .* 0 times, not 1 \("):
+        apply_edits(source)
+
+
+def test_an_edit_with_too_many_places_is_not_made(source):
+    path = source / EDITS[0].path
+    path.write_text(path.read_text() + EDITS[0].old)
+    with pytest.raises(EditError, match=EDITS[0].path):
+        apply_edits(source)
+
+
+def test_a_wheel_is_for_one_framework():
+    switches = list_switches("torch", "cpu")
+    assert switches["HOROVOD_WITH_PYTORCH"] == switches["HOROVOD_WITHOUT_TENSORFLOW"] == "1"
+    assert "HOROVOD_WITH_TENSORFLOW" not in switches and "HOROVOD_GPU_OPERATIONS" not in switches
+    assert list_switches("keras", "cuda")["HOROVOD_GPU_OPERATIONS"] == "NCCL"

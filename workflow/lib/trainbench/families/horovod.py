@@ -1,0 +1,36 @@
+"""How a process finds the others of a Horovod run where horovodrun did not start it."""
+
+import os
+import threading
+
+from horovod.runner.common.util.hosts import get_host_assignments, parse_hosts
+from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
+
+from trainbench.spec import RunSpec
+
+
+def join(spec: RunSpec) -> None:
+    """Tell Horovod in its environment what trainbench.task has said in ours; horovodrun does the same.
+
+    The first process serves the addresses by which gloo's pairs meet, from a thread that ends with it.
+    """
+    if "HOROVOD_RANK" in os.environ:
+        return
+    rank, local_rank, size = (int(os.environ[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
+    per_node = size // spec.num_nodes
+    if rank == 0:
+        server = RendezvousHTTPServer(("", int(os.environ["MASTER_PORT"])), RendezvousHandler, False)
+        threading.Thread(target=server.serve_forever, name="rendezvous", daemon=True).start()
+        hosts = ",".join(f"node{node}:{per_node}" for node in range(spec.num_nodes))
+        server.init(get_host_assignments(parse_hosts(hosts), size))
+    node = rank // per_node
+    os.environ |= {
+        **{"HOROVOD_RANK": str(rank), "HOROVOD_SIZE": str(size)},
+        **{"HOROVOD_LOCAL_RANK": str(local_rank), "HOROVOD_LOCAL_SIZE": str(per_node)},
+        **{"HOROVOD_CROSS_RANK": str(node), "HOROVOD_CROSS_SIZE": str(spec.num_nodes)},
+        **{"HOROVOD_HOSTNAME": f"node{node}", "HOROVOD_CONTROLLER": "gloo", "HOROVOD_CPU_OPERATIONS": "gloo"},
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": os.environ["MASTER_ADDR"],
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": os.environ["MASTER_PORT"],
+    }
+    if interface := os.environ.get("GLOO_SOCKET_IFNAME"):
+        os.environ["HOROVOD_GLOO_IFACE"] = interface
