@@ -1,10 +1,13 @@
-"""What the launcher tells a run's processes."""
+"""What the launcher tells a run's processes, and how what they leave appears."""
 
+import json
 import sysconfig
+import threading
 
 from specs import make_spec
-from trainbench.launch import build_environment
+from trainbench.launch import build_environment, hold_publishing, publish
 from trainbench.placement import Placement
+from trainbench.records import AttemptFolder
 
 
 def test_a_gpu_run_finds_the_cuda_libraries_of_its_own_environment_first(tmp_path, monkeypatch):
@@ -20,3 +23,19 @@ def test_a_gpu_run_finds_the_cuda_libraries_of_its_own_environment_first(tmp_pat
 def test_a_cpu_run_keeps_the_callers_libraries(monkeypatch):
     monkeypatch.setenv("LD_LIBRARY_PATH", "/the/modules")
     assert build_environment(make_spec(), Placement())["LD_LIBRARY_PATH"] == "/the/modules"
+
+
+def test_an_attempt_waits_while_another_of_its_run_publishes(tmp_path):
+    attempts = [AttemptFolder(tmp_path / "attempts" / name) for name in ("older", "newer")]
+    for attempt in attempts:
+        attempt.path.mkdir(parents=True)
+        attempt.events.write_text(f"{attempt.path.name}\n")
+    run_dir, record = tmp_path / "run", {"attempt": "newer"}
+    publishing = threading.Thread(target=publish, args=(make_spec(), attempts[1], run_dir, record, {"num_test": 0}))
+    with hold_publishing(attempts[0]):
+        publishing.start()
+        publishing.join(timeout=0.5)
+        assert publishing.is_alive() and not run_dir.exists()
+    publishing.join(timeout=10)
+    assert json.loads((run_dir / "run.json").read_text()) == record
+    assert (run_dir / "events.jsonl").read_text() == "newer\n" and not attempts[1].path.exists()
