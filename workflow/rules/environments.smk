@@ -40,6 +40,10 @@ rule build_horovod:
         "results/logs/build_horovod/{environment}-{pins_hash}.log",
     conda:
         "../../envs/workflow.yaml"
+    threads: 4
+    resources:
+        # A compiler takes up to 1.5 GB.
+        mem_mb=8000,
     params:
         family=lambda wildcards: get_horovod_framework(wildcards).family,
         device=lambda wildcards: "cpu" if wildcards.environment.endswith("-cpu") else "cuda",
@@ -53,6 +57,7 @@ rule build_horovod:
             --device {params.device} \
             --tools {params.tools:q} \
             --source {params.source:q} \
+            --jobs {threads} \
             --record {output.record:q} \
             >{log:q} 2>&1
         """

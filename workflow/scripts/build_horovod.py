@@ -135,8 +135,8 @@ def list_switches(family: str, device: str) -> dict[str, str]:
     return switches | ({"HOROVOD_GPU_OPERATIONS": "NCCL"} if device == "cuda" else {})
 
 
-def build(folder: Path, base: dict, tools: list[Path], source_pins: Path, family: str, device: str) -> Path:
-    """Build in a scratch folder; returns the wheel, in `folder`."""
+def build(folder: Path, base: dict, tools: list[Path], source_pins: Path, switches: dict[str, str]) -> Path:
+    """Build in a scratch folder; returns the wheel, in `folder`. switches: environment variables of the build."""
     with tempfile.TemporaryDirectory(prefix="horovod-") as scratch:
         scratch = Path(scratch)
         bin_folder = make_builder(scratch / "builder", base["python"], tools)
@@ -153,7 +153,7 @@ def build(folder: Path, base: dict, tools: list[Path], source_pins: Path, family
         subprocess.run(
             [*pip, "wheel", *options, "--verbose", "--wheel-dir", str(folder), str(source)],
             check=True,
-            env=environment | list_switches(family, device) | {"MAKEFLAGS": f"-j{len(os.sched_getaffinity(0))}"},
+            env=environment | switches,
         )
     (wheel,) = folder.glob("horovod-*.whl")
     return wheel
@@ -166,6 +166,7 @@ def main() -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), required=True)
     parser.add_argument("--tools", type=Path, nargs="+", required=True, help="pins of what builds")
     parser.add_argument("--source", type=Path, required=True, help="pin and hash of the source")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="compilers at a time")
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write: where the wheel is")
     arguments = parser.parse_args()
     base = json.loads(arguments.base.read_text())
@@ -178,7 +179,8 @@ def main() -> None:
         if not marker.exists():
             shutil.rmtree(folder)
             folder.mkdir()
-            wheel = build(folder, base, arguments.tools, arguments.source, arguments.family, arguments.device)
+            switches = list_switches(arguments.family, arguments.device) | {"MAKEFLAGS": f"-j{arguments.jobs}"}
+            wheel = build(folder, base, arguments.tools, arguments.source, switches)
             write_json_atomic(marker, {"wheel": str(wheel), "sha256": sha256_of_file(wheel), "python": sys.version})
     edits = [{"path": edit.path, "why": edit.why} for edit in EDITS]
     write_json_atomic(arguments.record, json.loads(marker.read_text()) | {"edits": edits})
