@@ -194,14 +194,19 @@ def test_a_running_job_explains_nothing():
 
 def test_an_attempt_whose_job_is_gone_is_settled(tmp_path, monkeypatch):
     record = {"status": "running", "reason": "", "job": {"id": "7", "restarts": 0}}
-    for name in ("lost", "alive", "forgotten", "ended", "done"):
+    statuses = {"done": "completed", "ended": "interrupted", "terminated": "crashed", "crashed": "crashed"}
+    reasons = {"terminated": "exit status 143", "crashed": "ValueError: no such layer"}
+    for name in ("lost", "alive", "forgotten", *statuses):
         (tmp_path / name).mkdir()
-        status = {"done": "completed", "ended": "interrupted"}.get(name, "running")
+        found = {"status": statuses.get(name, "running"), "reason": reasons.get(name, "")}
         job = record["job"] | {"id": name}
-        (tmp_path / name / "attempt.json").write_text(json.dumps(record | {"status": status, "job": job}))
+        (tmp_path / name / "attempt.json").write_text(json.dumps(record | found | {"job": job}))
     answers = {
         "lost": {"JobId": "lost", "JobState": "NODE_FAIL", "NodeList": "n1"},
-        "ended": {"JobId": "ended", "JobState": "TIMEOUT", "TimeLimit": "01:00:00"},
+        **{
+            name: {"JobId": name, "JobState": "TIMEOUT", "TimeLimit": "01:00:00"}
+            for name in ("ended", "terminated", "crashed")
+        },
         "alive": {"JobId": "alive", "JobState": "RUNNING", "Restarts": "0"},
     }
     monkeypatch.setattr("benchplan.attempts.ask_for_job", lambda job_id: answers.get(job_id, {}))
@@ -210,5 +215,5 @@ def test_an_attempt_whose_job_is_gone_is_settled(tmp_path, monkeypatch):
     found = {path.parent.name: json.loads(path.read_text())["status"] for path in tmp_path.glob("*/attempt.json")}
     assert found == {
         **{"lost": "node_failed", "alive": "running", "forgotten": "killed"},
-        **{"ended": "time_limit", "done": "completed"},
+        **{"ended": "time_limit", "done": "completed", "terminated": "time_limit", "crashed": "crashed"},
     }

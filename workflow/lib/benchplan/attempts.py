@@ -15,6 +15,10 @@ ATTEMPTS = Path("results/logs/train")
 ALIVE = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "REQUEUED", "RESIZING", "STAGE_OUT"}
 
 
+TERMINATED = ("exit status 143", "killed by SIGTERM")
+"""Reasons of attempts that were told to end, while the controller was too busy to say why: 143 is 128 + SIGTERM."""
+
+
 def ask_database(job_id: str) -> dict[str, str]:
     """What the accounting database knows of a job, in scontrol's words; empty where there is none."""
     command = ["sacct", "--allocations", "--noheader", "--parsable2", "--format=State,NodeList,Timelimit", "-j", job_id]
@@ -37,7 +41,8 @@ def settle(attempts: Path = ATTEMPTS) -> list[Path]:
     for path in sorted(attempts.rglob("attempt.json")):
         record = json.loads(path.read_text())
         job_id = (record.get("job") or {}).get("id")
-        if record["status"] not in ("running", "interrupted") or job_id is None or record.get("settled"):
+        is_explained = record["status"] not in ("running", "interrupted") and record.get("reason") not in TERMINATED
+        if is_explained or job_id is None or record.get("settled"):
             continue
         job = ask_for_job(job_id) or ask_database(job_id)
         if job.get("JobState") in ALIVE and not is_older_start(record, job):

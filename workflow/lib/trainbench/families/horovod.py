@@ -1,12 +1,32 @@
 """How a process finds the others of a Horovod run where horovodrun did not start it."""
 
 import os
+import socket
 import threading
+import time
 
 from horovod.runner.common.util.hosts import get_host_assignments, parse_hosts
 from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
 
 from trainbench.spec import RunSpec
+
+PATIENCE_S = 120.0
+"""For the first process to serve addresses; it imports as much as the others before."""
+
+
+def wait_for_server(host: str, port: int) -> None:
+    """Horovod itself gives up where nobody listens yet. Raises TimeoutError."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            socket.create_connection((host, port), timeout=5.0).close()
+            return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"Horovod's rendezvous at {host}:{port} was not there after {PATIENCE_S:.0f} s"
+                ) from None
+            time.sleep(0.1)
 
 
 def join(spec: RunSpec) -> None:
@@ -23,6 +43,7 @@ def join(spec: RunSpec) -> None:
         threading.Thread(target=server.serve_forever, name="rendezvous", daemon=True).start()
         hosts = ",".join(f"node{node}:{per_node}" for node in range(spec.num_nodes))
         server.init(get_host_assignments(parse_hosts(hosts), size))
+    wait_for_server(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
     node = rank // per_node
     os.environ |= {
         **{"HOROVOD_RANK": str(rank), "HOROVOD_SIZE": str(size)},
