@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 
 import pytest
 
@@ -107,8 +106,7 @@ def test_ctrl_c_cancels_the_jobs(grid, cluster):
         return sum(path.read_text().count("(Rule: train)") for path in logs.iterdir()) == 1
 
     grid.wait_until(others_have_ended, "Snakemake's noticing the other job's end")
-    # While the plugin asks SLURM, Snakemake has no list of the jobs that it would cancel.
-    time.sleep(1.0)
+    # At this moment Snakemake has no list of the jobs that it would cancel: it has given it to the plugin.
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=120)
     assert process.returncode != 0, output

@@ -2,8 +2,10 @@
 
 import json
 import sys
+from types import SimpleNamespace
 
 import pytest
+import snakemake_executor_plugin_slurm as slurm_plugin
 import yaml
 
 from benchplan import plugin
@@ -124,6 +126,16 @@ def test_a_batchnorm_that_knows_one_process_only_is_unsupported_beyond_a_node(wr
 def test_states_are_named_as_the_plugin_knows_them(monkeypatch, state, named):
     monkeypatch.setattr(plugin, "ask_for_job", lambda job_id: {"Requeue": "0"})
     assert plugin.name_state("7", state) == named
+
+
+def test_ctrl_c_cancels_every_job_of_the_call(monkeypatch):
+    called = []
+    monkeypatch.setattr(slurm_plugin, "query_job_status", lambda *_: None)
+    monkeypatch.setattr(slurm_plugin.Executor, "cancel_jobs", lambda executor, jobs: called.append(jobs))
+    monkeypatch.setattr(plugin.subprocess, "run", lambda command, **_: called.append(command))
+    plugin.mend_plugin()
+    slurm_plugin.Executor.cancel_jobs(SimpleNamespace(run_uuid="the-call"), [])
+    assert called == [["scancel", "--name=the-call"], []]
 
 
 def test_a_preempted_job_that_will_start_again_is_waited_for(monkeypatch):

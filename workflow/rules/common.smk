@@ -21,7 +21,7 @@ from benchplan.errors import ConfigError
 from benchplan.estimate import describe_device_hours
 from benchplan.machine import find_machine_file, read_machine
 from benchplan.plan import Plan
-from benchplan.plugin import recognise_ended_jobs
+from benchplan.plugin import mend_plugin
 from benchreport import figures
 
 # Snakemake keeps millions of small objects for a large grid: look for garbage among them less often.
@@ -58,7 +58,7 @@ def settle_attempts():
 onstart:
     settle_attempts()
     if MACHINE.submits:
-        recognise_ended_jobs()
+        mend_plugin()
     if shortages := PLAN.find_shortages():
         raise WorkflowError("\n".join(shortages))
 
