@@ -123,7 +123,7 @@ def test_frameworks_average_their_gradients_over_two_nodes(cluster, tmp_path):
     project = ClusterProject(tmp_path / "project", cluster, devices_per_node=per_node)
     options = {"num_gpus": [2 * per_node], "per_device_batch_size": [16], "steps": 12, "parity": "required"}
     project.write_config(real=study(frameworks=OVER_NODES, devices=["fake"], **options))
-    project.snakemake(timeout_s=1200)
+    project.snakemake(timeout_s=2400)
     checks = read_table(project.folder / "results" / "tables" / "parity.tsv")
     over_nodes = checks[(checks["devices"] == 2) & (checks["nodes"] == 2)]
     assert set(over_nodes["framework"]) == set(OVER_NODES) and over_nodes["passed"].all()
