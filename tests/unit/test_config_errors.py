@@ -26,7 +26,10 @@ WRONG_STUDIES = [
     ({"num_gpus": ["two"]}, 'studies.s.num_gpus[0]: "two" is not of type integer'),
     ({"scaling": "week"}, 'studies.s.scaling: "week" is not known here; did you mean weak?'),
     ({"precision": ["fp64"]}, 'studies.s.precision[0]: "fp64" is not known here; '),
-    ({"inputs": ["tfrecord"]}, 'studies.s.inputs[0]: "tfrecord" is not known here; choose from arrays, synthetic'),
+    (
+        {"inputs": ["tfrecord"]},
+        'studies.s.inputs[0]: "tfrecord" is not known here; choose from arrays, jpeg, png, synthetic',
+    ),
     ({"devices": ["gpu"]}, 'studies.s.devices[0]: "gpu" is no device of machine.yaml; '),
     ({"optimizer": {"learning_rate": "1e-4"}}, 'optimizer.learning_rate: "1e-4" is text, not a number; write 0.0001'),
     ({"optimizer": {"lr": 0.1}}, 'studies.s.optimizer: unknown key "lr"'),
@@ -48,6 +51,23 @@ WRONG_STUDIES = [
     ({"exclude": [{"num_gpu": 1}]}, 'studies.s.exclude[0]: unknown key "num_gpu"; did you mean num_gpus?'),
     ({"exclude": [{"input": "arrays"}]}, "studies.s.exclude: nothing is left to run"),
     ({"dataset": "synthetic"}, 'studies.s.dataset: "synthetic" cannot be made: data source synthetic missing'),
+    ({"loader": "own"}, 'studies.s.loader: "own" is not known here; choose from native, shared'),
+    (
+        {"loader_kind": "fibres"},
+        'studies.s.loader_kind: "fibres" is not known here; choose from null, processes, threads',
+    ),
+    (
+        {"loader_kind": "processes"},
+        'studies.s.loader_kind: "processes" is a choice of native loaders; the shared one has threads; leave it out or',
+    ),
+    (
+        {"variants": {"own": {"loader": "native", "loader_kind": "threads"}, "odd": {"loader_kind": "threads"}}},
+        'studies.s.variants.odd.loader_kind: "threads" is a choice of native loaders',
+    ),
+    (
+        {"dataset": "layers", "inputs": ["arrays", "png", "jpeg"]},
+        'studies.s.inputs: ["arrays", "png", "jpeg"] with images of 5 channels; leave png, jpeg out, which are written',
+    ),
     ({"dataset": "noise"}, 'studies.s.inputs: ["arrays"] with a synthetic data set; write [synthetic]'),
 ]
 
@@ -55,6 +75,7 @@ WRONG_STUDIES = [
 @pytest.mark.parametrize(("changes", "message"), WRONG_STUDIES, ids=[message[:60] for _, message in WRONG_STUDIES])
 def test_wrong_study(changes, message):
     datasets = {"noise": {"source": "synthetic", "options": NOISE}}
+    datasets |= {"layers": {"source": "synthetic", "options": NOISE | {"image_shape": [8, 8, 5]}}}
     given = study(**{"frameworks": ["pytorch_ddp"], "devices": ["cpu"], **changes})
     with pytest.raises(ConfigError) as error:
         Plan({"studies": {"s": given}, "datasets": datasets}, CPU)

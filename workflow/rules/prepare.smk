@@ -1,7 +1,8 @@
 """
-Make the arrays and the initial weights that every framework reads.
+Make the images and the initial weights that every framework reads.
 
 OUTPUTS  results/prepared/{dataset}/{arrays,synthetic}/ (uint8 arrays, manifest.tsv, dataset.json)
+         results/prepared/{dataset}/{png,jpeg}/ (images/, labels, manifest.tsv, dataset.json)
          results/weights/{model}_{shape}_seed{seed}.safetensors
 """
 
@@ -9,6 +10,7 @@ PREPARED_FILES = [
     *("train_images.npy", "train_labels.npy", "test_images.npy", "test_labels.npy"),
     "manifest.tsv",
 ]
+IMAGE_FILES = ["train_labels.npy", "test_labels.npy", "manifest.tsv"]
 
 
 localrules:
@@ -59,6 +61,33 @@ rule prepare_synthetic:
             --source {params.source:q} \
             --options {params.options:q} \
             --random \
+            --folder {params.folder:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule prepare_images:
+    input:
+        code=code.script("prepare_images"),
+        arrays="results/prepared/{dataset}/arrays/dataset.json",
+    output:
+        expand("results/prepared/{{dataset}}/{{form}}/{file}", file=IMAGE_FILES),
+        images=directory("results/prepared/{dataset}/{form}/images"),
+        description="results/prepared/{dataset}/{form}/dataset.json",
+    log:
+        "results/logs/prepare_images/{dataset}_{form}.log",
+    conda:
+        "../../envs/workflow.yaml"
+    threads: 4
+    params:
+        arrays=subpath(input.arrays, parent=True),
+        folder=subpath(output.description, parent=True),
+    shell:
+        r"""
+        python workflow/scripts/prepare_images.py \
+            --arrays {params.arrays:q} \
+            --form {wildcards.form} \
+            --threads {threads} \
             --folder {params.folder:q} \
             >{log:q} 2>&1
         """
