@@ -31,7 +31,7 @@ def make_spec(optimizer=None, **changes) -> RunSpec:
         **{"epochs": 1, "steps": None, "warmup_steps": 1, "window_steps": 50, "eval_every_epochs": 1},
         **{"random_flip": False, "random_crop_padding": 0, "prefetch_batches": 0},
         **{"batchnorm": "local", "tier": "equal", "loss_on_every_device": False},
-        **{"gradient_compression": "none", "powersgd_rank": 2},
+        **{"gradient_compression": "none", "powersgd_rank": 2, "horovod_controller": "gloo"},
         "optimizer": OPTIMIZER | (optimizer or {}),
         **changes,
     }

@@ -16,6 +16,7 @@ TRAINING_KEYS = (
     *("epochs", "steps", "warmup_steps", "window_steps", "eval_every_epochs"),
     *("random_flip", "random_crop_padding", "prefetch_batches", "optimizer"),
     *("batchnorm", "tier", "loss_on_every_device", "gradient_compression", "powersgd_rank"),
+    "horovod_controller",
 )
 """Keys of a study that change what a run does, beside those in its path."""
 
