@@ -35,7 +35,7 @@ def make_spec(optimizer=None, **changes) -> RunSpec:
         **{"random_flip": False, "random_crop_padding": 0, "prefetch_batches": 0},
         **{"loader": "shared", "loader_workers": 1, "loader_kind": "threads"},
         **{"batchnorm": "local", "tier": "equal", "loss_on_every_device": False},
-        **{"gradient_compression": "none", "powersgd_rank": 2},
+        **{"gradient_compression": "none", "powersgd_rank": 2, "horovod_controller": "gloo"},
         "optimizer": OPTIMIZER | (optimizer or {}),
         **changes,
     }

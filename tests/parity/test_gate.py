@@ -1,5 +1,6 @@
 """The parity gate passes every backend, and catches each planted fault by the check that names it."""
 
+import functools
 import json
 import os
 import shutil
@@ -17,8 +18,24 @@ CELL = {"precision": "fp32", "device": "cpu", "device_kind": "cpu", "batchnorm":
 CELL |= {"cores_per_device": 1}
 
 
+DEPTH, SHALLOW_DEPTH = "BLOCKS_PER_STAGE = 7", "BLOCKS_PER_STAGE = 2"
+
+
 @pytest.fixture(scope="session")
-def task(environment_python, tmp_path_factory):
+def library(tmp_path_factory):
+    """A copy with faulty backends, and with fewer blocks in resnet44, which frameworks then build sooner."""
+    library = tmp_path_factory.mktemp("library") / "lib"
+    shutil.copytree(LIBRARY, library, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in FAULTY:
+        shutil.copy2(FAKES / f"{name}.py", library / "trainbench" / "backends" / f"{name}.py")
+    parameters = library / "trainbench" / "models" / "resnet44" / "parameters.py"
+    assert parameters.read_text().count(DEPTH) == 1
+    parameters.write_text(parameters.read_text().replace(DEPTH, SHALLOW_DEPTH))
+    return library
+
+
+@pytest.fixture(scope="session")
+def task(environment_python, tmp_path_factory, library):
     """A function from a model and its BatchNorm to the folder of its task and reference."""
     done = {}
 
@@ -28,15 +45,20 @@ def task(environment_python, tmp_path_factory):
             command = [environment_python("pytorch-cpu"), "-W", "ignore", "-m", "trainbench.parity.reference"]
             command += ["--model", model, "--image-shape", "8", "8", "1", "--num-classes", "10"]
             command += ["--batchnorm", batchnorm, "--folder", str(folder)]
-            subprocess.run(command, env=os.environ | {"PYTHONPATH": str(LIBRARY)}, check=True)
+            subprocess.run(command, env=os.environ | {"PYTHONPATH": str(library)}, check=True)
             done[model, batchnorm] = folder
         return done[model, batchnorm]
 
     return get
 
 
-def check(python, task, folder, cell, names, device_counts, library=LIBRARY, **changes):
-    """The verdict on a backend that is started with `names`."""
+@pytest.fixture
+def check(library, tmp_path):
+    """A function to the verdict on a backend that is started with `names`."""
+    return functools.partial(observe_and_judge, library, tmp_path)
+
+
+def observe_and_judge(library, folder, python, task, cell, names, device_counts, **changes):
     cell = CELL | cell
     observed = {}
     for num_devices in device_counts:
@@ -59,12 +81,12 @@ def names_of(framework):
 
 @pytest.mark.parametrize("model", ["small_cnn", "resnet44"])
 @pytest.mark.parametrize("framework", list(FRAMEWORKS))
-def test_every_backend_passes(framework, model, task, environment_python, tmp_path):
+def test_every_backend_passes(framework, model, check, task, environment_python):
     entry, cell, names = FRAMEWORKS[framework], {"model": model}, names_of(framework)
     counts = [count for count in (1, 2) if count <= entry.max_devices.get("cpu", 2)]
     if model == "resnet44":
         counts = counts[-1:]  # its layers, which are slow to build; one device alone adds no other
-    verdict = check(environment_python(entry.environments["cpu"]), task(model), tmp_path, cell, names, counts)
+    verdict = check(environment_python(entry.environments["cpu"]), task(model), cell, names, counts)
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
     assert {row["devices"] for row in verdict["checks"]} == set(counts)
     page = render_page(tabulate([{"task": "a_task", "framework": framework, **CELL, "model": model, **verdict}]))
@@ -74,17 +96,17 @@ def test_every_backend_passes(framework, model, task, environment_python, tmp_pa
 @pytest.mark.parametrize(
     "framework", [name for name, entry in FRAMEWORKS.items() if "synchronized" in entry.batchnorm["cpu"]]
 )
-def test_synchronized_batchnorm_takes_the_statistics_of_the_global_batch(framework, task, environment_python, tmp_path):
+def test_synchronized_batchnorm_takes_the_statistics_of_the_global_batch(framework, check, task, environment_python):
     cell, python = {"model": "resnet44", "batchnorm": "synchronized"}, FRAMEWORKS[framework].environments["cpu"]
     folder = task("resnet44", "synchronized")
-    verdict = check(environment_python(python), folder, tmp_path, cell, names_of(framework), [2])
+    verdict = check(environment_python(python), folder, cell, names_of(framework), [2])
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
 
 
 @pytest.mark.parametrize("framework", [name for name, entry in FRAMEWORKS.items() if "bf16" in entry.precisions["cpu"]])
-def test_bf16_is_within_its_tolerance_and_beyond_that_of_fp32(framework, task, environment_python, tmp_path):
+def test_bf16_is_within_its_tolerance_and_beyond_that_of_fp32(framework, check, task, environment_python, tmp_path):
     cell, python = {"model": "small_cnn", "precision": "bf16"}, FRAMEWORKS[framework].environments["cpu"]
-    verdict = check(environment_python(python), task("small_cnn"), tmp_path, cell, names_of(framework), [1])
+    verdict = check(environment_python(python), task("small_cnn"), cell, names_of(framework), [1])
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
     assert judge({(1, 1): tmp_path / "1"}, task("small_cnn"), "fp32")["status"] == "failed"
 
@@ -103,31 +125,25 @@ FAULTS = {
 }
 
 
-FAULTY = {"faulty": ("torchrun", "pytorch-cpu"), "faulty_horovod": ("horovodrun", "horovod-pytorch-cpu")}
-"""Backends with faults: launcher and environment."""
+FAULTY = {
+    "faulty": ("torch", "torchrun", "pytorch-cpu"),
+    "faulty_horovod": ("torch", "horovodrun", "horovod-pytorch-cpu"),
+    "faulty_horovod_tensorflow": ("keras", "horovodrun", "horovod-tensorflow-cpu"),
+    "faulty_horovod_keras": ("keras", "horovodrun", "horovod-tensorflow-cpu"),
+}
+"""Backends with faults: family, launcher and environment."""
 PLANTED = [
     *(("faulty", fault) for fault in ("", *FAULTS)),
-    *(("faulty_horovod", fault) for fault in ("gradients_not_averaged", "gradients_summed")),
+    *((name, fault) for name in list(FAULTY)[1:] for fault in ("gradients_not_averaged", "gradients_summed")),
 ]
 
 
-@pytest.fixture(scope="session")
-def faulty_library(tmp_path_factory):
-    library = tmp_path_factory.mktemp("faulty") / "lib"
-    shutil.copytree(LIBRARY, library, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in FAULTY:
-        shutil.copy2(FAKES / f"{name}.py", library / "trainbench" / "backends" / f"{name}.py")
-    return library
-
-
 @pytest.mark.parametrize(("backend", "fault"), PLANTED)
-def test_each_fault_is_caught_by_the_check_that_names_it(
-    backend, fault, faulty_library, task, environment_python, tmp_path
-):
+def test_each_fault_is_caught_by_the_check_that_names_it(backend, fault, check, task, environment_python):
     named, model = FAULTS.get(fault, ("", "small_cnn"))
-    launcher, environment = FAULTY[backend]
-    names = {"framework": backend, "family": "torch", "launcher": launcher}
+    family, launcher, environment = FAULTY[backend]
+    names = {"framework": backend, "family": family, "launcher": launcher}
     python, cell = environment_python(environment), {"model": model}
-    verdict = check(python, task(model), tmp_path, cell, names, [2], faulty_library, PLANTED_FAULT=fault)
+    verdict = check(python, task(model), cell, names, [2], PLANTED_FAULT=fault)
     assert verdict["reason"].partition(" ")[0] == named
     assert verdict["status"] == ("failed" if fault else "passed")

@@ -159,6 +159,13 @@ def test_prefetching_changes_no_batch(run, framework):
     assert relative_difference(ahead, plain) < 1e-6
 
 
+@pytest.mark.parametrize("framework", [name for name in BACKENDS if FRAMEWORKS[name].launcher == "horovodrun"])
+def test_horovod_by_mpi_does_what_it_does_by_gloo(run, framework):
+    request = {"optimizer": PLAIN_SGD, **ONE_STEP}
+    gloo, mpi = (run(framework, 2, horovod_controller=how, **request).update for how in ("gloo", "mpi"))
+    assert relative_difference(mpi, gloo) < FLOAT32_NOISE
+
+
 COMPRESSING = [(name, how) for name, entry in FRAMEWORKS.items() for how in entry.compressions]
 NOT_COMPRESSED_AT_FIRST = 2
 """Steps of powersgd."""

@@ -24,6 +24,8 @@ def test_a_run_depends_on_its_own_backend_and_family_alone():
     assert only_keras == {
         f"{library}/backends/keras_mirrored.py",
         f"{library}/families/keras.py",
+        f"{library}/families/keras_fit.py",
+        f"{library}/families/mirrored.py",
         f"{library}/models/resnet44/keras.py",
     }
     assert {f"{library}/loop.py", f"{library}/launch.py", f"{library}/processes.py"} <= set(torch)

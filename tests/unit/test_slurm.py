@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -170,6 +171,14 @@ def test_srun_starts_each_process_once(tmp_path, launcher, tasks, per_node, core
     assert command[0] == "srun" and {"--nodes=2", f"--ntasks={tasks}", f"--ntasks-per-node={per_node}"} <= set(command)
     assert {f"--cpus-per-task={cores}", "--gres=gpu:a100:4", "--kill-on-bad-exit=1"} <= set(command)
     assert command[-6:] == ["-m", "trainbench.task", "--folder", str(tmp_path), "trainbench.train", "--option"]
+
+
+@pytest.mark.parametrize("scheduler", ["none", "slurm"])
+def test_horovod_by_mpi_is_started_by_mpirun(tmp_path, scheduler):
+    spec = make_spec(launcher="horovodrun", horovod_controller="mpi", num_gpus=2)
+    command = build_command(spec, Placement(scheduler=scheduler), tmp_path, "trainbench.train", [])
+    assert Path(command[0]).name == "mpirun" and command[1:3] == ["-np", "2"]
+    assert ("trainbench.task" in command) == (scheduler == "slurm")
 
 
 def test_one_machine_needs_no_srun(tmp_path):

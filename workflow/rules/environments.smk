@@ -21,11 +21,15 @@ rule fetch_wheels:
         "../../envs/workflow.yaml"
     params:
         pins=lambda wildcards: code.environment_pins(wildcards.environment),
+        tools=lambda wildcards: code.HOROVOD_TOOLS if code.horovod_base(wildcards.environment) else [],
+        source=lambda wildcards: code.HOROVOD_SOURCE if code.horovod_base(wildcards.environment) else [],
     shell:
         r"""
         python workflow/scripts/fetch_wheels.py \
             --name {wildcards.environment:q} \
             --pins {params.pins:q} \
+            --tools {params.tools:q} \
+            --source {params.source:q} \
             --record {output.record:q} \
             >{log:q} 2>&1
         """
@@ -34,6 +38,7 @@ rule fetch_wheels:
 rule build_horovod:
     input:
         base=get_horovod_base,
+        wheels=get_wheels,
     output:
         record="results/environments/{environment}-{pins_hash}.horovod.json",
     log:
@@ -53,6 +58,7 @@ rule build_horovod:
         r"""
         python workflow/scripts/build_horovod.py \
             --base {input.base:q} \
+            --wheels {input.wheels:q} \
             --family {params.family} \
             --device {params.device} \
             --tools {params.tools:q} \

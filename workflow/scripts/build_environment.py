@@ -27,15 +27,15 @@ def hash_pins(pins: list[Path]) -> str:
     return digest.hexdigest()
 
 
-def install(folder: Path, pins: list[Path], options: tuple[str, ...] = ()) -> None:
-    """A new virtual environment with the pins; `options` of pip for all but those that others are built with."""
+def install(folder: Path, pins: list[Path], more: tuple[str, ...] = ()) -> None:
+    """A new virtual environment with the pins; `more` words for pip, but not for what others are built with."""
     subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
     first, others = split_pins(pins)
     if first:
         subprocess.run([*pip, *as_options(first)], check=True)
     isolation = ["--no-build-isolation"] if first else []
-    subprocess.run([*pip, *isolation, *options, *as_options(others)], check=True)
+    subprocess.run([*pip, *isolation, *more, *as_options(others)], check=True)
 
 
 def split_pins(pins: list[Path]) -> tuple[list[Path], list[Path]]:
@@ -49,16 +49,16 @@ def as_options(pins: list[Path]) -> list[str]:
 
 
 def list_packages(python: Path) -> list[str]:
-    command = [str(python), "-m", "pip", "freeze", "--disable-pip-version-check"]
+    command = [str(python), "-m", "pip", "list", "--format=freeze", "--exclude=pip", "--disable-pip-version-check"]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")[:-1]
 
 
 def build_environment(name: str, pins: list[Path], horovod: dict | None) -> dict:
     """The environment's record: its Python, the hash of its pins, its packages. horovod: record of a wheel."""
-    cache, digest, options = find_cache(), hash_pins(pins), ()
+    cache, digest, more = find_cache(), hash_pins(pins), ()
     if horovod:
         digest = hashlib.sha256(f"{digest} {horovod['sha256']}".encode()).hexdigest()
-        options = ("--only-binary", "horovod", "--find-links", str(Path(horovod["wheel"]).parent))
+        more = (horovod["wheel"],)
     folder = cache / f"{name}-{digest[:12]}"
     python, marker = folder / "bin" / "python", folder / "complete.json"
     cache.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,7 @@ def build_environment(name: str, pins: list[Path], horovod: dict | None) -> dict
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not marker.exists():
             shutil.rmtree(folder, ignore_errors=True)
-            install(folder, pins, options)
+            install(folder, pins, more)
             record = {"name": name, "python": str(python), "pins": [str(path) for path in pins], "sha256": digest}
             write_json_atomic(marker, record | {"packages": list_packages(python)})
     return json.loads(marker.read_text())
@@ -99,6 +99,12 @@ def take_existing(name: str, pins: list[Path], existing: dict) -> dict:
     return record | {"existing": existing, "packages": list_packages(python)}
 
 
+def use_fetched(wheels: Path | None) -> None:
+    """Have pip look nowhere but in the folder of a record of fetched wheels, if there is one."""
+    if wheels:
+        os.environ |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": json.loads(wheels.read_text())["wheels"]}
+
+
 def find_cache() -> Path:
     return Path(os.environ.get("HOWMANYGPUS_CACHE") or Path.home() / ".cache" / "howmanygpus") / "environments"
 
@@ -112,8 +118,7 @@ def main() -> None:
     parser.add_argument("--horovod", type=Path, nargs="?", help="record of a wheel of Horovod, to install it from")
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
-    if arguments.wheels:
-        os.environ |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": json.loads(arguments.wheels.read_text())["wheels"]}
+    use_fetched(arguments.wheels)
     if arguments.existing:
         write_json_atomic(arguments.record, take_existing(arguments.name, arguments.pins, arguments.existing))
     else:

@@ -19,7 +19,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from build_environment import find_cache
+from build_environment import find_cache, use_fetched
 
 from trainbench.data import sha256_of_file
 from trainbench.records import write_json_atomic
@@ -86,7 +86,11 @@ SWITCHES = {"torch": "PYTORCH", "keras": "TENSORFLOW"}
 """What Horovod's build calls the frameworks, by family."""
 RUN_PATH = r"-Wl,-rpath,\$ORIGIN/../../../.."
 """From the library in lib/python3.x/site-packages/horovod/<framework>/ to lib/, where Open MPI's own are."""
+CAPABILITIES = {"torch": "75,80,86,89,90,100,120", "keras": "60,70,75,80,86,89,90"}
+"""That Horovod's CUDA kernels are compiled for, by family: its own list is all that nvcc ever knew."""
 FRAMEWORKS = ("PYTORCH", "TENSORFLOW", "MXNET")
+BESIDE_TOOLS = ("--no-deps", "--no-build-isolation", "--disable-pip-version-check")
+"""Options of pip in an environment that has the tools."""
 
 
 class EditError(Exception):
@@ -118,13 +122,14 @@ def make_builder(folder: Path, base_python: str, tools: list[Path]) -> Path:
     bin_folder = folder / "bin"
     pip = [str(bin_folder / "python"), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
     subprocess.run([*pip, *(word for path in tools for word in ("--requirement", str(path)))], check=True)
-    ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    own, theirs = (
-        subprocess.run([python, "-c", ask], check=True, capture_output=True, text=True).stdout.strip()
-        for python in (str(bin_folder / "python"), base_python)
-    )
-    (Path(own) / "framework.pth").write_text(f"{theirs}\n")
+    (Path(find_packages(str(bin_folder / "python"))) / "framework.pth").write_text(f"{find_packages(base_python)}\n")
     return bin_folder
+
+
+def find_packages(python: str) -> str:
+    """Folder of an interpreter's packages."""
+    ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    return subprocess.run([python, "-c", ask], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def list_switches(family: str, device: str) -> dict[str, str]:
@@ -132,7 +137,38 @@ def list_switches(family: str, device: str) -> dict[str, str]:
     wanted = SWITCHES[family]
     switches = {f"HOROVOD_WITH{'' if name == wanted else 'OUT'}_{name}": "1" for name in FRAMEWORKS}
     switches |= {"HOROVOD_WITH_GLOO": "1", "HOROVOD_WITH_MPI": "1", "LDFLAGS": RUN_PATH}
-    return switches | ({"HOROVOD_GPU_OPERATIONS": "NCCL"} if device == "cuda" else {})
+    if device == "cuda":
+        switches |= {"HOROVOD_GPU_OPERATIONS": "NCCL", "HOROVOD_NCCL_LINK": "SHARED"}
+        switches |= {"HOROVOD_BUILD_CUDA_CC_LIST": CAPABILITIES[family]}
+    return switches
+
+
+def link_nccl(folder: Path, base_python: str) -> dict[str, str]:
+    """The framework's own NCCL under the names that CMake looks for; returns the switch that points there.
+
+    Raises SystemExit where there is no CUDA compiler.
+    """
+    if shutil.which("nvcc") is None:
+        sys.exit("nvcc is not on PATH: load the module of the CUDA that the framework is built with, and run again")
+    nccl = Path(find_packages(base_python)) / "nvidia" / "nccl"
+    (folder / "lib").mkdir(parents=True)
+    (folder / "include").symlink_to(nccl / "include")
+    (folder / "lib" / "libnccl.so").symlink_to(nccl / "lib" / "libnccl.so.2")
+    return {"HOROVOD_NCCL_HOME": str(folder)}
+
+
+def find_tools(bin_folder: Path | str) -> dict[str, str]:
+    """Environment variables of a process that shall find the tools beside its Python."""
+    return os.environ | {"PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"}
+
+
+def download_source(bin_folder: Path | str, pins: Path, folder: Path) -> Path:
+    """The archive, in `folder`, by the pip of an environment that has the tools: it asks the source what it is."""
+    command = [f"{bin_folder}/python", "-m", "pip", "download", *BESIDE_TOOLS, "--no-binary", ":all:"]
+    command += ["--require-hashes", "--requirement", str(pins), "--dest", str(folder)]
+    subprocess.run(command, check=True, env=find_tools(bin_folder))
+    (archive,) = folder.glob("horovod-*.tar.gz")
+    return archive
 
 
 def build(folder: Path, base: dict, tools: list[Path], source_pins: Path, switches: dict[str, str]) -> Path:
@@ -140,21 +176,16 @@ def build(folder: Path, base: dict, tools: list[Path], source_pins: Path, switch
     with tempfile.TemporaryDirectory(prefix="horovod-") as scratch:
         scratch = Path(scratch)
         bin_folder = make_builder(scratch / "builder", base["python"], tools)
-        pip = [str(bin_folder / "python"), "-m", "pip"]
-        options = ["--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
-        fetch = ["download", *options, "--no-binary", ":all:", "--require-hashes", "--requirement", str(source_pins)]
-        environment = os.environ | {"PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"}
-        subprocess.run([*pip, *fetch, "--dest", str(scratch)], check=True, env=environment)
-        (archive,) = scratch.glob("horovod-*.tar.gz")
+        archive = download_source(bin_folder, source_pins, scratch)
         with tarfile.open(archive) as file:
             file.extractall(scratch, filter="data")
         source = archive.with_name(archive.name.removesuffix(".tar.gz"))
         apply_edits(source)
-        subprocess.run(
-            [*pip, "wheel", *options, "--verbose", "--wheel-dir", str(folder), str(source)],
-            check=True,
-            env=environment | switches,
-        )
+        wheel = [str(bin_folder / "python"), "-m", "pip", "wheel", *BESIDE_TOOLS, "--verbose"]
+        environment = find_tools(bin_folder) | switches
+        if "HOROVOD_GPU_OPERATIONS" in switches:
+            environment |= link_nccl(scratch / "nccl", base["python"])
+        subprocess.run([*wheel, "--wheel-dir", str(folder), str(source)], check=True, env=environment)
     (wheel,) = folder.glob("horovod-*.whl")
     return wheel
 
@@ -168,7 +199,9 @@ def main() -> None:
     parser.add_argument("--source", type=Path, required=True, help="pin and hash of the source")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="compilers at a time")
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write: where the wheel is")
+    parser.add_argument("--wheels", type=Path, nargs="?", help="record of fetched tools and source, to take no others")
     arguments = parser.parse_args()
+    use_fetched(arguments.wheels)
     base = json.loads(arguments.base.read_text())
     digest = hash_ingredients(base, [*arguments.tools, arguments.source], arguments.family, arguments.device)
     folder = find_cache().with_name("wheels") / f"horovod-{arguments.family}-{arguments.device}-{digest[:12]}"

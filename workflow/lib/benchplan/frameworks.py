@@ -60,6 +60,14 @@ TENSORFLOW = {
     "native_loader": "tf_data",
     "best": {"cuda": "XLA (jit_compile)"},
 }
+HOROVOD_TENSORFLOW = TENSORFLOW | {
+    "launcher": "horovodrun",
+    "environments": {"cpu": "horovod-tensorflow-cpu", "cuda": "horovod-tensorflow-cuda12"},
+    "batchnorm": {"cpu": ("local",), "cuda": ("local",)},
+    "compressions": ("fp16",),
+    # XLA cannot compile a step with Horovod's operation in it.
+    "best": {},
+}
 
 FRAMEWORKS = {
     "pytorch_ddp": Framework(
@@ -80,8 +88,10 @@ FRAMEWORKS = {
         launcher="horovodrun",
         batchnorm={"cpu": ("local",), "cuda": ("local",)},
         compressions=("fp16",),
-        **TORCH | {"environments": {"cpu": "horovod-pytorch-cpu"}},
+        **TORCH | {"environments": {"cpu": "horovod-pytorch-cpu", "cuda": "horovod-pytorch-cuda13"}},
     ),
+    "horovod_tensorflow": Framework(**HOROVOD_TENSORFLOW),
+    "horovod_keras": Framework(**HOROVOD_TENSORFLOW),
     "tensorflow_mirrored": Framework(**TENSORFLOW),
     "keras_mirrored": Framework(**TENSORFLOW | {"native_loader": "keras"}),
     "tensorflow_multiworker": Framework(**TENSORFLOW | {"launcher": "per_device"}),
@@ -121,8 +131,8 @@ LOSS_ON_EVERY_DEVICE = "pytorch_dp"
 def find_unsupported_reason(framework: str, device, precision: str, num_gpus: int, settings: dict) -> str:
     """Why a combination is not run at all; empty where it is.
 
-    device: a benchplan.machine.Device; settings: `batchnorm`, `tier`, `gradient_compression`
-    and `loss_on_every_device`.
+    device: a benchplan.machine.Device; settings: `batchnorm`, `tier`, `gradient_compression`,
+    `horovod_controller` and `loss_on_every_device`.
     """
     entry, device_kind, capability = FRAMEWORKS[framework], device.kind, device.compute_capability
     if device_kind not in entry.environments:
@@ -146,6 +156,8 @@ def find_unsupported_reason(framework: str, device, precision: str, num_gpus: in
     compression = settings["gradient_compression"]
     if compression != "none" and compression not in entry.compressions:
         return f"{framework} has no {compression} compression of gradients"
+    if settings["horovod_controller"] != "gloo" and entry.launcher != "horovodrun":
+        return f"horovod_controller is a choice of Horovod; {framework} has none"
     if settings["loss_on_every_device"] and framework != LOSS_ON_EVERY_DEVICE:
         return f"loss_on_every_device is a choice of {LOSS_ON_EVERY_DEVICE}; {framework} always does so"
     return ""

@@ -18,6 +18,7 @@ TRAINING_KEYS = (
     *("random_flip", "random_crop_padding", "prefetch_batches", "optimizer"),
     *("loader", "loader_workers", "loader_kind"),
     *("batchnorm", "tier", "loss_on_every_device", "gradient_compression", "powersgd_rank"),
+    "horovod_controller",
 )
 """Keys of a study that change what a run does, beside those in its path."""
 

@@ -28,8 +28,8 @@ def build_command(spec: RunSpec, placement: Placement, folder: Path, module: str
     target = [module, *options]
     task = [sys.executable, "-m", "trainbench.task", "--folder", str(folder), *target]
     if placement.scheduler == "slurm":
-        return [*(mpirun if spec.launcher == "mpirun" else srun)(spec, placement), *task]
-    if spec.launcher == "mpirun":
+        return [*(mpirun if takes_mpirun(spec) else srun)(spec, placement), *task]
+    if takes_mpirun(spec):
         return [*mpirun(spec, placement), sys.executable, "-m", *target]
     if spec.launcher == "per_device":
         number = ["--num-processes", str(spec.num_gpus)]
@@ -40,6 +40,10 @@ def build_command(spec: RunSpec, placement: Placement, folder: Path, module: str
     if spec.launcher == "horovodrun":
         return [find_program("horovodrun"), "-np", str(spec.num_gpus), "--gloo", sys.executable, "-m", *target]
     return [sys.executable, "-m", *target]
+
+
+def takes_mpirun(spec: RunSpec) -> bool:
+    return spec.launcher == "mpirun" or (spec.launcher == "horovodrun" and spec.horovod_controller == "mpi")
 
 
 def srun(spec: RunSpec, placement: Placement) -> list[str]:

@@ -74,6 +74,7 @@ class RunSpec:
     loss_on_every_device: bool
     gradient_compression: str
     powersgd_rank: int
+    horovod_controller: str
     optimizer: OptimizerSpec
 
     @property

@@ -5,89 +5,14 @@ BatchNorm is local to each replica; the mean of the replicas' running statistics
 """
 
 import keras
-import tensorflow as tf
 
-from trainbench.families.keras import MirroredBackend
+from trainbench.families.keras_fit import FitBackend
+from trainbench.families.mirrored import MirroredBackend
 
 
-class KerasMirrored(MirroredBackend):
+class KerasMirrored(MirroredBackend, FitBackend):
     def prepare_training(self, optimizer: keras.optimizers.Optimizer) -> None:
-        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        self.model.compile(optimizer=optimizer, loss=loss, jit_compile=self.spec.tier == "best")
-        self._loss_of_epoch = 0.0
-
-    def train(self, loop) -> None:
-        feeder = Feeder(loop)
-        signature = (
-            tf.TensorSpec((self.spec.global_batch_size, *self.data.image_shape), tf.uint8),
-            tf.TensorSpec((self.spec.global_batch_size,), tf.int32),
-        )
-        dataset = tf.data.Dataset.from_generator(feeder.batches, output_signature=signature)
-        options = tf.data.Options()
-        options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-        whole_epochs = self.spec.steps is None
-        self.model.fit(
-            dataset.prefetch(tf.data.AUTOTUNE).with_options(options),
-            epochs=self.spec.epochs if whole_epochs else 1,
-            steps_per_epoch=loop.steps_per_epoch if whole_epochs else loop.num_steps,
-            callbacks=[CountSteps(loop, feeder, self)],
-            verbose=0,
-        )
-
-    def start_epoch(self) -> None:
-        """Keras sets its running mean of the loss back to zero at every epoch of fit."""
-        self._loss_of_epoch, self._steps_of_epoch = 0.0, 0
-
-    def take_window_loss(self, num_steps: int) -> float:
-        """Keras keeps the mean loss of the epoch so far; the window's follows from two of them."""
-        self._steps_of_epoch += num_steps
-        before, self._loss_of_epoch = self._loss_of_epoch, self._steps_of_epoch * float(self.model.metrics[0].result())
-        return (self._loss_of_epoch - before) / num_steps
-
-
-class Feeder:
-    """Hands batches to tf.data and notes when, so that the wait for each is known on the training side."""
-
-    def __init__(self, loop):
-        self._loop = loop
-        self.handed_over: dict[int, float] = {}
-
-    def batches(self):
-        """fit looks at one batch to build the model and then starts again: every call begins with step 0."""
-        self.handed_over.clear()
-        for step, batch in enumerate(self._loop.feed()):
-            self.handed_over[step] = self._loop.clock()
-            yield batch
-
-    def wait_s(self, step: int, started: float) -> float:
-        """Seconds from `started` until the batch of `step` was there; 0 where it came before."""
-        return max(0.0, self.handed_over.pop(step) - started)
-
-
-class CountSteps(keras.callbacks.Callback):
-    """Tells the loop of each step when the next one begins or the epoch ends.
-
-    A callback with on_train_batch_end would make Keras read the loss, and so wait for the devices, in every step.
-    """
-
-    def __init__(self, loop, feeder: Feeder, backend: KerasMirrored):
-        super().__init__()
-        self._loop, self._feeder, self._backend = loop, feeder, backend
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self._backend.start_epoch()
-
-    def on_train_batch_begin(self, batch, logs=None):
-        if batch > 0:
-            self._finish_step()
-        self._step_began = self._loop.clock()
-
-    def on_epoch_end(self, epoch, logs=None):
-        self._finish_step()
-
-    def _finish_step(self) -> None:
-        self._loop.data_wait_s += self._feeder.wait_s(self._loop.steps_done, self._step_began)
-        self._loop.after_step()
+        self.compile(optimizer, jit_compile=self.spec.tier == "best")
 
 
 BACKEND = KerasMirrored

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainbench.backend import StepwiseBackend
-from trainbench.families.keras import MirroredBackend, split_over_replicas
+from trainbench.families.mirrored import MirroredBackend, split_over_replicas
 
 
 class TensorflowMirrored(MirroredBackend, StepwiseBackend):

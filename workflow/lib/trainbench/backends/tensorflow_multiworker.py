@@ -76,11 +76,6 @@ class TensorflowMultiworker(TensorflowMirrored):
                 for statistic in (layer.moving_mean, layer.moving_variance):
                     statistic.assign(self.sum_over_ranks(statistic.numpy()) / self.num_processes)
 
-    def peak_memory_bytes(self) -> int | None:
-        if self.spec.device_kind == "cpu":
-            return None
-        return tf.config.experimental.get_memory_info("GPU:0")["peak"]
-
     def close(self) -> None:
         """A worker that leaves before the others have finished breaks their last collective."""
         self.max_over_ranks(0.0)

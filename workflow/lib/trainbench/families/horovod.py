@@ -1,4 +1,4 @@
-"""How a process finds the others of a Horovod run where horovodrun did not start it."""
+"""How a process finds the others of a Horovod run, whoever started it."""
 
 import os
 import socket
@@ -30,12 +30,18 @@ def wait_for_server(host: str, port: int) -> None:
 
 
 def join(spec: RunSpec) -> None:
-    """Tell Horovod in its environment what trainbench.task has said in ours; horovodrun does the same.
+    """Tell Horovod in its environment by what its processes talk, and where they are if they do not know it yet."""
+    controller = spec.horovod_controller
+    os.environ |= {"HOROVOD_CONTROLLER": controller, "HOROVOD_CPU_OPERATIONS": controller}
+    if controller == "gloo" and "HOROVOD_RANK" not in os.environ:
+        meet(spec)
+
+
+def meet(spec: RunSpec) -> None:
+    """Say what horovodrun would, from what trainbench.task has said.
 
     The first process serves the addresses by which gloo's pairs meet, from a thread that ends with it.
     """
-    if "HOROVOD_RANK" in os.environ:
-        return
     rank, local_rank, size = (int(os.environ[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
     per_node = size // spec.num_nodes
     if rank == 0:
@@ -49,7 +55,7 @@ def join(spec: RunSpec) -> None:
         **{"HOROVOD_RANK": str(rank), "HOROVOD_SIZE": str(size)},
         **{"HOROVOD_LOCAL_RANK": str(local_rank), "HOROVOD_LOCAL_SIZE": str(per_node)},
         **{"HOROVOD_CROSS_RANK": str(node), "HOROVOD_CROSS_SIZE": str(spec.num_nodes)},
-        **{"HOROVOD_HOSTNAME": f"node{node}", "HOROVOD_CONTROLLER": "gloo", "HOROVOD_CPU_OPERATIONS": "gloo"},
+        **{"HOROVOD_HOSTNAME": f"node{node}"},
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": os.environ["MASTER_ADDR"],
         "HOROVOD_GLOO_RENDEZVOUS_PORT": os.environ["MASTER_PORT"],
     }

@@ -48,7 +48,7 @@ def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: P
             **{"warmup_steps": 1, "window_steps": 1, "eval_every_epochs": 1, "prefetch_batches": 2},
             **{"loader": "shared", "loader_workers": 1, "loader_kind": "threads"},
             **{"random_flip": True, "random_crop_padding": 1, "tier": "equal"},
-            **{"gradient_compression": "none", "powersgd_rank": 1},
+            **{"gradient_compression": "none", "powersgd_rank": 1, "horovod_controller": "gloo"},
             **{"data_dir": str(folder), "weights_file": str(folder / "weights.safetensors")},
             **framework,
             **cell,
