@@ -91,7 +91,7 @@ FRAMEWORKS = {
         **TORCH | {"environments": {"cpu": "horovod-pytorch-cpu", "cuda": "horovod-pytorch-cuda13"}},
     ),
     "horovod_tensorflow": Framework(**HOROVOD_TENSORFLOW),
-    "horovod_keras": Framework(**HOROVOD_TENSORFLOW),
+    "horovod_keras": Framework(**HOROVOD_TENSORFLOW | {"native_loader": "keras"}),
     "tensorflow_mirrored": Framework(**TENSORFLOW),
     "keras_mirrored": Framework(**TENSORFLOW | {"native_loader": "keras"}),
     "tensorflow_multiworker": Framework(**TENSORFLOW | {"launcher": "per_device"}),

@@ -49,7 +49,12 @@ class KerasBatches(TrainingBatches):
         use_clean_workers(__name__)
         in_processes = self.spec.loader_kind == "processes"
         batches = Batches(Items(self), workers=self.num_workers, use_multiprocessing=in_processes)
-        yield from PyDatasetAdapter(batches).get_numpy_iterator()
+        adapter = PyDatasetAdapter(batches)
+        try:
+            yield from adapter.get_numpy_iterator()
+        finally:
+            # fit takes one batch to build the model and then begins anew.
+            adapter.on_epoch_end()
 
 
 LOADER = KerasBatches
