@@ -28,8 +28,11 @@ USERS = {
 """A framework for each loader."""
 KINDS = [(name, kind) for name, loader in NATIVE_LOADERS.items() for kind in loader.kinds]
 AUGMENTED = {"random_flip": True, "random_crop_padding": 3, "epochs": 2, "global_batch_size": 8}
-LEVELS = {"torch": (0, 0), "tf_data": (0, 0), "keras": (0, 0), "gluon": (0, 0), "chainer": (0, 0)}
-"""Of 255: by how much each loader's JPEG decoder may differ from simplejpeg, at most and in the mean."""
+LEVELS = {"tf_data": (8, 1.3)}
+"""Of 255: by how much JPEG decoders that are not exact differ from simplejpeg on noise, at most and in the mean.
+
+TensorFlow takes the fast inverse transform; those of Pillow and OpenCV are the same as simplejpeg's.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +87,7 @@ def test_a_native_loader_yields_what_the_shared_one_does(
     assert images.dtype == np.uint8 and labels.dtype == np.int32
     assert labels.tolist() == [batch.tolist() for _, batch in expected]
     difference = np.abs(images.astype(int) - np.stack([batch for batch, _ in expected]))
-    most, mean = LEVELS[loader] if form == "jpeg" else (0, 0)
+    most, mean = LEVELS.get(loader, (0, 0)) if form == "jpeg" else (0, 0)
     assert difference.max() <= most and difference.mean() <= mean, (difference.max(), difference.mean())
 
 
