@@ -2,11 +2,12 @@
 What the shared loader costs beyond its decoder, and each framework's own loader beside it.
 
 Images of 264x264 (drawn like radiographs, or those of --images) as JPEG, PNG and arrays, gray and RGB; each is moved by
-up to 20 pixels and flipped or not. Nothing is trained. Three comparisons, each of turns in one call on the same cores:
+up to 20 pixels and flipped or not. Nothing is trained. Three comparisons, each of turns in one call on the same cores;
+the first two count each process's own seconds of processor time:
 
 bare    the shared loader with one worker against a bare loop over the same files: open, decode with the fastest library
-        there is, move, flip. For arrays the bare loop only copies each image out of the memory map.
-two     two processes with the shared loader, each on a core of its own, against one.
+        there is, move, flip, into one batch over and over. From arrays with these changes and, on both sides, without.
+two     two processes with the shared loader at the same time, each on a core of its own, against one.
 native  every framework's own loader against the shared one with as many workers on the same cores, in the framework's
         environment, with what its decoder makes of the first batch's pixels.
 """
@@ -90,9 +91,9 @@ def make_spec(data_dir: Path, framework: str, form: str, **settings) -> RunSpec:
 
 
 def rate_of(batches, seconds: float) -> float:
-    """images/s of an iterator of batches."""
-    num_images, started = 0, time.perf_counter()
-    while (elapsed_s := time.perf_counter() - started) < seconds:
+    """Images per second of this process's own time, which is all in one thread: what others take does not count."""
+    num_images, started = 0, time.process_time()
+    while (elapsed_s := time.process_time() - started) < seconds:
         num_images += len(next(batches)[0])
     return num_images / elapsed_s
 
@@ -117,46 +118,57 @@ DECODERS = {
 }
 
 
-def bare_files(data: PreparedData, decode):
-    """Batches of files, as short as one can write it."""
-    files, shape = data.train_images, data.image_shape
+def copy_changed(image: np.ndarray, target: np.ndarray, top: int, left: int, flipped: int) -> None:
+    """As short as one can write it."""
+    if flipped % 2:
+        image = cv2.flip(image, 1).reshape(image.shape)
+    target[: SIDE - top, : SIDE - left] = image[top:, left:]
+    target[SIDE - top :], target[:, SIDE - left :] = 0, 0
+
+
+def copy_plainly(image: np.ndarray, target: np.ndarray, *_) -> None:
+    target[...] = image
+
+
+def bare_loop(data: PreparedData, read, copy):
+    """Batches of the images that read(index) gives, in random order, each brought to its place by `copy`."""
     order, random = np.random.default_rng(1).permutation(NUM_IMAGES).tolist(), np.random.default_rng(2)
-    batch, labels = np.empty((BATCH_SIZE, *shape), np.uint8), np.zeros(BATCH_SIZE, np.int32)
+    batch = np.empty((BATCH_SIZE, *data.image_shape), np.uint8)
     while True:
         for start in range(0, NUM_IMAGES, BATCH_SIZE):
-            draws = random.integers(0, PADDING, (BATCH_SIZE, 3)).tolist()
-            for i, (top, left, flipped) in enumerate(draws):
-                with open(files.path(order[start + i]), "rb") as file:
-                    image = decode(file.read(), shape[2]).reshape(shape)
-                if flipped % 2:
-                    image = cv2.flip(image, 1).reshape(shape)
-                batch[i, : SIDE - top, : SIDE - left] = image[top:, left:]
-            yield batch, labels
+            for i, draws in enumerate(random.integers(0, PADDING, (BATCH_SIZE, 3)).tolist()):
+                copy(read(order[start + i]), batch[i], *draws)
+            yield batch, None
 
 
-def bare_arrays(data: PreparedData):
-    """Batches of images copied out of the memory map, as they are."""
-    images, order = data.train_images.view(np.ndarray), np.random.default_rng(1).permutation(NUM_IMAGES).tolist()
-    batch, labels = np.empty((BATCH_SIZE, *data.image_shape), np.uint8), np.zeros(BATCH_SIZE, np.int32)
-    while True:
-        for start in range(0, NUM_IMAGES, BATCH_SIZE):
-            for i, sample in enumerate(order[start : start + BATCH_SIZE]):
-                batch[i] = images[sample]
-            yield batch, labels
+def bare_files(data: PreparedData, decode):
+    files, shape = data.train_images, data.image_shape
+
+    def read(index: int) -> np.ndarray:
+        with open(files.path(index), "rb") as file:
+            return decode(file.read(), shape[2]).reshape(shape)
+
+    return bare_loop(data, read, copy_changed)
 
 
-def compare_with_bare(folder: Path, form: str, channels: int, options) -> dict:
-    """The shared loader with one worker and the bare loop in turns, in this process."""
-    data = open_data(folder / form)
+def compare_with_bare(folder: Path, form: str, channels: int, options) -> list[dict]:
+    """The shared loader with one worker and bare loops in turns, in this process."""
+    data, rows = open_data(folder / form), []
+    unchanged = {"random_flip": False, "random_crop_padding": 0}
     if form == "arrays":
-        best, bare = "copy", bare_arrays(data)
+        images = data.train_images.view(np.ndarray)
+        loops = [("copy", bare_loop(data, images.__getitem__, copy_plainly), unchanged)]
+        loops += [("copy, move, flip", bare_loop(data, images.__getitem__, copy_changed), {})]
     else:
-        loops = {name: bare_files(data, decode) for name, decode in DECODERS[form].items()}
-        best = max(loops, key=lambda name: rate_of(loops[name], options.seconds / 2))
-        bare = loops[best]
-    shared = iter(TrainingBatches(make_spec(folder / form, "pytorch_ddp", form), data, 0, 1))
-    pairs = [(rate_of(shared, options.seconds), rate_of(bare, options.seconds)) for _ in range(options.pairs)]
-    return describe(f"bare, {best}", form, channels, "shared", 1, pairs)
+        decoders = {name: bare_files(data, decode) for name, decode in DECODERS[form].items()}
+        best = max(decoders, key=lambda name: rate_of(decoders[name], options.seconds))
+        loops = [(f"{best}, move, flip", decoders[best], {})]
+    for name, bare, settings in loops:
+        spec = make_spec(folder / form, "pytorch_ddp", form, **settings)
+        shared = iter(TrainingBatches(spec, data, 0, 1))
+        pairs = [(rate_of(shared, options.seconds), rate_of(bare, options.seconds)) for _ in range(options.pairs)]
+        rows.append(describe(f"bare: {name}", form, channels, "shared", 1, pairs))
+    return rows
 
 
 def load_alone(folder: Path, form: str, core: int, seconds: float) -> float:
@@ -232,7 +244,7 @@ def measure(folder: Path, channels: int, form: str, options) -> list[dict]:
     rows, allowed, cores = [], os.sched_getaffinity(0), list_cores()[:2]
     if "bare" in options.comparisons:
         os.sched_setaffinity(0, cores[-1:])
-        rows.append(compare_with_bare(folder, form, channels, options))
+        rows += compare_with_bare(folder, form, channels, options)
         os.sched_setaffinity(0, allowed)
     if "two" in options.comparisons:
         rows.append(compare_two_with_one(folder, form, channels, cores, options))
@@ -255,6 +267,9 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=5, help="turns of both (default 5)")
     parser.add_argument("--images", type=Path, help="folder of real images, resized to take the place of drawn ones")
     options = parser.parse_args()
+    if os.environ.items() < (os.environ | KEEP_FREED_MEMORY).items():
+        # malloc reads them when a process starts; runs have them too.
+        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | KEEP_FREED_MEMORY)
     real = sorted(path for path in options.images.rglob("*.[jp][pn]g")) if options.images else []
     rows = []
     with tempfile.TemporaryDirectory() as scratch:

@@ -53,7 +53,7 @@ def changed(image, words, random_flip, crop_padding):
     """One image as the shared loader changes it, in memory that was not zero before."""
     (change,) = draw_changes(np.array([words], np.uint64), random_flip, crop_padding)
     target = np.full_like(image, 77)
-    place(image, target, change)
+    place(image, target, change, np.empty_like(image))
     return target
 
 
