@@ -4,6 +4,7 @@ import pytest
 import yaml
 
 from benchplan.errors import ConfigError
+from benchplan.loaders import check_inputs
 from benchplan.machine import Device, Machine, find_machine_file, read_machine
 from benchplan.plan import Plan
 from project import study
@@ -64,10 +65,6 @@ WRONG_STUDIES = [
         {"variants": {"own": {"loader": "native", "loader_kind": "threads"}, "odd": {"loader_kind": "threads"}}},
         'studies.s.variants.odd.loader_kind: "threads" is a choice of native loaders',
     ),
-    (
-        {"dataset": "layers", "inputs": ["arrays", "png", "jpeg"]},
-        'studies.s.inputs: ["arrays", "png", "jpeg"] with images of 5 channels; leave png, jpeg out, which are written',
-    ),
     ({"dataset": "noise"}, 'studies.s.inputs: ["arrays"] with a synthetic data set; write [synthetic]'),
 ]
 
@@ -75,11 +72,16 @@ WRONG_STUDIES = [
 @pytest.mark.parametrize(("changes", "message"), WRONG_STUDIES, ids=[message[:60] for _, message in WRONG_STUDIES])
 def test_wrong_study(changes, message):
     datasets = {"noise": {"source": "synthetic", "options": NOISE}}
-    datasets |= {"layers": {"source": "synthetic", "options": NOISE | {"image_shape": [8, 8, 5]}}}
     given = study(**{"frameworks": ["pytorch_ddp"], "devices": ["cpu"], **changes})
     with pytest.raises(ConfigError) as error:
         Plan({"studies": {"s": given}, "datasets": datasets}, CPU)
     assert message in str(error.value)
+
+
+def test_images_that_no_file_can_hold_are_refused():
+    message = r'inputs: \["arrays", "png"\] with images of 5 channels; leave png out, which are written of 1 or 3'
+    with pytest.raises(ConfigError, match=message):
+        check_inputs("studies.s.inputs", ["arrays", "png"], (8, 8, 5))
 
 
 @pytest.mark.parametrize(

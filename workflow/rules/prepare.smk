@@ -1,8 +1,7 @@
 """
-Make the images and the initial weights that every framework reads.
+Make the arrays and the initial weights that every framework reads.
 
 OUTPUTS  results/prepared/{dataset}/{arrays,synthetic}/ (uint8 arrays, manifest.tsv, dataset.json)
-         results/prepared/{dataset}/{png,jpeg}/ (images/, labels, manifest.tsv, dataset.json)
          results/weights/{model}_{shape}_seed{seed}.safetensors
 """
 
@@ -10,7 +9,6 @@ PREPARED_FILES = [
     *("train_images.npy", "train_labels.npy", "test_images.npy", "test_labels.npy"),
     "manifest.tsv",
 ]
-IMAGE_FILES = ["train_labels.npy", "test_labels.npy", "manifest.tsv"]
 
 
 localrules:
@@ -67,11 +65,14 @@ rule prepare_synthetic:
 
 
 rule prepare_images:
+    """Write prepared arrays as PNG or JPEG files, each image in a file of its own, with labels and a manifest."""
     input:
         code=code.script("prepare_images"),
         arrays="results/prepared/{dataset}/arrays/dataset.json",
     output:
-        expand("results/prepared/{{dataset}}/{{form}}/{file}", file=IMAGE_FILES),
+        "results/prepared/{dataset}/{form}/train_labels.npy",
+        "results/prepared/{dataset}/{form}/test_labels.npy",
+        "results/prepared/{dataset}/{form}/manifest.tsv",
         images=directory("results/prepared/{dataset}/{form}/images"),
         description="results/prepared/{dataset}/{form}/dataset.json",
     log:

@@ -36,6 +36,7 @@ class Study:
         self.dataset_options = datasets.get(self.config["dataset"], {"source": self.config["dataset"], "options": {}})
         self._check_names()
         self.description = self._describe_dataset()
+        check_inputs(f"{self.place}.inputs", self.config["inputs"], self.description.image_shape)
         self.runs = self._expand()
         self._check_runs()
 
@@ -73,7 +74,6 @@ class Study:
         except TypeError as error:
             message = str(error).replace("describe()", f"data source {source}")
             raise refuse(place, name, f"cannot be made: {message}", f"correct datasets.{name}.options") from None
-        check_inputs(place=f"{self.place}.inputs", inputs=self.config["inputs"], image_shape=description.image_shape)
         if source == "synthetic" and self.config["inputs"] != ["synthetic"]:
             raise refuse(
                 f"{self.place}.inputs", self.config["inputs"], "with a synthetic data set", "write [synthetic]"
