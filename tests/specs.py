@@ -62,7 +62,9 @@ def write_arrays(folder: Path, data: PreparedData) -> None:
     (folder / "dataset.json").unlink(missing_ok=True)
     for name in ARRAYS:
         np.save(folder / f"{name}.npy", getattr(data, name))
-    (folder / "manifest.tsv").write_text("index\tsplit\tlabel\tsha256\n")
+    splits = {"train": data.train_labels, "test": data.test_labels}
+    lines = [f"{i}\t{split}\t{label}\t\n" for split, labels in splits.items() for i, label in enumerate(labels)]
+    (folder / "manifest.tsv").write_text("".join(["index\tsplit\tlabel\tsha256\n", *lines]))
     description = {key: getattr(data, key) for key in ("image_shape", "num_classes", "channel_mean", "channel_std")}
     description |= {"num_train": len(data.train_labels), "num_test": len(data.test_labels)}
     description["sha256"] = {path.name: sha256_of_file(path) for path in folder.iterdir()}

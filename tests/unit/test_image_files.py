@@ -73,11 +73,17 @@ def test_any_program_can_read_the_files(prepared, form, channels):
 
 
 def test_files_are_described_as_the_arrays_are(prepared):
-    folder, _ = prepared("png", 3)
+    folder, given = prepared("png", 3)
     files, arrays = read_description(folder), read_description(folder.parent / "arrays")
-    assert {key: files[key] for key in prepare_images.COPIED} == {key: arrays[key] for key in prepare_images.COPIED}
+    assert {key: files[key] for key in arrays if key != "sha256"} == {
+        key: value for key, value in arrays.items() if key != "sha256"
+    }
+    assert files["arrays_manifest_sha256"] == arrays["sha256"]["manifest.tsv"]
     assert set(files["sha256"]) == {"manifest.tsv", "train_labels.npy", "test_labels.npy"}
-    assert len((folder / "manifest.tsv").read_text().splitlines()) == 1 + 20 + 9
+    lines = [line.split("\t") for line in (folder / "manifest.tsv").read_text().splitlines()]
+    assert lines[0] == ["index", "split", "label", "sha256", "bytes"] and len(lines) == 1 + 20 + 9
+    labels = [int(line[2]) for line in lines[1:]]
+    assert labels == [*given.train_labels, *given.test_labels]
     assert sorted(path.name for path in folder.parent.iterdir()) == ["arrays", "png"], "nothing else is left"
 
 

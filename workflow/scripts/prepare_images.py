@@ -6,6 +6,7 @@ resolution each way (4:2:0), as cameras and most programs write it, and so as us
 """
 
 import argparse
+import csv
 import hashlib
 import os
 import shutil
@@ -17,7 +18,7 @@ import cv2
 import numpy as np
 import simplejpeg
 
-from trainbench.data import open_data, read_description, sha256_of_file
+from trainbench.data import PreparedData, open_data, read_description, sha256_of_file
 from trainbench.image_files import FILES_PER_FOLDER, SUFFIXES, image_name, read_jpeg
 from trainbench.records import write_json_atomic
 
@@ -25,8 +26,6 @@ QUALITY = 90
 NUM_COMPARED = 256
 """Images whose pixels are compared with what JPEG leaves of them."""
 SPLITS = ("train", "test")
-COPIED = ("image_shape", "num_classes", "num_train", "num_test", "channel_mean", "channel_std")
-"""Of the arrays' description: the normalisation is that of the images before they were compressed."""
 
 
 def encode(image: np.ndarray, form: str) -> bytes:
@@ -45,18 +44,24 @@ def write_image(folder: Path, split: str, form: str, images: np.ndarray, index: 
     return hashlib.sha256(content).hexdigest(), len(content)
 
 
-def write_images(folder: Path, form: str, data, num_threads: int) -> None:
+def read_labels(manifest: Path) -> dict[tuple[str, str], str]:
+    """Label of each image as the arrays' manifest writes it, by split and index."""
+    with open(manifest, newline="") as file:
+        return {(row["split"], row["index"]): row["label"] for row in csv.DictReader(file, delimiter="\t")}
+
+
+def write_images(folder: Path, form: str, data: PreparedData, labels: dict, num_threads: int) -> None:
     """All files, and the manifest: per image its index in its split, split, label, and the file's SHA-256 and size."""
     with open(folder / "manifest.tsv", "w") as manifest, ThreadPoolExecutor(num_threads) as threads:
         manifest.write("index\tsplit\tlabel\tsha256\tbytes\n")
         for split in SPLITS:
-            images, labels = getattr(data, f"{split}_images"), getattr(data, f"{split}_labels")
+            images = getattr(data, f"{split}_images")
             write = partial(write_image, folder, split, form, images)
             for start in range(0, len(images), FILES_PER_FOLDER):
                 indices = range(start, min(start + FILES_PER_FOLDER, len(images)))
                 (folder / image_name(split, start, form)).parent.mkdir(parents=True)
                 for index, (sha256, num_bytes) in zip(indices, threads.map(write, indices), strict=True):
-                    manifest.write(f"{index}\t{split}\t{labels[index]}\t{sha256}\t{num_bytes}\n")
+                    manifest.write(f"{index}\t{split}\t{labels[split, str(index)]}\t{sha256}\t{num_bytes}\n")
 
 
 def measure_loss(folder: Path, images: np.ndarray) -> dict:
@@ -74,9 +79,10 @@ def measure_loss(folder: Path, images: np.ndarray) -> dict:
     }
 
 
-def describe(folder: Path, form: str, data, arrays: dict) -> dict:
+def describe(folder: Path, form: str, data: PreparedData, arrays: dict) -> dict:
+    """The arrays' description, whose normalisation is that of the images as they were, and that of the files."""
     files = sorted(path.name for path in folder.iterdir() if path.is_file())
-    description = {key: arrays[key] for key in COPIED} | {"form": form}
+    description = arrays | {"form": form, "arrays_manifest_sha256": arrays["sha256"]["manifest.tsv"]}
     if form == "jpeg":
         description |= {"encoder": f"simplejpeg {simplejpeg.__version__}", "quality": QUALITY}
         description |= {"loss": measure_loss(folder, data.train_images)}
@@ -106,7 +112,8 @@ def main() -> None:
     partial_folder = folder.with_name(f".{folder.name}.{os.getpid()}")
     partial_folder.mkdir(parents=True)
     try:
-        write_images(partial_folder, arguments.form, data, arguments.threads)
+        labels = read_labels(arguments.arrays / "manifest.tsv")
+        write_images(partial_folder, arguments.form, data, labels, arguments.threads)
         for split in SPLITS:
             np.save(partial_folder / f"{split}_labels.npy", getattr(data, f"{split}_labels"))
         description = describe(partial_folder, arguments.form, data, read_description(arguments.arrays))
