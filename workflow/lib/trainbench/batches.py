@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 
 from trainbench.data import PreparedData
-from trainbench.draws import Change, Shares
+from trainbench.draws import Change, Share, Shares
 from trainbench.spec import RunSpec
 from trainbench.threads import fill_in_threads
 
@@ -64,20 +64,24 @@ class TrainingBatches:
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (images, labels): uint8 (local batch, height, width, channels), int32 (local batch,)."""
-        source, labels = self.data.train_images, self.data.train_labels
+        for share in self.shares:
+            # Nothing here keeps a batch that its user has let go: its memory is the next one's.
+            yield self._load(share), self.data.train_labels[share.samples]
+
+    def _load(self, share: Share) -> np.ndarray:
+        source = self.data.train_images
         if isinstance(source, np.memmap):
             # The same memory without memmap's own costs of every look at it.
             source = source.view(np.ndarray)
-        for share in self.shares:
-            images = np.empty((self.shares.local_batch_size, *source.shape[1:]), np.uint8)
+        images = np.empty((len(share.samples), *source.shape[1:]), np.uint8)
 
-            def fill(start: int, stop: int, images=images, share=share) -> None:
-                scratch = np.empty(images.shape[1:], np.uint8)
-                for i in range(start, stop):
-                    place(source[share.samples[i]], images[i], share.changes[i], scratch)
+        def fill(start: int, stop: int) -> None:
+            scratch = np.empty(images.shape[1:], np.uint8)
+            for i in range(start, stop):
+                place(source[share.samples[i]], images[i], share.changes[i], scratch)
 
-            fill_in_threads(fill, len(images), self.num_workers)
-            yield images, labels[share.samples]
+        fill_in_threads(fill, len(images), self.num_workers)
+        return images
 
 
 class Prefetched:
