@@ -32,10 +32,10 @@ class Images(gluon.data.Dataset):
     def change(self, image: mx.nd.NDArray, change: Change) -> mx.nd.NDArray:
         height, width, _ = self.items.image_shape
         if change.flipped:
-            image = mx.nd.flip(image, axis=1)
+            image = mx.nd.image.flip_left_right(image)
         if padding := self.padding:
             image = mx.image.copyMakeBorder(image, padding, padding, padding, padding)
-            image = mx.image.fixed_crop(image, change.left + padding, change.top + padding, width, height)
+            image = mx.nd.image.crop(image, change.left + padding, change.top + padding, width, height)
         return image
 
 
