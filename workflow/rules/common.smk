@@ -78,6 +78,7 @@ onerror:
 wildcard_constraints:
     study="[a-z][a-z0-9_]*",
     dataset="[a-z][a-z0-9_]*",
+    form="png|jpeg",
     model="[a-z][a-z0-9_]*",
     framework="[a-z][a-z0-9_]*",
     variant="[a-z][a-z0-9_]*",
@@ -128,8 +129,8 @@ def get_thresholding_code(wildcards):
 
 
 def get_training_code(wildcards):
-    run = get_run(wildcards)
-    return code.training_code(run.framework, get_study(wildcards).config["model"])
+    run, study = get_run(wildcards), get_study(wildcards)
+    return code.training_code(run.framework, study.config["model"], study.variants[run.variant]["loader"])
 
 
 def get_environment(wildcards):

@@ -64,6 +64,36 @@ rule prepare_synthetic:
         """
 
 
+rule prepare_images:
+    """Write prepared arrays as PNG or JPEG files, each image in a file of its own, with labels and a manifest."""
+    input:
+        code=code.script("prepare_images"),
+        arrays="results/prepared/{dataset}/arrays/dataset.json",
+    output:
+        "results/prepared/{dataset}/{form}/train_labels.npy",
+        "results/prepared/{dataset}/{form}/test_labels.npy",
+        "results/prepared/{dataset}/{form}/manifest.tsv",
+        images=directory("results/prepared/{dataset}/{form}/images"),
+        description="results/prepared/{dataset}/{form}/dataset.json",
+    log:
+        "results/logs/prepare_images/{dataset}_{form}.log",
+    conda:
+        "../../envs/workflow.yaml"
+    threads: 4
+    params:
+        arrays=subpath(input.arrays, parent=True),
+        folder=subpath(output.description, parent=True),
+    shell:
+        r"""
+        python workflow/scripts/prepare_images.py \
+            --arrays {params.arrays:q} \
+            --form {wildcards.form} \
+            --threads {threads} \
+            --folder {params.folder:q} \
+            >{log:q} 2>&1
+        """
+
+
 rule initialize_weights:
     input:
         code=lambda wildcards: code.script("initialize_weights", f"trainbench.models.{wildcards.model}.parameters"),

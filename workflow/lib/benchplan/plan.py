@@ -9,6 +9,7 @@ from pathlib import Path
 from benchplan.defaults import drop_defaults, fill_defaults, read_schema, study_defaults
 from benchplan.errors import ConfigError, check_schema, refuse, suggest
 from benchplan.frameworks import FRAMEWORKS, find_unsupported_reason
+from benchplan.loaders import check_inputs, check_loaders, find_missing_loader
 from benchplan.machine import Device, Machine
 from benchplan.parity import ParityCell
 from benchplan.runs import TRAINING_KEYS, Run, complete_spec, drop_usual_layout
@@ -35,6 +36,7 @@ class Study:
         self.dataset_options = datasets.get(self.config["dataset"], {"source": self.config["dataset"], "options": {}})
         self._check_names()
         self.description = self._describe_dataset()
+        check_inputs(f"{self.place}.inputs", self.config["inputs"], self.description.image_shape)
         self.runs = self._expand()
         self._check_runs()
 
@@ -59,6 +61,7 @@ class Study:
         metric = config["quality"]["metric"]
         if metric not in metrics.list_metrics():
             raise refuse(f"{place}.quality.metric", metric, "is not known", suggest(metric, metrics.list_metrics()))
+        check_loaders(place, self.variants, config["variants"])
         if (config["epochs"] is None) == (config["steps"] is None):
             raise ConfigError(f"{place}: give exactly one of `epochs` and `steps`")
 
@@ -108,7 +111,9 @@ class Study:
         )
         for framework, variant, source, precision, device, (num_gpus, size), repeat in cells:
             known = self.machine.device(device)
-            reason = find_unsupported_reason(framework, known, precision, num_gpus, self.variants[variant])
+            settings = self.variants[variant]
+            reason = find_unsupported_reason(framework, known, precision, num_gpus, settings)
+            reason = reason or find_missing_loader(framework, source, settings)
             runs.append(Run(self.name, framework, variant, source, precision, device, num_gpus, size, repeat, reason))
         return self._apply_exclusions(runs)
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainbench.backend import Backend
-from trainbench.batches import TrainingBatches, evaluation_batches, prefetch
+from trainbench.batches import evaluation_batches, prefetch
 from trainbench.data import PreparedData
+from trainbench.loaders import SHARED, load_loader
 from trainbench.predictions import PredictionStore, score_single_label
 from trainbench.records import EventLog, finite_or_none
 from trainbench.spec import RunSpec
@@ -53,9 +54,9 @@ class TrainingLoop:
         clock=time.perf_counter,
     ):
         self.spec, self.data, self.backend, self.events, self.clock = spec, data, backend, events, clock
-        self.training_batches = TrainingBatches(spec, data, backend.rank, backend.num_processes)
-        self.steps_per_epoch = self.training_batches.steps_per_epoch
-        self.num_steps = self.training_batches.num_steps
+        self.training_batches = load_loader(spec.loader)(spec, data, backend.rank, backend.num_processes)
+        self.steps_per_epoch = self.training_batches.shares.steps_per_epoch
+        self.num_steps = self.training_batches.shares.num_steps
         self.learning_rates = learning_rates
         self.predictions = PredictionStore()
         self.clocks = Clocks()
@@ -68,8 +69,8 @@ class TrainingLoop:
         return float(self.learning_rates[self.steps_done])
 
     def feed(self):
-        """Every batch of the run from the start, prefetched in a background thread."""
-        return iter(prefetch(self.training_batches, self.spec.prefetch_batches))
+        """Every batch of the run from the start, prefetched in a background thread or by the framework's own loader."""
+        return iter(prefetch(self.training_batches, self.spec.prefetch_batches if self.spec.loader == SHARED else 0))
 
     def batches(self):
         """Like feed, and counts the time spent waiting for the next batch."""
