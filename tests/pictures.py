@@ -74,3 +74,12 @@ def bad_and_unusual(gray: np.ndarray, rgb: np.ndarray) -> dict[str, bytes]:
         "bomb_30000x30000.png": png_by_hand(30000, 30000, stream=zlib.compress(bytes(30001 * 30))),
         "bomb_header_100000x100000.png": png_by_hand(100_000, 100_000, stream=b"\0" * 17),
     }
+
+
+def write_tree(folder: Path, counts: dict[str, int], image: np.ndarray | None = None, suffix: str = ".png") -> None:
+    """Images `split/class/0000.png`; keys of counts are `split/class`. Without an image each has one of its own."""
+    for number, (place, count) in enumerate(counts.items()):
+        (folder / place).mkdir(parents=True)
+        for index in range(count):
+            pixels = smooth(seed=100 * number + index) if image is None else image
+            (folder / place / f"{index:04d}{suffix}").write_bytes(encode(pixels, "PNG" if suffix == ".png" else "JPEG"))

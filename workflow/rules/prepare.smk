@@ -2,6 +2,8 @@
 Make the arrays and the initial weights that every framework reads.
 
 OUTPUTS  results/prepared/{dataset}/{arrays,synthetic}/ (uint8 arrays, manifest.tsv, dataset.json)
+         results/prepared/{dataset}/arrays/exclusions.tsv (of image files: those that were left out, with the reason)
+         results/prepared/{dataset}/shards/ (of image files: pixels and records, by which a change redoes one shard)
          results/weights/{model}_{shape}_seed{seed}.safetensors
 """
 
@@ -15,14 +17,21 @@ localrules:
     initialize_weights,
 
 
+rule prepared:
+    input:
+        get_prepared(),
+
+
 rule prepare_arrays:
     input:
-        code=get_preparing_code,
+        code=get_preparing_code("prepare_arrays"),
     output:
         expand("results/prepared/{{dataset}}/arrays/{file}", file=PREPARED_FILES),
         description="results/prepared/{dataset}/arrays/dataset.json",
     log:
         "results/logs/prepare_arrays/{dataset}.log",
+    wildcard_constraints:
+        dataset=match_datasets(listed=False),
     conda:
         "../../envs/workflow.yaml"
     params:
@@ -39,9 +48,70 @@ rule prepare_arrays:
         """
 
 
+rule prepare_shard:
+    input:
+        code=get_preparing_code("prepare_shard"),
+    output:
+        images="results/prepared/{dataset}/shards/shard{shard}of{num_shards}.pixels",
+        records="results/prepared/{dataset}/shards/shard{shard}of{num_shards}.tsv",
+    log:
+        "results/logs/prepare_shard/{dataset}/shard{shard}of{num_shards}.log",
+    conda:
+        "../../envs/workflow.yaml"
+    params:
+        fingerprint=lambda wildcards: get_task(wildcards).fingerprint_shard(int(wildcards.shard)),
+        source=get_dataset_source,
+        # Depends on `input` in name only: Snakemake does not look for changes in such a parameter.
+        options=lambda wildcards, input: get_dataset_options(wildcards),
+    shell:
+        r"""
+        python workflow/scripts/prepare_shard.py \
+            --source {params.source:q} \
+            --options {params.options:q} \
+            --shard {wildcards.shard} \
+            --fingerprint {params.fingerprint} \
+            --images {output.images:q} \
+            --records {output.records:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule merge_shards:
+    input:
+        code=get_preparing_code("merge_shards"),
+        images=get_shards("pixels"),
+        records=get_shards("tsv"),
+    output:
+        expand("results/prepared/{{dataset}}/arrays/{file}", file=PREPARED_FILES),
+        exclusions="results/prepared/{dataset}/arrays/exclusions.tsv",
+        description="results/prepared/{dataset}/arrays/dataset.json",
+    log:
+        "results/logs/merge_shards/{dataset}.log",
+    wildcard_constraints:
+        dataset=match_datasets(listed=True),
+    conda:
+        "../../envs/workflow.yaml"
+    params:
+        fingerprint=lambda wildcards: get_task(wildcards).fingerprint_listing(),
+        source=get_dataset_source,
+        options=lambda wildcards, input: get_dataset_options(wildcards),
+        shards=lambda wildcards, input: str(Path(input.images[0]).parent),
+        folder=subpath(output.description, parent=True),
+    shell:
+        r"""
+        python workflow/scripts/merge_shards.py \
+            --source {params.source:q} \
+            --options {params.options:q} \
+            --fingerprint {params.fingerprint} \
+            --shards {params.shards:q} \
+            --folder {params.folder:q} \
+            >{log:q} 2>&1
+        """
+
+
 rule prepare_synthetic:
     input:
-        code=get_preparing_code,
+        code=get_preparing_code("prepare_arrays"),
     output:
         expand("results/prepared/{{dataset}}/synthetic/{file}", file=PREPARED_FILES),
         description="results/prepared/{dataset}/synthetic/dataset.json",

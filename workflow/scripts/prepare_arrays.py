@@ -1,7 +1,6 @@
 """Write a data set as uint8 arrays with a manifest that names every image's hash, label and split."""
 
 import argparse
-import dataclasses
 import hashlib
 import json
 import os
@@ -10,21 +9,25 @@ from pathlib import Path
 
 import numpy as np
 
-from benchreport.datasets import Arrays, load_source, synthetic
+from benchreport.datasets import Arrays, Description, load_source, synthetic
+from benchreport.preparation.listing import describe_dataset
 from trainbench.data import ARRAYS, sha256_of_file
 from trainbench.records import write_json_atomic
 
 
 def load_arrays(source: str, options: dict, replace_by_random: bool) -> tuple[Arrays, int]:
     """The arrays and the number of classes; random ones of the same shape and number where asked for."""
-    module = load_source(source)
-    description = module.describe(**options)
-    arrays = synthetic.load(**dataclasses.asdict(description)) if replace_by_random else module.load(**options)
+    description = describe_dataset(source, options)
+    arrays = load_random(description) if replace_by_random else load_source(source).load(**options)
     check_arrays(arrays, description, source)
     return arrays, description.num_classes
 
 
-def check_arrays(arrays: Arrays, description, source: str) -> None:
+def load_random(described: Description) -> Arrays:
+    return synthetic.load(described.image_shape, described.num_classes, described.num_train, described.num_test)
+
+
+def check_arrays(arrays: Arrays, description: Description, source: str) -> None:
     """Raise ValueError where a data source does not deliver what it describes."""
     for split, count in (("train", description.num_train), ("test", description.num_test)):
         images, labels = getattr(arrays, f"{split}_images"), getattr(arrays, f"{split}_labels")

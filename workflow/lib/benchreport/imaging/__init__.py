@@ -16,6 +16,11 @@ REASONS = {
     "other_size": "the image has another size than the first of the data set, and none was asked for",
 }
 
+LIBRARIES = ("fast", "opencv", "pillow")
+"""Which decoder reads plain images; see decoding.py."""
+FILTERS = ("area", "box", "bilinear", "lanczos")
+"""How images are resized; see resizing.py."""
+
 
 class BadImageError(Exception):
     """A file that is not read. `reason` is one of REASONS, `detail` says what was found."""

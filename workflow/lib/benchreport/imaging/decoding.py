@@ -8,7 +8,6 @@ codes are decoded strictly.
 import io
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 
 import cv2
 import numpy as np
@@ -18,30 +17,16 @@ from PIL import Image, ImageOps
 from benchreport.imaging import BadImageError
 from benchreport.imaging.headers import MAX_PIXELS, Header, check_png_sums, read_header
 
-MAX_FILE_BYTES = 8 * MAX_PIXELS
-"""16 bits for each of four channels, not compressed at all."""
-
 Image.MAX_IMAGE_PIXELS = MAX_PIXELS
-
-
-def read_file(path: Path) -> bytes:
-    """All bytes of a file; raises BadImageError where there is none, or one too large to be an image."""
-    try:
-        size = path.stat().st_size
-        if size > MAX_FILE_BYTES:
-            raise BadImageError("too_large", f"{size} bytes")
-        return path.read_bytes()
-    except (FileNotFoundError, IsADirectoryError):
-        raise BadImageError("missing", str(path)) from None
 
 
 def decode(data: bytes, channels: int, library: str = "fast") -> np.ndarray:
     """The image upright, as uint8 (height, width, channels) with 1 (gray) or 3 (RGB) channels.
 
-    library: a key of LIBRARIES. Raises BadImageError.
+    library: one of LIBRARIES. Raises BadImageError.
     """
     header = read_header(data)
-    decoder = LIBRARIES[library] if header.plain else _decode_by_pillow
+    decoder = DECODERS[library] if header.plain else _decode_by_pillow
     return to_channels(decoder(data, header), channels)
 
 
@@ -130,5 +115,5 @@ def _drop_channel(pixels: np.ndarray) -> np.ndarray:
     return pixels[..., 0] if pixels.shape[2] == 1 else pixels
 
 
-LIBRARIES = {"fast": _decode_fast, "opencv": _decode_by_opencv, "pillow": _decode_by_pillow}
+DECODERS = {"fast": _decode_fast, "opencv": _decode_by_opencv, "pillow": _decode_by_pillow}
 """Decoders of plain images."""

@@ -3,11 +3,14 @@
 import struct
 import zlib
 from dataclasses import dataclass
+from pathlib import Path
 
 from benchreport.imaging import BadImageError
 
 MAX_PIXELS = 40_000_000
 """Decoded as RGBA and copied once, this many take 320 MB."""
+MAX_FILE_BYTES = 8 * MAX_PIXELS
+"""16 bits for each of four channels, not compressed at all."""
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 PNG_KINDS = {0: "gray", 2: "rgb", 3: "palette", 4: "gray_alpha", 6: "rgba"}
 PNG_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
@@ -30,6 +33,17 @@ class Header:
     kind: str
     depth: int
     plain: bool
+
+
+def read_file(path: Path) -> bytes:
+    """All bytes of a file; raises BadImageError where there is none, or one too large to be an image."""
+    try:
+        size = path.stat().st_size
+        if size > MAX_FILE_BYTES:
+            raise BadImageError("too_large", f"{size} bytes")
+        return path.read_bytes()
+    except (FileNotFoundError, IsADirectoryError):
+        raise BadImageError("missing", "there is no such file") from None
 
 
 def read_header(data: bytes) -> Header:

@@ -12,8 +12,7 @@ PILLOW_FILTERS = {
     "bilinear": Image.Resampling.BILINEAR,
     "lanczos": Image.Resampling.LANCZOS,
 }
-FILTERS = ("area", *PILLOW_FILTERS)
-"""`area` weighs each pixel by the area that falls into the new one; the others are Pillow's, widened for shrinking."""
+"""Beside `area`, which weighs each pixel by the area that falls into the new one; these are widened for shrinking."""
 
 # A core prepares one image; several processes share out the images.
 cv2.setNumThreads(1)
