@@ -1,12 +1,17 @@
 """Image files are prepared by jobs, and what changes is done again, and no more."""
 
+import io
+import json
 import shutil
+import tarfile
 
 import pytest
 import yaml
 
+from benchreport.datasets import cifar10
 from pictures import encode, smooth, write_tree
 from project import Project, study
+from servers import Server
 
 COUNTS = {"train/cat": 6, "train/dog": 6, "test/cat": 3, "test/dog": 3}
 
@@ -80,3 +85,60 @@ def test_the_library_reruns_nothing_and_the_filter_all(copy):
 def test_a_wrong_option_is_refused_before_the_first_job(copy):
     write_config(copy, folder="nowhere")
     assert 'datasets.pets.options.folder: "nowhere" is no folder here; name' in copy.snakemake("prepared", expect=1)
+
+
+def write_xrays(folder):
+    """Ten patients with an image each, in one archive, and the NIH's table."""
+    rows = ["Image Index,Finding Labels,Patient ID"]
+    folder.mkdir()
+    with tarfile.open(folder / "images_001.tar.gz", "w:gz") as tar:
+        for patient in range(1, 11):
+            rows.append(f"{patient:08d}_000.png,{'Edema' if patient % 2 else 'No Finding'},{patient}")
+            content = encode(smooth(seed=patient))
+            member = tarfile.TarInfo(f"images/{patient:08d}_000.png")
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    (folder / "Data_Entry_2017_v2020.csv").write_text("\n".join(rows))
+
+
+def test_archives_are_extracted_once_and_prepared(project):
+    write_xrays(project.folder / "nih")
+    options = {"folder": "nih", "size": [8, 8], "finding": "Edema"}
+    datasets = {"xrays": {"source": "chestxray14", "options": options}}
+    config = {"studies": {"first": study(dataset="xrays", per_device_batch_size=[2])}, "datasets": datasets}
+    (project.folder / "config" / "config.yaml").write_text(yaml.safe_dump(config))
+    project.snakemake("prepared")
+    assert len(list((project.folder / "results/raw/xrays/images").iterdir())) == 10
+    described = json.loads(project.read("results/prepared/xrays/arrays/dataset.json"))
+    assert (described["num_train"], described["num_test"], described["num_classes"]) == (7, 2, 2)
+    assert planned(project) == []
+
+
+def test_several_labels_an_image_are_refused_by_a_study(project):
+    write_xrays(project.folder / "nih")
+    datasets = {"xrays": {"source": "chestxray14", "options": {"folder": "nih", "size": [8, 8]}}}
+    config = {"studies": {"first": study(dataset="xrays")}, "datasets": datasets}
+    (project.folder / "config" / "config.yaml").write_text(yaml.safe_dump(config))
+    output = project.snakemake("prepared", expect=1)
+    assert 'studies.first.dataset: "xrays" has several labels an image, on which no run trains' in output
+
+
+def test_what_cannot_be_fetched_says_what_to_do_by_hand(project):
+    module = project.folder / "workflow/lib/benchreport/datasets/cifar10.py"
+    text = module.read_text()
+    config = {"studies": {"first": study()}, "datasets": {"small": {"source": "cifar10"}}}
+    (project.folder / "config" / "config.yaml").write_text(yaml.safe_dump(config))
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as tar:
+        tar.addfile(tarfile.TarInfo("cifar-10-batches-py/empty"))
+    with Server(content.getvalue()) as server:
+        known = server.download()
+        for old, new in ((cifar10.ARCHIVE.url, known.url), ("170_498_071", str(known.num_bytes))):
+            text = text.replace(old, new)
+        module.write_text(text)
+        output = project.snakemake("results/raw/small.json", expect=1)
+        assert "SHA-256 is" in output and "By hand: fetch cifar-10-python.tar.gz from" in output
+        assert not (project.folder / "results/raw/small").exists()
+        module.write_text(text.replace(cifar10.ARCHIVE.sha256, known.sha256))
+        project.snakemake("results/raw/small.json")
+    assert (project.folder / "results/raw/small/cifar-10-batches-py/empty").exists()

@@ -2,7 +2,7 @@
 Answer the rules' questions about data sets.
 """
 
-from benchreport.preparation.listing import is_listed, read_task
+from benchreport.preparation.listing import find_acquisition, is_listed, read_task
 
 
 def get_dataset_source(wildcards):
@@ -26,7 +26,21 @@ def match_datasets(listed):
 
 def get_task(wildcards):
     options = PLAN.dataset_options[wildcards.dataset]
-    return read_task(options["source"], options["options"])
+    return read_task(options["source"], options["options"], get_acquired_folder(wildcards))
+
+
+def get_acquisition(wildcards):
+    options = PLAN.dataset_options[wildcards.dataset]
+    return find_acquisition(options["source"], options["options"])
+
+
+def get_acquired(wildcards):
+    """The record of what is fetched or extracted for a data set; nothing where its files are at hand."""
+    return f"results/raw/{wildcards.dataset}.json" if get_acquisition(wildcards) else []
+
+
+def get_acquired_folder(wildcards):
+    return f"results/raw/{wildcards.dataset}" if get_acquisition(wildcards) else ""
 
 
 def get_shards(suffix):

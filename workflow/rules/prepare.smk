@@ -1,7 +1,9 @@
 """
 Make the arrays and the initial weights that every framework reads.
 
-OUTPUTS  results/prepared/{dataset}/{arrays,synthetic}/ (uint8 arrays, manifest.tsv, dataset.json)
+INPUTS   the folders that data sets' options name, which are only read
+OUTPUTS  results/raw/{dataset}.json and {dataset}/ (what was fetched or extracted), downloads/ (fetched archives)
+         results/prepared/{dataset}/{arrays,synthetic}/ (uint8 arrays, manifest.tsv, dataset.json)
          results/prepared/{dataset}/arrays/exclusions.tsv (of image files: those that were left out, with the reason)
          results/prepared/{dataset}/shards/ (of image files: pixels and records, by which a change redoes one shard)
          results/weights/{model}_{shape}_seed{seed}.safetensors
@@ -14,6 +16,7 @@ PREPARED_FILES = [
 
 
 localrules:
+    acquire,
     initialize_weights,
 
 
@@ -22,9 +25,37 @@ rule prepared:
         get_prepared(),
 
 
+rule acquire:
+    input:
+        code=get_preparing_code("acquire"),
+    output:
+        record="results/raw/{dataset}.json",
+    log:
+        "results/logs/acquire/{dataset}.log",
+    conda:
+        "../../envs/workflow.yaml"
+    params:
+        acquisition=lambda wildcards: get_acquisition(wildcards).describe(),
+        source=get_dataset_source,
+        # Depends on `input` in name only: Snakemake does not look for changes in such a parameter.
+        options=lambda wildcards, input: get_dataset_options(wildcards),
+        folder=get_acquired_folder,
+    shell:
+        r"""
+        python workflow/scripts/acquire.py \
+            --source {params.source:q} \
+            --options {params.options:q} \
+            --downloads results/raw/downloads \
+            --folder {params.folder:q} \
+            --record {output.record:q} \
+            >{log:q} 2>&1
+        """
+
+
 rule prepare_arrays:
     input:
         code=get_preparing_code("prepare_arrays"),
+        acquired=get_acquired,
     output:
         expand("results/prepared/{{dataset}}/arrays/{file}", file=PREPARED_FILES),
         description="results/prepared/{dataset}/arrays/dataset.json",
@@ -37,12 +68,14 @@ rule prepare_arrays:
     params:
         source=get_dataset_source,
         options=get_dataset_options,
+        acquired=get_acquired_folder,
         folder=subpath(output.description, parent=True),
     shell:
         r"""
         python workflow/scripts/prepare_arrays.py \
             --source {params.source:q} \
             --options {params.options:q} \
+            --acquired={params.acquired:q} \
             --folder {params.folder:q} \
             >{log:q} 2>&1
         """
@@ -51,6 +84,7 @@ rule prepare_arrays:
 rule prepare_shard:
     input:
         code=get_preparing_code("prepare_shard"),
+        acquired=get_acquired,
     output:
         images="results/prepared/{dataset}/shards/shard{shard}of{num_shards}.pixels",
         records="results/prepared/{dataset}/shards/shard{shard}of{num_shards}.tsv",
@@ -61,13 +95,14 @@ rule prepare_shard:
     params:
         fingerprint=lambda wildcards: get_task(wildcards).fingerprint_shard(int(wildcards.shard)),
         source=get_dataset_source,
-        # Depends on `input` in name only: Snakemake does not look for changes in such a parameter.
         options=lambda wildcards, input: get_dataset_options(wildcards),
+        acquired=get_acquired_folder,
     shell:
         r"""
         python workflow/scripts/prepare_shard.py \
             --source {params.source:q} \
             --options {params.options:q} \
+            --acquired={params.acquired:q} \
             --shard {wildcards.shard} \
             --fingerprint {params.fingerprint} \
             --images {output.images:q} \
@@ -95,6 +130,7 @@ rule merge_shards:
         fingerprint=lambda wildcards: get_task(wildcards).fingerprint_listing(),
         source=get_dataset_source,
         options=lambda wildcards, input: get_dataset_options(wildcards),
+        acquired=get_acquired_folder,
         shards=lambda wildcards, input: str(Path(input.images[0]).parent),
         folder=subpath(output.description, parent=True),
     shell:
@@ -102,6 +138,7 @@ rule merge_shards:
         python workflow/scripts/merge_shards.py \
             --source {params.source:q} \
             --options {params.options:q} \
+            --acquired={params.acquired:q} \
             --fingerprint {params.fingerprint} \
             --shards {params.shards:q} \
             --folder {params.folder:q} \

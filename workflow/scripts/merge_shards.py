@@ -12,11 +12,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--source", required=True, help="module of benchreport/datasets/")
     parser.add_argument("--options", type=json.loads, default={}, help="its options, as JSON")
+    parser.add_argument("--acquired", default="", help="folder of what was fetched or extracted for it")
     parser.add_argument("--fingerprint", required=True, help="what the listing was when it was planned")
     parser.add_argument("--shards", type=Path, required=True, help="folder of the shards")
     parser.add_argument("--folder", type=Path, required=True, help="folder to write")
     arguments = parser.parse_args()
-    task = read_task(arguments.source, arguments.options)
+    task = read_task(arguments.source, arguments.options, arguments.acquired)
     if task.fingerprint_listing() != arguments.fingerprint:
         raise SystemExit(f"{task.listing.folder} was changed since the call began; run the workflow again")
     names = [f"shard{shard}of{task.num_shards}" for shard in range(task.num_shards)]

@@ -15,10 +15,13 @@ from trainbench.data import ARRAYS, sha256_of_file
 from trainbench.records import write_json_atomic
 
 
-def load_arrays(source: str, options: dict, replace_by_random: bool) -> tuple[Arrays, int]:
-    """The arrays and the number of classes; random ones of the same shape and number where asked for."""
-    description = describe_dataset(source, options)
-    arrays = load_random(description) if replace_by_random else load_source(source).load(**options)
+def load_arrays(source: str, options: dict, acquired: str, replace_by_random: bool) -> tuple[Arrays, int]:
+    """The arrays and the number of classes; random ones of the same shape and number where asked for.
+
+    acquired: the folder of what was fetched for the data set, if anything was.
+    """
+    description, folder = describe_dataset(source, options), {"folder": acquired} if acquired else {}
+    arrays = load_random(description) if replace_by_random else load_source(source).load(**options | folder)
     check_arrays(arrays, description, source)
     return arrays, description.num_classes
 
@@ -85,10 +88,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--source", required=True, help="module of benchreport/datasets/")
     parser.add_argument("--options", type=json.loads, default={}, help="its options, as JSON")
+    parser.add_argument("--acquired", default="", help="folder of what was fetched for it")
     parser.add_argument("--random", action="store_true", help="random images and labels of the same shape and number")
     parser.add_argument("--folder", type=Path, required=True, help="folder to write")
     arguments = parser.parse_args()
-    arrays, num_classes = load_arrays(arguments.source, arguments.options, arguments.random)
+    arrays, num_classes = load_arrays(arguments.source, arguments.options, arguments.acquired, arguments.random)
     write_prepared(arguments.folder, arrays, num_classes)
 
 

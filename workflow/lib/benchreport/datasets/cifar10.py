@@ -23,7 +23,8 @@ ROW_BYTES = 1 + 32 * 32 * 3
 BATCHES = {"train": [f"data_batch_{number}" for number in range(1, 6)], "test": ["test_batch"]}
 FOLDERS = (".", "cifar-10-batches-py", "cifar-10-batches-bin")
 BY_HAND = (
-    "fetch and extract cifar-10-python.tar.gz from https://www.cs.toronto.edu/~kriz/cifar.html and name its folder"
+    "fetch cifar-10-python.tar.gz from https://www.cs.toronto.edu/~kriz/cifar.html, extract it, and name its folder by "
+    "the option `folder`"
 )
 ARCHIVE = Download(
     url="https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",

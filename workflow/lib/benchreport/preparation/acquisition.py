@@ -1,8 +1,13 @@
 """What a data set needs before it can be prepared: files to fetch, archives to extract."""
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
+
+
+class AcquisitionError(Exception):
+    """What cannot be fetched or extracted, and why."""
 
 
 @dataclass(frozen=True)
@@ -29,3 +34,9 @@ class Acquisition:
     by_hand: str
     downloads: tuple[Download, ...] = ()
     archives: tuple[Path, ...] = ()
+
+    def describe(self) -> str:
+        """Text that changes with what is to be acquired."""
+        downloads = [asdict(download) for download in self.downloads]
+        archives = [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in self.archives]
+        return json.dumps([downloads, archives])

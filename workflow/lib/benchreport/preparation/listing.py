@@ -8,12 +8,14 @@ shard. Labels and splits concern none: they join the pixels when the shards are 
 import hashlib
 import json
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from pathlib import Path
 
 from benchreport.datasets import Description, Entry, Listing, OptionError, load_source
 from benchreport.imaging import BadImageError
 from benchreport.imaging.headers import read_file, read_header
+from benchreport.preparation.acquisition import Acquisition
 from benchreport.preparation.options import Preparation, split_options
 
 
@@ -23,6 +25,8 @@ class Task:
 
     listing: Listing
     preparation: Preparation
+    is_acquired: bool = False
+    """Whether the workflow fetches or extracts the files itself: they need not exist yet, and nobody edits them."""
 
     @cached_property
     def image_shape(self) -> tuple[int, int, int]:
@@ -56,6 +60,9 @@ class Task:
         """Hash of all that decides a shard's pixels: each file's path, size and time, and how it is prepared."""
         digest = hashlib.sha256(json.dumps([self.image_shape, self.preparation.filter]).encode())
         for entry in self.shards[shard]:
+            if self.is_acquired:
+                digest.update(f"{entry.path}\n".encode())
+                continue
             try:
                 status = (self.listing.folder / entry.path).stat()
                 state = f"{status.st_size} {status.st_mtime_ns}"
@@ -88,16 +95,32 @@ def is_listed(source: str) -> bool:
     return hasattr(load_source(source), "list_images")
 
 
-def read_task(source: str, options: dict) -> Task:
-    """The task of a data set of image files. Raises OptionError, and TypeError for options it does not have."""
-    return _read_task(source, json.dumps(options, sort_keys=True))
+def find_acquisition(source: str, options: dict) -> Acquisition | None:
+    """What a data set needs to have fetched or extracted before; None where its files are at hand."""
+    module = load_source(source)
+    if not hasattr(module, "acquire"):
+        return None
+    own = split_options(options, module.PREPARATION)[1] if is_listed(source) else options
+    return module.acquire(**own)
+
+
+def read_task(source: str, options: dict, acquired: str = "") -> Task:
+    """The task of a data set of image files. Raises OptionError, and TypeError for options it does not have.
+
+    acquired: the folder of what the workflow fetches or extracts for it.
+    """
+    return _read_task(source, json.dumps(options, sort_keys=True), acquired)
 
 
 @cache
-def _read_task(source: str, options: str) -> Task:
+def _read_task(source: str, options: str, acquired: str) -> Task:
     module = load_source(source)
     preparation, own = split_options(json.loads(options), module.PREPARATION)
-    return Task(module.list_images(**own), preparation)
+    listing = module.list_images(**own)
+    is_acquired = find_acquisition(source, json.loads(options)) is not None
+    if is_acquired:
+        listing = replace(listing, folder=Path(acquired))
+    return Task(listing, preparation, is_acquired)
 
 
 def describe_dataset(source: str, options: dict) -> Description:
