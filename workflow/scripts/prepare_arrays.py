@@ -11,6 +11,7 @@ import numpy as np
 
 from benchreport.datasets import Arrays, Description, load_source, synthetic
 from benchreport.preparation.listing import describe_dataset
+from benchreport.preparation.statistics import mean_and_std, sum_levels
 from trainbench.data import ARRAYS, sha256_of_file
 from trainbench.records import write_json_atomic
 
@@ -51,12 +52,6 @@ def write_manifest(path: Path, arrays: Arrays) -> None:
                 file.write(f"{index}\t{split}\t{label}\t{hashlib.sha256(image.tobytes()).hexdigest()}\n")
 
 
-def channel_statistics(images: np.ndarray) -> tuple[list[float], list[float]]:
-    """Mean and standard deviation of each channel over the training images, in levels of 0 to 255."""
-    pixels = images.reshape(-1, images.shape[-1])
-    return pixels.mean(axis=0, dtype=np.float64).tolist(), pixels.std(axis=0, dtype=np.float64).clip(1e-3).tolist()
-
-
 def write_prepared(folder: Path, arrays: Arrays, num_classes: int) -> None:
     """Write arrays, manifest and dataset.json in a folder beside `folder`, then move them in, dataset.json last."""
     partial = folder.with_name(f".{folder.name}.{os.getpid()}")
@@ -65,7 +60,8 @@ def write_prepared(folder: Path, arrays: Arrays, num_classes: int) -> None:
         for name in ARRAYS:
             np.save(partial / f"{name}.npy", getattr(arrays, name))
         write_manifest(partial / "manifest.tsv", arrays)
-        mean, std = channel_statistics(arrays.train_images)
+        height, width, _ = arrays.train_images.shape[1:]
+        mean, std = mean_and_std(map(sum_levels, arrays.train_images), height * width)
         files = sorted(path.name for path in partial.iterdir())
         description = {
             "image_shape": arrays.train_images.shape[1:],

@@ -6,7 +6,6 @@ import os
 import shutil
 from collections import Counter
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from benchreport.datasets import Entry
 from benchreport.preparation.listing import Task
 from benchreport.preparation.shards import Record, read_records
+from benchreport.preparation.statistics import mean_and_std
 from trainbench.data import sha256_of_file
 from trainbench.records import write_json_atomic
 
@@ -137,17 +137,10 @@ def _labels(task: Task, chosen: list[Prepared]) -> np.ndarray:
 
 
 def _channel_statistics(task: Task, prepared: list[Prepared]) -> tuple[list[float], list[float]]:
-    """Mean and standard deviation of each channel over the training images, in levels of 0 to 255; exact sums."""
-    train = [item.record for item in prepared if item.entry.split == "train"]
-    height, width, channels = task.image_shape
-    count = len(train) * height * width
-    mean, std = [], []
-    for channel in range(channels):
-        total = Fraction(sum(int(record.sums.split(",")[channel]) for record in train), count)
-        squares = Fraction(sum(int(record.squares.split(",")[channel]) for record in train), count)
-        mean.append(float(total))
-        std.append(max(math.sqrt(squares - total**2), 1e-3))
-    return mean, std
+    """Mean and standard deviation of each channel over the training images."""
+    train = (item.record for item in prepared if item.entry.split == "train")
+    sums = ([list(map(int, text.split(","))) for text in (record.sums, record.squares)] for record in train)
+    return mean_and_std(sums, math.prod(task.image_shape[:2]))
 
 
 def _write_manifest(path: Path, prepared: list[Prepared]) -> None:

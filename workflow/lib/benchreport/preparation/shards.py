@@ -15,6 +15,7 @@ from benchreport.imaging.decoding import decode
 from benchreport.imaging.headers import read_file
 from benchreport.imaging.resizing import resize
 from benchreport.preparation.listing import Task
+from benchreport.preparation.statistics import sum_levels
 
 PROGRESS_EVERY_S = 10.0
 
@@ -67,14 +68,8 @@ def prepare_file(task: Task, path: str) -> tuple[np.ndarray | None, Record, int]
         image = prepare_image(task, data)
     except BadImageError as error:
         return None, Record(path, reason=str(error)), len(data)
-    pixels = image.reshape(-1, image.shape[-1]).astype(np.uint32)
-    record = Record(
-        path,
-        hashlib.sha256(data).hexdigest(),
-        hashlib.sha256(image).hexdigest(),
-        ",".join(map(str, pixels.sum(axis=0, dtype=np.int64))),
-        ",".join(map(str, (pixels * pixels).sum(axis=0, dtype=np.int64))),
-    )
+    sums, squares = (",".join(map(str, by_channel)) for by_channel in sum_levels(image))
+    record = Record(path, hashlib.sha256(data).hexdigest(), hashlib.sha256(image).hexdigest(), sums, squares)
     return image, record, len(data)
 
 
