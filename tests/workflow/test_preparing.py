@@ -142,3 +142,11 @@ def test_what_cannot_be_fetched_says_what_to_do_by_hand(project):
         module.write_text(text.replace(cifar10.ARCHIVE.sha256, known.sha256))
         project.snakemake("results/raw/small.json")
     assert (project.folder / "results/raw/small/cifar-10-batches-py/empty").exists()
+
+
+def test_what_preparing_costs_is_measured_alone_and_drawn(copy):
+    assert "measurement=100" in copy.snakemake("preparation", "--dry-run")
+    copy.snakemake("preparation")
+    assert copy.read("results/preparation/pets.tsv").startswith("part\tname\timages_per_s\t")
+    assert (copy.folder / "results/preparation/pets.svg").exists()
+    assert [job for job in copy.planned("preparation") if job != "preparation"] == []

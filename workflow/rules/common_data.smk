@@ -57,3 +57,9 @@ def get_shards(suffix):
 def get_prepared():
     """The record of every data set of the config."""
     return [f"results/prepared/{dataset}/arrays/dataset.json" for dataset in PLAN.dataset_options]
+
+
+def get_preparation_figures():
+    """What preparing costs, of every data set of image files."""
+    listed = [name for name, options in PLAN.dataset_options.items() if is_listed(options["source"])]
+    return [f"results/preparation/{dataset}.svg" for dataset in listed]

@@ -6,6 +6,7 @@ OUTPUTS  results/raw/{dataset}.json and {dataset}/ (what was fetched or extracte
          results/prepared/{dataset}/{arrays,synthetic}/ (uint8 arrays, manifest.tsv, dataset.json)
          results/prepared/{dataset}/arrays/exclusions.tsv (of image files: those that were left out, with the reason)
          results/prepared/{dataset}/shards/ (of image files: pixels and records, by which a change redoes one shard)
+         results/preparation/{dataset}.tsv, .svg, .png (of image files: what preparing costs, by library, filter, format)
          results/weights/{model}_{shape}_seed{seed}.safetensors
 """
 
@@ -15,14 +16,24 @@ PREPARED_FILES = [
 ]
 
 
+SAMPLE_IMAGES = 48
+"""Of a data set, on which preparing is measured."""
+
+
 localrules:
     acquire,
+    draw_preparation,
     initialize_weights,
 
 
 rule prepared:
     input:
         get_prepared(),
+
+
+rule preparation:
+    input:
+        get_preparation_figures(),
 
 
 rule acquire:
@@ -142,6 +153,64 @@ rule merge_shards:
             --fingerprint {params.fingerprint} \
             --shards {params.shards:q} \
             --folder {params.folder:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule measure_preparation:
+    input:
+        code=get_preparing_code("measure_preparation"),
+        acquired=get_acquired,
+    output:
+        table="results/preparation/{dataset}.tsv",
+    log:
+        "results/logs/measure_preparation/{dataset}.log",
+    wildcard_constraints:
+        dataset=match_datasets(listed=True),
+    conda:
+        "../../envs/workflow.yaml"
+    resources:
+        measurement=100,
+    params:
+        fingerprint=lambda wildcards: get_task(wildcards).fingerprint_listing(),
+        source=get_dataset_source,
+        options=get_dataset_options,
+        acquired=get_acquired_folder,
+        num_images=SAMPLE_IMAGES,
+    shell:
+        r"""
+        python workflow/scripts/measure_preparation.py \
+            --source {params.source:q} \
+            --options {params.options:q} \
+            --acquired={params.acquired:q} \
+            --num-images {params.num_images} \
+            --table {output.table:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule draw_preparation:
+    input:
+        code=code.script("draw_preparation"),
+        table="results/preparation/{dataset}.tsv",
+    output:
+        svg=report(
+            "results/preparation/{dataset}.svg",
+            caption="../report/preparation.rst",
+            category="Data sets",
+            labels={"figure": "What preparing {dataset} costs"},
+        ),
+        png="results/preparation/{dataset}.png",
+    log:
+        "results/logs/draw_preparation/{dataset}.log",
+    conda:
+        "../../envs/workflow.yaml"
+    shell:
+        r"""
+        python workflow/scripts/draw_preparation.py \
+            --table {input.table:q} \
+            --svg {output.svg:q} \
+            --png {output.png:q} \
             >{log:q} 2>&1
         """
 
