@@ -220,6 +220,20 @@ def test_cifar_is_fetched_where_no_folder_is_named(tmp_path):
     assert (described.num_train, described.num_test, described.image_shape) == (50_000, 10_000, (32, 32, 3))
 
 
+@pytest.mark.parametrize("kind", ["python", "binary"])
+def test_an_archive_of_cifar_in_the_folder_is_to_be_extracted(tmp_path, kind):
+    write_cifar(tmp_path / "other" / "cifar-10-batches-py", binary=False)
+    archive = tmp_path / "data" / f"cifar-10-{kind}.tar.gz"
+    archive.parent.mkdir()
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(tmp_path / "other" / "cifar-10-batches-py", "cifar-10-batches-py")
+    assert cifar10.acquire(str(archive.parent)).archives == (archive,)
+    assert cifar10.describe(str(archive.parent)).num_train == 50_000
+    with tarfile.open(archive) as tar:
+        tar.extractall(archive.parent, filter="data")
+    assert cifar10.acquire(str(archive.parent)) is None, "what is extracted is taken"
+
+
 class Evil:
     def __reduce__(self):
         return (print, ("executed",))

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+SPLITS = ("train", "test")
+
 
 @dataclass(frozen=True)
 class Description:
@@ -25,6 +27,9 @@ class Description:
     num_train: int
     num_test: int
     multi_label: bool = False
+
+    def count(self, split: str) -> int:
+        return {"train": self.num_train, "test": self.num_test}[split]
 
 
 @dataclass(frozen=True)

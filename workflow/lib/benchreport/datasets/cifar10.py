@@ -3,8 +3,9 @@ CIFAR-10 (Krizhevsky 2009): 60,000 colour images, 32x32, of ten classes; 50,000 
 order.
 
 Options: folder, with the published files as extracted, `data_batch_1` to `data_batch_5` and `test_batch` (Python
-version) or the same with `.bin` (binary version), in it or in its `cifar-10-batches-py` or `cifar-10-batches-bin`.
-Without it the Python version is fetched into results/raw/ (162 MiB).
+version) or the same with `.bin` (binary version), in it or in its `cifar-10-batches-py` or `cifar-10-batches-bin`; or
+with the archive of one of them, which is then extracted into results/raw/. Without a folder the Python version is
+fetched (163 MiB).
 """
 
 from functools import cache
@@ -21,6 +22,8 @@ NUM_CLASSES = 10
 ROW_BYTES = 1 + 32 * 32 * 3
 """Of the binary version: a label and the pixels, channel by channel."""
 BATCHES = {"train": [f"data_batch_{number}" for number in range(1, 6)], "test": ["test_batch"]}
+ARCHIVES = ("cifar-10-python.tar.gz", "cifar-10-binary.tar.gz")
+MOST_BYTES = 2**28
 FOLDERS = (".", "cifar-10-batches-py", "cifar-10-batches-bin")
 BY_HAND = (
     "fetch cifar-10-python.tar.gz from https://www.cs.toronto.edu/~kriz/cifar.html, extract it, and name its folder by "
@@ -34,14 +37,20 @@ ARCHIVE = Download(
 
 
 def acquire(folder: str | None = None) -> Acquisition | None:
-    if folder is not None:
+    """The archive at the published address, or the one in the folder that holds nothing else of it."""
+    options = {"by_hand": BY_HAND, "most_bytes": MOST_BYTES}
+    if folder is None:
+        return Acquisition(downloads=(ARCHIVE,), **options)
+    archives = [check_folder("folder", folder, BY_HAND) / name for name in ARCHIVES]
+    archives = [path for path in archives if path.is_file()]
+    if not archives or _has_batches(folder):
         return None
-    return Acquisition(downloads=(ARCHIVE,), by_hand=BY_HAND, most_bytes=2**28)
+    return Acquisition(archives=(archives[0],), **options)
 
 
 def describe(folder: str | None = None) -> Description:
-    """The published counts; those of the files where a folder is named."""
-    if folder is None:
+    """The published counts, or those of the files where a folder with extracted ones is named."""
+    if acquire(folder) is not None:
         return Description(SHAPE, NUM_CLASSES, 50_000, 10_000)
     counts = {split: sum(_count_rows(path) for path in _find_batches(folder, split)) for split in BATCHES}
     return Description(SHAPE, NUM_CLASSES, counts["train"], counts["test"])
@@ -56,6 +65,13 @@ def load(folder: str) -> Arrays:
         parts[f"{split}_images"] = np.ascontiguousarray(rows.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
         parts[f"{split}_labels"] = np.concatenate([labels for _, labels in batches])
     return Arrays(**parts)
+
+
+def _has_batches(folder: str) -> bool:
+    try:
+        return all(_find_batches(folder, split) for split in BATCHES)
+    except OptionError:
+        return False
 
 
 def _find_batches(folder: str, split: str) -> list[Path]:
