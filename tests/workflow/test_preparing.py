@@ -169,3 +169,12 @@ def test_pillow_simd_prepares_in_its_own_environment(copy):
     copy.snakemake("prepared")
     assert copy.read("started").splitlines() == ["started"] * 4
     assert copy.read("results/prepared/pets/arrays/manifest.tsv") == before
+
+
+def test_another_number_of_shards_leaves_none_of_the_old(copy):
+    write_config(copy, shard_images=100)
+    before = copy.read("results/prepared/pets/arrays/dataset.json")
+    copy.snakemake("prepared")
+    names = {path.name for path in (copy.folder / "results/prepared/pets/shards").iterdir()}
+    assert names == {"shard0of1.pixels", "shard0of1.tsv"}
+    assert copy.read("results/prepared/pets/arrays/dataset.json") == before
