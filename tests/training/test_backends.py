@@ -19,6 +19,7 @@ ON_TWO = [framework for framework in BACKENDS if FRAMEWORKS[framework].max_devic
 CASES = [
     (framework, num_gpus) for framework in BACKENDS for num_gpus in DEVICES if num_gpus == 1 or framework in ON_TWO
 ]
+LARGEST_CASES = [(framework, 2 if framework in ON_TWO else 1) for framework in BACKENDS]
 OTHER_CASES = [case for case in CASES if case != (BACKENDS[0], 1)]
 ONE_STEP = {"epochs": None, "steps": 1, "random_flip": True, "random_crop_padding": 1}
 PLAIN_SGD = {"learning_rate": 1.0, "momentum": 0.0}
@@ -119,6 +120,17 @@ def test_every_test_image_is_evaluated_once(run, framework, num_gpus, num_test):
     assert np.allclose(predictions["loss"], reference.predictions["loss"], rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize(("framework", "num_gpus"), LARGEST_CASES)
+@pytest.mark.parametrize(("eval_devices", "eval_batch_size"), [("first", None), ("first", 5), ("all", 3)])
+def test_every_test_image_is_evaluated_once_whoever_predicts(run, framework, num_gpus, eval_devices, eval_batch_size):
+    """With batches that the 13 images do not fill, and others than the training's."""
+    request = {"epochs": 2, "data": {"num_train": 19, "num_test": 13}}
+    others = {"eval_devices": eval_devices, "eval_batch_size": eval_batch_size, "prefetch": 2}
+    finished, reference = run(framework, num_gpus, **request, **others), run(BACKENDS[0], 1, **request)
+    assert finished.predictions["loss"].shape == (2, 13)
+    assert np.allclose(finished.predictions["loss"], reference.predictions["loss"], rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.parametrize("framework", [name for name in BACKENDS if "bf16" in FRAMEWORKS[name].precisions["cpu"]])
 def test_bf16_is_another_arithmetic_near_fp32(run, framework):
     request = {"optimizer": PLAIN_SGD, **ONE_STEP}
@@ -152,11 +164,12 @@ def test_a_loss_that_is_not_finite_is_an_outcome(run, framework):
     assert finished.record["reason"].startswith("training loss is nan")
 
 
-@pytest.mark.parametrize("framework", BACKENDS)
-def test_prefetching_changes_no_batch(run, framework):
+@pytest.mark.parametrize(("framework", "num_gpus"), LARGEST_CASES)
+def test_prefetching_changes_no_batch(run, framework, num_gpus):
     request = {"optimizer": PLAIN_SGD, "epochs": 2, "data": {"num_train": 24}}
-    plain, ahead = (run(framework, 1, prefetch_batches=depth, **request).update for depth in (0, 4))
-    assert relative_difference(ahead, plain) < 1e-6
+    plain, ahead = (run(framework, num_gpus, prefetch=depth, **request) for depth in (0, 2))
+    assert ahead.record["host_to_device_gib_per_s"] is None, "the device is the host"
+    assert relative_difference(ahead.update, plain.update) < 1e-6
 
 
 @pytest.mark.parametrize("framework", [name for name in BACKENDS if FRAMEWORKS[name].launcher == "horovodrun"])

@@ -1,19 +1,10 @@
 """Batches are the same for every framework and device count, and every image is evaluated once."""
 
-import threading
-
 import numpy as np
 import pytest
 
 from specs import make_data, make_spec
-from trainbench.batches import (
-    TrainingBatches,
-    augment,
-    draw_epoch,
-    epoch_order,
-    evaluation_batches,
-    prefetch,
-)
+from trainbench.batches import TrainingBatches, augment, draw_epoch, epoch_order, evaluation_batches
 
 
 def test_draws_of_a_sample_do_not_depend_on_the_number_of_samples():
@@ -93,24 +84,3 @@ def test_evaluation_covers_every_image_once(num_images, num_processes):
             seen.extend(samples[real])
     assert sorted(seen) == list(range(num_images))
     assert len(steps) == 1, "all processes must take equally many steps"
-
-
-@pytest.mark.parametrize("depth", [0, 1, 4])
-def test_prefetching_keeps_the_order(depth):
-    assert list(prefetch(range(20), depth)) == list(range(20))
-
-
-def test_prefetching_raises_the_producers_error_in_the_consumer():
-    def produce():
-        yield 1
-        raise OSError("the disk is gone")
-
-    with pytest.raises(OSError, match="the disk is gone"):
-        list(prefetch(produce(), 2))
-
-
-def test_leaving_a_prefetched_loop_early_stops_its_thread():
-    items = iter(prefetch(iter(range(10**9)), 2))
-    next(items)
-    items.close()
-    assert not [thread for thread in threading.enumerate() if thread.name == "prefetch"]

@@ -13,8 +13,9 @@ from benchplan.defaults import study_defaults
 from benchplan.frameworks import FRAMEWORKS
 
 TRAINING_KEYS = (
-    *("epochs", "steps", "warmup_steps", "window_steps", "eval_every_epochs"),
-    *("random_flip", "random_crop_padding", "prefetch_batches", "optimizer"),
+    *("epochs", "steps", "warmup_steps", "window_steps"),
+    *("eval_every_epochs", "eval_batch_size", "eval_devices"),
+    *("random_flip", "random_crop_padding", "prefetch", "optimizer"),
     *("batchnorm", "tier", "loss_on_every_device", "gradient_compression", "powersgd_rank"),
     "horovod_controller",
 )

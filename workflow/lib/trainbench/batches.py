@@ -5,8 +5,6 @@ Order and augmentation are counter-based draws: block i of a Philox stream keyed
 sample i, so they do not depend on framework, device count, or the order in which anybody asks.
 """
 
-import queue
-import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -78,53 +76,6 @@ class TrainingBatches:
             samples = order[start : start + self.local_batch_size]
             images = augment(data.train_images[samples], draws[samples], spec.random_flip, spec.random_crop_padding)
             yield images, data.train_labels[samples]
-
-
-class Prefetched:
-    """Run an iterable in a background thread, at most `depth` items ahead.
-
-    An exception of the producer is raised in the consumer. Leaving the loop early stops the thread.
-    """
-
-    _END = object()
-
-    def __init__(self, items, depth: int):
-        self._items, self._queue, self._stop = items, queue.Queue(maxsize=depth), threading.Event()
-
-    def _produce(self) -> None:
-        try:
-            for item in self._items:
-                if not self._put(item):
-                    return
-            self._put(self._END)
-        except Exception as error:
-            self._put(error)
-
-    def _put(self, item) -> bool:
-        while not self._stop.is_set():
-            try:
-                self._queue.put(item, timeout=0.1)
-                return True
-            except queue.Full:
-                continue
-        return False
-
-    def __iter__(self):
-        thread = threading.Thread(target=self._produce, name="prefetch", daemon=True)
-        thread.start()
-        try:
-            while (item := self._queue.get()) is not self._END:
-                if isinstance(item, Exception):
-                    raise item
-                yield item
-        finally:
-            self._stop.set()
-            thread.join()
-
-
-def prefetch(items, depth: int):
-    """`items` itself where depth is 0, else the same items from a background thread."""
-    return Prefetched(items, depth) if depth else items
 
 
 def evaluation_batches(
