@@ -1,8 +1,11 @@
 """Small specifications and data for tests of the measured side."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 
-from trainbench.data import PreparedData
+from trainbench.data import ARRAYS, PreparedData, sha256_of_file
 from trainbench.spec import RunSpec
 
 OPTIMIZER = {
@@ -31,6 +34,7 @@ def make_spec(optimizer=None, **changes) -> RunSpec:
         **{"epochs": 1, "steps": None, "warmup_steps": 1, "window_steps": 50, "eval_every_epochs": 1},
         **{"random_flip": False, "random_crop_padding": 0, "prefetch": 0},
         **{"eval_batch_size": None, "eval_devices": "all"},
+        **{"loader": "shared", "loader_workers": 1, "loader_kind": "threads"},
         **{"batchnorm": "local", "tier": "equal", "loss_on_every_device": False},
         **{"gradient_compression": "none", "powersgd_rank": 2, "horovod_controller": "gloo"},
         "optimizer": OPTIMIZER | (optimizer or {}),
@@ -51,3 +55,18 @@ def make_data(num_train=40, num_test=13, image_shape=(6, 6, 1), num_classes=10, 
         channel_mean=(127.0,) * image_shape[2],
         channel_std=(64.0,) * image_shape[2],
     )
+
+
+def write_arrays(folder: Path, data: PreparedData) -> None:
+    """A prepared folder, made anew where it is there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "dataset.json").unlink(missing_ok=True)
+    for name in ARRAYS:
+        np.save(folder / f"{name}.npy", getattr(data, name))
+    splits = {"train": data.train_labels, "test": data.test_labels}
+    lines = [f"{i}\t{split}\t{label}\t\n" for split, labels in splits.items() for i, label in enumerate(labels)]
+    (folder / "manifest.tsv").write_text("".join(["index\tsplit\tlabel\tsha256\n", *lines]))
+    description = {key: getattr(data, key) for key in ("image_shape", "num_classes", "channel_mean", "channel_std")}
+    description |= {"num_train": len(data.train_labels), "num_test": len(data.test_labels)}
+    description["sha256"] = {path.name: sha256_of_file(path) for path in folder.iterdir()}
+    (folder / "dataset.json").write_text(json.dumps(description))

@@ -11,9 +11,10 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from benchplan.frameworks import FRAMEWORKS
+from environments import run_script
 from project import ROOT
-from specs import make_data, make_spec
-from trainbench.data import ARRAYS, sha256_of_file
+from specs import make_data, make_spec, write_arrays
+from trainbench.data import open_data, sha256_of_file
 from trainbench.initialization import draw_weights
 from trainbench.spec import RunSpec
 
@@ -55,17 +56,20 @@ class Finished:
         return {name: initial - final[name] for name, initial in self.initial_weights.items()}
 
 
+def write_data(folder: Path, form: str, **changes) -> Path:
+    """Random images in a folder of `folder`, as the workflow would prepare them; returns that folder."""
+    data_dir = folder / form
+    write_arrays(folder / "arrays", make_data(**changes))
+    if form != "arrays":
+        options = ["--arrays", str(folder / "arrays"), "--form", form, "--folder", str(data_dir)]
+        run_script("prepare_images", *options)
+    return data_dir
+
+
 def write_inputs(folder: Path, spec: RunSpec, **data_changes) -> RunSpec:
     """Random data and canonical weights in `folder`; returns the spec that points at them."""
-    data, data_dir, weights_file = make_data(**data_changes), folder / "data", folder / "weights.safetensors"
-    data_dir.mkdir(parents=True)
-    for name in ARRAYS:
-        np.save(data_dir / f"{name}.npy", getattr(data, name))
-    (data_dir / "manifest.tsv").write_text("index\tsplit\tlabel\tsha256\n")
-    description = {key: getattr(data, key) for key in ("num_classes", "channel_mean", "channel_std")}
-    description |= {"num_train": len(data.train_labels), "num_test": len(data.test_labels)}
-    description["sha256"] = {path.name: sha256_of_file(path) for path in data_dir.iterdir()}
-    (data_dir / "dataset.json").write_text(json.dumps(description))
+    data_dir, weights_file = write_data(folder / "data", spec.input, **data_changes), folder / "weights.safetensors"
+    data = open_data(data_dir)
     parameters = importlib.import_module(f"trainbench.models.{spec.model}.parameters").parameters
     save_file(draw_weights(parameters(data.image_shape, data.num_classes), spec.seed), weights_file)
     weights_file.with_suffix(".json").write_text(json.dumps({"sha256": sha256_of_file(weights_file)}))

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from specs import make_data, make_spec
-from trainbench.batches import TrainingBatches, augment, draw_epoch, epoch_order, evaluation_batches
+from trainbench.batches import TrainingBatches, evaluation_batches, place
+from trainbench.draws import draw_changes, draw_epoch, epoch_order
 
 
 def test_draws_of_a_sample_do_not_depend_on_the_number_of_samples():
@@ -27,7 +28,7 @@ def test_another_seed_or_epoch_gives_another_order(other):
 def test_processes_share_the_global_batches_of_one_process(num_processes):
     data, spec = (
         make_data(num_train=50),
-        make_spec(global_batch_size=8, epochs=2, random_flip=True, random_crop_padding=2),
+        make_spec(num_gpus=4, epochs=2, random_flip=True, random_crop_padding=2),
     )
     whole = list(TrainingBatches(spec, data, 0, 1))
     shares = [list(TrainingBatches(spec, data, rank, num_processes)) for rank in range(num_processes)]
@@ -46,27 +47,63 @@ def test_an_epoch_uses_no_image_twice_and_drops_the_incomplete_batch():
     assert len(set(samples)) == 48
 
 
+def changed(image, words, random_flip, crop_padding):
+    """One image as the shared loader changes it, in memory that was not zero before."""
+    (change,) = draw_changes(np.array([words], np.uint64), random_flip, crop_padding)
+    target = np.full_like(image, 77)
+    place(image, target, change, np.empty_like(image))
+    return target
+
+
+def flip_pad_and_crop(image, words, random_flip, crop_padding):
+    """The same, as one would write it down."""
+    height, width, _ = image.shape
+    top, left = (int(word) % (2 * crop_padding + 1) for word in words[2:])
+    image = image[:, ::-1] if random_flip and words[1] & 1 else image
+    padded = np.pad(image, ((crop_padding, crop_padding), (crop_padding, crop_padding), (0, 0)))
+    return padded[top : top + height, left : left + width]
+
+
 def test_augmentation_flips_by_the_low_bit_of_word_1():
-    images = np.arange(2 * 3 * 4 * 1, dtype=np.uint8).reshape(2, 3, 4, 1)
-    draws = np.zeros((2, 4), np.uint64)
-    draws[1, 1] = 5
-    flipped = augment(images, draws, random_flip=True, crop_padding=0)
-    assert np.array_equal(flipped[0], images[0])
-    assert np.array_equal(flipped[1], images[1, :, ::-1])
+    image = np.arange(12, dtype=np.uint8).reshape(3, 4, 1)
+    assert np.array_equal(changed(image, [0, 4, 0, 0], True, 0), image)
+    assert np.array_equal(changed(image, [0, 5, 0, 0], True, 0), image[:, ::-1])
+    assert np.array_equal(changed(image, [0, 5, 9, 9], False, 0), image)
 
 
 def test_augmentation_crops_where_words_2_and_3_say():
-    image = np.arange(1, 17, dtype=np.uint8).reshape(1, 4, 4, 1)
-    draws = np.array([[0, 0, 0, 2]], np.uint64)
-    cropped = augment(image, draws, random_flip=False, crop_padding=1)[0, :, :, 0]
+    image = np.arange(1, 17, dtype=np.uint8).reshape(4, 4, 1)
     expected = np.zeros((4, 4), np.uint8)
-    expected[1:, :3] = image[0, :3, 1:, 0]
-    assert np.array_equal(cropped, expected)
+    expected[1:, :3] = image[:3, 1:, 0]
+    assert np.array_equal(changed(image, [0, 0, 0, 2], False, 1)[:, :, 0], expected)
 
 
-def test_augmentation_switched_off_changes_nothing():
-    images = np.random.default_rng(0).integers(0, 256, (5, 6, 6, 3), dtype=np.uint8)
-    assert np.array_equal(augment(images, draw_epoch(1, 1, 5), random_flip=False, crop_padding=0), images)
+@pytest.mark.parametrize("crop_padding", [0, 1, 3, 9])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_flip_and_crop_are_those_of_a_padded_image(channels, crop_padding):
+    random = np.random.default_rng(crop_padding)
+    for words in draw_epoch(1, 1, 100).tolist():
+        image = random.integers(1, 256, (5, 7, channels), dtype=np.uint8)
+        expected = flip_pad_and_crop(image, words, True, crop_padding)
+        assert np.array_equal(changed(image, words, True, crop_padding), expected), words
+
+
+@pytest.mark.parametrize("loader_workers", [2, 3])
+def test_workers_change_no_batch(loader_workers):
+    data, changes = make_data(num_train=50), {"random_flip": True, "random_crop_padding": 2}
+    alone, together = (
+        list(TrainingBatches(make_spec(loader_workers=workers, **changes), data, 0, 1))
+        for workers in (1, loader_workers)
+    )
+    assert len(alone) == len(together) == 6
+    for one, other in zip(alone, together, strict=True):
+        assert np.array_equal(one[0], other[0]) and np.array_equal(one[1], other[1])
+
+
+def test_every_device_count_has_the_same_workers_per_device():
+    data = make_data(num_train=50)
+    spec = make_spec(num_gpus=4, loader_workers=3)
+    assert [TrainingBatches(spec, data, 0, processes).num_workers for processes in (1, 2, 4)] == [12, 6, 3]
 
 
 @pytest.mark.parametrize("num_images", [1, 7, 8, 13, 16, 17])

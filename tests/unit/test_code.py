@@ -32,6 +32,17 @@ def test_a_run_depends_on_its_own_backend_and_family_alone():
     assert {f"{library}/loop.py", f"{library}/launch.py", f"{library}/processes.py"} <= set(torch)
 
 
+def test_a_run_depends_on_its_frameworks_own_loader_only_where_it_uses_it():
+    shared, native = (
+        set(code.training_code("tensorflow_mirrored", "small_cnn", loader)) for loader in ("shared", "native")
+    )
+    assert native - shared == {"workflow/lib/trainbench/loaders/tf_data.py"}
+    torch = set(code.training_code("pytorch_ddp", "small_cnn", "native"))
+    loaders = {file.rpartition("/")[2] for file in torch if "/loaders/" in file}
+    assert loaders == {"__init__.py", "items.py", "pillow.py", "processes.py", "torch.py"}
+    assert not [file for file in shared if "/loaders/" in file and not file.endswith("__init__.py")]
+
+
 def test_a_run_does_not_depend_on_planning_analysis_or_another_model():
     files = code.training_code("pytorch_ddp", "small_cnn")
     assert not [file for file in files if "benchplan" in file or "benchreport" in file or "resnet44" in file]

@@ -4,6 +4,7 @@ import pytest
 import yaml
 
 from benchplan.errors import ConfigError
+from benchplan.loaders import check_inputs
 from benchplan.machine import Device, Machine, find_machine_file, read_machine
 from benchplan.plan import Plan
 from project import study
@@ -26,7 +27,10 @@ WRONG_STUDIES = [
     ({"num_gpus": ["two"]}, 'studies.s.num_gpus[0]: "two" is not of type integer'),
     ({"scaling": "week"}, 'studies.s.scaling: "week" is not known here; did you mean weak?'),
     ({"precision": ["fp64"]}, 'studies.s.precision[0]: "fp64" is not known here; '),
-    ({"inputs": ["tfrecord"]}, 'studies.s.inputs[0]: "tfrecord" is not known here; choose from arrays, synthetic'),
+    (
+        {"inputs": ["tfrecord"]},
+        'studies.s.inputs[0]: "tfrecord" is not known here; choose from arrays, jpeg, png, synthetic',
+    ),
     ({"devices": ["gpu"]}, 'studies.s.devices[0]: "gpu" is no device of machine.yaml; '),
     ({"optimizer": {"learning_rate": "1e-4"}}, 'optimizer.learning_rate: "1e-4" is text, not a number; write 0.0001'),
     ({"optimizer": {"lr": 0.1}}, 'studies.s.optimizer: unknown key "lr"'),
@@ -51,6 +55,19 @@ WRONG_STUDIES = [
     ({"exclude": [{"num_gpu": 1}]}, 'studies.s.exclude[0]: unknown key "num_gpu"; did you mean num_gpus?'),
     ({"exclude": [{"input": "arrays"}]}, "studies.s.exclude: nothing is left to run"),
     ({"dataset": "synthetic"}, 'studies.s.dataset: "synthetic" cannot be made: data source synthetic missing'),
+    ({"loader": "own"}, 'studies.s.loader: "own" is not known here; choose from native, shared'),
+    (
+        {"loader_kind": "fibres"},
+        'studies.s.loader_kind: "fibres" is not known here; choose from null, processes, threads',
+    ),
+    (
+        {"loader_kind": "processes"},
+        'studies.s.loader_kind: "processes" is a choice of native loaders; the shared one has threads; leave it out or',
+    ),
+    (
+        {"variants": {"own": {"loader": "native", "loader_kind": "threads"}, "odd": {"loader_kind": "threads"}}},
+        'studies.s.variants.odd.loader_kind: "threads" is a choice of native loaders',
+    ),
     ({"dataset": "noise"}, 'studies.s.inputs: ["arrays"] with a synthetic data set; write [synthetic]'),
 ]
 
@@ -62,6 +79,12 @@ def test_wrong_study(changes, message):
     with pytest.raises(ConfigError) as error:
         Plan({"studies": {"s": given}, "datasets": datasets}, CPU)
     assert message in str(error.value)
+
+
+def test_images_that_no_file_can_hold_are_refused():
+    message = r'inputs: \["arrays", "png"\] with images of 5 channels; leave png out, which are written of 1 or 3'
+    with pytest.raises(ConfigError, match=message):
+        check_inputs("studies.s.inputs", ["arrays", "png"], (8, 8, 5))
 
 
 @pytest.mark.parametrize(

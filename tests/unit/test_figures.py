@@ -10,6 +10,7 @@ from benchreport.figures.speedup import compute_accuracy_speedup
 from benchreport.losses import LOSSES
 from benchreport.runs import EVALUATION, IDENTITY, OUTCOME, PROVENANCE
 from benchreport.scaling import compute_scaling
+from benchreport.style import name_series
 from benchreport.tables import read_table, write_table
 from benchreport.thresholds import compute_time_to_accuracy
 from benchreport.variants import compute_variants
@@ -85,6 +86,32 @@ def test_a_count_that_never_got_there_has_no_speedup_rather_than_zero(tmp_path):
     largest = speedup[speedup["num_gpus"] == 4]
     assert largest["accuracy_speedup"].isna().all() and largest["is_never"].all()
     assert not speedup.loc[speedup["num_gpus"] == 2, "is_never"].any()
+
+
+def draw_inputs(tmp_path, *inputs):
+    """The figure that compares inputs, of a table in which each is a tenth slower than the one before."""
+    runs = make_tables(tmp_path, *GRIDS["complete"])["runs"]
+    tables = [runs.assign(input=name, images_per_s=runs["images_per_s"] * 0.9**i) for i, name in enumerate(inputs)]
+    figure = load_figure("real_against_synthetic").draw(runs=pd.concat(tables))
+    figure.savefig(tmp_path / "figure.svg")
+    plt.close(figure)
+    return [text.get_text() for axes in figure.axes for text in axes.texts]
+
+
+def test_every_form_of_real_images_is_compared_with_synthetic_ones(tmp_path):
+    texts = draw_inputs(tmp_path, "synthetic", "arrays", "png", "jpeg")
+    assert len([text for text in texts if text == "jpeg"]) == 9, "a bar for each series and device count"
+    assert {text for text in texts if text.endswith("%")} == {"90%", "81%", "73%"}
+
+
+def test_forms_are_compared_with_arrays_where_nothing_is_synthetic(tmp_path):
+    texts = draw_inputs(tmp_path, "arrays", "jpeg")
+    assert {text for text in texts if text.endswith("%")} == {"90%"}
+
+
+def test_inputs_have_lines_of_their_own(tmp_path):
+    table = pd.DataFrame({"framework": "a", "variant": "base", "input": ["png", "jpeg"], "precision": "", "device": ""})
+    assert name_series(table).tolist() == ["a png", "a jpeg"]
 
 
 def test_a_study_goes_without_the_figures_that_compare_what_it_has_one_of():

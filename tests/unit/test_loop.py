@@ -213,10 +213,23 @@ def test_an_error_wherever_it_happens_ends_the_training_and_the_threads(tmp_path
     assert not feeding_threads()
 
 
-def test_a_diverged_run_leaves_no_thread(tmp_path):
-    with pytest.raises(DivergedError):
-        run_loop(tmp_path, Ticking(losses={7: float("nan")}), warmup_steps=4, window_steps=3, prefetch=2)
+def test_a_diverged_run_leaves_no_thread_and_closes_its_loader_in_it(tmp_path):
+    closed_in = []
+
+    def load():
+        try:
+            yield from iter(lambda: (np.zeros((8, 6, 6, 1), np.uint8), np.zeros(8, np.int32)), None)
+        finally:
+            closed_in.append(threading.current_thread().name)
+
+    backend = Ticking(losses={7: float("nan")})
+    spec, data = make_spec(epochs=1, warmup_steps=4, window_steps=3, prefetch=2), make_data(num_train=80)
+    loop = TrainingLoop(spec, data, backend, np.zeros(10, np.float32), None, clock=backend.clock)
+    loop.training_batches = load()
+    with pytest.raises(DivergedError), loop:
+        backend.train(loop)
     assert not feeding_threads()
+    assert closed_in == ["feed"]
 
 
 @pytest.mark.parametrize("eval_devices", ["all", "first"])

@@ -7,6 +7,8 @@ import yaml
 
 from benchplan.defaults import fill_defaults, read_schema
 from benchplan.estimate import describe_device_hours
+from benchplan.frameworks import FRAMEWORKS
+from benchplan.loaders import NATIVE_LOADERS
 from benchplan.machine import Device, Machine
 from benchplan.plan import Plan
 from project import ROOT, study
@@ -70,6 +72,45 @@ def test_a_compression_that_a_framework_lacks_is_planned_as_unsupported():
     plan = make_plan(frameworks=["pytorch_ddp", "pytorch_dp"], num_gpus=[1], variants=variants)
     reasons = {(run.framework, run.variant): run.unsupported for run in plan.runs.values() if run.unsupported}
     assert reasons == {("pytorch_dp", "fp16"): "pytorch_dp has no fp16 compression of gradients"}
+
+
+def reasons_of(plan) -> dict[str, str]:
+    """Why not, by framework, variant and input; empty where it runs."""
+    return {f"{run.framework} {run.variant} {run.input}": run.unsupported for run in plan.runs.values()}
+
+
+def test_a_loader_that_a_framework_lacks_is_planned_as_unsupported():
+    variants = {"native": {"loader": "native"}, "threads": {"loader": "native", "loader_kind": "threads"}}
+    frameworks = ["pytorch_ddp", "tensorflow_mirrored", "jax_sharding"]
+    inputs = ["arrays", "png", "synthetic"]
+    reasons = reasons_of(make_plan(frameworks=frameworks, variants=variants, inputs=inputs, num_gpus=[1]))
+    assert reasons["pytorch_ddp native arrays"] == reasons["tensorflow_mirrored threads png"] == ""
+    assert reasons["pytorch_ddp threads png"] == "pytorch_ddp's own loader has processes, not threads"
+    assert (
+        reasons["tensorflow_mirrored native arrays"] == "tensorflow_mirrored's own loader reads png, jpeg, not arrays"
+    )
+    assert reasons["jax_sharding native png"].startswith("jax_sharding has no loader of its own")
+    assert reasons["pytorch_ddp native synthetic"].startswith("synthetic input is there to leave loading out")
+
+
+def test_a_specification_names_the_frameworks_own_loader_and_its_usual_workers():
+    frameworks = ["pytorch_ddp", "keras_mirrored", "jax_sharding"]
+    variants = {"shared": {}, "native": {"loader": "native", "loader_workers": 3}}
+    plan = make_plan(frameworks=frameworks, variants=variants, num_gpus=[1])
+    specs = [plan.studies["small"].spec(run) for run in plan.runs.values()]
+    keys = ("framework", "variant", "loader", "loader_kind", "loader_workers")
+    assert [tuple(spec[key] for key in keys) for spec in specs if spec["framework"] != "jax_sharding"] == [
+        ("pytorch_ddp", "shared", "shared", "threads", 1),
+        ("pytorch_ddp", "native", "torch", "processes", 3),
+        ("keras_mirrored", "shared", "shared", "threads", 1),
+        ("keras_mirrored", "native", "keras", "threads", 3),
+    ]
+
+
+def test_every_native_loader_is_a_module_that_some_framework_uses():
+    used = {entry.native_loader for entry in FRAMEWORKS.values()} - {None}
+    assert used == set(NATIVE_LOADERS)
+    assert all((ROOT / "workflow/lib/trainbench/loaders" / f"{name}.py").exists() for name in used)
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)

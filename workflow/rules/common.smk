@@ -78,6 +78,7 @@ onerror:
 wildcard_constraints:
     study="[a-z][a-z0-9_]*",
     dataset="[a-z][a-z0-9_]*",
+    form="png|jpeg",
     model="[a-z][a-z0-9_]*",
     framework="[a-z][a-z0-9_]*",
     variant="[a-z][a-z0-9_]*",
@@ -95,6 +96,8 @@ wildcard_constraints:
     channels=r"\d+",
     num_classes=r"\d+",
     seed=r"\d+",
+    shard=r"\d+",
+    num_shards=r"\d+",
 
 
 def get_run(wildcards):
@@ -103,18 +106,6 @@ def get_run(wildcards):
 
 def get_study(wildcards):
     return PLAN.studies[wildcards.study]
-
-
-def get_dataset_source(wildcards):
-    return PLAN.dataset_options[wildcards.dataset]["source"]
-
-
-def get_dataset_options(wildcards):
-    return json.dumps(PLAN.dataset_options[wildcards.dataset]["options"])
-
-
-def get_preparing_code(wildcards):
-    return code.script("prepare_arrays", f"benchreport.datasets.{get_dataset_source(wildcards)}")
 
 
 def get_collecting_code(wildcards):
@@ -128,8 +119,8 @@ def get_thresholding_code(wildcards):
 
 
 def get_training_code(wildcards):
-    run = get_run(wildcards)
-    return code.training_code(run.framework, get_study(wildcards).config["model"])
+    run, study = get_run(wildcards), get_study(wildcards)
+    return code.training_code(run.framework, study.config["model"], study.variants[run.variant]["loader"])
 
 
 def get_environment(wildcards):

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from benchplan.frameworks import FRAMEWORKS
+from benchplan.loaders import NATIVE, SHARED
 
 LIBRARY = Path("workflow/lib")
 SCRIPTS = Path("workflow/scripts")
@@ -32,8 +33,8 @@ def script(name: str, *modules: str) -> list[str]:
 
 
 @cache
-def training_code(framework: str, model: str) -> list[str]:
-    """Everything one run executes: launcher, process, one backend and its family's file of one model."""
+def training_code(framework: str, model: str, loader: str = SHARED) -> list[str]:
+    """Everything one run executes: launcher, process, loader, one backend and its family's file of one model."""
     family_model = f"trainbench.models.{model}.{FRAMEWORKS[framework].family}"
     modules = [
         "trainbench.launch",
@@ -44,6 +45,8 @@ def training_code(framework: str, model: str) -> list[str]:
     ]
     if FRAMEWORKS[framework].launcher == "per_device":
         modules.append("trainbench.spawn")
+    if loader == NATIVE:
+        modules.append(f"trainbench.loaders.{FRAMEWORKS[framework].native_loader}")
     return find_code(*(module_file(module) for module in modules))
 
 

@@ -16,7 +16,7 @@ def refuse(place: str, value, problem: str, remedy: str) -> ConfigError:
 
 def suggest(word: str, known) -> str:
     """Remedy for an unknown word: the nearest known one, or all of them."""
-    known = sorted(known)
+    known = sorted("null" if each is None else each for each in known)
     nearest = difflib.get_close_matches(str(word), known, n=1)
     return f"did you mean {nearest[0]}?" if nearest else f"choose from {', '.join(known)}"
 

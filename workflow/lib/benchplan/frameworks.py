@@ -17,6 +17,7 @@ class Framework:
     max_devices: where it does not take any number.
     compressions: of gradients, on every device kind.
     best: its own recommended fast path, in words; without an entry there is none beyond the `equal` tier.
+    native_loader: module of trainbench/loaders/, of benchplan.loaders.NATIVE_LOADERS; None where it brings none.
     """
 
     family: str
@@ -31,6 +32,7 @@ class Framework:
     max_devices: dict[str, int] = field(default_factory=dict)
     compressions: tuple[str, ...] = ()
     best: dict[str, str] = field(default_factory=dict)
+    native_loader: str | None = None
 
     def spans_nodes(self, batchnorm: str) -> bool:
         return self.launcher != "plain" and (batchnorm == "local" or self.synchronizes_over_nodes)
@@ -43,6 +45,7 @@ TORCH = {
     "environments": {"cpu": "pytorch-cpu", "cuda": "pytorch-cuda13"},
     "capabilities": ("7.5", None),
     "precisions": PRECISIONS,
+    "native_loader": "torch",
     "best": {
         "cpu": "channels_last and a fused optimizer",
         "cuda": "channels_last, torch.compile, a fused optimizer and cudnn.benchmark",
@@ -54,6 +57,7 @@ TENSORFLOW = {
     "environments": {"cpu": "tensorflow-cpu", "cuda": "tensorflow-cuda12"},
     "capabilities": ("6.0", None),
     "precisions": PRECISIONS,
+    "native_loader": "tf_data",
     "best": {"cuda": "XLA (jit_compile)"},
 }
 HOROVOD_TENSORFLOW = TENSORFLOW | {
@@ -87,9 +91,9 @@ FRAMEWORKS = {
         **TORCH | {"environments": {"cpu": "horovod-pytorch-cpu", "cuda": "horovod-pytorch-cuda13"}},
     ),
     "horovod_tensorflow": Framework(**HOROVOD_TENSORFLOW),
-    "horovod_keras": Framework(**HOROVOD_TENSORFLOW),
+    "horovod_keras": Framework(**HOROVOD_TENSORFLOW | {"native_loader": "keras"}),
     "tensorflow_mirrored": Framework(**TENSORFLOW),
-    "keras_mirrored": Framework(**TENSORFLOW),
+    "keras_mirrored": Framework(**TENSORFLOW | {"native_loader": "keras"}),
     "tensorflow_multiworker": Framework(**TENSORFLOW | {"launcher": "per_device"}),
     "jax_sharding": Framework(
         family="flax",
@@ -107,6 +111,7 @@ FRAMEWORKS = {
         precisions=ONLY_FP32,
         batchnorm={"cpu": ("local",), "cuda": ("local", "synchronized")},
         synchronizes_over_nodes=False,
+        native_loader="gluon",
         best=dict.fromkeys(("cpu", "cuda"), "hybridize with static memory and shapes"),
     ),
     "chainer_mn": Framework(
@@ -115,6 +120,7 @@ FRAMEWORKS = {
         environments={"cpu": "chainer-cpu", "cuda": "chainer-cuda12"},
         capabilities=("5.0", "9.0"),
         precisions=ONLY_FP32,
+        native_loader="chainer",
         best={"cuda": "cuDNN autotune"},
     ),
 }

@@ -11,11 +11,13 @@ from functools import cached_property
 
 from benchplan.defaults import study_defaults
 from benchplan.frameworks import FRAMEWORKS
+from benchplan.loaders import resolve_loader
 
 TRAINING_KEYS = (
     *("epochs", "steps", "warmup_steps", "window_steps"),
     *("eval_every_epochs", "eval_batch_size", "eval_devices"),
     *("random_flip", "random_crop_padding", "prefetch", "optimizer"),
+    *("loader", "loader_workers", "loader_kind"),
     *("batchnorm", "tier", "loss_on_every_device", "gradient_compression", "powersgd_rank"),
     "horovod_controller",
 )
@@ -86,5 +88,6 @@ def complete_spec(run: Run, settings: dict, data_dir: str, weights_file: str) ->
         "data_dir": data_dir,
         "weights_file": weights_file,
         **training,
+        **resolve_loader(run.framework, training),
         "optimizer": defaults["optimizer"] | settings.get("optimizer", {}),
     }

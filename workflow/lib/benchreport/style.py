@@ -32,8 +32,8 @@ plt.rcParams.update(
 
 
 def name_series(table: pd.DataFrame) -> pd.Series:
-    """What a line is called: its framework, and whatever else of variant, precision and device varies."""
-    varying = [column for column in ("variant", "precision", "device") if table[column].nunique() > 1]
+    """What a line is called: its framework, and whatever else of variant, input, precision and device varies."""
+    varying = [column for column in ("variant", "input", "precision", "device") if table[column].nunique() > 1]
     return table[["framework", *varying]].astype(str).agg(" ".join, axis=1)
 
 

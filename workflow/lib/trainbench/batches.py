@@ -1,81 +1,85 @@
 """
-Which images form each batch, and what happens to them on the way.
+The shared loader: the batches of a run as every framework is fed them unless it uses a loader of its own.
 
-Order and augmentation are counter-based draws: block i of a Philox stream keyed by (seed, epoch) belongs to
-sample i, so they do not depend on framework, device count, or the order in which anybody asks.
+Images come from arrays or files; each is flipped and cropped on its way into the batch.
 """
 
 from collections.abc import Iterator
 
+import cv2
 import numpy as np
 
 from trainbench.data import PreparedData
-from trainbench.schedule import count_steps, count_steps_per_epoch
+from trainbench.draws import Change, Share, Shares
 from trainbench.spec import RunSpec
-
-WORDS_PER_BLOCK = 4
-"""64-bit words that one step of Philox4x64's counter yields."""
+from trainbench.threads import fill_in_threads
 
 
-def draw_epoch(seed: int, epoch: int, num_samples: int) -> np.ndarray:
-    """Random words of one epoch: uint64, (num_samples, 4). Row i is sample i's, whatever num_samples is."""
-    words = np.random.Philox(key=[seed, epoch]).random_raw(num_samples * WORDS_PER_BLOCK)
-    return words.reshape(num_samples, WORDS_PER_BLOCK)
+def place(image: np.ndarray, target: np.ndarray, change: Change, scratch: np.ndarray) -> None:
+    """Write a changed image into `target`; all three are uint8 (height, width, channels), `scratch` to work in.
 
-
-def epoch_order(draws: np.ndarray) -> np.ndarray:
-    """Permutation of the samples: they are sorted by their first word."""
-    return np.argsort(draws[:, 0], kind="stable")
-
-
-def augment(images: np.ndarray, draws: np.ndarray, random_flip: bool, crop_padding: int) -> np.ndarray:
-    """Flip and crop each image by its own draws.
-
-    images: uint8 (batch, height, width, channels); draws: uint64 (batch, 4).
-    The low bit of word 1 flips left to right; words 2 and 3 place a crop of the original size in the image
-    padded by crop_padding zero pixels on each side. Returns a new array of the same shape.
+    OpenCV flips many pixels at a time, numpy one; into memory at hand, since it is slow to write where nobody was yet.
     """
-    batch_size, height, width, channels = images.shape
-    if random_flip:
-        flipped = (draws[:, 1] & np.uint64(1)).astype(bool)
-        images = np.where(flipped[:, None, None, None], images[:, :, ::-1], images)
-    if crop_padding:
-        positions = np.uint64(2 * crop_padding + 1)
-        tops, lefts = (draws[:, 2] % positions).astype(int), (draws[:, 3] % positions).astype(int)
-        padded = np.zeros((batch_size, height + 2 * crop_padding, width + 2 * crop_padding, channels), np.uint8)
-        padded[:, crop_padding : crop_padding + height, crop_padding : crop_padding + width] = images
-        images = np.empty((batch_size, height, width, channels), np.uint8)
-        for i, (top, left) in enumerate(zip(tops, lefts, strict=True)):
-            images[i] = padded[i, top : top + height, left : left + width]
-    return images
+    flipped, top, left = change
+    if not (flipped or top or left):
+        target[...] = image
+        return
+    height, width, channels = target.shape
+    if abs(top) >= height or abs(left) >= width:
+        target[...] = 0
+        return
+    if flipped:
+        cv2.flip(image, 1, dst=scratch)
+        image = scratch
+    # One run of bytes is copied faster than many rows; what it carries over an edge is cleared.
+    pixels, moved, shift = image.reshape(-1), target.reshape(-1), (top * width + left) * channels
+    if shift >= 0:
+        moved[: len(moved) - shift] = pixels[shift:]
+    else:
+        moved[-shift:] = pixels[:shift]
+    clear_edges(target, top, left)
+
+
+def clear_edges(target: np.ndarray, top: int, left: int) -> None:
+    """Set to 0 what an image moved by (top, left) does not cover."""
+    if top > 0:
+        target[-top:] = 0
+    elif top < 0:
+        target[:-top] = 0
+    if left > 0:
+        target[:, -left:] = 0
+    elif left < 0:
+        target[:, :-left] = 0
 
 
 class TrainingBatches:
-    """One process's share of every global batch, in order, for the whole run.
-
-    Process r of n feeds rows r*b/n to (r+1)*b/n of a global batch of b images.
-    """
+    """One process's share of every global batch, in order, for the whole run. Loaders of frameworks derive from it."""
 
     def __init__(self, spec: RunSpec, data: PreparedData, rank: int, num_processes: int):
         self.spec, self.data = spec, data
-        num_train = len(data.train_labels)
-        self.steps_per_epoch = count_steps_per_epoch(num_train, spec.global_batch_size)
-        self.num_steps = count_steps(spec, self.steps_per_epoch)
-        self.local_batch_size = spec.global_batch_size // num_processes
-        self.offset = rank * self.local_batch_size
+        self.shares = Shares(spec, len(data.train_labels), rank, num_processes)
+        self.num_workers = spec.loader_workers * (spec.num_gpus // num_processes)
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (images, labels): uint8 (local batch, height, width, channels), int32 (local batch,)."""
-        spec, data = self.spec, self.data
-        for step in range(self.num_steps):
-            epoch, step_of_epoch = divmod(step, self.steps_per_epoch)
-            if step_of_epoch == 0:
-                draws = draw_epoch(spec.seed, epoch + 1, len(data.train_labels))
-                order = epoch_order(draws)
-            start = step_of_epoch * spec.global_batch_size + self.offset
-            samples = order[start : start + self.local_batch_size]
-            images = augment(data.train_images[samples], draws[samples], spec.random_flip, spec.random_crop_padding)
-            yield images, data.train_labels[samples]
+        for share in self.shares:
+            # Nothing here keeps a batch that its user has let go: its memory is the next one's.
+            yield self._load(share), self.data.train_labels[share.samples]
+
+    def _load(self, share: Share) -> np.ndarray:
+        source = self.data.train_images
+        if isinstance(source, np.memmap):
+            # The same memory without memmap's own costs of every look at it.
+            source = source.view(np.ndarray)
+        images = np.empty((len(share.samples), *source.shape[1:]), np.uint8)
+
+        def fill(start: int, stop: int) -> None:
+            scratch = np.empty(images.shape[1:], np.uint8)
+            for i in range(start, stop):
+                place(source[share.samples[i]], images[i], share.changes[i], scratch)
+
+        fill_in_threads(fill, len(images), self.num_workers)
+        return images
 
 
 def evaluation_batches(

@@ -45,13 +45,21 @@ class Ahead:
 
     def _run(self) -> None:
         try:
+            self._prepare_all()
+        except Exception as error:
+            self._error = error
+        self._add(self._END)
+
+    def _prepare_all(self) -> None:
+        try:
             for item in self._items:
                 if not self._wait_for_room():
                     return
                 self._add(self._prepare(item))
-        except Exception as error:
-            self._error = error
-        self._add(self._END)
+        finally:
+            # A loader's workers end in the thread that started them.
+            if hasattr(self._items, "close"):
+                self._items.close()
 
     def _wait_for_room(self) -> bool:
         """False where nobody wants more."""
@@ -83,7 +91,6 @@ class Ahead:
             self._changed.notify_all()
         self._thread.join()
         self._ready.clear()
-        self._items = None  # a generator ends here, with what it holds
 
 
 def measure_host_to_device(

@@ -25,7 +25,7 @@ from pathlib import Path
 import psutil
 
 from trainbench import slurm
-from trainbench.data import read_description, sha256_of_file, verify_hashes
+from trainbench.data import read_description, sha256_of_file, verify_data, verify_hashes
 from trainbench.devices import assign_devices, describe_host, list_gpu_uuids
 from trainbench.endings import find_crash, name_crash, write_last_words
 from trainbench.launchers import build_command
@@ -76,9 +76,9 @@ def hold_machine(placement: Placement):
 
 
 def verify_inputs(spec: RunSpec) -> dict:
-    """Compare arrays and weights with their recorded hashes; returns the data's description."""
+    """Compare data and weights with what was recorded of them; returns the data's description."""
     description = read_description(Path(spec.data_dir))
-    verify_hashes(Path(spec.data_dir), description["sha256"])
+    verify_data(Path(spec.data_dir), description)
     weights = Path(spec.weights_file)
     verify_hashes(weights.parent, {weights.name: json.loads(weights.with_suffix(".json").read_text())["sha256"]})
     return description

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainbench.backend import Backend
-from trainbench.batches import TrainingBatches
 from trainbench.data import PreparedData
 from trainbench.evaluation import Evaluation
 from trainbench.feeding import feed
+from trainbench.loaders import load_loader
 from trainbench.records import EventLog, finite_or_none
 from trainbench.spec import RunSpec
 
@@ -57,9 +57,9 @@ class TrainingLoop:
         clock=time.perf_counter,
     ):
         self.spec, self.data, self.backend, self.events, self.clock = spec, data, backend, events, clock
-        self.training_batches = TrainingBatches(spec, data, backend.rank, backend.num_processes)
-        self.steps_per_epoch = self.training_batches.steps_per_epoch
-        self.num_steps = self.training_batches.num_steps
+        self.training_batches = load_loader(spec.loader)(spec, data, backend.rank, backend.num_processes)
+        self.steps_per_epoch = self.training_batches.shares.steps_per_epoch
+        self.num_steps = self.training_batches.shares.num_steps
         self.learning_rates = learning_rates
         self.evaluation = Evaluation(spec, data, backend)
         self.clocks = Clocks()
@@ -81,7 +81,7 @@ class TrainingLoop:
         return float(self.learning_rates[self.steps_done])
 
     def host_batches(self):
-        """Every batch of the run from the start, as (images, labels) in the host's memory."""
+        """Every batch of the run from the start, as the loader yields (images, labels) in the host's memory."""
         return iter(self.training_batches)
 
     def batches(self):

@@ -32,6 +32,8 @@ class RunSpec:
     """One planned run, complete.
 
     device: its name in the machine file; device_kind: `cpu` or `cuda`, how frameworks reach it.
+    loader: `shared`, or the module of trainbench/loaders/ that is the framework's own. loader_workers: of each device.
+    loader_kind: `threads` or `processes`.
     """
 
     study: str
@@ -66,6 +68,9 @@ class RunSpec:
     random_flip: bool
     random_crop_padding: int
     prefetch: int
+    loader: str
+    loader_workers: int
+    loader_kind: str
     batchnorm: str
     tier: str
     loss_on_every_device: bool

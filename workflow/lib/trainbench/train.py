@@ -13,6 +13,7 @@ from safetensors.numpy import load_file, save_file
 from trainbench.backend import UnsupportedError, load_backend
 from trainbench.data import open_data
 from trainbench.feeding import measure_host_to_device
+from trainbench.launchers import count_processes
 from trainbench.loop import DivergedError, TrainingLoop
 from trainbench.processes import die_with_parent
 from trainbench.records import AttemptFolder, EventLog, write_json_atomic
@@ -34,7 +35,8 @@ def hash_loaded_code() -> dict[str, str]:
 
 def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: bool) -> None:
     """Train and write the outcome. Expected failures are outcomes; everything else propagates."""
-    data = open_data(os.environ.get(STAGED) or spec.data_dir)
+    num_threads = spec.loader_workers * (spec.num_gpus // count_processes(spec))
+    data = open_data(os.environ.get(STAGED) or spec.data_dir, num_threads)
     rates = learning_rates(spec, count_steps_per_epoch(len(data.train_labels), spec.global_batch_size))
     backend_class = load_backend(spec.framework)
     backend, loop, status, reason = None, None, "completed", ""

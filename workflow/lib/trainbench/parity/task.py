@@ -47,6 +47,7 @@ def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: P
             **{"per_device_batch_size": GLOBAL_BATCH_SIZE // size["num_gpus"], "epochs": None, "steps": len(RATES)},
             **{"warmup_steps": 1, "window_steps": 1, "eval_every_epochs": 1, "prefetch": 2},
             **{"eval_batch_size": None, "eval_devices": "all"},
+            **{"loader": "shared", "loader_workers": 1, "loader_kind": "threads"},
             **{"random_flip": True, "random_crop_padding": 1, "tier": "equal"},
             **{"gradient_compression": "none", "powersgd_rank": 1, "horovod_controller": "gloo"},
             **{"data_dir": str(folder), "weights_file": str(folder / "weights.safetensors")},

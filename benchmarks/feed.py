@@ -1,0 +1,39 @@
+"""One loader without any training, in its framework's environment: prints its rate as JSON. See loader.py."""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+
+from trainbench.data import open_data
+from trainbench.loaders import load_loader
+from trainbench.spec import RunSpec
+
+WARMUP_BATCHES = 6
+"""More than any loader keeps ahead with few workers."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--spec", required=True, help="specification of a run")
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--first-batch", type=Path, required=True, help="where the images of the first batch go")
+    arguments = parser.parse_args()
+    spec = RunSpec.read(arguments.spec)
+    batches = iter(load_loader(spec.loader)(spec, open_data(spec.data_dir), 0, 1))
+    started = time.perf_counter()
+    np.save(arguments.first_batch, next(batches)[0])
+    first_s = time.perf_counter() - started
+    for _ in range(WARMUP_BATCHES):
+        next(batches)
+    num_images, started = 0, time.perf_counter()
+    while (elapsed_s := time.perf_counter() - started) < arguments.seconds:
+        num_images += len(next(batches)[0])
+    print(json.dumps({"images_per_s": num_images / elapsed_s, "first_batch_s": first_s}))
+    batches.close()
+
+
+if __name__ == "__main__":
+    main()

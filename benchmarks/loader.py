@@ -1,0 +1,286 @@
+"""
+What the shared loader costs beyond its decoder, and each framework's own loader beside it.
+
+Images of 264x264 (drawn like radiographs, or those of --images) as JPEG, PNG and arrays, gray and RGB; each is moved by
+up to 20 pixels and flipped or not. Nothing is trained. Three comparisons, each of turns in one call on the same cores;
+the first two count each process's own seconds of processor time:
+
+bare    the shared loader with one worker against a bare loop over the same files: open, decode with the fastest library
+        there is, move, flip, into one batch over and over. From arrays with these changes and, on both sides, without.
+two     two processes with the shared loader at the same time, each on a core of its own, against one.
+native  every framework's own loader against the shared one with as many workers on the same cores, in the framework's
+        environment, with what its decoder makes of the first batch's pixels.
+"""
+
+import argparse
+import io
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import cv2
+import numpy as np
+import simplejpeg
+from PIL import Image
+
+from reporting import LIBRARY, ROOT, write_benchmark
+
+# isort: split
+from benchplan.frameworks import FRAMEWORKS
+from benchplan.loaders import NATIVE_LOADERS
+from benchplan.runs import Run, complete_spec
+from environments import build, read_python, run_script
+from specs import write_arrays
+from trainbench.batches import TrainingBatches
+from trainbench.data import PreparedData, open_data
+from trainbench.launch import KEEP_FREED_MEMORY
+from trainbench.processes import list_cores
+from trainbench.spec import RunSpec
+
+SIDE, PADDING, NUM_IMAGES, BATCH_SIZE = 264, 20, 512, 64
+FORMS = ("jpeg", "png", "arrays")
+USERS = {
+    **{"torch": "pytorch_ddp", "tf_data": "tensorflow_mirrored", "keras": "keras_mirrored"},
+    **{"gluon": "mxnet_gluon", "chainer": "chainer_mn"},
+}
+"""A framework for each loader, whose environment it is measured in."""
+
+
+def draw_radiograph(random: np.random.Generator, channels: int) -> np.ndarray:
+    """Structure of all sizes and the noise of a detector."""
+    image = np.full((SIDE, SIDE, channels), 120.0)
+    for cells in (4, 12, 40):
+        coarse = random.normal(0, 160 / cells**0.7, (cells, cells, channels)).astype(np.float32)
+        image += cv2.resize(coarse, (SIDE, SIDE), interpolation=cv2.INTER_CUBIC).reshape(image.shape)
+    return np.clip(image + random.normal(0, 2.5, image.shape), 0, 255).astype(np.uint8)
+
+
+def read_real(path: Path, channels: int) -> np.ndarray:
+    with Image.open(path) as image:
+        fitted = image.convert("L" if channels == 1 else "RGB").resize((SIDE, SIDE), Image.Resampling.LANCZOS)
+        return np.asarray(fitted).reshape(SIDE, SIDE, channels)
+
+
+def prepare(folder: Path, channels: int, real: list[Path]) -> None:
+    """The images as arrays, PNG and JPEG; few real ones are repeated."""
+    random = np.random.default_rng(channels)
+    drawn = [read_real(path, channels) for path in real[:NUM_IMAGES]]
+    drawn = drawn or [draw_radiograph(random, channels) for _ in range(NUM_IMAGES)]
+    images = np.stack([drawn[i % len(drawn)] for i in range(NUM_IMAGES)])
+    labels = np.arange(NUM_IMAGES, dtype=np.int32) % 10
+    statistics_of_channels = {"channel_mean": (127.0,) * channels, "channel_std": (64.0,) * channels}
+    data = PreparedData(images, labels, images[:8], labels[:8], num_classes=10, **statistics_of_channels)
+    write_arrays(folder / "arrays", data)
+    for form in ("png", "jpeg"):
+        options = ["--arrays", str(folder / "arrays"), "--form", form, "--threads", "2"]
+        run_script("prepare_images", *options, "--folder", str(folder / form))
+
+
+def make_spec(data_dir: Path, framework: str, form: str, **settings) -> RunSpec:
+    run = Run.from_path(f"loader/{framework}/base/{form}_fp32_cpu_gpus1_batch{BATCH_SIZE}_repeat1")
+    changes = {"random_flip": True, "random_crop_padding": PADDING, "steps": 10**6}
+    given = {"dataset": "drawn", "model": "small_cnn", **changes, **settings}
+    return RunSpec.from_dict(complete_spec(run, given, str(data_dir), ""))
+
+
+def rate_of(batches, seconds: float) -> float:
+    """Images per second of this process's own time, which is all in one thread: what others take does not count."""
+    num_images, started = 0, time.process_time()
+    while (elapsed_s := time.process_time() - started) < seconds:
+        num_images += len(next(batches)[0])
+    return num_images / elapsed_s
+
+
+def decode_with_pillow(content: bytes, channels: int) -> np.ndarray:
+    with Image.open(io.BytesIO(content)) as image:
+        return np.asarray(image)
+
+
+def decode_with_opencv(content: bytes, channels: int) -> np.ndarray:
+    flag = cv2.IMREAD_GRAYSCALE if channels == 1 else cv2.IMREAD_COLOR_RGB
+    return cv2.imdecode(np.frombuffer(content, np.uint8), flag)
+
+
+def decode_with_simplejpeg(content: bytes, channels: int) -> np.ndarray:
+    return simplejpeg.decode_jpeg(content, "GRAY" if channels == 1 else "RGB")
+
+
+DECODERS = {
+    "jpeg": {"Pillow": decode_with_pillow, "OpenCV": decode_with_opencv, "simplejpeg": decode_with_simplejpeg},
+    "png": {"Pillow": decode_with_pillow, "OpenCV": decode_with_opencv},
+}
+
+
+def copy_changed(image: np.ndarray, target: np.ndarray, top: int, left: int, flipped: int) -> None:
+    """As short as one can write it."""
+    if flipped % 2:
+        image = cv2.flip(image, 1).reshape(image.shape)
+    target[: SIDE - top, : SIDE - left] = image[top:, left:]
+    target[SIDE - top :], target[:, SIDE - left :] = 0, 0
+
+
+def copy_plainly(image: np.ndarray, target: np.ndarray, *_) -> None:
+    target[...] = image
+
+
+def bare_loop(data: PreparedData, read, copy):
+    """Batches of the images that read(index) gives, in random order, each brought to its place by `copy`."""
+    order, random = np.random.default_rng(1).permutation(NUM_IMAGES).tolist(), np.random.default_rng(2)
+    batch = np.empty((BATCH_SIZE, *data.image_shape), np.uint8)
+    while True:
+        for start in range(0, NUM_IMAGES, BATCH_SIZE):
+            for i, draws in enumerate(random.integers(0, PADDING, (BATCH_SIZE, 3)).tolist()):
+                copy(read(order[start + i]), batch[i], *draws)
+            yield batch, None
+
+
+def bare_files(data: PreparedData, decode):
+    files, shape = data.train_images, data.image_shape
+
+    def read(index: int) -> np.ndarray:
+        with open(files.path(index), "rb") as file:
+            return decode(file.read(), shape[2]).reshape(shape)
+
+    return bare_loop(data, read, copy_changed)
+
+
+def compare_with_bare(folder: Path, form: str, channels: int, options) -> list[dict]:
+    """The shared loader with one worker and bare loops in turns, in this process."""
+    data, rows = open_data(folder / form), []
+    unchanged = {"random_flip": False, "random_crop_padding": 0}
+    if form == "arrays":
+        images = data.train_images.view(np.ndarray)
+        loops = [("copy", bare_loop(data, images.__getitem__, copy_plainly), unchanged)]
+        loops += [("copy, move, flip", bare_loop(data, images.__getitem__, copy_changed), {})]
+    else:
+        decoders = {name: bare_files(data, decode) for name, decode in DECODERS[form].items()}
+        best = max(decoders, key=lambda name: rate_of(decoders[name], options.seconds))
+        loops = [(f"{best}, move, flip", decoders[best], {})]
+    for name, bare, settings in loops:
+        spec = make_spec(folder / form, "pytorch_ddp", form, **settings)
+        shared = iter(TrainingBatches(spec, data, 0, 1))
+        pairs = [(rate_of(shared, options.seconds), rate_of(bare, options.seconds)) for _ in range(options.pairs)]
+        rows.append(describe(f"bare: {name}", form, channels, "shared", 1, pairs))
+    return rows
+
+
+def load_alone(folder: Path, form: str, core: int, seconds: float) -> float:
+    """images/s of the shared loader in a process of its own."""
+    os.sched_setaffinity(0, [core])
+    batches = iter(TrainingBatches(make_spec(folder / form, "pytorch_ddp", form), open_data(folder / form), 0, 1))
+    next(batches)
+    return rate_of(batches, seconds)
+
+
+def compare_two_with_one(folder: Path, form: str, channels: int, cores: list[int], options) -> dict:
+    pairs = []
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
+        list(processes.map(abs, range(4)))
+        for turn in range(options.pairs):
+            alone = processes.submit(load_alone, folder, form, cores[turn % 2], options.seconds).result()
+            both = [processes.submit(load_alone, folder, form, core, options.seconds) for core in cores]
+            pairs.append((sum(future.result() for future in both), alone))
+    return describe("one process", form, channels, "shared in two processes", 1, pairs)
+
+
+def feed(python: str, spec: RunSpec, folder: Path, cores: list[int], seconds: float) -> tuple[float, np.ndarray]:
+    """images/s of one loader in its framework's environment, and the images of its first batch."""
+    spec_file, first_batch = folder / "spec.json", folder / "first_batch.npy"
+    spec_file.write_text(json.dumps(spec.to_dict()))
+    command = [python, str(ROOT / "benchmarks" / "feed.py"), "--spec", str(spec_file), "--seconds", str(seconds)]
+    environment = os.environ | KEEP_FREED_MEMORY | {"PYTHONPATH": str(LIBRARY), "OMP_NUM_THREADS": "1"}
+    result = subprocess.run(
+        [*command, "--first-batch", str(first_batch)],
+        env=environment | {"TF_CPP_MIN_LOG_LEVEL": "2"},
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: os.sched_setaffinity(0, cores),
+    )
+    if result.returncode:
+        sys.exit(f"{spec.framework}, {spec.loader}:\n{result.stderr[-3000:]}")
+    return json.loads(result.stdout.splitlines()[-1])["images_per_s"], np.load(first_batch)
+
+
+def compare_native(folder: Path, form: str, channels: int, loader: str, kind: str, workers: int, options) -> dict:
+    """A framework's own loader and the shared one in turns, each in a process of its own."""
+    framework = USERS[loader]
+    python = read_python(build(FRAMEWORKS[framework].environments["cpu"], folder))
+    settings = {"loader_workers": workers}
+    native = make_spec(folder / form, framework, form, loader="native", loader_kind=kind, **settings)
+    shared, cores = make_spec(folder / form, framework, form, **settings), list_cores()[:workers]
+    pairs = []
+    for _ in range(options.pairs):
+        (rate, images), (shared_rate, shared_images) = (
+            feed(python, spec, folder, cores, options.seconds) for spec in (native, shared)
+        )
+        pairs.append((rate, shared_rate))
+    levels = np.abs(images.astype(int) - shared_images)
+    return describe("shared", form, channels, f"{loader}, {kind}", workers, pairs) | {
+        "max_levels": levels.max(),
+        "mean_levels": levels.mean(),
+    }
+
+
+def describe(against: str, form: str, channels: int, what: str, workers: int, pairs: list) -> dict:
+    """One row: medians of both rates, and of the ratios of each pair."""
+    ratios = sorted(rate / other for rate, other in pairs)
+    row = {"what": what, "workers": workers, "input": form, "channels": channels, "against": against}
+    row |= {"images_per_s": statistics.median(rate for rate, _ in pairs)}
+    row |= {"others_images_per_s": statistics.median(other for _, other in pairs)}
+    row |= {"ratio_median": statistics.median(ratios), "ratio_min": ratios[0], "ratio_max": ratios[-1]}
+    print(json.dumps(row), file=sys.stderr)
+    return row | {"pairs": len(ratios)}
+
+
+def measure(folder: Path, channels: int, form: str, options) -> list[dict]:
+    """The rows of one form of images."""
+    rows, allowed, cores = [], os.sched_getaffinity(0), list_cores()[:2]
+    if "bare" in options.comparisons:
+        os.sched_setaffinity(0, cores[-1:])
+        rows += compare_with_bare(folder, form, channels, options)
+        os.sched_setaffinity(0, allowed)
+    if "two" in options.comparisons:
+        rows.append(compare_two_with_one(folder, form, channels, cores, options))
+    if "native" in options.comparisons:
+        loaders = {name: NATIVE_LOADERS[name] for name in options.loaders if form in NATIVE_LOADERS[name].inputs}
+        cells = [(name, kind, count) for name, it in loaders.items() for kind in it.kinds for count in options.workers]
+        rows += [compare_native(folder, form, channels, *cell, options) for cell in cells]
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    comparisons = ("bare", "two", "native")
+    parser.add_argument("--comparisons", nargs="+", choices=comparisons, default=comparisons)
+    parser.add_argument("--forms", nargs="+", choices=FORMS, default=FORMS)
+    parser.add_argument("--channels", nargs="+", type=int, choices=(1, 3), default=(1, 3))
+    parser.add_argument("--loaders", nargs="+", choices=list(NATIVE_LOADERS), default=list(NATIVE_LOADERS))
+    parser.add_argument("--workers", nargs="+", type=int, default=[1, 2], help="of native loaders, a core each")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each turn (default 2)")
+    parser.add_argument("--pairs", type=int, default=5, help="turns of both (default 5)")
+    parser.add_argument("--images", type=Path, help="folder of real images, resized to take the place of drawn ones")
+    options = parser.parse_args()
+    if os.environ.items() < (os.environ | KEEP_FREED_MEMORY).items():
+        # malloc reads them when a process starts; runs have them too.
+        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | KEEP_FREED_MEMORY)
+    real = sorted(path for path in options.images.rglob("*.[jp][pn]g")) if options.images else []
+    rows = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for channels in options.channels:
+            folder = Path(scratch) / str(channels)
+            folder.mkdir()
+            prepare(folder, channels, real)
+            for form in options.forms:
+                rows += measure(folder, channels, form, options)
+    write_benchmark("loader", rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""The frameworks' own loaders yield what the shared one does: the same images, order, flips and crops."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from benchplan.code import training_code
+from benchplan.frameworks import FRAMEWORKS
+from benchplan.loaders import NATIVE_LOADERS
+from project import ROOT
+from specs import make_spec
+from trainbench.batches import TrainingBatches
+from trainbench.data import open_data
+from trainbench.spec import RunSpec
+from training.launching import train, write_data
+
+USERS = {
+    **{"torch": "pytorch_ddp", "tf_data": "tensorflow_mirrored", "keras": "keras_mirrored"},
+    **{"gluon": "mxnet_gluon", "chainer": "chainer_mn"},
+}
+"""A framework for each loader."""
+KINDS = [(name, kind) for name, loader in NATIVE_LOADERS.items() for kind in loader.kinds]
+AUGMENTED = {"random_flip": True, "random_crop_padding": 3, "epochs": 2, "global_batch_size": 8}
+LEVELS = {"tf_data": (8, 1.3)}
+"""Of 255: by how much JPEG decoders that are not exact differ from simplejpeg on noise, at most and in the mean.
+
+TensorFlow takes the fast inverse transform; those of Pillow and OpenCV are the same as simplejpeg's.
+"""
+
+
+@pytest.fixture(scope="module")
+def data_dirs(tmp_path_factory) -> dict[tuple[str, int], Path]:
+    """Prepared folders by form and channels."""
+    folder = tmp_path_factory.mktemp("data")
+    shapes = {1: (20, 26, 1), 3: (20, 26, 3)}
+    return {
+        (form, channels): write_data(folder / str(channels), form, num_train=37, image_shape=shape)
+        for channels, shape in shapes.items()
+        for form in ("arrays", "png", "jpeg")
+    }
+
+
+def write_spec(folder: Path, data_dir: Path, loader: str, kind: str, **changes) -> RunSpec:
+    framework = USERS[loader]
+    names = {"framework": framework, "family": FRAMEWORKS[framework].family, "input": data_dir.name}
+    own = {"loader": loader, "loader_kind": kind, "loader_workers": 2, "data_dir": str(data_dir)}
+    spec = make_spec(**names, **own, **{**AUGMENTED, **changes})
+    (folder / "spec.json").write_text(json.dumps(spec.to_dict()))
+    return spec
+
+
+def load(python: str, folder: Path, rank: int, num_processes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Images and labels of all batches, by the loader of folder/spec.json."""
+    options = ["--rank", str(rank), "--num-processes", str(num_processes)]
+    command = [python, str(ROOT / "tests" / "training" / "load_batches.py"), str(folder / "spec.json")]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib"), "TF_CPP_MIN_LOG_LEVEL": "2"}
+    command += [str(folder / "batches.npz"), *options]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr[-3000:]
+    batches = np.load(folder / "batches.npz")
+    return batches["images"], batches["labels"]
+
+
+def python_of(environment_python, loader: str) -> str:
+    return environment_python(FRAMEWORKS[USERS[loader]].environments["cpu"])
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("form", ["arrays", "png", "jpeg"])
+@pytest.mark.parametrize(("loader", "kind"), KINDS)
+def test_a_native_loader_yields_what_the_shared_one_does(
+    environment_python, tmp_path, data_dirs, loader, kind, form, channels
+):
+    if form not in NATIVE_LOADERS[loader].inputs:
+        pytest.skip(f"{loader} does not read {form}, and is planned as unsupported")
+    rank, num_processes = (1, 2) if channels == 3 else (0, 1)
+    spec = write_spec(tmp_path, data_dirs[form, channels], loader, kind, num_gpus=num_processes)
+    images, labels = load(python_of(environment_python, loader), tmp_path, rank, num_processes)
+    expected = list(TrainingBatches(spec, open_data(spec.data_dir), rank, num_processes))
+    assert images.dtype == np.uint8 and labels.dtype == np.int32
+    assert labels.tolist() == [batch.tolist() for _, batch in expected]
+    difference = np.abs(images.astype(int) - np.stack([batch for batch, _ in expected]))
+    most, mean = LEVELS.get(loader, (0, 0)) if form == "jpeg" else (0, 0)
+    assert difference.max() <= most and difference.mean() <= mean, (difference.max(), difference.mean())
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """What has ended may wait for somebody to ask how."""
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.parametrize(("loader", "kind"), [case for case in KINDS if case[1] == "processes"])
+def test_worker_processes_end_with_the_run(environment_python, tmp_path, data_dirs, loader, kind):
+    write_spec(tmp_path, data_dirs["png", 1], loader, kind, epochs=500)
+    command = [python_of(environment_python, loader), str(ROOT / "tests" / "training" / "load_batches.py"), "--wait"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib"), "TF_CPP_MIN_LOG_LEVEL": "2"}
+    command += [str(tmp_path / "spec.json"), ""]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    assert int(process.stdout.readline()) == process.pid
+    deadline, workers = time.monotonic() + 30, []
+    while len(workers) < 3 and time.monotonic() < deadline:
+        workers = psutil.Process(process.pid).children(recursive=True)
+        time.sleep(0.1)
+    assert len(workers) >= 3, "a server and two workers"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    deadline = time.monotonic() + 10
+    while (alive := [worker for worker in workers if is_alive(worker)]) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for worker in alive:
+        worker.kill()
+    assert not alive
+
+
+@pytest.mark.parametrize("loader", NATIVE_LOADERS)
+def test_a_run_with_its_own_loader_trains_as_with_the_shared_one(environment_python, tmp_path, monkeypatch, loader):
+    monkeypatch.chdir(ROOT)
+    framework, python = USERS[loader], python_of(environment_python, loader)
+    request = {**AUGMENTED, "input": "png", "num_gpus": 2, "data": {"num_train": 40}}
+    shared = train(python, tmp_path / "shared", framework, **request)
+    native = train(
+        python, tmp_path / "native", framework, loader=loader, loader_kind=NATIVE_LOADERS[loader].kinds[0], **request
+    )
+    for finished in (shared, native):
+        assert finished.exit_status == 0, finished.output[-3000:]
+        assert finished.record["steps"] == 10
+    for name, expected in shared.final_weights.items():
+        assert np.allclose(native.final_weights[name], expected, rtol=1e-3, atol=1e-5), name
+    executed = {f"workflow/lib/{path}" for path in native.record["code"]}
+    assert f"workflow/lib/trainbench/loaders/{loader}.py" in executed
+    empty = {path for path in executed if not (ROOT / path).stat().st_size}
+    assert executed - empty <= set(training_code(framework, "small_cnn", "native"))

@@ -1,0 +1,79 @@
+"""Images as files and the frameworks' own loaders in the workflow: what is made, what is trained, what reruns."""
+
+import json
+
+import pytest
+
+from project import Project, study
+
+OWN_LOADER = """
+import dataclasses
+
+FRAMEWORKS["dozing"] = dataclasses.replace(FRAMEWORKS["dozing"], native_loader="pillow")
+"""
+VARIANTS = {"shared": {}, "native": {"loader": "native", "loader_workers": 2}}
+CELLS = [f"{form}_fp32_cpu_gpus1_batch64_repeat1" for form in ("jpeg", "png")]
+NATIVE_RUNS = [f"files/dozing/native/{cell}" for cell in CELLS]
+RUNS = [*NATIVE_RUNS, *(f"files/{name}/shared/{cell}" for name in ("dozing", "sleeping") for cell in CELLS)]
+RECORDS = [f"results/runs/{run}/run.json" for run in RUNS]
+
+
+def give_dozing_a_loader(project: Project) -> None:
+    """A fake one, in the place of the file that several real ones share."""
+    library = project.folder / "workflow" / "lib"
+    project.edit("workflow/lib/benchplan/frameworks.py", OWN_LOADER)
+    project.edit("workflow/lib/benchplan/loaders.py", '\nNATIVE_LOADERS["pillow"] = NativeLoader(("threads",))\n')
+    text = "from trainbench.batches import TrainingBatches\n\n\nclass LOADER(TrainingBatches):\n    pass\n"
+    (library / "trainbench" / "loaders" / "pillow.py").write_text(text)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Project:
+    """Both forms of files, with the shared loader and with a fake of a framework's own."""
+    project = Project(tmp_path_factory.mktemp("loading") / "project")
+    give_dozing_a_loader(project)
+    project.write_config(files=study(inputs=["png", "jpeg"], num_gpus=[1], variants=VARIANTS))
+    project.snakemake(*RECORDS)
+    return project
+
+
+def read_runs(project: Project) -> dict[str, dict]:
+    folder = project.folder / "results" / "runs"
+    return {str(path.parent.relative_to(folder)): json.loads(path.read_text()) for path in folder.rglob("run.json")}
+
+
+def test_files_are_made_from_the_arrays_and_trained_on(finished):
+    for form, suffix in (("png", "png"), ("jpeg", "jpg")):
+        folder = finished.folder / "results" / "prepared" / "digits" / form
+        assert len(list((folder / "images" / "train").rglob(f"*.{suffix}"))) == 1437
+        assert len(list((folder / "images" / "test").rglob(f"*.{suffix}"))) == 360
+    runs = read_runs(finished)
+    assert sorted(runs) == sorted(RUNS)
+    assert {run["status"] for run in runs.values()} == {"completed"}
+    assert len({run["manifest_sha256"] for run in runs.values()}) == 2
+
+
+def test_a_loader_of_its_own_is_in_the_record_of_the_run_alone(finished):
+    for path, run in read_runs(finished).items():
+        ran = "trainbench/loaders/pillow.py" in run["code"]
+        assert ran == ("/native/" in path), path
+        assert (run["spec"]["loader"], run["spec"]["loader_workers"]) == (("pillow", 2) if ran else ("shared", 1))
+
+
+def test_a_second_call_does_nothing_and_an_edited_loader_reruns_its_runs(finished):
+    assert finished.planned(*RECORDS) == []
+    finished.edit("workflow/lib/trainbench/loaders/pillow.py")
+    assert finished.planned_runs(*RECORDS) == NATIVE_RUNS
+
+
+def test_a_run_whose_image_is_missing_says_so_before_it_starts(finished):
+    path = finished.folder / "results" / "prepared" / "digits" / "png" / "images" / "test" / "0000" / "0000007.png"
+    content = path.read_bytes()
+    record = f"results/runs/files/dozing/shared/{CELLS[1]}/run.json"
+    path.unlink()
+    try:
+        finished.snakemake("--forcerun", record, "--", record, expect=1)
+    finally:
+        path.write_bytes(content)
+    logs = list((finished.folder / "results" / "logs" / "train").rglob("attempt.json"))
+    assert len(logs) == 1 and "0000007.png is missing; delete" in json.loads(logs[0].read_text())["reason"]

@@ -1,0 +1,55 @@
+"""
+gluon.data.DataLoader: images decoded by mx.image, in worker processes or, with its thread_pool, in threads."""
+
+from collections.abc import Iterator
+
+import mxnet as mx
+import numpy as np
+from mxnet import gluon
+
+from trainbench.batches import TrainingBatches
+from trainbench.draws import Change
+from trainbench.loaders.items import Items
+from trainbench.loaders.processes import use_clean_workers
+
+
+class Images(gluon.data.Dataset):
+    def __init__(self, items: Items, padding: int):
+        self.items, self.padding = items, padding
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, position: int) -> tuple[mx.nd.NDArray, int]:
+        source, change, label = self.items[position]
+        return self.change(self.load(source), change), label
+
+    def load(self, source: str | np.ndarray) -> mx.nd.NDArray:
+        if isinstance(source, str):
+            return mx.image.imread(source, flag=int(self.items.image_shape[2] == 3))
+        return mx.nd.array(source, dtype=np.uint8)
+
+    def change(self, image: mx.nd.NDArray, change: Change) -> mx.nd.NDArray:
+        height, width, _ = self.items.image_shape
+        if change.flipped:
+            image = mx.nd.flip(image, axis=1)
+        if padding := self.padding:
+            image = mx.image.copyMakeBorder(image, padding, padding, padding, padding)
+            image = mx.image.fixed_crop(image, change.left + padding, change.top + padding, width, height)
+        return image
+
+
+class GluonBatches(TrainingBatches):
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        use_clean_workers(__name__)
+        loader = gluon.data.DataLoader(
+            Images(Items(self), self.spec.random_crop_padding),
+            batch_size=self.shares.local_batch_size,
+            num_workers=self.num_workers,
+            thread_pool=self.spec.loader_kind == "threads",
+        )
+        for images, labels in loader:
+            yield images.asnumpy(), labels.asnumpy().astype(np.int32)
+
+
+LOADER = GluonBatches
