@@ -19,6 +19,7 @@ ON_TWO = [framework for framework in BACKENDS if FRAMEWORKS[framework].max_devic
 CASES = [
     (framework, num_gpus) for framework in BACKENDS for num_gpus in DEVICES if num_gpus == 1 or framework in ON_TWO
 ]
+LARGEST_CASES = [(framework, 2 if framework in ON_TWO else 1) for framework in BACKENDS]
 OTHER_CASES = [case for case in CASES if case != (BACKENDS[0], 1)]
 ONE_STEP = {"epochs": None, "steps": 1, "random_flip": True, "random_crop_padding": 1}
 PLAIN_SGD = {"learning_rate": 1.0, "momentum": 0.0}
@@ -104,7 +105,7 @@ def two_epochs(optimizer: str, num_test: int) -> dict:
 
 
 RUNS = {"sgd": two_epochs("sgd", 13), "adam": two_epochs("adam", 16)}
-AHEAD = two_epochs("sgd", 1) | {"prefetch_batches": 4}
+AHEAD = two_epochs("sgd", 1) | {"prefetch": 2}
 
 
 @pytest.mark.parametrize("optimizer", RUNS)
@@ -124,6 +125,16 @@ def test_every_test_image_is_evaluated_once(run, framework, num_gpus, asked):
     assert predictions["rank"].shape == predictions["loss"].shape == (2, num_test)
     assert finished.record["images_seen"] == 2 * 24, "the incomplete batch of each epoch is dropped"
     assert np.allclose(predictions["loss"], reference.predictions["loss"], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(("framework", "num_gpus"), LARGEST_CASES)
+@pytest.mark.parametrize(("eval_devices", "eval_batch_size"), [("first", 5), ("all", 3)])
+def test_every_test_image_is_evaluated_once_whoever_predicts(run, framework, num_gpus, eval_devices, eval_batch_size):
+    """With batches that the 13 images do not fill, and others than the training's."""
+    others = {"eval_devices": eval_devices, "eval_batch_size": eval_batch_size, "prefetch": 2}
+    finished, reference = run(framework, num_gpus, **RUNS["sgd"], **others), run(BACKENDS[0], 1, **RUNS["sgd"])
+    assert finished.predictions["loss"].shape == (2, 13)
+    assert np.allclose(finished.predictions["loss"], reference.predictions["loss"], rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("framework", [name for name in BACKENDS if "bf16" in FRAMEWORKS[name].precisions["cpu"]])
@@ -159,10 +170,11 @@ def test_a_loss_that_is_not_finite_is_an_outcome(run, framework):
     assert finished.record["reason"].startswith("training loss is nan")
 
 
-@pytest.mark.parametrize("framework", BACKENDS)
-def test_prefetching_changes_no_batch(run, framework):
-    plain, ahead = (run(framework, 1, **request).update for request in (RUNS["sgd"], AHEAD))
-    assert relative_difference(ahead, plain) < 1e-6
+@pytest.mark.parametrize(("framework", "num_gpus"), CASES)
+def test_prefetching_changes_no_batch(run, framework, num_gpus):
+    plain, ahead = (run(framework, num_gpus, **request) for request in (RUNS["sgd"], AHEAD))
+    assert ahead.record["host_to_device_gib_per_s"] is None, "the device is the host"
+    assert relative_difference(ahead.update, plain.update) < 1e-6
 
 
 @pytest.mark.parametrize("framework", [name for name in BACKENDS if FRAMEWORKS[name].launcher == "horovodrun"])
