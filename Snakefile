@@ -22,6 +22,7 @@ report: "workflow/report/workflow.rst"
 
 include: "workflow/rules/common.smk"
 include: "workflow/rules/common_cluster.smk"
+include: "workflow/rules/common_data.smk"
 include: "workflow/rules/environments.smk"
 include: "workflow/rules/prepare.smk"
 include: "workflow/rules/probe.smk"

@@ -47,20 +47,21 @@ class Faulty(PytorchDdp):
             loop.training_batches = TrainingBatches(loop.spec, loop.data, 0, self.num_processes)
         super().train(loop)
 
-    def train_step(self, images, labels, learning_rate):
-        if FAULT == "shuffled_labels":
-            labels = np.roll(labels, 1)
+    def put_on_device(self, images, labels):
+        return super().put_on_device(images, np.roll(labels, 1) if FAULT == "shuffled_labels" else labels)
+
+    def train_step(self, batch, learning_rate):
         if FAULT == "rate_inside_momentum" and self._last_rate and "momentum" in self.optimizer.param_groups[0]:
             for group in self.optimizer.param_groups:
                 group["momentum"] = 0.9 * self._last_rate / learning_rate
         self._last_rate = learning_rate
-        super().train_step(images, labels, learning_rate)
+        super().train_step(batch, learning_rate)
 
-    def predict(self, images):
+    def predict(self, batch):
         if FAULT == "batch_statistics":
             with torch.no_grad():
-                return self.network(torch.from_numpy(images.copy())).numpy()
-        return super().predict(images)
+                return self.network(*batch.take()).numpy()
+        return super().predict(batch)
 
 
 BACKEND = Faulty

@@ -3,7 +3,6 @@
 import os
 
 import horovod.tensorflow as hvd
-import horovod.tensorflow.keras as hvd_keras
 
 from trainbench.backends import horovod_keras
 
@@ -16,13 +15,6 @@ def summing(optimizer_class, _):
             super().apply([hvd.allreduce(gradient, op=hvd.Sum) for gradient in grads], trainable_variables)
 
     return Summing
-
-
-class AsHorovodHasIt(horovod_keras.HorovodKeras):
-    """What a user gets who believes that Horovod's own optimizer for Keras averages."""
-
-    def compile(self, optimizer, jit_compile):
-        super().compile(hvd_keras.DistributedOptimizer(optimizer), jit_compile)
 
 
 if FAULT == "gradients_not_averaged":

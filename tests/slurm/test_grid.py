@@ -13,7 +13,7 @@ from slurm.cluster import GPUS_PER_NODE
 from slurm.project import ClusterProject
 
 COUNTS = [1, 2, 4, 8]
-OVER_NODES = ["pytorch_ddp", "horovod_pytorch", "tensorflow_multiworker", "jax_sharding", "mxnet_gluon", "chainer_mn"]
+OVER_NODES = [name for name, entry in FRAMEWORKS.items() if entry.spans_nodes("local")]
 
 
 def read_runs(project):

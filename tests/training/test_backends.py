@@ -19,6 +19,7 @@ ON_TWO = [framework for framework in BACKENDS if FRAMEWORKS[framework].max_devic
 CASES = [
     (framework, num_gpus) for framework in BACKENDS for num_gpus in DEVICES if num_gpus == 1 or framework in ON_TWO
 ]
+LARGEST_CASES = [(framework, 2 if framework in ON_TWO else 1) for framework in BACKENDS]
 OTHER_CASES = [case for case in CASES if case != (BACKENDS[0], 1)]
 ONE_STEP = {"epochs": None, "steps": 1, "random_flip": True, "random_crop_padding": 1}
 PLAIN_SGD = {"learning_rate": 1.0, "momentum": 0.0}
@@ -98,25 +99,42 @@ OPTIMIZERS = {
 }
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def two_epochs(optimizer: str, num_test: int) -> dict:
+    """Of three steps, with a rest of the training images that makes no batch."""
+    return {"optimizer": OPTIMIZERS[optimizer], "epochs": 2, "data": {"num_train": 27, "num_test": num_test}}
+
+
+RUNS = {"sgd": two_epochs("sgd", 13), "adam": two_epochs("adam", 16)}
+AHEAD = two_epochs("sgd", 1) | {"prefetch": 2}
+
+
+@pytest.mark.parametrize("optimizer", RUNS)
 @pytest.mark.parametrize(("framework", "num_gpus"), OTHER_CASES)
 def test_updates_agree_over_several_steps_with_a_changing_rate(run, framework, optimizer, num_gpus):
-    request = {"optimizer": OPTIMIZERS[optimizer], "epochs": 2, "data": {"num_train": 24}}
-    first, second = run(BACKENDS[0], 1, **request), run(framework, num_gpus, **request)
+    first, second = run(BACKENDS[0], 1, **RUNS[optimizer]), run(framework, num_gpus, **RUNS[optimizer])
     assert first.record["steps"] == second.record["steps"] == 6
     assert relative_difference(second.update, first.update) < UPDATES_NOISE
 
 
 @pytest.mark.parametrize(("framework", "num_gpus"), CASES)
-@pytest.mark.parametrize("num_test", [1, 13, 16])
-def test_every_test_image_is_evaluated_once(run, framework, num_gpus, num_test):
-    request = {"epochs": 2, "data": {"num_train": 19, "num_test": num_test}}
-    finished, reference = run(framework, num_gpus, **request), run(BACKENDS[0], 1, **request)
-    predictions = finished.predictions
+@pytest.mark.parametrize("asked", [AHEAD, *RUNS.values()], ids=lambda asked: str(asked["data"]["num_test"]))
+def test_every_test_image_is_evaluated_once(run, framework, num_gpus, asked):
+    finished, reference = run(framework, num_gpus, **asked), run(BACKENDS[0], 1, **asked)
+    predictions, num_test = finished.predictions, asked["data"]["num_test"]
     assert predictions["epoch"].tolist() == [1, 2]
     assert predictions["rank"].shape == predictions["loss"].shape == (2, num_test)
-    assert finished.record["images_seen"] == 2 * 16, "the incomplete batch of each epoch is dropped"
+    assert finished.record["images_seen"] == 2 * 24, "the incomplete batch of each epoch is dropped"
     assert np.allclose(predictions["loss"], reference.predictions["loss"], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(("framework", "num_gpus"), LARGEST_CASES)
+@pytest.mark.parametrize(("eval_devices", "eval_batch_size"), [("first", 5), ("all", 3)])
+def test_every_test_image_is_evaluated_once_whoever_predicts(run, framework, num_gpus, eval_devices, eval_batch_size):
+    """With batches that the 13 images do not fill, and others than the training's."""
+    others = {"eval_devices": eval_devices, "eval_batch_size": eval_batch_size, "prefetch": 2}
+    finished, reference = run(framework, num_gpus, **RUNS["sgd"], **others), run(BACKENDS[0], 1, **RUNS["sgd"])
+    assert finished.predictions["loss"].shape == (2, 13)
+    assert np.allclose(finished.predictions["loss"], reference.predictions["loss"], rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("framework", [name for name in BACKENDS if "bf16" in FRAMEWORKS[name].precisions["cpu"]])
@@ -152,11 +170,11 @@ def test_a_loss_that_is_not_finite_is_an_outcome(run, framework):
     assert finished.record["reason"].startswith("training loss is nan")
 
 
-@pytest.mark.parametrize("framework", BACKENDS)
-def test_prefetching_changes_no_batch(run, framework):
-    request = {"optimizer": PLAIN_SGD, "epochs": 2, "data": {"num_train": 24}}
-    plain, ahead = (run(framework, 1, prefetch_batches=depth, **request).update for depth in (0, 4))
-    assert relative_difference(ahead, plain) < 1e-6
+@pytest.mark.parametrize(("framework", "num_gpus"), CASES)
+def test_prefetching_changes_no_batch(run, framework, num_gpus):
+    plain, ahead = (run(framework, num_gpus, **request) for request in (RUNS["sgd"], AHEAD))
+    assert ahead.record["host_to_device_gib_per_s"] is None, "the device is the host"
+    assert relative_difference(ahead.update, plain.update) < 1e-6
 
 
 @pytest.mark.parametrize("framework", [name for name in BACKENDS if FRAMEWORKS[name].launcher == "horovodrun"])
@@ -173,8 +191,9 @@ NOT_COMPRESSED_AT_FIRST = 2
 
 @pytest.mark.parametrize(("framework", "compression"), COMPRESSING)
 def test_compressed_gradients_are_others_near_those_that_are_not(run, framework, compression):
-    steps = 1 if compression == "fp16" else NOT_COMPRESSED_AT_FIRST + 1
-    request = {"optimizer": PLAIN_SGD | {"learning_rate": 0.01}, "epochs": None, "steps": steps}
+    request = {"optimizer": PLAIN_SGD, **ONE_STEP}
+    if compression == "powersgd":
+        request |= {"optimizer": PLAIN_SGD | {"learning_rate": 0.01}, "steps": NOT_COMPRESSED_AT_FIRST + 1}
     plain = run(framework, 2, **request).update
     compressed = run(framework, 2, gradient_compression=compression, powersgd_rank=4, **request).update
     difference = relative_difference(compressed, plain)

@@ -1,12 +1,10 @@
 """Batches are the same for every framework and device count, and every image is evaluated once."""
 
-import threading
-
 import numpy as np
 import pytest
 
 from specs import make_data, make_spec
-from trainbench.batches import TrainingBatches, evaluation_batches, place, prefetch
+from trainbench.batches import TrainingBatches, evaluation_batches, place
 from trainbench.draws import draw_changes, draw_epoch, epoch_order
 
 
@@ -123,24 +121,3 @@ def test_evaluation_covers_every_image_once(num_images, num_processes):
             seen.extend(samples[real])
     assert sorted(seen) == list(range(num_images))
     assert len(steps) == 1, "all processes must take equally many steps"
-
-
-@pytest.mark.parametrize("depth", [0, 1, 4])
-def test_prefetching_keeps_the_order(depth):
-    assert list(prefetch(range(20), depth)) == list(range(20))
-
-
-def test_prefetching_raises_the_producers_error_in_the_consumer():
-    def produce():
-        yield 1
-        raise OSError("the disk is gone")
-
-    with pytest.raises(OSError, match="the disk is gone"):
-        list(prefetch(produce(), 2))
-
-
-def test_leaving_a_prefetched_loop_early_stops_its_thread():
-    items = iter(prefetch(iter(range(10**9)), 2))
-    next(items)
-    items.close()
-    assert not [thread for thread in threading.enumerate() if thread.name == "prefetch"]

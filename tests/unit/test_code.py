@@ -18,6 +18,7 @@ def test_a_run_depends_on_its_own_backend_and_family_alone():
     assert only_torch == {
         f"{library}/backends/pytorch_ddp.py",
         f"{library}/families/torch.py",
+        f"{library}/families/torch_batch.py",
         f"{library}/models/resnet44/layers.py",
         f"{library}/models/resnet44/torch.py",
     }

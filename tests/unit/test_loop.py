@@ -1,12 +1,15 @@
 """Windows, phases, clocks and evaluations of the training loop, on a backend whose steps take one second."""
 
 import json
+import threading
+import time
 
 import numpy as np
 import pytest
 
 from specs import make_data, make_spec
 from trainbench.backend import StepwiseBackend
+from trainbench.feeding import measure_host_to_device
 from trainbench.loop import DivergedError, TrainingLoop
 from trainbench.records import EventLog
 
@@ -17,11 +20,20 @@ class Ticking(StepwiseBackend):
     def __init__(self, num_classes=10, losses=None):
         self.now, self.queued, self.num_classes = 0.0, 0.0, num_classes
         self.losses, self.synchronised_at, self.steps, self.rates = losses or {}, [], 0, []
+        self.put, self.trained = [], []
 
     def clock(self):
         return self.now
 
-    def train_step(self, images, labels, learning_rate):
+    def put_on_device(self, images, labels):
+        self.put.append(images)
+        return images
+
+    def put_for_prediction(self, images):
+        return images
+
+    def train_step(self, images, learning_rate):
+        self.trained.append(images)
         self.steps += 1
         self.rates.append(learning_rate)
         self.queued += 1.0
@@ -59,7 +71,8 @@ def run_loop(tmp_path, backend=None, num_test=13, **changes):
     events = EventLog(tmp_path / "events.jsonl", started_at=0.0)
     loop = TrainingLoop(spec, data, backend, np.arange(num_steps, dtype=np.float32), events, clock=backend.clock)
     try:
-        backend.train(loop)
+        with loop:
+            backend.train(loop)
     finally:
         events.close()
         lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
@@ -113,7 +126,7 @@ def test_every_step_gets_its_own_learning_rate(tmp_path):
 def test_evaluations_follow_their_interval_and_the_last_step(tmp_path, changes, epochs):
     loop, _, evaluations = run_loop(tmp_path, **changes)
     assert [evaluation["epoch"] for evaluation in evaluations] == epochs
-    assert loop.predictions.epochs == epochs
+    assert loop.evaluation.predictions.epochs == epochs
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_at_the_window_edge(tmp_path):
@@ -131,7 +144,116 @@ def test_waiting_for_input_is_counted(tmp_path):
             backend.now += 0.25
             yield batch
 
-    loop.feed = lambda: iter(slow_feed())
+    loop.host_batches = slow_feed
     backend.train(loop)
     assert loop.clocks.data_wait_s == pytest.approx(9 * 0.25)
     assert loop.clocks.measured_s == pytest.approx(9 * 1.25)
+
+
+def feeding_threads():
+    return [thread for thread in threading.enumerate() if thread.name == "feed"]
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3])
+def test_batches_are_on_the_device_that_many_steps_ahead(tmp_path, depth):
+    """Each step waits until the thread has done what it may, and no more."""
+
+    class Waiting(Ticking):
+        def train_step(self, images, learning_rate):
+            super().train_step(images, learning_rate)
+            allowed = min(self.steps + depth, 20)
+            deadline = time.monotonic() + 5.0
+            while len(self.put) < allowed and time.monotonic() < deadline:
+                time.sleep(0.001)
+            time.sleep(0.005)
+            self.ahead.append(len(self.put) - self.steps)
+
+    backend = Waiting()
+    backend.ahead = []
+    run_loop(tmp_path, backend, epochs=2, prefetch=depth)
+    assert backend.ahead == [min(depth, 20 - step) for step in range(1, 21)]
+    assert all(one is other for one, other in zip(backend.put, backend.trained, strict=True))
+    assert not feeding_threads()
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+def test_the_first_images_of_an_evaluation_are_read_before_training_ends(tmp_path, depth):
+    class Noting(Ticking):
+        def put_for_prediction(self, images):
+            self.steps_at_reading.append(self.steps)
+            self.was_read.set()
+            return images
+
+        def train_step(self, images, learning_rate):
+            super().train_step(images, learning_rate)
+            if depth and self.steps == 10:
+                assert self.was_read.wait(timeout=5.0)
+
+    backend = Noting()
+    backend.steps_at_reading, backend.was_read = [], threading.Event()
+    loop, _, _ = run_loop(tmp_path, backend, num_test=33, prefetch=depth)
+    assert backend.steps_at_reading[0] == 10 if depth == 0 else backend.steps_at_reading[0] in (8, 9, 10)
+    assert sorted(loop.evaluation.predictions.samples) == list(range(33))
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+@pytest.mark.parametrize("where", ["loader", "put_on_device", "put_for_prediction", "train_step"])
+def test_an_error_wherever_it_happens_ends_the_training_and_the_threads(tmp_path, where, depth):
+    def fail(*_):
+        raise OSError(f"{where} is broken")
+
+    backend, spec, data = Ticking(), make_spec(epochs=1, prefetch=depth), make_data(num_train=80)
+    loop = TrainingLoop(spec, data, backend, np.zeros(10, np.float32), None, clock=backend.clock)
+    if where == "loader":
+        loop.training_batches = map(fail, range(10))
+    else:
+        setattr(backend, where, fail)
+    with pytest.raises(OSError, match=f"{where} is broken"), loop:
+        backend.train(loop)
+    assert not feeding_threads()
+
+
+def test_a_diverged_run_leaves_no_thread_and_closes_its_loader_in_it(tmp_path):
+    closed_in = []
+
+    def load():
+        try:
+            yield from iter(lambda: (np.zeros((8, 6, 6, 1), np.uint8), np.zeros(8, np.int32)), None)
+        finally:
+            closed_in.append(threading.current_thread().name)
+
+    backend = Ticking(losses={7: float("nan")})
+    spec, data = make_spec(epochs=1, warmup_steps=4, window_steps=3, prefetch=2), make_data(num_train=80)
+    loop = TrainingLoop(spec, data, backend, np.zeros(10, np.float32), None, clock=backend.clock)
+    loop.training_batches = load()
+    with pytest.raises(DivergedError), loop:
+        backend.train(loop)
+    assert not feeding_threads()
+    assert closed_in == ["feed"]
+
+
+@pytest.mark.parametrize("eval_devices", ["all", "first"])
+@pytest.mark.parametrize("eval_batch_size", [None, 3, 50])
+@pytest.mark.parametrize("num_processes", [1, 2])
+def test_every_test_image_counts_once_whoever_predicts(tmp_path, eval_devices, eval_batch_size, num_processes):
+    seen, sizes = [], []
+    for rank in range(num_processes):
+        backend = Ticking()
+        backend.rank, backend.num_processes = rank, num_processes
+        backend.put_for_prediction = lambda images: sizes.append(len(images)) or images
+        changes = {"num_gpus": 2, "eval_devices": eval_devices, "eval_batch_size": eval_batch_size, "prefetch": 2}
+        loop, _, _ = run_loop(tmp_path, backend, num_test=13, **changes)
+        seen.extend(loop.evaluation.predictions.samples)
+    assert sorted(seen) == list(range(13))
+    per_device = eval_batch_size or 4
+    assert set(sizes) == {per_device if eval_devices == "first" else per_device * 2 // num_processes}
+
+
+def test_bandwidth_is_that_of_each_device_while_all_are_fed(tmp_path):
+    """Copies of 2 x 512 images of 4 KiB, 2 MiB for each device, in half a second."""
+    backend = Ticking()
+    backend.wait_for_batch = lambda batch: setattr(backend, "now", backend.now + 0.5)
+    spec = make_spec(num_gpus=2, global_batch_size=1024, device_kind="cuda")
+    data = make_data(image_shape=(64, 64, 1))
+    assert measure_host_to_device(backend, spec, data, backend.clock) == pytest.approx(2 * 2 / 1024)
+    assert measure_host_to_device(backend, make_spec(), data, backend.clock) is None

@@ -44,12 +44,13 @@ def store_run(results, name, spec, accuracies=(0.4, 0.8), window_s=(2.0, 3.0), *
 
 def test_rates_are_total_over_total_of_the_measured_windows(tmp_path):
     spec = make_spec(global_batch_size=8)
-    store_run(tmp_path, "run0", spec, window_s=(1.0, 3.0))
+    store_run(tmp_path, "run0", spec, window_s=(1.0, 3.0), host_to_device_gib_per_s=5.5)
     row = collect(plan_of(spec), tmp_path)[0].iloc[0]
     assert row["images_per_s"] == pytest.approx(20 * 8 / 4)
     assert row["data_wait_frac"] == pytest.approx(0.25)
     assert row["step_s_median"] == pytest.approx(0.2)
     assert row["step_s_p95"] == pytest.approx(0.3)
+    assert row["host_to_device_gib_per_s"] == 5.5
     assert (row["peak_memory_gib"], row["quality_last"], row["quality_best"]) == (1.0, 0.8, 0.8)
 
 

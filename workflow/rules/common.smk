@@ -96,6 +96,8 @@ wildcard_constraints:
     channels=r"\d+",
     num_classes=r"\d+",
     seed=r"\d+",
+    shard=r"\d+",
+    num_shards=r"\d+",
 
 
 def get_run(wildcards):
@@ -104,18 +106,6 @@ def get_run(wildcards):
 
 def get_study(wildcards):
     return PLAN.studies[wildcards.study]
-
-
-def get_dataset_source(wildcards):
-    return PLAN.dataset_options[wildcards.dataset]["source"]
-
-
-def get_dataset_options(wildcards):
-    return json.dumps(PLAN.dataset_options[wildcards.dataset]["options"])
-
-
-def get_preparing_code(wildcards):
-    return code.script("prepare_arrays", f"benchreport.datasets.{get_dataset_source(wildcards)}")
 
 
 def get_collecting_code(wildcards):

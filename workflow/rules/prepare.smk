@@ -1,7 +1,12 @@
 """
 Make the arrays and the initial weights that every framework reads.
 
-OUTPUTS  results/prepared/{dataset}/{arrays,synthetic}/ (uint8 arrays, manifest.tsv, dataset.json)
+INPUTS   the folders that data sets' options name, which are only read
+OUTPUTS  results/raw/{dataset}.json and {dataset}/ (what was fetched or extracted), downloads/ (fetched archives)
+         results/prepared/{dataset}/{arrays,synthetic}/ (uint8 arrays, manifest.tsv, dataset.json)
+         results/prepared/{dataset}/arrays/exclusions.tsv (of image files: those that were left out, with the reason)
+         results/prepared/{dataset}/shards/ (of image files: pixels and records, by which a change redoes one shard)
+         results/preparation/{dataset}.tsv, .svg, .png (of image files: what preparing costs, by library, filter, format)
          results/weights/{model}_{shape}_seed{seed}.safetensors
 """
 
@@ -11,37 +16,210 @@ PREPARED_FILES = [
 ]
 
 
+SAMPLE_IMAGES = 48
+"""Of a data set, on which preparing is measured."""
+
+
 localrules:
+    acquire,
+    draw_preparation,
     initialize_weights,
+
+
+rule prepared:
+    input:
+        get_prepared(),
+
+
+rule preparation:
+    input:
+        get_preparation_figures(),
+
+
+rule acquire:
+    input:
+        code=get_preparing_code("acquire"),
+    output:
+        record="results/raw/{dataset}.json",
+    log:
+        "results/logs/acquire/{dataset}.log",
+    conda:
+        "../../envs/workflow.yaml"
+    params:
+        acquisition=lambda wildcards: get_acquisition(wildcards).describe(),
+        source=get_dataset_source,
+        # Depends on `input` in name only: Snakemake does not look for changes in such a parameter.
+        options=lambda wildcards, input: get_dataset_options(wildcards),
+        folder=get_acquired_folder,
+    shell:
+        r"""
+        python workflow/scripts/acquire.py \
+            --source {params.source:q} \
+            --options {params.options:q} \
+            --downloads results/raw/downloads \
+            --folder {params.folder:q} \
+            --record {output.record:q} \
+            >{log:q} 2>&1
+        """
 
 
 rule prepare_arrays:
     input:
-        code=get_preparing_code,
+        code=get_preparing_code("prepare_arrays"),
+        acquired=get_acquired,
     output:
         expand("results/prepared/{{dataset}}/arrays/{file}", file=PREPARED_FILES),
         description="results/prepared/{dataset}/arrays/dataset.json",
     log:
         "results/logs/prepare_arrays/{dataset}.log",
+    wildcard_constraints:
+        dataset=match_datasets(listed=False),
     conda:
         "../../envs/workflow.yaml"
     params:
         source=get_dataset_source,
         options=get_dataset_options,
+        acquired=get_acquired_folder,
         folder=subpath(output.description, parent=True),
     shell:
         r"""
         python workflow/scripts/prepare_arrays.py \
             --source {params.source:q} \
             --options {params.options:q} \
+            --acquired={params.acquired:q} \
             --folder {params.folder:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule prepare_shard:
+    input:
+        code=get_preparing_code("prepare_shard"),
+        acquired=get_acquired,
+        environment=ancient(get_shard_environment),
+    output:
+        images="results/prepared/{dataset}/shards/shard{shard}of{num_shards}.pixels",
+        records="results/prepared/{dataset}/shards/shard{shard}of{num_shards}.tsv",
+    log:
+        "results/logs/prepare_shard/{dataset}/shard{shard}of{num_shards}.log",
+    conda:
+        "../../envs/workflow.yaml"
+    params:
+        fingerprint=lambda wildcards: get_task(wildcards).fingerprint_shard(int(wildcards.shard)),
+        source=get_dataset_source,
+        options=lambda wildcards, input: get_dataset_options(wildcards),
+        acquired=get_acquired_folder,
+    shell:
+        r"""
+        python workflow/scripts/prepare_shard.py \
+            --source {params.source:q} \
+            --options {params.options:q} \
+            --acquired={params.acquired:q} \
+            --shard {wildcards.shard} \
+            --fingerprint {params.fingerprint} \
+            --environment {input.environment:q} \
+            --images {output.images:q} \
+            --records {output.records:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule merge_shards:
+    input:
+        code=get_preparing_code("merge_shards"),
+        images=get_shards("pixels"),
+        records=get_shards("tsv"),
+    output:
+        expand("results/prepared/{{dataset}}/arrays/{file}", file=PREPARED_FILES),
+        exclusions="results/prepared/{dataset}/arrays/exclusions.tsv",
+        description="results/prepared/{dataset}/arrays/dataset.json",
+    log:
+        "results/logs/merge_shards/{dataset}.log",
+    wildcard_constraints:
+        dataset=match_datasets(listed=True),
+    conda:
+        "../../envs/workflow.yaml"
+    params:
+        fingerprint=lambda wildcards: get_task(wildcards).fingerprint_listing(),
+        source=get_dataset_source,
+        options=lambda wildcards, input: get_dataset_options(wildcards),
+        acquired=get_acquired_folder,
+        shards=lambda wildcards, input: str(Path(input.images[0]).parent),
+        folder=subpath(output.description, parent=True),
+    shell:
+        r"""
+        python workflow/scripts/merge_shards.py \
+            --source {params.source:q} \
+            --options {params.options:q} \
+            --acquired={params.acquired:q} \
+            --fingerprint {params.fingerprint} \
+            --shards {params.shards:q} \
+            --folder {params.folder:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule measure_preparation:
+    input:
+        code=get_preparing_code("measure_preparation"),
+        acquired=get_acquired,
+    output:
+        table="results/preparation/{dataset}.tsv",
+    log:
+        "results/logs/measure_preparation/{dataset}.log",
+    wildcard_constraints:
+        dataset=match_datasets(listed=True),
+    conda:
+        "../../envs/workflow.yaml"
+    resources:
+        measurement=100,
+    params:
+        fingerprint=lambda wildcards: get_task(wildcards).fingerprint_listing(),
+        source=get_dataset_source,
+        options=get_dataset_options,
+        acquired=get_acquired_folder,
+        num_images=SAMPLE_IMAGES,
+    shell:
+        r"""
+        python workflow/scripts/measure_preparation.py \
+            --source {params.source:q} \
+            --options {params.options:q} \
+            --acquired={params.acquired:q} \
+            --num-images {params.num_images} \
+            --table {output.table:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule draw_preparation:
+    input:
+        code=code.script("draw_preparation"),
+        table="results/preparation/{dataset}.tsv",
+    output:
+        svg=report(
+            "results/preparation/{dataset}.svg",
+            caption="../report/preparation.rst",
+            category="Data sets",
+            labels={"figure": "What preparing {dataset} costs"},
+        ),
+        png="results/preparation/{dataset}.png",
+    log:
+        "results/logs/draw_preparation/{dataset}.log",
+    conda:
+        "../../envs/workflow.yaml"
+    shell:
+        r"""
+        python workflow/scripts/draw_preparation.py \
+            --table {input.table:q} \
+            --svg {output.svg:q} \
+            --png {output.png:q} \
             >{log:q} 2>&1
         """
 
 
 rule prepare_synthetic:
     input:
-        code=get_preparing_code,
+        code=get_preparing_code("prepare_arrays"),
     output:
         expand("results/prepared/{{dataset}}/synthetic/{file}", file=PREPARED_FILES),
         description="results/prepared/{dataset}/synthetic/dataset.json",

@@ -56,8 +56,10 @@ def _explain(error: jsonschema.ValidationError, place: str) -> ConfigError:
             return refuse(place, value, "repeats an entry", "keep each once")
         case "minItems" | "minProperties":
             return refuse(place, value, "is empty", "give at least one entry or leave the key out")
-        case "minimum" | "exclusiveMinimum":
-            return refuse(place, value, "is too small", f"give {'at least' if rule else 'more than'} {rule}")
+        case "minimum":
+            return refuse(place, value, "is too small", f"give at least {rule}")
+        case "exclusiveMinimum":
+            return refuse(place, value, "is too small", f"give more than {rule}")
         case "exclusiveMaximum":
             return refuse(place, value, "is too large", f"give less than {rule}")
     return refuse(place, value, "is refused", error.message)

@@ -6,6 +6,7 @@ import random
 from functools import cached_property
 from pathlib import Path
 
+from benchplan.datasets import describe_or_refuse, options_of_runs
 from benchplan.defaults import drop_defaults, fill_defaults, read_schema, study_defaults
 from benchplan.errors import ConfigError, check_schema, refuse, suggest
 from benchplan.frameworks import FRAMEWORKS, find_unsupported_reason
@@ -14,7 +15,7 @@ from benchplan.machine import Device, Machine
 from benchplan.parity import ParityCell
 from benchplan.runs import TRAINING_KEYS, Run, complete_spec, drop_usual_layout
 from benchreport import metrics
-from benchreport.datasets import Description, list_sources, load_source
+from benchreport.datasets import Description
 
 MODELS = Path(__file__).resolve().parents[1] / "trainbench" / "models"
 NESTED_KEYS = ("optimizer", "quality")
@@ -66,17 +67,16 @@ class Study:
             raise ConfigError(f"{place}: give exactly one of `epochs` and `steps`")
 
     def _describe_dataset(self) -> Description:
-        place, name, source = f"{self.place}.dataset", self.config["dataset"], self.dataset_options["source"]
-        if source not in list_sources():
-            raise refuse(place, name, "is not a known data set", suggest(source, list_sources()))
-        try:
-            description = load_source(source).describe(**self.dataset_options["options"])
-        except TypeError as error:
-            message = str(error).replace("describe()", f"data source {source}")
-            raise refuse(place, name, f"cannot be made: {message}", f"correct datasets.{name}.options") from None
+        name, source = self.config["dataset"], self.dataset_options["source"]
+        description = describe_or_refuse(name, self.dataset_options, f"{self.place}.dataset")
         if source == "synthetic" and self.config["inputs"] != ["synthetic"]:
             raise refuse(
                 f"{self.place}.inputs", self.config["inputs"], "with a synthetic data set", "write [synthetic]"
+            )
+        if description.multi_label:
+            raise refuse(
+                *(f"{self.place}.dataset", name, "has several labels an image, on which no run trains"),
+                f"choose one by datasets.{name}.options.finding, or ask for the target `prepared` alone",
             )
         return description
 
@@ -190,9 +190,8 @@ class Study:
     def settings(self, run: Run) -> dict:
         """What reruns a run when it changes; a setting that has its default does not appear."""
         training = self.variants[run.variant] | {"seed": self.config["seed"]}
-        settings = {key: self.config[key] for key in ("dataset", "model")} | {
-            "options": self.dataset_options["options"]
-        }
+        settings = {key: self.config[key] for key in ("dataset", "model")}
+        settings["options"] = options_of_runs(self.dataset_options)
         device = self._device(run)
         layout = {"num_nodes": device.num_nodes(run.num_gpus), "cores_per_device": device.cores_per_device}
         layout |= {"device_kind": device.kind}
@@ -224,6 +223,8 @@ class Plan:
             name: Study(name, given, datasets, machine, schema) for name, given in config["studies"].items()
         }
         self.runs = {run.path: run for study in self.studies.values() for run in study.runs}
+        for name, options in datasets.items():
+            describe_or_refuse(name, options, f"datasets.{name}.source")
 
     @classmethod
     def from_request(cls, request: dict) -> "Plan":
@@ -277,8 +278,10 @@ class Plan:
 
     @cached_property
     def dataset_options(self) -> dict[str, dict]:
-        """Source and options of every data set in use, by its name."""
-        return {study.config["dataset"]: study.dataset_options for study in self.studies.values()}
+        """Source and options of every data set of the config, and of those that studies use by their source's name."""
+        return self.config["datasets"] | {
+            study.config["dataset"]: study.dataset_options for study in self.studies.values()
+        }
 
     def is_left_out(self, run: Run) -> bool:
         """Whether a run is not for this call: it does not fit in the one node of a packed allocation."""

@@ -25,6 +25,7 @@ IDENTITY = (
 OUTCOME = (
     *("status", "reason", "images_per_s", "step_s_median", "step_s_p95", "data_wait_frac"),
     *("staging_s", "init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen", "peak_memory_gib"),
+    "host_to_device_gib_per_s",
     *("quality_metric", "quality_last", "quality_best"),
     *accounting.COLUMNS,
 )
@@ -130,6 +131,7 @@ def describe_timing(record: dict, events: list[dict]) -> dict:
         "staging_s": record.get("staging_s"),
         **{key: record[key] for key in ("init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen")},
         "peak_memory_gib": None if peak is None else peak / GIB,
+        "host_to_device_gib_per_s": record.get("host_to_device_gib_per_s"),
     }
 
 

@@ -2,6 +2,7 @@
 
 import abc
 import importlib
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,9 @@ class Backend(abc.ABC):
 
     A backend only enqueues work: it never times, logs, evaluates or synchronises by itself. The constructor
     reads `weights` (canonical names and layouts) and raises UnsupportedError where the run cannot be done.
+
+    What puts batches on the device is called from a thread of its own while others train and predict: it enqueues
+    copies and waits for nothing that it need not. Nobody writes to its arrays afterwards.
     """
 
     rank = 0
@@ -41,12 +45,30 @@ class Backend(abc.ABC):
         """Called before each evaluation: agree over all devices on the running statistics that evaluate."""
 
     @abc.abstractmethod
-    def predict(self, images: np.ndarray) -> np.ndarray:
-        """Logits of this process's images with the running statistics; blocks. Float32 (batch, classes)."""
+    def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> Any:
+        """Enqueue the copies of a batch to this process's devices; returns what train_step takes.
+
+        images: uint8 (local batch, height, width, channels); labels: int32 (local batch,).
+        """
+
+    @abc.abstractmethod
+    def put_for_prediction(self, images: np.ndarray) -> Any:
+        """The same for predict: to all devices, or to the first where `eval_devices` is that."""
+
+    @abc.abstractmethod
+    def predict(self, batch: Any) -> np.ndarray:
+        """Logits of a batch from put_for_prediction with the running statistics; blocks. Float32 (batch, classes)."""
 
     @abc.abstractmethod
     def wait_until_idle(self) -> None:
-        """Block until every device of this process has finished its queued work."""
+        """Block until every device of this process has finished all steps so far.
+
+        Copies of batches ahead belong to later steps: they need not be waited for.
+        """
+
+    def wait_for_batch(self, batch: Any) -> None:
+        """Block until a batch from put_on_device is there."""
+        self.wait_until_idle()
 
     @abc.abstractmethod
     def take_window_loss(self, num_steps: int) -> float:
@@ -84,15 +106,12 @@ class StepwiseBackend(Backend):
     """For frameworks whose users write the loop."""
 
     @abc.abstractmethod
-    def train_step(self, images: np.ndarray, labels: np.ndarray, learning_rate: float) -> None:
-        """Enqueue one optimizer step.
-
-        images: uint8 (local batch, height, width, channels); labels: int32 (local batch,).
-        """
+    def train_step(self, batch: Any, learning_rate: float) -> None:
+        """Enqueue one optimizer step on a batch from put_on_device."""
 
     def train(self, loop) -> None:
-        for images, labels in loop.batches():
-            self.train_step(images, labels, loop.learning_rate)
+        for batch in loop.batches():
+            self.train_step(batch, loop.learning_rate)
             loop.after_step()
 
 

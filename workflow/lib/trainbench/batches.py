@@ -4,8 +4,6 @@ The shared loader: the batches of a run as every framework is fed them unless it
 Images come from arrays or files; each is flipped and cropped on its way into the batch.
 """
 
-import queue
-import threading
 from collections.abc import Iterator
 
 import cv2
@@ -83,53 +81,6 @@ class TrainingBatches:
 
         fill_in_threads(fill, len(images), self.num_workers)
         return images
-
-
-class Prefetched:
-    """Run an iterable in a background thread, at most `depth` items ahead.
-
-    An exception of the producer is raised in the consumer. Leaving the loop early stops the thread.
-    """
-
-    _END = object()
-
-    def __init__(self, items, depth: int):
-        self._items, self._queue, self._stop = items, queue.Queue(maxsize=depth), threading.Event()
-
-    def _produce(self) -> None:
-        try:
-            for item in self._items:
-                if not self._put(item):
-                    return
-            self._put(self._END)
-        except Exception as error:
-            self._put(error)
-
-    def _put(self, item) -> bool:
-        while not self._stop.is_set():
-            try:
-                self._queue.put(item, timeout=0.1)
-                return True
-            except queue.Full:
-                continue
-        return False
-
-    def __iter__(self):
-        thread = threading.Thread(target=self._produce, name="prefetch", daemon=True)
-        thread.start()
-        try:
-            while (item := self._queue.get()) is not self._END:
-                if isinstance(item, Exception):
-                    raise item
-                yield item
-        finally:
-            self._stop.set()
-            thread.join()
-
-
-def prefetch(items, depth: int):
-    """`items` itself where depth is 0, else the same items from a background thread."""
-    return Prefetched(items, depth) if depth else items
 
 
 def evaluation_batches(

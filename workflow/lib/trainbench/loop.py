@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainbench.backend import Backend
-from trainbench.batches import evaluation_batches, prefetch
 from trainbench.data import PreparedData
-from trainbench.loaders import SHARED, load_loader
-from trainbench.predictions import PredictionStore, score_single_label
+from trainbench.evaluation import Evaluation
+from trainbench.feeding import feed
+from trainbench.loaders import load_loader
 from trainbench.records import EventLog, finite_or_none
 from trainbench.spec import RunSpec
 
@@ -42,7 +42,10 @@ class Clocks:
 
 
 class TrainingLoop:
-    """Counts what a backend does. `events` is None on every process but the first."""
+    """Counts what a backend does. `events` is None on every process but the first.
+
+    Leaving it as a context stops the threads that feed it, however the training ended.
+    """
 
     def __init__(
         self,
@@ -58,34 +61,49 @@ class TrainingLoop:
         self.steps_per_epoch = self.training_batches.steps_per_epoch
         self.num_steps = self.training_batches.num_steps
         self.learning_rates = learning_rates
-        self.predictions = PredictionStore()
+        self.evaluation = Evaluation(spec, data, backend)
         self.clocks = Clocks()
         self.steps_done = 0
+        self._feed = None
         self._open_window()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_) -> None:
+        if self._feed is not None:
+            self._feed.close()
+        self.evaluation.close()
 
     @property
     def learning_rate(self) -> float:
         """Of the next step."""
         return float(self.learning_rates[self.steps_done])
 
-    def feed(self):
-        """Every batch of the run from the start, prefetched in a background thread or by the framework's own loader."""
-        return iter(prefetch(self.training_batches, self.spec.prefetch_batches if self.spec.loader == SHARED else 0))
+    def host_batches(self):
+        """Every batch of the run from the start, as the loader yields (images, labels) in the host's memory."""
+        return iter(self.training_batches)
 
     def batches(self):
-        """Like feed, and counts the time spent waiting for the next batch."""
-        feed = self.feed()
+        """Every batch of the run on the device, up to `prefetch` ahead; counts the time spent waiting for each."""
+        put = self.backend.put_on_device
+        self._feed = feed(self.host_batches(), lambda batch: put(*batch), self.spec.prefetch)
         while True:
             asked = self.clock()
-            batch = next(feed, None)
+            batch = next(self._feed, None)
             if batch is None:
                 return
             self.data_wait_s += self.clock() - asked
             yield batch
 
     def after_step(self) -> None:
-        """Call after each step was enqueued; closes the window where one ends."""
+        """Call after each step was enqueued; closes the window where one ends.
+
+        An evaluation's first batches are read during the last steps before it.
+        """
         self.steps_done += 1
+        if self._steps_to_evaluation <= self.spec.prefetch:
+            self.evaluation.start_feeding()
         if self.steps_done == self._window_end:
             self.close_window()
 
@@ -118,7 +136,7 @@ class TrainingLoop:
         )
         if not math.isfinite(loss):
             raise DivergedError(f"training loss is {loss} in steps {self._window_start + 1} to {self.steps_done}")
-        if self._evaluation_is_due():
+        if self._steps_to_evaluation == 0:
             self.evaluate(self._epoch_of_last_step)
         if self.steps_done < self.num_steps:
             self._open_window()
@@ -139,33 +157,24 @@ class TrainingLoop:
     def _epoch_of_last_step(self) -> int:
         return (self.steps_done - 1) // self.steps_per_epoch + 1
 
-    def _evaluation_is_due(self) -> bool:
-        """After every eval_every_epochs epochs and at the end; never on random labels."""
+    @property
+    def _steps_to_evaluation(self) -> float:
+        """From the last step to the evaluation after eval_every_epochs epochs or the run; never on random labels."""
         if self.spec.input == "synthetic":
-            return False
-        epoch, steps_into_epoch = divmod(self.steps_done, self.steps_per_epoch)
-        is_epoch_end = steps_into_epoch == 0 and epoch % self.spec.eval_every_epochs == 0
-        return is_epoch_end or self.steps_done == self.num_steps
+            return math.inf
+        interval = self.steps_per_epoch * self.spec.eval_every_epochs
+        return min(-self.steps_done % interval, self.num_steps - self.steps_done)
 
     def evaluate(self, epoch: int) -> None:
-        """Predict the whole test split, each image once."""
-        backend, data = self.backend, self.data
         started = self.clock()
-        backend.prepare_evaluation()
-        scores = []
-        share = (self.spec.global_batch_size, backend.rank, backend.num_processes)
-        for images, samples in evaluation_batches(data.test_images, *share):
-            logits, is_real = backend.predict(images), samples >= 0
-            rank, loss = score_single_label(logits[is_real], data.test_labels[samples[is_real]])
-            scores.append((samples[is_real], rank, loss))
-        self.predictions.add(epoch, *(np.concatenate(column) for column in zip(*scores, strict=True)))
-        elapsed_s = backend.max_over_ranks(self.clock() - started)
+        self.evaluation.evaluate(epoch)
+        elapsed_s = self.backend.max_over_ranks(self.clock() - started)
         self.clocks.eval_s += elapsed_s
         self._record(
             "evaluation",
             epoch=epoch,
             step=self.steps_done,
-            images=len(data.test_labels),
+            images=len(self.data.test_labels),
             elapsed_s=elapsed_s,
             train_s=self.clocks.train_s,
         )

@@ -63,9 +63,11 @@ class RunSpec:
     warmup_steps: int
     window_steps: int
     eval_every_epochs: int
+    eval_batch_size: int | None
+    eval_devices: str
     random_flip: bool
     random_crop_padding: int
-    prefetch_batches: int
+    prefetch: int
     loader: str
     loader_workers: int
     loader_kind: str

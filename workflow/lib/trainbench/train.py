@@ -12,6 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 from trainbench.backend import UnsupportedError, load_backend
 from trainbench.data import open_data
+from trainbench.feeding import measure_host_to_device
 from trainbench.launchers import count_processes
 from trainbench.loop import DivergedError, TrainingLoop
 from trainbench.processes import die_with_parent
@@ -46,7 +47,8 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
             save_file(backend.weights(), attempt.initial_weights)
         init_s = time.time() - started_at
         loop = TrainingLoop(spec, data, backend, rates, events)
-        backend.train(loop)
+        with loop:
+            backend.train(loop)
     except UnsupportedError as error:
         status, reason = "unsupported", str(error)
     except DivergedError as error:
@@ -60,7 +62,7 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
         os._exit(1)
     outcome = {"status": status, "reason": reason, "code": hash_loaded_code()}
     if loop is not None:
-        loop.predictions.write(attempt.predictions_of(backend.rank))
+        loop.evaluation.predictions.write(attempt.predictions_of(backend.rank))
         peak_bytes = backend.peak_memory_bytes()
         outcome |= {
             "init_s": init_s,
@@ -78,6 +80,7 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
             "num_processes": backend.num_processes,
             "versions": backend.versions(),
             "device_model": backend.device_model(),
+            "host_to_device_gib_per_s": measure_host_to_device(backend, spec, data),
         }
         if save_weights and backend.rank == 0:
             save_file(backend.weights(), attempt.final_weights)

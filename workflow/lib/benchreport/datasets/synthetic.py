@@ -4,11 +4,15 @@ Random images and labels, uniform over all values: what a run costs without read
 Options: image_shape ([height, width, channels]), num_classes, num_train, num_test.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from benchreport.datasets import Arrays, Description
 
-SEED = 20170725
+SEEDS = {"train": 20170725, "test": 20170726}
+LABEL_SEEDS = {"train": 20170727, "test": 20170728}
+BLOCK_BYTES = 2**25
 
 
 def describe(image_shape, num_classes: int, num_train: int, num_test: int) -> Description:
@@ -16,14 +20,25 @@ def describe(image_shape, num_classes: int, num_train: int, num_test: int) -> De
 
 
 def load(image_shape, num_classes: int, num_train: int, num_test: int) -> Arrays:
-    words = np.random.Philox(key=SEED)
+    description = describe(image_shape, num_classes, num_train, num_test)
+    parts = {}
+    for split in ("train", "test"):
+        parts[f"{split}_images"] = np.concatenate(list(draw_images(description, split)))
+        parts[f"{split}_labels"] = draw_labels(description, split)
+    return Arrays(**parts)
 
-    def draw(count: int, shape) -> np.ndarray:
-        size = count * int(np.prod(shape))
-        return words.random_raw(-(-size // 8)).astype("<u8").view(np.uint8)[:size].reshape(count, *shape)
 
-    def draw_labels(count: int) -> np.ndarray:
-        return (words.random_raw(count) % np.uint64(num_classes)).astype(np.int32)
+def draw_images(description: Description, split: str) -> Iterator[np.ndarray]:
+    """All images of a split, in blocks: uint8 (count, height, width, channels)."""
+    words, size = np.random.Philox(key=SEEDS[split]), int(np.prod(description.image_shape))
+    remaining, per_block = description.count(split), max(1, BLOCK_BYTES // size)
+    while remaining:
+        count = min(per_block, remaining)
+        block = words.random_raw(-(-count * size // 8)).astype("<u8").view(np.uint8)[: count * size]
+        yield block.reshape(count, *description.image_shape)
+        remaining -= count
 
-    train_images, test_images = draw(num_train, image_shape), draw(num_test, image_shape)
-    return Arrays(train_images, draw_labels(num_train), test_images, draw_labels(num_test))
+
+def draw_labels(description: Description, split: str) -> np.ndarray:
+    words = np.random.Philox(key=LABEL_SEEDS[split]).random_raw(description.count(split))
+    return (words % np.uint64(description.num_classes)).astype(np.int32)

@@ -13,6 +13,7 @@ from chainermn.extensions import AllreducePersistent
 from trainbench.backend import StepwiseBackend
 from trainbench.data import PreparedData
 from trainbench.families.chainer import Network, Optimizer
+from trainbench.families.chainer_batch import Batch, Copier
 from trainbench.processes import bind_to_device_cores
 from trainbench.spec import RunSpec
 
@@ -38,14 +39,25 @@ class ChainerMn(StepwiseBackend):
         self.optimizer.setup(self.network)
         # The first update of a multi-node optimizer only broadcasts: every process holds the same weights already.
         self.multi_node_optimizer.update(lambda: chainer.Variable(np.zeros((), np.float32)))
+        self._copier = Copier(self.device)
         self._losses = []
 
-    def train_step(self, images: np.ndarray, labels: np.ndarray, learning_rate: float) -> None:
+    def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> Batch:
+        return self._copier.put(images, labels)
+
+    def put_for_prediction(self, images: np.ndarray) -> Batch:
+        return self._copier.put(images)
+
+    def wait_for_batch(self, batch: Batch) -> None:
+        batch.wait()
+
+    def train_step(self, batch: Batch, learning_rate: float) -> None:
         self.optimizer.prepare_step(learning_rate)
-        images, labels = self.device.send((images, labels))
+        images, labels = batch.take()
         loss = F.softmax_cross_entropy(self.network(images), labels)
         self.network.cleargrads()
         loss.backward()
+        self._copier.note_use()
         self.multi_node_optimizer.update()
         self._losses.append(loss.array)
 
@@ -53,13 +65,13 @@ class ChainerMn(StepwiseBackend):
         """Give every process the mean of all running statistics."""
         AllreducePersistent(self.network.model, self.communicator)()
 
-    def predict(self, images: np.ndarray) -> np.ndarray:
+    def predict(self, batch: Batch) -> np.ndarray:
         with chainer.using_config("train", False), chainer.no_backprop_mode():
-            return chainer.backends.cuda.to_cpu(self.network(self.device.send(images)).array)
+            return chainer.backends.cuda.to_cpu(self.network(*batch.take()).array)
 
     def wait_until_idle(self) -> None:
         if self.is_cuda:
-            self.device.device.synchronize()
+            chainer.backends.cuda.Stream.null.synchronize()
 
     def take_window_loss(self, num_steps: int) -> float:
         total = float(np.sum([float(loss) for loss in self._losses]))

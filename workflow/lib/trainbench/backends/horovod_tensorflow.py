@@ -41,9 +41,9 @@ class HorovodTensorflow(HorovodKerasBackend, StepwiseBackend):
         self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
         return loss
 
-    def train_step(self, images: np.ndarray, labels: np.ndarray, learning_rate: float) -> None:
+    def train_step(self, batch: tuple[tf.Tensor, tf.Tensor], learning_rate: float) -> None:
         """The optimizer looks the learning rate up by itself, as Keras's schedules do."""
-        self._losses.append(self._take_step(tf.constant(images), tf.constant(labels)))
+        self._losses.append(self._take_step(*batch))
 
     def take_window_loss(self, num_steps: int) -> float:
         total = np.sum([loss.numpy() for loss in self._losses], dtype=np.float64)

@@ -58,6 +58,8 @@ class JaxSharding(StepwiseBackend):
                 self._predict_on_shard, in_specs=(EVERYWHERE, EVERYWHERE, SHARDED), out_specs=SHARDED, check_vma=False
             )
         )
+        self._predict_on_first = jax.jit(self._predict_on_shard)
+        self._only_first = spec.eval_devices == "first"
         self._losses = []
 
     def _step_on_shard(self, parameters, optimizer_state, statistics, images, labels):
@@ -89,19 +91,31 @@ class JaxSharding(StepwiseBackend):
             return jax.device_put(array, self._sharded)
         return jax.make_array_from_process_local_data(self._sharded, array)
 
-    def train_step(self, images: np.ndarray, labels: np.ndarray, learning_rate: float) -> None:
+    def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> tuple[jax.Array, jax.Array]:
+        return self._shard(images), self._shard(labels)
+
+    def put_for_prediction(self, images: np.ndarray) -> jax.Array:
+        return jax.device_put(images, self.devices[0]) if self._only_first else self._shard(images)
+
+    def wait_for_batch(self, batch: tuple[jax.Array, jax.Array]) -> None:
+        jax.block_until_ready(batch)
+
+    def train_step(self, batch: tuple[jax.Array, jax.Array], learning_rate: float) -> None:
         """The optimizer looks the learning rate up by itself, as optax's schedules do."""
-        images, labels = self._shard(images), self._shard(labels)
         self.parameters, self.optimizer_state, self.statistics, loss = self._step(
-            self.parameters, self.optimizer_state, self.statistics, images, labels
+            self.parameters, self.optimizer_state, self.statistics, *batch
         )
         self._losses.append(loss)
 
     def prepare_evaluation(self) -> None:
-        self._evaluation_statistics = self._average(self.statistics)
+        self._evaluated = self.parameters, self._average(self.statistics)
+        if self._only_first:
+            self._evaluated = jax.tree.map(lambda array: array.addressable_data(0), self._evaluated)
 
-    def predict(self, images: np.ndarray) -> np.ndarray:
-        logits = self._predict(self.parameters, self._evaluation_statistics, self._shard(images))
+    def predict(self, batch: jax.Array) -> np.ndarray:
+        if self._only_first:
+            return np.asarray(self._predict_on_first(*self._evaluated, batch))
+        logits = self._predict(*self._evaluated, batch)
         own = sorted(logits.addressable_shards, key=lambda shard: shard.index[0].start or 0)
         return np.concatenate([np.asarray(shard.data) for shard in own])
 

@@ -4,6 +4,7 @@ MXNet Gluon: one process a node, one context per device, gradients summed over t
 BatchNorm is local to each context; the mean of all contexts' running statistics evaluates, as it is what MXNet saves.
 """
 
+import itertools
 import os
 
 import mxnet as mx
@@ -12,7 +13,7 @@ from mxnet import autograd, gluon
 
 from trainbench.backend import StepwiseBackend
 from trainbench.data import PreparedData
-from trainbench.families.gluon import Network, Optimizer, find_parameters, load_weights, read_weights
+from trainbench.families.gluon import Network, Optimizer, copy_to, find_parameters, load_weights, read_weights
 from trainbench.families.kvstore import Servers
 from trainbench.spec import RunSpec
 
@@ -46,18 +47,24 @@ class MxnetGluon(StepwiseBackend):
         self.loss_function = gluon.loss.SoftmaxCrossEntropyLoss()
         self._losses = []
 
-    def _split(self, array: np.ndarray) -> list[mx.nd.NDArray]:
-        shards = np.array_split(array, len(self.contexts))
-        return [
-            mx.nd.array(shard, ctx=context, dtype=array.dtype)
-            for shard, context in zip(shards, self.contexts, strict=True)
-        ]
+    def _put(self, array: np.ndarray, contexts: list[mx.Context]) -> list[mx.nd.NDArray]:
+        """An equal part of an array on each context."""
+        return [copy_to(part, context) for part, context in zip(np.split(array, len(contexts)), contexts, strict=True)]
 
-    def train_step(self, images: np.ndarray, labels: np.ndarray, learning_rate: float) -> None:
+    def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> list[tuple[mx.nd.NDArray, mx.nd.NDArray]]:
+        return list(zip(self._put(images, self.contexts), self._put(labels, self.contexts), strict=True))
+
+    def put_for_prediction(self, images: np.ndarray) -> list[mx.nd.NDArray]:
+        return self._put(images, self.contexts if self.spec.eval_devices == "all" else self.contexts[:1])
+
+    def wait_for_batch(self, batch: list[tuple[mx.nd.NDArray, mx.nd.NDArray]]) -> None:
+        for array in itertools.chain(*batch):
+            array.wait_to_read()
+
+    def train_step(self, batch: list[tuple[mx.nd.NDArray, mx.nd.NDArray]], learning_rate: float) -> None:
         self.optimizer.prepare_step(learning_rate)
-        shards = zip(self._split(images), self._split(labels), strict=True)
         with autograd.record():
-            losses = [self.loss_function(self.network(images), labels) for images, labels in shards]
+            losses = [self.loss_function(self.network(images), labels) for images, labels in batch]
         autograd.backward(losses)
         if self.servers:
             self.servers.sum_gradients(self._trained)
@@ -76,12 +83,14 @@ class MxnetGluon(StepwiseBackend):
         """Mean over all processes."""
         return self.servers.gather(values).mean(axis=0).reshape(values.shape) if self.servers else values
 
-    def predict(self, images: np.ndarray) -> np.ndarray:
-        logits = [self.network(shard) for shard in self._split(images)]
+    def predict(self, batch: list[mx.nd.NDArray]) -> np.ndarray:
+        logits = [self.network(images) for images in batch]
         return np.concatenate([part.asnumpy() for part in logits])
 
     def wait_until_idle(self) -> None:
-        mx.nd.waitall()
+        for parameter in self.parameters.values():
+            for replica in parameter.list_data():
+                replica.wait_to_read()
 
     def take_window_loss(self, num_steps: int) -> float:
         values = [np.concatenate([part.asnumpy() for part in losses]).mean(dtype=np.float64) for losses in self._losses]

@@ -43,7 +43,7 @@ class PytorchDp(TorchBackend):
     def wait_until_idle(self) -> None:
         if self.is_cuda:
             for device in range(self.spec.num_gpus):
-                torch.cuda.synchronize(device)
+                torch.cuda.current_stream(device).synchronize()
 
     def peak_memory_bytes(self) -> int | None:
         if not self.is_cuda:

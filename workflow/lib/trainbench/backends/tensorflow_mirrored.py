@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainbench.backend import StepwiseBackend
-from trainbench.families.mirrored import MirroredBackend, split_over_replicas
+from trainbench.families.mirrored import MirroredBackend
 
 
 class TensorflowMirrored(MirroredBackend, StepwiseBackend):
@@ -38,9 +38,9 @@ class TensorflowMirrored(MirroredBackend, StepwiseBackend):
         losses = self.strategy.run(self._step_on_replica, (images, labels))
         return self.strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
 
-    def train_step(self, images: np.ndarray, labels: np.ndarray, learning_rate: float) -> None:
+    def train_step(self, batch: tuple, learning_rate: float) -> None:
         """The optimizer looks the learning rate up by itself, as Keras's schedules do."""
-        self._losses.append(self._step(*split_over_replicas(self.strategy, images, labels)))
+        self._losses.append(self._step(*batch))
 
     def take_window_loss(self, num_steps: int) -> float:
         total = np.sum([loss.numpy() for loss in self._losses], dtype=np.float64)

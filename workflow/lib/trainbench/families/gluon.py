@@ -58,6 +58,13 @@ class Network(nn.HybridBlock):
         return self.model(F.broadcast_div(F.broadcast_sub(x, mean), std))
 
 
+def copy_to(array: np.ndarray, context: mx.Context) -> mx.nd.NDArray:
+    """A copy on a context; that to a GPU goes on in the background, from pinned memory."""
+    if context.device_type == "cpu":
+        return mx.nd.array(array, ctx=context, dtype=array.dtype)
+    return mx.nd.array(array, ctx=mx.cpu_pinned(context.device_id), dtype=array.dtype).as_in_context(context)
+
+
 def find_parameters(network: Network, names) -> dict[str, mx.gluon.Parameter]:
     """Parameters of the model by canonical name; raises ValueError where it has others than `names`."""
     parameters = {}

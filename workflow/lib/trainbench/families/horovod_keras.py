@@ -39,8 +39,14 @@ class HorovodKerasBackend(KerasBackend):
                 for statistic in (layer.moving_mean, layer.moving_variance):
                     statistic.assign(hvd.allreduce(statistic.value, op=hvd.Average))
 
-    def predict(self, images: np.ndarray) -> np.ndarray:
-        return self._predict(tf.constant(images)).numpy()
+    def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> tuple[tf.Tensor, tf.Tensor]:
+        return tf.constant(images), tf.constant(labels)
+
+    def put_for_prediction(self, images: np.ndarray) -> tf.Tensor:
+        return tf.constant(images)
+
+    def predict(self, batch: tf.Tensor) -> np.ndarray:
+        return self._predict(batch).numpy()
 
     @tf.function
     def _predict(self, images):

@@ -1,5 +1,7 @@
 """Keras `Model.fit`, called once for the whole run, whose steps the loop counts."""
 
+import abc
+
 import keras
 import tensorflow as tf
 
@@ -23,12 +25,16 @@ class FitBackend(KerasBackend):
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
         whole_epochs = self.spec.steps is None
         self.model.fit(
-            dataset.prefetch(tf.data.AUTOTUNE).with_options(options),
+            self.feed_ahead(dataset.with_options(options), loop.spec.prefetch),
             epochs=self.spec.epochs if whole_epochs else 1,
             steps_per_epoch=loop.steps_per_epoch if whole_epochs else loop.num_steps,
             callbacks=[CountSteps(loop, feeder, self)],
             verbose=0,
         )
+
+    @abc.abstractmethod
+    def feed_ahead(self, dataset: tf.data.Dataset, prefetch: int) -> tf.data.Dataset | tf.distribute.DistributedDataset:
+        """What fit is given: tf.data, not the loop, takes batches to the devices, `prefetch` ahead of the training."""
 
     def start_epoch(self) -> None:
         """Keras sets its running mean of the loss back to zero at every epoch of fit."""
@@ -51,7 +57,7 @@ class Feeder:
     def batches(self):
         """fit looks at one batch to build the model and then starts again: every call begins with step 0."""
         self.handed_over.clear()
-        for step, batch in enumerate(self._loop.feed()):
+        for step, batch in enumerate(self._loop.host_batches()):
             self.handed_over[step] = self._loop.clock()
             yield batch
 

@@ -26,32 +26,21 @@ def find_devices(spec: RunSpec) -> list[str]:
     return [f"/cpu:{i}" for i in range(spec.num_gpus)]
 
 
-def count_local_replicas(strategy: tf.distribute.Strategy) -> int:
-    """Replicas in this process."""
-    return len(strategy.extended.worker_devices)
+def put_on_replicas(strategy: tf.distribute.Strategy, array: np.ndarray):
+    """Its equal parts, each on a replica's device of this process, as a value that strategy.run takes."""
+    devices = strategy.extended.worker_devices
+    parts = np.split(array, len(devices))
+
+    def put(context: tf.distribute.experimental.ValueContext) -> tf.Tensor:
+        local = context.replica_id_in_sync_group % len(devices)
+        return put_on(devices[local], parts[local])
+
+    return strategy.experimental_distribute_values_from_function(put)
 
 
-def split_over_replicas(strategy: tf.distribute.Strategy, *arrays: np.ndarray):
-    """Each array's equal parts, one per replica of this process, as the values that strategy.run takes."""
-    num_local = count_local_replicas(strategy)
-    parts = [np.split(array, num_local) for array in arrays]
-    return tuple(
-        strategy.experimental_distribute_values_from_function(
-            lambda context, part=part: tf.constant(part[context.replica_id_in_sync_group % num_local])
-        )
-        for part in parts
-    )
-
-
-def build_predict(strategy: tf.distribute.Strategy, model: keras.Model):
-    """A function from images to logits, each replica predicting its part."""
-    on_replicas = tf.function(lambda images: strategy.run(lambda part: model(part, training=False), args=(images,)))
-
-    def predict(images: np.ndarray) -> np.ndarray:
-        logits = on_replicas(*split_over_replicas(strategy, images))
-        return np.concatenate([part.numpy() for part in strategy.experimental_local_results(logits)])
-
-    return predict
+def put_on(device: str, array: np.ndarray) -> tf.Tensor:
+    with tf.device(device):
+        return tf.constant(array)
 
 
 def average_statistics(strategy: tf.distribute.Strategy, model: keras.Model) -> None:
@@ -74,7 +63,8 @@ class MirroredBackend(KerasBackend):
         with self.strategy.scope():
             self.set_up(spec, data, weights)
             self.prepare_training(build_optimizer(spec.optimizer, learning_rates))
-        self._predict = build_predict(self.strategy, self.model)
+        self._predict = tf.function(self._compute_logits)
+        self._predict_on_all = tf.function(lambda images: self.strategy.run(self._compute_logits, (images,)))
 
     def build_strategy(self, spec: RunSpec) -> tf.distribute.Strategy:
         return tf.distribute.MirroredStrategy(find_devices(spec))
@@ -86,5 +76,24 @@ class MirroredBackend(KerasBackend):
     def prepare_evaluation(self) -> None:
         average_statistics(self.strategy, self.model)
 
-    def predict(self, images: np.ndarray) -> np.ndarray:
-        return self._predict(images)
+    def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> tuple:
+        return put_on_replicas(self.strategy, images), put_on_replicas(self.strategy, labels)
+
+    def put_for_prediction(self, images: np.ndarray):
+        if self.spec.eval_devices == "first":
+            return put_on(self._first_device, images)
+        return put_on_replicas(self.strategy, images)
+
+    def predict(self, batch) -> np.ndarray:
+        if self.spec.eval_devices == "first":
+            with tf.device(self._first_device):
+                return self._predict(batch).numpy()
+        logits = self._predict_on_all(batch)
+        return np.concatenate([part.numpy() for part in self.strategy.experimental_local_results(logits)])
+
+    def _compute_logits(self, images):
+        return self.model(images, training=False)
+
+    @property
+    def _first_device(self) -> str:
+        return self.strategy.extended.worker_devices[0]

@@ -1,4 +1,4 @@
-"""What the backends of the PyTorch family share: layers, weights, optimizers, precision, images on the device."""
+"""What the backends of the PyTorch family share: layers, weights, optimizers, precision, a step."""
 
 import importlib
 
@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from trainbench.backend import StepwiseBackend, UnsupportedError
 from trainbench.data import PreparedData
+from trainbench.families.torch_batch import Batch, Copier
 from trainbench.spec import RunSpec
 
 BATCHNORM_NAMES = {"scale": "weight", "offset": "bias", "mean": "running_mean", "variance": "running_var"}
@@ -158,12 +159,6 @@ def set_precision(spec: RunSpec, device: torch.device) -> None:
     torch.backends.cudnn.allow_tf32 = spec.precision == "tf32"
 
 
-def to_device(array: np.ndarray, device: torch.device) -> torch.Tensor:
-    """A tensor on the device; the copy to a GPU goes on in the background, from pinned memory."""
-    tensor = torch.from_numpy(np.require(array, requirements=["C", "W"]))
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
-
-
 class Network(nn.Module):
     """A model behind the normalisation of its uint8 images, which happens on the device."""
 
@@ -186,7 +181,10 @@ class Network(nn.Module):
 
 
 class TorchBackend(StepwiseBackend):
-    """One process and the network on its device; subclasses wrap `network` such that all devices train one model."""
+    """One process and the network on its device; subclasses wrap `network` such that all devices train one model.
+
+    own_network: the same, not wrapped.
+    """
 
     out_of_memory_errors = (torch.OutOfMemoryError,)
 
@@ -200,7 +198,8 @@ class TorchBackend(StepwiseBackend):
         network = Network(spec, data)
         load_weights(network.model, weights)
         self.model, self._weight_names = network.model, list(weights)
-        self.network = apply_tier(network.to(self.device), spec)
+        self.network = self.own_network = apply_tier(network.to(self.device), spec)
+        self._copier = Copier(self.device)
         self.optimizer = build_optimizer(self.network.parameters(), spec)
         self.loss_function = nn.CrossEntropyLoss(reduction="mean")
         self._losses = []
@@ -209,25 +208,37 @@ class TorchBackend(StepwiseBackend):
     def compute_loss(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         return self.loss_function(self.network(images), labels)
 
-    def train_step(self, images: np.ndarray, labels: np.ndarray, learning_rate: float) -> None:
+    def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> Batch:
+        return self._copier.put(images, labels)
+
+    def put_for_prediction(self, images: np.ndarray) -> Batch:
+        return self._copier.put(images)
+
+    def wait_for_batch(self, batch: Batch) -> None:
+        batch.wait()
+
+    def train_step(self, batch: Batch, learning_rate: float) -> None:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         self.optimizer.zero_grad()
-        loss = self.compute_loss(to_device(images, self.device), to_device(labels, self.device).long())
+        images, labels = batch.take()
+        loss = self.compute_loss(images, labels.long())
         loss.backward()
         self.optimizer.step()
         self._losses.append(loss.detach())
 
     @torch.no_grad()
-    def predict(self, images: np.ndarray) -> np.ndarray:
-        self.network.eval()
-        logits = self.network(to_device(images, self.device)).cpu().numpy()
-        self.network.train()
+    def predict(self, batch: Batch) -> np.ndarray:
+        """On the first device where `eval_devices` says so: what the wrapped network is on."""
+        network = self.network if self.spec.eval_devices == "all" else self.own_network
+        network.eval()
+        logits = network(*batch.take()).cpu().numpy()
+        network.train()
         return logits
 
     def wait_until_idle(self) -> None:
         if self.is_cuda:
-            torch.cuda.synchronize(self.device)
+            torch.cuda.current_stream(self.device).synchronize()
 
     def take_window_loss(self, num_steps: int) -> float:
         total = torch.stack(self._losses).sum(dtype=torch.float64)

@@ -17,7 +17,8 @@ class TfDataBatches(TrainingBatches):
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         # Beside a strategy's devices, on the host.
         with tf.device("/cpu:0"):
-            yield from self.build().as_numpy_iterator()
+            batches = self.build().as_numpy_iterator()
+        yield from batches
 
     def build(self) -> tf.data.Dataset:
         signature = {

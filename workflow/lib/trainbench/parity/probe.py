@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-from trainbench.backend import UnsupportedError, load_backend
+from trainbench.backend import Backend, UnsupportedError, load_backend
 from trainbench.data import open_data
 from trainbench.loop import TrainingLoop
 from trainbench.parity.task import rates_of
@@ -37,11 +37,11 @@ class Losses:
 
 
 class ObservedLoop(TrainingLoop):
-    """The training loop, noting the bytes of each batch it hands over and the weights after the first step."""
+    """The training loop, noting the bytes of each batch it puts on the device and the weights after the first step."""
 
-    def feed(self):
+    def host_batches(self):
         self.hashes = []
-        for images, labels in super().feed():
+        for images, labels in super().host_batches():
             self.hashes.append(hash_batch(images, labels))
             yield images, labels
 
@@ -51,19 +51,23 @@ class ObservedLoop(TrainingLoop):
             self.first_weights = self.backend.weights()
 
 
-def observe_evaluation(backend, images: np.ndarray, num_devices: int) -> dict[str, np.ndarray]:
+def predict(backend: Backend, images: np.ndarray) -> np.ndarray:
+    return backend.predict(backend.put_for_prediction(images))
+
+
+def observe_evaluation(backend: Backend, images: np.ndarray, num_devices: int) -> dict[str, np.ndarray]:
     """Logits of this process's images: twice, and once more in the company of other images.
 
     The other images take the second half of every device's share.
     """
     backend.prepare_evaluation()
-    first, again = backend.predict(images), backend.predict(images)
+    first, again = predict(backend, images), predict(backend, images)
     company = images.copy()
     shares = np.array_split(np.arange(len(images)), num_devices)
     replaced = np.concatenate([share[len(share) // 2 :] for share in shares])
     company[replaced] = 255 - company[replaced]
     kept = np.setdiff1d(np.arange(len(images)), replaced)
-    return {"logits": first, "logits_again": again, "kept": kept, "logits_in_company": backend.predict(company)[kept]}
+    return {"logits": first, "logits_again": again, "kept": kept, "logits_in_company": predict(backend, company)[kept]}
 
 
 def observe(spec: RunSpec, optimizer: str) -> tuple[dict[str, np.ndarray], dict]:
@@ -76,12 +80,12 @@ def observe(spec: RunSpec, optimizer: str) -> tuple[dict[str, np.ndarray], dict]
     images = data.test_images[backend.rank * share : (backend.rank + 1) * share]
     arrays |= observe_evaluation(backend, images, spec.num_gpus // backend.num_processes)
     losses = Losses()
-    loop = ObservedLoop(spec, data, backend, rates, losses)
-    backend.train(loop)
+    with ObservedLoop(spec, data, backend, rates, losses) as loop:
+        backend.train(loop)
     arrays |= {f"first/{name}": array for name, array in loop.first_weights.items()}
     backend.prepare_evaluation()
     arrays |= {f"final/{name}": array for name, array in backend.weights().items()}
-    arrays["final_logits"] = backend.predict(images)
+    arrays["final_logits"] = predict(backend, images)
     facts = {
         **{"rank": backend.rank, "num_processes": backend.num_processes, "losses": losses.values},
         **{"hashes": loop.hashes, "running_statistics": backend.running_statistics, "versions": backend.versions()},

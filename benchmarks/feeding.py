@@ -1,0 +1,80 @@
+"""
+What feeding the devices ahead is worth where the input takes as long as a step: steps with prefetch and without.
+
+ResNet-44 on 32x32 RGB trains on an input that sleeps as long as a step took right before, with prefetch and without in
+turn, in the same process. Steps per second with over those without: 2 where input and step overlap whole, 1 where they
+take turns.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from harness_cost import find_python, prepare
+from reporting import LIBRARY, ROOT, write_benchmark
+
+# isort: split
+from benchplan.frameworks import FRAMEWORKS
+from benchplan.runs import Run, complete_spec
+
+WARMUP_STEPS = 3
+
+
+def measure(framework: str, folder: Path, options: argparse.Namespace) -> list[dict]:
+    """The pairs of one framework, as sleeping_input.py measured them."""
+    cell = f"synthetic_fp32_cpu_gpus{options.num_devices}_batch{options.batch_size}_repeat1"
+    settings = {"dataset": "noise", "model": "resnet44", "steps": WARMUP_STEPS + options.steps}
+    settings |= {"warmup_steps": WARMUP_STEPS, "window_steps": options.steps, "prefetch": options.prefetch}
+    settings |= {"optimizer": {"learning_rate": 0.01}}
+    run = Run.from_path(f"feeding/{framework}/base/{cell}")
+    own = folder / framework
+    own.mkdir()
+    spec = complete_spec(run, settings, str(folder / "data"), str(folder / "weights.safetensors"))
+    (own / "spec.json").write_text(json.dumps(spec))
+    command = [find_python(framework, folder), "-m", "sleeping_input", "start", "--spec", str(own / "spec.json")]
+    command += ["--pairs", str(options.pairs), "--folder", str(own)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(LIBRARY), str(ROOT / "benchmarks")])}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if result.returncode:
+        sys.exit(f"{framework} ended:\n{result.stdout}{result.stderr}")
+    return json.loads((own / "measured.json").read_text())["pairs"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--frameworks", nargs="+", default=list(FRAMEWORKS), choices=list(FRAMEWORKS))
+    parser.add_argument("--num-devices", type=int, default=1, help="CPU devices of one core each (default 1)")
+    parser.add_argument("--batch-size", type=int, default=16, help="images per device (default 16)")
+    parser.add_argument("--prefetch", type=int, default=2, help="batches ahead, against none (default 2)")
+    parser.add_argument("--steps", type=int, default=12, help="measured steps of each training (default 12)")
+    parser.add_argument("--pairs", type=int, default=5, help="pairs of trainings (default 5)")
+    options = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as scratch:
+        prepare(Path(scratch))
+        for framework in options.frameworks:
+            pairs = measure(framework, Path(scratch), options)
+            ratios = sorted(pair["without"] / pair["ahead"] for pair in pairs)
+            rows.append(
+                {
+                    "framework": framework,
+                    "num_devices": options.num_devices,
+                    "prefetch": options.prefetch,
+                    **{f"step_s_{name}": statistics.median(pair[name] for pair in pairs) for name in pairs[0]},
+                    "ratio_median": statistics.median(ratios),
+                    "ratio_min": ratios[0],
+                    "ratio_max": ratios[-1],
+                    "pairs": len(ratios),
+                }
+            )
+            print(f"{framework}: {rows[-1]['ratio_median']:.2f}", file=sys.stderr)
+    write_benchmark("feeding", rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""
+What preparing images costs: a 1024x1024 gray PNG becomes a JPEG of 264x264, quality 90.
+
+On one core and image by image in turn: the workflow's way (kornia_rs, OpenCV AREA, simplejpeg, after a look at the
+header) against Pillow with LANCZOS and against OpenCV with AREA, as their users write them; ratios of the CPU time of
+all images. Then two processes at a time against one, also by CPU time, since they wait for no lock; the peak memory of
+preparing 10,000 images by one process and of merging them; and a dry run with a data set of 112,120 files. X-rays of
+the NIH are taken where they lie beside the checkout, else images made to be like them.
+"""
+
+import argparse
+import io
+import multiprocessing
+import os
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+import yaml
+from PIL import Image
+
+from reporting import write_benchmark
+
+# isort: split
+from benchreport.imaging.decoding import decode
+from benchreport.imaging.encoding import QUALITY, encode_jpeg
+from benchreport.imaging.headers import read_header
+from benchreport.imaging.resizing import resize
+from benchreport.preparation.listing import read_task
+from benchreport.preparation.merging import merge_shards
+from benchreport.preparation.shards import prepare_shard
+from pictures import SHARED_DATA, encode
+from project import Project, study
+from trainbench.processes import list_cores
+
+SIZE = (264, 264)
+XRAYS = SHARED_DATA / "xray" / "images"
+
+
+def by_workflow(data: bytes) -> bytes:
+    return encode_jpeg(resize(decode(data, 1), SIZE))
+
+
+def by_pillow(data: bytes) -> bytes:
+    file = io.BytesIO()
+    image = Image.open(io.BytesIO(data)).convert("L").resize(SIZE, Image.Resampling.LANCZOS)
+    image.save(file, "JPEG", quality=QUALITY)
+    return file.getvalue()
+
+
+def by_opencv(data: bytes) -> bytes:
+    image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_GRAYSCALE)
+    image = cv2.resize(image, SIZE[::-1], interpolation=cv2.INTER_AREA)
+    return cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, QUALITY])[1].tobytes()
+
+
+WAYS: dict[str, Callable[[bytes], bytes]] = {
+    "workflow": by_workflow,
+    "Pillow LANCZOS": by_pillow,
+    "OpenCV AREA": by_opencv,
+}
+
+
+def make_xray(seed: int) -> bytes:
+    """A PNG of 1024x1024 gray levels that is as large as the NIH's are, about 400 kB: soft shapes and fine grain."""
+    random = np.random.default_rng(seed)
+    coarse = random.integers(30, 226, (9, 9)).astype(np.float32)
+    soft = cv2.resize(coarse, (1024, 1024), interpolation=cv2.INTER_CUBIC)
+    grain = cv2.GaussianBlur(random.normal(0, 4, (1024, 1024)).astype(np.float32), (0, 0), 1.5) * 8
+    return encode((soft + grain).clip(0, 255).astype(np.uint8))
+
+
+def gather_images(folder: Path) -> tuple[list[Path], str]:
+    """Gray PNG files of 1024x1024, and what they are."""
+    if XRAYS.is_dir():
+        paths = [path for path in sorted(XRAYS.iterdir()) if read_header(path.read_bytes()).kind == "gray"]
+        return paths, f"{len(paths)} X-rays of the NIH"
+    paths = [folder / f"{seed}.png" for seed in range(16)]
+    for seed, path in enumerate(paths):
+        path.write_bytes(make_xray(seed))
+    return paths, f"{len(paths)} generated images"
+
+
+def compare_ways(paths: list[Path], rounds: int) -> dict[str, list[float]]:
+    """Images per CPU-second of each way, once per round; every image goes through all ways in turn."""
+    images = [path.read_bytes() for path in paths]
+    rates: dict[str, list[float]] = {name: [] for name in WAYS}
+    for _ in range(rounds):
+        cpu_s = dict.fromkeys(WAYS, 0.0)
+        for data in images:
+            for name, convert in WAYS.items():
+                started = time.process_time()
+                convert(data)
+                cpu_s[name] += time.process_time() - started
+        for name in WAYS:
+            rates[name].append(len(images) / cpu_s[name])
+    return rates
+
+
+def _work(core: int, paths: list[Path], seconds: float, barrier, rates) -> None:
+    os.sched_setaffinity(0, [core])
+    images = [path.read_bytes() for path in paths]
+    by_workflow(images[0])
+    barrier.wait()
+    count, started, end = 0, time.process_time(), time.monotonic() + seconds
+    while time.monotonic() < end:
+        by_workflow(images[count % len(images)])
+        count += 1
+    rates.put(count / (time.process_time() - started))
+
+
+def add_rates(paths: list[Path], cores: list[int], seconds: float) -> float:
+    """Sum of the images per CPU-second of processes that prepare at the same time, one on each core."""
+    context = multiprocessing.get_context("spawn")
+    barrier, rates = context.Barrier(len(cores)), context.Queue()
+    workers = [context.Process(target=_work, args=(core, paths, seconds, barrier, rates)) for core in cores]
+    for worker in workers:
+        worker.start()
+    total = sum(rates.get() for _ in workers)
+    for worker in workers:
+        worker.join()
+    return total
+
+
+def _prepare_all(folder: str, count: int, queue) -> None:
+    options = {"folder": folder, "size": list(SIZE), "channels": 1, "shard_images": count}
+    task, out = read_task("image_folder", options), Path(folder).parent
+    prepare_shard(task, 0, out / "0.pixels", out / "0.tsv")
+    shard_gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    merge_shards(task, [out / "0.pixels"], [out / "0.tsv"], out / "arrays")
+    queue.put((shard_gib, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20))
+
+
+def measure_memory(paths: list[Path], folder: Path, count: int) -> tuple[float, float]:
+    """Peak GiB of a process that prepares `count` files as one shard, and of one that has merged them too."""
+    for split, start, end in (("train", 0, count * 9 // 10), ("test", count * 9 // 10, count)):
+        place = folder / "tree" / split / "xray"
+        place.mkdir(parents=True)
+        for index in range(start, end):
+            (place / f"{index:06d}.png").symlink_to(paths[index % len(paths)])
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    worker = context.Process(target=_prepare_all, args=(str(folder / "tree"), count, queue))
+    worker.start()
+    peaks = queue.get()
+    worker.join()
+    return peaks
+
+
+def time_planning(folder: Path, count: int) -> float:
+    """Seconds of a dry run that plans to prepare a folder of `count` files."""
+    project = Project(folder)
+    for split, start, end in (("train", 0, count * 8 // 10), ("test", count * 8 // 10, count)):
+        for label in range(10):
+            place = folder / "many" / split / f"class{label}"
+            place.mkdir(parents=True)
+            for index in range(start + label, end, 10):
+                (place / f"{index:06d}.png").touch()
+    options = {"folder": "many", "size": list(SIZE)}
+    config = {"studies": {"first": study()}, "datasets": {"many": {"source": "image_folder", "options": options}}}
+    (folder / "config" / "config.yaml").write_text(yaml.safe_dump(config))
+    started = time.perf_counter()
+    output = project.snakemake("prepared", "--dry-run", "--quiet", "rules")
+    elapsed_s = time.perf_counter() - started
+    assert "prepare_shard" in output
+    return elapsed_s
+
+
+def ratios(rates: dict[str, list[float]], other: str) -> dict:
+    values = [own / theirs for own, theirs in zip(rates["workflow"], rates[other], strict=True)]
+    return {"seen": statistics.median(values), "min": min(values), "max": max(values)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5, help="times that all images go all ways (default 5)")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each count of processes (default 10)")
+    parser.add_argument("--pairs", type=int, default=3, help="pairs of one process and two (default 3)")
+    parser.add_argument("--images", type=int, default=10_000, help="whose preparation takes memory (default 10000)")
+    parser.add_argument("--files", type=int, default=112_120, help="files of the dry run (default 112120)")
+    arguments = parser.parse_args()
+    cv2.setNumThreads(1)
+    cores, rows = list_cores()[:2], []
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        paths, what = gather_images(folder)
+        rates = compare_ways(paths, arguments.rounds)
+        for name in WAYS:
+            rows.append({"what": f"images per CPU-second, {name}, {what}", "seen": statistics.median(rates[name])})
+        rows.append({"what": "over Pillow LANCZOS", **ratios(rates, "Pillow LANCZOS"), "aim": 2.3})
+        rows.append({"what": "over OpenCV AREA", **ratios(rates, "OpenCV AREA"), "aim": 1.6})
+        if len(cores) == 2:
+            gains = []
+            for _ in range(arguments.pairs):
+                one, two = (add_rates(paths, cores[:count], arguments.seconds) for count in (1, 2))
+                gains.append(two / one)
+            seen = {"seen": statistics.median(gains), "min": min(gains), "max": max(gains)}
+            rows.append({"what": "two processes over one", **seen, "aim": 1.8})
+        shard_gib, merge_gib = measure_memory(paths, folder, arguments.images)
+        rows.append({"what": f"peak GiB, {arguments.images} images as one shard", "seen": shard_gib, "aim": 1.0})
+        rows.append({"what": "peak GiB, these and their merge", "seen": merge_gib, "aim": 1.0})
+        seconds = time_planning(folder / "planning", arguments.files)
+        rows.append({"what": f"s, dry run with {arguments.files} files", "seen": seconds, "aim": 20.0})
+    write_benchmark("prepare", rows)
+
+
+if __name__ == "__main__":
+    main()

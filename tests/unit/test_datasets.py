@@ -1,0 +1,270 @@
+"""Where images come from: each data set's own layout, labels and split."""
+
+import gzip
+import pickle
+import tarfile
+
+import numpy as np
+import pytest
+
+from benchreport.datasets import OptionError, chestxray14, cifar10, multilabel_csv
+from benchreport.preparation.acquisition import Acquisition
+from benchreport.preparation.listing import describe_dataset, find_acquisition, read_task
+from benchreport.preparation.merging import merge_shards
+from benchreport.preparation.pickles import read_pickle
+from benchreport.preparation.shards import prepare_shard
+from pictures import SHARED_DATA, encode, smooth
+from trainbench.data import open_data
+
+HEADER = (
+    "Image Index,Finding Labels,Follow-up #,Patient ID,Patient Age,Patient Gender,View Position,"
+    "OriginalImage[Width,Height],OriginalImagePixelSpacing[x,y]"
+)
+"""As the NIH writes it, with commas inside of the names of two columns."""
+
+
+def needs(path):
+    if not path.exists():
+        pytest.skip("the shared sample data are not beside this checkout")
+    return path
+
+
+@pytest.fixture
+def xrays(tmp_path):
+    """Ten patients with two images each; patient p has finding p, the last four have none."""
+    folder = tmp_path / "xrays"
+    (folder / "images").mkdir(parents=True)
+    rows = [HEADER]
+    for patient in range(1, 11):
+        text = chestxray14.FINDINGS[patient] if patient < 7 else "No Finding"
+        for number in range(2):
+            name = f"{patient:08d}_{number:03d}.png"
+            rows.append(f"{name},{text},0,{patient},50,F,PA,1024,1024,0.1,0.1")
+            (folder / "images" / name).write_bytes(encode(smooth(seed=patient)))
+    (folder / "Data_Entry_2017_v2020.csv").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+def listed(source, **options):
+    return [(entry.path, entry.split, entry.label) for entry in read_task(source, options).listing.entries]
+
+
+def test_patients_are_split_in_their_order_and_never_torn_apart(xrays):
+    entries = listed("chestxray14", folder=str(xrays))
+    train = {path for path, split, _ in entries if split == "train"}
+    test = {path for path, split, _ in entries if split == "test"}
+    assert train == {f"images/{patient:08d}_{number:03d}.png" for patient in range(1, 8) for number in (0, 1)}
+    assert test == {f"images/{patient:08d}_{number:03d}.png" for patient in (9, 10) for number in (0, 1)}
+    validation = listed("chestxray14", folder=str(xrays), evaluate_on="validation")
+    assert {path for path, split, _ in validation if split == "test"} == {
+        f"images/00000008_{n:03d}.png" for n in (0, 1)
+    }
+
+
+def test_the_protocol_of_2018_has_the_published_numbers_of_images(tmp_path):
+    table = needs(SHARED_DATA / "xray" / "Data_Entry_2017_v2020.csv.gz")
+    (tmp_path / table.name).symlink_to(table)
+    counts = []
+    for evaluate_on in ("validation", "test"):
+        described = describe_dataset("chestxray14", {"folder": str(tmp_path), "evaluate_on": evaluate_on})
+        counts.append((described.num_train, described.num_test))
+    assert counts == [(87_306, 7_616), (87_306, 17_198)]
+    assert (described.num_classes, described.image_shape, described.multi_label) == (14, (264, 264, 1), True)
+
+
+def test_the_lists_of_the_nih_split_too(xrays):
+    with pytest.raises(OptionError, match=r"split: 'nih' needs .*train_val_list.txt; fetch the NIH's list"):
+        listed("chestxray14", folder=str(xrays), split="nih")
+    (xrays / "train_val_list.txt").write_text("00000003_000.png\n00000001_001.png\n")
+    (xrays / "test_list.txt").write_text("00000002_000.png\n")
+    entries = listed("chestxray14", folder=str(xrays), split="nih")
+    assert [(path[-16:], split) for path, split, _ in entries] == [
+        *(("00000001_001.png", "train"), ("00000002_000.png", "test"), ("00000003_000.png", "train")),
+    ]
+
+
+def test_one_finding_is_a_single_label(xrays):
+    described = describe_dataset("chestxray14", {"folder": str(xrays), "finding": "Edema"})
+    assert (described.num_classes, described.multi_label) == (2, False)
+    labels = [
+        label for _, split, label in listed("chestxray14", folder=str(xrays), finding="Edema") if split == "train"
+    ]
+    assert labels == [0, 0, 0, 0, 1, 1, *[0] * 8], "finding 3 is patient 3's"
+
+
+def test_labels_of_many_findings_are_prepared_as_columns(xrays, tmp_path):
+    task = read_task("chestxray14", {"folder": str(xrays), "size": [16, 16]})
+    files = [tmp_path / "0.pixels"], [tmp_path / "0.tsv"]
+    prepare_shard(task, 0, files[0][0], files[1][0])
+    merge_shards(task, *files, tmp_path / "arrays")
+    data = open_data(tmp_path / "arrays")
+    assert data.train_labels.shape == (14, 14) and data.train_labels.dtype == np.uint8
+    assert [row.nonzero()[0].tolist() for row in data.train_labels] == [[p] for p in range(1, 7) for _ in (0, 1)] + [
+        []
+    ] * 2
+
+
+def test_real_xrays_are_prepared_rgba_and_gray_alike(tmp_path):
+    images = needs(SHARED_DATA / "xray" / "images")
+    (tmp_path / "nih").mkdir()
+    (tmp_path / "nih" / "images").symlink_to(images)
+    (tmp_path / "nih" / "Data_Entry_2017_sample.csv").symlink_to(images.parent / "Data_Entry_2017_sample.csv")
+    task = read_task("chestxray14", {"folder": str(tmp_path / "nih"), "size": [32, 32], "evaluate_on": "validation"})
+    prepare_shard(task, 0, tmp_path / "0.pixels", tmp_path / "0.tsv")
+    merge_shards(task, [tmp_path / "0.pixels"], [tmp_path / "0.tsv"], tmp_path / "arrays")
+    data = open_data(tmp_path / "arrays")
+    assert len(data.train_images) == task.describe().num_train and 20 < data.train_images.mean() < 235
+    assert (tmp_path / "arrays" / "exclusions.tsv").read_text().count("\n") == 1
+
+
+def test_archives_in_the_folder_are_to_be_extracted(xrays):
+    assert find_acquisition("chestxray14", {"folder": str(xrays), "size": [8, 8]}) is None
+    with tarfile.open(xrays / "images_001.tar.gz", "w:gz") as tar:
+        tar.add(xrays / "images", "images")
+    (xrays / "images").rename(xrays.parent / "elsewhere")
+    acquisition = find_acquisition("chestxray14", {"folder": str(xrays)})
+    assert acquisition.archives == (xrays / "images_001.tar.gz",)
+    task = read_task("chestxray14", {"folder": str(xrays)}, "results/raw/xrays")
+    assert str(task.listing.folder) == "results/raw/xrays" and task.listing.entries[0].path == "images/00000001_000.png"
+    before = task.fingerprint_shard(0)
+    assert before == read_task("chestxray14", {"folder": str(xrays)}, "results/raw/xrays").fingerprint_shard(0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"folder": "nowhere"}, "folder: 'nowhere' is no folder here; fetch the NIH's images"),
+        ({"split": "random"}, "split: 'random' is not known here; choose from patients, nih"),
+        (
+            {"split": "nih", "evaluate_on": "validation"},
+            "evaluate_on: 'validation' is not known here; choose from test",
+        ),
+        ({"finding": "Cold"}, "finding: 'Cold' is no label of this data set; choose from Atelectasis"),
+    ],
+)
+def test_wrong_options_of_the_xrays_are_refused(xrays, changes, message):
+    with pytest.raises(OptionError, match=message):
+        listed("chestxray14", **{"folder": str(xrays), **changes})
+
+
+def test_a_table_of_labels_names_images_anywhere_in_the_folder(tmp_path):
+    table = tmp_path / "labels.csv.gz"
+    rows = ["name,what,part,note", "a/1.png,dog;cat,train,x", "2.png,,test,x", "b/3.png,dog,val,x", "4.png,emu,train,x"]
+    with gzip.open(table, "wt") as file:
+        file.write("\n".join(rows))
+    options = {"folder": str(tmp_path), "table": str(table), "path_column": "name", "label_column": "what"}
+    options |= {"split_column": "part", "separator": ";"}
+    assert listed("multilabel_csv", **options) == [
+        *(("a/1.png", "train", (0, 1)), ("2.png", "test", ()), ("4.png", "train", (2,))),
+    ]
+    assert read_task("multilabel_csv", options).listing.classes == ("cat", "dog", "emu")
+    assert [label for *_, label in listed("multilabel_csv", finding="dog", **options)] == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("../x.png,dog,train", "names ../x.png, outside of the folder"),
+        ("/etc/x.png,dog,train", "names /etc/x.png, outside of the folder"),
+        ("a.png,dog,train\na.png,cat,test", "names a.png twice"),
+        ("a.png,dog", "has too few values in line 2"),
+    ],
+)
+def test_a_wrong_table_is_refused(tmp_path, row, message):
+    (tmp_path / "labels.csv").write_text(f"path,labels,split\n{row}\n")
+    with pytest.raises(OptionError, match=message):
+        multilabel_csv.list_images(str(tmp_path), str(tmp_path / "labels.csv"))
+    with pytest.raises(OptionError, match=r"label_column: 'tags' is no column of .*; there are path, labels, split"):
+        multilabel_csv.list_images(str(tmp_path), str(tmp_path / "labels.csv"), label_column="tags")
+
+
+def write_cifar(folder, binary: bool, count: int = 3) -> np.ndarray:
+    """Six small batches as published, in either version; their pixels (18, 32, 32, 3)."""
+    random, images = np.random.default_rng(0), []
+    folder.mkdir(parents=True)
+    for name in cifar10.BATCHES["train"] + cifar10.BATCHES["test"]:
+        rows = random.integers(0, 256, (count, 3072), dtype=np.uint8)
+        labels = list(range(count))
+        images.append(rows.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+        if binary:
+            content = b"".join(bytes([label]) + row.tobytes() for label, row in zip(labels, rows, strict=True))
+            (folder / f"{name}.bin").write_bytes(content)
+        else:
+            (folder / name).write_bytes(pickle.dumps({b"data": rows, b"labels": labels}, protocol=2))
+    return np.concatenate(images)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_cifar_is_read_from_both_of_its_versions(tmp_path, binary):
+    images = write_cifar(tmp_path / "data" / f"cifar-10-batches-{'bin' if binary else 'py'}", binary)
+    described = cifar10.describe(str(tmp_path / "data"))
+    assert (described.num_train, described.num_test) == (15, 3)
+    arrays = cifar10.load(str(tmp_path / "data"))
+    assert np.array_equal(np.concatenate([arrays.train_images, arrays.test_images]), images)
+    assert arrays.train_labels.tolist() == [0, 1, 2] * 5 and arrays.train_labels.dtype == np.int32
+
+
+def test_the_original_pickles_of_cifar_are_read(tmp_path):
+    folder = needs(SHARED_DATA / "cifar10")
+    arrays = cifar10.load(str(folder))
+    assert arrays.train_images.shape == (820, 32, 32, 3)
+    with np.load(folder / "original_labels_order.npz") as original:
+        train = np.concatenate([original[name][:164] for name in cifar10.BATCHES["train"]])
+        assert np.array_equal(arrays.train_labels, train)
+        assert np.array_equal(arrays.test_labels, original["test_batch"][:164])
+
+
+def test_cifar_is_fetched_where_no_folder_is_named(tmp_path):
+    assert isinstance(cifar10.acquire(), Acquisition) and cifar10.acquire(str(tmp_path)) is None
+    described = describe_dataset("cifar10", {})
+    assert (described.num_train, described.num_test, described.image_shape) == (50_000, 10_000, (32, 32, 3))
+
+
+@pytest.mark.parametrize("kind", ["python", "binary"])
+def test_an_archive_of_cifar_in_the_folder_is_to_be_extracted(tmp_path, kind):
+    write_cifar(tmp_path / "other" / "cifar-10-batches-py", binary=False)
+    archive = tmp_path / "data" / f"cifar-10-{kind}.tar.gz"
+    archive.parent.mkdir()
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(tmp_path / "other" / "cifar-10-batches-py", "cifar-10-batches-py")
+    assert cifar10.acquire(str(archive.parent)).archives == (archive,)
+    assert cifar10.describe(str(archive.parent)).num_train == 50_000
+    with tarfile.open(archive) as tar:
+        tar.extractall(archive.parent, filter="data")
+    assert cifar10.acquire(str(archive.parent)) is None, "what is extracted is taken"
+
+
+class Evil:
+    def __reduce__(self):
+        return (print, ("executed",))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pickle.dumps({b"data": Evil(), b"labels": [1]}),
+        pickle.dumps({b"data": np.array([Evil()], object)}),
+        pickle.dumps({b"data": np.zeros(3, np.float64)}),
+        pickle.dumps([1, 2]),
+        b"cos\nsystem\n(S'touch /tmp/evil'\ntR.",
+        b"<html>",
+        b"",
+    ],
+)
+def test_a_pickle_runs_no_code(tmp_path, capsys, content):
+    (tmp_path / "batch").write_bytes(content)
+    with pytest.raises(ValueError, match="is no pickle of plain arrays"):
+        read_pickle(tmp_path / "batch")
+    assert "executed" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_damaged_batch_is_refused(tmp_path, binary):
+    write_cifar(tmp_path / "data", binary)
+    path = tmp_path / "data" / ("test_batch.bin" if binary else "test_batch")
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ValueError, match="test_batch"):
+        cifar10.load(str(tmp_path / "data"))
+    path.unlink()
+    with pytest.raises(OptionError, match=r"lacks test_batch, with or without .bin; fetch cifar-10-python.tar.gz"):
+        cifar10.describe(str(tmp_path / "data"))

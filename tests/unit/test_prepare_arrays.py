@@ -1,0 +1,53 @@
+"""Arrays of data sets that are no image files, and random ones of any data set's shape."""
+
+import hashlib
+
+import numpy as np
+import pytest
+from prepare_arrays import check_part, draw_parts, read_parts, write_prepared
+
+from benchreport.datasets import Arrays, Description, digits, synthetic
+from trainbench.data import open_data, read_description, verify_hashes
+
+NOISE = Description((5, 7, 3), 4, 23, 6)
+
+
+def test_digits_become_arrays_with_a_manifest(tmp_path):
+    description = digits.describe()
+    write_prepared(tmp_path / "arrays", read_parts("digits", {}, "", description), description)
+    data, loaded = open_data(tmp_path / "arrays"), digits.load()
+    verify_hashes(tmp_path / "arrays", read_description(tmp_path / "arrays")["sha256"])
+    assert np.array_equal(data.train_images, loaded.train_images) and np.array_equal(
+        data.test_labels, loaded.test_labels
+    )
+    assert data.channel_mean == pytest.approx((loaded.train_images.mean(),))
+    assert data.channel_std == pytest.approx((loaded.train_images.std(),))
+    rows = [line.split("\t") for line in (tmp_path / "arrays" / "manifest.tsv").read_text().splitlines()]
+    assert len(rows) == 1 + 1437 + 360
+    assert rows[1] == ["0", "train", str(loaded.train_labels[0]), hashlib.sha256(loaded.train_images[0]).hexdigest()]
+
+
+def test_random_arrays_are_written_in_blocks_and_are_always_the_same(tmp_path, monkeypatch):
+    whole = synthetic.load(NOISE.image_shape, NOISE.num_classes, NOISE.num_train, NOISE.num_test)
+    monkeypatch.setattr(synthetic, "BLOCK_BYTES", 8 * 5 * 7 * 3)
+    assert max(map(len, synthetic.draw_images(NOISE, "train"))) == 8
+    write_prepared(tmp_path / "synthetic", draw_parts(NOISE), NOISE)
+    data = open_data(tmp_path / "synthetic")
+    assert np.array_equal(data.train_images, whole.train_images) and np.array_equal(data.test_images, whole.test_images)
+    assert np.array_equal(data.train_labels, whole.train_labels) and set(data.train_labels.tolist()) == {0, 1, 2, 3}
+    assert not np.array_equal(data.train_images[:6], data.test_images)
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "message"),
+    [
+        (np.zeros((23, 5, 7, 1), np.uint8), np.zeros(23), r"train images are uint8 \(23, 5, 7, 1\), not uint8 \(23, 5"),
+        (np.zeros((23, 5, 7, 3), np.float32), np.zeros(23), "train images are float32"),
+        (np.zeros((23, 5, 7, 3), np.uint8), np.full(23, 4), "train labels are not 23 numbers below 4"),
+        (np.zeros((23, 5, 7, 3), np.uint8), np.zeros(22), "train labels are not 23 numbers below 4"),
+    ],
+)
+def test_a_source_that_does_not_deliver_what_it_describes_is_refused(images, labels, message):
+    arrays = Arrays(images, labels, images, labels)
+    with pytest.raises(ValueError, match=message):
+        check_part("noise", "train", arrays.train_images, arrays.train_labels, NOISE)

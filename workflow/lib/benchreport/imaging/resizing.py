@@ -1,0 +1,39 @@
+"""
+Resize one image. Shrinking averages over all pixels that fall into one: OpenCV's LINEAR and Pillow's NEAREST look at
+few of them and alias, so they are not offered.
+"""
+
+import cv2
+import numpy as np
+from PIL import Image
+
+PILLOW_FILTERS = {
+    "box": Image.Resampling.BOX,
+    "bilinear": Image.Resampling.BILINEAR,
+    "lanczos": Image.Resampling.LANCZOS,
+}
+"""Beside `area`, which weighs each pixel by the area that falls into the new one; these are widened for shrinking."""
+
+# A core prepares one image; several processes share out the images.
+cv2.setNumThreads(1)
+
+
+def resize(image: np.ndarray, size: tuple[int, int], filter_name: str = "area") -> np.ndarray:
+    """uint8 (height, width, 1 or 3) stretched to `size` (height, width), with the same channels."""
+    if image.shape[:2] == tuple(size):
+        return image
+    resized = _resize_by_area(image, *size) if filter_name == "area" else _resize_by_pillow(image, size, filter_name)
+    return resized if resized.ndim == 3 else resized[..., None]
+
+
+def _resize_by_area(image: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Shrink by area, then enlarge linearly: OpenCV's AREA interpolates both ways as soon as one grows."""
+    smaller = (min(width, image.shape[1]), min(height, image.shape[0]))
+    if smaller != image.shape[1::-1]:
+        image = cv2.resize(image, smaller, interpolation=cv2.INTER_AREA)
+    return image if smaller == (width, height) else cv2.resize(image, (width, height), interpolation=cv2.INTER_LINEAR)
+
+
+def _resize_by_pillow(image: np.ndarray, size: tuple[int, int], filter_name: str) -> np.ndarray:
+    pixels = image[..., 0] if image.shape[2] == 1 else image
+    return np.asarray(Image.fromarray(pixels).resize(tuple(size)[::-1], PILLOW_FILTERS[filter_name]))

@@ -1,0 +1,124 @@
+"""Fetch a file of known size and hash: resumed where it broke off, tried a few times, there whole or not at all."""
+
+import http.client
+import os
+import re
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from benchreport.preparation.acquisition import AcquisitionError, Download
+from trainbench.data import sha256_of_file
+
+ATTEMPTS = 6
+PAUSE_S = 2.0
+"""Before the second attempt; it doubles with each."""
+TIMEOUT_S = 60.0
+"""Without a byte, after which a connection counts as broken."""
+BLOCK_BYTES = 2**20
+PROGRESS_BYTES = 2**24
+PASSING = {408, 425, 429, 500, 502, 503, 504}
+"""Statuses of HTTP that may pass."""
+
+
+class _BrokenOffError(Exception):
+    """An attempt that another may continue."""
+
+
+def fetch(download: Download, folder: Path, pause_s: float = PAUSE_S, timeout_s: float = TIMEOUT_S) -> Path:
+    """The file in `folder`, complete and as published. Raises AcquisitionError.
+
+    What was received before a break stays beside it as `.NAME.part`, and the next call goes on from there.
+    """
+    path, part = folder / download.name, folder / f".{download.name}.part"
+    folder.mkdir(parents=True, exist_ok=True)
+    if path.exists():
+        if path.stat().st_size == download.num_bytes and sha256_of_file(path) == download.sha256:
+            return path
+        path.unlink()
+    problem = ""
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            print(f"{download.url}: {problem}; attempt {attempt + 1} of {ATTEMPTS}", flush=True)
+            time.sleep(pause_s * 2 ** (attempt - 1))
+        resumed = part.exists()
+        try:
+            _continue(download, part, timeout_s)
+            _check(download, part, resumed)
+            os.replace(part, path)
+            return path
+        except _BrokenOffError as error:
+            problem = str(error)
+    raise AcquisitionError(f"{download.url}: {problem}, {ATTEMPTS} times")
+
+
+def _continue(download: Download, part: Path, timeout_s: float) -> None:
+    """Add to `part` what is missing of it."""
+    have = part.stat().st_size if part.exists() else 0
+    if have > download.num_bytes:
+        part.unlink()
+        have = 0
+    if have == download.num_bytes:
+        return
+    headers = {"User-Agent": "howmanygpus", "Accept-Encoding": "identity"}
+    if have:
+        headers["Range"] = f"bytes={have}-"
+    try:
+        request = urllib.request.Request(download.url, headers=headers)
+        with urllib.request.urlopen(request, timeout=timeout_s) as response:
+            start = _find_start(download, response, part, have)
+            with open(part, "r+b" if start else "wb") as file:
+                file.seek(start)
+                _copy(download, response, file, start)
+    except urllib.error.HTTPError as error:
+        if error.code == 416:
+            part.unlink()
+        if error.code == 416 or error.code in PASSING:
+            raise _BrokenOffError(f"the server answers {error.code} {error.reason}") from None
+        meaning = "wants a login" if error.code in (401, 403) else "no longer has it there"
+        raise AcquisitionError(f"{download.url}: the server {meaning} ({error.code} {error.reason})") from None
+    except (OSError, http.client.HTTPException) as error:
+        raise _BrokenOffError(f"the connection broke off ({error or type(error).__name__})") from None
+
+
+def _find_start(download: Download, response, part: Path, have: int) -> int:
+    """From which byte on the server sends; raises where it sends something else than was asked for."""
+    length = response.headers.get("Content-Length")
+    if response.status == 206:
+        found = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
+        if found and int(found[1]) == have and found[2] in (str(download.num_bytes), "*"):
+            return have
+        part.unlink()
+        raise _BrokenOffError("the server sent another part than was asked for")
+    if length is not None and int(length) != download.num_bytes:
+        kind = response.headers.get("Content-Type", "unknown type")
+        raise AcquisitionError(
+            f"{download.url}: the server offers {length} bytes of {kind}, not {download.num_bytes}; "
+            "the file has moved, was changed, or wants a login"
+        )
+    return 0
+
+
+def _copy(download: Download, response, file, start: int) -> None:
+    received, said = start, start
+    while block := response.read(BLOCK_BYTES):
+        received += len(block)
+        if received > download.num_bytes:
+            file.truncate(0)
+            raise AcquisitionError(f"{download.url}: the server sends more than the file's {download.num_bytes} bytes")
+        file.write(block)
+        if received - said >= PROGRESS_BYTES:
+            said = received
+            print(f"{download.name}: {received / 2**20:.0f} of {download.num_bytes / 2**20:.0f} MiB", flush=True)
+    if received < download.num_bytes:
+        raise _BrokenOffError(f"the connection ended after {received} of {download.num_bytes} bytes")
+
+
+def _check(download: Download, part: Path, resumed: bool) -> None:
+    """Raise where the received bytes are not those published, after removing them; a whole new try may mend it."""
+    found = sha256_of_file(part)
+    if found != download.sha256:
+        part.unlink()
+        problem = f"SHA-256 is {found}, not the published {download.sha256}"
+        raise _BrokenOffError(problem) if resumed else AcquisitionError(f"{download.url}: {problem}")

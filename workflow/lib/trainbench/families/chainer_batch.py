@@ -1,0 +1,55 @@
+"""Batches of the Chainer family, on the device or on their way there."""
+
+from dataclasses import dataclass
+
+import chainer
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Arrays on a device; `copied` is CuPy's event of their being there, None where nothing had to be copied."""
+
+    arrays: tuple
+    copied: object | None
+
+    def take(self) -> tuple:
+        """The arrays, for what is enqueued from now on: it waits for the copy."""
+        if self.copied is not None:
+            chainer.backends.cuda.Stream.null.wait_event(self.copied)
+        return self.arrays
+
+    def wait(self) -> None:
+        if self.copied is not None:
+            self.copied.synchronize()
+
+
+class Copier:
+    """Puts arrays on a device: on a GPU by a stream of its own beside the null stream, which computes.
+
+    CuPy takes numpy arrays through pinned memory and keeps that until they are copied.
+    """
+
+    def __init__(self, device: chainer.backend.Device):
+        self._device, self._stream, self._used = device, None, None
+        if device.name != "@numpy":
+            with chainer.using_device(device):
+                self._stream = chainer.backends.cuda.Stream(non_blocking=True)
+
+    def put(self, *arrays: np.ndarray) -> Batch:
+        if self._stream is None:
+            return Batch(arrays, None)
+        with chainer.using_device(self._device), self._stream:
+            if self._used is not None:
+                self._stream.wait_event(self._used)
+            copies = tuple(chainer.backends.cuda.cupy.asarray(array) for array in arrays)
+            return Batch(copies, self._stream.record())
+
+    def note_use(self) -> None:
+        """Call once all work on the batches taken so far is enqueued, while they are still held.
+
+        CuPy gives the memory of a batch to the next as soon as Python lets go of it, though the device may not have
+        read it yet: later copies wait for what was enqueued by now.
+        """
+        if self._stream is not None:
+            self._used = chainer.backends.cuda.Stream.null.record()

@@ -1,0 +1,46 @@
+"""Batches of the PyTorch family, on the device or on their way there."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Tensors on a device; `copied` happens when they are there, None where nothing had to be copied."""
+
+    tensors: list[torch.Tensor]
+    copied: torch.cuda.Event | None
+
+    def take(self) -> list[torch.Tensor]:
+        """The tensors, for what is enqueued from now on: it waits for the copy.
+
+        Their memory came from the copying stream, which is told who uses it now: it takes it back only after that.
+        """
+        if self.copied is not None:
+            stream = torch.cuda.current_stream(self.tensors[0].device)
+            stream.wait_event(self.copied)
+            for tensor in self.tensors:
+                tensor.record_stream(stream)
+        return self.tensors
+
+    def wait(self) -> None:
+        if self.copied is not None:
+            self.copied.synchronize()
+
+
+class Copier:
+    """Puts arrays on a device: on a GPU from pinned memory and by a stream of its own, beside what the device does."""
+
+    def __init__(self, device: torch.device):
+        self._device = device
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+
+    def put(self, *arrays: np.ndarray) -> Batch:
+        tensors = [torch.from_numpy(np.require(array, requirements=["C", "W"])) for array in arrays]
+        if self._stream is None:
+            return Batch(tensors, None)
+        with torch.cuda.stream(self._stream):
+            tensors = [tensor.pin_memory().to(self._device, non_blocking=True) for tensor in tensors]
+            return Batch(tensors, self._stream.record_event())

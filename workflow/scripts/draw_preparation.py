@@ -1,0 +1,21 @@
+"""Draw what preparing a data set costs."""
+
+import argparse
+from pathlib import Path
+
+from benchreport.preparation.figure import draw
+from benchreport.style import save_figure
+from benchreport.tables import read_table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--table", type=Path, required=True, help="table of one data set")
+    parser.add_argument("--svg", type=Path, required=True)
+    parser.add_argument("--png", type=Path, required=True)
+    arguments = parser.parse_args()
+    save_figure(draw(read_table(arguments.table)), arguments.svg, arguments.png)
+
+
+if __name__ == "__main__":
+    main()

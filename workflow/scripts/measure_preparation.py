@@ -1,0 +1,25 @@
+"""Measure what preparing a data set costs, on a sample of its images."""
+
+import argparse
+import json
+from pathlib import Path
+
+from benchreport.preparation.listing import read_task
+from benchreport.preparation.measuring import measure_preparation
+from benchreport.tables import write_table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--source", required=True, help="module of benchreport/datasets/")
+    parser.add_argument("--options", type=json.loads, default={}, help="its options, as JSON")
+    parser.add_argument("--acquired", default="", help="folder of what was fetched or extracted for it")
+    parser.add_argument("--num-images", type=int, required=True, help="size of the sample")
+    parser.add_argument("--table", type=Path, required=True, help="table to write")
+    arguments = parser.parse_args()
+    task = read_task(arguments.source, arguments.options, arguments.acquired)
+    write_table(arguments.table, measure_preparation(task, arguments.num_images))
+
+
+if __name__ == "__main__":
+    main()
