@@ -84,7 +84,7 @@ def test_wrong_study(changes, message):
 def test_images_that_no_file_can_hold_are_refused():
     message = r'inputs: \["arrays", "png"\] with images of 5 channels; leave png out, which are written of 1 or 3'
     with pytest.raises(ConfigError, match=message):
-        check_inputs("studies.s.inputs", ["arrays", "png"], (8, 8, 5))
+        check_inputs("studies.s.inputs", ["arrays", "png"], "digits", (8, 8, 5))
 
 
 @pytest.mark.parametrize(

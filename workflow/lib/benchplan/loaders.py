@@ -30,8 +30,10 @@ NATIVE_LOADERS = {
 }
 
 
-def check_inputs(place: str, inputs: list[str], image_shape: tuple[int, int, int]) -> None:
-    """Raise ConfigError where images have no place in a file."""
+def check_inputs(place: str, inputs: list[str], source: str, image_shape: tuple[int, int, int]) -> None:
+    """Raise ConfigError where a data source has no such images, or images have no place in a file."""
+    if source == "synthetic" and inputs != ["synthetic"]:
+        raise refuse(place, inputs, "with a synthetic data set", "write [synthetic]")
     files, channels = [form for form in inputs if form in FILES], image_shape[2]
     if files and channels not in (1, 3):
         remedy = f"leave {', '.join(files)} out, which are written of 1 or 3"

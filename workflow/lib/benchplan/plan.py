@@ -37,7 +37,8 @@ class Study:
         self.dataset_options = datasets.get(self.config["dataset"], {"source": self.config["dataset"], "options": {}})
         self._check_names()
         self.description = self._describe_dataset()
-        check_inputs(f"{self.place}.inputs", self.config["inputs"], self.description.image_shape)
+        source, shape = self.dataset_options["source"], self.description.image_shape
+        check_inputs(f"{self.place}.inputs", self.config["inputs"], source, shape)
         self.runs = self._expand()
         self._check_runs()
 
@@ -67,12 +68,8 @@ class Study:
             raise ConfigError(f"{place}: give exactly one of `epochs` and `steps`")
 
     def _describe_dataset(self) -> Description:
-        name, source = self.config["dataset"], self.dataset_options["source"]
+        name = self.config["dataset"]
         description = describe_or_refuse(name, self.dataset_options, f"{self.place}.dataset")
-        if source == "synthetic" and self.config["inputs"] != ["synthetic"]:
-            raise refuse(
-                f"{self.place}.inputs", self.config["inputs"], "with a synthetic data set", "write [synthetic]"
-            )
         if description.multi_label:
             raise refuse(
                 *(f"{self.place}.dataset", name, "has several labels an image, on which no run trains"),
