@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from benchreport.preparation import downloading
+from benchreport.preparation import downloading, extracting
 from benchreport.preparation.acquisition import AcquisitionError
 from benchreport.preparation.downloading import fetch
 from benchreport.preparation.extracting import extract_all
@@ -177,9 +177,9 @@ def special(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
 
 @pytest.mark.parametrize("kind", ["", "gz", "xz", "bz2"])
 def test_a_tar_is_extracted(tmp_path, kind):
-    folder = special("images", tarfile.DIRTYPE)
+    folder = special("./", tarfile.DIRTYPE)
     suffix = f".tar.{kind}" if kind else ".tar"
-    archive = tar_of(folder, ("images/a.png", b"one"), ("b.txt", b""), kind=kind, path=tmp_path / f"data{suffix}")
+    archive = tar_of(folder, ("./images/a.png", b"one"), ("b.txt", b""), kind=kind, path=tmp_path / f"data{suffix}")
     assert extract_all([archive], tmp_path / "out", MOST_BYTES) == (2, 3)
     assert (tmp_path / "out/images/a.png").read_bytes() == b"one" and (tmp_path / "out/b.txt").read_bytes() == b""
 
@@ -247,6 +247,12 @@ def test_bombs_are_refused(tmp_path):
     refuse_archive(tar_of(*many, path=tmp_path / "y.tar.xz", kind="xz"), "it holds more than 1000000 bytes")
 
 
+def test_a_flood_of_folders_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(extracting, "MOST_MEMBERS", 50)
+    folders = [special(f"folder{index}", tarfile.DIRTYPE) for index in range(51)]
+    refuse_archive(tar_of(*folders, path=tmp_path / "x.tar.gz"), "it holds more than 50 files and folders")
+
+
 def test_a_header_that_is_a_bomb_is_refused_before_it_is_read(tmp_path):
     header = tarfile.TarInfo("header")
     header.type, header.size = tarfile.XHDTYPE, 8 * 2**20
@@ -258,7 +264,7 @@ def test_a_header_that_is_a_bomb_is_refused_before_it_is_read(tmp_path):
 @pytest.mark.parametrize("name", ["x.tar.gz", "x.tar", "x.tar.xz", "x.zip", "x.rar"])
 def test_what_is_no_archive_is_refused(tmp_path, name):
     (tmp_path / name).write_bytes(b"<html>Not Found</html>" * 50)
-    refuse_archive(tmp_path / name, "it cannot be read|it is of no known kind")
+    refuse_archive(tmp_path / name, "it cannot be extracted|it is of no known kind")
 
 
 @pytest.mark.parametrize("kind", ["gz", "xz"])
@@ -266,4 +272,4 @@ def test_an_archive_that_is_cut_is_refused(tmp_path, kind):
     random = hashlib.sha256(b"1").digest() * 3000
     archive = tar_of(("a", random[:50_000]), ("b", random), path=tmp_path / f"x.tar.{kind}", kind=kind)
     archive.write_bytes(archive.read_bytes()[:-60])
-    refuse_archive(archive, "it cannot be read")
+    refuse_archive(archive, "it cannot be extracted")

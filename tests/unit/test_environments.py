@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import yaml
 
 from benchplan.code import environment_pins
 from benchplan.frameworks import FRAMEWORKS
@@ -10,6 +11,25 @@ from project import ROOT
 
 NAMES = sorted({name for entry in FRAMEWORKS.values() for name in entry.environments.values()})
 EXACT = re.compile(r"[A-Za-z0-9_.-]+(\[[a-z0-9,-]+\])?==[A-Za-z0-9.+]+")
+
+
+def read_pins(name: str) -> dict[str, str]:
+    lines = (ROOT / "envs" / f"{name}.txt").read_text().splitlines()
+    return dict(line.split("==") for line in lines if line and not line.startswith(("#", "-")))
+
+
+def test_images_are_decoded_by_the_same_versions_everywhere():
+    measured, workflow = read_pins("measured"), read_pins("workflow")
+    for name in ("simplejpeg", "opencv-python-headless", "pillow"):
+        assert workflow[name] == measured[name]
+    assert read_pins("pillow-simd").items() <= (workflow | {"pillow-simd": "12.1.1.post0"}).items()
+
+
+def test_condas_file_has_what_the_workflow_imports():
+    described = yaml.safe_load((ROOT / "envs" / "workflow.yaml").read_text())["dependencies"]
+    listed = next(entry["pip"] for entry in described if isinstance(entry, dict))
+    assert set(listed) <= read_pins("workflow").keys()
+    assert {"kornia_rs", "opencv-python-headless", "pillow", "simplejpeg"} <= set(listed)
 
 
 @pytest.mark.parametrize("name", NAMES)

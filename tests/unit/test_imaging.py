@@ -103,10 +103,24 @@ def test_every_file_has_been_looked_at(corrupt):
     assert set(REFUSED.values()) <= REASONS.keys()
 
 
-@pytest.mark.parametrize("kind", ["gray.png", "rgb.png", "gray.jpg", "rgb.jpg", "progressive.jpg"])
+SAME_EVERYWHERE = {
+    "gray.png": encode(GRAY),
+    "rgb.png": encode(RGB),
+    "gray.jpg": encode(GRAY, "JPEG"),
+    "rgb.jpg": encode(RGB, "JPEG"),
+    "progressive.jpg": encode(RGB, "JPEG", progressive=True),
+    "stored_as_rgb.jpg": encode(RGB, "JPEG", keep_rgb=True, subsampling=0),
+    "gamma.png": png_by_hand(
+        *(GRAY.shape[1], GRAY.shape[0]),
+        stream=zlib.compress(b"".join(b"\0" + row.tobytes() for row in GRAY)),
+        extra=chunk(b"gAMA", struct.pack(">I", 45_455)) + chunk(b"bKGD", b"\0\x80") + chunk(b"pHYs", bytes(9)),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SAME_EVERYWHERE)
 def test_libraries_give_the_same_pixels(kind):
-    image, file_format = RGB if "gray" not in kind else GRAY, "PNG" if "png" in kind else "JPEG"
-    data = encode(image, file_format, progressive="progressive" in kind)
+    data = SAME_EVERYWHERE[kind]
     for channels in (1, 3):
         pixels = [decode(data, channels, library) for library in LIBRARIES]
         assert all(np.array_equal(pixels[0], other) for other in pixels[1:])

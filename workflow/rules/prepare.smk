@@ -2,7 +2,7 @@
 Make the arrays and the initial weights that every framework reads.
 
 INPUTS   the folders that data sets' options name, which are only read
-OUTPUTS  results/raw/{dataset}.json and {dataset}/ (what was fetched or extracted), downloads/ (fetched archives)
+OUTPUTS  results/downloads/ (fetched archives), results/raw/{dataset}.json and {dataset}/ (what was extracted)
          results/prepared/{dataset}/{arrays,synthetic}/ (uint8 arrays, manifest.tsv, dataset.json)
          results/prepared/{dataset}/arrays/exclusions.tsv (of image files: those that were left out, with the reason)
          results/prepared/{dataset}/shards/ (of image files: pixels and records, by which a change redoes one shard)
@@ -56,7 +56,7 @@ rule acquire:
         python workflow/scripts/acquire.py \
             --source {params.source:q} \
             --options {params.options:q} \
-            --downloads results/raw/downloads \
+            --downloads results/downloads \
             --folder {params.folder:q} \
             --record {output.record:q} \
             >{log:q} 2>&1

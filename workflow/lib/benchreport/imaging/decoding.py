@@ -40,7 +40,10 @@ def to_channels(pixels: np.ndarray, channels: int) -> np.ndarray:
 
 
 def _decode_fast(data: bytes, header: Header) -> np.ndarray:
-    """kornia_rs for PNG, which compares the checksums of pixels; simplejpeg for JPEG, strictly."""
+    """kornia_rs for PNG, which compares the checksums of pixels; simplejpeg for JPEG, strictly.
+
+    kornia_rs passes over a second sum, that of the compressed stream: it could only tell that an encoder went wrong.
+    """
     if header.format == "jpeg":
         colours = "GRAY" if header.kind == "gray" else "RGB"
         return _drop_channel(_strictly(lambda: simplejpeg.decode_jpeg(data, colours)))

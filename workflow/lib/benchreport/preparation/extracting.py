@@ -16,7 +16,7 @@ from typing import IO
 from benchreport.preparation.acquisition import AcquisitionError
 
 BLOCK_BYTES = 2**20
-MOST_FILES = 2_000_000
+MOST_MEMBERS = 2_000_000
 OPENERS = {"gz": gzip.open, "tgz": gzip.open, "xz": lzma.open, "bz2": bz2.open, "tar": open}
 DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, OSError)
 
@@ -45,12 +45,17 @@ class _Limit:
     """How much has been extracted, and how much may be."""
 
     def __init__(self, most_bytes: int):
-        self.most_bytes, self.files, self.bytes = most_bytes, 0, 0
+        self.most_bytes, self.members, self.files, self.bytes = most_bytes, 0, 0, 0
 
-    def count(self, files: int = 0, num_bytes: int = 0) -> None:
-        self.files, self.bytes = self.files + files, self.bytes + num_bytes
-        if self.files > MOST_FILES or self.bytes > self.most_bytes:
-            raise _RefusedError(f"it holds more than {self.most_bytes} bytes or {MOST_FILES} files")
+    def count_member(self) -> None:
+        self.members += 1
+        if self.members > MOST_MEMBERS:
+            raise _RefusedError(f"it holds more than {MOST_MEMBERS} files and folders")
+
+    def count_bytes(self, num_bytes: int) -> None:
+        self.bytes += num_bytes
+        if self.bytes > self.most_bytes:
+            raise _RefusedError(f"it holds more than {self.most_bytes} bytes")
 
 
 class _RefusedError(Exception):
@@ -62,14 +67,15 @@ def _extract(archive: Path, folder: Path, limit: _Limit) -> None:
         members = _zip_members(archive) if archive.suffix == ".zip" else _tar_members(archive, limit)
         for name, content in members:
             target = folder / _safe_path(name)
+            limit.count_member()
             if content is None:
                 target.mkdir(parents=True, exist_ok=True)
                 continue
-            limit.count(files=1)
+            limit.files += 1
             target.parent.mkdir(parents=True, exist_ok=True)
             with open(target, "xb") as file:
                 while block := content.read(BLOCK_BYTES):
-                    limit.count(num_bytes=len(block))
+                    limit.count_bytes(len(block))
                     file.write(block)
     except _RefusedError as error:
         raise AcquisitionError(f"{archive}: {error}") from None
@@ -78,12 +84,12 @@ def _extract(archive: Path, folder: Path, limit: _Limit) -> None:
     except NotADirectoryError as error:
         raise AcquisitionError(f"{archive}: it holds a file and a folder of one name ({error.filename!r})") from None
     except DAMAGED as error:
-        raise AcquisitionError(f"{archive}: it cannot be read ({error})") from None
+        raise AcquisitionError(f"{archive}: it cannot be extracted ({error})") from None
 
 
 def _safe_path(name: str) -> PurePosixPath:
     path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name or not path.parts:
+    if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
         raise _RefusedError(f"it holds {name!r}, which is not below its folder")
     return path
 
@@ -98,7 +104,6 @@ def _tar_members(archive: Path, limit: _Limit) -> Iterator[tuple[str, IO[bytes] 
             if member.isdir():
                 yield member.name, None
             elif member.isreg() and not member.issparse():
-                limit.count(num_bytes=0 if member.size <= limit.most_bytes else member.size)
                 yield member.name, tar.extractfile(member)
             else:
                 raise _RefusedError(f"it holds {member.name!r}, which is no plain file but a link or a device")
