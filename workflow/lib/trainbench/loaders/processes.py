@@ -19,5 +19,6 @@ def use_clean_workers(module: str) -> None:
     """
     multiprocessing.set_start_method("forkserver", force=True)
     multiprocessing.set_forkserver_preload([module])
-    # From this thread, which lasts: the kernel takes the end of the one that starts the server for its parent's.
+    # From this thread, which outlasts the workers: the kernel takes the end of the one that starts the server for its
+    # parent's.
     forkserver.ensure_running()
