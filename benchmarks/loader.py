@@ -2,8 +2,9 @@
 What the shared loader costs beyond its decoder, and each framework's own loader beside it.
 
 Images of 264x264 (drawn like radiographs, or those of --images) as JPEG, PNG and arrays, gray and RGB; each is moved by
-up to 20 pixels and flipped or not. Nothing is trained. Three comparisons, each of turns in one call on the same cores;
-the first two count each process's own seconds of processor time:
+up to 20 pixels and flipped or not. Nothing is trained. Rates are images per second of processor time, of all threads
+and processes of a loader, so that other work on the machine disturbs them little. Three comparisons, each of turns in
+one call on the same cores:
 
 bare    the shared loader with one worker against a bare loop over the same files: open, decode with the fastest library
         there is, move, flip, into one batch over and over. From arrays with these changes and, on both sides, without.
@@ -190,8 +191,8 @@ def compare_two_with_one(folder: Path, form: str, channels: int, cores: list[int
     return describe("one process", form, channels, "shared in two processes", 1, pairs)
 
 
-def feed(python: str, spec: RunSpec, folder: Path, cores: list[int], seconds: float) -> tuple[float, np.ndarray]:
-    """images/s of one loader in its framework's environment, and the images of its first batch."""
+def feed(python: str, spec: RunSpec, folder: Path, cores: list[int], seconds: float) -> tuple[dict, np.ndarray]:
+    """What feed.py says of one loader in its framework's environment, and the images of its first batch."""
     spec_file, first_batch = folder / "spec.json", folder / "first_batch.npy"
     spec_file.write_text(json.dumps(spec.to_dict()))
     command = [python, str(ROOT / "benchmarks" / "feed.py"), "--spec", str(spec_file), "--seconds", str(seconds)]
@@ -205,7 +206,7 @@ def feed(python: str, spec: RunSpec, folder: Path, cores: list[int], seconds: fl
     )
     if result.returncode:
         sys.exit(f"{spec.framework}, {spec.loader}:\n{result.stderr[-3000:]}")
-    return json.loads(result.stdout.splitlines()[-1])["images_per_s"], np.load(first_batch)
+    return json.loads(result.stdout.splitlines()[-1]), np.load(first_batch)
 
 
 def compare_native(folder: Path, form: str, channels: int, loader: str, kind: str, workers: int, options) -> dict:
@@ -215,14 +216,16 @@ def compare_native(folder: Path, form: str, channels: int, loader: str, kind: st
     settings = {"loader_workers": workers}
     native = make_spec(folder / form, framework, form, loader="native", loader_kind=kind, **settings)
     shared, cores = make_spec(folder / form, framework, form, **settings), list_cores()[:workers]
-    pairs = []
+    pairs, first_s = [], []
     for _ in range(options.pairs):
-        (rate, images), (shared_rate, shared_images) = (
+        (told, images), (told_by_shared, shared_images) = (
             feed(python, spec, folder, cores, options.seconds) for spec in (native, shared)
         )
-        pairs.append((rate, shared_rate))
+        pairs.append((told["images_per_s"], told_by_shared["images_per_s"]))
+        first_s.append(told["first_batch_s"])
     levels = np.abs(images.astype(int) - shared_images)
     return describe("shared", form, channels, f"{loader}, {kind}", workers, pairs) | {
+        "first_batch_s": statistics.median(first_s),
         "max_levels": levels.max(),
         "mean_levels": levels.mean(),
     }

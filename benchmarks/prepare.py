@@ -71,7 +71,7 @@ def make_xray(seed: int) -> bytes:
     random = np.random.default_rng(seed)
     coarse = random.integers(30, 226, (9, 9)).astype(np.float32)
     soft = cv2.resize(coarse, (1024, 1024), interpolation=cv2.INTER_CUBIC)
-    grain = cv2.GaussianBlur(random.normal(0, 4, (1024, 1024)).astype(np.float32), (0, 0), 1.5) * 2
+    grain = cv2.GaussianBlur(random.normal(0, 4, (1024, 1024)).astype(np.float32), (0, 0), 1.5) * 8
     return encode((soft + grain).clip(0, 255).astype(np.uint8))
 
 

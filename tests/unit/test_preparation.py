@@ -2,11 +2,13 @@
 
 import csv
 import hashlib
-import os
 
 import numpy as np
 import pytest
 
+from benchplan.errors import ConfigError
+from benchplan.machine import Device, Machine
+from benchplan.plan import Plan
 from benchreport.datasets import OptionError
 from benchreport.imaging.decoding import decode
 from benchreport.imaging.resizing import resize
@@ -14,8 +16,10 @@ from benchreport.preparation.listing import _read_task, describe_dataset, read_t
 from benchreport.preparation.merging import merge_shards
 from benchreport.preparation.shards import prepare_shard, read_records
 from pictures import encode, smooth, write_tree
+from project import study
 from trainbench.data import open_data, read_description, verify_hashes
 
+CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
 COUNTS = {"train/cat": 5, "train/dog": 4, "test/cat": 2, "test/dog": 3}
 
 
@@ -164,7 +168,7 @@ def test_memory_of_a_shard_does_not_hold_its_images(tree, tmp_path, monkeypatch)
     decode_one = decode
 
     def watch(*arguments):
-        partial = tmp_path / f".0.pixels.{os.getpid()}"
+        partial = tmp_path / ".0.pixels.partial"
         written.append(partial.stat().st_size)
         return decode_one(*arguments)
 
@@ -191,7 +195,7 @@ def _open(path, mode, options):
         ({"size": [0, 4]}, r"size: \[0, 4\] is no size; write \[height, width\] in pixels"),
         ({"size": 264}, r"size: \[264\] is no size"),
         ({"channels": 2}, "channels: 2 is not known here; choose from 1, 3"),
-        ({"library": "pil"}, "library: 'pil' is not known here; choose from fast, opencv, pillow"),
+        ({"library": "pil"}, "library: 'pil' is not known here; choose from fast, opencv, pillow, pillow_simd"),
         ({"filter": "nearest"}, "filter: 'nearest' is not known here; choose from area, box"),
         ({"on_bad_file": "ignore"}, "on_bad_file: 'ignore' is not known here; choose from fail, skip"),
         ({"shard_images": 0}, "shard_images: 0 is no number of images; give at least 1"),
@@ -209,11 +213,6 @@ def test_a_class_that_was_not_trained_on_is_refused(tree):
 
 
 def test_a_plan_names_the_place_of_a_wrong_option(tree):
-    from benchplan.errors import ConfigError
-    from benchplan.machine import Device, Machine
-    from benchplan.plan import Plan
-    from project import study
-
     config = {"studies": {"s": study(dataset="pets", frameworks=["pytorch_ddp"], devices=["cpu"])}}
     for changes, message in (
         ({"size": [0, 1]}, "datasets.pets.options.size: [0, 1] is no size; write [height, width] in pixels"),
@@ -221,5 +220,32 @@ def test_a_plan_names_the_place_of_a_wrong_option(tree):
     ):
         datasets = {"pets": {"source": "image_folder", "options": options_of(tree, **changes)}}
         with pytest.raises(ConfigError) as error:
-            Plan(config | {"datasets": datasets}, Machine("machine.yaml", {"cpu": Device(8, 1)}))
+            Plan(config | {"datasets": datasets}, CPU)
         assert message in str(error.value)
+
+
+def test_a_name_that_no_table_could_hold_is_refused(tree):
+    (tree / "train/cat" / "a\tb.png").touch()
+    with pytest.raises(OptionError, match="of no printable name; rename it"):
+        describe_dataset("image_folder", options_of(tree))
+
+
+def test_what_a_killed_job_left_is_written_over(tree, tmp_path):
+    (tmp_path / ".0.pixels.partial").write_bytes(bytes(10**6))
+    task = read_task("image_folder", options_of(tree))
+    prepare_shard(task, 0, tmp_path / "0.pixels", tmp_path / "0.tsv")
+    assert (tmp_path / "0.pixels").stat().st_size == 14 * 20 * 28
+    (tmp_path / ".arrays.partial").mkdir()
+    (tmp_path / ".arrays.partial" / "old.npy").touch()
+    merge_shards(task, [tmp_path / "0.pixels"], [tmp_path / "0.tsv"], tmp_path / "arrays")
+    assert not (tmp_path / "arrays" / "old.npy").exists()
+
+
+def test_how_files_are_read_reruns_no_training(tree):
+    def settings(**options):
+        datasets = {"pets": {"source": "image_folder", "options": options_of(tree, **options)}}
+        given = study(dataset="pets", frameworks=["pytorch_ddp"], devices=["cpu"], per_device_batch_size=[2])
+        return Plan({"studies": {"s": given}, "datasets": datasets}, CPU).settings
+
+    assert settings() == settings(library="pillow", on_bad_file="skip", shard_images=5)
+    assert settings().keys() == settings(filter="box").keys() and settings() != settings(filter="box")

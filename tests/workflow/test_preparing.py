@@ -1,8 +1,10 @@
 """Image files are prepared by jobs, and what changes is done again, and no more."""
 
+import hashlib
 import io
 import json
 import shutil
+import sys
 import tarfile
 
 import pytest
@@ -150,3 +152,29 @@ def test_what_preparing_costs_is_measured_alone_and_drawn(copy):
     assert copy.read("results/preparation/pets.tsv").startswith("part\tname\timages_per_s\t")
     assert (copy.folder / "results/preparation/pets.svg").exists()
     assert [job for job in copy.planned("preparation") if job != "preparation"] == []
+
+
+def test_pillow_simd_prepares_in_its_own_environment(copy):
+    """With this Python in its place, of which the record says that it is that environment's."""
+    pins = b"".join((copy.folder / "envs" / f"pillow-simd{kind}.txt").read_bytes() for kind in ("", ".build"))
+    record = copy.folder / "results" / "environments" / f"pillow-simd-{hashlib.sha256(pins).hexdigest()[:8]}.json"
+    record.parent.mkdir(parents=True, exist_ok=True)
+    script = copy.folder / "python"
+    script.write_text(f'#!/bin/sh\necho started >> {copy.folder}/started\nexec {sys.executable} "$@"\n')
+    script.chmod(0o755)
+    before = copy.read("results/prepared/pets/arrays/manifest.tsv")
+    write_config(copy, library="pillow_simd")
+    assert planned(copy) == ["build_environment", "merge_shards", *["prepare_shard"] * 4]
+    record.write_text(json.dumps({"name": "pillow-simd", "python": str(script)}))
+    copy.snakemake("prepared")
+    assert copy.read("started").splitlines() == ["started"] * 4
+    assert copy.read("results/prepared/pets/arrays/manifest.tsv") == before
+
+
+def test_another_number_of_shards_leaves_none_of_the_old(copy):
+    write_config(copy, shard_images=100)
+    before = copy.read("results/prepared/pets/arrays/dataset.json")
+    copy.snakemake("prepared")
+    names = {path.name for path in (copy.folder / "results/prepared/pets/shards").iterdir()}
+    assert names == {"shard0of1.pixels", "shard0of1.tsv"}
+    assert copy.read("results/prepared/pets/arrays/dataset.json") == before

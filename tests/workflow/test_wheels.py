@@ -4,17 +4,23 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
+from pathlib import Path
 
-from benchplan.code import environment_pins
+from build_environment import use_fetched
+from build_horovod import apply_edits, download_source, make_builder
+
+from benchplan.code import HOROVOD_SOURCE, HOROVOD_TOOLS, environment_pins
 from project import ROOT
 
 NAME = "chainer-cpu"
 """The hardest: published as source only, and built with pins of its own."""
 NOWHERE = "http://127.0.0.1:9/"
+OFFLINE = {"PIP_INDEX_URL": NOWHERE, "PIP_CONFIG_FILE": os.devnull}
 
 
-def run_script(name, cache, *options, **variables):
-    command = [sys.executable, f"workflow/scripts/{name}.py", "--name", NAME, "--pins", *environment_pins(NAME)]
+def run_script(name, cache, pins, *options, **variables):
+    command = [sys.executable, f"workflow/scripts/{name}.py", "--name", NAME, "--pins", *pins]
     environment = os.environ | {"PYTHONPATH": "workflow/lib", "HOWMANYGPUS_CACHE": str(cache), **variables}
     result = subprocess.run([*command, *map(str, options)], cwd=ROOT, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-2000:]
@@ -23,8 +29,24 @@ def run_script(name, cache, *options, **variables):
 def test_wheels_are_all_that_a_build_without_a_network_needs(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     wheels, record = tmp_path / "wheels.json", tmp_path / "environment.json"
-    run_script("fetch_wheels", tmp_path, "--record", wheels)
-    offline = {"PIP_INDEX_URL": NOWHERE, "PIP_CONFIG_FILE": os.devnull}
-    run_script("build_environment", tmp_path, "--wheels", wheels, "--record", record, **offline)
+    pins = environment_pins(NAME)
+    run_script("fetch_wheels", tmp_path, pins, "--record", wheels)
+    run_script("build_environment", tmp_path, pins, "--wheels", wheels, "--record", record, **OFFLINE)
     python = json.loads(record.read_text())["python"]
     subprocess.run([python, "-c", "import chainer, mpi4py, safetensors, psutil"], check=True)
+
+
+def test_horovods_source_and_tools_are_fetched_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    wheels, tools, source = tmp_path / "wheels.json", Path(HOROVOD_TOOLS), Path(HOROVOD_SOURCE)
+    options = ["--tools", tools, "--source", source, "--record", wheels]
+    run_script("fetch_wheels", tmp_path, ["envs/measured.txt"], *options)
+    for name in ("PIP_NO_INDEX", "PIP_FIND_LINKS"):
+        monkeypatch.setenv(name, "")
+    for name, value in OFFLINE.items():
+        monkeypatch.setenv(name, value)
+    use_fetched(wheels)
+    archive = download_source(make_builder(tmp_path / "builder", sys.executable, [tools]), source, tmp_path)
+    with tarfile.open(archive) as file:
+        file.extractall(tmp_path, filter="data")
+    apply_edits(tmp_path / archive.name.removesuffix(".tar.gz"))

@@ -43,6 +43,11 @@ def get_acquired_folder(wildcards):
     return f"results/raw/{wildcards.dataset}" if get_acquisition(wildcards) else ""
 
 
+def get_shard_environment(wildcards):
+    """The environment with Pillow-SIMD, where it is asked for; else nothing: this one."""
+    return code.environment_record("pillow-simd") if get_task(wildcards).preparation.needs_pillow_simd else []
+
+
 def get_shards(suffix):
     """A function from wildcards to the files of all shards of a data set."""
 

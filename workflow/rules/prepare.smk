@@ -96,6 +96,7 @@ rule prepare_shard:
     input:
         code=get_preparing_code("prepare_shard"),
         acquired=get_acquired,
+        environment=ancient(get_shard_environment),
     output:
         images="results/prepared/{dataset}/shards/shard{shard}of{num_shards}.pixels",
         records="results/prepared/{dataset}/shards/shard{shard}of{num_shards}.tsv",
@@ -116,6 +117,7 @@ rule prepare_shard:
             --acquired={params.acquired:q} \
             --shard {wildcards.shard} \
             --fingerprint {params.fingerprint} \
+            --environment {input.environment:q} \
             --images {output.images:q} \
             --records {output.records:q} \
             >{log:q} 2>&1

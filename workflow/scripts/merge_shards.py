@@ -26,6 +26,9 @@ def main() -> None:
         merge_shards(task, images, records, arguments.folder)
     except ValueError as error:
         raise SystemExit(str(error)) from None
+    for path in sorted(set(arguments.shards.iterdir()) - {*images, *records}):
+        print(f"removing {path}, which is of another number of shards")
+        path.unlink()
 
 
 if __name__ == "__main__":

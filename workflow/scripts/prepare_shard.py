@@ -2,10 +2,18 @@
 
 import argparse
 import json
+import os
+import sys
 from pathlib import Path
 
 from benchreport.preparation.listing import read_task
 from benchreport.preparation.shards import prepare_shard
+
+
+def take_environment(record: Path) -> None:
+    """Start again in another environment, without the option that asks for it."""
+    python, place = json.loads(record.read_text())["python"], sys.argv.index("--environment")
+    os.execv(python, [python, *sys.argv[:place], *sys.argv[place + 2 :]])
 
 
 def main() -> None:
@@ -15,9 +23,12 @@ def main() -> None:
     parser.add_argument("--acquired", default="", help="folder of what was fetched or extracted for it")
     parser.add_argument("--shard", type=int, required=True, help="number of the shard, from 0")
     parser.add_argument("--fingerprint", required=True, help="what the shard was when it was planned")
+    parser.add_argument("--environment", type=Path, nargs="?", help="record of the environment to prepare in")
     parser.add_argument("--images", type=Path, required=True, help="file to write the pixels to")
     parser.add_argument("--records", type=Path, required=True, help="table to write, one line a file")
     arguments = parser.parse_args()
+    if arguments.environment:
+        take_environment(arguments.environment)
     task = read_task(arguments.source, arguments.options, arguments.acquired)
     if task.fingerprint_shard(arguments.shard) != arguments.fingerprint:
         raise SystemExit(f"{task.listing.folder} was changed since the call began; run the workflow again")

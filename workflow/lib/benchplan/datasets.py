@@ -4,7 +4,18 @@ import re
 
 from benchplan.errors import refuse, suggest
 from benchreport.datasets import Description, OptionError, list_sources
-from benchreport.preparation.listing import describe_dataset
+from benchreport.preparation.listing import describe_dataset, is_listed
+
+INDIFFERENT_OPTIONS = ("library", "on_bad_file", "shard_images")
+"""Of image files: what they change in the arrays, if anything, the arrays' own record tells."""
+
+
+def options_of_runs(options: dict) -> dict:
+    """The options of a data set, with a source and options, whose change reruns the runs on it."""
+    given = options["options"]
+    if not is_listed(options["source"]):
+        return given
+    return {name: value for name, value in given.items() if name not in INDIFFERENT_OPTIONS}
 
 
 def describe_or_refuse(name: str, options: dict, place: str) -> Description:

@@ -6,7 +6,7 @@ import random
 from functools import cached_property
 from pathlib import Path
 
-from benchplan.datasets import describe_or_refuse
+from benchplan.datasets import describe_or_refuse, options_of_runs
 from benchplan.defaults import drop_defaults, fill_defaults, read_schema, study_defaults
 from benchplan.errors import ConfigError, check_schema, refuse, suggest
 from benchplan.frameworks import FRAMEWORKS, find_unsupported_reason
@@ -190,9 +190,8 @@ class Study:
     def settings(self, run: Run) -> dict:
         """What reruns a run when it changes; a setting that has its default does not appear."""
         training = self.variants[run.variant] | {"seed": self.config["seed"]}
-        settings = {key: self.config[key] for key in ("dataset", "model")} | {
-            "options": self.dataset_options["options"]
-        }
+        settings = {key: self.config[key] for key in ("dataset", "model")}
+        settings["options"] = options_of_runs(self.dataset_options)
         device = self._device(run)
         layout = {"num_nodes": device.num_nodes(run.num_gpus), "cores_per_device": device.cores_per_device}
         layout |= {"device_kind": device.kind}

@@ -58,6 +58,7 @@ class TrainingBatches:
     def __init__(self, spec: RunSpec, data: PreparedData, rank: int, num_processes: int):
         self.spec, self.data = spec, data
         self.shares = Shares(spec, len(data.train_labels), rank, num_processes)
+        self.steps_per_epoch, self.num_steps = self.shares.steps_per_epoch, self.shares.num_steps
         self.num_workers = spec.loader_workers * (spec.num_gpus // num_processes)
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -58,8 +58,8 @@ class TrainingLoop:
     ):
         self.spec, self.data, self.backend, self.events, self.clock = spec, data, backend, events, clock
         self.training_batches = load_loader(spec.loader)(spec, data, backend.rank, backend.num_processes)
-        self.steps_per_epoch = self.training_batches.shares.steps_per_epoch
-        self.num_steps = self.training_batches.shares.num_steps
+        self.steps_per_epoch = self.training_batches.steps_per_epoch
+        self.num_steps = self.training_batches.num_steps
         self.learning_rates = learning_rates
         self.evaluation = Evaluation(spec, data, backend)
         self.clocks = Clocks()

@@ -45,4 +45,8 @@ def _files(root: Path, folder: str) -> list[str]:
         raise OptionError(
             "folder", str(root), f"has a folder {folder}/{folders[0]} where images belong", "move it away"
         )
-    return [f"{folder}/{name}" for name in sorted(entry.name for entry in entries)]
+    names = sorted(entry.name for entry in entries)
+    for name in names:
+        if not name.isprintable():
+            raise OptionError("folder", str(root), f"has a file {folder}/{name!a} of no printable name", "rename it")
+    return [f"{folder}/{name}" for name in names]

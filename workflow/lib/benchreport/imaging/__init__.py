@@ -18,6 +18,8 @@ REASONS = {
 
 LIBRARIES = ("fast", "opencv", "pillow")
 """Which decoder reads plain images; see decoding.py."""
+PILLOW_SIMD = "pillow_simd"
+"""`pillow`, where Pillow-SIMD takes Pillow's place: an environment of its own. Its filters round more coarsely."""
 FILTERS = ("area", "box", "bilinear", "lanczos")
 """How images are resized; see resizing.py."""
 

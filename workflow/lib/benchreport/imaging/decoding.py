@@ -74,7 +74,8 @@ def _decode_by_pillow(data: bytes, header: Header) -> np.ndarray:
             if image.size != (header.width, header.height):
                 raise BadImageError("damaged", "it holds another header with another size")
             image.load()
-            return _opaque_pixels(ImageOps.exif_transpose(image))
+            ImageOps.exif_transpose(image, in_place=True)
+            return _opaque_pixels(image)
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise BadImageError("damaged", str(error)) from None
 

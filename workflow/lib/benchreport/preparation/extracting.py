@@ -26,7 +26,8 @@ def extract_all(archives: list[Path], folder: Path, most_bytes: int) -> tuple[in
 
     most_bytes: of all files together. Raises AcquisitionError, naming the archive and what is wrong with it.
     """
-    partial = folder.with_name(f".{folder.name}.{os.getpid()}")
+    partial = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
         limit = _Limit(most_bytes)

@@ -58,7 +58,8 @@ class Task:
 
     def fingerprint_shard(self, shard: int) -> str:
         """Hash of all that decides a shard's pixels: each file's path, size and time, and how it is prepared."""
-        digest = hashlib.sha256(json.dumps([self.image_shape, self.preparation.filter]).encode())
+        how = [self.image_shape, self.preparation.filter, self.preparation.needs_pillow_simd]
+        digest = hashlib.sha256(json.dumps(how).encode())
         for entry in self.shards[shard]:
             if self.is_acquired:
                 digest.update(f"{entry.path}\n".encode())

@@ -40,7 +40,8 @@ def merge_shards(task: Task, images: list[Path], records: list[Path], folder: Pa
     prepared, excluded = _match(task, records)
     if excluded and task.preparation.on_bad_file == "fail":
         raise ValueError(_explain(excluded))
-    partial = folder.with_name(f".{folder.name}.{os.getpid()}")
+    partial = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
         counts = {split: _write_split(task, split, prepared, images, partial) for split in ("train", "test")}

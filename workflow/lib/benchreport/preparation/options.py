@@ -3,7 +3,8 @@ How image files are prepared: the options that every data set of image files has
 
 size            [height, width] to which images are stretched; null leaves them as they are, all of one size
 channels        1 (gray) or 3 (RGB)
-library         which decoder reads plain images: fast, opencv or pillow; it changes the speed, not the pixels
+library         which decoder reads plain images: fast, opencv or pillow; it changes the speed, not the pixels;
+                pillow_simd has an environment of its own and rounds bilinear and lanczos more coarsely
 filter          how images are resized: area, box, bilinear or lanczos
 on_bad_file     fail, or skip: leave a file out that cannot be read rightly, and list it with the reason
 shard_images    images that one job prepares, about
@@ -12,7 +13,7 @@ shard_images    images that one job prepares, about
 from dataclasses import dataclass, fields, replace
 
 from benchreport.datasets import OptionError, check_choice
-from benchreport.imaging import FILTERS, LIBRARIES
+from benchreport.imaging import FILTERS, LIBRARIES, PILLOW_SIMD
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,19 @@ class Preparation:
     on_bad_file: str = "fail"
     shard_images: int = 2048
 
+    @property
+    def needs_pillow_simd(self) -> bool:
+        return self.library == PILLOW_SIMD
+
+    @property
+    def decoder(self) -> str:
+        """One of LIBRARIES."""
+        return "pillow" if self.needs_pillow_simd else self.library
+
     def check(self) -> None:
         """Raise OptionError for a value that cannot be."""
         check_choice("channels", self.channels, (1, 3))
-        check_choice("library", self.library, LIBRARIES)
+        check_choice("library", self.library, (*LIBRARIES, PILLOW_SIMD))
         check_choice("filter", self.filter, FILTERS)
         check_choice("on_bad_file", self.on_bad_file, ("fail", "skip"))
         if not _is_count(self.shard_images):

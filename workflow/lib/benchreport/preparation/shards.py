@@ -41,7 +41,7 @@ def prepare_shard(task: Task, shard: int, images: Path, records: Path) -> None:
     Memory does not grow with their number. Both files appear whole or not at all, the records last.
     """
     entries = task.shards[shard]
-    partial_images, partial_records = (path.with_name(f".{path.name}.{os.getpid()}") for path in (images, records))
+    partial_images, partial_records = (path.with_name(f".{path.name}.partial") for path in (images, records))
     progress = Progress(f"shard {shard + 1} of {task.num_shards}", len(entries))
     try:
         with open(partial_images, "wb") as pixels, open(partial_records, "w", newline="") as table:
@@ -76,7 +76,7 @@ def prepare_file(task: Task, path: str) -> tuple[np.ndarray | None, Record, int]
 def prepare_image(task: Task, data: bytes) -> np.ndarray:
     """uint8 in the task's shape, contiguous; raises BadImageError."""
     preparation = task.preparation
-    image = decode(data, preparation.channels, preparation.library)
+    image = decode(data, preparation.channels, preparation.decoder)
     height, width, _ = task.image_shape
     if preparation.size is None and image.shape[:2] != (height, width):
         raise BadImageError(

@@ -29,11 +29,15 @@ class Images(DatasetMixin):
 
 
 class ChainerBatches(TrainingBatches):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        if self.spec.loader_kind == "processes":
+            use_clean_workers(__name__)
+
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         options = {"repeat": False, "shuffle": False}
         images, size = Images(Items(self)), self.shares.local_batch_size
         if self.spec.loader_kind == "processes":
-            use_clean_workers(__name__)
             iterator = MultiprocessIterator(images, size, n_processes=self.num_workers, **options)
         else:
             iterator = MultithreadIterator(images, size, n_threads=self.num_workers, **options)

@@ -40,15 +40,22 @@ class Images(gluon.data.Dataset):
 
 
 class GluonBatches(TrainingBatches):
-    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        use_clean_workers(__name__)
-        loader = gluon.data.DataLoader(
+    """DataLoader sets handlers of signals, which only the main thread may: it is made here, and used anywhere."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        in_threads = self.spec.loader_kind == "threads"
+        if not in_threads:
+            use_clean_workers(__name__)
+        self._loader = gluon.data.DataLoader(
             Images(Items(self), self.spec.random_crop_padding),
             batch_size=self.shares.local_batch_size,
             num_workers=self.num_workers,
-            thread_pool=self.spec.loader_kind == "threads",
+            thread_pool=in_threads,
         )
-        for images, labels in loader:
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for images, labels in self._loader:
             yield images.asnumpy(), labels.asnumpy().astype(np.int32)
 
 

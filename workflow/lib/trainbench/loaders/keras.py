@@ -45,8 +45,12 @@ class Batches(keras.utils.PyDataset):
 
 
 class KerasBatches(TrainingBatches):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        if self.spec.loader_kind == "processes":
+            use_clean_workers(__name__)
+
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        use_clean_workers(__name__)
         in_processes = self.spec.loader_kind == "processes"
         batches = Batches(Items(self), workers=self.num_workers, use_multiprocessing=in_processes)
         adapter = PyDatasetAdapter(batches)

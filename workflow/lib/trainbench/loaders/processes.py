@@ -15,10 +15,9 @@ os.register_at_fork(after_in_child=die_with_parent)
 def use_clean_workers(module: str) -> None:
     """Have worker processes be forks of a server that has imported `module` and done nothing else.
 
-    Forks of the training process would inherit its threads' locks, its connections to the others, and its devices.
+    Forks of the training process would inherit its threads' locks, its connections to the others, and its devices. To
+    be called from a thread that lasts: the kernel takes the end of the one that starts the server for its parent's.
     """
     multiprocessing.set_start_method("forkserver", force=True)
     multiprocessing.set_forkserver_preload([module])
-    # From this thread, which outlasts the workers: the kernel takes the end of the one that starts the server for its
-    # parent's.
     forkserver.ensure_running()

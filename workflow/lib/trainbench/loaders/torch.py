@@ -29,8 +29,11 @@ class Images(Dataset):
 
 
 class TorchBatches(TrainingBatches):
-    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
         use_clean_workers(__name__)
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         loader = DataLoader(
             Images(Items(self)),
             batch_size=self.shares.local_batch_size,

@@ -1,0 +1,78 @@
+"""Real X-rays, birds and CIFAR-10 go all the way: fetched or extracted, prepared in every form, trained on."""
+
+import io
+import json
+import tarfile
+from collections import Counter
+
+import pytest
+import yaml
+
+from benchreport.datasets import cifar10
+from pictures import SHARED_DATA
+from project import Project, study
+from servers import Server
+
+INPUTS = {"pytorch_ddp": ["arrays", "png", "jpeg"], "mxnet_gluon": ["jpeg"]}
+"""Of each framework."""
+pytestmark = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason=f"no real images in {SHARED_DATA}")
+
+
+def pack(paths: dict) -> bytes:
+    """A .tar.gz of files, by their names in it."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz", compresslevel=1) as tar:
+        for name, path in paths.items():
+            tar.add(path, name)
+    return content.getvalue()
+
+
+def serve_cifar10(project: Project) -> Server:
+    """Batches of fewer images than the published ones, at an address of this host."""
+    folder = "cifar-10-batches-py"
+    batches = {f"{folder}/{path.name}": path for path in (SHARED_DATA / "cifar10" / folder).iterdir()}
+    server = Server(pack(batches))
+    module, known = project.folder / "workflow/lib/benchreport/datasets/cifar10.py", server.download()
+    text = module.read_text()
+    for old, new in (
+        (cifar10.ARCHIVE.url, known.url),
+        (cifar10.ARCHIVE.sha256, known.sha256),
+        ("170_498_071", str(known.num_bytes)),
+        ("50_000, 10_000", "820, 164"),
+    ):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    module.write_text(text)
+    return server
+
+
+def pack_xrays(folder) -> None:
+    """The images in an archive, as the NIH publishes them, and their rows of its table."""
+    folder.mkdir()
+    images = {f"images/{path.name}": path for path in (SHARED_DATA / "xray" / "images").iterdir()}
+    (folder / "images_001.tar.gz").write_bytes(pack(images))
+    table = (SHARED_DATA / "xray" / "Data_Entry_2017_sample.csv").read_text()
+    (folder / "Data_Entry_2017_v2020.csv").write_text(table)
+
+
+def test_each_data_set_is_acquired_prepared_and_trained_on(tmp_path):
+    project = Project(tmp_path / "project", fakes=())
+    pack_xrays(project.folder / "nih")
+    xrays = {"folder": "nih", "size": [32, 32], "finding": "Infiltration"}
+    datasets = {
+        "xrays": {"source": "chestxray14", "options": xrays},
+        "birds": {"source": "image_folder", "options": {"folder": str(SHARED_DATA / "birds"), "size": [32, 32]}},
+        "small": {"source": "cifar10"},
+    }
+    forms = INPUTS["pytorch_ddp"]
+    left_out = [{"framework": name, "input": form} for name in INPUTS for form in forms if form not in INPUTS[name]]
+    shared = {"frameworks": list(INPUTS), "inputs": forms, "exclude": left_out, "num_gpus": [1], "devices": ["cpu"]}
+    shared |= {"steps": None, "epochs": 1, "per_device_batch_size": [8], "warmup_steps": 1, "random_flip": True}
+    studies = {f"of_{name}": study(dataset=name, **shared) for name in datasets}
+    (project.folder / "config" / "config.yaml").write_text(yaml.safe_dump({"studies": studies, "datasets": datasets}))
+    with serve_cifar10(project):
+        project.snakemake(timeout_s=600)
+    records = [json.loads(path.read_text()) for path in (project.folder / "results/runs").rglob("run.json")]
+    done = Counter((record["spec"]["dataset"], record["status"]) for record in records)
+    assert done == dict.fromkeys(((name, "completed") for name in datasets), sum(map(len, INPUTS.values())))
+    assert project.planned() == []
