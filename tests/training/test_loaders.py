@@ -126,7 +126,7 @@ def test_worker_processes_end_with_the_run(environment_python, tmp_path, data_di
 def test_a_run_with_its_own_loader_trains_as_with_the_shared_one(environment_python, tmp_path, monkeypatch, loader):
     monkeypatch.chdir(ROOT)
     framework, python = USERS[loader], python_of(environment_python, loader)
-    request = {**AUGMENTED, "input": "png", "num_gpus": 2, "data": {"num_train": 40}}
+    request = {**AUGMENTED, "input": "png", "num_gpus": 2, "prefetch": 2, "data": {"num_train": 40}}
     shared = train(python, tmp_path / "shared", framework, **request)
     native = train(
         python, tmp_path / "native", framework, loader=loader, loader_kind=NATIVE_LOADERS[loader].kinds[0], **request
