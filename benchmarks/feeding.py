@@ -4,7 +4,7 @@ What feeding the devices ahead is worth where the input takes as long as a step:
 ResNet-44 on 32x32 RGB trains on an input that sleeps as long as a step took right before, with prefetch and without in
 turn, in the same process. Steps per second with over those without: 2 where input and step overlap whole, 1 where they
 take turns. The devices are waited for after each step, as where a program looks at its loss: JAX and MXNet only enqueue
-a step, on CPUs too, and load the next batch beside it even without prefetch where nobody waits (--window-steps 8).
+a step, on CPUs too, and load the next batch beside it even without prefetch where nobody waits (--window-steps 12).
 """
 
 import argparse
