@@ -100,8 +100,11 @@ OPTIMIZERS = {
 
 
 def two_epochs(optimizer: str, num_test: int) -> dict:
-    """Of three steps, with a rest of the training images that makes no batch."""
-    return {"optimizer": OPTIMIZERS[optimizer], "epochs": 2, "data": {"num_train": 27, "num_test": num_test}}
+    """Of three steps, with a rest of the training images that makes no batch.
+
+    Of other images one may lie where rounding decides whether a ReLU passes it, which shows as 5e-3.
+    """
+    return {"optimizer": OPTIMIZERS[optimizer], "epochs": 2, "data": {"num_train": 25, "num_test": num_test}}
 
 
 RUNS = {"sgd": two_epochs("sgd", 13), "adam": two_epochs("adam", 16)}
