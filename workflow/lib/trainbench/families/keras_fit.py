@@ -23,6 +23,8 @@ class FitBackend(KerasBackend):
         dataset = tf.data.Dataset.from_generator(feeder.batches, output_signature=signature)
         options = tf.data.Options()
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+        # tf.data would keep batches ahead that nobody asked for.
+        options.experimental_optimization.inject_prefetch = False
         whole_epochs = self.spec.steps is None
         self.model.fit(
             self.feed_ahead(dataset.with_options(options), loop.spec.prefetch),
