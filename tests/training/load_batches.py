@@ -1,8 +1,12 @@
-"""Run in a framework's environment: stores the batches that a loader yields, or stops after the first and waits."""
+"""Run in a framework's environment: stores the batches that loaders yield, or stops after the first and waits.
+
+The last process of those that each specification has, one a device, is the one whose batches are loaded.
+"""
 
 import argparse
 import os
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -13,21 +17,19 @@ from trainbench.spec import RunSpec
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("spec")
-    parser.add_argument("batches", help="file to write")
-    parser.add_argument("--rank", type=int, default=0)
-    parser.add_argument("--num-processes", type=int, default=1)
+    parser.add_argument("specs", nargs="+", type=Path, help="JSON; batches.npz is written beside each")
     parser.add_argument("--wait", action="store_true")
     arguments = parser.parse_args()
-    spec = RunSpec.read(arguments.spec)
-    batches = load_loader(spec.loader)(spec, open_data(spec.data_dir), arguments.rank, arguments.num_processes)
-    if arguments.wait:
-        iterator = iter(batches)
-        next(iterator)
-        print(os.getpid(), flush=True)
-        time.sleep(600)
-    images, labels = zip(*batches, strict=True)
-    np.savez(arguments.batches, images=images, labels=labels)
+    for path in arguments.specs:
+        spec = RunSpec.read(path)
+        batches = load_loader(spec.loader)(spec, open_data(spec.data_dir), spec.num_gpus - 1, spec.num_gpus)
+        if arguments.wait:
+            iterator = iter(batches)
+            next(iterator)
+            print(os.getpid(), flush=True)
+            time.sleep(600)
+        images, labels = zip(*batches, strict=True)
+        np.savez(path.with_name("batches.npz"), images=images, labels=labels)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,10 @@ USERS = {
     **{"gluon": "mxnet_gluon", "chainer": "chainer_mn"},
 }
 """A framework for each loader."""
+LOAD_BATCHES = ROOT / "tests" / "training" / "load_batches.py"
 KINDS = [(name, kind) for name, loader in NATIVE_LOADERS.items() for kind in loader.kinds]
+FORMS = ("arrays", "png", "jpeg")
+CHANNELS = (1, 3)
 AUGMENTED = {"random_flip": True, "random_crop_padding": 3, "epochs": 2, "global_batch_size": 8}
 LEVELS = {"tf_data": (8, 1.3)}
 """Of 255: by how much JPEG decoders that are not exact differ from simplejpeg on noise, at most and in the mean.
@@ -43,7 +46,7 @@ def data_dirs(tmp_path_factory) -> dict[tuple[str, int], Path]:
     return {
         (form, channels): write_data(folder / str(channels), form, num_train=37, image_shape=shape)
         for channels, shape in shapes.items()
-        for form in ("arrays", "png", "jpeg")
+        for form in FORMS
     }
 
 
@@ -56,34 +59,52 @@ def write_spec(folder: Path, data_dir: Path, loader: str, kind: str, **changes) 
     return spec
 
 
-def load(python: str, folder: Path, rank: int, num_processes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Images and labels of all batches, by the loader of folder/spec.json."""
-    options = ["--rank", str(rank), "--num-processes", str(num_processes)]
-    command = [python, str(ROOT / "tests" / "training" / "load_batches.py"), str(folder / "spec.json")]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib"), "TF_CPP_MIN_LOG_LEVEL": "2"}
-    command += [str(folder / "batches.npz"), *options]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-    assert result.returncode == 0, result.stderr[-3000:]
-    batches = np.load(folder / "batches.npz")
-    return batches["images"], batches["labels"]
+def loading_environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib"), "TF_CPP_MIN_LOG_LEVEL": "2"}
 
 
 def python_of(environment_python, loader: str) -> str:
     return environment_python(FRAMEWORKS[USERS[loader]].environments["cpu"])
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("form", ["arrays", "png", "jpeg"])
-@pytest.mark.parametrize(("loader", "kind"), KINDS)
-def test_a_native_loader_yields_what_the_shared_one_does(
-    environment_python, tmp_path, data_dirs, loader, kind, form, channels
-):
-    if form not in NATIVE_LOADERS[loader].inputs:
-        pytest.skip(f"{loader} does not read {form}, and is planned as unsupported")
-    rank, num_processes = (1, 2) if channels == 3 else (0, 1)
-    spec = write_spec(tmp_path, data_dirs[form, channels], loader, kind, num_gpus=num_processes)
-    images, labels = load(python_of(environment_python, loader), tmp_path, rank, num_processes)
-    expected = list(TrainingBatches(spec, open_data(spec.data_dir), rank, num_processes))
+@pytest.fixture(scope="module")
+def loaded(environment_python, tmp_path_factory, data_dirs):
+    """A function from a loader and its kind of workers to the specifications of all that one process of it loaded."""
+    done = {}
+
+    def get(loader: str, kind: str) -> dict[tuple[str, int], Path]:
+        if (loader, kind) not in done:
+            folder = tmp_path_factory.mktemp(f"{loader}_{kind}")
+            cases = [(form, channels) for form in NATIVE_LOADERS[loader].inputs for channels in CHANNELS]
+            folders = {case: folder / f"{case[0]}{case[1]}" for case in cases}
+            for case, path in folders.items():
+                path.mkdir()
+                write_spec(path, data_dirs[case], loader, kind, num_gpus=1 if case[1] == 1 else 2)
+            specs = [str(path / "spec.json") for path in folders.values()]
+            command = [python_of(environment_python, loader), str(LOAD_BATCHES), *specs]
+            result = subprocess.run(command, env=loading_environment(), capture_output=True, text=True, timeout=240)
+            assert result.returncode == 0, result.stderr[-3000:]
+            done[loader, kind] = folders
+        return done[loader, kind]
+
+    return get
+
+
+CASES = [
+    (loader, kind, form, channels)
+    for loader, kind in KINDS
+    for form in FORMS
+    for channels in CHANNELS
+    if form in NATIVE_LOADERS[loader].inputs
+]
+
+
+@pytest.mark.parametrize(("loader", "kind", "form", "channels"), CASES)
+def test_a_native_loader_yields_what_the_shared_one_does(loaded, loader, kind, form, channels):
+    folder = loaded(loader, kind)[form, channels]
+    spec, batches = RunSpec.read(folder / "spec.json"), np.load(folder / "batches.npz")
+    images, labels = batches["images"], batches["labels"]
+    expected = list(TrainingBatches(spec, open_data(spec.data_dir), spec.num_gpus - 1, spec.num_gpus))
     assert images.dtype == np.uint8 and labels.dtype == np.int32
     assert labels.tolist() == [batch.tolist() for _, batch in expected]
     difference = np.abs(images.astype(int) - np.stack([batch for batch, _ in expected]))
@@ -102,10 +123,8 @@ def is_alive(process: psutil.Process) -> bool:
 @pytest.mark.parametrize(("loader", "kind"), [case for case in KINDS if case[1] == "processes"])
 def test_worker_processes_end_with_the_run(environment_python, tmp_path, data_dirs, loader, kind):
     write_spec(tmp_path, data_dirs["png", 1], loader, kind, epochs=500)
-    command = [python_of(environment_python, loader), str(ROOT / "tests" / "training" / "load_batches.py"), "--wait"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib"), "TF_CPP_MIN_LOG_LEVEL": "2"}
-    command += [str(tmp_path / "spec.json"), ""]
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    command = [python_of(environment_python, loader), str(LOAD_BATCHES), "--wait", str(tmp_path / "spec.json")]
+    process = subprocess.Popen(command, env=loading_environment(), stdout=subprocess.PIPE, text=True)
     assert int(process.stdout.readline()) == process.pid
     deadline, workers = time.monotonic() + 30, []
     while len(workers) < 3 and time.monotonic() < deadline:
