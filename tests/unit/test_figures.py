@@ -10,7 +10,7 @@ from benchreport.figures.speedup import compute_accuracy_speedup
 from benchreport.losses import LOSSES
 from benchreport.runs import EVALUATION, IDENTITY, OUTCOME, PROVENANCE
 from benchreport.scaling import compute_scaling
-from benchreport.style import name_series
+from benchreport.style import name_series, style_of
 from benchreport.tables import read_table, write_table
 from benchreport.thresholds import compute_time_to_accuracy
 from benchreport.variants import compute_variants
@@ -120,3 +120,8 @@ def test_a_study_goes_without_the_figures_that_compare_what_it_has_one_of():
     assert set(list_figures()) - set(list_figures(study | {"inputs": ["arrays"]})) == {
         *("variants", "real_against_synthetic", "allreduce")
     }
+
+
+def test_more_names_than_colours_are_told_apart_by_their_markers():
+    looks = style_of([f"framework{i}" for i in range(20)])
+    assert len({(look["color"], look["marker"]) for look in looks.values()}) == 20

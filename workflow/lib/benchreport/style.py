@@ -40,7 +40,11 @@ def name_series(table: pd.DataFrame) -> pd.Series:
 def style_of(names: list[str]) -> dict[str, dict]:
     """Colour and marker of each series; the same names get the same styles in every figure."""
     return {
-        name: {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
+        name: {
+            "color": COLOURS[i % len(COLOURS)],
+            # Where colours come again they have other markers.
+            "marker": MARKERS[(i + i // len(COLOURS)) % len(MARKERS)],
+        }
         for i, name in enumerate(sorted(set(names)))
     }
 
