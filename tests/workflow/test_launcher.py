@@ -139,7 +139,7 @@ def test_killing_the_launcher_ends_its_processes_and_leaves_a_record(project):
 
 def test_changed_data_is_refused_before_training(project):
     attempt = Attempt(project)
-    (attempt.folder / "data" / "train_labels.npy").write_bytes(b"changed")
+    (attempt.folder / "data" / "arrays" / "train_labels.npy").write_bytes(b"changed")
     assert attempt.run() == 1
     assert "train_labels.npy: SHA-256 is" in attempt.record["reason"]
     assert "and run the workflow again to make it anew" in attempt.record["reason"]
@@ -147,7 +147,7 @@ def test_changed_data_is_refused_before_training(project):
 
 def test_missing_data_is_refused_before_training(project):
     attempt = Attempt(project)
-    (attempt.folder / "data" / "test_images.npy").unlink()
+    (attempt.folder / "data" / "arrays" / "test_images.npy").unlink()
     assert attempt.run() == 1
     assert "test_images.npy: the file is missing; delete" in attempt.record["reason"]
 

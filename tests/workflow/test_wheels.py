@@ -40,7 +40,9 @@ def test_horovods_source_and_tools_are_fetched_too(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     wheels, tools, source = tmp_path / "wheels.json", Path(HOROVOD_TOOLS), Path(HOROVOD_SOURCE)
     options = ["--tools", tools, "--source", source, "--record", wheels]
-    run_script("fetch_wheels", tmp_path, [HOROVOD_TOOLS], *options)
+    pins = tmp_path / "pins.txt"
+    pins.write_text("packaging\n")
+    run_script("fetch_wheels", tmp_path, [pins], *options)
     for name in ("PIP_NO_INDEX", "PIP_FIND_LINKS"):
         monkeypatch.setenv(name, "")
     for name, value in OFFLINE.items():
