@@ -6,7 +6,7 @@ OUTPUTS  results/downloads/ (fetched archives), results/raw/{dataset}.json and {
          results/prepared/{dataset}/{arrays,synthetic}/ (uint8 arrays, manifest.tsv, dataset.json)
          results/prepared/{dataset}/arrays/exclusions.tsv (of image files: those that were left out, with the reason)
          results/prepared/{dataset}/shards/ (of image files: pixels and records, by which a change redoes one shard)
-         results/preparation/{dataset}.tsv, .svg, .png (of image files: what preparing costs, by library, filter, format)
+         results/preparation/{dataset}.tsv, .svg, .png (of image files: what preparing costs)
          results/weights/{model}_{shape}_seed{seed}.safetensors
 """
 
