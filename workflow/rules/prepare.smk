@@ -4,6 +4,7 @@ Make the arrays and the initial weights that every framework reads.
 INPUTS   the folders that data sets' options name, which are only read
 OUTPUTS  results/downloads/ (fetched archives), results/raw/{dataset}.json and {dataset}/ (what was extracted)
          results/prepared/{dataset}/{arrays,synthetic}/ (uint8 arrays, manifest.tsv, dataset.json)
+         results/prepared/{dataset}/{png,jpeg}/ (the same images, each in a file of its own)
          results/prepared/{dataset}/arrays/exclusions.tsv (of image files: those that were left out, with the reason)
          results/prepared/{dataset}/shards/ (of image files: pixels and records, by which a change redoes one shard)
          results/preparation/{dataset}.tsv, .svg, .png (of image files: what preparing costs)
