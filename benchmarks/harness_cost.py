@@ -95,7 +95,9 @@ def bare_loop(framework: str, python: str, folder: Path, cores: list[int], batch
 def read_reports(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Times of day, and images that the bare loop had trained by then."""
     lines = path.read_text().splitlines(keepends=True)
-    times, images = np.array([line.split() for line in lines if line[-1] == "\n"], float).T
+    # horovodrun says before each line whose it is.
+    said = [line.rpartition("<stdout>:")[2].split() for line in lines if line[-1] == "\n"]
+    times, images = np.array(said, float).T
     return times, images
 
 
