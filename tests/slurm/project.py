@@ -44,7 +44,7 @@ class ClusterProject(Project):
         path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | changes))
 
     def environment(self) -> dict[str, str]:
-        return super().environment() | self.cluster.environment()
+        return super().environment() | self.cluster.environment() | {"PYTHONFAULTHANDLER": "1"}
 
     def wait_until(self, condition, what: str, timeout_s: float = 120.0) -> None:
         wait_for(condition, what, self.cluster.folder / "slurmctld.log", timeout_s)

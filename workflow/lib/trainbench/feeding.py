@@ -46,7 +46,7 @@ class Ahead:
     def _run(self) -> None:
         try:
             self._prepare_all()
-        except Exception as error:
+        except BaseException as error:  # who waits for the next item is told of any end
             self._error = error
         self._add(self._END)
 
