@@ -48,7 +48,7 @@ class Server:
 
     def download(self) -> Download:
         url = f"http://127.0.0.1:{self.http.server_address[1]}/data/file.tar.gz"
-        return Download(url, hashlib.sha256(self.content).hexdigest(), len(self.content))
+        return Download(url, f"sha256:{hashlib.sha256(self.content).hexdigest()}", len(self.content))
 
     def stop(self) -> None:
         self.http.shutdown()

@@ -5,14 +5,17 @@ import hashlib
 import io
 import stat
 import tarfile
+import threading
 import time
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from benchreport.datasets import OptionError
 from benchreport.preparation import downloading, extracting
-from benchreport.preparation.acquisition import AcquisitionError
+from benchreport.preparation.acquisition import AcquisitionError, Download, acquire_downloads
 from benchreport.preparation.downloading import fetch
 from benchreport.preparation.extracting import extract_all
 from servers import Server
@@ -41,7 +44,7 @@ def test_a_file_is_fetched_once(server, tmp_path):
     assert get(server, tmp_path).read_bytes() == CONTENT
     assert get(server, tmp_path) == tmp_path / "file.tar.gz"
     assert server.requests == [None]
-    assert [path.name for path in tmp_path.iterdir()] == ["file.tar.gz"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".file.tar.gz.lock", "file.tar.gz"]
 
 
 def test_a_file_that_was_changed_here_is_fetched_again(server, tmp_path):
@@ -134,14 +137,106 @@ def test_a_server_that_sends_more_than_the_file_is_cut_off(server, tmp_path):
 def test_a_wrong_checksum_is_refused_and_nothing_kept(server, tmp_path):
     wrong = b"x" + CONTENT[1:]
     server.behaviour = lambda handler, start: server.send(handler, start, content=wrong)
-    refused(server, tmp_path, "SHA-256 is [0-9a-f]{64}, not the published")
-    assert list(tmp_path.iterdir()) == []
+    refused(server, tmp_path, "the checksum is sha256:[0-9a-f]{64}, not the published sha256:")
+    assert [path.name for path in tmp_path.iterdir()] == [".file.tar.gz.lock"]
 
 
 def test_a_part_of_another_file_is_thrown_away(server, tmp_path):
     (tmp_path / ".file.tar.gz.part").write_bytes(b"x" * 1000)
     assert get(server, tmp_path).read_bytes() == CONTENT
     assert server.requests == ["bytes=1000-", None]
+
+
+@pytest.fixture
+def unsized(server) -> Download:
+    """As the NIH publishes its archives: with MD5, without their sizes."""
+    return replace(server.download(), checksum=f"md5:{hashlib.md5(CONTENT).hexdigest()}", num_bytes=None)
+
+
+def test_a_file_of_unpublished_size_is_resumed_too(server, unsized, tmp_path):
+    breaks = iter([1000, 50_000, None])
+    server.behaviour = lambda handler, start: server.send(handler, start, next(breaks))
+    assert fetch(unsized, tmp_path, pause_s=0.001).read_bytes() == CONTENT
+    assert server.requests == [None, "bytes=1000-", "bytes=50000-"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({"content": b"x" + CONTENT}, "the checksum is md5:[0-9a-f]{32}, not the published md5:"),
+        (
+            {"content": b"<html>", "headers": {"Content-Type": "text/html; charset=utf-8"}},
+            "of text/html.*wants a login",
+        ),
+        ({"stop": 1000, "length": 1000}, "the checksum is md5:"),
+    ],
+)
+def test_a_file_of_unpublished_size_is_checked(server, unsized, tmp_path, answer, message):
+    server.behaviour = lambda handler, start: server.send(handler, start, **answer)
+    with pytest.raises(AcquisitionError, match=message):
+        fetch(unsized, tmp_path, pause_s=0.001)
+    assert [path.name for path in tmp_path.iterdir()] == [".file.tar.gz.lock"]
+
+
+def test_a_file_of_unpublished_size_has_a_bound(server, unsized, tmp_path, monkeypatch):
+    monkeypatch.setattr(downloading, "MOST_BYTES", 10**5)
+    with pytest.raises(AcquisitionError, match="sends more than the file's 100000 bytes"):
+        fetch(unsized, tmp_path)
+
+
+def test_two_that_want_a_file_fetch_it_once(server, tmp_path):
+    def answer_slowly(handler, start):
+        time.sleep(0.3)
+        server.send(handler, start)
+
+    server.behaviour = answer_slowly
+    threads = [threading.Thread(target=get, args=(server, tmp_path)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert server.requests == [None] and (tmp_path / "file.tar.gz").read_bytes() == CONTENT
+
+
+ARCHIVE = {"url": "https://images.example/pets.zip", "sha256": "0A" * 32, "num_bytes": 1000}
+
+
+def test_the_archives_of_a_user_are_read():
+    other = {"url": "http://images.example/get?id=1", "md5": "1b" * 16, "num_bytes": 24}
+    acquisition = acquire_downloads(None, [ARCHIVE, other])
+    assert acquisition.downloads == (
+        Download("https://images.example/pets.zip", f"sha256:{'0a' * 32}", 1000),
+        Download("http://images.example/get?id=1", f"md5:{'1b' * 16}", 24),
+    )
+    assert acquisition.most_bytes == 10_240
+    assert [(download.folder, download.name) for download in acquisition.downloads] == [
+        *(("0a" * 6, "pets.zip"), ("1b" * 6, "get")),
+    ]
+    assert acquire_downloads("pets", None) is None
+
+
+@pytest.mark.parametrize(
+    ("folder", "downloads", "message"),
+    [
+        (None, None, "folder: None is not named, nor are downloads"),
+        ("pets", [ARCHIVE], "folder: 'pets' is named beside downloads"),
+        (None, [], "downloads: .* is no list of archives; write {url: "),
+        (None, "https://images.example/pets.zip", "downloads: .* is no list of archives"),
+        (None, ["https://images.example/pets.zip"], "downloads: .* is no archive; write"),
+        (None, [{"url": ARCHIVE["url"], "num_bytes": 1}], "has the keys url, num_bytes; write .* or md5"),
+        (None, [ARCHIVE | {"md5": "1b" * 16}], "has the keys url, sha256, num_bytes, md5"),
+        (None, [ARCHIVE | {"name": "x"}], "has the keys"),
+        (None, [ARCHIVE | {"sha256": "0a"}], "downloads: '0a' is no sha256; write its 64 hexadecimal digits"),
+        (None, [ARCHIVE | {"url": "file:///etc/passwd"}], "downloads: 'file:///etc/passwd' is no address"),
+        (None, [ARCHIVE | {"url": "https:///pets.zip"}], "is no address"),
+        (None, [ARCHIVE | {"url": 7}], "is no address"),
+        (None, [ARCHIVE | {"num_bytes": "1 GB"}], "'1 GB' is no size of a file; write the number of its bytes"),
+        (None, [ARCHIVE | {"num_bytes": 0}], "0 is no size"),
+    ],
+)
+def test_archives_that_cannot_be_are_refused(folder, downloads, message):
+    with pytest.raises(OptionError, match=message):
+        acquire_downloads(folder, downloads)
 
 
 def test_no_server_at_all(server, tmp_path):
@@ -182,6 +277,13 @@ def test_a_tar_is_extracted(tmp_path, kind):
     archive = tar_of(folder, ("./images/a.png", b"one"), ("b.txt", b""), kind=kind, path=tmp_path / f"data{suffix}")
     assert extract_all([archive], tmp_path / "out", MOST_BYTES) == (2, 3)
     assert (tmp_path / "out/images/a.png").read_bytes() == b"one" and (tmp_path / "out/b.txt").read_bytes() == b""
+
+
+@pytest.mark.parametrize("kind", ["", "gz", "xz", "bz2", "zip"])
+def test_an_archive_is_known_by_its_content(tmp_path, kind):
+    member, path = ("a.png", b"one"), tmp_path / "get"
+    archive = zip_of(member, path=path) if kind == "zip" else tar_of(member, kind=kind, path=path)
+    assert extract_all([archive], tmp_path / "out", MOST_BYTES) == (1, 3)
 
 
 def test_several_archives_make_one_folder_in_the_place_of_an_older(tmp_path):
@@ -264,7 +366,7 @@ def test_a_header_that_is_a_bomb_is_refused_before_it_is_read(tmp_path):
 @pytest.mark.parametrize("name", ["x.tar.gz", "x.tar", "x.tar.xz", "x.zip", "x.rar"])
 def test_what_is_no_archive_is_refused(tmp_path, name):
     (tmp_path / name).write_bytes(b"<html>Not Found</html>" * 50)
-    refuse_archive(tmp_path / name, "it cannot be extracted|it is of no known kind")
+    refuse_archive(tmp_path / name, "it cannot be extracted .*; known are zip, and tar")
 
 
 @pytest.mark.parametrize("kind", ["gz", "xz"])

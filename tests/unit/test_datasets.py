@@ -49,6 +49,61 @@ def listed(source, **options):
     return [(entry.path, entry.split, entry.label) for entry in read_task(source, options).listing.entries]
 
 
+def test_a_listing_of_archives_names_what_the_folder_would(tmp_path):
+    for path in ("train/dog/b.png", "train/cat/2.png", "train/cat/10.png", "test/dog/1.png", "train/cat/.hidden"):
+        (tmp_path / "set" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "set" / path).touch()
+    listing = tmp_path / "listing.txt"
+    names = [f"./{path.relative_to(tmp_path)}{'/' * path.is_dir()}" for path in (tmp_path / "set").rglob("*")]
+    listing.write_text("\n".join(names) + "\n./set/readme.txt\n")
+    archive = {"url": "https://images.example/pets.zip", "sha256": "0a" * 32, "num_bytes": 1000}
+    options = {"downloads": [archive], "listing": str(listing), "train": "set/train", "test": "set/test"}
+    scanned = read_task("image_folder", {"folder": str(tmp_path), "train": "set/train", "test": "set/test"}).listing
+    task = read_task("image_folder", {**options, "size": [8, 8]}, "results/raw/pets")
+    assert task.listing.entries == scanned.entries and len(scanned.entries) == 4
+    assert task.listing.classes == scanned.classes and str(task.listing.folder) == "results/raw/pets"
+    with pytest.raises(OptionError, match="size: None is not known before the images are there"):
+        describe_dataset("image_folder", options)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"listing": None}, r"listing: None is no file here, .* tar --list --file ARCHIVE > LISTING writes it"),
+        ({"listing": "nowhere"}, "listing: 'nowhere' is no file here"),
+        ({"downloads": None, "folder": "."}, "is named beside a folder; leave it out"),
+        ({"train": "tree"}, "train: 'tree' is no folder of .*listing.txt; name the path of the split"),
+        ({"test": "deep"}, "listing: .* has deep/cat/old/1.png, not deep/class/file"),
+        ({"test": "flat"}, "listing: .* has flat/1.png, not flat/class/file"),
+        ({"test": "other"}, "test: 'other' has a class emu that train has not"),
+    ],
+)
+def test_a_wrong_listing_is_refused(tmp_path, changes, message):
+    listing = tmp_path / "listing.txt"
+    listing.write_text("train/cat/1.png\ntest/cat/1.png\ndeep/cat/old/1.png\nflat/1.png\nother/emu/1.png\n")
+    archive = {"url": "https://images.example/pets.zip", "sha256": "0a" * 32, "num_bytes": 1000}
+    options = {"downloads": [archive], "listing": str(listing), "size": [8, 8]} | changes
+    with pytest.raises(OptionError, match=message):
+        listed(
+            "image_folder", **{name: value for name, value in options.items() if value is not None or name == "listing"}
+        )
+
+
+def test_archives_of_xrays_are_fetched_where_none_are_at_hand(xrays):
+    options = {"folder": str(xrays), "downloads": "nih"}
+    assert find_acquisition("chestxray14", options) is None, "its images are there"
+    (xrays / "images").rename(xrays.parent / "elsewhere")
+    assert find_acquisition("chestxray14", {"folder": str(xrays)}) is None
+    downloads = find_acquisition("chestxray14", options).downloads
+    assert len({download.url for download in downloads}) == len({download.checksum for download in downloads}) == 12
+    entries = read_task("chestxray14", options, "results/raw/xrays").listing.entries
+    assert len(entries) == 18 and entries[0].path == "images/00000001_000.png"
+    with pytest.raises(OptionError, match="downloads: 'kaggle' is no list of archives"):
+        find_acquisition("chestxray14", options | {"downloads": "kaggle"})
+    (xrays / "images_001.tar.gz").touch()
+    assert find_acquisition("chestxray14", options).archives == (xrays / "images_001.tar.gz",)
+
+
 def test_patients_are_split_in_their_order_and_never_torn_apart(xrays):
     entries = listed("chestxray14", folder=str(xrays))
     train = {path for path, split, _ in entries if split == "train"}
@@ -173,9 +228,9 @@ def test_a_table_of_labels_names_images_anywhere_in_the_folder(tmp_path):
 def test_a_wrong_table_is_refused(tmp_path, row, message):
     (tmp_path / "labels.csv").write_text(f"path,labels,split\n{row}\n")
     with pytest.raises(OptionError, match=message):
-        multilabel_csv.list_images(str(tmp_path), str(tmp_path / "labels.csv"))
+        multilabel_csv.list_images(str(tmp_path), table=str(tmp_path / "labels.csv"))
     with pytest.raises(OptionError, match=r"label_column: 'tags' is no column of .*; there are path, labels, split"):
-        multilabel_csv.list_images(str(tmp_path), str(tmp_path / "labels.csv"), label_column="tags")
+        multilabel_csv.list_images(str(tmp_path), table=str(tmp_path / "labels.csv"), label_column="tags")
 
 
 def write_cifar(folder, binary: bool, count: int = 3) -> np.ndarray:

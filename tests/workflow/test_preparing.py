@@ -116,6 +116,31 @@ def test_archives_are_extracted_once_and_prepared(project):
     assert planned(project) == []
 
 
+def test_images_are_fetched_from_where_the_config_says(project):
+    write_tree(project.folder / "made", COUNTS)
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as tar:
+        tar.add(project.folder / "made", "pets")
+        names = [f"{member.name}{'/' * member.isdir()}" for member in tar.getmembers()]
+        (project.folder / "pets.txt").write_text("\n".join(names))
+    shutil.rmtree(project.folder / "made")
+    with Server(content.getvalue()) as server:
+        known = server.download()
+        archive = {"url": known.url, "sha256": known.checksum.partition(":")[2], "num_bytes": known.num_bytes}
+        options = {"folder": None, "downloads": [archive], "train": "pets/train", "test": "pets/test"}
+        write_config(project, **options, listing="pets.txt")
+        project.snakemake("prepared")
+        assert len(server.requests) == 1
+    assert len(project.read("results/prepared/pets/arrays/manifest.tsv").splitlines()) == 1 + sum(COUNTS.values())
+    assert planned(project) == []
+    archive["url"] = "https://images.example/pets.tar.gz"
+    write_config(project, **options, listing="pets.txt")
+    assert planned(project) == [], "the same content from elsewhere"
+    archive["sha256"] = "0" * 64
+    write_config(project, **options, listing="pets.txt")
+    assert "acquire" in planned(project)
+
+
 def test_several_labels_an_image_are_refused_by_a_study(project):
     write_xrays(project.folder / "nih")
     datasets = {"xrays": {"source": "chestxray14", "options": {"folder": "nih", "size": [8, 8]}}}
@@ -139,9 +164,9 @@ def test_what_cannot_be_fetched_says_what_to_do_by_hand(project):
             text = text.replace(old, new)
         module.write_text(text)
         output = project.snakemake("results/raw/small.json", expect=1)
-        assert "SHA-256 is" in output and "By hand: fetch cifar-10-python.tar.gz from" in output
+        assert "the checksum is sha256:" in output and "By hand: fetch cifar-10-python.tar.gz from" in output
         assert not (project.folder / "results/raw/small").exists()
-        module.write_text(text.replace(cifar10.ARCHIVE.sha256, known.sha256))
+        module.write_text(text.replace(cifar10.ARCHIVE.checksum, known.checksum))
         project.snakemake("results/raw/small.json")
     assert (project.folder / "results/raw/small/cifar-10-batches-py/empty").exists()
 

@@ -1,9 +1,11 @@
-"""Real X-rays, birds and CIFAR-10 go all the way: fetched or extracted, prepared in every form, trained on."""
+"""Real X-rays, birds and CIFAR-10 go all the way: fetched from a server, prepared in every form, trained on."""
 
 import io
 import json
 import tarfile
 from collections import Counter
+from contextlib import ExitStack
+from dataclasses import asdict
 
 import pytest
 import yaml
@@ -36,7 +38,7 @@ def serve_cifar10(project: Project) -> Server:
     text = module.read_text()
     for old, new in (
         (cifar10.ARCHIVE.url, known.url),
-        (cifar10.ARCHIVE.sha256, known.sha256),
+        (cifar10.ARCHIVE.checksum, known.checksum),
         ("170_498_071", str(known.num_bytes)),
         ("50_000, 10_000", "820, 164"),
     ):
@@ -46,22 +48,37 @@ def serve_cifar10(project: Project) -> Server:
     return server
 
 
-def pack_xrays(folder) -> None:
-    """The images in an archive, as the NIH publishes them, and their rows of its table."""
+def as_option(server: Server) -> list[dict]:
+    """The option `downloads` of a data set whose archive the server has."""
+    known = asdict(server.download())
+    kind, _, checksum = known.pop("checksum").partition(":")
+    return [{**known, kind: checksum}]
+
+
+def serve_xrays(folder) -> Server:
+    """The images in an archive, as the NIH publishes them; and into a folder their rows of its table."""
     folder.mkdir()
     images = {f"images/{path.name}": path for path in (SHARED_DATA / "xray" / "images").iterdir()}
-    (folder / "images_001.tar.gz").write_bytes(pack(images))
     table = (SHARED_DATA / "xray" / "Data_Entry_2017_sample.csv").read_text()
     (folder / "Data_Entry_2017_v2020.csv").write_text(table)
+    return Server(pack(images))
+
+
+def serve_birds(listing) -> Server:
+    """The splits in an archive, and the list of what is in it."""
+    birds = {str(path.relative_to(SHARED_DATA)): path for path in sorted((SHARED_DATA / "birds").rglob("*.jpg"))}
+    listing.write_text("\n".join(birds) + "\n")
+    return Server(pack(birds))
 
 
 def test_each_data_set_is_acquired_prepared_and_trained_on(tmp_path):
     project = Project(tmp_path / "project", fakes=())
-    pack_xrays(project.folder / "nih")
-    xrays = {"folder": "nih", "size": [32, 32], "finding": "Infiltration"}
+    servers = [serve_xrays(project.folder / "nih"), serve_birds(project.folder / "birds.txt"), serve_cifar10(project)]
+    xrays = {"folder": "nih", "size": [32, 32], "finding": "Infiltration", "downloads": as_option(servers[0])}
+    birds = {"size": [32, 32], "train": "birds/train", "test": "birds/test", "listing": "birds.txt"}
     datasets = {
         "xrays": {"source": "chestxray14", "options": xrays},
-        "birds": {"source": "image_folder", "options": {"folder": str(SHARED_DATA / "birds"), "size": [32, 32]}},
+        "birds": {"source": "image_folder", "options": birds | {"downloads": as_option(servers[1])}},
         "small": {"source": "cifar10"},
     }
     forms = INPUTS["pytorch_ddp"]
@@ -70,9 +87,12 @@ def test_each_data_set_is_acquired_prepared_and_trained_on(tmp_path):
     shared |= {"steps": None, "epochs": 1, "per_device_batch_size": [8], "warmup_steps": 1, "random_flip": True}
     studies = {f"of_{name}": study(dataset=name, **shared) for name in datasets}
     (project.folder / "config" / "config.yaml").write_text(yaml.safe_dump({"studies": studies, "datasets": datasets}))
-    with serve_cifar10(project):
+    with ExitStack() as stack:
+        for server in servers:
+            stack.enter_context(server)
         project.snakemake(timeout_s=600)
     records = [json.loads(path.read_text()) for path in (project.folder / "results/runs").rglob("run.json")]
     done = Counter((record["spec"]["dataset"], record["status"]) for record in records)
     assert done == dict.fromkeys(((name, "completed") for name in datasets), sum(map(len, INPUTS.values())))
+    assert [len(server.requests) for server in servers] == [1, 1, 1]
     assert project.planned() == []

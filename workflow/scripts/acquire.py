@@ -24,7 +24,7 @@ def main() -> None:
     arguments = parser.parse_args()
     acquisition = find_acquisition(arguments.source, arguments.options)
     try:
-        fetched = [fetch(download, arguments.downloads) for download in acquisition.downloads]
+        fetched = [fetch(download, arguments.downloads / download.folder) for download in acquisition.downloads]
         archives = [*fetched, *acquisition.archives]
         num_files, num_bytes = extract_all(archives, arguments.folder, acquisition.most_bytes)
     except AcquisitionError as error:

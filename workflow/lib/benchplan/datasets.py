@@ -6,7 +6,7 @@ from benchplan.errors import refuse, suggest
 from benchreport.datasets import Description, OptionError, list_sources
 from benchreport.preparation.listing import describe_dataset, is_listed
 
-INDIFFERENT_OPTIONS = ("library", "on_bad_file", "shard_images")
+INDIFFERENT_OPTIONS = ("library", "on_bad_file", "shard_images", "downloads")
 """Of image files: what they change in the arrays, if anything, the arrays' own record tells."""
 
 

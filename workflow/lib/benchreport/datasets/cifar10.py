@@ -31,7 +31,7 @@ BY_HAND = (
 )
 ARCHIVE = Download(
     url="https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
-    sha256="6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
+    checksum="sha256:6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
     num_bytes=170_498_071,
 )
 

@@ -4,14 +4,16 @@ Any folder of images with a table of their labels, of which an image has any num
 The table, CSV or CSV by gzip, has a line per image. Labels stand in one column with a separator between them; a column
 of splits says `train` or `test`, and images of any other split are left out.
 
-Options: folder; table (its path); path_column (`path`, below the folder), label_column (`labels`), split_column
-(`split`), separator (`|`), nothing (text of an image without labels, ``); finding (one label: images have it or not,
-and can be trained on; null, the default, keeps all labels); and those of preparation/options.py.
+Options: folder, or in its place downloads: archives to fetch and extract, each {url, sha256 or md5, num_bytes}; table
+(its path, at hand in either case: the study is planned from it); path_column (`path`, below the folder), label_column
+(`labels`), split_column (`split`), separator (`|`), nothing (text of an image without labels, ``); finding (one label:
+images have it or not, and can be trained on; null, the default, keeps all labels); and those of preparation/options.py.
 """
 
 from pathlib import Path
 
 from benchreport.datasets import Entry, Listing, OptionError, check_folder
+from benchreport.preparation.acquisition import Acquisition, acquire_downloads
 from benchreport.preparation.findings import Findings, split_text
 from benchreport.preparation.options import Preparation
 from benchreport.preparation.tables import read_columns
@@ -19,9 +21,15 @@ from benchreport.preparation.tables import read_columns
 PREPARATION = Preparation()
 
 
+def acquire(folder: str | None = None, downloads: list | None = None, **options) -> Acquisition | None:
+    return acquire_downloads(folder, downloads)
+
+
 def list_images(
-    folder: str,
+    folder: str | None = None,
+    *,
     table: str,
+    downloads: list | None = None,
     path_column: str = "path",
     label_column: str = "labels",
     split_column: str = "split",
@@ -29,7 +37,9 @@ def list_images(
     nothing: str = "",
     finding: str | None = None,
 ) -> Listing:
-    root = check_folder("folder", folder, "name a folder with the images")
+    root = Path(folder or "")
+    if not acquire(folder, downloads):
+        check_folder("folder", folder, "name a folder with the images")
     if not Path(table).is_file():
         raise OptionError("table", table, "is no file here", "name the table of labels")
     columns = [("path_column", path_column), ("label_column", label_column), ("split_column", split_column)]

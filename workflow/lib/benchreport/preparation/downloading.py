@@ -1,5 +1,7 @@
-"""Fetch a file of known size and hash: resumed where it broke off, tried a few times, there whole or not at all."""
+"""Fetch a file of known checksum: resumed where it broke off, tried a few times, there whole or not at all."""
 
+import fcntl
+import hashlib
 import http.client
 import os
 import re
@@ -9,7 +11,6 @@ import urllib.request
 from pathlib import Path
 
 from benchreport.preparation.acquisition import AcquisitionError, Download
-from trainbench.data import sha256_of_file
 
 ATTEMPTS = 6
 PAUSE_S = 2.0
@@ -18,6 +19,8 @@ TIMEOUT_S = 60.0
 """Without a byte, after which a connection counts as broken."""
 BLOCK_BYTES = 2**20
 PROGRESS_BYTES = 2**24
+MOST_BYTES = 2**34
+"""Of a file whose size is not published."""
 PASSING = {408, 425, 429, 500, 502, 503, 504}
 """Statuses of HTTP that may pass."""
 
@@ -29,12 +32,19 @@ class _BrokenOffError(Exception):
 def fetch(download: Download, folder: Path, pause_s: float = PAUSE_S, timeout_s: float = TIMEOUT_S) -> Path:
     """The file in `folder`, complete and as published. Raises AcquisitionError.
 
-    What was received before a break stays beside it as `.NAME.part`, and the next call goes on from there.
+    What was received before a break stays beside it as `.NAME.part`, and the next call goes on from there. Where two
+    processes want the file, one waits for the other.
     """
-    path, part = folder / download.name, folder / f".{download.name}.part"
     folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / f".{download.name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _fetch(download, folder, pause_s, timeout_s)
+
+
+def _fetch(download: Download, folder: Path, pause_s: float, timeout_s: float) -> Path:
+    path, part = folder / download.name, folder / f".{download.name}.part"
     if path.exists():
-        if path.stat().st_size == download.num_bytes and sha256_of_file(path) == download.sha256:
+        if _checksum(download, path) == download.checksum:
             return path
         path.unlink()
     problem = ""
@@ -56,7 +66,7 @@ def fetch(download: Download, folder: Path, pause_s: float = PAUSE_S, timeout_s:
 def _continue(download: Download, part: Path, timeout_s: float) -> None:
     """Add to `part` what is missing of it."""
     have = part.stat().st_size if part.exists() else 0
-    if have > download.num_bytes:
+    if have > _most_bytes(download):
         part.unlink()
         have = 0
     if have == download.num_bytes:
@@ -87,14 +97,16 @@ def _find_start(download: Download, response, part: Path, have: int) -> int:
     length = response.headers.get("Content-Length")
     if response.status == 206:
         found = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
-        if found and int(found[1]) == have and found[2] in (str(download.num_bytes), "*"):
+        if found and int(found[1]) == have and (found[2] == "*" or download.num_bytes in (None, int(found[2]))):
             return have
         part.unlink()
         raise _BrokenOffError("the server sent another part than was asked for")
-    if length is not None and int(length) != download.num_bytes:
-        kind = response.headers.get("Content-Type", "unknown type")
+    kind = response.headers.get("Content-Type", "unknown type")
+    is_page = download.num_bytes is None and kind.startswith("text/html")
+    if is_page or (length is not None and download.num_bytes not in (None, int(length))):
+        expected = download.num_bytes or "an archive"
         raise AcquisitionError(
-            f"{download.url}: the server offers {length} bytes of {kind}, not {download.num_bytes}; "
+            f"{download.url}: the server offers {length} bytes of {kind}, not {expected}; "
             "the file has moved, was changed, or wants a login"
         )
     return 0
@@ -102,23 +114,38 @@ def _find_start(download: Download, response, part: Path, have: int) -> int:
 
 def _copy(download: Download, response, file, start: int) -> None:
     received, said = start, start
+    length = response.headers.get("Content-Length")
+    expected = download.num_bytes or (start + int(length) if length else None)
+    of = f" of {expected / 2**20:.0f}" if expected else ""
     while block := response.read(BLOCK_BYTES):
         received += len(block)
-        if received > download.num_bytes:
+        if received > _most_bytes(download):
             file.truncate(0)
-            raise AcquisitionError(f"{download.url}: the server sends more than the file's {download.num_bytes} bytes")
+            problem = f"the server sends more than the file's {_most_bytes(download)} bytes"
+            raise AcquisitionError(f"{download.url}: {problem}")
         file.write(block)
         if received - said >= PROGRESS_BYTES:
             said = received
-            print(f"{download.name}: {received / 2**20:.0f} of {download.num_bytes / 2**20:.0f} MiB", flush=True)
-    if received < download.num_bytes:
-        raise _BrokenOffError(f"the connection ended after {received} of {download.num_bytes} bytes")
+            print(f"{download.name}: {received / 2**20:.0f}{of} MiB", flush=True)
+    if expected and received < expected:
+        raise _BrokenOffError(f"the connection ended after {received} of {expected} bytes")
+
+
+def _most_bytes(download: Download) -> int:
+    return download.num_bytes or MOST_BYTES
 
 
 def _check(download: Download, part: Path, resumed: bool) -> None:
     """Raise where the received bytes are not those published, after removing them; a whole new try may mend it."""
-    found = sha256_of_file(part)
-    if found != download.sha256:
+    found = _checksum(download, part)
+    if found != download.checksum:
         part.unlink()
-        problem = f"SHA-256 is {found}, not the published {download.sha256}"
+        problem = f"the checksum is {found}, not the published {download.checksum}"
         raise _BrokenOffError(problem) if resumed else AcquisitionError(f"{download.url}: {problem}")
+
+
+def _checksum(download: Download, path: Path) -> str:
+    """Of the file, of the kind that is published."""
+    kind = download.checksum.partition(":")[0]
+    with open(path, "rb") as file:
+        return f"{kind}:{hashlib.file_digest(file, kind).hexdigest()}"

@@ -17,7 +17,9 @@ from benchreport.preparation.acquisition import AcquisitionError
 
 BLOCK_BYTES = 2**20
 MOST_MEMBERS = 2_000_000
-OPENERS = {"gz": gzip.open, "tgz": gzip.open, "xz": lzma.open, "bz2": bz2.open, "tar": open}
+OPENERS = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\0": lzma.open, b"BZh": bz2.open}
+"""Of compressed tar archives, by their first bytes: addresses need not end in a name that tells."""
+ZIP_MAGIC = b"PK\x03\x04"
 DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, OSError)
 
 
@@ -64,7 +66,13 @@ class _RefusedError(Exception):
 
 def _extract(archive: Path, folder: Path, limit: _Limit) -> None:
     try:
-        members = _zip_members(archive) if archive.suffix == ".zip" else _tar_members(archive, limit)
+        with open(archive, "rb") as file:
+            start = file.read(8)
+        if start.startswith(ZIP_MAGIC):
+            members = _zip_members(archive)
+        else:
+            opener = next((opener for magic, opener in OPENERS.items() if start.startswith(magic)), open)
+            members = _tar_members(archive, opener, limit)
         for name, content in members:
             target = folder / _safe_path(name)
             limit.count_member()
@@ -84,7 +92,8 @@ def _extract(archive: Path, folder: Path, limit: _Limit) -> None:
     except NotADirectoryError as error:
         raise AcquisitionError(f"{archive}: it holds a file and a folder of one name ({error.filename!r})") from None
     except DAMAGED as error:
-        raise AcquisitionError(f"{archive}: it cannot be extracted ({error})") from None
+        kinds = "zip, and tar as it is or by gzip, xz or bzip2"
+        raise AcquisitionError(f"{archive}: it cannot be extracted ({error}); known are {kinds}") from None
 
 
 def _safe_path(name: str) -> PurePosixPath:
@@ -94,11 +103,8 @@ def _safe_path(name: str) -> PurePosixPath:
     return path
 
 
-def _tar_members(archive: Path, limit: _Limit) -> Iterator[tuple[str, IO[bytes] | None]]:
-    """Name and content of each file; a folder has no content."""
-    opener = OPENERS.get(archive.suffix.removeprefix("."))
-    if opener is None:
-        raise _RefusedError(f"it is of no known kind; known are .zip and .tar with {', '.join(OPENERS)}")
+def _tar_members(archive: Path, opener, limit: _Limit) -> Iterator[tuple[str, IO[bytes] | None]]:
+    """Name and content of each file; a folder has no content. opener: what decompresses the archive."""
     with opener(archive, "rb") as stream, tarfile.open(fileobj=_Bounded(stream, limit), mode="r:") as tar:
         for member in tar:
             if member.isdir():

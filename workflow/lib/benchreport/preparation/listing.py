@@ -30,10 +30,13 @@ class Task:
 
     @cached_property
     def image_shape(self) -> tuple[int, int, int]:
+        """(height, width, channels)"""
         return (*(self.preparation.size or self._find_size()), self.preparation.channels)
 
     def _find_size(self) -> tuple[int, int]:
         """(height, width) of the first image that can be read."""
+        if self.is_acquired:
+            raise OptionError("size", None, "is not known before the images are there", "give [height, width]")
         for entry in self.listing.entries:
             try:
                 header = read_header(read_file(self.listing.folder / entry.path))
