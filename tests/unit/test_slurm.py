@@ -1,7 +1,11 @@
 """What jobs ask of SLURM, what its answers mean, and which processes a run starts there."""
 
+import asyncio
 import json
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -129,14 +133,38 @@ def test_states_are_named_as_the_plugin_knows_them(monkeypatch, state, named):
     assert plugin.name_state("7", state) == named
 
 
-def test_ctrl_c_cancels_every_job_of_the_call(monkeypatch):
+@pytest.fixture
+def mended(monkeypatch) -> list:
+    """What is called of the plugin and of SLURM, once the plugin is mended for this test."""
     called = []
     monkeypatch.setattr(slurm_plugin, "query_job_status", lambda *_: None)
     monkeypatch.setattr(slurm_plugin.Executor, "cancel_jobs", lambda executor, jobs: called.append(jobs))
+    monkeypatch.setattr(slurm_plugin.Executor, "sleep", slurm_plugin.Executor.sleep)
     monkeypatch.setattr(plugin.subprocess, "run", lambda command, **_: called.append(command))
     plugin.mend_plugin()
-    slurm_plugin.Executor.cancel_jobs(SimpleNamespace(run_uuid="the-call"), [])
-    assert called == [["scancel", "--name=the-call"], []]
+    return called
+
+
+def test_ctrl_c_cancels_every_job_of_the_call_and_submits_no_more(mended):
+    submitting, gate = ThreadPoolExecutor(1), threading.Event()
+    submitting.submit(lambda: mended.append("first" if gate.wait(10) else ""))
+    submitting.submit(mended.append, "second")
+    threading.Timer(0.2, gate.set).start()
+    executor = SimpleNamespace(run_uuid="the-call", _job_submission_executor=submitting)
+    slurm_plugin.Executor.cancel_jobs(executor, [])
+    assert mended == ["first", ["scancel", "--name=the-call"], []]
+
+
+def test_the_end_of_a_call_waits_for_no_question(mended):
+    executor = SimpleNamespace(wait=True, next_seconds_between_status_checks=60)
+    started = time.monotonic()
+    threading.Timer(0.1, setattr, (executor, "wait", False)).start()
+    asyncio.run(slurm_plugin.Executor.sleep(executor))
+    assert time.monotonic() - started < 30
+    executor = SimpleNamespace(wait=True, next_seconds_between_status_checks=0.2)
+    started = time.monotonic()
+    asyncio.run(slurm_plugin.Executor.sleep(executor))
+    assert time.monotonic() - started >= 0.2
 
 
 def test_a_preempted_job_that_will_start_again_is_waited_for(monkeypatch):

@@ -21,7 +21,7 @@ from benchplan.errors import ConfigError
 from benchplan.estimate import describe_device_hours
 from benchplan.machine import find_machine_file, read_machine
 from benchplan.plan import Plan
-from benchplan.plugin import mend_plugin
+from benchplan.plugin import mend_plugin, mend_scheduler
 from benchreport import figures
 
 # Snakemake keeps millions of small objects for a large grid: look for garbage among them less often.
@@ -57,6 +57,7 @@ def settle_attempts():
 
 onstart:
     settle_attempts()
+    mend_scheduler()
     if MACHINE.submits:
         mend_plugin()
     if shortages := PLAN.find_shortages():

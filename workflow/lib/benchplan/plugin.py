@@ -1,14 +1,24 @@
 """
-Mends of Snakemake's executor plugin for SLURM (2.8.0).
+Mends of Snakemake 9.27 and of its executor plugin for SLURM 2.8.0.
 
-It waits without end for two kinds of jobs that have ended: cancelled ones where the accounting database is asked, and
-preempted ones that do not go back into the queue. At Ctrl-C it overlooks each job whose state it is asking for.
+The plugin waits without end for two kinds of jobs that have ended: cancelled ones where the accounting database is
+asked, and preempted ones that do not go back into the queue. At Ctrl-C it overlooks each job whose state it is asking
+for, submits those that wait for their turn, and ends only when it would have asked again, after up to three minutes.
+Snakemake loses a Ctrl-C that falls into a log message, and takes one in a function of a rule for an error of that rule.
 """
 
+import asyncio
 import functools
+import signal
 import subprocess
+import threading
+import time
+
+from snakemake.scheduling.job_scheduler import JobScheduler
 
 from trainbench.slurm import PATIENCE_S, ask_for_job
+
+POLL_S = 0.5
 
 
 def name_state(job_id: str, state: str) -> str:
@@ -24,8 +34,54 @@ def name_state(job_id: str, state: str) -> str:
     return state
 
 
+class Interruptible:
+    """The scheduler's semaphore: it waits there for news of its jobs, and there alone a Ctrl-C comes through.
+
+    A second Ctrl-C comes through wherever it falls.
+    """
+
+    def __init__(self, news: threading.Semaphore):
+        self._news, self._is_pressed = news, False
+
+    def press(self, *_) -> None:
+        """Handle SIGINT."""
+        if self._is_pressed:
+            raise KeyboardInterrupt
+        self._is_pressed = True
+
+    def acquire(self) -> None:
+        # A signal's handler must not touch the semaphore, whose lock the interrupted code may hold.
+        while not self._is_pressed and not self._news.acquire(timeout=POLL_S):
+            pass
+        if self._is_pressed:
+            raise KeyboardInterrupt
+
+    def release(self) -> None:
+        self._news.release()
+
+
+def mend_scheduler() -> None:
+    """Have Ctrl-C reach Snakemake's scheduler between two of its steps."""
+    schedule = JobScheduler.schedule
+    if hasattr(schedule, "__wrapped__"):
+        return
+
+    @functools.wraps(schedule)
+    def schedule_interruptibly(scheduler):
+        if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            return schedule(scheduler)
+        scheduler._open_jobs = news = Interruptible(scheduler._open_jobs)
+        signal.signal(signal.SIGINT, news.press)
+        try:
+            return schedule(scheduler)
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    JobScheduler.schedule = schedule_interruptibly
+
+
 def mend_plugin() -> None:
-    """Have the plugin of this process see the states of its jobs through name_state, and cancel all of them."""
+    """Have the plugin of this process see its jobs' states through name_state, and cancel all of them, at once."""
     import snakemake_executor_plugin_slurm as plugin  # only clusters need it
 
     query, cancel = plugin.query_job_status, plugin.Executor.cancel_jobs
@@ -40,8 +96,16 @@ def mend_plugin() -> None:
 
     @functools.wraps(cancel)
     def cancel_all(executor, active_jobs):
+        executor._job_submission_executor.shutdown(cancel_futures=True)
         # All jobs of a call bear its name.
         subprocess.run(["scancel", f"--name={executor.run_uuid}"], capture_output=True, timeout=PATIENCE_S)
         cancel(executor, active_jobs)
 
+    async def sleep_until_the_end(executor):
+        """Between two questions, or until there is nothing more to ask for."""
+        until = time.monotonic() + executor.next_seconds_between_status_checks
+        while executor.wait and time.monotonic() < until:
+            await asyncio.sleep(POLL_S)
+
     plugin.query_job_status, plugin.Executor.cancel_jobs = query_and_name, cancel_all
+    plugin.Executor.sleep = sleep_until_the_end

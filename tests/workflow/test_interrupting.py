@@ -1,0 +1,100 @@
+"""Ctrl-C ends Snakemake, wherever it falls."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from benchplan.plugin import Interruptible
+from project import ROOT
+
+SNAKEFILE = """
+import os, signal
+from benchplan.plugin import mend_scheduler
+from snakemake.logging import logger
+
+was_pressed = False
+
+def press():
+    global was_pressed
+    if not was_pressed:
+        was_pressed = True
+        os.kill(os.getpid(), signal.SIGINT)
+
+def log_and_press():
+    logger.handlers[0].flush = press
+    logger.info("a message")
+
+def press_in_a_function(wildcards, input):
+    if os.path.exists("first.txt"):
+        {press}
+    return 1
+
+onstart:
+    {mend}
+
+rule all:
+    input: "third.txt"
+
+rule first:
+    output: "first.txt"
+    shell: "touch {{output}}"
+
+rule second:
+    input: "first.txt"
+    output: "second.txt"
+    resources: mem_mb=press_in_a_function
+    shell: "touch {{output}}"
+
+rule third:
+    input: "second.txt"
+    output: "third.txt"
+    shell: "touch {{output}}"
+"""
+PRESSES = {"a rule's function": "press()", "a log message": "log_and_press()"}
+
+
+def run(folder, press: str, mend: str = "mend_scheduler()") -> str:
+    (folder / "Snakefile").write_text(SNAKEFILE.format(press=press, mend=mend))
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--scheduler", "greedy"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+    result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+    return result.stderr
+
+
+@pytest.mark.parametrize("place", PRESSES)
+def test_ctrl_c_is_not_lost_in(tmp_path, place):
+    assert "Terminating processes on user request" in run(tmp_path, PRESSES[place])
+    assert (tmp_path / "first.txt").exists() and not (tmp_path / "third.txt").exists()
+
+
+@pytest.mark.parametrize("place", PRESSES)
+def test_snakemake_alone_loses_it_in(tmp_path, place):
+    """Where this fails, a newer Snakemake needs no mending."""
+    assert "Terminating processes on user request" not in run(tmp_path, PRESSES[place], mend="pass")
+
+
+@pytest.fixture
+def pressed_here():
+    """A semaphore that hears the Ctrl-C of this process."""
+    news = Interruptible(threading.Semaphore(0))
+    before = signal.signal(signal.SIGINT, news.press)
+    yield news
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_ends_the_wait_for_news(pressed_here):
+    pressed_here.release()
+    pressed_here.acquire()
+    threading.Timer(0.1, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        pressed_here.acquire()
+
+
+def test_a_second_ctrl_c_acts_at_once(pressed_here):
+    signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
