@@ -8,7 +8,8 @@ one call on the same cores:
 
 bare    the shared loader with one worker against a bare loop over the same files: open, decode with the fastest library
         there is, move, flip, into one batch over and over. From arrays with these changes and, on both sides, without.
-two     two processes with the shared loader at the same time, each on a core of its own, against one.
+two     two processes with the shared loader at the same time, each on a core of its own, against one; and two bare
+        copies against one, which is as much as the memory of the machine lets two cores have.
 native  every framework's own loader against the shared one with as many workers on the same cores, in the framework's
         environment, with what its decoder makes of the first batch's pixels.
 """
@@ -180,15 +181,27 @@ def load_alone(folder: Path, form: str, core: int, seconds: float) -> float:
     return rate_of(batches, seconds)
 
 
-def compare_two_with_one(folder: Path, form: str, channels: int, cores: list[int], options) -> dict:
-    pairs = []
+def copy_alone(folder: Path, form: str, core: int, seconds: float) -> float:
+    """images/s of a bare copy out of the memory map in a process of its own."""
+    os.sched_setaffinity(0, [core])
+    data = open_data(folder / form)
+    batches = bare_loop(data, data.train_images.view(np.ndarray).__getitem__, copy_plainly)
+    next(batches)
+    return rate_of(batches, seconds)
+
+
+def compare_two_with_one(folder: Path, form: str, channels: int, cores: list[int], options) -> list[dict]:
+    ways = {"shared": load_alone} | ({"bare copy": copy_alone} if form == "arrays" else {})
+    pairs = {name: [] for name in ways}
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
         list(processes.map(abs, range(4)))
         for turn in range(options.pairs):
-            alone = processes.submit(load_alone, folder, form, cores[turn % 2], options.seconds).result()
-            both = [processes.submit(load_alone, folder, form, core, options.seconds) for core in cores]
-            pairs.append((sum(future.result() for future in both), alone))
-    return describe("one process", form, channels, "shared in two processes", 1, pairs)
+            for name, work in ways.items():
+                alone = processes.submit(work, folder, form, cores[turn % 2], options.seconds).result()
+                both = [processes.submit(work, folder, form, core, options.seconds) for core in cores]
+                pairs[name].append((sum(future.result() for future in both), alone))
+    named = ((f"{name} in two processes", name) for name in ways)
+    return [describe("one process", form, channels, what, 1, pairs[name]) for what, name in named]
 
 
 def feed(python: str, spec: RunSpec, folder: Path, cores: list[int], seconds: float) -> tuple[dict, np.ndarray]:
@@ -250,7 +263,7 @@ def measure(folder: Path, channels: int, form: str, options) -> list[dict]:
         rows += compare_with_bare(folder, form, channels, options)
         os.sched_setaffinity(0, allowed)
     if "two" in options.comparisons:
-        rows.append(compare_two_with_one(folder, form, channels, cores, options))
+        rows += compare_two_with_one(folder, form, channels, cores, options)
     if "native" in options.comparisons:
         loaders = {name: NATIVE_LOADERS[name] for name in options.loaders if form in NATIVE_LOADERS[name].inputs}
         cells = [(name, kind, count) for name, it in loaders.items() for kind in it.kinds for count in options.workers]

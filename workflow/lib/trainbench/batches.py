@@ -73,8 +73,13 @@ class TrainingBatches:
             # The same memory without memmap's own costs of every look at it.
             source = source.view(np.ndarray)
         images = np.empty((len(share.samples), *source.shape[1:]), np.uint8)
+        only_copied = isinstance(source, np.ndarray) and not (self.spec.random_flip or self.spec.random_crop_padding)
 
         def fill(start: int, stop: int) -> None:
+            if only_copied:
+                # In the mode "raise", numpy would copy everything once more.
+                np.take(source, share.samples[start:stop], axis=0, out=images[start:stop], mode="clip")
+                return
             scratch = np.empty(images.shape[1:], np.uint8)
             for i in range(start, stop):
                 place(source[share.samples[i]], images[i], share.changes[i], scratch)

@@ -7,6 +7,7 @@ they are, or compressed by hooks that PyTorch brings.
 
 import gc
 import os
+from datetime import timedelta
 
 import numpy as np
 import torch
@@ -23,6 +24,9 @@ from trainbench.spec import RunSpec
 POWERSGD_STARTS = 2
 """Steps whose gradients go uncompressed: PyTorch takes no fewer, as DDP rearranges its buckets after the first."""
 
+PATIENCE = timedelta(days=1)
+"""Of processes that wait in a collective while the first device evaluates; the run's time limit ends a hanging one."""
+
 
 class PytorchDdp(TorchBackend):
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
@@ -30,8 +34,10 @@ class PytorchDdp(TorchBackend):
         local_rank = int(os.environ["LOCAL_RANK"])
         bind_to_device_cores(local_rank, spec.cores_per_device)
         self.set_up(spec, data, weights, local_rank)
-        device = {"device_id": self.device} if self.is_cuda else {}
-        dist.init_process_group("nccl" if self.is_cuda else "gloo", **device)
+        options = {"device_id": self.device} if self.is_cuda else {}
+        if spec.eval_devices == "first":
+            options["timeout"] = PATIENCE
+        dist.init_process_group("nccl" if self.is_cuda else "gloo", **options)
         device_ids = [local_rank] if self.is_cuda else None
         self.network = DistributedDataParallel(self.network, device_ids, forward_sync_buffers=False)
         self._compress_gradients()
