@@ -100,6 +100,20 @@ def test_workers_change_no_batch(loader_workers):
         assert np.array_equal(one[0], other[0]) and np.array_equal(one[1], other[1])
 
 
+@pytest.mark.parametrize("loader_workers", [1, 3])
+@pytest.mark.parametrize("changes", [{}, {"random_flip": True, "random_crop_padding": 2}])
+def test_a_batch_is_of_the_images_that_its_share_names(loader_workers, changes):
+    data = make_data(num_train=50)
+    spec = make_spec(loader_workers=loader_workers, **changes)
+    batches = TrainingBatches(spec, data, 0, 1)
+    for (images, labels), share in zip(batches, batches.shares, strict=True):
+        assert np.array_equal(labels, data.train_labels[share.samples])
+        for image, sample, change in zip(images, share.samples, share.changes, strict=True):
+            expected = np.empty_like(image)
+            place(data.train_images[sample], expected, change, np.empty_like(image))
+            assert np.array_equal(image, expected)
+
+
 def test_every_device_count_has_the_same_workers_per_device():
     data = make_data(num_train=50)
     spec = make_spec(num_gpus=4, loader_workers=3)
