@@ -24,7 +24,7 @@ def build(name: str, folder: Path) -> Path:
         family = next(entry.family for entry in FRAMEWORKS.values() if name in entry.environments.values())
         run_script(
             *("build_horovod", "--base", str(build(base, folder)), "--family", family, "--device", "cpu"),
-            *("--tools", code.HOROVOD_TOOLS, "--source", code.HOROVOD_SOURCE, "--record", str(wheel)),
+            *("--tools", *code.horovod_tools(name), "--source", code.HOROVOD_SOURCE, "--record", str(wheel)),
         )
         horovod = ["--horovod", str(wheel)]
     pins = code.environment_pins(name)

@@ -1,7 +1,11 @@
 """The edits that make Horovod's source build: each lands, or says that it did not."""
 
+import build_horovod
 import pytest
-from build_horovod import EDITS, EditError, apply_edits, list_switches
+from build_horovod import EDITS, EditError, apply_edits, find_nvcc, find_tools, list_switches
+
+from benchplan.code import HOROVOD_TOOLS, horovod_tools
+from project import ROOT
 
 
 @pytest.fixture
@@ -42,3 +46,26 @@ def test_a_wheel_is_for_one_framework():
     assert switches["HOROVOD_WITH_PYTORCH"] == switches["HOROVOD_WITHOUT_TENSORFLOW"] == "1"
     assert "HOROVOD_WITH_TENSORFLOW" not in switches and "HOROVOD_GPU_OPERATIONS" not in switches
     assert list_switches("keras", "cuda")["HOROVOD_GPU_OPERATIONS"] == "NCCL"
+
+
+def test_a_compiler_is_installed_for_the_cuda_that_has_one(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert horovod_tools("horovod-pytorch-cuda13") == [HOROVOD_TOOLS, "envs/horovod.build-cuda13.txt"]
+    assert horovod_tools("horovod-tensorflow-cuda12") == horovod_tools("horovod-pytorch-cpu") == [HOROVOD_TOOLS]
+
+
+def test_the_installed_compiler_is_taken_before_the_one_of_the_machine(tmp_path, monkeypatch):
+    toolkit, machine = tmp_path / "packages/nvidia/cu13", tmp_path / "machine"
+    for path in (toolkit / "bin/nvcc", toolkit / "lib/libcudart.so.13", machine / "nvcc"):
+        path.parent.mkdir(parents=True)
+        path.touch(mode=0o755)
+    monkeypatch.setattr(build_horovod, "find_packages", lambda python: str(tmp_path / "packages"))
+    monkeypatch.setenv("PATH", str(machine))
+    assert find_nvcc(tmp_path) == str(toolkit / "bin")
+    assert (toolkit / "lib64" / "libcudart.so").resolve() == toolkit / "lib/libcudart.so.13"
+    assert find_tools("one", "two")["PATH"] == f"one:two:{machine}"
+    (toolkit / "bin/nvcc").unlink()
+    assert find_nvcc(tmp_path) == str(machine)
+    (machine / "nvcc").unlink()
+    with pytest.raises(SystemExit, match="nvcc is not on PATH: load the module"):
+        find_nvcc(tmp_path)

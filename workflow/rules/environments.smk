@@ -21,7 +21,9 @@ rule fetch_wheels:
         "../../envs/workflow.yaml"
     params:
         pins=lambda wildcards: code.environment_pins(wildcards.environment),
-        tools=lambda wildcards: code.HOROVOD_TOOLS if code.horovod_base(wildcards.environment) else [],
+        tools=lambda wildcards: (
+            code.horovod_tools(wildcards.environment) if code.horovod_base(wildcards.environment) else []
+        ),
         source=lambda wildcards: code.HOROVOD_SOURCE if code.horovod_base(wildcards.environment) else [],
     shell:
         r"""
@@ -52,7 +54,7 @@ rule build_horovod:
     params:
         family=lambda wildcards: get_horovod_framework(wildcards).family,
         device=lambda wildcards: "cpu" if wildcards.environment.endswith("-cpu") else "cuda",
-        tools=code.HOROVOD_TOOLS,
+        tools=lambda wildcards: code.horovod_tools(wildcards.environment),
         source=code.HOROVOD_SOURCE,
     shell:
         r"""

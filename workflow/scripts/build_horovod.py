@@ -143,13 +143,25 @@ def list_switches(family: str, device: str) -> dict[str, str]:
     return switches
 
 
-def link_nccl(folder: Path, base_python: str) -> dict[str, str]:
-    """The framework's own NCCL under the names that CMake looks for; returns the switch that points there.
+def find_nvcc(bin_folder: Path) -> str:
+    """The folder of the CUDA compiler: the builder's own where it is among the tools, else the one on PATH.
 
-    Raises SystemExit where there is no CUDA compiler.
+    The own is completed under the names that CMake looks for. Raises SystemExit where there is none.
     """
-    if shutil.which("nvcc") is None:
-        sys.exit("nvcc is not on PATH: load the module of the CUDA that the framework is built with, and run again")
+    packages = Path(find_packages(str(bin_folder / "python")))
+    for nvcc in packages.glob("nvidia/cu*/bin/nvcc"):
+        toolkit = nvcc.parent.parent
+        (toolkit / "lib64").symlink_to("lib")
+        (runtime,) = (toolkit / "lib").glob("libcudart.so.*")
+        (toolkit / "lib" / "libcudart.so").symlink_to(runtime.name)
+        return str(nvcc.parent)
+    if found := shutil.which("nvcc"):
+        return str(Path(found).parent)
+    sys.exit("nvcc is not on PATH: load the module of the CUDA that the framework is built with, and run again")
+
+
+def link_nccl(folder: Path, base_python: str) -> dict[str, str]:
+    """The framework's own NCCL under the names that CMake looks for; returns the switch that points there."""
     nccl = Path(find_packages(base_python)) / "nvidia" / "nccl"
     (folder / "lib").mkdir(parents=True)
     (folder / "include").symlink_to(nccl / "include")
@@ -157,9 +169,9 @@ def link_nccl(folder: Path, base_python: str) -> dict[str, str]:
     return {"HOROVOD_NCCL_HOME": str(folder)}
 
 
-def find_tools(bin_folder: Path | str) -> dict[str, str]:
-    """Environment variables of a process that shall find the tools beside its Python."""
-    return os.environ | {"PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"}
+def find_tools(*folders: Path | str) -> dict[str, str]:
+    """Environment variables of a process that shall find the tools in these folders, beside its Python."""
+    return os.environ | {"PATH": os.pathsep.join([*map(str, folders), os.environ["PATH"]])}
 
 
 def download_source(bin_folder: Path | str, pins: Path, folder: Path) -> Path:
@@ -184,7 +196,7 @@ def build(folder: Path, base: dict, tools: list[Path], source_pins: Path, switch
         wheel = [str(bin_folder / "python"), "-m", "pip", "wheel", *BESIDE_TOOLS, "--verbose"]
         environment = find_tools(bin_folder) | switches
         if "HOROVOD_GPU_OPERATIONS" in switches:
-            environment |= link_nccl(scratch / "nccl", base["python"])
+            environment |= find_tools(bin_folder, find_nvcc(bin_folder)) | link_nccl(scratch / "nccl", base["python"])
         subprocess.run([*wheel, "--wheel-dir", str(folder), str(source)], check=True, env=environment)
     (wheel,) = folder.glob("horovod-*.whl")
     return wheel

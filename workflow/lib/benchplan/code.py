@@ -103,6 +103,12 @@ def horovod_base(environment: str) -> str | None:
     return environment.removeprefix(HOROVOD) if environment.startswith(HOROVOD) else None
 
 
+def horovod_tools(environment: str) -> list[str]:
+    """Pins of what builds the Horovod of an environment; those of a CUDA compiler too, where one can be installed."""
+    compiler = f"envs/horovod.build-{environment.rpartition('-')[2]}.txt"
+    return [HOROVOD_TOOLS, *([compiler] if Path(compiler).exists() else [])]
+
+
 EXISTING: dict[str, dict] = {}
 """Interpreters of the machine file that take the place of environments, by environment; see use_existing."""
 
@@ -118,7 +124,7 @@ def hash_pins(environment: str) -> str:
     """Of what decides the content of an environment: its pins, or the interpreter that takes its place."""
     paths = environment_pins(environment)
     if horovod_base(environment):
-        paths += [HOROVOD_TOOLS, HOROVOD_SOURCE, str(SCRIPTS / "build_horovod.py")]
+        paths += [*horovod_tools(environment), HOROVOD_SOURCE, str(SCRIPTS / "build_horovod.py")]
     content = b"".join(Path(path).read_bytes() for path in paths)
     if environment in EXISTING:
         content += json.dumps(EXISTING[environment], sort_keys=True).encode()
