@@ -51,7 +51,7 @@ def changed(image, words, random_flip, crop_padding):
     """One image as the shared loader changes it, in memory that was not zero before."""
     (change,) = draw_changes(np.array([words], np.uint64), random_flip, crop_padding)
     target = np.full_like(image, 77)
-    place(image, target, change, np.empty_like(image))
+    place(image, target, change)
     return target
 
 
@@ -110,7 +110,7 @@ def test_a_batch_is_of_the_images_that_its_share_names(loader_workers, changes):
         assert np.array_equal(labels, data.train_labels[share.samples])
         for image, sample, change in zip(images, share.samples, share.changes, strict=True):
             expected = np.empty_like(image)
-            place(data.train_images[sample], expected, change, np.empty_like(image))
+            place(data.train_images[sample], expected, change)
             assert np.array_equal(image, expected)
 
 

@@ -15,11 +15,8 @@ from trainbench.spec import RunSpec
 from trainbench.threads import fill_in_threads
 
 
-def place(image: np.ndarray, target: np.ndarray, change: Change, scratch: np.ndarray) -> None:
-    """Write a changed image into `target`; all three are uint8 (height, width, channels), `scratch` to work in.
-
-    OpenCV flips many pixels at a time, numpy one; into memory at hand, since it is slow to write where nobody was yet.
-    """
+def place(image: np.ndarray, target: np.ndarray, change: Change) -> None:
+    """Write a changed image into `target`; both are uint8 (height, width, channels)."""
     flipped, top, left = change
     if not (flipped or top or left):
         target[...] = image
@@ -29,14 +26,17 @@ def place(image: np.ndarray, target: np.ndarray, change: Change, scratch: np.nda
         target[...] = 0
         return
     if flipped:
-        cv2.flip(image, 1, dst=scratch)
-        image = scratch
-    # One run of bytes is copied faster than many rows; what it carries over an edge is cleared.
-    pixels, moved, shift = image.reshape(-1), target.reshape(-1), (top * width + left) * channels
-    if shift >= 0:
-        moved[: len(moved) - shift] = pixels[shift:]
+        # OpenCV flips many pixels at a time, numpy one.
+        rows, columns = slice(max(0, -top), height - max(0, top)), slice(max(0, -left), width - max(0, left))
+        seen = image[max(0, top) : height + min(0, top), max(0, -left) : width - max(0, left)]
+        cv2.flip(seen, 1, dst=target[rows, columns])
     else:
-        moved[-shift:] = pixels[:shift]
+        # One run of bytes is copied faster than many rows; what it carries over an edge is cleared.
+        pixels, moved, shift = image.reshape(-1), target.reshape(-1), (top * width + left) * channels
+        if shift >= 0:
+            moved[: len(moved) - shift] = pixels[shift:]
+        else:
+            moved[-shift:] = pixels[:shift]
     clear_edges(target, top, left)
 
 
@@ -80,9 +80,8 @@ class TrainingBatches:
                 # In the mode "raise", numpy would copy everything once more.
                 np.take(source, share.samples[start:stop], axis=0, out=images[start:stop], mode="clip")
                 return
-            scratch = np.empty(images.shape[1:], np.uint8)
             for i in range(start, stop):
-                place(source[share.samples[i]], images[i], share.changes[i], scratch)
+                place(source[share.samples[i]], images[i], share.changes[i])
 
         fill_in_threads(fill, len(images), self.num_workers)
         return images
