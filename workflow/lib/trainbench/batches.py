@@ -25,12 +25,15 @@ def place(image: np.ndarray, target: np.ndarray, change: Change) -> None:
     if abs(top) >= height or abs(left) >= width:
         target[...] = 0
         return
-    if flipped:
-        # OpenCV flips many pixels at a time, numpy one.
+    if flipped and channels == 1:
+        # OpenCV flips many gray pixels at a time, straight to their place.
         rows, columns = slice(max(0, -top), height - max(0, top)), slice(max(0, -left), width - max(0, left))
         seen = image[max(0, top) : height + min(0, top), max(0, -left) : width - max(0, left)]
         cv2.flip(seen, 1, dst=target[rows, columns])
     else:
+        if flipped:
+            # Of several channels it flips a pixel at a time, faster into memory at hand than to the place.
+            image = cv2.flip(image, 1)
         # One run of bytes is copied faster than many rows; what it carries over an edge is cleared.
         pixels, moved, shift = image.reshape(-1), target.reshape(-1), (top * width + left) * channels
         if shift >= 0:
