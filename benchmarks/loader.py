@@ -173,35 +173,28 @@ def compare_with_bare(folder: Path, form: str, channels: int, options) -> list[d
     return rows
 
 
-def load_alone(folder: Path, form: str, core: int, seconds: float) -> float:
-    """images/s of the shared loader in a process of its own."""
-    os.sched_setaffinity(0, [core])
-    batches = iter(TrainingBatches(make_spec(folder / form, "pytorch_ddp", form), open_data(folder / form), 0, 1))
-    next(batches)
-    return rate_of(batches, seconds)
-
-
-def copy_alone(folder: Path, form: str, core: int, seconds: float) -> float:
-    """images/s of a bare copy out of the memory map in a process of its own."""
+def rate_alone(way: str, folder: Path, form: str, core: int, seconds: float) -> float:
+    """images/s of the shared loader, or of a bare copy out of the memory map, in a process of its own."""
     os.sched_setaffinity(0, [core])
     data = open_data(folder / form)
-    batches = bare_loop(data, data.train_images.view(np.ndarray).__getitem__, copy_plainly)
+    if way == "shared":
+        batches = iter(TrainingBatches(make_spec(folder / form, "pytorch_ddp", form), data, 0, 1))
+    else:
+        batches = bare_loop(data, data.train_images.view(np.ndarray).__getitem__, copy_plainly)
     next(batches)
     return rate_of(batches, seconds)
 
 
 def compare_two_with_one(folder: Path, form: str, channels: int, cores: list[int], options) -> list[dict]:
-    ways = {"shared": load_alone} | ({"bare copy": copy_alone} if form == "arrays" else {})
-    pairs = {name: [] for name in ways}
+    pairs = {"shared": []} | ({"bare copy": []} if form == "arrays" else {})
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
         list(processes.map(abs, range(4)))
         for turn in range(options.pairs):
-            for name, work in ways.items():
-                alone = processes.submit(work, folder, form, cores[turn % 2], options.seconds).result()
-                both = [processes.submit(work, folder, form, core, options.seconds) for core in cores]
-                pairs[name].append((sum(future.result() for future in both), alone))
-    named = ((f"{name} in two processes", name) for name in ways)
-    return [describe("one process", form, channels, what, 1, pairs[name]) for what, name in named]
+            for way, seen in pairs.items():
+                alone = processes.submit(rate_alone, way, folder, form, cores[turn % 2], options.seconds).result()
+                both = [processes.submit(rate_alone, way, folder, form, core, options.seconds) for core in cores]
+                seen.append((sum(future.result() for future in both), alone))
+    return [describe("one process", form, channels, f"{way} in two processes", 1, pairs[way]) for way in pairs]
 
 
 def feed(python: str, spec: RunSpec, folder: Path, cores: list[int], seconds: float) -> tuple[dict, np.ndarray]:

@@ -6,10 +6,18 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 """Real sample images beside the checkout; tests that use them skip where they are absent."""
+
+
+def needs(path: Path) -> Path:
+    """One of the sample files; skips the test where it is absent."""
+    if not path.exists():
+        pytest.skip("the shared sample data are not beside this checkout")
+    return path
 
 
 def smooth(height: int = 40, width: int = 56, channels: int = 1, seed: int = 0) -> np.ndarray:
