@@ -16,6 +16,8 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 FAKES = ROOT / "tests" / "fakes"
+ONLY_SGD = '\ndel OPTIMIZERS["adam"]\n'
+"""At the end of a copy's trainbench/parity/task.py: the gate takes half as long."""
 COPIED = ("Snakefile", "Makefile", "workflow", "config", "profiles", "envs")
 
 REGISTRY_ENTRY = """

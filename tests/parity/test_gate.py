@@ -11,7 +11,8 @@ import pytest
 from benchplan.frameworks import FRAMEWORKS
 from benchreport.parity import judge
 from benchreport.parity_page import render_page, tabulate
-from project import FAKES, ROOT
+from project import FAKES, ONLY_SGD, ROOT
+from trainbench.parity.task import OPTIMIZERS
 
 LIBRARY = ROOT / "workflow" / "lib"
 CELL = {"precision": "fp32", "device": "cpu", "device_kind": "cpu", "batchnorm": "local", "loss_on_every_device": False}
@@ -32,6 +33,16 @@ def library(tmp_path_factory):
     assert parameters.read_text().count(DEPTH) == 1
     parameters.write_text(parameters.read_text().replace(DEPTH, SHALLOW_DEPTH))
     return library
+
+
+@pytest.fixture(scope="session")
+def library_of_sgd(library):
+    """The same, whose gate does its task with one optimizer in the place of two."""
+    copy = library.with_name("lib_of_sgd")
+    shutil.copytree(library, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    with open(copy / "trainbench" / "parity" / "task.py", "a") as file:
+        file.write(ONLY_SGD)
+    return copy
 
 
 @pytest.fixture(scope="session")
@@ -58,6 +69,13 @@ def check(library, tmp_path):
     return functools.partial(observe_and_judge, library, tmp_path)
 
 
+@pytest.fixture
+def check_sgd(library_of_sgd, tmp_path, monkeypatch):
+    """The same, from the steps of one optimizer."""
+    monkeypatch.delitem(OPTIMIZERS, "adam")
+    return functools.partial(observe_and_judge, library_of_sgd, tmp_path)
+
+
 def observe_and_judge(library, folder, python, task, cell, names, device_counts, **changes):
     cell = CELL | cell
     observed = {}
@@ -79,26 +97,35 @@ def names_of(framework):
     return {"framework": framework, "family": entry.family, "launcher": entry.launcher}
 
 
-@pytest.mark.parametrize("model", ["small_cnn", "resnet44"])
 @pytest.mark.parametrize("framework", list(FRAMEWORKS))
-def test_every_backend_passes(framework, model, check, task, environment_python):
-    """On one device with biases and pooling, on two, where the framework can, with BatchNorm and shortcuts."""
-    entry, cell, names = FRAMEWORKS[framework], {"model": model}, names_of(framework)
-    counts = [1 if model == "small_cnn" else entry.max_devices.get("cpu", 2)]
-    verdict = check(environment_python(entry.environments["cpu"]), task(model), cell, names, counts)
+def test_every_backend_passes_on_one_device(framework, check_sgd, task, environment_python):
+    """With biases and pooling."""
+    entry, cell, names = FRAMEWORKS[framework], {"model": "small_cnn"}, names_of(framework)
+    verdict = check_sgd(environment_python(entry.environments["cpu"]), task("small_cnn"), cell, names, [1])
+    assert (verdict["status"], verdict["reason"]) == ("passed", "")
+    assert not {"updates_adam"} & {row["check"] for row in verdict["checks"]}
+
+
+@pytest.mark.parametrize("framework", list(FRAMEWORKS))
+def test_every_backend_passes(framework, check, task, environment_python):
+    """On two devices, where the framework can, with BatchNorm and shortcuts."""
+    entry, cell, names = FRAMEWORKS[framework], {"model": "resnet44"}, names_of(framework)
+    counts = [entry.max_devices.get("cpu", 2)]
+    verdict = check(environment_python(entry.environments["cpu"]), task("resnet44"), cell, names, counts)
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
     assert {row["devices"] for row in verdict["checks"]} == set(counts)
-    page = render_page(tabulate([{"task": "a_task", "framework": framework, **CELL, "model": model, **verdict}]))
+    assert {"updates_sgd", "updates_adam"} <= {row["check"] for row in verdict["checks"]}
+    page = render_page(tabulate([{"task": "a_task", "framework": framework, **CELL, **cell, **verdict}]))
     assert framework in page and "averaging" in page
 
 
 @pytest.mark.parametrize(
     "framework", [name for name, entry in FRAMEWORKS.items() if "synchronized" in entry.batchnorm["cpu"]]
 )
-def test_synchronized_batchnorm_takes_the_statistics_of_the_global_batch(framework, check, task, environment_python):
+def test_synchronized_batchnorm_takes_the_global_batchs_statistics(framework, check_sgd, task, environment_python):
     cell, python = {"model": "resnet44", "batchnorm": "synchronized"}, FRAMEWORKS[framework].environments["cpu"]
     folder = task("resnet44", "synchronized")
-    verdict = check(environment_python(python), folder, cell, names_of(framework), [2])
+    verdict = check_sgd(environment_python(python), folder, cell, names_of(framework), [2])
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
 
 
@@ -138,11 +165,11 @@ PLANTED = [
 
 
 @pytest.mark.parametrize(("backend", "fault"), PLANTED)
-def test_each_fault_is_caught_by_the_check_that_names_it(backend, fault, check, task, environment_python):
+def test_each_fault_is_caught_by_the_check_that_names_it(backend, fault, check_sgd, task, environment_python):
     named, model = FAULTS.get(fault, ("", "small_cnn"))
     family, launcher, environment = FAULTY[backend]
     names = {"framework": backend, "family": family, "launcher": launcher}
     python, cell = environment_python(environment), {"model": model}
-    verdict = check(python, task(model), cell, names, [2], PLANTED_FAULT=fault)
+    verdict = check_sgd(python, task(model), cell, names, [2], PLANTED_FAULT=fault)
     assert verdict["reason"].partition(" ")[0] == named
     assert verdict["status"] == ("failed" if fault else "passed")
