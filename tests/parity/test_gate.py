@@ -103,7 +103,7 @@ def test_every_backend_passes_on_one_device(framework, check_sgd, task, environm
     entry, cell, names = FRAMEWORKS[framework], {"model": "small_cnn"}, names_of(framework)
     verdict = check_sgd(environment_python(entry.environments["cpu"]), task("small_cnn"), cell, names, [1])
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
-    assert not {"updates_adam"} & {row["check"] for row in verdict["checks"]}
+    assert "updates_adam" not in {row["check"] for row in verdict["checks"]}
 
 
 @pytest.mark.parametrize("framework", list(FRAMEWORKS))
