@@ -8,7 +8,7 @@ VENV := .venv
 SNAKEMAKE := $(VENV)/bin/snakemake --profile profiles/local
 INSTALLED := $(VENV)/installed
 
-.PHONY: demo test test-machine test-cluster check resolve adopt
+.PHONY: demo test test-workflow test-training test-cluster check resolve adopt
 
 demo: $(INSTALLED)
 	@if $(SNAKEMAKE); then \
@@ -20,14 +20,20 @@ demo: $(INSTALLED)
 	fi
 
 test: $(INSTALLED)
-	@# Tests of the cluster mostly wait, all others take this machine: both at once.
-	@$(MAKE) --no-print-directory --jobs=2 --keep-going test-machine test-cluster
+	@# Tests of the cluster often wait, and a test often leaves a core to others: all three at once.
+	@$(MAKE) --no-print-directory --jobs=3 --keep-going test-workflow test-training test-cluster
 
-test-machine: $(INSTALLED)
-	$(VENV)/bin/python -m pytest --ignore=tests/slurm
+test-workflow: $(INSTALLED)
+	$(VENV)/bin/python -m pytest tests/unit tests/workflow
+
+test-training: $(INSTALLED)
+	@$(call print_at_end,$(VENV)/bin/python -m pytest tests/parity tests/training)
 
 test-cluster: $(INSTALLED)
-	@log=$$(mktemp); $(VENV)/bin/python -m pytest tests/slurm >$$log 2>&1; status=$$?; cat $$log; rm $$log; exit $$status
+	@$(call print_at_end,$(VENV)/bin/python -m pytest tests/slurm)
+
+# What a command prints, in one piece.
+print_at_end = log=$$(mktemp); $(1) >$$log 2>&1; status=$$?; cat $$log; rm $$log; exit $$status
 
 check: export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 check: $(INSTALLED)

@@ -1,9 +1,18 @@
 """Fixtures that several test folders share."""
 
+import os
+import tempfile
+
 import pytest
 
 from environments import build, read_python
 from project import Project
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_temporary_folder(tmp_path_factory):
+    """Runs that are measured wait for each other by a file there: let those of two test sessions not do so."""
+    tempfile.tempdir = os.environ["TMPDIR"] = str(tmp_path_factory.mktemp("tmp"))
 
 
 @pytest.fixture

@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 FAKES = ROOT / "tests" / "fakes"
 ONLY_SGD = '\ndel OPTIMIZERS["adam"]\n'
 """At the end of a copy's trainbench/parity/task.py: the gate takes half as long."""
+RUNS, TABLES = ("--until", "train"), ("--until", "merge_tables")
+"""How far a call goes whose test looks no further: figures take longer than the fake runs before them."""
 COPIED = ("Snakefile", "Makefile", "workflow", "config", "profiles", "envs")
 
 REGISTRY_ENTRY = """

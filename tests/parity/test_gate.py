@@ -19,7 +19,7 @@ CELL = {"precision": "fp32", "device": "cpu", "device_kind": "cpu", "batchnorm":
 CELL |= {"cores_per_device": 1}
 
 
-DEPTH, SHALLOW_DEPTH = "BLOCKS_PER_STAGE = 7", "BLOCKS_PER_STAGE = 2"
+DEPTH, SHALLOW_DEPTH = "BLOCKS_PER_STAGE = 7", "BLOCKS_PER_STAGE = 1"
 
 
 @pytest.fixture(scope="session")

@@ -7,10 +7,8 @@ import subprocess
 
 import pytest
 
-from project import study
+from project import TABLES, study
 
-TABLES = ("--until", "merge_tables")
-"""As far as these tests look: figures take as long as all the rest."""
 WAITING = "_gpus2_"
 """The cell in which these tests provoke something."""
 

@@ -58,3 +58,35 @@ def test_the_measured_side_imports_nothing_of_the_others():
     for path in (ROOT / "workflow" / "lib" / "trainbench").rglob("*.py"):
         imported = code.imported_files(path.relative_to(ROOT))
         assert not [file for file in imported if file.parts[2] != "trainbench"], path
+
+
+EVERYWHERE = """
+import trainbench.spec
+try:
+    from trainbench import data
+except ImportError:
+    from trainbench import loop
+else:
+    from trainbench import draws
+finally:
+    from trainbench import batches
+
+class Something:
+    def method(self):
+        with open("file") as file:
+            for line in file:
+                from trainbench import records
+            else:
+                from trainbench import processes
+
+match 1:
+    case 1:
+        from trainbench.slurm import explain
+"""
+
+
+def test_imports_are_found_wherever_they_stand(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(EVERYWHERE)
+    names = ("spec", "data", "loop", "draws", "batches", "records", "processes", "slurm", "__init__")
+    assert {str(file) for file in code.imported_files(path)} == {f"workflow/lib/trainbench/{name}.py" for name in names}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from project import study
+from project import RUNS, study
 
 LMOD = Path("/etc/profile.d/lmod.sh")
 MODULEFILE = """
@@ -39,7 +39,7 @@ def test_runs_start_behind_the_modules(modular):
     modular.write_config(small=study(frameworks=["sleeping"], num_gpus=[1]))
     backend = modular.folder / "workflow/lib/trainbench/backends/sleeping.py"
     backend.write_text(backend.read_text() + '\nassert os.environ["FROM_A_MODULE"] == "yes"\n')
-    modular.snakemake()
+    modular.snakemake(*RUNS)
     record = json.loads(next((modular.folder / "results" / "environments").glob("*.json")).read_text())
     assert record["existing"]["modules"] == ["framework"] and any("numpy" in package for package in record["packages"])
     assert json.loads(next((modular.folder / "results").rglob("run.json")).read_text())["status"] == "completed"

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from project import Project, study
+from project import RUNS, TABLES, Project, study
 
 METRICS = ("images_per_s", "step_s_median", "train_s", "quality_last")
 
@@ -24,7 +24,7 @@ def read_runs(project: Project) -> dict[str, dict]:
 def test_one_crashed_cell_leaves_a_full_report(project):
     project.write_config(small=study())
     project.behave(dozing__base__gpus2="crash")
-    output = project.snakemake(expect=1)
+    output = project.snakemake(*RUNS, expect=1)
     assert "The target `available` builds tables and figures from the runs that exist" in output
     project.snakemake("available")
     project.snakemake("available", "--report", "results/report.html")
@@ -39,9 +39,9 @@ def test_one_crashed_cell_leaves_a_full_report(project):
 
     project.behave()
     assert project.planned_runs() == ["small/dozing/base/arrays_fp32_cpu_gpus2_batch64_repeat1"]
-    project.snakemake()
+    project.snakemake(*TABLES)
     assert read_runs(project)["dozing2"]["status"] == "completed"
-    assert project.planned() == []
+    assert project.planned(*TABLES) == []
 
 
 def test_expected_outcomes_are_rows_and_stop_nothing(project):
@@ -49,7 +49,7 @@ def test_expected_outcomes_are_rows_and_stop_nothing(project):
     project.behave(
         sleeping__base__gpus1="out_of_memory", sleeping__base__gpus2="diverge", dozing__base__gpus1="unsupported"
     )
-    project.snakemake()
+    project.snakemake(*TABLES)
     with open(project.folder / "results" / "tables" / "runs.tsv") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
     assert len(rows) == 8, "one row per planned run"
@@ -65,8 +65,8 @@ def test_expected_outcomes_are_rows_and_stop_nothing(project):
 def test_chosen_outcomes_are_retried_by_name(project):
     project.write_config(small=study())
     project.behave(sleeping__base__gpus1="out_of_memory", sleeping__base__gpus2="diverge")
-    project.snakemake()
-    assert project.planned() == []
+    project.snakemake(*TABLES)
+    assert project.planned(*TABLES) == []
     script = [sys.executable, "workflow/scripts/retry_runs.py", "--status", "out_of_memory"]
     result = subprocess.run(script, cwd=project.folder, check=True, capture_output=True, text=True)
     assert "1 runs set aside" in result.stdout
@@ -108,9 +108,9 @@ def test_an_interrupted_workflow_leaves_nothing_half_written_and_goes_on_later(p
     assert json.loads(attempt.read_text())["status"] == "interrupted"
 
     project.behave()
-    project.snakemake()
+    project.snakemake(*TABLES)
     assert read_runs(project)["sleeping1"]["status"] == "completed"
-    assert project.planned() == []
+    assert project.planned(*TABLES) == []
 
 
 def test_sigterm_to_snakemake_alone_finishes_the_current_run_and_starts_no_other(project):
@@ -127,7 +127,7 @@ def test_sigterm_to_snakemake_alone_finishes_the_current_run_and_starts_no_other
     workflow.communicate(timeout=60)
     assert_no_process_is_left(project)
     assert len(list((project.folder / "results" / "runs").rglob("run.json"))) == 1
-    project.snakemake()
+    project.snakemake(*RUNS)
     assert len(list((project.folder / "results" / "runs").rglob("run.json"))) == 6
 
 
@@ -141,17 +141,17 @@ def test_a_killed_workflow_resumes(project):
     assert_no_process_is_left(project)
     project.behave()
     project.snakemake("--unlock")
-    project.snakemake()
+    project.snakemake(*TABLES)
     assert read_runs(project)["sleeping1"]["status"] == "completed"
-    assert project.planned() == []
+    assert project.planned(*TABLES) == []
 
 
 def test_a_killed_launcher_is_a_failed_attempt_named_killed(project):
     project.write_config(small=study(frameworks=["sleeping"]))
     project.behave(sleeping__base__gpus2="kill_launcher")
-    project.snakemake(expect=1)
+    project.snakemake(*RUNS, expect=1)
     assert_no_process_is_left(project)
-    project.snakemake("available")
+    project.snakemake("available", *TABLES)
     assert read_runs(project)["sleeping2"]["status"] == "killed"
     assert read_runs(project)["sleeping1"]["status"] == "completed"
 
@@ -166,7 +166,7 @@ def test_a_workflow_killed_alone_does_not_mix_its_old_run_with_the_new_one(proje
     project.snakemake("--unlock")
     project.behave()
     (project.folder / "go_on").touch()
-    project.snakemake()
+    project.snakemake(*RUNS)
     record = json.loads(project.read(f"results/runs/{RUN}/run.json"))
     events = project.read(f"results/runs/{RUN}/events.jsonl").splitlines()
     assert record["status"] == "completed"

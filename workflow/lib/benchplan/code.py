@@ -131,6 +131,7 @@ def hash_pins(environment: str) -> str:
     return hashlib.sha256(content).hexdigest()[:8]
 
 
+@cache
 def module_file(module: str) -> Path | None:
     """File of a module of workflow/lib/, by its dotted name; None for anything else."""
     path = LIBRARY.joinpath(*module.split("."))
@@ -162,7 +163,7 @@ def imported_files(path: Path) -> frozenset[Path]:
 
 
 def _imported_names(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in _statements(ast.parse(path.read_text()).body):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -175,3 +176,14 @@ def _imported_names(path: Path) -> Iterator[str]:
     if path.is_relative_to(LIBRARY):
         package = path.relative_to(LIBRARY).parent.parts
         yield from (".".join(package[:length]) for length in range(1, len(package) + 1))
+
+
+NESTED = ("body", "orelse", "handlers", "finalbody", "cases")
+
+
+def _statements(body: list[ast.AST]) -> Iterator[ast.AST]:
+    """All statements, also those within others; expressions, most of a file, are not looked into."""
+    for node in body:
+        yield node
+        for name in NESTED:
+            yield from _statements(getattr(node, name, []))

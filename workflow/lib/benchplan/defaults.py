@@ -6,11 +6,13 @@ from pathlib import Path
 import yaml
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's where PyYAML was built with it: every call of Snakemake reads the schemas."""
 
 
 @cache
 def read_schema(name: str) -> dict:
-    return yaml.safe_load((SCHEMAS / f"{name}.schema.yaml").read_text())
+    return yaml.load((SCHEMAS / f"{name}.schema.yaml").read_text(), LOADER)
 
 
 @cache

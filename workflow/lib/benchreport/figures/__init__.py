@@ -10,6 +10,7 @@ says that it is drawn where the preflight has measured something. Its caption is
 import ast
 import importlib
 import pkgutil
+from functools import cache
 from pathlib import Path
 
 
@@ -31,6 +32,7 @@ def load_figure(name: str):
     return importlib.import_module(f"{__name__}.{name}")
 
 
+@cache
 def describe_figure(name: str) -> dict:
     """The constants of a figure's module, read without importing the drawing library."""
     tree = ast.parse((Path(__file__).parent / f"{name}.py").read_text())
