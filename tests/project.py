@@ -94,9 +94,7 @@ class Project:
 
     def environment(self) -> dict[str, str]:
         cleared = ("PYTHONPATH", "SNAKEMAKE_PROFILE", "HOWMANYGPUS_MACHINE")
-        return {key: value for key, value in os.environ.items() if key not in cleared} | {
-            "PYTHONDONTWRITEBYTECODE": "1"
-        }
+        return {key: value for key, value in os.environ.items() if key not in cleared}
 
     def start(self, *arguments: str) -> subprocess.Popen:
         command = [sys.executable, "-m", "snakemake", "--profile", self.profile, *arguments]

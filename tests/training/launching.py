@@ -85,7 +85,7 @@ def train(python: str, folder: Path, framework: str, data=None, **changes) -> Fi
     attempt.mkdir()
     (attempt / "spec.json").write_text(json.dumps(spec.to_dict()))
     options = ["--attempt", str(attempt), "--run-dir", str(folder / "run"), "--deadline-s", "300", "--save-weights"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib"), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
     command = [python, "-m", "trainbench.launch", *options]
     result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
     return Finished(result.returncode, result.stdout + result.stderr, folder)
