@@ -117,7 +117,7 @@ class Project:
                     found.append(process)
         return found
 
-    def snakemake(self, *arguments: str, expect: int = 0, timeout_s: float = 120.0) -> str:
+    def snakemake(self, *arguments: str, expect: int = 0, timeout_s: float = 300.0) -> str:
         """Run to the end and return what was printed; asserts the exit status."""
         process = self.start(*arguments)
         try:

@@ -229,11 +229,11 @@ class Cluster:
         return 0
 
 
-def wait_for(condition, what: str, log: Path, timeout_s: float = 30.0) -> None:
+def wait_for(condition, what: str, log: Path, timeout_s: float = 30.0, poll_s: float = 0.1) -> None:
     """Poll until the condition holds; raises TimeoutError with the end of a log."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:
             words = log.read_text()[-2000:] if log.exists() else "no log"
             raise TimeoutError(f"{what} not there after {timeout_s:.0f} s:\n{words}")
-        time.sleep(0.1)
+        time.sleep(poll_s)

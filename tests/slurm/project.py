@@ -47,7 +47,7 @@ class ClusterProject(Project):
         return super().environment() | self.cluster.environment() | {"PYTHONFAULTHANDLER": "1"}
 
     def wait_until(self, condition, what: str, timeout_s: float = 120.0) -> None:
-        wait_for(condition, what, self.cluster.folder / "slurmctld.log", timeout_s)
+        wait_for(condition, what, self.cluster.folder / "slurmctld.log", timeout_s, poll_s=0.5)
 
     def find_attempts(self, cell: str) -> list[dict]:
         """Records of the attempts that left any, oldest first, at the runs whose path has `cell` in it."""

@@ -61,7 +61,7 @@ def test_a_preempted_run_that_slurm_does_not_start_again_has_failed(grid, cluste
     job = grid.wait_for_running(WAITING)["id"]
     grid.wait_until(lambda: cluster.run("squeue", "--noheader", "--format=%i").split() == [job], "the other job's end")
     give_nodes_to_another(cluster)
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=240)
     assert process.returncode == 1, output[-3000:]
     grid.snakemake("available", *TABLES)
     assert read_statuses(grid) == {"1": "completed", "2": "preempted"}

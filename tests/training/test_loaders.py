@@ -141,19 +141,27 @@ def test_worker_processes_end_with_the_run(environment_python, tmp_path, data_di
     assert not alive
 
 
+TRAINED = {**AUGMENTED, "input": "png", "data": {"num_train": 40}, "optimizer": {"learning_rate": 0.01}}
+
+
+@pytest.fixture(scope="module")
+def with_the_shared_one(environment_python, tmp_path_factory):
+    """A run of PyTorch on one device."""
+    return train(environment_python("pytorch-cpu"), tmp_path_factory.mktemp("shared"), "pytorch_ddp", **TRAINED)
+
+
 @pytest.mark.parametrize("loader", NATIVE_LOADERS)
-def test_a_run_with_its_own_loader_trains_as_with_the_shared_one(environment_python, tmp_path, monkeypatch, loader):
+def test_a_run_with_its_own_loader_trains_as_with_the_shared_one(
+    environment_python, tmp_path, monkeypatch, with_the_shared_one, loader
+):
     monkeypatch.chdir(ROOT)
     framework, python = USERS[loader], python_of(environment_python, loader)
-    request = {**AUGMENTED, "input": "png", "num_gpus": 2, "prefetch": 2, "data": {"num_train": 40}}
-    shared = train(python, tmp_path / "shared", framework, **request)
-    native = train(
-        python, tmp_path / "native", framework, loader=loader, loader_kind=NATIVE_LOADERS[loader].kinds[0], **request
-    )
-    for finished in (shared, native):
+    how = {"loader": loader, "loader_kind": NATIVE_LOADERS[loader].kinds[0], "num_gpus": 2, "prefetch": 2}
+    native = train(python, tmp_path, framework, **TRAINED, **how)
+    for finished in (with_the_shared_one, native):
         assert finished.exit_status == 0, finished.output[-3000:]
         assert finished.record["steps"] == 10
-    for name, expected in shared.final_weights.items():
+    for name, expected in with_the_shared_one.final_weights.items():
         assert np.allclose(native.final_weights[name], expected, rtol=1e-3, atol=1e-5), name
     executed = {f"workflow/lib/{path}" for path in native.record["code"]}
     assert f"workflow/lib/trainbench/loaders/{loader}.py" in executed
