@@ -1,5 +1,7 @@
 """PyTorch DistributedDataParallel with one fault, named by PLANTED_FAULT, for tests of the parity gate."""
 
+import functools
+import gc
 import os
 
 import numpy as np
@@ -9,7 +11,8 @@ import torch.distributed as dist
 from trainbench.backends.pytorch_ddp import PytorchDdp
 from trainbench.batches import TrainingBatches
 
-FAULT = os.environ.get("PLANTED_FAULT", "")
+dist.init_process_group = functools.cache(dist.init_process_group)
+"""A process that does the task several times joins the group once, and leaves it when it ends."""
 
 
 def keep_own_gradient(_, bucket):
@@ -24,44 +27,49 @@ def sum_gradients(_, bucket):
 
 class Faulty(PytorchDdp):
     def __init__(self, spec, data, weights, learning_rates):
-        if FAULT == "stale_weights":
+        self.fault = os.environ["PLANTED_FAULT"]
+        if self.fault == "stale_weights":
             weights = {name: array * np.float32(1.01) for name, array in weights.items()}
-        if FAULT == "permuted_weights":
+        if self.fault == "permuted_weights":
             weights = weights | {"conv2.kernel": weights["conv2.kernel"][:, ::-1]}
         super().__init__(spec, data, weights, learning_rates)
-        if FAULT == "gradients_not_averaged":
+        if self.fault == "gradients_not_averaged":
             self.network.register_comm_hook(None, keep_own_gradient)
-        if FAULT == "gradients_summed":
+        if self.fault == "gradients_summed":
             self.network.register_comm_hook(None, sum_gradients)
-        if FAULT == "dropout_left_on":
+        if self.fault == "dropout_left_on":
             drop = torch.nn.functional.dropout
             self.network.module.model.dense.register_forward_pre_hook(lambda _, inputs: drop(inputs[0], 0.2))
-        if FAULT == "wrong_epsilon":
+        if self.fault == "wrong_epsilon":
             for module in self.network.modules():
                 if hasattr(module, "eps"):
                     module.eps = 1e-3
         self._last_rate = None
 
     def train(self, loop):
-        if FAULT == "anothers_data" and self.rank == 1:
+        if self.fault == "anothers_data" and self.rank == 1:
             loop.training_batches = TrainingBatches(loop.spec, loop.data, 0, self.num_processes)
         super().train(loop)
 
     def put_on_device(self, images, labels):
-        return super().put_on_device(images, np.roll(labels, 1) if FAULT == "shuffled_labels" else labels)
+        return super().put_on_device(images, np.roll(labels, 1) if self.fault == "shuffled_labels" else labels)
 
     def train_step(self, batch, learning_rate):
-        if FAULT == "rate_inside_momentum" and self._last_rate and "momentum" in self.optimizer.param_groups[0]:
+        if self.fault == "rate_inside_momentum" and self._last_rate and "momentum" in self.optimizer.param_groups[0]:
             for group in self.optimizer.param_groups:
                 group["momentum"] = 0.9 * self._last_rate / learning_rate
         self._last_rate = learning_rate
         super().train_step(batch, learning_rate)
 
     def predict(self, batch):
-        if FAULT == "batch_statistics":
+        if self.fault == "batch_statistics":
             with torch.no_grad():
                 return self.network(*batch.take()).numpy()
         return super().predict(batch)
+
+    def close(self):
+        del self.network
+        gc.collect()
 
 
 BACKEND = Faulty

@@ -7,10 +7,20 @@ import horovod.torch as hvd
 
 from trainbench.backends.horovod_pytorch import HorovodPytorch
 
-FAULT = os.environ.get("PLANTED_FAULT", "")
-if FAULT == "gradients_not_averaged":
-    hvd.DistributedOptimizer = lambda optimizer, **_: optimizer
-if FAULT == "gradients_summed":
-    hvd.DistributedOptimizer = functools.partial(hvd.DistributedOptimizer, op=hvd.Sum)
+OPTIMIZERS = {
+    "none": hvd.DistributedOptimizer,
+    "gradients_not_averaged": lambda optimizer, **_: optimizer,
+    "gradients_summed": functools.partial(hvd.DistributedOptimizer, op=hvd.Sum),
+}
 
-BACKEND = HorovodPytorch
+
+class Faulty(HorovodPytorch):
+    def __init__(self, *arguments):
+        hvd.DistributedOptimizer = OPTIMIZERS[os.environ["PLANTED_FAULT"]]
+        super().__init__(*arguments)
+
+    def close(self):
+        """Not: MPI cannot start again in a process that has ended it."""
+
+
+BACKEND = Faulty

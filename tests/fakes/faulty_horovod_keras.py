@@ -6,8 +6,6 @@ import horovod.tensorflow as hvd
 
 from trainbench.backends import horovod_keras
 
-FAULT = os.environ.get("PLANTED_FAULT", "")
-
 
 def summing(optimizer_class, _):
     class Summing(optimizer_class):
@@ -17,9 +15,20 @@ def summing(optimizer_class, _):
     return Summing
 
 
-if FAULT == "gradients_not_averaged":
-    horovod_keras.distributed = lambda optimizer_class, _: optimizer_class
-if FAULT == "gradients_summed":
-    horovod_keras.distributed = summing
+OPTIMIZERS = {
+    "none": horovod_keras.distributed,
+    "gradients_not_averaged": lambda optimizer_class, _: optimizer_class,
+    "gradients_summed": summing,
+}
 
-BACKEND = horovod_keras.HorovodKeras
+
+class Faulty(horovod_keras.HorovodKeras):
+    def __init__(self, *arguments):
+        horovod_keras.distributed = OPTIMIZERS[os.environ["PLANTED_FAULT"]]
+        super().__init__(*arguments)
+
+    def close(self):
+        """Not: MPI cannot start again in a process that has ended it."""
+
+
+BACKEND = Faulty

@@ -7,10 +7,20 @@ import horovod.tensorflow as hvd
 
 from trainbench.backends.horovod_tensorflow import HorovodTensorflow
 
-FAULT = os.environ.get("PLANTED_FAULT", "")
-if FAULT == "gradients_not_averaged":
-    hvd.DistributedGradientTape = lambda tape, **_: tape
-if FAULT == "gradients_summed":
-    hvd.DistributedGradientTape = functools.partial(hvd.DistributedGradientTape, op=hvd.Sum)
+TAPES = {
+    "none": hvd.DistributedGradientTape,
+    "gradients_not_averaged": lambda tape, **_: tape,
+    "gradients_summed": functools.partial(hvd.DistributedGradientTape, op=hvd.Sum),
+}
 
-BACKEND = HorovodTensorflow
+
+class Faulty(HorovodTensorflow):
+    def __init__(self, *arguments):
+        hvd.DistributedGradientTape = TAPES[os.environ["PLANTED_FAULT"]]
+        super().__init__(*arguments)
+
+    def close(self):
+        """Not: MPI cannot start again in a process that has ended it."""
+
+
+BACKEND = Faulty

@@ -64,6 +64,17 @@ def task(environment_python, tmp_path_factory, library):
     return get
 
 
+@pytest.fixture(scope="session")
+def library_of_faults(library_of_sgd):
+    """And whose probe does it with one fault after the other."""
+    copy = library_of_sgd.with_name("lib_of_faults")
+    shutil.copytree(library_of_sgd, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    parity = copy / "trainbench" / "parity"
+    (parity / "probe.py").rename(parity / "renamed_probe.py")
+    shutil.copy2(FAKES / "probe_of_faults.py", parity / "probe.py")
+    return copy
+
+
 @pytest.fixture
 def check(library, tmp_path):
     """A function to the verdict on a backend that is started with `names`."""
@@ -77,20 +88,22 @@ def check_sgd(library_of_sgd, tmp_path, monkeypatch):
     return functools.partial(observe_and_judge, library_of_sgd, tmp_path)
 
 
-def observe_and_judge(library, folder, python, task, cell, names, device_counts, **changes):
-    cell = CELL | cell
-    observed = {}
-    for num_devices in device_counts:
-        layout = (num_devices, 1)
-        observed[layout] = folder / str(num_devices)
-        observed[layout].mkdir(parents=True)
-        command = [python, "-m", "trainbench.parity.observe", "--framework", json.dumps(names)]
-        command += ["--cell", json.dumps(cell), "--task", str(task)]
-        command += ["--num-devices", str(num_devices), "--folder", str(observed[layout])]
-        environment = os.environ | {"PYTHONPATH": str(library), **changes}
-        result = subprocess.run(command, env=environment, capture_output=True, text=True)
-        assert result.returncode == 0, result.stdout[-1000:] + result.stderr[-3000:]
-    return judge(observed, task, cell["precision"])
+def observe_and_judge(library, folder, python, task, cell, names, device_counts):
+    observed = {(count, 1): folder / str(count) for count in device_counts}
+    for (num_devices, _), path in observed.items():
+        observe(library, path, python, task, cell, names, num_devices)
+    return judge(observed, task, (CELL | cell)["precision"])
+
+
+def observe(library, folder, python, task, cell, names, num_devices, **changes):
+    """Have a backend do the task; what was seen is in `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [python, "-m", "trainbench.parity.observe", "--framework", json.dumps(names)]
+    command += ["--cell", json.dumps(CELL | cell), "--task", str(task)]
+    command += ["--num-devices", str(num_devices), "--folder", str(folder)]
+    environment = os.environ | {"PYTHONPATH": str(library), **changes}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout[-1000:] + result.stderr[-3000:]
 
 
 def names_of(framework):
@@ -144,20 +157,23 @@ def test_bf16_is_within_its_tolerance_and_beyond_that_of_fp32(framework, check_s
     assert judge({(1, 1): tmp_path / "1"}, task("small_cnn"), "fp32")["status"] == "failed"
 
 
+AVERAGING = {"gradients_not_averaged": "averaging", "gradients_summed": "averaging"}
+NONE = {"none": ""}
+"""The last, so that a fault that outlives its turn is seen."""
 FAULTS = {
-    "gradients_not_averaged": ("averaging", "small_cnn"),
-    "gradients_summed": ("averaging", "small_cnn"),
-    "anothers_data": ("batches", "small_cnn"),
-    "rate_inside_momentum": ("updates_sgd", "small_cnn"),
-    "shuffled_labels": ("loss", "small_cnn"),
-    "stale_weights": ("weights", "small_cnn"),
-    "permuted_weights": ("weights", "small_cnn"),
-    "dropout_left_on": ("repeatable", "small_cnn"),
-    "wrong_epsilon": ("evaluation", "resnet44"),
-    "batch_statistics": ("independent", "resnet44"),
+    "small_cnn": {
+        **AVERAGING,
+        "anothers_data": "batches",
+        "rate_inside_momentum": "updates_sgd",
+        "shuffled_labels": "loss",
+        "stale_weights": "weights",
+        "permuted_weights": "weights",
+        "dropout_left_on": "repeatable",
+        **NONE,
+    },
+    "resnet44": {"wrong_epsilon": "evaluation", "batch_statistics": "independent", **NONE},
 }
-
-
+"""By the model that shows them: the check that names each."""
 FAULTY = {
     "faulty": ("torch", "torchrun", "pytorch-cpu"),
     "faulty_horovod": ("torch", "horovodrun", "horovod-pytorch-cpu"),
@@ -165,18 +181,36 @@ FAULTY = {
     "faulty_horovod_keras": ("keras", "horovodrun", "horovod-tensorflow-cpu"),
 }
 """Backends with faults: family, launcher and environment."""
-PLANTED = [
-    *(("faulty", fault) for fault in ("", *FAULTS)),
-    *((name, fault) for name in list(FAULTY)[1:] for fault in ("gradients_not_averaged", "gradients_summed")),
-]
+PLANTED = [("faulty", model, fault) for model, faults in FAULTS.items() for fault in faults]
+PLANTED += [(backend, "small_cnn", fault) for backend in list(FAULTY)[1:] for fault in AVERAGING | NONE]
 
 
-@pytest.mark.parametrize(("backend", "fault"), PLANTED)
-def test_each_fault_is_caught_by_the_check_that_names_it(backend, fault, check_sgd, task, environment_python):
-    named, model = FAULTS.get(fault, ("", "small_cnn"))
-    family, launcher, environment = FAULTY[backend]
-    names = {"framework": backend, "family": family, "launcher": launcher}
-    python, cell = environment_python(environment), {"model": model, **BY_MPI}
-    verdict = check_sgd(python, task(model), cell, names, [2], PLANTED_FAULT=fault)
-    assert verdict["reason"].partition(" ")[0] == named
-    assert verdict["status"] == ("failed" if fault else "passed")
+@pytest.fixture(scope="session")
+def see_faults(library_of_faults, environment_python, task, tmp_path_factory):
+    """A function from a backend and a model to the folder of what was seen, with a folder for each fault."""
+    seen = {}
+
+    def get(backend, model):
+        if (backend, model) not in seen:
+            seen[backend, model] = folder = tmp_path_factory.mktemp(f"{backend}_{model}") / "seen"
+            family, launcher, environment = FAULTY[backend]
+            names = {"framework": backend, "family": family, "launcher": launcher}
+            faults = [fault for name, of, fault in PLANTED if (name, of) == (backend, model)]
+            for fault in faults:
+                (folder / fault).mkdir(parents=True)
+            python, cell = environment_python(environment), {"model": model, **BY_MPI}
+            observe(library_of_faults, folder, python, task(model), cell, names, 2, PLANTED_FAULTS=",".join(faults))
+            for fault in faults:
+                shutil.copy2(folder / "sgd.spec.json", folder / fault)
+        return seen[backend, model]
+
+    return get
+
+
+@pytest.mark.parametrize(("backend", "model", "fault"), PLANTED)
+def test_each_fault_is_caught_by_the_check_that_names_it(backend, model, fault, see_faults, task, monkeypatch):
+    """One start of a backend does the task with all of them, and with none."""
+    monkeypatch.delitem(OPTIMIZERS, "adam")
+    verdict = judge({(2, 1): see_faults(backend, model) / fault}, task(model), CELL["precision"])
+    assert verdict["reason"].partition(" ")[0] == FAULTS[model][fault]
+    assert verdict["status"] == ("passed" if fault == "none" else "failed")
