@@ -1,5 +1,6 @@
 """Fixtures that several test folders share."""
 
+import functools
 import os
 import tempfile
 
@@ -25,14 +26,13 @@ def project(tmp_path):
 
 
 @pytest.fixture(scope="session")
-def environment_python(tmp_path_factory):
-    """A function from an environment's name to its Python; builds it in the cache if it is not there."""
+def environment_record(tmp_path_factory):
+    """A function from an environment's name to its record; builds it in the cache if it is not there."""
     folder = tmp_path_factory.mktemp("environments")
-    found: dict[str, str] = {}
+    return functools.cache(lambda name: build(name, folder))
 
-    def get(name: str) -> str:
-        if name not in found:
-            found[name] = read_python(build(name, folder))
-        return found[name]
 
-    return get
+@pytest.fixture(scope="session")
+def environment_python(environment_record):
+    """A function from an environment's name to its Python."""
+    return lambda name: read_python(environment_record(name))

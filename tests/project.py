@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -13,6 +12,9 @@ from pathlib import Path
 
 import psutil
 import yaml
+
+from benchplan.code import environment_record
+from forking import STARTED_BY_USERS, run_snakemake
 
 ROOT = Path(__file__).resolve().parent.parent
 FAKES = ROOT / "tests" / "fakes"
@@ -56,8 +58,7 @@ class Project:
         for name in COPIED:
             source = ROOT / name
             if source.is_dir():
-                ignore = shutil.ignore_patterns("__pycache__")
-                shutil.copytree(source, self.folder / name, ignore=ignore)
+                shutil.copytree(source, self.folder / name)
             else:
                 shutil.copy2(source, self.folder / name)
         for name in fakes:
@@ -80,6 +81,14 @@ class Project:
         record.parent.mkdir(parents=True, exist_ok=True)
         record.write_text(json.dumps({"name": "fake-cpu", "python": sys.executable}))
 
+    def take_environment(self, record: Path) -> None:
+        """Of tests/environments.py, in the place of what the workflow's jobs would build."""
+        taken = self.folder / environment_record(record.stem)
+        taken.parent.mkdir(parents=True, exist_ok=True)
+        for suffix in (".json", ".horovod.json"):
+            if record.with_suffix(suffix).exists():
+                shutil.copy2(record.with_suffix(suffix), taken.with_suffix(suffix))
+
     def write_config(self, path: str = "config/config.yaml", **studies) -> None:
         (self.folder / path).write_text(yaml.safe_dump({"studies": studies}))
 
@@ -97,9 +106,9 @@ class Project:
         return {key: value for key, value in os.environ.items() if key not in cleared}
 
     def start(self, *arguments: str) -> subprocess.Popen:
-        command = [sys.executable, "-m", "snakemake", "--profile", self.profile, *arguments]
+        """As a user would, in a process of its own."""
         return subprocess.Popen(
-            command,
+            [*STARTED_BY_USERS, "--profile", self.profile, *arguments],
             cwd=self.folder,
             env=self.environment(),
             stdout=subprocess.PIPE,
@@ -119,14 +128,12 @@ class Project:
 
     def snakemake(self, *arguments: str, expect: int = 0, timeout_s: float = 300.0) -> str:
         """Run to the end and return what was printed; asserts the exit status."""
-        process = self.start(*arguments)
-        try:
-            output, _ = process.communicate(timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
-        assert process.returncode == expect, output[-4000:]
-        return output
+        output = self.folder / "printed.txt"
+        options = ["--profile", self.profile, *arguments]
+        status = run_snakemake(options, self.folder, self.environment(), output, timeout_s)
+        printed = output.read_text()
+        assert status == expect, printed[-4000:]
+        return printed
 
     def planned(self, *arguments: str) -> list[str]:
         """Jobs that a call would run now, as `rule` or, for runs, their paths; sorted."""

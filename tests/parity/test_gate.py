@@ -13,13 +13,11 @@ from benchreport.parity import judge
 from benchreport.parity_page import render_page, tabulate
 from project import FAKES, ONLY_SGD, ROOT
 from trainbench.parity.task import OPTIMIZERS
+from training.launching import BY_MPI
 
 LIBRARY = ROOT / "workflow" / "lib"
 CELL = {"precision": "fp32", "device": "cpu", "device_kind": "cpu", "batchnorm": "local", "loss_on_every_device": False}
 CELL |= {"cores_per_device": 1}
-BY_MPI = {"horovod_controller": "mpi"}
-"""For Horovod: its processes start sooner than by horovodrun, which imports the framework for itself first."""
-
 DEPTH, SHALLOW_DEPTH = "BLOCKS_PER_STAGE = 7", "BLOCKS_PER_STAGE = 1"
 
 
@@ -119,7 +117,7 @@ FIRST_OF_FAMILY = {entry.family: name for name, entry in reversed(FRAMEWORKS.ite
 def test_every_backend_passes_on_one_device(framework, request, task, environment_python):
     """With biases and pooling."""
     check = request.getfixturevalue("check" if framework in FIRST_OF_FAMILY else "check_sgd")
-    entry, cell, names = FRAMEWORKS[framework], {"model": "small_cnn"}, names_of(framework)
+    entry, cell, names = FRAMEWORKS[framework], {"model": "small_cnn", **BY_MPI}, names_of(framework)
     verdict = check(environment_python(entry.environments["cpu"]), task("small_cnn"), cell, names, [1])
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
     assert {f"updates_{name}" for name in OPTIMIZERS} <= {row["check"] for row in verdict["checks"]}

@@ -13,7 +13,7 @@ from benchplan.frameworks import FRAMEWORKS
 from project import ROOT
 from trainbench.initialization import draw_weights
 from trainbench.models.small_cnn.parameters import parameters
-from training.launching import BACKENDS, train
+from training.launching import BACKENDS, BY_MPI, train
 
 ON_TWO = [framework for framework in BACKENDS if FRAMEWORKS[framework].max_devices.get("cpu", 2) >= 2]
 LARGEST = [(framework, 2 if framework in ON_TWO else 1) for framework in BACKENDS]
@@ -42,7 +42,8 @@ def run(environment_python, tmp_path_factory):
         if key not in done:
             folder = tmp_path_factory.mktemp(f"{framework}{num_gpus}_")
             python = environment_python(environment_of(framework))
-            done[key] = train(python, folder, framework, num_gpus=num_gpus, global_batch_size=8, **changes)
+            request = {"num_gpus": num_gpus, "global_batch_size": 8, **BY_MPI, **changes}
+            done[key] = train(python, folder, framework, **request)
             assert done[key].exit_status == 0, done[key].output[-3000:]
         return done[key]
 
@@ -77,19 +78,11 @@ def two_epochs(optimizer: str, **changes) -> dict:
     return request | {"random_flip": True, "random_crop_padding": 1} | changes
 
 
-AHEAD = two_epochs("sgd", prefetch=2, eval_devices="first", eval_batch_size=5)
+AHEAD = two_epochs("sgd", prefetch=2, eval_devices="first", eval_batch_size=5, horovod_controller="gloo")
 IN_SMALL_BATCHES = two_epochs("adam", eval_batch_size=3)
 """Of which the last device of the last batches has no image."""
-
-
-def in_small_batches(framework: str) -> dict:
-    """With Horovod by MPI, where AHEAD is by Gloo."""
-    by_mpi = {"horovod_controller": "mpi"} if FRAMEWORKS[framework].launcher == "horovodrun" else {}
-    return IN_SMALL_BATCHES | by_mpi
-
-
 TRAINED = [(name, count, "sgd", AHEAD) for name, count in LARGEST]
-TRAINED += [(name, count, "adam", in_small_batches(name)) for name, count in LARGEST]
+TRAINED += [(name, count, "adam", IN_SMALL_BATCHES) for name, count in LARGEST]
 
 
 def reference(run, optimizer: str):

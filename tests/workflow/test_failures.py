@@ -21,13 +21,13 @@ def read_runs(project: Project) -> dict[str, dict]:
         return {f"{row['framework']}{row['num_gpus']}": row for row in csv.DictReader(file, delimiter="\t")}
 
 
-def test_one_crashed_cell_leaves_a_full_report(project):
+def test_one_crashed_cell_leaves_all_tables(project):
+    """And figures in a report, which test_report.py looks at."""
     project.write_config(small=study())
     project.behave(dozing__base__gpus2="crash")
     output = project.snakemake(*RUNS, expect=1)
     assert "The target `available` builds tables and figures from the runs that exist" in output
-    project.snakemake("available")
-    project.snakemake("available", "--report", "results/report.html")
+    project.snakemake("available", *TABLES, "merge_answers")
     rows = read_runs(project)
     assert {name: row["status"] for name, row in rows.items()} == {
         **{"sleeping1": "completed", "sleeping2": "completed", "dozing1": "completed", "dozing2": "crashed"}
@@ -35,7 +35,6 @@ def test_one_crashed_cell_leaves_a_full_report(project):
     assert rows["dozing2"]["reason"] == "RuntimeError: the fake backend was told to crash"
     assert all(rows["dozing2"][metric] == "" and rows["dozing1"][metric] for metric in METRICS)
     assert "1 crashed" in project.read("results/tables/answer.txt")
-    assert len(project.read("results/report.html")) > 100_000
 
     project.behave()
     assert project.planned_runs() == ["small/dozing/base/arrays_fp32_cpu_gpus2_batch64_repeat1"]

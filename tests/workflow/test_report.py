@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from project import study
+from project import RUNS, study
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ADVICE = "cdn.tailwindcss.com should not be used in production"
@@ -43,10 +43,12 @@ def open_page(page, scratch) -> tuple[str, list[str], list[str]]:
 
 @needs_chromium
 def test_the_report_opens_without_errors_or_requests(project, tmp_path):
+    """With figures of all runs but those that crashed."""
     project.write_config(small=study(inputs=["arrays", "synthetic"]))
-    project.behave(dozing__base__gpus2="out_of_memory")
-    project.snakemake()
-    printed = project.snakemake("--report", "results/report.html")
+    project.behave(dozing__base__gpus2="crash")
+    project.snakemake(*RUNS, expect=1)
+    project.snakemake("available")
+    printed = project.snakemake("available", "--report", "results/report.html")
     assert "WARNING" not in printed, "a caption is not valid reStructuredText"
     content, console, requests = open_page(project.folder / "results" / "report.html", tmp_path)
     for text in ("small", "Which framework", "The same work in every framework"):

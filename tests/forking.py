@@ -1,0 +1,62 @@
+"""
+Snakemake in forks of a process that has imported it, which takes longer than all else in most of the tests' calls.
+
+As a program, it is that process: a line of JSON for each call to come, and one with the exit status of each that ended.
+"""
+
+import functools
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+STARTED_BY_USERS = [sys.executable, "-m", "snakemake"]
+
+
+@functools.cache
+def _parent() -> subprocess.Popen:
+    """It ends with this process: at the end of its input."""
+    return subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def run_snakemake(arguments: list[str], cwd: Path, env: dict[str, str], output: Path, timeout_s: float) -> int:
+    """Exit status of STARTED_BY_USERS with `arguments`; all that is printed goes to a file.
+
+    As of subprocess, it is negative where a signal ended it: SIGALRM after `timeout_s`.
+    """
+    parent = _parent()
+    call = {"arguments": arguments, "cwd": str(cwd), "env": env, "output": str(output), "timeout_s": timeout_s}
+    print(json.dumps(call), file=parent.stdin, flush=True)
+    return json.loads(parent.stdout.readline())
+
+
+def become_snakemake(arguments: list[str], cwd: str, env: dict[str, str], output: str, timeout_s: float) -> None:
+    os.setsid()
+    signal.setitimer(signal.ITIMER_REAL, timeout_s)
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(env)
+    file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for number, opened in enumerate((os.open(os.devnull, os.O_RDONLY), file, file)):
+        os.dup2(opened, number)
+    sys.path[0] = cwd
+    sys.argv = ["snakemake", *arguments]
+    cli.main()
+
+
+def main() -> None:
+    for line in sys.stdin:
+        pid = os.fork()
+        if not pid:
+            return become_snakemake(**json.loads(line))
+        _, status = os.waitpid(pid, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+if __name__ == "__main__":
+    from snakemake import cli
+
+    cli.get_argument_parser()  # which imports all plugins
+    main()
