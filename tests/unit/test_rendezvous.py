@@ -2,11 +2,15 @@
 
 import multiprocessing
 import os
+import subprocess
+import sys
 
 import pytest
 
+from project import ROOT
 from trainbench import rendezvous
 from trainbench.rendezvous import (
+    PORTS,
     RendezvousError,
     announce,
     find_address,
@@ -36,6 +40,28 @@ def test_processes_on_one_host_get_different_ports_until_they_end():
     for process in processes:
         process.join()
     assert len(set(ports)) == len(ports) and all(is_free(port) for port in ports)
+
+
+BECOME_A_FRAMEWORK = """
+import os
+from trainbench.rendezvous import reserve_port
+
+print(reserve_port(), flush=True)
+os.execvp("cat", ["cat"])
+"""
+
+
+def test_a_port_stays_reserved_for_the_program_that_its_process_becomes(tmp_path, monkeypatch):
+    """And whatever folder others have for temporary files."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib"), "TMPDIR": str(tmp_path)}
+    command, pipe = [sys.executable, "-c", BECOME_A_FRAMEWORK], subprocess.PIPE
+    with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True) as process:
+        reserved = int(process.stdout.readline())
+        monkeypatch.setattr("trainbench.rendezvous.os.getpid", lambda: reserved - PORTS.start)
+        assert reserve_port() != reserved and not list(tmp_path.iterdir())
+        process.stdin.close()
+        process.wait()
+    assert reserve_port() == reserved
 
 
 def test_a_port_that_another_program_listens_on_is_passed_over(monkeypatch):

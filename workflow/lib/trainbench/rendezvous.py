@@ -5,7 +5,6 @@ A launcher that knows all addresses beforehand (torchrun) needs none of this; se
 others the first one only.
 """
 
-import fcntl
 import json
 import os
 import socket
@@ -31,21 +30,21 @@ class RendezvousError(Exception):
 def reserve_port() -> int:
     """A port that no other run on this host takes while this process lives.
 
-    The lock of a file says so, which outlives exec; where another program listens, the port is passed over.
+    The name of an abstract Unix socket says so (unix(7)): known wherever the port is, whatever TMPDIR is; it outlives
+    exec and leaves no file. Where another program listens, the port is passed over.
     """
     start = PORTS.start + os.getpid() % len(PORTS)
     for port in (*range(start, PORTS.stop), *range(PORTS.start, start)):
-        path = Path(tempfile.gettempdir()) / f"howmanygpus-{os.getuid()}-port{port}.lock"
-        descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+        reservation = socket.socket(socket.AF_UNIX)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            reservation.bind(f"\0howmanygpus-port{port}")
         except OSError:
-            os.close(descriptor)
+            reservation.close()
             continue
         if is_free(port):
-            os.set_inheritable(descriptor, True)
+            os.set_inheritable(reservation.detach(), True)
             return port
-        os.close(descriptor)
+        reservation.close()
     raise RendezvousError(f"none of the ports {PORTS.start} to {PORTS.stop - 1} of {socket.gethostname()} is free")
 
 
