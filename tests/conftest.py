@@ -1,6 +1,5 @@
 """Fixtures that several test folders share."""
 
-import functools
 import os
 import tempfile
 
@@ -29,7 +28,7 @@ def project(tmp_path):
 def environment_record(tmp_path_factory):
     """A function from an environment's name to its record; builds it in the cache if it is not there."""
     folder = tmp_path_factory.mktemp("environments")
-    return functools.cache(lambda name: build(name, folder))
+    return lambda name: build(name, folder)
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 from benchplan import code
@@ -16,8 +17,9 @@ def run_script(name: str, *options: str) -> None:
     subprocess.run([sys.executable, f"workflow/scripts/{name}.py", *options], cwd=ROOT, env=environment, check=True)
 
 
+@cache
 def build(name: str, folder: Path) -> Path:
-    """The record of an environment, in `folder`."""
+    """The record of an environment, in `folder`, written once."""
     record, horovod = folder / f"{name}.json", []
     if base := code.horovod_base(name):
         wheel = folder / f"{name}.horovod.json"

@@ -144,6 +144,14 @@ def test_a_change_beside_a_changed_plan_is_not_overlooked(copy):
     assert {run for run in ALL_RUNS if "/dozing/" in run} <= set(copy.planned())
 
 
+def test_missing_runs_are_planned_beside_an_environment_that_is_built_again(copy):
+    """Whose other runs take it as it is."""
+    missing = ALL_RUNS[0]
+    shutil.rmtree(copy.folder / "results" / "runs" / missing)
+    planned = copy.planned("--forcerun", "build_environment")
+    assert planned == sorted([missing, "build_environment", *analysis_of("first")])
+
+
 def test_changed_initial_weights_rerun_the_runs_that_start_from_them(copy):
     copy.edit("workflow/lib/trainbench/models/small_cnn/parameters.py")
     weights = ["initialize_weights"]

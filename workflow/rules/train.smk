@@ -9,7 +9,7 @@ OUTPUTS  results/runs/.../run.json (one summary, written last), events.jsonl (on
 What reruns a run: the code it executes, its settings, the small records of its data and weights, and its pins (by
 their hash in the name of the environment's record). Arrays and weights lie beside their records and are verified by
 hash at start; large files would only be compared by their time. The plan is no input of a run: Snakemake does not look
-for changes in jobs behind one that it reruns anyway, ancient or not.
+for changes in jobs behind one that it reruns anyway.
 """
 
 

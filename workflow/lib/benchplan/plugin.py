@@ -5,6 +5,7 @@ The plugin waits without end for two kinds of jobs that have ended: cancelled on
 asked, and preempted ones that do not go back into the queue. At Ctrl-C it overlooks each job whose state it is asking
 for, submits those that wait for their turn, and ends only when it would have asked again, after up to three minutes.
 Snakemake loses a Ctrl-C that falls into a log message, and takes one in a function of a rule for an error of that rule.
+It forgets missing files where they are made of an ancient() one that it makes again.
 """
 
 import asyncio
@@ -13,7 +14,9 @@ import signal
 import subprocess
 import threading
 import time
+from pathlib import Path
 
+from snakemake.dag import DAG
 from snakemake.scheduling.job_scheduler import JobScheduler
 
 from trainbench.slurm import PATIENCE_S, ask_for_job
@@ -78,6 +81,46 @@ def mend_scheduler() -> None:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
     JobScheduler.schedule = schedule_interruptibly
+
+
+class Followed:
+    """A DAG's edges to the jobs behind each, but for those to jobs that only take an ancient file which is there."""
+
+    def __init__(self, depending: dict):
+        self._depending = depending
+
+    def __getitem__(self, job) -> dict:
+        jobs = self._depending[job].items()
+        return {
+            each: files for each, files in jobs if not all(file.is_ancient and Path(file).exists() for file in files)
+        }
+
+
+def mend_planning() -> None:
+    """Have Snakemake look at each job that does not follow from a job before it.
+
+    Of the jobs behind one that it plans it looks at none, since they follow; later it leaves out those behind an
+    ancient file. What these have to do for other reasons, even the making of missing files, it does not plan.
+    """
+    update, walk = DAG.update_needrun, DAG.bfs
+    if hasattr(update, "__wrapped__"):
+        return
+
+    @functools.wraps(update)
+    async def update_needrun(dag, *arguments, **options):
+        dag.is_planning = True
+        try:
+            await update(dag, *arguments, **options)
+        finally:
+            dag.is_planning = False
+
+    @functools.wraps(walk)
+    def bfs(dag, direction, *jobs, **options):
+        if direction is dag.depending and getattr(dag, "is_planning", False):
+            direction = Followed(direction)
+        return walk(dag, direction, *jobs, **options)
+
+    DAG.update_needrun, DAG.bfs = update_needrun, bfs
 
 
 def mend_plugin() -> None:
