@@ -16,6 +16,7 @@ import threading
 import time
 from pathlib import Path
 
+import snakemake.api  # noqa: F401  (imported first, snakemake.dag does not find itself)
 from snakemake.dag import DAG
 from snakemake.scheduling.job_scheduler import JobScheduler
 
