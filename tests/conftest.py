@@ -6,7 +6,7 @@ import tempfile
 import pytest
 
 from environments import build, read_python
-from project import Project
+from project import Project, study
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -22,6 +22,15 @@ def project(tmp_path):
     yield project
     for process in project.processes():
         process.kill()
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory):
+    """Data and weights of `study`, which take longer to make than its fake runs."""
+    project = Project(tmp_path_factory.mktemp("prepared") / "project")
+    project.write_config(small=study())
+    project.snakemake("--until", "prepare_arrays", "initialize_weights")
+    return project
 
 
 @pytest.fixture(scope="session")

@@ -89,6 +89,11 @@ class Project:
             if record.with_suffix(suffix).exists():
                 shutil.copy2(record.with_suffix(suffix), taken.with_suffix(suffix))
 
+    def take_prepared(self, other: "Project") -> None:
+        """The data and weights of another project in the place of those that jobs would make."""
+        for name in ("prepared", "weights"):
+            shutil.copytree(other.folder / "results" / name, self.folder / "results" / name)
+
     def write_config(self, path: str = "config/config.yaml", **studies) -> None:
         (self.folder / path).write_text(yaml.safe_dump({"studies": studies}))
 

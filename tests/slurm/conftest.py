@@ -15,9 +15,10 @@ def cluster(tmp_path_factory):
 
 
 @pytest.fixture
-def project(cluster, tmp_path):
+def project(cluster, prepared, tmp_path):
     """With the backends `sleeping`, one process for all devices, and `pacing`, one for each."""
     project = ClusterProject(tmp_path / "project", cluster)
+    project.take_prepared(prepared)
     project.add_fake("sleeping")
     project.add_fake("pacing", launcher="per_device")
     yield project

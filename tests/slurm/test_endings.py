@@ -36,8 +36,9 @@ def cluster(request, tmp_path_factory):
         yield started
 
 
-def start_grid(cluster, folder) -> ClusterProject:
+def start_grid(cluster, prepared, folder) -> ClusterProject:
     project = ClusterProject(folder, cluster, slurm={"rendezvous_timeout_s": 5}, memory_per_device_mb=450)
+    project.take_prepared(prepared)
     for name in [*ALONE, "lost"]:
         project.add_fake(name)
     project.add_fake("stranded", launcher="per_device")
@@ -104,9 +105,9 @@ def read_rows(project) -> dict[str, dict]:
 
 
 @pytest.fixture(scope="module")
-def first(cluster, tmp_path_factory):
+def first(cluster, prepared, tmp_path_factory):
     """What the first call leaves: the rows of the table, the grid figure, and which runs are still missing."""
-    project = start_grid(cluster, tmp_path_factory.mktemp("endings") / "project")
+    project = start_grid(cluster, prepared, tmp_path_factory.mktemp("endings") / "project")
     with full_disk(find_cell(project, "unwritten")):
         provoke(project, cluster)
         project.snakemake("available", *TABLES)

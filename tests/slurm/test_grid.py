@@ -117,10 +117,11 @@ def test_the_probe_saw_the_nodes_devices_and_the_preflight_their_all_reduce(grid
     assert sorted(set(table["num_gpus"])) == COUNTS[1:] and (table["bus_gb_per_s"] > 0).all()
 
 
-def test_frameworks_average_their_gradients_over_two_nodes(cluster, tmp_path, environment_record):
+def test_frameworks_average_their_gradients_over_two_nodes(cluster, prepared, tmp_path, environment_record):
     """The gate does its task on two devices of two nodes; then they train on two devices of each."""
     per_node = 2
     project = ClusterProject(tmp_path / "project", cluster, devices_per_node=per_node, cores_per_device=1)
+    project.take_prepared(prepared)
     for environment in {FRAMEWORKS[name].environments["cpu"] for name in OVER_NODES}:
         project.take_environment(environment_record(environment))
     options = {"num_gpus": [2 * per_node], "per_device_batch_size": [16], "steps": 12, "parity": "required"}

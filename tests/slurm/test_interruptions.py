@@ -35,16 +35,18 @@ def find_state(cluster, job) -> str:
     return cluster.run("squeue", "--noheader", "--states=all", "--format=%T", "--jobs", job).strip()
 
 
-def give_nodes_to_another(cluster) -> None:
-    """A job of a partition of higher priority asks for all nodes."""
+def give_nodes_to_another(grid, cluster) -> str:
+    """When only the waiting run's job is there, another of higher priority asks for all nodes; returns the former."""
+    job = grid.wait_for_running(WAITING)["id"]
+    grid.wait_until(lambda: cluster.run("squeue", "--noheader", "--format=%i").split() == [job], "the other job's end")
     command = ["srun", "--partition=urgent", "--nodes=3", "--exclusive", "--mem=0", "sleep", "1"]
     subprocess.run(command, env=cluster.environment(), check=True, timeout=120)
+    return job
 
 
 def test_a_preempted_run_starts_again_and_completes(grid, cluster):
     process = grid.start(*TABLES)
-    job = grid.wait_for_running(WAITING)["id"]
-    give_nodes_to_another(cluster)
+    job = give_nodes_to_another(grid, cluster)
     # SLURM waits two minutes before it starts such a job again.
     grid.wait_until(lambda: find_state(cluster, job) == "PENDING", "its return to the queue")
     cluster.run("scontrol", "update", f"JobId={job}", "StartTime=now")
@@ -58,9 +60,7 @@ def test_a_preempted_run_starts_again_and_completes(grid, cluster):
 def test_a_preempted_run_that_slurm_does_not_start_again_has_failed(grid, cluster):
     grid.edit_profile(**{"slurm-no-requeue": True})
     process = grid.start(*TABLES)
-    job = grid.wait_for_running(WAITING)["id"]
-    grid.wait_until(lambda: cluster.run("squeue", "--noheader", "--format=%i").split() == [job], "the other job's end")
-    give_nodes_to_another(cluster)
+    give_nodes_to_another(grid, cluster)
     output, _ = process.communicate(timeout=240)
     assert process.returncode == 1, output[-3000:]
     grid.snakemake("available", *TABLES)

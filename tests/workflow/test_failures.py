@@ -21,6 +21,12 @@ def read_runs(project: Project) -> dict[str, dict]:
         return {f"{row['framework']}{row['num_gpus']}": row for row in csv.DictReader(file, delimiter="\t")}
 
 
+@pytest.fixture
+def project(project, prepared):
+    project.take_prepared(prepared)
+    return project
+
+
 def test_one_crashed_cell_leaves_all_tables(project):
     """And figures in a report, which test_report.py looks at."""
     project.write_config(small=study())

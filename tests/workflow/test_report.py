@@ -17,6 +17,12 @@ QUIET = ("--no-first-run", "--disable-background-networking", "--disable-compone
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium to open the report")
 
 
+@pytest.fixture
+def project(project, prepared):
+    project.take_prepared(prepared)
+    return project
+
+
 def open_page(page, scratch) -> tuple[str, list[str], list[str]]:
     """The page's content, what it wrote to the console, and the addresses it asked for beside itself.
 
