@@ -15,7 +15,7 @@ from pictures import SHARED_DATA
 from project import TABLES, Project, study
 from servers import Server
 
-INPUTS = {"pytorch_ddp": ["arrays", "jpeg"], "mxnet_gluon": ["png"]}
+INPUTS = {"pytorch_ddp": ["arrays"], "mxnet_gluon": ["png", "jpeg"]}
 """Of each framework."""
 pytestmark = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason=f"no real images in {SHARED_DATA}")
 

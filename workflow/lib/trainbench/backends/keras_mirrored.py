@@ -8,8 +8,9 @@ step; with two devices and more the iterator's thread still takes one from the l
 
 import keras
 import tensorflow as tf
+from tensorflow.python.data.ops import multi_device_iterator_ops
 
-from trainbench.families.keras_fit import FitBackend
+from trainbench.families.keras_fit import FitBackend, untuned
 from trainbench.families.mirrored import MirroredBackend
 
 
@@ -21,5 +22,13 @@ class KerasMirrored(MirroredBackend, FitBackend):
         options = tf.distribute.InputOptions(experimental_per_replica_buffer_size=prefetch)
         return self.strategy.experimental_distribute_dataset(dataset, options)
 
+
+def leave_untuned(create):
+    """What `create` returns, without a thread that tunes it."""
+    return lambda *arguments: create(*arguments).with_options(untuned())
+
+
+# The strategy takes batches from one more data set of each device, to which TensorFlow passes no options.
+multi_device_iterator_ops._create_device_dataset = leave_untuned(multi_device_iterator_ops._create_device_dataset)
 
 BACKEND = KerasMirrored

@@ -21,7 +21,7 @@ class FitBackend(KerasBackend):
             tf.TensorSpec((batch_size,), tf.int32),
         )
         dataset = tf.data.Dataset.from_generator(feeder.batches, output_signature=signature)
-        options = tf.data.Options()
+        options = untuned()
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
         # tf.data would keep batches ahead that nobody asked for.
         options.experimental_optimization.inject_prefetch = False
@@ -47,6 +47,17 @@ class FitBackend(KerasBackend):
         self._steps_of_epoch += num_steps
         before, self._loss_of_epoch = self._loss_of_epoch, self._steps_of_epoch * float(self.model.metrics[0].result())
         return (self._loss_of_epoch - before) / num_steps
+
+
+def untuned() -> tf.data.Options:
+    """For data sets in which tf.data has nothing to tune.
+
+    The thread that would tune misses the end of its iterator (TensorFlow 2.21 wakes it to see that it is cancelled, and
+    only then marks it so), and lets whoever waits for it sleep until it would have tuned again: up to a minute.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return options
 
 
 class Feeder:
