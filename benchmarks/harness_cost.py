@@ -31,8 +31,7 @@ from benchplan.frameworks import FRAMEWORKS
 from benchplan.runs import Run, complete_spec
 from benchreport.runs import describe_timing
 from environments import build, read_python, run_script
-from trainbench.launch import KEEP_FREED_MEMORY
-from trainbench.processes import die_with_parent, list_cores, stop_process_tree
+from trainbench.processes import KEEP_FREED_MEMORY, die_with_parent, list_cores, stop_process_tree
 
 WARMUP_STEPS = 10
 REPORT_STEPS = 4

@@ -20,8 +20,7 @@ from reporting import ROOT, write_benchmark
 
 # isort: split
 from benchplan.frameworks import FRAMEWORKS
-from trainbench.launch import KEEP_FREED_MEMORY
-from trainbench.processes import list_cores
+from trainbench.processes import KEEP_FREED_MEMORY, list_cores
 
 WARM_UP_S = 10.0
 

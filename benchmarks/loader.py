@@ -42,8 +42,7 @@ from environments import build, read_python, run_script
 from specs import write_arrays
 from trainbench.batches import TrainingBatches
 from trainbench.data import PreparedData, open_data
-from trainbench.launch import KEEP_FREED_MEMORY
-from trainbench.processes import list_cores
+from trainbench.processes import KEEP_FREED_MEMORY, list_cores
 from trainbench.spec import RunSpec
 
 SIDE, PADDING, NUM_IMAGES, BATCH_SIZE = 264, 20, 512, 64

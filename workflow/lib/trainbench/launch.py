@@ -31,7 +31,13 @@ from trainbench.endings import find_crash, name_crash, write_last_words
 from trainbench.launchers import build_command
 from trainbench.placement import Placement
 from trainbench.predictions import PredictionStore, merge_predictions
-from trainbench.processes import BINDING_IS_LEFT_ALONE, die_with_parent, list_cores, stop_process_tree
+from trainbench.processes import (
+    BINDING_IS_LEFT_ALONE,
+    KEEP_FREED_MEMORY,
+    die_with_parent,
+    list_cores,
+    stop_process_tree,
+)
 from trainbench.records import AttemptFolder, write_json_atomic
 from trainbench.rendezvous import open_meeting, read_all
 from trainbench.spec import RunSpec
@@ -82,14 +88,6 @@ def verify_inputs(spec: RunSpec) -> dict:
     weights = Path(spec.weights_file)
     verify_hashes(weights.parent, {weights.name: json.loads(weights.with_suffix(".json").read_text())["sha256"]})
     return description
-
-
-KEEP_FREED_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 * 2**20), "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1)}
-"""For glibc's malloc (mallopt(3), the most that each takes): reuse the memory of a step in the next.
-
-It may give it back to the kernel after each step instead, and pay page faults for it again, depending on what was
-freed since the process started: a difference between frameworks that is none of theirs.
-"""
 
 
 def build_environment(spec: RunSpec, placement: Placement) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What the operating system is asked for: cores, and that no process outlives its parent."""
+"""What the operating system is asked for: cores, memory, and that no process outlives its parent."""
 
 import ctypes
 import os
@@ -17,6 +17,27 @@ def die_with_parent(signum: int = signal.SIGKILL) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(signum))
     except (OSError, AttributeError):
         return
+
+
+KEPT_BYTES = {"TRIM": 2**31 - 1, "MMAP": 32 * 2**20}
+"""By the threshold of glibc's malloc, the most that each takes (mallopt(3))"""
+KEEP_FREED_MEMORY = {f"MALLOC_{name}_THRESHOLD_": str(most) for name, most in KEPT_BYTES.items()}
+"""Environment variables with which malloc reuses the memory of a step in the next.
+
+It may give it back to the kernel after each step instead, and pay page faults for it again, depending on what was
+freed since the process started: a difference between frameworks that is none of theirs.
+"""
+NUMBERS_OF_MALLOPT = {"TRIM": -1, "MMAP": -3}
+"""malloc.h of glibc"""
+
+
+def keep_freed_memory() -> None:
+    """Tell malloc what KEEP_FREED_MEMORY told it once more, for where a library has told it otherwise."""
+    for name, most in KEPT_BYTES.items():
+        try:
+            ctypes.CDLL(None).mallopt(NUMBERS_OF_MALLOPT[name], most)
+        except (OSError, AttributeError):
+            return
 
 
 def list_cores() -> list[int]:

@@ -13,7 +13,7 @@ from trainbench.data import PreparedData
 from trainbench.families.horovod import join
 from trainbench.families.horovod_keras import COMPRESSIONS, HorovodKerasBackend, take_device
 from trainbench.families.keras import build_optimizer
-from trainbench.families.keras_fit import FitBackend
+from trainbench.families.keras_fit import FitBackend, untuned
 from trainbench.spec import RunSpec
 
 
@@ -48,8 +48,11 @@ class HorovodKeras(HorovodKerasBackend, FitBackend):
 
     def feed_ahead(self, dataset: tf.data.Dataset, prefetch: int) -> tf.data.Dataset:
         """The default strategy that fit runs under adds nothing of its own."""
+        if not prefetch:
+            return dataset
         device = "/gpu:0" if self.spec.device_kind == "cuda" else "/cpu:0"
-        return dataset.apply(tf.data.experimental.prefetch_to_device(device, prefetch)) if prefetch else dataset
+        # TensorFlow passes no options to the device's data set.
+        return dataset.apply(tf.data.experimental.prefetch_to_device(device, prefetch)).with_options(untuned())
 
 
 BACKEND = HorovodKeras

@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from trainbench.families.keras import KerasBackend
+from trainbench.processes import keep_freed_memory
 
 
 class FitBackend(KerasBackend):
@@ -95,6 +96,9 @@ class CountSteps(keras.callbacks.Callback):
     def on_train_batch_begin(self, batch, logs=None):
         if batch > 0:
             self._finish_step()
+        else:
+            # Its data set is there by now; with each that has a generator, TensorFlow 2.21 has malloc give memory back.
+            keep_freed_memory()
         self._step_began = self._loop.clock()
 
     def on_epoch_end(self, epoch, logs=None):

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainbench.batches import TrainingBatches
+from trainbench.processes import keep_freed_memory
 
 
 class TfDataBatches(TrainingBatches):
@@ -18,6 +19,8 @@ class TfDataBatches(TrainingBatches):
         # Beside a strategy's devices, on the host.
         with tf.device("/cpu:0"):
             batches = self.build().as_numpy_iterator()
+        # TensorFlow 2.21 has malloc give memory back wherever a data set has a generator.
+        keep_freed_memory()
         yield from batches
 
     def build(self) -> tf.data.Dataset:
