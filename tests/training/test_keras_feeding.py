@@ -1,5 +1,6 @@
-"""What tf.data does to a run beside feeding it: threads that tune, and malloc told to give memory back."""
+"""What tf.data does to a run beside feeding it: threads that tune, and malloc told to map each large block anew."""
 
+import json
 import os
 import subprocess
 
@@ -8,73 +9,93 @@ import pytest
 from project import ROOT
 from trainbench.processes import KEEP_FREED_MEMORY
 
-TUNING = """
+SCRIPT = """
+import ctypes, json
 from types import SimpleNamespace
+import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import dataset_options_pb2
 from tensorflow.python.data.ops import multi_device_iterator_ops
 from trainbench.backends import horovod_keras, keras_mirrored
-from trainbench.families.keras_fit import untuned
+from trainbench.loaders.tf_data import TfDataBatches
 
-created, create = [], multi_device_iterator_ops._create_device_dataset
-multi_device_iterator_ops._create_device_dataset = lambda *given: created.append(create(*given)) or created[-1]
+MIB = 2**20
+batch = np.zeros((2, 1, 1, 1), np.uint8), np.zeros(2, np.int32)
+loop = SimpleNamespace(spec=SimpleNamespace(prefetch=2), num_steps=2, clock=lambda: 0.0)
+loop.host_batches = lambda: iter([batch] * 2)
+libc, fed = ctypes.CDLL(None), []
+
+class MallInfo(ctypes.Structure):
+    _fields_ = [(f"number_{i}", ctypes.c_int) for i in range(10)]
+
+libc.mallinfo.restype = MallInfo
+
+def is_mapped(num_mib):
+    # Whether malloc maps a block that is larger than what was freed before; number_3 counts those.
+    before = libc.mallinfo().number_3
+    block = b"x" * (num_mib * MIB)
+    return libc.mallinfo().number_3 > before
+
+def train(backend, **own):
+    # Returns what `fit` is given; `fed` gets each of its data sets.
+    fitted = []
+    given = SimpleNamespace(num_processes=1, data=SimpleNamespace(image_shape=(1, 1, 1)), **own)
+    given.spec = SimpleNamespace(global_batch_size=2, steps=2, device_kind="cpu")
+    given.model = SimpleNamespace(fit=lambda dataset, callbacks, **_: fitted.extend([dataset, *callbacks]))
+    given.feed_ahead = lambda dataset, depth: fed.append(dataset) or backend.feed_ahead(given, dataset, depth)
+    backend.train(given, loop)
+    return fitted
+
 host = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(host, [tf.config.LogicalDeviceConfiguration()] * 2)
-numbers = tf.data.Dataset.range(4).batch(2).with_options(untuned())
-mirrored = SimpleNamespace(strategy=tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"]))
-assert len(list(keras_mirrored.BACKEND.feed_ahead(mirrored, numbers, 2))) == 2
-by_horovod = horovod_keras.BACKEND.feed_ahead(SimpleNamespace(spec=SimpleNamespace(device_kind="cpu")), numbers, 2)
+create = multi_device_iterator_ops._create_device_dataset
+multi_device_iterator_ops._create_device_dataset = lambda *given: fed.append(create(*given)) or fed[-1]
+
+mapped = [is_mapped(16)]
+strategy = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
+dataset, count_steps = train(keras_mirrored.BACKEND, strategy=strategy)
+iterator = iter(dataset)
+mapped.append(is_mapped(20))
+count_steps.on_train_batch_begin(0)
+mapped.append(is_mapped(24))
+fed.append(train(horovod_keras.BACKEND)[0])
+
+class Batches(TfDataBatches):
+    def __init__(self):
+        pass
+
+    def build(self):
+        return fed[0]
+
+libc.mallopt(-3, MIB // 8)  # as TensorFlow does, but only once in a process
+next(iter(Batches()))
+mapped.append(is_mapped(28))
 
 # What TensorFlow's runtime knows of each; that of a data set without options is not set, and tunes.
-for dataset in (numbers, by_horovod, *created):
+tuned = []
+for dataset in fed:
     known = dataset_options_pb2.Options.FromString(tf.raw_ops.GetOptions(input_dataset=dataset._variant_tensor).numpy())
-    print(known.autotune_options.WhichOneof("optional_enabled"), known.autotune_options.enabled)
+    tuned.append(known.autotune_options.WhichOneof("optional_enabled") is None or known.autotune_options.enabled)
+print(json.dumps({"tuned": tuned, "mapped": mapped}))
 """
 
 
-MEMORY = """
-import resource
-from types import SimpleNamespace
-import tensorflow as tf
-from trainbench.families.keras_fit import CountSteps, Feeder
-
-SIZE = 20 * 2**20
-
-def count_page_faults():
-    b"x" * SIZE
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    b"x" * SIZE
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-
-loop = SimpleNamespace(clock=lambda: 0.0, host_batches=lambda: iter([0]))
-feeder = Feeder(loop)
-first = count_page_faults()
-list(tf.data.Dataset.from_generator(feeder.batches, output_signature=tf.TensorSpec((), tf.int32)))
-second = count_page_faults()
-CountSteps(loop, feeder, None).on_train_batch_begin(0)
-print(first, second, count_page_faults())
-"""
+@pytest.fixture(scope="module")
+def seen(environment_python):
+    """What the script saw where both of Keras's backends can be imported."""
+    environment = os.environ | KEEP_FREED_MEMORY | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+    command = [environment_python("horovod-tensorflow-cpu"), "-c", SCRIPT]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr[-3000:]
+    return json.loads(result.stdout)
 
 
-@pytest.fixture
-def run_script(environment_python):
-    """A function from a script, run where Keras is, to the words that it prints."""
-
-    def run(script):
-        environment = os.environ | KEEP_FREED_MEMORY | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
-        command = [environment_python("horovod-tensorflow-cpu"), "-c", script]
-        result = subprocess.run(command, env=environment, capture_output=True, text=True)
-        assert result.returncode == 0, result.stderr[-3000:]
-        return result.stdout.split()
-
-    return run
+def test_nothing_tunes_what_feeds_the_devices(seen):
+    """Neither what fit is given by each backend nor what is made of it for the devices."""
+    assert seen["tuned"] == [False] * 5
 
 
-def test_nothing_tunes_what_feeds_the_devices(run_script):
-    assert run_script(TUNING) == ["enabled", "False"] * 4
-
-
-def test_freed_memory_is_kept_although_tensorflow_gives_it_back(run_script):
-    before, with_generator, after = map(int, run_script(MEMORY))
-    assert before < 100 and after < 100
-    assert with_generator > 4000, "TensorFlow leaves malloc alone: nothing needs keep_freed_memory() any more"
+def test_freed_memory_is_kept_although_tensorflow_maps_it_anew(seen):
+    before, by_tensorflow, after, after_loader = seen["mapped"]
+    assert not (before or after or after_loader)
+    assert by_tensorflow, "TensorFlow leaves malloc alone: nothing needs keep_freed_memory() any more"

@@ -32,12 +32,13 @@ NUMBERS_OF_MALLOPT = {"TRIM": -1, "MMAP": -3}
 
 
 def keep_freed_memory() -> None:
-    """Tell malloc what KEEP_FREED_MEMORY told it once more, for where a library has told it otherwise."""
+    """Tell glibc's malloc again what KEEP_FREED_MEMORY told it, for where a library has told it otherwise."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return
     for name, most in KEPT_BYTES.items():
-        try:
-            ctypes.CDLL(None).mallopt(NUMBERS_OF_MALLOPT[name], most)
-        except (OSError, AttributeError):
-            return
+        mallopt(NUMBERS_OF_MALLOPT[name], most)
 
 
 def list_cores() -> list[int]:

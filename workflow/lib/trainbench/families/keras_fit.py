@@ -97,7 +97,7 @@ class CountSteps(keras.callbacks.Callback):
         if batch > 0:
             self._finish_step()
         else:
-            # Its data set is there by now; with each that has a generator, TensorFlow 2.21 has malloc give memory back.
+            # With the first iterator over a generator's data set TensorFlow 2.21 has malloc map each large block anew.
             keep_freed_memory()
         self._step_began = self._loop.clock()
 

@@ -19,7 +19,7 @@ class TfDataBatches(TrainingBatches):
         # Beside a strategy's devices, on the host.
         with tf.device("/cpu:0"):
             batches = self.build().as_numpy_iterator()
-        # TensorFlow 2.21 has malloc give memory back wherever a data set has a generator.
+        # The first iterator over a generator's data set has malloc map each large block anew (TensorFlow 2.21).
         keep_freed_memory()
         yield from batches
 
