@@ -31,6 +31,14 @@ FRAMEWORKS["{name}"] = Framework(
 """
 
 
+def run_snakefile(folder: Path, text: str, *options: str, check: bool = False) -> subprocess.CompletedProcess:
+    """Another workflow than the project's, which finds its library, in a process of its own."""
+    (folder / "Snakefile").write_text(text)
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", *options]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=check)
+
+
 def study(**changes) -> dict:
     """A small study of the fake backends, changed by keyword."""
     return {

@@ -1,15 +1,12 @@
 """Ctrl-C ends Snakemake, wherever it falls."""
 
-import os
 import signal
-import subprocess
-import sys
 import threading
 
 import pytest
 
 from benchplan.plugin import Interruptible
-from project import ROOT
+from project import run_snakefile
 
 SNAKEFILE = """
 import os, signal
@@ -58,11 +55,7 @@ PRESSES = {"a rule's function": "press()", "a log message": "log_and_press()"}
 
 
 def run(folder, press: str, mend: str = "mend_scheduler()") -> str:
-    (folder / "Snakefile").write_text(SNAKEFILE.format(press=press, mend=mend))
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--scheduler", "greedy"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
-    result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
-    return result.stderr
+    return run_snakefile(folder, SNAKEFILE.format(press=press, mend=mend), "--scheduler", "greedy").stderr
 
 
 @pytest.mark.parametrize("place", PRESSES)

@@ -1,12 +1,8 @@
 """Missing files are planned, whatever else is."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 
-from project import ROOT
+from project import run_snakefile
 
 SNAKEFILE = """
 from benchplan.plugin import mend_planning
@@ -34,11 +30,8 @@ rule third:
 
 def run(folder, mend: str) -> set[str]:
     """Files after a call that makes the first one again, which the others take as it is."""
-    (folder / "Snakefile").write_text(SNAKEFILE.format(mend=mend))
     (folder / "first.txt").touch()
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--forcerun", "first"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
-    subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=True, timeout=60)
+    run_snakefile(folder, SNAKEFILE.format(mend=mend), "--forcerun", "first", check=True)
     return {path.name for path in folder.glob("*.txt")}
 
 
