@@ -57,6 +57,8 @@ def test_a_port_stays_reserved_for_the_program_that_its_process_becomes(tmp_path
     command, pipe = [sys.executable, "-c", BECOME_A_FRAMEWORK], subprocess.PIPE
     with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True) as process:
         reserved = int(process.stdout.readline())
+        print("answered by cat alone", file=process.stdin, flush=True)
+        assert process.stdout.readline()
         monkeypatch.setattr("trainbench.rendezvous.os.getpid", lambda: reserved - PORTS.start)
         assert reserve_port() != reserved and not list(tmp_path.iterdir())
         process.stdin.close()
