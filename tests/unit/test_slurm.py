@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 import threading
 import time
@@ -139,7 +140,8 @@ def mended(monkeypatch) -> list:
     called = []
     monkeypatch.setattr(slurm_plugin, "query_job_status", lambda *_: None)
     monkeypatch.setattr(slurm_plugin.Executor, "cancel_jobs", lambda executor, jobs: called.append(jobs))
-    monkeypatch.setattr(slurm_plugin.Executor, "sleep", slurm_plugin.Executor.sleep)
+    for name in ("sleep", "additional_general_args"):
+        monkeypatch.setattr(slurm_plugin.Executor, name, getattr(slurm_plugin.Executor, name))
     monkeypatch.setattr(plugin.subprocess, "run", lambda command, **_: called.append(command))
     plugin.mend_plugin()
     return called
@@ -165,6 +167,23 @@ def test_the_end_of_a_call_waits_for_no_question(mended):
     started = time.monotonic()
     asyncio.run(slurm_plugin.Executor.sleep(executor))
     assert time.monotonic() - started >= 0.2
+
+
+def test_a_job_starts_one_snakemake_and_a_job_of_an_array_a_second(mended):
+    settings = SimpleNamespace(executor_settings=SimpleNamespace(pass_command_as_script=False))
+    asked = {
+        rules: slurm_plugin.Executor.additional_general_args(SimpleNamespace(array_jobs=set(rules), workflow=settings))
+        for rules in ((), ("train",))
+    }
+    assert asked == {(): [], ("train",): "--executor slurm-jobstep --jobs 1"}
+
+
+def test_what_a_job_asked_for_is_not_asked_again_by_what_it_starts(monkeypatch):
+    kept = {"SLURM_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "1", "SLURM_CONF": "slurm.conf", "HOME": "/"}
+    given = kept | {"SLURM_NTASKS": "2", "SRUN_CPUS_PER_TASK": "4", "SBATCH_EXCLUSIVE": "1"}
+    monkeypatch.setattr(os, "environ", given)
+    plugin.forget_requests()
+    assert given == kept
 
 
 def test_a_preempted_job_that_will_start_again_is_waited_for(monkeypatch):

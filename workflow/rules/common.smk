@@ -21,13 +21,15 @@ from benchplan.errors import ConfigError
 from benchplan.estimate import describe_device_hours
 from benchplan.machine import find_machine_file, read_machine
 from benchplan.plan import Plan
-from benchplan.plugin import mend_planning, mend_plugin, mend_scheduler
+from benchplan.plugin import forget_requests, mend_planning, mend_plugin, mend_scheduler
 from benchreport import figures
 
 # Snakemake keeps millions of small objects for a large grid: look for garbage among them less often.
 gc.set_threshold(100_000, 50, 100)
 
 mend_planning()
+if workflow.remote_exec:
+    forget_requests()
 code.let_jobs_find_it()
 
 update_config(config, retype(workflow.config_settings.config))

@@ -4,12 +4,14 @@ Mends of Snakemake 9.27 and of its executor plugin for SLURM 2.8.0.
 The plugin waits without end for two kinds of jobs that have ended: cancelled ones where the accounting database is
 asked, and preempted ones that do not go back into the queue. At Ctrl-C it overlooks each job whose state it is asking
 for, submits those that wait for their turn, and ends only when it would have asked again, after up to three minutes.
+It has each job start Snakemake twice, of which ours need one.
 Snakemake loses a Ctrl-C that falls into a log message, and takes one in a function of a rule for an error of that rule.
 It forgets missing files where they are made of an ancient() one that it makes again.
 """
 
 import asyncio
 import functools
+import os
 import signal
 import subprocess
 import threading
@@ -23,6 +25,8 @@ from snakemake.scheduling.job_scheduler import JobScheduler
 from trainbench.slurm import PATIENCE_S, ask_for_job
 
 POLL_S = 0.5
+KEPT = ("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_ARRAY_", "SLURM_CLUSTER_NAME", "SLURM_SUBMIT_", "SLURM_CONF")
+"""Which job this is, and where SLURM is configured: beginnings of variables."""
 
 
 def name_state(job_id: str, state: str) -> str:
@@ -124,11 +128,23 @@ def mend_planning() -> None:
     DAG.update_needrun, DAG.bfs = update_needrun, bfs
 
 
+def forget_requests() -> None:
+    """Take from a job's environment what it asked sbatch for: each srun and mpirun in it would ask for the same."""
+    for name in list(os.environ):
+        if name.startswith(("SLURM_", "SRUN_", "SBATCH_")) and not name.startswith(KEPT):
+            del os.environ[name]
+
+
 def mend_plugin() -> None:
-    """Have the plugin of this process see its jobs' states through name_state, and cancel all of them, at once."""
+    """Have the plugin of this process see its jobs' states through name_state, and cancel all of them, at once.
+
+    And have a job's Snakemake run the job's commands. By the plugin it starts a second, by srun where ours do so
+    themselves; arrays of jobs need that.
+    """
     import snakemake_executor_plugin_slurm as plugin  # only clusters need it
 
     query, cancel = plugin.query_job_status, plugin.Executor.cancel_jobs
+    name_executor = plugin.Executor.additional_general_args
     if hasattr(query, "__wrapped__"):
         return
 
@@ -151,5 +167,10 @@ def mend_plugin() -> None:
         while executor.wait and time.monotonic() < until:
             await asyncio.sleep(POLL_S)
 
+    @functools.wraps(name_executor)
+    def name_no_executor(executor):
+        return name_executor(executor) if executor.array_jobs else []
+
     plugin.query_job_status, plugin.Executor.cancel_jobs = query_and_name, cancel_all
+    plugin.Executor.additional_general_args = name_no_executor
     plugin.Executor.sleep = sleep_until_the_end
