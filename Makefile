@@ -53,6 +53,6 @@ adopt:
 $(INSTALLED): envs/workflow.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "$(PYTHON) is older than Python 3.11; name a newer one: make PYTHON=python3.11 ..."; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --disable-pip-version-check --quiet --requirement envs/workflow.txt
+	PIP_QUIET=1 PYTHONPATH=workflow/lib $(PYTHON) workflow/scripts/build_environment.py \
+		--name workflow --pins $< --link $(VENV)
 	@touch $@

@@ -4,6 +4,7 @@ import re
 
 import pytest
 import yaml
+from build_environment import link
 
 from benchplan.code import environment_pins
 from benchplan.frameworks import FRAMEWORKS
@@ -40,3 +41,16 @@ def test_every_environment_is_pinned_exactly_and_can_run_the_measured_side(name,
         for line in (ROOT / path).read_text().splitlines():
             if line and not line.startswith(("#", "-r ", "--")):
                 assert EXACT.fullmatch(line), f"{path}: {line}"
+
+
+def test_a_link_takes_the_place_of_an_environment_and_of_nothing_else(tmp_path):
+    place, other = tmp_path / ".venv", tmp_path / "other"
+    place.mkdir()
+    (place / "pyvenv.cfg").touch()
+    for name in ("first", "second"):
+        link({"python": str(tmp_path / name / "bin" / "python")}, place)
+        assert place.readlink() == tmp_path / name
+    other.mkdir()
+    with pytest.raises(SystemExit, match="other is no virtual environment"):
+        link({"python": "/bin/python"}, other)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".venv", "other"]

@@ -1,5 +1,5 @@
 """
-Build a framework's virtual environment in the cache, or find it there, and record where its Python is.
+Build a virtual environment in the cache, or find it there, and record where its Python is, or link to it.
 
 The cache is ${HOWMANYGPUS_CACHE:-~/.cache/howmanygpus}; an environment's folder bears the hash of its pins and of
 the Python that built it, so that equal pins are installed once and changed ones beside the old. Pins in a file
@@ -99,6 +99,20 @@ def take_existing(name: str, pins: list[Path], existing: dict) -> dict:
     return record | {"existing": existing, "packages": list_packages(python)}
 
 
+def link(record: dict, path: Path) -> None:
+    """Have `path` lead to the environment of a record, in place of a link or an environment that was there.
+
+    Raises SystemExit where something else is.
+    """
+    if path.is_dir() and not path.is_symlink():
+        if not (path / "pyvenv.cfg").exists():
+            sys.exit(f"{path} is no virtual environment; move it away, a link to one is to be there")
+        shutil.rmtree(path)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.symlink_to(Path(record["python"]).parent.parent)
+    os.replace(partial, path)
+
+
 def use_fetched(wheels: Path | None) -> None:
     """Have pip look nowhere but in the folder of a record of fetched wheels, if there is one."""
     if wheels:
@@ -116,14 +130,20 @@ def main() -> None:
     parser.add_argument("--existing", type=json.loads, help="JSON: an interpreter to take instead, and its modules")
     parser.add_argument("--wheels", type=Path, nargs="?", help="record of fetched wheels, to install from nothing else")
     parser.add_argument("--horovod", type=Path, nargs="?", help="record of a wheel of Horovod, to install it from")
-    parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
+    result = parser.add_mutually_exclusive_group(required=True)
+    result.add_argument("--record", type=Path, help="JSON file to write")
+    result.add_argument("--link", type=Path, help="where a link to the environment's folder is to be")
     arguments = parser.parse_args()
     use_fetched(arguments.wheels)
     if arguments.existing:
-        write_json_atomic(arguments.record, take_existing(arguments.name, arguments.pins, arguments.existing))
+        record = take_existing(arguments.name, arguments.pins, arguments.existing)
     else:
         horovod = json.loads(arguments.horovod.read_text()) if arguments.horovod else None
-        write_json_atomic(arguments.record, build_environment(arguments.name, arguments.pins, horovod))
+        record = build_environment(arguments.name, arguments.pins, horovod)
+    if arguments.link:
+        link(record, arguments.link)
+    else:
+        write_json_atomic(arguments.record, record)
 
 
 if __name__ == "__main__":
