@@ -20,11 +20,11 @@ demo: $(INSTALLED)
 	fi
 
 test: $(INSTALLED)
-	@# Tests of the cluster often wait, and a test often leaves a core to others: all three at once.
+	@# Three groups that take about as long, all at once: tests of the cluster often wait, others often leave a core.
 	@$(MAKE) --no-print-directory --jobs=3 --keep-going test-workflow test-training test-cluster
 
 test-workflow: $(INSTALLED)
-	$(VENV)/bin/python -m pytest tests/unit tests/workflow
+	$(VENV)/bin/python -m pytest tests/unit tests/workflow tests/loading
 
 test-training: $(INSTALLED)
 	@$(call print_at_end,$(VENV)/bin/python -m pytest tests/parity tests/training)

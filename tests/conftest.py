@@ -7,6 +7,7 @@ import pytest
 
 from environments import build, read_python
 from project import Project, study
+from training.launching import COMPILE_SOON
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -22,6 +23,13 @@ def project(tmp_path):
     yield project
     for process in project.processes():
         process.kill()
+
+
+@pytest.fixture
+def compile_soon(monkeypatch):
+    """For tests in which it matters little how fast the compiled code is."""
+    for name, value in COMPILE_SOON.items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture(scope="session")

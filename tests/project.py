@@ -114,6 +114,14 @@ class Project:
         with open(self.folder / path, "a") as file:
             file.write(addition)
 
+    def replace(self, path: str, **changes) -> None:
+        """Give constants of a module, each of which stands in a line of its own, other values."""
+        text = self.read(path)
+        for name, value in changes.items():
+            text, count = re.subn(rf"^{name} = .*$", f"{name} = {value!r}", text, flags=re.MULTILINE)
+            assert count == 1, f"{name} stands {count} times in {path}"
+        (self.folder / path).write_text(text)
+
     def environment(self) -> dict[str, str]:
         cleared = ("PYTHONPATH", "SNAKEMAKE_PROFILE", "HOWMANYGPUS_MACHINE")
         return {key: value for key, value in os.environ.items() if key not in cleared}

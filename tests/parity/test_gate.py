@@ -113,6 +113,7 @@ FIRST_OF_FAMILY = {entry.family: name for name, entry in reversed(FRAMEWORKS.ite
 """They take both optimizers. That all others train alike with Adam is seen in their runs (tests/training/)."""
 
 
+@pytest.mark.usefixtures("compile_soon")
 @pytest.mark.parametrize("framework", list(FRAMEWORKS))
 def test_every_backend_passes_on_one_device(framework, request, task, environment_python):
     """With biases and pooling."""
@@ -125,7 +126,7 @@ def test_every_backend_passes_on_one_device(framework, request, task, environmen
 
 @pytest.mark.parametrize("framework", list(FRAMEWORKS))
 def test_every_backend_passes(framework, check_sgd, task, environment_python):
-    """On two devices, where the framework can, with BatchNorm and shortcuts."""
+    """On two devices, where the framework can, with BatchNorm and shortcuts; of JAX the code that XLA optimises."""
     entry, cell, names = FRAMEWORKS[framework], {"model": "resnet44"}, names_of(framework)
     counts = [entry.max_devices.get("cpu", 2)]
     verdict = check_sgd(environment_python(entry.environments["cpu"]), task("resnet44"), cell, names, counts)
@@ -136,6 +137,7 @@ def test_every_backend_passes(framework, check_sgd, task, environment_python):
     assert framework in page and "averaging" in page
 
 
+@pytest.mark.usefixtures("compile_soon")
 @pytest.mark.parametrize(
     "framework", [name for name, entry in FRAMEWORKS.items() if "synchronized" in entry.batchnorm["cpu"]]
 )

@@ -36,6 +36,7 @@ def grid(cluster, tmp_path_factory):
     project = ClusterProject(tmp_path_factory.mktemp("grid") / "project", cluster)
     scratch = str(tmp_path_factory.mktemp("scratch"))
     project.write_machine(slurm={"preflight": True, "scratch": scratch}, price_per_hour=2.0, billed="node")
+    project.replace("workflow/lib/trainbench/allreduce.py", SIZES_MIB=(1, 2))
     project.add_fake("sleeping")
     project.add_fake("pacing", launcher="per_device")
     options = {"num_gpus": COUNTS, "per_device_batch_size": [8]}
@@ -117,6 +118,7 @@ def test_the_probe_saw_the_nodes_devices_and_the_preflight_their_all_reduce(grid
     assert sorted(set(table["num_gpus"])) == COUNTS[1:] and (table["bus_gb_per_s"] > 0).all()
 
 
+@pytest.mark.usefixtures("compile_soon")
 def test_frameworks_average_their_gradients_over_two_nodes(cluster, prepared, tmp_path, environment_record):
     """The gate does its task on two devices of two nodes; then they train on two devices of each."""
     per_node = 2
@@ -124,7 +126,7 @@ def test_frameworks_average_their_gradients_over_two_nodes(cluster, prepared, tm
     project.take_prepared(prepared)
     for environment in {FRAMEWORKS[name].environments["cpu"] for name in OVER_NODES}:
         project.take_environment(environment_record(environment))
-    options = {"num_gpus": [2 * per_node], "per_device_batch_size": [16], "steps": 12, "parity": "required"}
+    options = {"num_gpus": [2 * per_node], "per_device_batch_size": [16], "steps": 4, "parity": "required"}
     project.write_config(real=study(frameworks=OVER_NODES, devices=["fake"], **options))
     project.edit("workflow/lib/trainbench/parity/task.py", ONLY_SGD)
     project.snakemake("--jobs", "2", *TABLES, "write_parity_page", timeout_s=2400)

@@ -26,7 +26,7 @@ USERS = {
     **{"gluon": "mxnet_gluon", "chainer": "chainer_mn"},
 }
 """A framework for each loader."""
-LOAD_BATCHES = ROOT / "tests" / "training" / "load_batches.py"
+LOAD_BATCHES = ROOT / "tests" / "loading" / "load_batches.py"
 KINDS = [(name, kind) for name, loader in NATIVE_LOADERS.items() for kind in loader.kinds]
 FORMS = ("arrays", "png", "jpeg")
 CHANNELS = (1, 3)
