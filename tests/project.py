@@ -1,5 +1,6 @@
 """A copy of the project in which tests may edit, run and break things, with fake backends that need no framework."""
 
+import csv
 import hashlib
 import json
 import os
@@ -20,8 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 FAKES = ROOT / "tests" / "fakes"
 ONLY_SGD = '\ndel OPTIMIZERS["adam"]\n'
 """At the end of a copy's trainbench/parity/task.py: the gate takes half as long."""
-RUNS, TABLES = ("--until", "train"), ("--until", "merge_tables")
-"""How far a call goes whose test looks no further: figures take longer than the fake runs before them."""
+RUNS, ROWS, TABLES = ("--until", "train"), ("--until", "collect_runs"), ("--until", "merge_tables")
+"""How far a call goes whose test looks no further: what is behind the fake runs takes longer than they do."""
 COPIED = ("Snakefile", "Makefile", "workflow", "config", "profiles", "envs")
 
 REGISTRY_ENTRY = """
@@ -174,6 +175,11 @@ class Project:
 
     def planned_runs(self, *arguments: str) -> list[str]:
         return [job for job in self.planned(*arguments) if "/" in job]
+
+    def read_rows(self) -> list[dict[str, str]]:
+        """Of the studies' tables of runs."""
+        paths = sorted((self.folder / "results" / "tables").glob("*/runs.tsv"))
+        return [row for path in paths for row in csv.DictReader(path.read_text().splitlines(), delimiter="\t")]
 
     def read(self, path: str) -> str:
         return (self.folder / path).read_text()

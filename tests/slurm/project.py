@@ -1,6 +1,5 @@
 """A copy of the project whose runs are jobs of the test cluster."""
 
-import csv
 import json
 
 import yaml
@@ -64,8 +63,3 @@ class ClusterProject(Project):
 
         self.wait_until(is_running, f"the run of {cell}")
         return self.find_attempts(cell)[-1]["job"]
-
-    def read_rows(self) -> list[dict[str, str]]:
-        """The table of runs."""
-        with open(self.folder / "results" / "tables" / "runs.tsv") as file:
-            return list(csv.DictReader(file, delimiter="\t"))

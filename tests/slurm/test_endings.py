@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from project import TABLES, study
+from project import ROWS, study
 from slurm.cluster import Cluster, find_obstacle
 from slurm.project import ClusterProject
 
@@ -84,7 +84,7 @@ def full_disk(folder):
 
 def provoke(project, cluster) -> None:
     """Run the grid and have each run meet its end."""
-    process = project.start(*TABLES)
+    process = project.start(*ROWS)
     jobs = {name: project.wait_for_running(f"/{name}/") for name in ("cancelled", "limited", "lost")}
     cluster.run("scancel", jobs["cancelled"]["id"])
     # A minute is SLURM's shortest limit, but its end may be sooner.
@@ -110,7 +110,7 @@ def first(cluster, prepared, tmp_path_factory):
     project = start_grid(cluster, prepared, tmp_path_factory.mktemp("endings") / "project")
     with full_disk(find_cell(project, "unwritten")):
         provoke(project, cluster)
-        project.snakemake("available", *TABLES)
+        project.snakemake("available", *ROWS)
         project.snakemake("available", "--until", "draw_run_grid")
         figure = project.read("results/figures/one/run_grid.svg")
     planned = {path.split("/")[1] for path in project.planned_runs()}
@@ -153,7 +153,7 @@ def test_a_second_call_completes_them_with_more_memory_where_it_was_too_little(f
     project.behave(starving__={"allocate_mb": 500}, oversized__="out_of_memory", diverging__="diverge")
     (project.folder / "workflow" / "lib" / "sitecustomize.py").unlink()
     project.edit_profile(retries=1)
-    output = project.snakemake(*TABLES, timeout_s=240)
+    output = project.snakemake(*ROWS, timeout_s=240)
     rows = read_rows(project)
     assert {name for name in UNFINISHED if rows[name]["status"] != "completed"} == set(), output[-3000:]
     assert len(list(find_cell(project, "starving").glob("*/attempt.json"))) == 2, "too little in the second call, too"

@@ -8,7 +8,7 @@ import pytest
 
 from benchplan.frameworks import FRAMEWORKS
 from benchreport.tables import read_table
-from project import ONLY_SGD, TABLES, Project, study
+from project import ONLY_SGD, RUNS, Project, study
 from slurm.cluster import GPUS_PER_NODE
 from slurm.project import ClusterProject
 
@@ -129,7 +129,7 @@ def test_frameworks_average_their_gradients_over_two_nodes(cluster, prepared, tm
     options = {"num_gpus": [2 * per_node], "per_device_batch_size": [16], "steps": 4, "parity": "required"}
     project.write_config(real=study(frameworks=OVER_NODES, devices=["fake"], **options))
     project.edit("workflow/lib/trainbench/parity/task.py", ONLY_SGD)
-    project.snakemake("--jobs", "2", *TABLES, "write_parity_page", timeout_s=2400)
+    project.snakemake("--jobs", "2", *RUNS, "write_parity_page", timeout_s=2400)
     checks = read_table(project.folder / "results" / "tables" / "parity.tsv")
     over_nodes = checks[(checks["devices"] == 2) & (checks["nodes"] == 2)]
     assert set(over_nodes["framework"]) == set(OVER_NODES) and over_nodes["passed"].all()

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from project import TABLES, study
+from project import ROWS, study
 
 WAITING = "_gpus2_"
 """The cell in which these tests provoke something."""
@@ -45,7 +45,7 @@ def give_nodes_to_another(grid, cluster) -> str:
 
 
 def test_a_preempted_run_starts_again_and_completes(grid, cluster):
-    process = grid.start(*TABLES)
+    process = grid.start(*ROWS)
     job = give_nodes_to_another(grid, cluster)
     # SLURM waits two minutes before it starts such a job again.
     grid.wait_until(lambda: find_state(cluster, job) == "PENDING", "its return to the queue")
@@ -59,11 +59,11 @@ def test_a_preempted_run_starts_again_and_completes(grid, cluster):
 
 def test_a_preempted_run_that_slurm_does_not_start_again_has_failed(grid, cluster):
     grid.edit_profile(**{"slurm-no-requeue": True})
-    process = grid.start(*TABLES)
+    process = grid.start(*ROWS)
     give_nodes_to_another(grid, cluster)
     output, _ = process.communicate(timeout=240)
     assert process.returncode == 1, output[-3000:]
-    grid.snakemake("available", *TABLES)
+    grid.snakemake("available", *ROWS)
     assert read_statuses(grid) == {"1": "completed", "2": "preempted"}
     check_second_call_completes(grid)
 
@@ -71,19 +71,19 @@ def test_a_preempted_run_that_slurm_does_not_start_again_has_failed(grid, cluste
 def check_second_call_completes(project):
     project.behave()
     assert ["_gpus2_" in path for path in project.planned_runs()] == [True]
-    project.snakemake(*TABLES)
+    project.snakemake(*ROWS)
     assert read_statuses(project) == {"1": "completed", "2": "completed"}
     assert project.planned_runs() == []
 
 
 def test_a_killed_snakemake_resumes_while_its_old_job_still_runs(grid, cluster):
-    process = grid.start(*TABLES)
+    process = grid.start(*ROWS)
     old = grid.wait_for_running(WAITING)["id"]
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     assert find_state(cluster, old) == "RUNNING"
     grid.snakemake("--unlock")
-    again = grid.start(*TABLES)
+    again = grid.start(*ROWS)
     grid.wait_until(lambda: len(grid.find_attempts(WAITING)) == 2, "the second attempt")
     grid.wait_until(lambda: find_state(cluster, old) == "CANCELLED", "the old job's end")
     (grid.folder / "go_on").touch()
@@ -106,7 +106,7 @@ def press_ctrl_c(process) -> str:
 
 
 def test_ctrl_c_cancels_the_jobs(grid, cluster):
-    process = grid.start(*TABLES)
+    process = grid.start(*ROWS)
     job = grid.wait_for_running(WAITING)["id"]
     logs = grid.folder / ".snakemake" / "log"
 

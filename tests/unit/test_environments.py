@@ -1,7 +1,9 @@
 """Every environment that a framework names can be built again as it was."""
 
 import re
+import sys
 
+import build_environment
 import pytest
 import yaml
 from build_environment import link
@@ -54,3 +56,11 @@ def test_a_link_takes_the_place_of_an_environment_and_of_nothing_else(tmp_path):
     with pytest.raises(SystemExit, match="other is no virtual environment"):
         link({"python": "/bin/python"}, other)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".venv", "other"]
+
+
+@pytest.mark.parametrize("has_pip", [True, False])
+def test_pip_is_this_pythons_or_where_it_has_none_the_environments(has_pip, monkeypatch):
+    monkeypatch.setattr(build_environment, "HAS_PIP", has_pip)
+    command = build_environment.call_pip("env/bin/python")
+    assert command[0] == (sys.executable if has_pip else "env/bin/python")
+    assert ("--python" in command) == has_pip

@@ -1,6 +1,5 @@
 """Failed, interrupted and killed runs: everything else goes on, and a later call does what is missing."""
 
-import csv
 import json
 import os
 import signal
@@ -10,15 +9,14 @@ import time
 
 import pytest
 
-from project import RUNS, TABLES, Project, study
+from project import ROWS, RUNS, TABLES, Project, study
 
 METRICS = ("images_per_s", "step_s_median", "train_s", "quality_last")
 
 
 def read_runs(project: Project) -> dict[str, dict]:
     """Rows of the runs table by framework and device count."""
-    with open(project.folder / "results" / "tables" / "runs.tsv") as file:
-        return {f"{row['framework']}{row['num_gpus']}": row for row in csv.DictReader(file, delimiter="\t")}
+    return {f"{row['framework']}{row['num_gpus']}": row for row in project.read_rows()}
 
 
 @pytest.fixture
@@ -44,9 +42,9 @@ def test_one_crashed_cell_leaves_all_tables(project):
 
     project.behave()
     assert project.planned_runs() == ["small/dozing/base/arrays_fp32_cpu_gpus2_batch64_repeat1"]
-    project.snakemake(*TABLES)
+    project.snakemake(*ROWS)
     assert read_runs(project)["dozing2"]["status"] == "completed"
-    assert project.planned(*TABLES) == []
+    assert project.planned(*ROWS) == []
 
 
 def test_expected_outcomes_are_rows_and_stop_nothing(project):
@@ -54,9 +52,8 @@ def test_expected_outcomes_are_rows_and_stop_nothing(project):
     project.behave(
         sleeping__base__gpus1="out_of_memory", sleeping__base__gpus2="diverge", dozing__base__gpus1="unsupported"
     )
-    project.snakemake(*TABLES)
-    with open(project.folder / "results" / "tables" / "runs.tsv") as file:
-        rows = list(csv.DictReader(file, delimiter="\t"))
+    project.snakemake(*ROWS)
+    rows = project.read_rows()
     assert len(rows) == 8, "one row per planned run"
     statuses = {(row["framework"], row["num_gpus"], row["precision"]): row["status"] for row in rows}
     assert statuses["sleeping", "1", "fp32"] == "out_of_memory"
@@ -70,8 +67,8 @@ def test_expected_outcomes_are_rows_and_stop_nothing(project):
 def test_chosen_outcomes_are_retried_by_name(project):
     project.write_config(small=study())
     project.behave(sleeping__base__gpus1="out_of_memory", sleeping__base__gpus2="diverge")
-    project.snakemake(*TABLES)
-    assert project.planned(*TABLES) == []
+    project.snakemake(*ROWS)
+    assert project.planned(*ROWS) == []
     script = [sys.executable, "workflow/scripts/retry_runs.py", "--status", "out_of_memory"]
     result = subprocess.run(script, cwd=project.folder, check=True, capture_output=True, text=True)
     assert "1 runs set aside" in result.stdout
@@ -113,9 +110,9 @@ def test_an_interrupted_workflow_leaves_nothing_half_written_and_goes_on_later(p
     assert json.loads(attempt.read_text())["status"] == "interrupted"
 
     project.behave()
-    project.snakemake(*TABLES)
+    project.snakemake(*ROWS)
     assert read_runs(project)["sleeping1"]["status"] == "completed"
-    assert project.planned(*TABLES) == []
+    assert project.planned(*ROWS) == []
 
 
 def test_sigterm_to_snakemake_alone_finishes_the_current_run_and_starts_no_other(project):
@@ -146,9 +143,9 @@ def test_a_killed_workflow_resumes(project):
     assert_no_process_is_left(project)
     project.behave()
     project.snakemake("--unlock")
-    project.snakemake(*TABLES)
+    project.snakemake(*ROWS)
     assert read_runs(project)["sleeping1"]["status"] == "completed"
-    assert project.planned(*TABLES) == []
+    assert project.planned(*ROWS) == []
 
 
 def test_a_killed_launcher_is_a_failed_attempt_named_killed(project):
@@ -156,7 +153,7 @@ def test_a_killed_launcher_is_a_failed_attempt_named_killed(project):
     project.behave(sleeping__base__gpus2="kill_launcher")
     project.snakemake(*RUNS, expect=1)
     assert_no_process_is_left(project)
-    project.snakemake("available", *TABLES)
+    project.snakemake("available", *ROWS)
     assert read_runs(project)["sleeping2"]["status"] == "killed"
     assert read_runs(project)["sleeping1"]["status"] == "completed"
 

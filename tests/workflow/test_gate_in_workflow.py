@@ -1,22 +1,16 @@
 """What a verdict does to the runs that wait for it."""
 
-import csv
-
-from project import TABLES, study
+from project import ROWS, study
 
 
 def read_statuses(project):
-    with open(project.folder / "results" / "tables" / "runs.tsv") as file:
-        return {
-            (row["framework"], row["num_gpus"]): (row["status"], row["reason"])
-            for row in csv.DictReader(file, delimiter="\t")
-        }
+    return {(row["framework"], row["num_gpus"]): (row["status"], row["reason"]) for row in project.read_rows()}
 
 
 def test_a_framework_that_fails_is_trained_only_where_parity_is_not_required(project, environment_python):
     environment_python("pytorch-cpu")  # of the reference; a fake's random predictions do not match it
     project.write_config(small=study(frameworks=["sleeping"], parity="required"))
-    project.snakemake(*TABLES, "write_parity_page")
+    project.snakemake(*ROWS, "write_parity_page")
     for status, reason in read_statuses(project).values():
         assert status == "failed_parity"
         assert reason.startswith("evaluation on 1 devices") and "results/parity/" in reason
@@ -25,9 +19,9 @@ def test_a_framework_that_fails_is_trained_only_where_parity_is_not_required(pro
     project.write_config(small=study(frameworks=["sleeping"], parity="report"))
     assert project.planned_runs() == []
     (project.folder / "results" / "runs" / "small").rename(project.folder / "set_aside")
-    project.snakemake(*TABLES)
+    project.snakemake(*ROWS)
     assert {status for status, _ in read_statuses(project).values()} == {"completed"}
-    assert "failed" in project.read("results/tables/runs.tsv"), "the verdict stands beside the numbers"
+    assert "failed" in project.read("results/tables/small/runs.tsv"), "the verdict stands beside the numbers"
 
     project.edit("workflow/lib/benchreport/parity.py")
     assert "check_parity" in project.planned() and project.planned_runs() == [], "a changed gate trains nothing"

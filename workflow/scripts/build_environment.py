@@ -9,6 +9,7 @@ the Python that built it, so that equal pins are installed once and changed ones
 import argparse
 import fcntl
 import hashlib
+import importlib.util
 import json
 import os
 import shlex
@@ -19,6 +20,8 @@ from pathlib import Path
 
 from trainbench.records import write_json_atomic
 
+HAS_PIP = importlib.util.find_spec("pip") is not None
+
 
 def hash_pins(pins: list[Path]) -> str:
     digest = hashlib.sha256(f"{sys.version} {os.uname().machine}".encode())
@@ -27,10 +30,25 @@ def hash_pins(pins: list[Path]) -> str:
     return digest.hexdigest()
 
 
+def create(folder: Path | str, python: str = sys.executable) -> list[str]:
+    """A new virtual environment of a Python; returns how to call pip for it.
+
+    There is no pip in it where this Python has one: to install pip takes longer than most packages.
+    """
+    without_pip = ["--without-pip"] if HAS_PIP else []
+    subprocess.run([python, "-m", "venv", "--clear", *without_pip, str(folder)], check=True)
+    return call_pip(Path(folder) / "bin" / "python")
+
+
+def call_pip(python: Path | str) -> list[str]:
+    """The words that begin a call of pip for the environment of a Python: by this Python's, or by its own."""
+    pip = [sys.executable, "-m", "pip", "--python", str(python)] if HAS_PIP else [str(python), "-m", "pip"]
+    return [*pip, "--no-input", "--disable-pip-version-check"]
+
+
 def install(folder: Path, pins: list[Path], more: tuple[str, ...] = ()) -> None:
     """A new virtual environment with the pins; `more` words for pip, but not for what others are built with."""
-    subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
+    pip = [*create(folder), "install"]
     first, others = split_pins(pins)
     if first:
         subprocess.run([*pip, *as_options(first)], check=True)
@@ -48,8 +66,8 @@ def as_options(pins: list[Path]) -> list[str]:
     return [word for path in pins for word in ("--requirement", str(path))]
 
 
-def list_packages(python: Path) -> list[str]:
-    command = [str(python), "-m", "pip", "list", "--format=freeze", "--exclude=pip", "--disable-pip-version-check"]
+def list_packages(pip: list[str]) -> list[str]:
+    command = [*pip, "list", "--format=freeze", "--exclude=pip"]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")[:-1]
 
 
@@ -68,7 +86,7 @@ def build_environment(name: str, pins: list[Path], horovod: dict | None) -> dict
             shutil.rmtree(folder, ignore_errors=True)
             install(folder, pins, more)
             record = {"name": name, "python": str(python), "pins": [str(path) for path in pins], "sha256": digest}
-            write_json_atomic(marker, record | {"packages": list_packages(python)})
+            write_json_atomic(marker, record | {"packages": list_packages(call_pip(python))})
     return json.loads(marker.read_text())
 
 
@@ -96,7 +114,8 @@ def take_existing(name: str, pins: list[Path], existing: dict) -> dict:
         given = f"{existing['python']} with modules {existing['modules']}"
         sys.exit(f"{given} cannot `{NEEDED}`: install envs/measured.txt there")
     record = {"name": name, "python": str(python), "pins": [str(path) for path in pins], "sha256": digest}
-    return record | {"existing": existing, "packages": list_packages(python)}
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
+    return record | {"existing": existing, "packages": list_packages(pip)}
 
 
 def link(record: dict, path: Path) -> None:

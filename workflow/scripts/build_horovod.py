@@ -19,7 +19,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from build_environment import find_cache, use_fetched
+from build_environment import as_options, call_pip, create, find_cache, use_fetched
 
 from trainbench.data import sha256_of_file
 from trainbench.records import write_json_atomic
@@ -89,7 +89,7 @@ RUN_PATH = r"-Wl,-rpath,\$ORIGIN/../../../.."
 CAPABILITIES = {"torch": "75,80,86,89,90,100,120", "keras": "60,70,75,80,86,89,90"}
 """That Horovod's CUDA kernels are compiled for, by family: its own list is all that nvcc ever knew."""
 FRAMEWORKS = ("PYTORCH", "TENSORFLOW", "MXNET")
-BESIDE_TOOLS = ("--no-deps", "--no-build-isolation", "--disable-pip-version-check")
+BESIDE_TOOLS = ("--no-deps", "--no-build-isolation")
 """Options of pip in an environment that has the tools."""
 
 
@@ -118,10 +118,8 @@ def hash_ingredients(base: dict, pins: list[Path], family: str, device: str) -> 
 
 def make_builder(folder: Path, base_python: str, tools: list[Path]) -> Path:
     """A virtual environment with the tools, whose Python also sees the packages of the framework's; its folder bin."""
-    subprocess.run([base_python, "-m", "venv", str(folder)], check=True)
-    bin_folder = folder / "bin"
-    pip = [str(bin_folder / "python"), "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
-    subprocess.run([*pip, *(word for path in tools for word in ("--requirement", str(path)))], check=True)
+    pip, bin_folder = create(folder, base_python), folder / "bin"
+    subprocess.run([*pip, "install", *as_options(tools)], check=True)
     (Path(find_packages(str(bin_folder / "python"))) / "framework.pth").write_text(f"{find_packages(base_python)}\n")
     return bin_folder
 
@@ -175,8 +173,8 @@ def find_tools(*folders: Path | str) -> dict[str, str]:
 
 
 def download_source(bin_folder: Path | str, pins: Path, folder: Path) -> Path:
-    """The archive, in `folder`, by the pip of an environment that has the tools: it asks the source what it is."""
-    command = [f"{bin_folder}/python", "-m", "pip", "download", *BESIDE_TOOLS, "--no-binary", ":all:"]
+    """The archive, in `folder`, by pip for an environment that has the tools: it asks the source what it is."""
+    command = [*call_pip(f"{bin_folder}/python"), "download", *BESIDE_TOOLS, "--no-binary", ":all:"]
     command += ["--require-hashes", "--requirement", str(pins), "--dest", str(folder)]
     subprocess.run(command, check=True, env=find_tools(bin_folder))
     (archive,) = folder.glob("horovod-*.tar.gz")
@@ -193,7 +191,7 @@ def build(folder: Path, base: dict, tools: list[Path], source_pins: Path, switch
             file.extractall(scratch, filter="data")
         source = archive.with_name(archive.name.removesuffix(".tar.gz"))
         apply_edits(source)
-        wheel = [str(bin_folder / "python"), "-m", "pip", "wheel", *BESIDE_TOOLS, "--verbose"]
+        wheel = [*call_pip(bin_folder / "python"), "wheel", *BESIDE_TOOLS, "--verbose"]
         environment = find_tools(bin_folder) | switches
         if "HOROVOD_GPU_OPERATIONS" in switches:
             environment |= find_tools(bin_folder, find_nvcc(bin_folder)) | link_nccl(scratch / "nccl", base["python"])

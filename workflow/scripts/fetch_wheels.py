@@ -9,11 +9,10 @@ import argparse
 import fcntl
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-from build_environment import as_options, find_cache, hash_pins, split_pins
+from build_environment import as_options, create, find_cache, hash_pins, split_pins
 from build_horovod import download_source
 
 from trainbench.records import write_json_atomic
@@ -25,8 +24,7 @@ def fetch(pins: list[Path], tools: list[Path], source: Path | None, folder: Path
     partial = folder.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
     with tempfile.TemporaryDirectory() as scratch:
-        subprocess.run([sys.executable, "-m", "venv", scratch], check=True)
-        pip = [f"{scratch}/bin/python", "-m", "pip", "--no-input", "--disable-pip-version-check"]
+        pip = create(scratch)
         wheel = [*pip, "wheel", "--wheel-dir", str(partial)]
         if first:
             subprocess.run([*wheel, *as_options(first)], check=True)
