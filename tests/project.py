@@ -23,6 +23,14 @@ ONLY_SGD = '\ndel OPTIMIZERS["adam"]\n'
 """At the end of a copy's trainbench/parity/task.py: the gate takes half as long."""
 RUNS, ROWS, TABLES = ("--until", "train"), ("--until", "collect_runs"), ("--until", "merge_tables")
 """How far a call goes whose test looks no further: what is behind the fake runs takes longer than they do."""
+BLANK = """
+import sys
+from pathlib import Path
+
+for option in ("--svg", "--png"):
+    Path(sys.argv[sys.argv.index(option) + 1]).write_text("blank")
+"""
+"""In the place of workflow/scripts/draw_figure.py."""
 COPIED = ("Snakefile", "Makefile", "workflow", "config", "profiles", "envs")
 
 REGISTRY_ENTRY = """
@@ -114,6 +122,10 @@ class Project:
     def edit(self, path: str, addition: str = "\n# edited\n") -> None:
         with open(self.folder / path, "a") as file:
             file.write(addition)
+
+    def leave_figures_blank(self) -> None:
+        """Where no test looks at them: to draw one takes longer than to train a fake."""
+        (self.folder / "workflow" / "scripts" / "draw_figure.py").write_text(BLANK)
 
     def replace(self, path: str, **changes) -> None:
         """Give constants of a module, each of which stands in a line of its own, other values."""

@@ -37,6 +37,7 @@ def grid(cluster, tmp_path_factory):
     scratch = str(tmp_path_factory.mktemp("scratch"))
     project.write_machine(slurm={"preflight": True, "scratch": scratch}, price_per_hour=2.0, billed="node")
     project.replace("workflow/lib/trainbench/allreduce.py", SIZES_MIB=(1, 2))
+    project.leave_figures_blank()
     project.add_fake("sleeping")
     project.add_fake("pacing", launcher="per_device")
     options = {"num_gpus": COUNTS, "per_device_batch_size": [8]}
@@ -80,6 +81,7 @@ def test_jobs_of_the_same_time_and_node_had_different_devices(grid):
 
 def test_tables_and_figures_are_those_of_one_machine(grid, tmp_path):
     local = Project(tmp_path / "local", fakes=["sleeping", "pacing"])
+    local.leave_figures_blank()
     options = {"num_gpus": [1, 2], "per_device_batch_size": [8]}
     local.write_config(grid=study(frameworks=["sleeping", "pacing"], devices=["cpu"], **options))
     local.snakemake()

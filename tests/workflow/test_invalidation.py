@@ -1,4 +1,4 @@
-"""What reruns after a change: exactly what the change touches. Everything is really run, with fake backends."""
+"""What reruns after a change: exactly what it touches. All is really run, by fake backends; figures are left blank."""
 
 import shutil
 import subprocess
@@ -40,6 +40,7 @@ def analysis_of(*studies: str) -> list[str]:
 def finished(tmp_path_factory) -> Project:
     """Two studies, run to the end once; tests work on copies."""
     project = Project(tmp_path_factory.mktemp("finished") / "project")
+    project.leave_figures_blank()
     project.write_config(first=study(), second=study())
     project.snakemake()
     return project
@@ -167,6 +168,7 @@ def test_a_removed_study_leaves_the_tables(copy):
 
 def test_results_adopted_into_a_fresh_clone_rerun_nothing(finished, tmp_path):
     clone = Project(tmp_path / "clone")
+    clone.leave_figures_blank()
     shutil.rmtree(clone.folder / "results")
     clone.write_config(first=study(), second=study())
     subprocess.run(["make", "adopt", f"FROM={finished.folder}"], cwd=clone.folder, check=True, capture_output=True)
