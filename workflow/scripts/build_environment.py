@@ -20,7 +20,8 @@ from pathlib import Path
 
 from trainbench.records import write_json_atomic
 
-HAS_PIP = importlib.util.find_spec("pip") is not None
+HAS_PIP = sys.prefix != sys.base_prefix and importlib.util.find_spec("pip") is not None
+"""A pip that we pinned, in `.venv`: a machine's own may be too old to install elsewhere."""
 
 
 def hash_pins(pins: list[Path]) -> str:
@@ -33,7 +34,7 @@ def hash_pins(pins: list[Path]) -> str:
 def create(folder: Path | str, python: str = sys.executable) -> list[str]:
     """A new virtual environment of a Python; returns how to call pip for it.
 
-    There is no pip in it where this Python has one: to install pip takes longer than most packages.
+    There is none in it where `.venv` has one: to install pip takes longer than most packages.
     """
     without_pip = ["--without-pip"] if HAS_PIP else []
     subprocess.run([python, "-m", "venv", "--clear", *without_pip, str(folder)], check=True)
@@ -41,7 +42,7 @@ def create(folder: Path | str, python: str = sys.executable) -> list[str]:
 
 
 def call_pip(python: Path | str) -> list[str]:
-    """The words that begin a call of pip for the environment of a Python: by this Python's, or by its own."""
+    """The words that begin a call of pip for the environment of a Python: the pip of `.venv`, or its own."""
     pip = [sys.executable, "-m", "pip", "--python", str(python)] if HAS_PIP else [str(python), "-m", "pip"]
     return [*pip, "--no-input", "--disable-pip-version-check"]
 
