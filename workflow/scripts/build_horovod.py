@@ -215,12 +215,12 @@ def main() -> None:
     base = json.loads(arguments.base.read_text())
     digest = hash_ingredients(base, [*arguments.tools, arguments.source], arguments.family, arguments.device)
     folder = find_cache().with_name("wheels") / f"horovod-{arguments.family}-{arguments.device}-{digest[:12]}"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
     with open(f"{folder}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         marker = folder / "complete.json"
         if not marker.exists():
-            shutil.rmtree(folder)
+            shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
             switches = list_switches(arguments.family, arguments.device) | {"MAKEFLAGS": f"-j{arguments.jobs}"}
             wheel = build(folder, base, arguments.tools, arguments.source, switches)
