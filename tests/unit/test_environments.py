@@ -1,7 +1,10 @@
 """Every environment that a framework names can be built again as it was."""
 
+import os
 import re
+import subprocess
 import sys
+from pathlib import Path
 
 import build_environment
 import pytest
@@ -64,3 +67,10 @@ def test_pip_is_this_pythons_or_where_it_has_none_the_environments(has_pip, monk
     command = build_environment.call_pip("env/bin/python")
     assert command[0] == (sys.executable if has_pip else "env/bin/python")
     assert ("--python" in command) == has_pip
+
+
+def test_no_pip_of_the_machines_own_installs_elsewhere():
+    machines = Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}")
+    ask = [machines, "-c", "import build_environment; print(build_environment.HAS_PIP)"]
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}/workflow/lib:{ROOT}/workflow/scripts"}
+    assert subprocess.run(ask, env=environment, capture_output=True, text=True, check=True).stdout == "False\n"

@@ -1,10 +1,17 @@
 """The edits that make Horovod's source build: each lands, or says that it did not."""
 
+import fcntl
+import json
+import shutil
+import sys
+import threading
+from types import SimpleNamespace
+
 import build_horovod
 import pytest
 from build_horovod import EDITS, EditError, apply_edits, find_nvcc, find_tools, list_switches
 
-from benchplan.code import HOROVOD_TOOLS, horovod_tools
+from benchplan.code import HOROVOD_SOURCE, HOROVOD_TOOLS, horovod_tools
 from project import ROOT
 
 
@@ -69,3 +76,45 @@ def test_the_installed_compiler_is_taken_before_the_one_of_the_machine(tmp_path,
     (machine / "nvcc").unlink()
     with pytest.raises(SystemExit, match="nvcc is not on PATH: load the module"):
         find_nvcc(tmp_path)
+
+
+def test_of_two_calls_at_once_one_builds_and_both_have_the_wheel(tmp_path, monkeypatch):
+    """The second begins while the first has just cleared the wheel's folder."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("HOWMANYGPUS_CACHE", str(tmp_path))
+    base, built, errors, waiting = tmp_path / "base.json", [], [], threading.Event()
+    base.write_text(json.dumps({"python": sys.executable, "packages": []}))
+    options = ["--base", base, "--family", "torch", "--device", "cpu", "--tools", HOROVOD_TOOLS]
+    options += ["--source", HOROVOD_SOURCE, "--record", tmp_path / "record.json"]
+    monkeypatch.setattr(sys, "argv", ["build_horovod", *map(str, options)])
+
+    def call() -> None:
+        try:
+            build_horovod.main()
+        except Exception as error:
+            errors.append(error)
+
+    second = threading.Thread(target=call)
+
+    def clear(folder, **how) -> None:
+        shutil.rmtree(folder, **how)
+        second.start()
+        assert waiting.wait(30)
+
+    def lock(file, how) -> None:
+        if threading.current_thread() is second:
+            waiting.set()
+        fcntl.flock(file, how)
+
+    def build(folder, *_):
+        built.append(folder / "horovod-0.whl")
+        built[-1].touch()
+        return built[-1]
+
+    monkeypatch.setattr(build_horovod, "shutil", SimpleNamespace(rmtree=clear))
+    monkeypatch.setattr(build_horovod, "fcntl", SimpleNamespace(flock=lock, LOCK_EX=fcntl.LOCK_EX))
+    monkeypatch.setattr(build_horovod, "build", build)
+    call()
+    second.join(30)
+    assert (errors, len(built)) == ([], 1)
+    assert json.loads((tmp_path / "record.json").read_text())["wheel"] == str(built[0])

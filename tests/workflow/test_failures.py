@@ -42,9 +42,9 @@ def test_one_crashed_cell_leaves_all_tables(project):
 
     project.behave()
     assert project.planned_runs() == ["small/dozing/base/arrays_fp32_cpu_gpus2_batch64_repeat1"]
-    project.snakemake(*ROWS)
+    project.snakemake(*TABLES)
     assert read_runs(project)["dozing2"]["status"] == "completed"
-    assert project.planned(*ROWS) == []
+    assert project.planned(*TABLES) == []
 
 
 def test_expected_outcomes_are_rows_and_stop_nothing(project):

@@ -12,7 +12,7 @@ import yaml
 
 from benchreport.datasets import cifar10
 from pictures import SHARED_DATA
-from project import RUNS, Project, study
+from project import TABLES, Project, study
 from servers import Server
 
 INPUTS = {"pytorch_ddp": ["arrays"], "mxnet_gluon": ["png", "jpeg"]}
@@ -90,9 +90,9 @@ def test_each_data_set_is_acquired_prepared_and_trained_on(tmp_path):
     with ExitStack() as stack:
         for server in servers:
             stack.enter_context(server)
-        project.snakemake(*RUNS, timeout_s=600)
+        project.snakemake(*TABLES, timeout_s=600)
     records = [json.loads(path.read_text()) for path in (project.folder / "results/runs").rglob("run.json")]
     done = Counter((record["spec"]["dataset"], record["status"]) for record in records)
     assert done == dict.fromkeys(((name, "completed") for name in datasets), sum(map(len, INPUTS.values())))
     assert [len(server.requests) for server in servers] == [1, 1, 1]
-    assert project.planned(*RUNS) == []
+    assert project.planned(*TABLES) == []
