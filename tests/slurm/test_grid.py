@@ -7,12 +7,25 @@ from collections import Counter, defaultdict
 import pytest
 
 from benchplan.frameworks import FRAMEWORKS
+from benchplan.plugin import KEPT
 from benchreport.tables import read_table
 from project import ONLY_SGD, RUNS, Project, study
 from slurm.cluster import GPUS_PER_NODE
 from slurm.project import ClusterProject
 
 COUNTS = [1, 2, 4, 8]
+WITNESS = """
+import json, os, sys
+from pathlib import Path
+if "workflow/scripts/train.py" in sys.orig_argv:
+    import psutil
+    above = [each.cmdline() for each in psutil.Process().parents()]
+    seen = {"variables": sorted(os.environ), "snakemakes": sum("snakemake" in words for words in above)}
+    path = Path("witness") / os.environ["SLURM_JOB_ID"]
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(seen))
+"""
+"""What a run's launcher is given in its job, and by how many Snakemakes."""
 OVER_NODES = [name for name, entry in FRAMEWORKS.items() if entry.spans_nodes("local")]
 
 
@@ -38,6 +51,7 @@ def grid(cluster, tmp_path_factory):
     project.write_machine(slurm={"preflight": True, "scratch": scratch}, price_per_hour=2.0, billed="node")
     project.replace("workflow/lib/trainbench/allreduce.py", SIZES_MIB=(1, 2))
     project.leave_figures_blank()
+    (project.folder / "workflow" / "lib" / "sitecustomize.py").write_text(WITNESS)
     project.add_fake("sleeping")
     project.add_fake("pacing", launcher="per_device")
     options = {"num_gpus": COUNTS, "per_device_batch_size": [8]}
@@ -58,6 +72,13 @@ def test_every_run_was_given_what_its_device_count_asks_for(grid):
         assert (allocated["node"], allocated["cpu"]) == (str(num_nodes), str(2 * spec["num_gpus"])), path
         devices = {process["hostname"]: process["visible_devices"] for process in record["processes"]}
         assert [len(each.split(",")) for each in devices.values()] == [per_node] * num_nodes, path
+
+
+def test_a_job_starts_one_snakemake_and_its_run_does_not_know_what_it_asked_for(grid):
+    seen = [json.loads(path.read_text()) for path in (grid.folder / "witness").iterdir()]
+    assert [each["snakemakes"] for each in seen] == [1] * 7
+    known = {name for each in seen for name in each["variables"] if name.startswith(("SLURM_", "SRUN_", "SBATCH_"))}
+    assert "SLURM_JOB_ID" in known and all(name.startswith(KEPT) for name in known)
 
 
 def test_no_process_started_twice(grid):
