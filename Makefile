@@ -7,6 +7,7 @@ PYTHON ?= python3
 VENV := .venv
 SNAKEMAKE := $(VENV)/bin/snakemake --profile profiles/local
 INSTALLED := $(VENV)/installed
+CACHE := $(or $(HOWMANYGPUS_CACHE),$(HOME)/.cache/howmanygpus)
 
 .PHONY: demo test test-workflow test-training test-cluster check resolve adopt
 
@@ -38,6 +39,8 @@ print_at_end = log=$$(mktemp); $(1) >$$log 2>&1; status=$$?; cat $$log; rm $$log
 check: export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 check: $(INSTALLED)
 	ruff check . && ruff format --check . && snakefmt --check Snakefile workflow/rules
+	PYTHONPATH=workflow/lib lint-imports
+	mypy
 	snakemake --lint
 
 resolve: $(INSTALLED)
@@ -50,9 +53,11 @@ adopt:
 	cp -a "$(FROM)/results" results
 	cp -a "$(FROM)/.snakemake/metadata" .snakemake/metadata
 
+# Locked here, so that two calls at once build one environment: nothing is installed yet that could.
 $(INSTALLED): envs/workflow.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "$(PYTHON) is older than Python 3.11; name a newer one: make PYTHON=python3.11 ..."; exit 1; }
-	PIP_QUIET=1 PYTHONPATH=workflow/lib $(PYTHON) workflow/scripts/build_environment.py \
-		--name workflow --pins $< --link $(VENV)
+	@mkdir -p "$(CACHE)/environments"
+	PIP_QUIET=1 PYTHONPATH=workflow/lib flock "$(CACHE)/environments/workflow.lock" \
+		$(PYTHON) workflow/scripts/build_environment.py --name workflow --pins $< --link $(VENV)
 	@touch $@

@@ -21,8 +21,6 @@ report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/common_cluster.smk"
-include: "workflow/rules/common_data.smk"
 include: "workflow/rules/environments.smk"
 include: "workflow/rules/prepare.smk"
 include: "workflow/rules/probe.smk"
@@ -36,5 +34,5 @@ include: "workflow/rules/targets.smk"
 rule all:
     default_target: True
     input:
-        get_all_records(),
-        get_all_products(),
+        products.all_records(),
+        products.all(),

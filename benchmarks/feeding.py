@@ -20,8 +20,8 @@ from harness_cost import find_python, prepare
 from reporting import LIBRARY, ROOT, write_benchmark
 
 # isort: split
-from benchplan.frameworks import FRAMEWORKS
-from benchplan.runs import Run, complete_spec
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.runs import Run, complete_spec
 
 WARMUP_STEPS = 3
 

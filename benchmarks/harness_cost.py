@@ -27,11 +27,11 @@ import psutil
 from reporting import LIBRARY, ROOT, write_benchmark
 
 # isort: split
-from benchplan.frameworks import FRAMEWORKS
-from benchplan.runs import Run, complete_spec
-from benchreport.runs import describe_timing
 from environments import build, read_python, run_script
-from trainbench.processes import KEEP_FREED_MEMORY, die_with_parent, list_cores, stop_process_tree
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.runs import Run, complete_spec
+from howmanygpus.report.tables.runs import describe_timing
+from howmanygpus.train.host.processes import KEEP_FREED_MEMORY, die_with_parent, list_cores, stop_process_tree
 
 WARMUP_STEPS = 10
 REPORT_STEPS = 4
@@ -118,7 +118,7 @@ def run_once(framework: str, python: str, folder: Path, cores: list[int], batch_
         (attempt / "spec.json").write_text(json.dumps(spec))
         options = ["--attempt", str(attempt), "--run-dir", str(run_dir), "--deadline-s", "900"]
         subprocess.run(
-            [python, "-m", "trainbench.launch", *options],
+            [python, "-m", "howmanygpus.train.start.launch", *options],
             env=os.environ | {"PYTHONPATH": str(LIBRARY)},
             check=True,
             capture_output=True,

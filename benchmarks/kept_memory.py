@@ -19,8 +19,8 @@ from harness_cost import bare_loop, find_python, prepare, read_reports
 from reporting import ROOT, write_benchmark
 
 # isort: split
-from benchplan.frameworks import FRAMEWORKS
-from trainbench.processes import KEEP_FREED_MEMORY, list_cores
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.train.host.processes import KEEP_FREED_MEMORY, list_cores
 
 WARM_UP_S = 10.0
 

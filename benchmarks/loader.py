@@ -35,15 +35,15 @@ from PIL import Image
 from reporting import LIBRARY, ROOT, write_benchmark
 
 # isort: split
-from benchplan.frameworks import FRAMEWORKS
-from benchplan.loaders import NATIVE_LOADERS
-from benchplan.runs import Run, complete_spec
 from environments import build, read_python, run_script
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.loaders import NATIVE_LOADERS
+from howmanygpus.plan.runs import Run, complete_spec
+from howmanygpus.train.host.processes import KEEP_FREED_MEMORY, list_cores
+from howmanygpus.train.input.batches import TrainingBatches
+from howmanygpus.train.input.prepared import PreparedData, open_data
+from howmanygpus.train.spec import RunSpec
 from specs import write_arrays
-from trainbench.batches import TrainingBatches
-from trainbench.data import PreparedData, open_data
-from trainbench.processes import KEEP_FREED_MEMORY, list_cores
-from trainbench.spec import RunSpec
 
 SIDE, PADDING, NUM_IMAGES, BATCH_SIZE = 264, 20, 512, 64
 FORMS = ("jpeg", "png", "arrays")

@@ -27,16 +27,16 @@ from PIL import Image
 from reporting import write_benchmark
 
 # isort: split
-from benchreport.imaging.decoding import decode
-from benchreport.imaging.encoding import QUALITY, encode_jpeg
-from benchreport.imaging.headers import read_header
-from benchreport.imaging.resizing import resize
-from benchreport.preparation.listing import read_task
-from benchreport.preparation.merging import merge_shards
-from benchreport.preparation.shards import prepare_shard
+from howmanygpus.prepare.images.decoding import decode
+from howmanygpus.prepare.images.encoding import QUALITY, encode_jpeg
+from howmanygpus.prepare.images.headers import read_header
+from howmanygpus.prepare.images.resizing import resize
+from howmanygpus.prepare.listing import read_task
+from howmanygpus.prepare.merging import merge_shards
+from howmanygpus.prepare.shards import prepare_shard
+from howmanygpus.train.host.processes import list_cores
 from pictures import SHARED_DATA, encode
 from project import Project, study
-from trainbench.processes import list_cores
 
 SIZE = (264, 264)
 XRAYS = SHARED_DATA / "xray" / "images"

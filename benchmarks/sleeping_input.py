@@ -12,15 +12,16 @@ from pathlib import Path
 
 from safetensors.numpy import load_file
 
-from trainbench.backend import load_backend
-from trainbench.data import open_data
-from trainbench.launch import hold_machine, run_processes
-from trainbench.loop import TrainingLoop
-from trainbench.placement import Placement
-from trainbench.processes import die_with_parent
-from trainbench.records import AttemptFolder, write_json_atomic
-from trainbench.schedule import count_steps_per_epoch, learning_rates
-from trainbench.spec import RunSpec
+from howmanygpus.files import write_json_atomic
+from howmanygpus.train.host.placement import Placement
+from howmanygpus.train.host.processes import die_with_parent
+from howmanygpus.train.input.prepared import open_data
+from howmanygpus.train.loop.backend import load_backend
+from howmanygpus.train.loop.loop import TrainingLoop
+from howmanygpus.train.loop.schedule import count_steps_per_epoch, learning_rates
+from howmanygpus.train.records import AttemptFolder
+from howmanygpus.train.spec import RunSpec
+from howmanygpus.train.start.launch import hold_machine, run_processes
 
 DEADLINE_S = 1800.0
 

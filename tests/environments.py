@@ -7,8 +7,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from benchplan import code
-from benchplan.frameworks import FRAMEWORKS
+from howmanygpus.environments.pins import HOROVOD_SOURCE, find_horovod_base, find_horovod_tools, find_pins
+from howmanygpus.plan.frameworks import FRAMEWORKS
 from project import ROOT
 
 
@@ -21,15 +21,15 @@ def run_script(name: str, *options: str) -> None:
 def build(name: str, folder: Path) -> Path:
     """The record of an environment, in `folder`, written once."""
     record, horovod = folder / f"{name}.json", []
-    if base := code.horovod_base(name):
+    if base := find_horovod_base(name):
         wheel = folder / f"{name}.horovod.json"
         family = next(entry.family for entry in FRAMEWORKS.values() if name in entry.environments.values())
         run_script(
             *("build_horovod", "--base", str(build(base, folder)), "--family", family, "--device", "cpu"),
-            *("--tools", *code.horovod_tools(name), "--source", code.HOROVOD_SOURCE, "--record", str(wheel)),
+            *("--tools", *map(str, find_horovod_tools(name)), "--source", str(HOROVOD_SOURCE), "--record", str(wheel)),
         )
         horovod = ["--horovod", str(wheel)]
-    pins = code.environment_pins(name)
+    pins = [str(path) for path in find_pins(name)]
     run_script("build_environment", "--name", name, "--pins", *pins, *horovod, "--record", str(record))
     return record
 

@@ -1,7 +1,6 @@
 """A copy of the project in which tests may edit, run and break things, with fake backends that need no framework."""
 
 import csv
-import hashlib
 import json
 import os
 import re
@@ -14,14 +13,15 @@ from pathlib import Path
 import psutil
 import yaml
 
-from benchplan.code import environment_record
 from forking import STARTED_BY_USERS, run_snakemake
+from howmanygpus.environments.pins import hash_requirements
+from howmanygpus.plan.invalidation.pins import environment_record
 
 ROOT = Path(__file__).resolve().parent.parent
 FAKES = ROOT / "tests" / "fakes"
 ONLY_SGD = '\ndel OPTIMIZERS["adam"]\n'
-"""At the end of a copy's trainbench/parity/task.py: the gate takes half as long."""
-RUNS, ROWS, TABLES = ("--until", "train"), ("--until", "collect_runs"), ("--until", "merge_tables")
+"""At the end of a copy's howmanygpus/train/parity/task.py: the gate takes half as long."""
+RUNS, ROWS, TABLES = ("--until", "train"), ("--until", "tabulate_runs"), ("--until", "merge_tables")
 """How far a call goes whose test looks no further: what is behind the fake runs takes longer than they do."""
 BLANK = """
 import sys
@@ -35,7 +35,11 @@ COPIED = ("Snakefile", "Makefile", "workflow", "config", "profiles", "envs")
 
 REGISTRY_ENTRY = """
 FRAMEWORKS["{name}"] = Framework(
-    family="fake", launcher="{launcher}", environments={{"cpu": "fake-cpu"}}, precisions={{"cpu": ("fp32",)}}
+    family="fake",
+    strategy="{name}",
+    launcher="{launcher}",
+    environments={{"cpu": "fake-cpu"}},
+    precisions={{"cpu": ("fp32",)}},
 )
 """
 
@@ -82,19 +86,21 @@ class Project:
             self.add_fake(name)
 
     def add_fake(self, name: str, launcher: str = "plain") -> None:
-        library = self.folder / "workflow" / "lib"
-        shutil.copy2(FAKES / "sleeping.py", library / "trainbench" / "backends" / f"{name}.py")
-        (library / "trainbench" / "models" / "small_cnn" / "fake.py").touch()
-        with open(library / "benchplan" / "frameworks.py", "a") as file:
+        library = self.folder / "workflow" / "lib" / "howmanygpus"
+        family = library / "train" / "frameworks" / "fake"
+        family.mkdir(exist_ok=True)
+        (family / "__init__.py").touch()
+        shutil.copy2(FAKES / "sleeping.py", family / f"{name}.py")
+        (library / "train" / "models" / "small_cnn" / "fake.py").touch()
+        with open(library / "plan" / "frameworks.py", "a") as file:
             file.write(REGISTRY_ENTRY.format(name=name, launcher=launcher))
         (self.folder / "envs" / "fake-cpu.txt").touch()
         self.record_fake_environment()
 
     def record_fake_environment(self) -> None:
         """Say that the fake environment is this Python, as its rule would after building one."""
-        pins = (self.folder / "envs" / "fake-cpu.txt").read_bytes()
-        name = f"fake-cpu-{hashlib.sha256(pins).hexdigest()[:8]}.json"
-        record = self.folder / "results" / "environments" / name
+        pins = hash_requirements([self.folder / "envs" / "fake-cpu.txt"])[:8]
+        record = self.folder / "results" / "environments" / f"fake-cpu-{pins}.json"
         record.parent.mkdir(parents=True, exist_ok=True)
         record.write_text(json.dumps({"name": "fake-cpu", "python": sys.executable}))
 

@@ -5,7 +5,7 @@ import http.server
 import re
 import threading
 
-from benchreport.preparation.acquisition import Download
+from howmanygpus.prepare.acquire.acquisition import Download
 
 
 class Server:

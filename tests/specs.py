@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from trainbench.data import ARRAYS, PreparedData, sha256_of_file
-from trainbench.spec import RunSpec
+from howmanygpus.files import sha256_of_file
+from howmanygpus.train.input.prepared import ARRAYS, PreparedData
+from howmanygpus.train.spec import RunSpec
 
 OPTIMIZER = {
     "name": "sgd",
@@ -30,7 +31,14 @@ def make_spec(optimizer=None, **changes) -> RunSpec:
         **{"input": "arrays", "precision": "fp32", "device": "cpu", "device_kind": "cpu"},
         **{"num_nodes": 1, "num_gpus": 1},
         **{"per_device_batch_size": 8, "global_batch_size": 8, "repeat": 1, "seed": 1},
-        **{"family": "torch", "launcher": "torchrun", "cores_per_device": 1, "data_dir": "", "weights_file": ""},
+        **{
+            "family": "torch",
+            "strategy": "ddp",
+            "launcher": "torchrun",
+            "cores_per_device": 1,
+            "data_dir": "",
+            "weights_file": "",
+        },
         **{"epochs": 1, "steps": None, "warmup_steps": 1, "window_steps": 50, "eval_every_epochs": 1},
         **{"random_flip": False, "random_crop_padding": 0, "prefetch": 0},
         **{"eval_batch_size": None, "eval_devices": "all"},

@@ -10,8 +10,8 @@ from clock import report
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from trainbench.families.torch import Layers
-from trainbench.models.resnet44.torch import build
+from howmanygpus.train.frameworks.torch.family import Layers
+from howmanygpus.train.models.resnet44.torch import build
 
 data_dir, batch_size, report_steps = sys.argv[1], *map(int, sys.argv[2:4])
 dist.init_process_group("gloo")

@@ -8,8 +8,8 @@ import numpy as np
 import tensorflow as tf
 from clock import report
 
-from trainbench.families.keras import Layers
-from trainbench.models.resnet44.keras import build
+from howmanygpus.train.frameworks.keras.family import Layers
+from howmanygpus.train.models.resnet44.keras import build
 
 data_dir, batch_size, report_steps, num_devices = sys.argv[1], *map(int, sys.argv[2:5])
 global_batch_size = batch_size * num_devices

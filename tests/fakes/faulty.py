@@ -8,8 +8,8 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from trainbench.backends.pytorch_ddp import PytorchDdp
-from trainbench.batches import TrainingBatches
+from howmanygpus.train.frameworks.torch.ddp import PytorchDdp
+from howmanygpus.train.input.batches import TrainingBatches
 
 dist.init_process_group = functools.cache(dist.init_process_group)
 """A process that does the task several times joins the group once, and leaves it when it ends."""

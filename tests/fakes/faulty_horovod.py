@@ -5,7 +5,7 @@ import os
 
 import horovod.torch as hvd
 
-from trainbench.backends.horovod_pytorch import HorovodPytorch
+from howmanygpus.train.frameworks.torch.horovod import HorovodPytorch
 
 OPTIMIZERS = {
     "none": hvd.DistributedOptimizer,

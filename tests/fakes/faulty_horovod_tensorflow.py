@@ -5,7 +5,7 @@ import os
 
 import horovod.tensorflow as hvd
 
-from trainbench.backends.horovod_tensorflow import HorovodTensorflow
+from howmanygpus.train.frameworks.keras.horovod import HorovodTensorflow
 
 TAPES = {
     "none": hvd.DistributedGradientTape,

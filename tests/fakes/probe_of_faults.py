@@ -1,5 +1,5 @@
 """
-In the place of trainbench.parity.probe: one process does the task with each of PLANTED_FAULTS in turn.
+In the place of howmanygpus.train.parity.probe: one process does the task with each of PLANTED_FAULTS in turn.
 
 A framework takes longer to start than to do the task. The gate's own probe does it, renamed.
 """
@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from trainbench.parity import renamed_probe
+from howmanygpus.train.parity import renamed_probe
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trainbench.backend import StepwiseBackend, UnsupportedError
+from howmanygpus.train.loop.backend import StepwiseBackend, UnsupportedError
 
 
 class FakeOutOfMemoryError(Exception):

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from trainbench.data import open_data
-from trainbench.loaders import load_loader
-from trainbench.spec import RunSpec
+from howmanygpus.train.input.loaders import load_loader
+from howmanygpus.train.input.prepared import open_data
+from howmanygpus.train.spec import RunSpec
 
 
 def main() -> None:

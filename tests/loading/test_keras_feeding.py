@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
+from howmanygpus.train.host.processes import KEEP_FREED_MEMORY
 from project import ROOT
-from trainbench.processes import KEEP_FREED_MEMORY
 
 SCRIPT = """
 import ctypes, json
@@ -16,8 +16,9 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import dataset_options_pb2
 from tensorflow.python.data.ops import multi_device_iterator_ops
-from trainbench.backends import horovod_keras, keras_mirrored
-from trainbench.loaders.tf_data import TfDataBatches
+from howmanygpus.train.frameworks.keras import fit_horovod as horovod_keras
+from howmanygpus.train.frameworks.keras import fit_mirrored as keras_mirrored
+from howmanygpus.train.frameworks.keras.tf_data import TfDataBatches
 
 MIB = 2**20
 batch = np.zeros((2, 1, 1, 1), np.uint8), np.zeros(2, np.int32)

@@ -11,14 +11,14 @@ import numpy as np
 import psutil
 import pytest
 
-from benchplan.code import training_code
-from benchplan.frameworks import FRAMEWORKS
-from benchplan.loaders import NATIVE_LOADERS
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.invalidation.code import training_code
+from howmanygpus.plan.loaders import NATIVE_LOADERS
+from howmanygpus.train.input.batches import TrainingBatches
+from howmanygpus.train.input.prepared import open_data
+from howmanygpus.train.spec import RunSpec
 from project import ROOT
 from specs import make_spec
-from trainbench.batches import TrainingBatches
-from trainbench.data import open_data
-from trainbench.spec import RunSpec
 from training.launching import train, write_data
 
 USERS = {
@@ -164,6 +164,6 @@ def test_a_run_with_its_own_loader_trains_as_with_the_shared_one(
     for name, expected in with_the_shared_one.final_weights.items():
         assert np.allclose(native.final_weights[name], expected, rtol=1e-3, atol=1e-5), name
     executed = {f"workflow/lib/{path}" for path in native.record["code"]}
-    assert f"workflow/lib/trainbench/loaders/{loader}.py" in executed
+    assert f"workflow/lib/howmanygpus/train/input/loaders/{loader}.py" in executed
     empty = {path for path in executed if not (ROOT / path).stat().st_size}
     assert executed - empty <= set(training_code(framework, "small_cnn", "native"))

@@ -8,11 +8,11 @@ import subprocess
 
 import pytest
 
-from benchplan.frameworks import FRAMEWORKS
-from benchreport.parity import judge
-from benchreport.parity_page import render_page, tabulate
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.report.parity.judge import judge
+from howmanygpus.report.parity.page import render_page, tabulate
+from howmanygpus.train.parity.task import OPTIMIZERS
 from project import FAKES, ONLY_SGD, ROOT
-from trainbench.parity.task import OPTIMIZERS
 from training.launching import BY_MPI
 
 LIBRARY = ROOT / "workflow" / "lib"
@@ -26,9 +26,10 @@ def library(tmp_path_factory):
     """A copy with faulty backends, and with fewer blocks in resnet44, which frameworks then build sooner."""
     library = tmp_path_factory.mktemp("library") / "lib"
     shutil.copytree(LIBRARY, library, ignore=shutil.ignore_patterns("__pycache__"))
+    package = library / "howmanygpus" / "train"
     for name in FAULTY:
-        shutil.copy2(FAKES / f"{name}.py", library / "trainbench" / "backends" / f"{name}.py")
-    parameters = library / "trainbench" / "models" / "resnet44" / "parameters.py"
+        shutil.copy2(FAKES / f"{name}.py", package / "frameworks" / FAULTY[name][0] / f"{name}.py")
+    parameters = package / "models" / "resnet44" / "parameters.py"
     assert parameters.read_text().count(DEPTH) == 1
     parameters.write_text(parameters.read_text().replace(DEPTH, SHALLOW_DEPTH))
     return library
@@ -39,7 +40,7 @@ def library_of_sgd(library):
     """The same, whose gate does its task with one optimizer in the place of two."""
     copy = library.with_name("lib_of_sgd")
     shutil.copytree(library, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    with open(copy / "trainbench" / "parity" / "task.py", "a") as file:
+    with open(copy / "howmanygpus" / "train" / "parity" / "task.py", "a") as file:
         file.write(ONLY_SGD)
     return copy
 
@@ -52,7 +53,7 @@ def task(environment_python, tmp_path_factory, library):
     def get(model, batchnorm="local"):
         if (model, batchnorm) not in done:
             folder = tmp_path_factory.mktemp(f"task_{model}_{batchnorm}")
-            command = [environment_python("pytorch-cpu"), "-W", "ignore", "-m", "trainbench.parity.reference"]
+            command = [environment_python("pytorch-cpu"), "-W", "ignore", "-m", "howmanygpus.train.parity.reference"]
             command += ["--model", model, "--image-shape", "8", "8", "1", "--num-classes", "10"]
             command += ["--batchnorm", batchnorm, "--folder", str(folder)]
             subprocess.run(command, env=os.environ | {"PYTHONPATH": str(library)}, check=True)
@@ -67,7 +68,7 @@ def library_of_faults(library_of_sgd):
     """And whose probe does it with one fault after the other."""
     copy = library_of_sgd.with_name("lib_of_faults")
     shutil.copytree(library_of_sgd, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    parity = copy / "trainbench" / "parity"
+    parity = copy / "howmanygpus" / "train" / "parity"
     (parity / "probe.py").rename(parity / "renamed_probe.py")
     shutil.copy2(FAKES / "probe_of_faults.py", parity / "probe.py")
     return copy
@@ -96,7 +97,7 @@ def observe_and_judge(library, folder, python, task, cell, names, device_counts)
 def observe(library, folder, python, task, cell, names, num_devices, **changes):
     """Have a backend do the task; what was seen is in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    command = [python, "-m", "trainbench.parity.observe", "--framework", json.dumps(names)]
+    command = [python, "-m", "howmanygpus.train.parity.observe", "--framework", json.dumps(names)]
     command += ["--cell", json.dumps(CELL | cell), "--task", str(task)]
     command += ["--num-devices", str(num_devices), "--folder", str(folder)]
     environment = os.environ | {"PYTHONPATH": str(library), **changes}
@@ -106,7 +107,7 @@ def observe(library, folder, python, task, cell, names, num_devices, **changes):
 
 def names_of(framework):
     entry = FRAMEWORKS[framework]
-    return {"framework": framework, "family": entry.family, "launcher": entry.launcher}
+    return {"framework": framework} | {key: getattr(entry, key) for key in ("family", "strategy", "launcher")}
 
 
 FIRST_OF_FAMILY = {entry.family: name for name, entry in reversed(FRAMEWORKS.items())}.values()
@@ -194,7 +195,7 @@ def see_faults(library_of_faults, environment_python, task, tmp_path_factory):
         if (backend, model) not in seen:
             seen[backend, model] = folder = tmp_path_factory.mktemp(f"{backend}_{model}") / "seen"
             family, launcher, environment = FAULTY[backend]
-            names = {"framework": backend, "family": family, "launcher": launcher}
+            names = {"framework": backend, "family": family, "strategy": backend, "launcher": launcher}
             faults = [fault for name, of, fault in PLANTED if (name, of) == (backend, model)]
             for fault in faults:
                 (folder / fault).mkdir(parents=True)

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import psutil
 
+from howmanygpus.train.host.processes import die_with_parent
 from slurm import database
-from trainbench.processes import die_with_parent
 
 GPUS_PER_NODE = 4
 CORES_PER_NODE = 8

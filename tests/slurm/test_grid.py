@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from benchplan.frameworks import FRAMEWORKS
-from benchplan.plugin import KEPT
-from benchreport.tables import read_table
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.report.files import read_table
+from howmanygpus.snakemake_patches.plugin import KEPT
 from project import ONLY_SGD, RUNS, Project, study
 from slurm.cluster import GPUS_PER_NODE
 from slurm.project import ClusterProject
@@ -49,7 +49,7 @@ def grid(cluster, tmp_path_factory):
     project = ClusterProject(tmp_path_factory.mktemp("grid") / "project", cluster)
     scratch = str(tmp_path_factory.mktemp("scratch"))
     project.write_machine(slurm={"preflight": True, "scratch": scratch}, price_per_hour=2.0, billed="node")
-    project.replace("workflow/lib/trainbench/allreduce.py", SIZES_MIB=(1, 2))
+    project.replace("workflow/lib/howmanygpus/train/preflight/allreduce.py", SIZES_MIB=(1, 2))
     project.leave_figures_blank()
     (project.folder / "workflow" / "lib" / "sitecustomize.py").write_text(WITNESS)
     project.add_fake("sleeping")
@@ -151,7 +151,7 @@ def test_frameworks_average_their_gradients_over_two_nodes(cluster, prepared, tm
         project.take_environment(environment_record(environment))
     options = {"num_gpus": [2 * per_node], "per_device_batch_size": [16], "steps": 4, "parity": "required"}
     project.write_config(real=study(frameworks=OVER_NODES, devices=["fake"], **options))
-    project.edit("workflow/lib/trainbench/parity/task.py", ONLY_SGD)
+    project.edit("workflow/lib/howmanygpus/train/parity/task.py", ONLY_SGD)
     project.snakemake("--jobs", "2", *RUNS, "write_parity_page", timeout_s=2400)
     checks = read_table(project.folder / "results" / "tables" / "parity.tsv")
     over_nodes = checks[(checks["devices"] == 2) & (checks["nodes"] == 2)]

@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-from benchplan.frameworks import FRAMEWORKS
 from environments import run_script
+from howmanygpus.files import sha256_of_file
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.train.input.prepared import open_data
+from howmanygpus.train.models.initialization import draw_weights
+from howmanygpus.train.spec import RunSpec
 from project import ROOT
 from specs import make_data, make_spec, write_arrays
-from trainbench.data import open_data, sha256_of_file
-from trainbench.initialization import draw_weights
-from trainbench.spec import RunSpec
 
 BACKENDS = list(FRAMEWORKS)
 BY_MPI = {"horovod_controller": "mpi"}
@@ -74,7 +75,7 @@ def write_inputs(folder: Path, spec: RunSpec, **data_changes) -> RunSpec:
     """Random data and canonical weights in `folder`; returns the spec that points at them."""
     data_dir, weights_file = write_data(folder / "data", spec.input, **data_changes), folder / "weights.safetensors"
     data = open_data(data_dir)
-    parameters = importlib.import_module(f"trainbench.models.{spec.model}.parameters").parameters
+    parameters = importlib.import_module(f"howmanygpus.train.models.{spec.model}.parameters").parameters
     save_file(draw_weights(parameters(data.image_shape, data.num_classes), spec.seed), weights_file)
     weights_file.with_suffix(".json").write_text(json.dumps({"sha256": sha256_of_file(weights_file)}))
     return RunSpec.from_dict(spec.to_dict() | {"data_dir": str(data_dir), "weights_file": str(weights_file)})
@@ -83,13 +84,13 @@ def write_inputs(folder: Path, spec: RunSpec, **data_changes) -> RunSpec:
 def train(python: str, folder: Path, framework: str, data=None, **changes) -> Finished:
     """One run in an empty `folder`, with its weights before and after."""
     entry = FRAMEWORKS[framework]
-    names = {"framework": framework, "family": entry.family, "launcher": entry.launcher}
+    names = {"framework": framework} | {key: getattr(entry, key) for key in ("family", "strategy", "launcher")}
     spec = write_inputs(folder, make_spec(**names, **changes), **(data or {}))
     attempt = folder / "attempt"
     attempt.mkdir()
     (attempt / "spec.json").write_text(json.dumps(spec.to_dict()))
     options = ["--attempt", str(attempt), "--run-dir", str(folder / "run"), "--deadline-s", "300", "--save-weights"]
     environment = os.environ | COMPILE_SOON | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
-    command = [python, "-m", "trainbench.launch", *options]
+    command = [python, "-m", "howmanygpus.train.start.launch", *options]
     result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
     return Finished(result.returncode, result.stdout + result.stderr, folder)

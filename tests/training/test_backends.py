@@ -8,11 +8,11 @@ looked at in several tests.
 import numpy as np
 import pytest
 
-from benchplan.code import training_code
-from benchplan.frameworks import FRAMEWORKS
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.invalidation.code import training_code
+from howmanygpus.train.models.initialization import draw_weights
+from howmanygpus.train.models.small_cnn.parameters import parameters
 from project import ROOT
-from trainbench.initialization import draw_weights
-from trainbench.models.small_cnn.parameters import parameters
 from training.launching import BACKENDS, BY_MPI, train
 
 ON_TWO = [framework for framework in BACKENDS if FRAMEWORKS[framework].max_devices.get("cpu", 2) >= 2]
@@ -135,7 +135,7 @@ def test_the_record_names_versions_code_and_clocks(run, framework, num_gpus, mon
 def test_all_code_that_ran_is_an_input_of_the_run(run, framework, num_gpus, monkeypatch):
     monkeypatch.chdir(ROOT)
     executed = {f"workflow/lib/{path}" for path in run(framework, num_gpus, **AHEAD).record["code"]}
-    assert f"workflow/lib/trainbench/backends/{framework}.py" in executed
+    assert f"workflow/lib/howmanygpus/train/frameworks/{framework}.py" in executed
     empty = {path for path in executed if not (ROOT / path).stat().st_size}
     assert executed - empty <= set(training_code(framework, "small_cnn"))
 

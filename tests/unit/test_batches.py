@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from howmanygpus.train.input.batches import TrainingBatches, evaluation_batches, place
+from howmanygpus.train.input.draws import draw_changes, draw_epoch, epoch_order
 from specs import make_data, make_spec
-from trainbench.batches import TrainingBatches, evaluation_batches, place
-from trainbench.draws import draw_changes, draw_epoch, epoch_order
 
 
 def test_draws_of_a_sample_do_not_depend_on_the_number_of_samples():

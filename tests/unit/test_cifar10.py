@@ -6,10 +6,10 @@ import tarfile
 import numpy as np
 import pytest
 
-from benchreport.datasets import OptionError, cifar10
-from benchreport.preparation.acquisition import Acquisition
-from benchreport.preparation.listing import describe_dataset
-from benchreport.preparation.pickles import read_pickle
+from howmanygpus.prepare.acquire.acquisition import Acquisition
+from howmanygpus.prepare.listing import describe_dataset
+from howmanygpus.prepare.pickles import read_pickle
+from howmanygpus.prepare.sources import OptionError, cifar10
 from pictures import SHARED_DATA, needs
 
 

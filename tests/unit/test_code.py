@@ -1,8 +1,8 @@
-"""The files that each step depends on."""
+"""The code that each step depends on."""
 
 import pytest
 
-from benchplan import code
+from howmanygpus.plan.invalidation import code, syntax
 from project import ROOT
 
 
@@ -11,82 +11,127 @@ def in_project(monkeypatch):
     monkeypatch.chdir(ROOT)
 
 
-def test_a_run_depends_on_its_own_backend_and_family_alone():
-    torch, keras = (code.training_code(name, "resnet44") for name in ("pytorch_ddp", "keras_mirrored"))
-    only_torch, only_keras = set(torch) - set(keras), set(keras) - set(torch)
-    library = "workflow/lib/trainbench"
-    assert only_torch == {
-        f"{library}/backends/pytorch_ddp.py",
-        f"{library}/families/torch.py",
-        f"{library}/families/torch_batch.py",
-        f"{library}/models/resnet44/layers.py",
-        f"{library}/models/resnet44/torch.py",
-    }
-    assert only_keras == {
-        f"{library}/backends/keras_mirrored.py",
-        f"{library}/families/keras.py",
-        f"{library}/families/keras_fit.py",
-        f"{library}/families/mirrored.py",
-        f"{library}/models/resnet44/keras.py",
-    }
-    assert {f"{library}/loop.py", f"{library}/launch.py", f"{library}/processes.py"} <= set(torch)
+LIBRARY = "workflow/lib/howmanygpus"
+
+
+def name_files(files) -> set[str]:
+    """Paths in the room of training."""
+    return {str(file).removeprefix(f"{LIBRARY}/train/") for file in files}
+
+
+def test_a_run_depends_on_its_own_strategy_and_family_alone():
+    torch, keras = (name_files(code.find_training_code(name, "resnet44")) for name in ("pytorch_ddp", "keras_mirrored"))
+    only_torch, only_keras = torch - keras, keras - torch
+    assert {"frameworks/torch/ddp.py", "frameworks/torch/family.py", "models/resnet44/torch.py"} <= only_torch
+    assert {"frameworks/keras/fit_mirrored.py", "frameworks/keras/fit.py", "models/resnet44/keras.py"} <= only_keras
+    assert not [
+        file for file in torch if "keras" in file or file.endswith("torch/dp.py") or file.endswith("/loader.py")
+    ]
+    assert not [file for file in keras if "torch" in file]
+    assert {"loop/loop.py", "start/launch.py", "host/processes.py"} <= torch & keras
+    assert f"{LIBRARY}/files.py" in code.find_training_code("pytorch_ddp", "resnet44")
 
 
 def test_a_run_depends_on_its_frameworks_own_loader_only_where_it_uses_it():
     shared, native = (
-        set(code.training_code("tensorflow_mirrored", "small_cnn", loader)) for loader in ("shared", "native")
+        name_files(code.find_training_code("tensorflow_mirrored", "small_cnn", loader))
+        for loader in ("shared", "native")
     )
-    assert native - shared == {"workflow/lib/trainbench/loaders/tf_data.py"}
-    torch = set(code.training_code("pytorch_ddp", "small_cnn", "native"))
-    loaders = {file.rpartition("/")[2] for file in torch if "/loaders/" in file}
-    assert loaders == {"__init__.py", "items.py", "pillow.py", "processes.py", "torch.py"}
-    assert not [file for file in shared if "/loaders/" in file and not file.endswith("__init__.py")]
+    assert native - shared == {"frameworks/keras/tf_data.py"}
+    shared, native = (
+        name_files(code.find_training_code("pytorch_ddp", "small_cnn", loader)) for loader in ("shared", "native")
+    )
+    assert native - shared == {
+        *("frameworks/torch/loader.py", "input/items.py", "input/pillow.py", "input/workers.py"),
+    }
 
 
 def test_a_run_does_not_depend_on_planning_analysis_or_another_model():
-    files = code.training_code("pytorch_ddp", "small_cnn")
-    assert not [file for file in files if "benchplan" in file or "benchreport" in file or "resnet44" in file]
+    files = code.find_training_code("pytorch_ddp", "small_cnn")
+    assert not [file for file in files if not file.startswith((f"{LIBRARY}/train/", f"{LIBRARY}/files.py"))]
+    assert not [file for file in files if "resnet44" in file]
 
 
 def test_a_figure_does_not_depend_on_another():
-    files = code.script("draw_figure", "benchreport.figures.speedup")
-    assert "workflow/lib/benchreport/thresholds.py" in files
+    files = code.find_script_code("draw_figure", "report.figures.speedup")
+    assert f"{LIBRARY}/report/tables/time_to_accuracy.py" in files
     assert not [file for file in files if file.endswith("run_grid.py")]
 
 
-def test_the_measured_side_imports_nothing_of_the_others():
-    for path in (ROOT / "workflow" / "lib" / "trainbench").rglob("*.py"):
-        imported = code.imported_files(path.relative_to(ROOT))
-        assert not [file for file in imported if file.parts[2] != "trainbench"], path
+BEFORE = """
+LIMIT = 3
+
+
+def count(items):
+    return min(len(items), LIMIT)
+"""
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        '"""What this file is for."""\n' + BEFORE,
+        BEFORE + "\n# A remark.\n",
+        BEFORE.replace("LIMIT = 3\n", 'LIMIT = 3\n"""The most that count."""\n'),
+        BEFORE.replace("(items):\n", '(items):\n    """Number of items."""\n'),
+        BEFORE.replace("len(items), LIMIT", "\n        len(items),\n        LIMIT,\n    "),
+    ],
+    ids=["docstring", "comment", "constant's documentation", "function's docstring", "line breaks"],
+)
+def test_what_people_read_changes_no_hash(after, tmp_path):
+    assert hash_text(tmp_path, BEFORE) == hash_text(tmp_path, after)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        BEFORE.replace("LIMIT = 3", "LIMIT = 4"),
+        BEFORE.replace("(items)", "(items=())"),
+        BEFORE.replace("def", "@cache\ndef"),
+        BEFORE.replace("LIMIT = 3", 'LIMIT = "3"'),
+    ],
+    ids=["constant", "default", "decorator", "string"],
+)
+def test_what_python_executes_changes_the_hash(after, tmp_path):
+    assert hash_text(tmp_path, BEFORE) != hash_text(tmp_path, after)
+
+
+def hash_text(folder, text) -> bytes:
+    path = folder / "code.py"
+    path.write_text(text)
+    syntax.read_code.cache_clear()
+    return syntax.read_code(path).digest
 
 
 EVERYWHERE = """
-import trainbench.spec
+import howmanygpus.train.spec
 try:
-    from trainbench import data
+    from howmanygpus.train.input import prepared
 except ImportError:
-    from trainbench import loop
+    from howmanygpus.train.loop import loop
 else:
-    from trainbench import draws
+    from howmanygpus.train.input import draws
 finally:
-    from trainbench import batches
+    from howmanygpus.train.input import batches
 
 class Something:
     def method(self):
         with open("file") as file:
             for line in file:
-                from trainbench import records
+                from howmanygpus.train import records
             else:
-                from trainbench import processes
+                from howmanygpus.train.host import processes
 
 match 1:
     case 1:
-        from trainbench.slurm import explain
+        from howmanygpus.train.host.slurm import explain
 """
 
 
 def test_imports_are_found_wherever_they_stand(tmp_path):
     path = tmp_path / "script.py"
     path.write_text(EVERYWHERE)
-    names = ("spec", "data", "loop", "draws", "batches", "records", "processes", "slurm", "__init__")
-    assert {str(file) for file in code.imported_files(path)} == {f"workflow/lib/trainbench/{name}.py" for name in names}
+    names = ("spec", "input/prepared", "loop/loop", "input/draws", "input/batches", "records")
+    names += ("host/processes", "host/slurm")
+    found = name_files(code.imported_files(path))
+    assert {f"{name}.py" for name in names} == {file for file in found if not file.endswith("__init__.py")}

@@ -3,10 +3,10 @@
 import pytest
 import yaml
 
-from benchplan.errors import ConfigError
-from benchplan.loaders import check_inputs
-from benchplan.machine import Device, Machine, find_machine_file, read_machine
-from benchplan.plan import Plan
+from howmanygpus.plan.config.errors import ConfigError
+from howmanygpus.plan.config.machine import Device, Machine, find_machine_file, read_machine
+from howmanygpus.plan.loaders import check_inputs
+from howmanygpus.plan.plan import Plan
 from project import study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
@@ -106,7 +106,7 @@ def test_wrong_config(config, message):
 def test_a_model_without_a_file_for_the_family_is_refused(monkeypatch, tmp_path):
     (tmp_path / "half_done").mkdir()
     (tmp_path / "half_done" / "parameters.py").touch()
-    monkeypatch.setattr("benchplan.plan.MODELS", tmp_path)
+    monkeypatch.setattr("howmanygpus.plan.studies.MODELS", tmp_path)
     with pytest.raises(ConfigError, match=r"is not written for pytorch_ddp; write models/half_done/torch.py or leave"):
         Plan({"studies": {"s": study(frameworks=["pytorch_ddp"], model="half_done")}}, CPU)
 

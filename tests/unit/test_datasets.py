@@ -6,12 +6,12 @@ import tarfile
 import numpy as np
 import pytest
 
-from benchreport.datasets import OptionError, chestxray14, multilabel_csv
-from benchreport.preparation.listing import describe_dataset, find_acquisition, read_task
-from benchreport.preparation.merging import merge_shards
-from benchreport.preparation.shards import prepare_shard
+from howmanygpus.prepare.listing import describe_dataset, find_acquisition, read_task
+from howmanygpus.prepare.merging import merge_shards
+from howmanygpus.prepare.shards import prepare_shard
+from howmanygpus.prepare.sources import OptionError, chestxray14, multilabel_csv
+from howmanygpus.train.input.prepared import open_data
 from pictures import SHARED_DATA, encode, needs, smooth
-from trainbench.data import open_data
 
 HEADER = (
     "Image Index,Finding Labels,Follow-up #,Patient ID,Patient Age,Patient Gender,View Position,"

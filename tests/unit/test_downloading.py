@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from benchreport.datasets import OptionError
-from benchreport.preparation import downloading
-from benchreport.preparation.acquisition import AcquisitionError, Download, acquire_downloads
-from benchreport.preparation.downloading import fetch
+from howmanygpus.prepare.acquire import downloading
+from howmanygpus.prepare.acquire.acquisition import AcquisitionError, Download, acquire_downloads
+from howmanygpus.prepare.acquire.downloading import fetch
+from howmanygpus.prepare.sources import OptionError
 from servers import Server
 
 CONTENT = bytes(range(256)) * 400

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from benchreport.preparation import extracting
-from benchreport.preparation.acquisition import AcquisitionError
-from benchreport.preparation.extracting import extract_all
+from howmanygpus.prepare.acquire import extracting
+from howmanygpus.prepare.acquire.acquisition import AcquisitionError
+from howmanygpus.prepare.acquire.extracting import extract_all
 
 MOST_BYTES = 10**6
 

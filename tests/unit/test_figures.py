@@ -4,16 +4,18 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
-from benchreport.allreduce import tabulate
-from benchreport.figures import describe_figure, list_figures, load_figure
-from benchreport.figures.speedup import compute_accuracy_speedup
-from benchreport.losses import LOSSES
-from benchreport.runs import EVALUATION, IDENTITY, OUTCOME, PROVENANCE
-from benchreport.scaling import compute_scaling
-from benchreport.style import name_series, style_of
-from benchreport.tables import read_table, write_table
-from benchreport.thresholds import compute_time_to_accuracy
-from benchreport.variants import compute_variants
+from howmanygpus.report.figures import describe_figure, list_figures, load_figure
+from howmanygpus.report.figures.speedup import compute_accuracy_speedup
+from howmanygpus.report.files import read_table, write_table
+from howmanygpus.report.style import name_series, style_of
+from howmanygpus.report.tables.allreduce import tabulate
+from howmanygpus.report.outcomes import IDENTITY
+from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATION
+from howmanygpus.report.tables.losses import COLUMNS as LOSSES
+from howmanygpus.report.tables.runs import COLUMNS as RUNS
+from howmanygpus.report.tables.scaling import compute_scaling
+from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
+from howmanygpus.report.tables.variants import compute_variants
 from specs import make_spec
 
 ALLREDUCES = [
@@ -35,7 +37,11 @@ def make_tables(folder, status_of, accuracy_of):
                 names = {"framework": framework, "variant": variant, "repeat": repeat}
                 spec = make_spec(**names, num_gpus=num_gpus, global_batch_size=8 * num_gpus)
                 identity, status = {key: getattr(spec, key) for key in IDENTITY}, status_of(num_gpus)
-                row = identity | {"status": status, "reason": "" if status == "completed" else f"why {status}"}
+                row = identity | {
+                    "run_dir": f"results/runs/{framework}",
+                    "status": status,
+                    "reason": "" if status == "completed" else f"why {status}",
+                }
                 if status == "completed":
                     row |= {"images_per_s": 100.0 * num_gpus, "quality_best": accuracy_of(num_gpus)}
                     row |= {"quality_last": accuracy_of(num_gpus), "quality_metric": "accuracy"}
@@ -44,7 +50,7 @@ def make_tables(folder, status_of, accuracy_of):
                     losses += [identity | {"last_step": step, "loss": 2.0 / step} for step in (1, 6)]
                 runs.append(row)
     tables = {
-        "runs": pd.DataFrame(runs, columns=[*IDENTITY, *OUTCOME, *PROVENANCE]),
+        "runs": pd.DataFrame(runs, columns=list(RUNS)),
         "evaluations": pd.DataFrame(evaluations, columns=list(EVALUATION)),
         "losses": pd.DataFrame(losses, columns=list(LOSSES)),
     }
@@ -52,7 +58,7 @@ def make_tables(folder, status_of, accuracy_of):
     tables["scaling"] = written(folder, "scaling", compute_scaling(tables["runs"], {"weak": [8], "strong": [8]}))
     accuracy = compute_time_to_accuracy(tables["runs"], tables["evaluations"], QUALITY)
     tables["time_to_accuracy"] = written(folder, "time_to_accuracy", accuracy)
-    tables["allreduce"] = written(folder, "allreduce", tabulate(ALLREDUCES))
+    tables["allreduce"] = written(folder, "allreduce", tabulate({}, ALLREDUCES))
     return tables | {"variants": written(folder, "variants", compute_variants(tables["runs"], ["base", "best"]))}
 
 

@@ -1,17 +1,19 @@
 """The edits that make Horovod's source build: each lands, or says that it did not."""
 
-import fcntl
-import json
 import shutil
 import sys
 import threading
+from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
-import build_horovod
 import pytest
-from build_horovod import EDITS, EditError, apply_edits, find_nvcc, find_tools, list_switches
 
-from benchplan.code import HOROVOD_SOURCE, HOROVOD_TOOLS, horovod_tools
+from howmanygpus.environments import horovod
+from howmanygpus.environments.horovod import build_horovod, find_nvcc, find_tools, list_switches
+from howmanygpus.environments.horovod_edits import EDITS, EditError, apply_edits
+from howmanygpus.environments.pins import HOROVOD_SOURCE, HOROVOD_TOOLS, find_horovod_tools
+from howmanygpus.files import hold_lock
 from project import ROOT
 
 
@@ -57,8 +59,9 @@ def test_a_wheel_is_for_one_framework():
 
 def test_a_compiler_is_installed_for_the_cuda_that_has_one(monkeypatch):
     monkeypatch.chdir(ROOT)
-    assert horovod_tools("horovod-pytorch-cuda13") == [HOROVOD_TOOLS, "envs/horovod.build-cuda13.txt"]
-    assert horovod_tools("horovod-tensorflow-cuda12") == horovod_tools("horovod-pytorch-cpu") == [HOROVOD_TOOLS]
+    assert find_horovod_tools("horovod-pytorch-cuda13") == (HOROVOD_TOOLS, Path("envs/horovod.build-cuda13.txt"))
+    others = ("horovod-tensorflow-cuda12", "horovod-pytorch-cpu")
+    assert [find_horovod_tools(name) for name in others] == [(HOROVOD_TOOLS,), (HOROVOD_TOOLS,)]
 
 
 def test_the_installed_compiler_is_taken_before_the_one_of_the_machine(tmp_path, monkeypatch):
@@ -66,7 +69,7 @@ def test_the_installed_compiler_is_taken_before_the_one_of_the_machine(tmp_path,
     for path in (toolkit / "bin/nvcc", toolkit / "lib/libcudart.so.13", machine / "nvcc"):
         path.parent.mkdir(parents=True)
         path.touch(mode=0o755)
-    monkeypatch.setattr(build_horovod, "find_packages", lambda python: str(tmp_path / "packages"))
+    monkeypatch.setattr(horovod, "find_packages", lambda python: str(tmp_path / "packages"))
     monkeypatch.setenv("PATH", str(machine))
     assert find_nvcc(tmp_path) == str(toolkit / "bin")
     assert (toolkit / "lib64" / "libcudart.so").resolve() == toolkit / "lib/libcudart.so.13"
@@ -82,15 +85,12 @@ def test_of_two_calls_at_once_one_builds_and_both_have_the_wheel(tmp_path, monke
     """The second begins while the first has just cleared the wheel's folder."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("HOWMANYGPUS_CACHE", str(tmp_path))
-    base, built, errors, waiting = tmp_path / "base.json", [], [], threading.Event()
-    base.write_text(json.dumps({"python": sys.executable, "packages": []}))
-    options = ["--base", base, "--family", "torch", "--device", "cpu", "--tools", HOROVOD_TOOLS]
-    options += ["--source", HOROVOD_SOURCE, "--record", tmp_path / "record.json"]
-    monkeypatch.setattr(sys, "argv", ["build_horovod", *map(str, options)])
+    base = {"name": "pytorch-cpu", "python": sys.executable, "pins": [], "packages": []}
+    built, records, errors, waiting = [], [], [], threading.Event()
 
     def call() -> None:
         try:
-            build_horovod.main()
+            records.append(build_horovod(base, [HOROVOD_TOOLS], HOROVOD_SOURCE, "torch", "cpu", jobs=1))
         except Exception as error:
             errors.append(error)
 
@@ -101,20 +101,22 @@ def test_of_two_calls_at_once_one_builds_and_both_have_the_wheel(tmp_path, monke
         second.start()
         assert waiting.wait(30)
 
-    def lock(file, how) -> None:
+    @contextmanager
+    def lock(path):
         if threading.current_thread() is second:
             waiting.set()
-        fcntl.flock(file, how)
+        with hold_lock(path):
+            yield
 
     def build(folder, *_):
         built.append(folder / "horovod-0.whl")
         built[-1].touch()
         return built[-1]
 
-    monkeypatch.setattr(build_horovod, "shutil", SimpleNamespace(rmtree=clear))
-    monkeypatch.setattr(build_horovod, "fcntl", SimpleNamespace(flock=lock, LOCK_EX=fcntl.LOCK_EX))
-    monkeypatch.setattr(build_horovod, "build", build)
+    monkeypatch.setattr(horovod, "shutil", SimpleNamespace(rmtree=clear))
+    monkeypatch.setattr(horovod, "hold_lock", lock)
+    monkeypatch.setattr(horovod, "build", build)
     call()
     second.join(30)
     assert (errors, len(built)) == ([], 1)
-    assert json.loads((tmp_path / "record.json").read_text())["wheel"] == str(built[0])
+    assert [record["wheel"] for record in records] == [str(built[0])] * 2

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from benchreport.imaging import FILTERS, LIBRARIES, REASONS, BadImageError
-from benchreport.imaging.decoding import decode
-from benchreport.imaging.headers import read_file
-from benchreport.imaging.resizing import resize
+from howmanygpus.prepare.images import FILTERS, LIBRARIES, REASONS, BadImageError
+from howmanygpus.prepare.images.decoding import decode
+from howmanygpus.prepare.images.headers import read_file
+from howmanygpus.prepare.images.resizing import resize
 from pictures import SHARED_DATA, bad_and_unusual, chunk, encode, flip_bit, png_by_hand, smooth
 
 GRAY, RGB = smooth(), smooth(channels=3)
@@ -207,7 +207,7 @@ def test_a_missing_and_a_huge_file_are_refused(tmp_path, monkeypatch):
         read_file(tmp_path / "none.png")
     with pytest.raises(BadImageError, match="missing"):
         read_file(tmp_path)
-    monkeypatch.setattr("benchreport.imaging.headers.MAX_FILE_BYTES", 10)
+    monkeypatch.setattr("howmanygpus.prepare.images.headers.MAX_FILE_BYTES", 10)
     (tmp_path / "huge.png").write_bytes(bytes(11))
     with pytest.raises(BadImageError, match="too_large: 11 bytes"):
         read_file(tmp_path / "huge.png")

@@ -4,10 +4,10 @@ import json
 import sysconfig
 import threading
 
+from howmanygpus.train.host.placement import Placement
+from howmanygpus.train.records import AttemptFolder
+from howmanygpus.train.start.launch import build_environment, hold_publishing, publish
 from specs import make_spec
-from trainbench.launch import build_environment, hold_publishing, publish
-from trainbench.placement import Placement
-from trainbench.records import AttemptFolder
 
 
 def test_a_gpu_run_finds_the_cuda_libraries_of_its_own_environment_first(tmp_path, monkeypatch):

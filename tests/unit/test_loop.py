@@ -7,11 +7,11 @@ import time
 import numpy as np
 import pytest
 
+from howmanygpus.train.loop.backend import StepwiseBackend
+from howmanygpus.train.loop.feeding import measure_host_to_device
+from howmanygpus.train.loop.loop import DivergedError, TrainingLoop
+from howmanygpus.train.records import EventLog
 from specs import make_data, make_spec
-from trainbench.backend import StepwiseBackend
-from trainbench.feeding import measure_host_to_device
-from trainbench.loop import DivergedError, TrainingLoop
-from trainbench.records import EventLog
 
 
 class Ticking(StepwiseBackend):

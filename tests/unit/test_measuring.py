@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchreport.imaging import FILTERS, LIBRARIES
-from benchreport.preparation.figure import PANELS, draw
-from benchreport.preparation.listing import read_task
-from benchreport.preparation.measuring import measure_preparation
-from benchreport.tables import read_table, write_table
+from howmanygpus.prepare.images import FILTERS, LIBRARIES
+from howmanygpus.prepare.listing import read_task
+from howmanygpus.prepare.measuring import measure_preparation
+from howmanygpus.report.files import read_table, write_table
+from howmanygpus.report.preparation import PANELS, draw
 from pictures import write_tree
 
 

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from trainbench.initialization import draw_weights, is_trainable
-from trainbench.models.resnet44.parameters import parameters as resnet44
-from trainbench.models.small_cnn.parameters import parameters as small_cnn
+from howmanygpus.train.models.initialization import draw_weights, is_trainable
+from howmanygpus.train.models.resnet44.parameters import parameters as resnet44
+from howmanygpus.train.models.small_cnn.parameters import parameters as small_cnn
 
 
 def count_trainable(weights):

@@ -5,15 +5,15 @@ import json
 import pytest
 import yaml
 
-from benchplan.defaults import fill_defaults, read_schema
-from benchplan.estimate import describe_device_hours
-from benchplan.frameworks import FRAMEWORKS
-from benchplan.loaders import NATIVE_LOADERS
-from benchplan.machine import Device, Machine
-from benchplan.plan import Plan
+from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.config.schema import fill_defaults, read_schema
+from howmanygpus.plan.estimate import describe_device_hours
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.loaders import NATIVE_LOADERS
+from howmanygpus.plan.plan import Plan
+from howmanygpus.train.spec import OptimizerSpec, RunSpec
 from project import ROOT, study
 from specs import OPTIMIZER
-from trainbench.spec import OptimizerSpec, RunSpec
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
 GPU = Machine("machine.yaml", {"cpu": Device(8, 1), "cuda": Device(4, 6)})
@@ -101,16 +101,17 @@ def test_a_specification_names_the_frameworks_own_loader_and_its_usual_workers()
     keys = ("framework", "variant", "loader", "loader_kind", "loader_workers")
     assert [tuple(spec[key] for key in keys) for spec in specs if spec["framework"] != "jax_sharding"] == [
         ("pytorch_ddp", "shared", "shared", "threads", 1),
-        ("pytorch_ddp", "native", "torch", "processes", 3),
+        ("pytorch_ddp", "native", "torch.loader", "processes", 3),
         ("keras_mirrored", "shared", "shared", "threads", 1),
-        ("keras_mirrored", "native", "keras", "threads", 3),
+        ("keras_mirrored", "native", "keras.loader", "threads", 3),
     ]
 
 
 def test_every_native_loader_is_a_module_that_some_framework_uses():
     used = {entry.native_loader for entry in FRAMEWORKS.values()} - {None}
     assert used == set(NATIVE_LOADERS)
-    assert all((ROOT / "workflow/lib/trainbench/loaders" / f"{name}.py").exists() for name in used)
+    frameworks = ROOT / "workflow/lib/howmanygpus/train/frameworks"
+    assert all(frameworks.joinpath(*name.split(".")).with_suffix(".py").exists() for name in used)
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)

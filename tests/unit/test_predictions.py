@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from benchreport.metrics import accuracy, test_loss
-from trainbench.predictions import PredictionStore, merge_predictions, score_single_label
+from howmanygpus.report.metrics import accuracy, test_loss
+from howmanygpus.train.loop.predictions import PredictionStore, merge_predictions, score_single_label
 
 
 def test_rank_counts_the_classes_above_the_true_one():

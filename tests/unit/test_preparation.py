@@ -6,18 +6,18 @@ import hashlib
 import numpy as np
 import pytest
 
-from benchplan.errors import ConfigError
-from benchplan.machine import Device, Machine
-from benchplan.plan import Plan
-from benchreport.datasets import OptionError
-from benchreport.imaging.decoding import decode
-from benchreport.imaging.resizing import resize
-from benchreport.preparation.listing import _read_task, describe_dataset, read_task
-from benchreport.preparation.merging import merge_shards
-from benchreport.preparation.shards import prepare_shard, read_records
+from howmanygpus.plan.config.errors import ConfigError
+from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.plan import Plan
+from howmanygpus.prepare.images.decoding import decode
+from howmanygpus.prepare.images.resizing import resize
+from howmanygpus.prepare.listing import _read_task, describe_dataset, read_task
+from howmanygpus.prepare.merging import merge_shards
+from howmanygpus.prepare.shards import prepare_shard, read_records
+from howmanygpus.prepare.sources import OptionError
+from howmanygpus.train.input.prepared import open_data, read_description, verify_hashes
 from pictures import encode, smooth, write_tree
 from project import study
-from trainbench.data import open_data, read_description, verify_hashes
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
 COUNTS = {"train/cat": 5, "train/dog": 4, "test/cat": 2, "test/dog": 3}
@@ -172,7 +172,7 @@ def test_memory_of_a_shard_does_not_hold_its_images(tree, tmp_path, monkeypatch)
         written.append(partial.stat().st_size)
         return decode_one(*arguments)
 
-    monkeypatch.setattr("benchreport.preparation.shards.decode", watch)
+    monkeypatch.setattr("howmanygpus.prepare.shards.decode", watch)
     monkeypatch.setattr("builtins.open", lambda path, mode="r", **options: _open(path, mode, options))
     prepare_shard(task, 0, images, tmp_path / "0.tsv")
     assert written == [index * 20 * 28 for index in range(14)]

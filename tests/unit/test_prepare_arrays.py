@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from prepare_arrays import check_part, draw_parts, read_parts, write_prepared
 
-from benchreport.datasets import Arrays, Description, digits, synthetic
-from trainbench.data import open_data, read_description, verify_hashes
+from howmanygpus.prepare.sources import Arrays, Description, digits, synthetic
+from howmanygpus.train.input.prepared import open_data, read_description, verify_hashes
 
 NOISE = Description((5, 7, 3), 4, 23, 6)
 

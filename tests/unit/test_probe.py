@@ -2,10 +2,10 @@
 
 import pytest
 
-from benchplan.stacks import find_refusal
-from benchreport.allreduce import compute_bus_bandwidth, tabulate
-from benchreport.probe import judge, look_around, to_minutes
-from benchreport.probe import tabulate as tabulate_probes
+from howmanygpus.report.probes import tabulate as tabulate_probes
+from howmanygpus.report.tables.allreduce import compute_bus_bandwidth, tabulate
+from howmanygpus.train.preflight.probe import judge, look_around, to_minutes
+from howmanygpus.train.preflight.stacks import find_refusal
 
 EXPECTED = {
     **{"kind": "cuda", "devices_per_node": 2, "max_nodes": 2, "cores_per_device": 4, "compute_capability": "8.0"},
@@ -71,4 +71,4 @@ def test_bus_bandwidth_counts_what_each_device_sends():
     assert compute_bus_bandwidth(2, 1000, 1.0) == pytest.approx(1.048576)
     assert compute_bus_bandwidth(1000, 1000, 1.0) == pytest.approx(2 * 1.048576, rel=2e-3)
     record = {"device": "d", "num_gpus": 2, "num_nodes": 1, "sizes": [{"size_mib": 16, "median_s": 0.5, "seconds": []}]}
-    assert tabulate([record])["bus_gb_per_s"].tolist() == pytest.approx([16 * 2**20 / 0.5 / 1e9])
+    assert tabulate({}, [record])["bus_gb_per_s"].tolist() == pytest.approx([16 * 2**20 / 0.5 / 1e9])

@@ -7,9 +7,8 @@ import sys
 
 import pytest
 
-from project import ROOT
-from trainbench import rendezvous
-from trainbench.rendezvous import (
+from howmanygpus.train.start import rendezvous
+from howmanygpus.train.start.rendezvous import (
     PORTS,
     RendezvousError,
     announce,
@@ -19,6 +18,7 @@ from trainbench.rendezvous import (
     reserve_port,
     wait_for_all,
 )
+from project import ROOT
 
 
 def take_port(connection):
@@ -44,7 +44,7 @@ def test_processes_on_one_host_get_different_ports_until_they_end():
 
 BECOME_A_FRAMEWORK = """
 import os
-from trainbench.rendezvous import reserve_port
+from howmanygpus.train.start.rendezvous import reserve_port
 
 print(reserve_port(), flush=True)
 os.execvp("cat", ["cat"])
@@ -59,7 +59,7 @@ def test_a_port_stays_reserved_for_the_program_that_its_process_becomes(tmp_path
         reserved = int(process.stdout.readline())
         print("answered by cat alone", file=process.stdin, flush=True)
         assert process.stdout.readline()
-        monkeypatch.setattr("trainbench.rendezvous.os.getpid", lambda: reserved - PORTS.start)
+        monkeypatch.setattr("howmanygpus.train.start.rendezvous.os.getpid", lambda: reserved - PORTS.start)
         assert reserve_port() != reserved and not list(tmp_path.iterdir())
         process.stdin.close()
         process.wait()
@@ -68,7 +68,7 @@ def test_a_port_stays_reserved_for_the_program_that_its_process_becomes(tmp_path
 
 def test_a_port_that_another_program_listens_on_is_passed_over(monkeypatch):
     first = reserve_port()
-    monkeypatch.setattr("trainbench.rendezvous.is_free", lambda port: port % 2 == 0)
+    monkeypatch.setattr("howmanygpus.train.start.rendezvous.is_free", lambda port: port % 2 == 0)
     assert reserve_port() % 2 == 0 and first
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from howmanygpus.train.loop.schedule import count_steps_per_epoch, learning_rates, scaling_factor
 from specs import make_spec
-from trainbench.schedule import count_steps_per_epoch, learning_rates, scaling_factor
 
 
 def rates(num_steps, steps_per_epoch=10, **optimizer):

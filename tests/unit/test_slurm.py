@@ -14,17 +14,17 @@ import pytest
 import snakemake_executor_plugin_slurm as slurm_plugin
 import yaml
 
-from benchplan import plugin
-from benchplan.attempts import settle
-from benchplan.errors import ConfigError
-from benchplan.machine import read_machine
-from benchplan.plan import Plan
-from benchplan.slurm import job_resources, list_resources, placement
+from howmanygpus.plan.config.errors import ConfigError
+from howmanygpus.plan.config.machine import read_machine
+from howmanygpus.plan.jobs import JobSize, job_resources, list_resources, placement
+from howmanygpus.plan.plan import Plan
+from howmanygpus.snakemake_patches import plugin
+from howmanygpus.train.host import slurm
+from howmanygpus.train.host.placement import Placement
+from howmanygpus.train.start.launchers import build_command
+from howmanygpus.train.start.settling import settle
 from project import study
 from specs import make_spec
-from trainbench import slurm
-from trainbench.launchers import build_command
-from trainbench.placement import Placement
 
 A100 = {
     **{"devices_per_node": 4, "max_nodes": 4, "cores_per_device": 8, "memory_per_device_mb": 1000},
@@ -45,7 +45,8 @@ def write_machine(tmp_path):
 
 
 def ask(machine, launcher, num_gpus, num_nodes=1, attempt=1):
-    found = job_resources(machine, machine.device("a100"), launcher, num_gpus, num_nodes, 60, attempt)
+    size = JobSize(machine.device("a100"), launcher, num_gpus, num_nodes, 60)
+    found = job_resources(machine, size, attempt)
     assert set(found) == set(list_resources(machine))
     return found
 
@@ -214,23 +215,30 @@ def test_a_packed_call_leaves_runs_of_several_nodes_out(write_machine):
 def test_srun_starts_each_process_once(tmp_path, launcher, tasks, per_node, cores):
     spec = make_spec(launcher=launcher, num_gpus=8, num_nodes=2, cores_per_device=2, global_batch_size=8)
     where = Placement(scheduler="slurm", step_options=["--gres=gpu:a100:{n}"])
-    command = build_command(spec, where, tmp_path, "trainbench.train", ["--option"])
+    command = build_command(spec, where, tmp_path, "howmanygpus.train.loop.train", ["--option"])
     assert command[0] == "srun" and {"--nodes=2", f"--ntasks={tasks}", f"--ntasks-per-node={per_node}"} <= set(command)
     assert {f"--cpus-per-task={cores}", "--gres=gpu:a100:4", "--kill-on-bad-exit=1"} <= set(command)
-    assert command[-6:] == ["-m", "trainbench.task", "--folder", str(tmp_path), "trainbench.train", "--option"]
+    assert command[-6:] == [
+        "-m",
+        "howmanygpus.train.start.task",
+        "--folder",
+        str(tmp_path),
+        "howmanygpus.train.loop.train",
+        "--option",
+    ]
 
 
 @pytest.mark.parametrize("scheduler", ["none", "slurm"])
 def test_horovod_by_mpi_is_started_by_mpirun(tmp_path, scheduler):
     spec = make_spec(launcher="horovodrun", horovod_controller="mpi", num_gpus=2)
-    command = build_command(spec, Placement(scheduler=scheduler), tmp_path, "trainbench.train", [])
+    command = build_command(spec, Placement(scheduler=scheduler), tmp_path, "howmanygpus.train.loop.train", [])
     assert Path(command[0]).name == "mpirun" and command[1:3] == ["-np", "2"]
-    assert ("trainbench.task" in command) == (scheduler == "slurm")
+    assert ("howmanygpus.train.start.task" in command) == (scheduler == "slurm")
 
 
 def test_one_machine_needs_no_srun(tmp_path):
-    command = build_command(make_spec(launcher="plain"), Placement(), tmp_path, "trainbench.train", [])
-    assert command == [sys.executable, "-m", "trainbench.train"]
+    command = build_command(make_spec(launcher="plain"), Placement(), tmp_path, "howmanygpus.train.loop.train", [])
+    assert command == [sys.executable, "-m", "howmanygpus.train.loop.train"]
 
 
 JOB = (
@@ -277,8 +285,8 @@ def test_an_attempt_whose_job_is_gone_is_settled(tmp_path, monkeypatch):
         },
         "alive": {"JobId": "alive", "JobState": "RUNNING", "Restarts": "0"},
     }
-    monkeypatch.setattr("benchplan.attempts.ask_for_job", lambda job_id: answers.get(job_id, {}))
-    monkeypatch.setattr("benchplan.attempts.ask_database", lambda job_id: {})
+    monkeypatch.setattr("howmanygpus.train.start.settling.ask_for_job", lambda job_id: answers.get(job_id, {}))
+    monkeypatch.setattr("howmanygpus.train.start.settling.ask_database", lambda job_id: {})
     assert {path.parent.name for path in settle(tmp_path)} == {"lost", "forgotten"}
     found = {path.parent.name: json.loads(path.read_text())["status"] for path in tmp_path.glob("*/attempt.json")}
     assert found == {

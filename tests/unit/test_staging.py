@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from trainbench.staging import stage
+from howmanygpus.train.start.staging import stage
 
 
 def write_data(folder, manifest):

@@ -6,21 +6,30 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchreport.answer import answer
-from benchreport.losses import collect_losses
-from benchreport.runs import IDENTITY, collect
-from benchreport.scaling import compute_scaling
-from benchreport.thresholds import compute_time_to_accuracy, summarize_time_to_accuracy
+from howmanygpus.report.answer import answer
+from howmanygpus.report.outcomes import IDENTITY
+from howmanygpus.report.tables import evaluations as evaluations_table
+from howmanygpus.report.tables import losses
+from howmanygpus.report.tables import runs as runs_table_of
+from howmanygpus.report.tables.scaling import compute_scaling
+from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy, summarize_time_to_accuracy
+from howmanygpus.train.start.settling import settle
 from specs import make_spec
 
 HOST = {"hostname": "h", "cpu_model": "c", "python_version": "3", "driver_version": None, "git_commit": "abc"}
 QUALITY = {"metric": "accuracy", "thresholds": [0.5, 0.9]}
 
 
+def collect(plan, results):
+    """The tables of runs and of evaluations."""
+    evaluations = evaluations_table.tabulate(plan, results)
+    return runs_table_of.tabulate(plan, evaluations, results), evaluations
+
+
 def plan_of(*specs, unsupported=(), billing=None):
     runs = {f"run{i}": {"spec": spec.to_dict(), "unsupported": ""} for i, spec in enumerate(specs)}
     runs |= {f"not{i}": {"spec": spec.to_dict(), "unsupported": "no such device"} for i, spec in enumerate(unsupported)}
-    return {"config": {"quality": QUALITY}, "runs": runs, "billing": billing or {}}
+    return {"config": {"quality": QUALITY}, "runs": runs, "billing": billing or {}, "defaults": {}}
 
 
 def store_run(results, name, spec, accuracies=(0.4, 0.8), window_s=(2.0, 3.0), **changes):
@@ -82,7 +91,7 @@ def test_there_is_one_row_per_planned_run_and_metrics_only_where_one_happened(tm
 
 
 def write_attempt(tmp_path, status, started="20260101T000000", **changes):
-    folder = tmp_path / "results" / "logs" / "train" / "run0" / f"{started}-1"
+    folder = tmp_path / "results" / "attempts" / "run0" / f"{started}-1"
     folder.mkdir(parents=True)
     record = {"status": status, "reason": f"why {status}", "host": HOST, "pid": 1, "started_at": "t", **changes}
     (folder / "attempt.json").write_text(json.dumps(record))
@@ -101,8 +110,11 @@ def test_a_failed_run_has_the_reason_of_its_last_attempt(tmp_path):
 def test_an_attempt_without_an_end_was_killed_if_its_process_is_gone(tmp_path, monkeypatch):
     monkeypatch.setattr("os.uname", lambda: type("Uname", (), {"nodename": "h"}))
     write_attempt(tmp_path, "running", pid=2**22 + 1)
+    assert status_of_first(tmp_path, make_spec())[0] == "running", "nobody has looked yet"
+    assert len(settle(tmp_path / "results" / "attempts")) == 1
     assert status_of_first(tmp_path, make_spec())[0] == "killed"
     write_attempt(tmp_path, "running", started="20260102T000000", pid=1)
+    assert settle(tmp_path / "results" / "attempts") == []
     assert status_of_first(tmp_path, make_spec())[0] == "running"
 
 
@@ -191,6 +203,6 @@ def test_losses_are_those_of_the_first_epochs_windows(tmp_path):
     keys = ("epoch", "first_step", "num_steps", "loss")
     events = [{"event": "window", **dict(zip(keys, values, strict=True))} for values in windows]
     (tmp_path / "results" / "runs" / "run0" / "events.jsonl").write_text("\n".join(map(json.dumps, events)))
-    table = collect_losses(plan_of(*specs), tmp_path)
+    table = losses.tabulate(plan_of(*specs), tmp_path)
     assert table[["last_step", "loss"]].to_numpy().tolist() == [[1, 2.5], [10, 2.0]]
     assert set(table["repeat"]) == {1}, "the run that is missing has no rows"

@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from benchreport.runs import IDENTITY, OUTCOME, PROVENANCE
-from benchreport.variants import compute_variants, pool_spread_of_seeds
+from howmanygpus.report.tables.runs import IDENTITY, OUTCOME, PROVENANCE
+from howmanygpus.report.tables.variants import compute_variants, pool_spread_of_seeds
 from specs import make_spec
 
 

@@ -5,12 +5,12 @@ import threading
 
 import pytest
 
-from benchplan.plugin import Interruptible
+from howmanygpus.snakemake_patches.plugin import Interruptible
 from project import run_snakefile
 
 SNAKEFILE = """
 import os, signal
-from benchplan.plugin import mend_scheduler
+from howmanygpus.snakemake_patches.plugin import mend_scheduler
 from snakemake.logging import logger
 
 was_pressed = False

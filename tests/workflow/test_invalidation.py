@@ -59,7 +59,7 @@ def test_a_second_call_does_nothing(finished):
 
 
 def test_editing_one_backend_reruns_exactly_its_runs_and_what_depends_on_them(copy):
-    copy.edit("workflow/lib/trainbench/backends/dozing.py")
+    copy.edit("workflow/lib/howmanygpus/train/frameworks/fake/dozing.py")
     runs = [run for run in ALL_RUNS if "/dozing/" in run]
     assert copy.planned() == sorted([*runs, "leave_unchecked", "write_parity_page", *analysis_of("first", "second")])
     before = {run: copy.read(f"results/runs/{run}/run.json") for run in ALL_RUNS}
@@ -70,12 +70,12 @@ def test_editing_one_backend_reruns_exactly_its_runs_and_what_depends_on_them(co
 
 
 def test_editing_one_figure_redraws_that_figure(copy):
-    copy.edit("workflow/lib/benchreport/figures/speedup.py")
+    copy.edit("workflow/lib/howmanygpus/report/figures/speedup.py")
     assert copy.planned() == sorted(["all", "draw_speedup first", "draw_speedup second"])
 
 
 def test_editing_the_loop_reruns_all_runs(copy):
-    copy.edit("workflow/lib/trainbench/loop.py")
+    copy.edit("workflow/lib/howmanygpus/train/loop/loop.py")
     assert copy.planned() == sorted([*ALL_RUNS, *GATE, *analysis_of("first", "second")])
 
 
@@ -85,7 +85,7 @@ def test_changing_what_a_failed_gate_does_reruns_no_training(copy):
 
 
 def test_editing_a_metric_recomputes_tables_and_figures_but_no_run(copy):
-    copy.edit("workflow/lib/benchreport/metrics/accuracy.py")
+    copy.edit("workflow/lib/howmanygpus/report/metrics/accuracy.py")
     behind = [job for job in analysis_of("first", "second") if "loss" not in job]
     assert copy.planned() == sorted(behind)
 
@@ -141,7 +141,7 @@ def test_changed_pins_build_their_environment_and_rerun_its_runs_in_one_call(cop
 
 def test_a_change_beside_a_changed_plan_is_not_overlooked(copy):
     copy.write_config(first=study(repeats=2), second=study())
-    copy.edit("workflow/lib/trainbench/backends/dozing.py")
+    copy.edit("workflow/lib/howmanygpus/train/frameworks/fake/dozing.py")
     assert {run for run in ALL_RUNS if "/dozing/" in run} <= set(copy.planned())
 
 
@@ -154,7 +154,7 @@ def test_missing_runs_are_planned_beside_an_environment_that_is_built_again(copy
 
 
 def test_changed_initial_weights_rerun_the_runs_that_start_from_them(copy):
-    copy.edit("workflow/lib/trainbench/models/small_cnn/parameters.py")
+    copy.edit("workflow/lib/howmanygpus/train/models/small_cnn/parameters.py")
     weights = ["initialize_weights"]
     assert copy.planned() == sorted([*weights, *ALL_RUNS, *analysis_of("first", "second")])
 

@@ -20,7 +20,7 @@ class Attempt:
 
     def __init__(self, project: Project, behaviour=None, deadline_s=60, **changes):
         self.folder = project.folder / "inputs"
-        names = {"framework": "sleeping", "family": "fake", "launcher": "plain"}
+        names = {"framework": "sleeping", "family": "fake", "strategy": "sleeping", "launcher": "plain"}
         self.spec = write_inputs(self.folder, make_spec(**names, **changes))
         self.attempt = project.folder / "attempt"
         self.attempt.mkdir()
@@ -28,7 +28,7 @@ class Attempt:
         self.run_dir = project.folder / "run"
         if behaviour:
             project.behave(gpus1=behaviour)
-        command = [sys.executable, "-m", "trainbench.launch", "--attempt", str(self.attempt)]
+        command = [sys.executable, "-m", "howmanygpus.train.start.launch", "--attempt", str(self.attempt)]
         command += ["--run-dir", str(self.run_dir), "--deadline-s", str(deadline_s)]
         self.command, self.cwd = command, project.folder
         self.environment = project.environment() | {"PYTHONPATH": str(project.folder / "workflow" / "lib")}

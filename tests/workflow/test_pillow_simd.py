@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from benchreport.imaging import BadImageError
-from benchreport.imaging.decoding import decode
-from benchreport.imaging.resizing import resize
 from environments import build, read_python
+from howmanygpus.prepare.images import BadImageError
+from howmanygpus.prepare.images.decoding import decode
+from howmanygpus.prepare.images.resizing import resize
 from pictures import SHARED_DATA, bad_and_unusual, smooth
 from project import ROOT
 
@@ -21,9 +21,9 @@ IMPORTS = """
 import hashlib, json, sys
 from pathlib import Path
 import PIL
-from benchreport.imaging import BadImageError
-from benchreport.imaging.decoding import decode
-from benchreport.imaging.resizing import resize
+from howmanygpus.prepare.images import BadImageError
+from howmanygpus.prepare.images.decoding import decode
+from howmanygpus.prepare.images.resizing import resize
 """
 
 

@@ -5,7 +5,7 @@ import pytest
 from project import run_snakefile
 
 SNAKEFILE = """
-from benchplan.plugin import mend_planning
+from howmanygpus.snakemake_patches.plugin import mend_planning
 
 {mend}
 

@@ -10,7 +10,7 @@ import tarfile
 import pytest
 import yaml
 
-from benchreport.datasets import cifar10
+from howmanygpus.prepare.sources import cifar10
 from pictures import encode, smooth, write_tree
 from project import Project, study
 from servers import Server
@@ -151,7 +151,7 @@ def test_several_labels_an_image_are_refused_by_a_study(project):
 
 
 def test_what_cannot_be_fetched_says_what_to_do_by_hand(project):
-    module = project.folder / "workflow/lib/benchreport/datasets/cifar10.py"
+    module = project.folder / "workflow/lib/howmanygpus/prepare/sources/cifar10.py"
     text = module.read_text()
     config = {"studies": {"first": study()}, "datasets": {"small": {"source": "cifar10"}}}
     (project.folder / "config" / "config.yaml").write_text(yaml.safe_dump(config))

@@ -10,7 +10,7 @@ from dataclasses import asdict
 import pytest
 import yaml
 
-from benchreport.datasets import cifar10
+from howmanygpus.prepare.sources import cifar10
 from pictures import SHARED_DATA
 from project import TABLES, Project, study
 from servers import Server
@@ -34,7 +34,7 @@ def serve_cifar10(project: Project) -> Server:
     folder = "cifar-10-batches-py"
     batches = {f"{folder}/{path.name}": path for path in (SHARED_DATA / "cifar10" / folder).iterdir()}
     server = Server(pack(batches))
-    module, known = project.folder / "workflow/lib/benchreport/datasets/cifar10.py", server.download()
+    module, known = project.folder / "workflow/lib/howmanygpus/prepare/sources/cifar10.py", server.download()
     text = module.read_text()
     for old, new in (
         (cifar10.ARCHIVE.url, known.url),

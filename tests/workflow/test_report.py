@@ -72,6 +72,6 @@ def test_an_error_and_a_request_would_be_noticed(tmp_path):
 
 
 def test_every_figure_has_a_caption_and_reaches_the_report_description(project):
-    figures = {path.stem for path in (project.folder / "workflow/lib/benchreport/figures").glob("[a-z]*.py")}
+    figures = {path.stem for path in (project.folder / "workflow/lib/howmanygpus/report/figures").glob("[a-z]*.py")}
     captions = {path.stem for path in (project.folder / "workflow/report").glob("*.rst")}
     assert figures <= captions

@@ -31,7 +31,7 @@ def test_files_stay_small():
 
 
 def test_the_schema_describes_every_key_with_its_default():
-    from benchplan.defaults import read_schema
+    from howmanygpus.plan.config.schema import read_schema
 
     for schema in (read_schema("config"), read_schema("machine")):
         objects = [schema, *(rule for rule in schema["$defs"].values() if rule.get("type") == "object")]

@@ -7,10 +7,10 @@ import sys
 import tarfile
 from pathlib import Path
 
-from build_environment import use_fetched
-from build_horovod import apply_edits, download_source, make_builder
-
-from benchplan.code import HOROVOD_SOURCE, HOROVOD_TOOLS, environment_pins
+from howmanygpus.environments.build import use_fetched
+from howmanygpus.environments.horovod import download_source, make_builder
+from howmanygpus.environments.horovod_edits import apply_edits
+from howmanygpus.environments.pins import HOROVOD_SOURCE, HOROVOD_TOOLS, find_pins
 from project import ROOT
 
 NAME = "chainer-cpu"
@@ -31,7 +31,7 @@ def run_script(name, cache, pins, *options, **variables):
 def test_wheels_are_all_that_a_build_without_a_network_needs(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     wheels, record = tmp_path / "wheels.json", tmp_path / "environment.json"
-    pins = environment_pins(NAME)
+    pins = find_pins(NAME)
     run_script("fetch_wheels", tmp_path, pins, "--record", wheels)
     run_script("build_environment", tmp_path, pins, "--wheels", wheels, "--record", record, **OFFLINE)
     python = json.loads(record.read_text())["python"]

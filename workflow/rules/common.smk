@@ -1,11 +1,12 @@
 """
-Validate config and machine file, expand the studies into runs once, and answer the rules' questions about them.
+Read config and machine file, plan all runs once, and hand the rules what answers their questions.
+
+Logic is in workflow/lib/howmanygpus/plan/; here it meets Snakemake.
 """
 
 import atexit
 import gc
-import json
-import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -15,54 +16,74 @@ from snakemake.utils import update_config
 
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow" / "lib"))
 
-from benchplan import attempts, code
-from benchplan.defaults import retype
-from benchplan.errors import ConfigError
-from benchplan.estimate import describe_device_hours
-from benchplan.machine import find_machine_file, read_machine
-from benchplan.plan import Plan
-from benchplan.plugin import forget_requests, mend_planning, mend_plugin, mend_scheduler
-from benchreport import figures
+from howmanygpus import snakemake_patches
+from howmanygpus.plan.config.errors import ConfigError
+from howmanygpus.plan.config.machine import find_machine_file, read_machine
+from howmanygpus.plan.config.schema import retype
+from howmanygpus.plan.estimate import describe_device_hours
+from howmanygpus.plan.invalidation.code import hash_reference, hash_script
+from howmanygpus.plan.invalidation.pins import environment_record, use_existing
+from howmanygpus.plan.plan import Plan
+from howmanygpus.plan.rules.cluster import ClusterRules
+from howmanygpus.plan.rules.data import DataRules
+from howmanygpus.plan.rules.environments import EnvironmentRules
+from howmanygpus.plan.rules.parity import ParityRules
+from howmanygpus.plan.rules.products import Products
+from howmanygpus.plan.rules.training import TrainingRules
+from howmanygpus.report import figures, tables
+from howmanygpus.train.start.settling import OlderResultsError, refuse_older_results, settle
+
+RUN = f"PYTHONPATH=workflow/lib${{PYTHONPATH:+:$PYTHONPATH}} {shlex.quote(sys.executable)}"
+"""Begins each script's shell line: this Python with the project's package."""
+IS_DRY_RUN = bool({"--dry-run", "--dryrun", "-n", "-np"} & set(sys.argv))
 
 # Snakemake keeps millions of small objects for a large grid: look for garbage among them less often.
 gc.set_threshold(100_000, 50, 100)
 
-mend_planning()
-if workflow.remote_exec:
-    forget_requests()
-code.let_jobs_find_it()
-
+snakemake_patches.patch_every_process(is_job=bool(workflow.remote_exec))
 update_config(config, retype(workflow.config_settings.config))
 
 try:
+    refuse_older_results()
     MACHINE = read_machine(find_machine_file(config.get("machine"), sys.argv), config.get("packed", False))
-    code.use_existing(MACHINE.environments)
+    use_existing(MACHINE.environments)
     PLAN = Plan(config, MACHINE)
-except ConfigError as error:
+except (ConfigError, OlderResultsError) as error:
     raise WorkflowError(str(error)) from None
 
 # The report describes the method from the complete configuration, defaults included.
 config["studies"] = {name: study.config for name, study in PLAN.studies.items()}
 
+training, parity, data = TrainingRules(PLAN), ParityRules(PLAN), DataRules(PLAN)
+cluster, environments = ClusterRules(PLAN), EnvironmentRules(MACHINE)
+products = Products(
+    PLAN,
+    lambda: "available" in workflow.dag_settings.targets,
+    tables.list_tables,
+    figures.list_figures,
+    tables.list_merged(),
+)
+
 for shortage in PLAN.find_shortages():
     logger.warning(shortage)
 
-# Said last, below the list of jobs. While Snakemake reads this, it does not know yet that nothing is to be done.
-if {"--dry-run", "--dryrun", "-n", "-np"} & set(sys.argv):
+# Printed last, below the list of jobs: only then is it known whether anything is to be done.
+if IS_DRY_RUN:
     atexit.register(print, describe_device_hours(PLAN), end="", file=sys.stderr)
 
 
 def settle_attempts():
-    if MACHINE.is_cluster:
-        for record in attempts.settle():
-            logger.info(f"{record.parent} had ended without a word; see its attempt.json")
+    for record in settle():
+        logger.info(f"{record.parent} had ended without a word; see its attempt.json")
+
+
+# Tables are made from the records of attempts: these are completed before Snakemake looks at them.
+if not workflow.remote_exec and not IS_DRY_RUN:
+    settle_attempts()
 
 
 onstart:
-    settle_attempts()
-    mend_scheduler()
-    if MACHINE.submits:
-        mend_plugin()
+    snakemake_patches.patch_scheduling(submits=MACHINE.submits)
     if shortages := PLAN.find_shortages():
         raise WorkflowError("\n".join(shortages))
 
@@ -74,8 +95,9 @@ onsuccess:
 onerror:
     settle_attempts()
     logger.error(
-        "Some steps failed; each failed run keeps its files and log under results/logs/train/. The target `available` "
-        "builds tables and figures from the runs that exist; the next call tries the missing ones again."
+        "Some steps failed; each failed run keeps its files under results/attempts/ and its log under "
+        "results/logs/train/. The target `available` builds tables and figures from the runs that exist; the next "
+        "call tries the missing ones again."
     )
 
 
@@ -91,7 +113,7 @@ wildcard_constraints:
     cell=r"[a-z]+_[a-z0-9]+_[a-z0-9-]+_gpus\d+_batch\d+_repeat\d+",
     environment="[a-z0-9-]+",
     pins_hash="[0-9a-f]{8}",
-    table="runs|scaling|time_to_accuracy|evaluations|variants",
+    table="|".join(tables.list_merged()),
     task="[a-z0-9_]+_[0-9]+x[0-9]+x[0-9]+_classes[0-9]+_(local|synchronized)",
     checked="[a-z0-9_-]+-[0-9a-f]{8}",
     batchnorm="local|synchronized",
@@ -102,116 +124,3 @@ wildcard_constraints:
     seed=r"\d+",
     shard=r"\d+",
     num_shards=r"\d+",
-
-
-def get_run(wildcards):
-    return PLAN.runs[f"{wildcards.study}/{wildcards.framework}/{wildcards.variant}/{wildcards.cell}"]
-
-
-def get_study(wildcards):
-    return PLAN.studies[wildcards.study]
-
-
-def get_collecting_code(wildcards):
-    metric = get_study(wildcards).config["quality"]["metric"]
-    return code.script("collect_runs", f"benchreport.metrics.{metric}")
-
-
-def get_thresholding_code(wildcards):
-    metric = get_study(wildcards).config["quality"]["metric"]
-    return code.script("compute_time_to_accuracy", f"benchreport.metrics.{metric}")
-
-
-def get_training_code(wildcards):
-    run, study = get_run(wildcards), get_study(wildcards)
-    return code.training_code(run.framework, study.config["model"], study.variants[run.variant]["loader"])
-
-
-def get_environment(wildcards):
-    run = get_run(wildcards)
-    return code.environment_record(get_study(wildcards).parity_cell(run).environment)
-
-
-def get_verdict(wildcards):
-    return PLAN.verdicts[get_run(wildcards).path]
-
-
-def get_parity_cell(wildcards):
-    path = f"results/parity/{wildcards.task}/{wildcards.checked}.json"
-    return PLAN.parity_cells[path]
-
-
-def get_parity_layouts(wildcards):
-    """Devices x nodes of the gate."""
-    cell = get_parity_cell(wildcards)
-    return cell.layouts(MACHINE.device(cell.device))
-
-
-def match_unchecked_cells():
-    """A regular expression of the verdicts that no study asks for, without folder and suffix."""
-    unchecked = PLAN.parity_cells.keys() - PLAN.checked_verdicts
-    names = [re.escape(path.removeprefix("results/parity/").removesuffix(".json")) for path in sorted(unchecked)]
-    return "|".join(names) or "(?!)"
-
-
-def get_data_dir(wildcards):
-    return get_study(wildcards).data_dir(get_run(wildcards))
-
-
-def get_weights_record(wildcards):
-    return str(Path(get_study(wildcards).weights_file(get_run(wildcards))).with_suffix(".json"))
-
-
-def get_planned_records(study):
-    """run.json of every run of a study that can be run."""
-    runs = [run for run in PLAN.studies[study].runs if not run.unsupported and not PLAN.is_left_out(run)]
-    return [f"results/runs/{run.path}/run.json" for run in runs]
-
-
-def existing_if_available(paths):
-    """All of the files; the existing ones alone where the target is `available`."""
-    if "available" in workflow.dag_settings.targets:
-        return [path for path in paths if Path(path).exists()]
-    return paths
-
-
-def get_records(wildcards):
-    return existing_if_available(get_planned_records(wildcards.study))
-
-
-def get_verdicts(wildcards):
-    return existing_if_available(list(PLAN.parity_cells))
-
-
-def get_probe_of_cell(wildcards):
-    """What was found on the devices of a cell of the gate; nothing on one machine."""
-    return f"results/probe/{get_parity_cell(wildcards).device}.json" if MACHINE.is_cluster else []
-
-
-def get_probes(wildcards=None):
-    """A probe of every device that runs use, on a cluster."""
-    if not MACHINE.is_cluster:
-        return []
-    return existing_if_available([f"results/probe/{device}.json" for device in PLAN.devices])
-
-
-STUDY_TABLES = ("scaling.tsv", "time_to_accuracy.tsv", "variants.tsv", "answer.txt")
-
-
-def get_study_products(study):
-    """Tables, answer and figures of one study."""
-    tables = [f"results/tables/{study}/{file}" for file in STUDY_TABLES]
-    names = figures.list_figures(PLAN.studies[study].config, MACHINE.is_cluster and MACHINE.slurm["preflight"])
-    return tables + [f"results/figures/{study}/{figure}.svg" for figure in names]
-
-
-def get_all_products():
-    """The products of every study of the config, and the tables and answers of all together."""
-    merged = [f"results/tables/{file}" for file in ("runs.tsv", *STUDY_TABLES, "parity.tsv")]
-    products = [product for study in PLAN.studies for product in get_study_products(study)]
-    probes = ["results/tables/probes.tsv"] if MACHINE.is_cluster else []
-    return [*merged, *probes, "results/parity/parity.html", *products]
-
-
-def get_all_records():
-    return [record for study in PLAN.studies for record in get_planned_records(study)]

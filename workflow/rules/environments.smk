@@ -17,17 +17,13 @@ rule fetch_wheels:
         record="results/environments/{environment}-{pins_hash}.wheels.json",
     log:
         "results/logs/fetch_wheels/{environment}-{pins_hash}.log",
-    conda:
-        "../../envs/workflow.yaml"
     params:
-        pins=lambda wildcards: code.environment_pins(wildcards.environment),
-        tools=lambda wildcards: (
-            code.horovod_tools(wildcards.environment) if code.horovod_base(wildcards.environment) else []
-        ),
-        source=lambda wildcards: code.HOROVOD_SOURCE if code.horovod_base(wildcards.environment) else [],
+        pins=environments.pins,
+        tools=environments.horovod_tools,
+        source=environments.horovod_source,
     shell:
         r"""
-        python workflow/scripts/fetch_wheels.py \
+        {RUN} workflow/scripts/fetch_wheels.py \
             --name {wildcards.environment:q} \
             --pins {params.pins:q} \
             --tools {params.tools:q} \
@@ -39,26 +35,24 @@ rule fetch_wheels:
 
 rule build_horovod:
     input:
-        base=get_horovod_base,
-        wheels=get_wheels,
+        base=environments.horovod_base,
+        wheels=environments.wheels,
     output:
         record="results/environments/{environment}-{pins_hash}.horovod.json",
     log:
         "results/logs/build_horovod/{environment}-{pins_hash}.log",
-    conda:
-        "../../envs/workflow.yaml"
     threads: 4
     resources:
         # A compiler takes up to 1.5 GB.
         mem_mb=8000,
     params:
-        family=lambda wildcards: get_horovod_framework(wildcards).family,
-        device=lambda wildcards: "cpu" if wildcards.environment.endswith("-cpu") else "cuda",
-        tools=lambda wildcards: code.horovod_tools(wildcards.environment),
-        source=code.HOROVOD_SOURCE,
+        family=environments.horovod_family,
+        device=environments.horovod_device,
+        tools=environments.horovod_tools,
+        source=environments.horovod_source,
     shell:
         r"""
-        python workflow/scripts/build_horovod.py \
+        {RUN} workflow/scripts/build_horovod.py \
             --base {input.base:q} \
             --wheels {input.wheels:q} \
             --family {params.family} \
@@ -73,20 +67,18 @@ rule build_horovod:
 
 rule build_environment:
     input:
-        wheels=get_wheels,
-        horovod=get_horovod,
+        wheels=environments.wheels,
+        horovod=environments.horovod,
     output:
         record="results/environments/{environment}-{pins_hash}.json",
     log:
         "results/logs/build_environment/{environment}-{pins_hash}.log",
-    conda:
-        "../../envs/workflow.yaml"
     params:
-        pins=lambda wildcards: code.environment_pins(wildcards.environment),
-        existing=lambda wildcards: json.dumps(code.EXISTING.get(wildcards.environment)),
+        pins=environments.pins,
+        existing=environments.existing,
     shell:
         r"""
-        python workflow/scripts/build_environment.py \
+        {RUN} workflow/scripts/build_environment.py \
             --name {wildcards.environment:q} \
             --pins {params.pins:q} \
             --existing {params.existing:q} \

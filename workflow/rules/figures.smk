@@ -1,5 +1,5 @@
 """
-Draw figures from tables: one rule per module of workflow/lib/benchreport/figures/.
+Draw figures from tables: one rule per module of workflow/lib/howmanygpus/report/figures/.
 
 INPUTS   results/tables/{study}/
 OUTPUTS  results/figures/{study}/{figure}.svg and .png
@@ -11,7 +11,6 @@ for figure in figures.list_figures():
         name:
             f"draw_{figure}"
         input:
-            code=code.script("draw_figure", f"benchreport.figures.{figure}"),
             tables=expand(
                 "results/tables/{{study}}/{table}.tsv",
                 table=figures.describe_figure(figure)["TABLES"],
@@ -27,14 +26,13 @@ for figure in figures.list_figures():
         log:
             f"results/logs/draw_figure/{{study}}/{figure}.log",
         localrule: True
-        conda:
-            "../../envs/workflow.yaml"
         params:
+            code=hash_script("draw_figure", f"report.figures.{figure}"),
             figure=figure,
             tables=lambda wildcards, input: str(Path(input.tables[0]).parent),
         shell:
             r"""
-            python workflow/scripts/draw_figure.py \
+            {RUN} workflow/scripts/draw_figure.py \
                 --figure {params.figure:q} \
                 --tables {params.tables:q} \
                 --svg {output.svg:q} \

@@ -22,17 +22,16 @@ ruleorder: leave_unchecked > check_parity
 
 rule compute_reference:
     input:
-        code=lambda wildcards: code.reference_code(wildcards.model),
-        environment=ancient(code.environment_record("pytorch-cpu")),
+        environment=ancient(environment_record("pytorch-cpu")),
     output:
         reference="results/parity/{model}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}/reference.json",
     log:
         "results/logs/compute_reference/{model}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}.log",
-    conda:
-        "../../envs/workflow.yaml"
+    params:
+        code=lambda wildcards: hash_reference(wildcards.model),
     shell:
         r"""
-        python workflow/scripts/compute_reference.py \
+        {RUN} workflow/scripts/compute_reference.py \
             --model {wildcards.model:q} \
             --image-shape {wildcards.height} {wildcards.width} {wildcards.channels} \
             --num-classes {wildcards.num_classes} \
@@ -45,48 +44,43 @@ rule compute_reference:
 
 rule leave_unchecked:
     """Say of a cell that no study asks to check that nobody did, without a job that waits for its devices."""
-    input:
-        code=code.script("leave_unchecked"),
     output:
         verdict="results/parity/{unchecked}.json",
     log:
         "results/logs/leave_unchecked/{unchecked}.log",
     wildcard_constraints:
-        unchecked=match_unchecked_cells(),
-    conda:
-        "../../envs/workflow.yaml"
+        unchecked=parity.match_unchecked(),
     params:
-        cell=lambda wildcards: PLAN.parity_cells[f"results/parity/{wildcards.unchecked}.json"].request(),
+        code=hash_script("leave_unchecked"),
+        cell=parity.unchecked_request,
     shell:
         r"""
-        python workflow/scripts/leave_unchecked.py --cell {params.cell:q} --verdict {output.verdict:q} >{log:q} 2>&1
+        {RUN} workflow/scripts/leave_unchecked.py --cell {params.cell:q} --verdict {output.verdict:q} >{log:q} 2>&1
         """
 
 
 rule check_parity:
     input:
-        code=lambda wildcards: code.parity_code(get_parity_cell(wildcards).framework, get_parity_cell(wildcards).model),
         reference="results/parity/{task}/reference.json",
-        environment=lambda wildcards: ancient(code.environment_record(get_parity_cell(wildcards).environment)),
-        probe=ancient(get_probe_of_cell),
+        environment=ancient(parity.environment),
+        probe=ancient(parity.probe),
     output:
         verdict="results/parity/{task}/{checked}.json",
     log:
         "results/logs/check_parity/{task}/{checked}.log",
     priority: 1000000
-    conda:
-        "../../envs/workflow.yaml"
-    threads: lambda wildcards: get_gate_size(wildcards)[2]
+    threads: parity.num_gpus
     resources:
-        **get_job_resources(get_gate_size),
+        **cluster.resources(parity.size),
         measurement=100,
     params:
-        cell=lambda wildcards: get_parity_cell(wildcards).request(),
-        layouts=get_parity_layouts,
-        placement=lambda wildcards, input: get_placement(get_parity_cell(wildcards).device),
+        code=parity.code,
+        cell=parity.request,
+        layouts=parity.layouts,
+        placement=parity.placement,
     shell:
         r"""
-        python workflow/scripts/check_parity.py \
+        {RUN} workflow/scripts/check_parity.py \
             --cell {params.cell:q} \
             --layouts {params.layouts} \
             --placement {params.placement:q} \
@@ -100,8 +94,7 @@ rule check_parity:
 
 rule write_parity_page:
     input:
-        code=code.script("write_parity_page"),
-        verdicts=get_verdicts,
+        verdicts=products.verdicts,
     output:
         table=report(
             "results/tables/parity.tsv",
@@ -117,11 +110,11 @@ rule write_parity_page:
         ),
     log:
         "results/logs/write_parity_page.log",
-    conda:
-        "../../envs/workflow.yaml"
+    params:
+        code=hash_script("write_parity_page"),
     shell:
         r"""
-        python workflow/scripts/write_parity_page.py \
+        {RUN} workflow/scripts/write_parity_page.py \
             --verdicts {input.verdicts:q} \
             --table {output.table:q} \
             --page {output.page:q} \

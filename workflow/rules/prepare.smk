@@ -29,32 +29,28 @@ localrules:
 
 rule prepared:
     input:
-        get_prepared(),
+        data.prepared(),
 
 
 rule preparation:
     input:
-        get_preparation_figures(),
+        data.preparation_figures(),
 
 
 rule acquire:
-    input:
-        code=get_preparing_code("acquire"),
     output:
         record="results/raw/{dataset}.json",
     log:
         "results/logs/acquire/{dataset}.log",
-    conda:
-        "../../envs/workflow.yaml"
     params:
-        acquisition=lambda wildcards: get_acquisition(wildcards).describe(),
-        source=get_dataset_source,
-        # Depends on `input` in name only: Snakemake does not look for changes in such a parameter.
-        options=lambda wildcards, input: get_dataset_options(wildcards),
-        folder=get_acquired_folder,
+        code=data.code("acquire"),
+        acquisition=data.described_acquisition,
+        source=data.source,
+        options=data.options_unseen,
+        folder=data.acquired_folder,
     shell:
         r"""
-        python workflow/scripts/acquire.py \
+        {RUN} workflow/scripts/acquire.py \
             --source {params.source:q} \
             --options {params.options:q} \
             --downloads results/downloads \
@@ -66,25 +62,23 @@ rule acquire:
 
 rule prepare_arrays:
     input:
-        code=get_preparing_code("prepare_arrays"),
-        acquired=get_acquired,
+        acquired=data.acquired,
     output:
         expand("results/prepared/{{dataset}}/arrays/{file}", file=PREPARED_FILES),
         description="results/prepared/{dataset}/arrays/dataset.json",
     log:
         "results/logs/prepare_arrays/{dataset}.log",
     wildcard_constraints:
-        dataset=match_datasets(listed=False),
-    conda:
-        "../../envs/workflow.yaml"
+        dataset=data.match(listed=False),
     params:
-        source=get_dataset_source,
-        options=get_dataset_options,
-        acquired=get_acquired_folder,
+        code=data.code("prepare_arrays"),
+        source=data.source,
+        options=data.options,
+        acquired=data.acquired_folder,
         folder=subpath(output.description, parent=True),
     shell:
         r"""
-        python workflow/scripts/prepare_arrays.py \
+        {RUN} workflow/scripts/prepare_arrays.py \
             --source {params.source:q} \
             --options {params.options:q} \
             --acquired={params.acquired:q} \
@@ -95,24 +89,22 @@ rule prepare_arrays:
 
 rule prepare_shard:
     input:
-        code=get_preparing_code("prepare_shard"),
-        acquired=get_acquired,
-        environment=ancient(get_shard_environment),
+        acquired=data.acquired,
+        environment=ancient(data.shard_environment),
     output:
         images="results/prepared/{dataset}/shards/shard{shard}of{num_shards}.pixels",
         records="results/prepared/{dataset}/shards/shard{shard}of{num_shards}.tsv",
     log:
         "results/logs/prepare_shard/{dataset}/shard{shard}of{num_shards}.log",
-    conda:
-        "../../envs/workflow.yaml"
     params:
-        fingerprint=lambda wildcards: get_task(wildcards).fingerprint_shard(int(wildcards.shard)),
-        source=get_dataset_source,
-        options=lambda wildcards, input: get_dataset_options(wildcards),
-        acquired=get_acquired_folder,
+        code=data.code("prepare_shard"),
+        fingerprint=data.shard_fingerprint,
+        source=data.source,
+        options=data.options_unseen,
+        acquired=data.acquired_folder,
     shell:
         r"""
-        python workflow/scripts/prepare_shard.py \
+        {RUN} workflow/scripts/prepare_shard.py \
             --source {params.source:q} \
             --options {params.options:q} \
             --acquired={params.acquired:q} \
@@ -127,9 +119,8 @@ rule prepare_shard:
 
 rule merge_shards:
     input:
-        code=get_preparing_code("merge_shards"),
-        images=get_shards("pixels"),
-        records=get_shards("tsv"),
+        images=data.shards("pixels"),
+        records=data.shards("tsv"),
     output:
         expand("results/prepared/{{dataset}}/arrays/{file}", file=PREPARED_FILES),
         exclusions="results/prepared/{dataset}/arrays/exclusions.tsv",
@@ -137,19 +128,18 @@ rule merge_shards:
     log:
         "results/logs/merge_shards/{dataset}.log",
     wildcard_constraints:
-        dataset=match_datasets(listed=True),
-    conda:
-        "../../envs/workflow.yaml"
+        dataset=data.match(listed=True),
     params:
-        fingerprint=lambda wildcards: get_task(wildcards).fingerprint_listing(),
-        source=get_dataset_source,
-        options=lambda wildcards, input: get_dataset_options(wildcards),
-        acquired=get_acquired_folder,
+        code=data.code("merge_shards"),
+        fingerprint=data.listing_fingerprint,
+        source=data.source,
+        options=data.options_unseen,
+        acquired=data.acquired_folder,
         shards=lambda wildcards, input: str(Path(input.images[0]).parent),
         folder=subpath(output.description, parent=True),
     shell:
         r"""
-        python workflow/scripts/merge_shards.py \
+        {RUN} workflow/scripts/merge_shards.py \
             --source {params.source:q} \
             --options {params.options:q} \
             --acquired={params.acquired:q} \
@@ -162,27 +152,25 @@ rule merge_shards:
 
 rule measure_preparation:
     input:
-        code=get_preparing_code("measure_preparation"),
-        acquired=get_acquired,
+        acquired=data.acquired,
     output:
         table="results/preparation/{dataset}.tsv",
     log:
         "results/logs/measure_preparation/{dataset}.log",
     wildcard_constraints:
-        dataset=match_datasets(listed=True),
-    conda:
-        "../../envs/workflow.yaml"
+        dataset=data.match(listed=True),
     resources:
         measurement=100,
     params:
-        fingerprint=lambda wildcards: get_task(wildcards).fingerprint_listing(),
-        source=get_dataset_source,
-        options=get_dataset_options,
-        acquired=get_acquired_folder,
+        code=data.code("measure_preparation"),
+        fingerprint=data.listing_fingerprint,
+        source=data.source,
+        options=data.options,
+        acquired=data.acquired_folder,
         num_images=SAMPLE_IMAGES,
     shell:
         r"""
-        python workflow/scripts/measure_preparation.py \
+        {RUN} workflow/scripts/measure_preparation.py \
             --source {params.source:q} \
             --options {params.options:q} \
             --acquired={params.acquired:q} \
@@ -194,7 +182,6 @@ rule measure_preparation:
 
 rule draw_preparation:
     input:
-        code=code.script("draw_preparation"),
         table="results/preparation/{dataset}.tsv",
     output:
         svg=report(
@@ -206,11 +193,11 @@ rule draw_preparation:
         png="results/preparation/{dataset}.png",
     log:
         "results/logs/draw_preparation/{dataset}.log",
-    conda:
-        "../../envs/workflow.yaml"
+    params:
+        code=hash_script("draw_preparation"),
     shell:
         r"""
-        python workflow/scripts/draw_preparation.py \
+        {RUN} workflow/scripts/draw_preparation.py \
             --table {input.table:q} \
             --svg {output.svg:q} \
             --png {output.png:q} \
@@ -219,22 +206,19 @@ rule draw_preparation:
 
 
 rule prepare_synthetic:
-    input:
-        code=get_preparing_code("prepare_arrays"),
     output:
         expand("results/prepared/{{dataset}}/synthetic/{file}", file=PREPARED_FILES),
         description="results/prepared/{dataset}/synthetic/dataset.json",
     log:
         "results/logs/prepare_synthetic/{dataset}.log",
-    conda:
-        "../../envs/workflow.yaml"
     params:
-        source=get_dataset_source,
-        options=get_dataset_options,
+        code=data.code("prepare_arrays"),
+        source=data.source,
+        options=data.options,
         folder=subpath(output.description, parent=True),
     shell:
         r"""
-        python workflow/scripts/prepare_arrays.py \
+        {RUN} workflow/scripts/prepare_arrays.py \
             --source {params.source:q} \
             --options {params.options:q} \
             --random \
@@ -246,7 +230,6 @@ rule prepare_synthetic:
 rule prepare_images:
     """Write prepared arrays as PNG or JPEG files, each image in a file of its own, with labels and a manifest."""
     input:
-        code=code.script("prepare_images"),
         arrays="results/prepared/{dataset}/arrays/dataset.json",
     output:
         "results/prepared/{dataset}/{form}/train_labels.npy",
@@ -256,15 +239,14 @@ rule prepare_images:
         description="results/prepared/{dataset}/{form}/dataset.json",
     log:
         "results/logs/prepare_images/{dataset}_{form}.log",
-    conda:
-        "../../envs/workflow.yaml"
     threads: 4
     params:
+        code=hash_script("prepare_images"),
         arrays=subpath(input.arrays, parent=True),
         folder=subpath(output.description, parent=True),
     shell:
         r"""
-        python workflow/scripts/prepare_images.py \
+        {RUN} workflow/scripts/prepare_images.py \
             --arrays {params.arrays:q} \
             --form {wildcards.form} \
             --threads {threads} \
@@ -274,18 +256,16 @@ rule prepare_images:
 
 
 rule initialize_weights:
-    input:
-        code=lambda wildcards: code.script("initialize_weights", f"trainbench.models.{wildcards.model}.parameters"),
     output:
         weights="results/weights/{model}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.safetensors",
         record="results/weights/{model}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.json",
     log:
         "results/logs/initialize_weights/{model}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.log",
-    conda:
-        "../../envs/workflow.yaml"
+    params:
+        code=lambda wildcards: hash_script("initialize_weights", f"train.models.{wildcards.model}.parameters"),
     shell:
         r"""
-        python workflow/scripts/initialize_weights.py \
+        {RUN} workflow/scripts/initialize_weights.py \
             --model {wildcards.model:q} \
             --image-shape {wildcards.height} {wildcards.width} {wildcards.channels} \
             --num-classes {wildcards.num_classes} \

@@ -3,32 +3,28 @@ Look at a cluster's devices before the grid; on one machine there is nothing to 
 
 INPUTS   the machine file
 OUTPUTS  results/probe/{device}.json (a node of each kind of device), results/tables/probes.tsv
-         results/probe/{device}_gpus{num_gpus}.json (its all-reduce), results/tables/{study}/allreduce.tsv
+         results/probe/{device}_gpus{num_gpus}.json (its all-reduce, of which tables.smk makes a table)
 """
 
 
 localrules:
     tabulate_probes,
-    tabulate_allreduce,
 
 
 rule probe_device:
-    input:
-        code=code.script("probe_device"),
     output:
         record="results/probe/{device}.json",
     log:
         "results/logs/probe_device/{device}.log",
     priority: 2000000
-    conda:
-        "../../envs/workflow.yaml"
     resources:
-        **get_job_resources(get_probe_size),
+        **cluster.resources(cluster.probe_size),
     params:
-        expected=get_expectation,
+        code=hash_script("probe_device"),
+        expected=cluster.expectation,
     shell:
         r"""
-        python workflow/scripts/probe_device.py \
+        {RUN} workflow/scripts/probe_device.py \
             --device {wildcards.device:q} \
             --expected {params.expected:q} \
             --record {output.record:q} \
@@ -38,8 +34,7 @@ rule probe_device:
 
 rule tabulate_probes:
     input:
-        code=code.script("tabulate_probes"),
-        records=get_probes,
+        records=products.probes,
     output:
         probes=report(
             "results/tables/probes.tsv",
@@ -49,11 +44,11 @@ rule tabulate_probes:
         ),
     log:
         "results/logs/tabulate_probes.log",
-    conda:
-        "../../envs/workflow.yaml"
+    params:
+        code=hash_script("tabulate_probes"),
     shell:
         r"""
-        python workflow/scripts/tabulate_probes.py \
+        {RUN} workflow/scripts/tabulate_probes.py \
             --records {input.records:q} \
             --probes {output.probes:q} \
             >{log:q} 2>&1
@@ -62,26 +57,24 @@ rule tabulate_probes:
 
 rule measure_allreduce:
     input:
-        code=get_allreduce_code,
         probe=ancient("results/probe/{device}.json"),
-        environment=ancient(get_allreduce_environment),
+        environment=ancient(cluster.allreduce_environment),
     output:
         record="results/probe/{device}_gpus{num_gpus}.json",
     log:
         "results/logs/measure_allreduce/{device}_gpus{num_gpus}.log",
     priority: 1500000
-    conda:
-        "../../envs/workflow.yaml"
     resources:
-        **get_job_resources(get_allreduce_size),
+        **cluster.resources(cluster.allreduce_size),
         measurement=100,
     params:
-        cell=get_allreduce_cell,
-        num_nodes=lambda wildcards: MACHINE.device(wildcards.device).num_nodes(int(wildcards.num_gpus)),
-        placement=lambda wildcards, input: get_placement(wildcards.device),
+        code=cluster.allreduce_code,
+        cell=cluster.allreduce_cell,
+        num_nodes=cluster.num_nodes,
+        placement=cluster.placement,
     shell:
         r"""
-        python workflow/scripts/measure_allreduce.py \
+        {RUN} workflow/scripts/measure_allreduce.py \
             --device {wildcards.device:q} \
             --cell {params.cell:q} \
             --num-devices {wildcards.num_gpus} \
@@ -89,24 +82,5 @@ rule measure_allreduce:
             --placement {params.placement:q} \
             --environment {input.environment:q} \
             --record {output.record:q} \
-            >{log:q} 2>&1
-        """
-
-
-rule tabulate_allreduce:
-    input:
-        code=code.script("tabulate_allreduce"),
-        records=get_allreduce_records,
-    output:
-        allreduce="results/tables/{study}/allreduce.tsv",
-    log:
-        "results/logs/tabulate_allreduce/{study}.log",
-    conda:
-        "../../envs/workflow.yaml"
-    shell:
-        r"""
-        python workflow/scripts/tabulate_allreduce.py \
-            --records {input.records:q} \
-            --allreduce {output.allreduce:q} \
             >{log:q} 2>&1
         """

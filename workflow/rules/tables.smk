@@ -1,135 +1,54 @@
 """
-Make tables from runs.
+Make tables from runs: one rule per module of workflow/lib/howmanygpus/report/tables/.
 
-INPUTS   results/plans/{study}.json, results/runs/{study}/
-OUTPUTS  results/tables/{study}/{runs,evaluations,losses,scaling,time_to_accuracy,variants}.tsv, the same of all
-         studies in results/tables/, and the answer in words
+INPUTS   results/plans/{study}.json, results/runs/{study}/, results/attempts/{study}/ (of runs without an outcome),
+         results/probe/ (of a cluster's devices)
+OUTPUTS  results/tables/{study}/{table}.tsv, those of all studies in results/tables/, and the answer in words
 
 A study's tables have one row per planned run, and metrics only where a run happened.
 """
 
 
 localrules:
-    collect_runs,
-    collect_losses,
-    compute_scaling,
-    compute_variants,
-    compute_time_to_accuracy,
     merge_tables,
     answer_question,
     merge_answers,
 
 
-rule collect_runs:
-    input:
-        code=get_collecting_code,
-        plan="results/plans/{study}.json",
-        runs=get_records,
-    output:
-        runs="results/tables/{study}/runs.tsv",
-        evaluations="results/tables/{study}/evaluations.tsv",
-    log:
-        "results/logs/collect_runs/{study}.log",
-    conda:
-        "../../envs/workflow.yaml"
-    shell:
-        r"""
-        python workflow/scripts/collect_runs.py \
-            --plan {input.plan:q} \
-            --runs {output.runs:q} \
-            --evaluations {output.evaluations:q} \
-            >{log:q} 2>&1
-        """
+for table in tables.list_tables():
 
-
-rule collect_losses:
-    input:
-        code=code.script("collect_losses"),
-        plan="results/plans/{study}.json",
-        runs=get_records,
-    output:
-        losses="results/tables/{study}/losses.tsv",
-    log:
-        "results/logs/collect_losses/{study}.log",
-    conda:
-        "../../envs/workflow.yaml"
-    shell:
-        r"""
-        python workflow/scripts/collect_losses.py \
-            --plan {input.plan:q} \
-            --losses {output.losses:q} \
-            >{log:q} 2>&1
-        """
-
-
-rule compute_scaling:
-    input:
-        code=code.script("compute_scaling"),
-        plan="results/plans/{study}.json",
-        runs="results/tables/{study}/runs.tsv",
-    output:
-        scaling="results/tables/{study}/scaling.tsv",
-    log:
-        "results/logs/compute_scaling/{study}.log",
-    conda:
-        "../../envs/workflow.yaml"
-    shell:
-        r"""
-        python workflow/scripts/compute_scaling.py \
-            --plan {input.plan:q} \
-            --runs {input.runs:q} \
-            --scaling {output.scaling:q} \
-            >{log:q} 2>&1
-        """
-
-
-rule compute_variants:
-    input:
-        code=code.script("compute_variants"),
-        plan="results/plans/{study}.json",
-        runs="results/tables/{study}/runs.tsv",
-    output:
-        variants="results/tables/{study}/variants.tsv",
-    log:
-        "results/logs/compute_variants/{study}.log",
-    conda:
-        "../../envs/workflow.yaml"
-    shell:
-        r"""
-        python workflow/scripts/compute_variants.py \
-            --plan {input.plan:q} \
-            --runs {input.runs:q} \
-            --variants {output.variants:q} \
-            >{log:q} 2>&1
-        """
-
-
-rule compute_time_to_accuracy:
-    input:
-        code=get_thresholding_code,
-        plan="results/plans/{study}.json",
-        runs="results/tables/{study}/runs.tsv",
-        evaluations="results/tables/{study}/evaluations.tsv",
-    output:
-        time_to_accuracy="results/tables/{study}/time_to_accuracy.tsv",
-    log:
-        "results/logs/compute_time_to_accuracy/{study}.log",
-    conda:
-        "../../envs/workflow.yaml"
-    shell:
-        r"""
-        python workflow/scripts/compute_time_to_accuracy.py \
-            --plan {input.plan:q} \
-            --runs {input.runs:q} \
-            --evaluations {input.evaluations:q} \
-            --time-to-accuracy {output.time_to_accuracy:q} \
-            >{log:q} 2>&1
-        """
+    rule:
+        name:
+            f"tabulate_{table}"
+        input:
+            plan="results/plans/{study}.json",
+            tables=expand("results/tables/{{study}}/{table}.tsv", table=tables.list_inputs(table)),
+            runs=products.records if "results" in tables.describe_table(table)["READS"] else [],
+            attempts=products.attempts if "results" in tables.describe_table(table)["READS"] else [],
+            allreduces=products.allreduces if "allreduces" in tables.describe_table(table)["READS"] else [],
+        output:
+            table=f"results/tables/{{study}}/{table}.tsv",
+        log:
+            f"results/logs/tabulate_{table}/{{study}}.log",
+        localrule: True
+        params:
+            code=training.table_code(table, tables.describe_table(table)["USES_METRIC"]),
+            name=table,
+            folder=subpath(output.table, parent=True),
+        shell:
+            r"""
+            {RUN} workflow/scripts/make_table.py \
+                --name {params.name} \
+                --plan {input.plan:q} \
+                --tables {params.folder:q} \
+                --allreduces {input.allreduces:q} \
+                --table {output.table:q} \
+                >{log:q} 2>&1
+            """
 
 
 rule merge_tables:
     input:
-        code=code.script("merge_tables"),
         parts=expand("results/tables/{study}/{{table}}.tsv", study=PLAN.studies),
     output:
         table=report(
@@ -140,11 +59,11 @@ rule merge_tables:
         ),
     log:
         "results/logs/merge_tables/{table}.log",
-    conda:
-        "../../envs/workflow.yaml"
+    params:
+        code=hash_script("merge_tables"),
     shell:
         r"""
-        python workflow/scripts/merge_tables.py \
+        {RUN} workflow/scripts/merge_tables.py \
             --parts {input.parts:q} \
             --table {output.table:q} \
             >{log:q} 2>&1
@@ -153,7 +72,6 @@ rule merge_tables:
 
 rule answer_question:
     input:
-        code=code.script("answer_question"),
         runs="results/tables/{study}/runs.tsv",
         scaling="results/tables/{study}/scaling.tsv",
         time_to_accuracy="results/tables/{study}/time_to_accuracy.tsv",
@@ -166,11 +84,11 @@ rule answer_question:
         ),
     log:
         "results/logs/answer_question/{study}.log",
-    conda:
-        "../../envs/workflow.yaml"
+    params:
+        code=hash_script("answer_question"),
     shell:
         r"""
-        python workflow/scripts/answer_question.py \
+        {RUN} workflow/scripts/answer_question.py \
             --runs {input.runs:q} \
             --scaling {input.scaling:q} \
             --time-to-accuracy {input.time_to_accuracy:q} \
@@ -186,7 +104,5 @@ rule merge_answers:
         answer="results/tables/answer.txt",
     log:
         "results/logs/merge_answers.log",
-    conda:
-        "../../envs/workflow.yaml"
     shell:
         "cat {input.answers:q} > {output.answer:q} 2> {log:q}"

@@ -5,7 +5,7 @@ Targets to ask for by name, beside `all`.
 
 rule available:
     input:
-        get_all_products(),
+        products.all(),
 
 
 for study in PLAN.studies:
@@ -17,5 +17,5 @@ for study in PLAN.studies:
         name:
             study
         input:
-            get_planned_records(study),
-            get_study_products(study),
+            products.planned_records(study),
+            products.of_study(study),

@@ -18,19 +18,16 @@ localrules:
 
 
 rule plan_runs:
-    input:
-        code=code.script("plan_runs"),
     output:
         plan="results/plans/{study}.json",
     log:
         "results/logs/plan_runs/{study}.log",
-    conda:
-        "../../envs/workflow.yaml"
     params:
-        request=lambda wildcards: get_study(wildcards).request(),
+        code=hash_script("plan_runs"),
+        request=training.request,
     shell:
         r"""
-        python workflow/scripts/plan_runs.py \
+        {RUN} workflow/scripts/plan_runs.py \
             --request {params.request:q} \
             --plan {output.plan:q} \
             >{log:q} 2>&1
@@ -39,11 +36,10 @@ rule plan_runs:
 
 rule train:
     input:
-        code=get_training_code,
-        data=lambda wildcards: f"{get_data_dir(wildcards)}/dataset.json",
-        weights=get_weights_record,
-        environment=ancient(get_environment),
-        verdict=ancient(get_verdict),
+        data=training.data,
+        weights=training.weights,
+        environment=ancient(training.environment),
+        verdict=ancient(training.verdict),
     output:
         run="results/runs/{study}/{framework}/{variant}/{cell}/run.json",
         events="results/runs/{study}/{framework}/{variant}/{cell}/events.jsonl",
@@ -51,21 +47,19 @@ rule train:
         predictions="results/runs/{study}/{framework}/{variant}/{cell}/predictions.npz",
     log:
         "results/logs/train/{study}/{framework}/{variant}/{cell}.log",
-    priority: lambda wildcards: PLAN.priorities[get_run(wildcards).path]
-    conda:
-        "../../envs/workflow.yaml"
-    threads: lambda wildcards: get_run(wildcards).num_gpus
+    priority: training.priority
+    threads: training.num_gpus
     resources:
-        **get_job_resources(get_run_size),
+        **cluster.resources(training.size),
         measurement=100,
     params:
-        settings=lambda wildcards: PLAN.settings[get_run(wildcards).path],
-        # Depend on `input` in name only: Snakemake does not look for changes in such a parameter.
-        parity=lambda wildcards, input: get_study(wildcards).config["parity"],
-        placement=lambda wildcards, input: get_placement(get_run(wildcards).device),
+        code=training.code,
+        settings=training.settings,
+        parity=training.parity,
+        placement=training.placement,
     shell:
         r"""
-        python workflow/scripts/train.py \
+        {RUN} workflow/scripts/train.py \
             --run {wildcards.study:q}/{wildcards.framework:q}/{wildcards.variant:q}/{wildcards.cell:q} \
             --settings {params.settings:q} \
             --data {input.data:q} \

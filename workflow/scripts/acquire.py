@@ -5,16 +5,16 @@ import json
 import sys
 from pathlib import Path
 
-from benchreport.preparation.acquisition import AcquisitionError
-from benchreport.preparation.downloading import fetch
-from benchreport.preparation.extracting import extract_all
-from benchreport.preparation.listing import find_acquisition
-from trainbench.records import write_json_atomic
+from howmanygpus.files import write_json_atomic
+from howmanygpus.prepare.acquire.acquisition import AcquisitionError
+from howmanygpus.prepare.acquire.downloading import fetch
+from howmanygpus.prepare.acquire.extracting import extract_all
+from howmanygpus.prepare.listing import find_acquisition
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--source", required=True, help="module of benchreport/datasets/")
+    parser.add_argument("--source", required=True, help="module of howmanygpus/prepare/sources/")
     parser.add_argument("--options", type=json.loads, default={}, help="its options, as JSON")
     parser.add_argument(
         "--downloads", type=Path, required=True, help="folder of fetched archives, kept for another time"

@@ -1,11 +1,11 @@
 """Answer the question of one study in a few sentences with numbers."""
 
 import argparse
-import os
 from pathlib import Path
 
-from benchreport.answer import answer
-from benchreport.tables import read_table
+from howmanygpus.files import write_text_atomic
+from howmanygpus.report.answer import answer
+from howmanygpus.report.files import read_table
 
 
 def main() -> None:
@@ -16,9 +16,7 @@ def main() -> None:
     parser.add_argument("--answer", type=Path, required=True, help="text file to write")
     arguments = parser.parse_args()
     text = answer(*(read_table(path) for path in (arguments.runs, arguments.scaling, arguments.time_to_accuracy)))
-    partial = arguments.answer.with_name(f".{arguments.answer.name}.{os.getpid()}")
-    partial.write_text(text)
-    os.replace(partial, arguments.answer)
+    write_text_atomic(arguments.answer, text)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from train import find_python
-
-from benchplan.frameworks import FRAMEWORKS
-from benchplan.stacks import find_refusal
-from benchreport.parity import describe_layout, judge
-from trainbench.records import write_json_atomic
+from howmanygpus.environments.find import find_python
+from howmanygpus.files import write_json_atomic
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.report.parity.judge import describe_layout, judge
+from howmanygpus.train.preflight.stacks import find_refusal
 
 
 def read_layout(text: str) -> tuple[int, int]:
@@ -32,8 +31,16 @@ def observe(
 ) -> str:
     """Start the framework's processes; returns what went wrong, or nothing."""
     entry = FRAMEWORKS[framework]
-    names = {"framework": framework, "family": entry.family, "launcher": entry.launcher}
-    command = [python, "-m", "trainbench.parity.observe", "--framework", json.dumps(names), "--cell", json.dumps(cell)]
+    names = {"framework": framework} | {key: getattr(entry, key) for key in ("family", "strategy", "launcher")}
+    command = [
+        python,
+        "-m",
+        "howmanygpus.train.parity.observe",
+        "--framework",
+        json.dumps(names),
+        "--cell",
+        json.dumps(cell),
+    ]
     command += ["--task", str(task), "--num-devices", str(layout[0]), "--num-nodes", str(layout[1])]
     command += ["--placement", placement, "--folder", str(folder)]
     result = subprocess.run(command, env=os.environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -54,9 +61,13 @@ def find_stack_refusal(probe: Path | None, environment: Path) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cell", type=json.loads, required=True, help="JSON: see benchplan.parity.ParityCell.request")
+    parser.add_argument(
+        "--cell", type=json.loads, required=True, help="JSON: see howmanygpus.plan.parity.ParityCell.request"
+    )
     parser.add_argument("--layouts", type=read_layout, nargs="+", required=True, help="devices x nodes, such as 2x1")
-    parser.add_argument("--placement", default="{}", help="JSON: how processes start, see trainbench.placement")
+    parser.add_argument(
+        "--placement", default="{}", help="JSON: how processes start, see howmanygpus.train.host.placement"
+    )
     parser.add_argument("--reference", type=Path, required=True, help="reference.json in the folder of the task")
     parser.add_argument("--environment", type=Path, required=True, help="record of the framework's environment")
     parser.add_argument("--probe", type=Path, nargs="?", help="what was found on the devices, if they were looked at")

@@ -5,7 +5,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from train import find_python
+from howmanygpus.environments.find import find_python
 
 
 def main() -> None:
@@ -13,7 +13,7 @@ def main() -> None:
     parser.add_argument("--environment", type=Path, required=True, help="record of PyTorch's environment")
     parser.add_argument("--reference", type=Path, required=True, help="JSON file to write, with the arrays beside it")
     arguments, options = parser.parse_known_args()
-    command = [find_python(arguments.environment), "-m", "trainbench.parity.reference", *options]
+    command = [find_python(arguments.environment), "-m", "howmanygpus.train.parity.reference", *options]
     subprocess.run([*command, "--folder", str(arguments.reference.parent)], env=os.environ, check=True)
 
 

@@ -3,14 +3,14 @@
 import argparse
 from pathlib import Path
 
-from benchreport.figures import load_figure
-from benchreport.style import save_figure
-from benchreport.tables import read_table
+from howmanygpus.report.figures import load_figure
+from howmanygpus.report.files import read_table
+from howmanygpus.report.style import save_figure
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--figure", required=True, help="module of benchreport/figures/")
+    parser.add_argument("--figure", required=True, help="module of howmanygpus/report/figures/")
     parser.add_argument("--tables", type=Path, required=True, help="folder of the study's tables")
     parser.add_argument("--svg", type=Path, required=True)
     parser.add_argument("--png", type=Path, required=True)

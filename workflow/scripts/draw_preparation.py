@@ -3,9 +3,9 @@
 import argparse
 from pathlib import Path
 
-from benchreport.preparation.figure import draw
-from benchreport.style import save_figure
-from benchreport.tables import read_table
+from howmanygpus.report.files import read_table
+from howmanygpus.report.preparation import draw
+from howmanygpus.report.style import save_figure
 
 
 def main() -> None:

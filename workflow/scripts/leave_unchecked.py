@@ -4,12 +4,14 @@ import argparse
 import json
 from pathlib import Path
 
-from trainbench.records import write_json_atomic
+from howmanygpus.files import write_json_atomic
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cell", type=json.loads, required=True, help="JSON: see benchplan.parity.ParityCell.request")
+    parser.add_argument(
+        "--cell", type=json.loads, required=True, help="JSON: see howmanygpus.plan.parity.ParityCell.request"
+    )
     parser.add_argument("--verdict", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
     reason = "parity is off in every study that trains this"

@@ -6,24 +6,29 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from train import find_python
-
-from trainbench.records import write_json_atomic
+from howmanygpus.environments.find import find_python
+from howmanygpus.files import write_json_atomic
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", required=True, help="its name in the machine file")
-    parser.add_argument("--cell", required=True, help="JSON: the device, see trainbench.parity.task.make_spec")
+    parser.add_argument("--cell", required=True, help="JSON: the device, see howmanygpus.train.parity.task.make_spec")
     parser.add_argument("--num-devices", type=int, required=True)
     parser.add_argument("--num-nodes", type=int, required=True)
-    parser.add_argument("--placement", required=True, help="JSON: see trainbench.placement")
+    parser.add_argument("--placement", required=True, help="JSON: see howmanygpus.train.host.placement")
     parser.add_argument("--environment", type=Path, required=True, help="record of PyTorch's environment")
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
     size = {"num_gpus": arguments.num_devices, "num_nodes": arguments.num_nodes}
     with tempfile.TemporaryDirectory(prefix=".measured-", dir=arguments.record.parent) as folder:
-        command = [find_python(arguments.environment), "-m", "trainbench.allreduce", "--cell", arguments.cell]
+        command = [
+            find_python(arguments.environment),
+            "-m",
+            "howmanygpus.train.preflight.allreduce",
+            "--cell",
+            arguments.cell,
+        ]
         command += ["--num-devices", str(size["num_gpus"]), "--num-nodes", str(size["num_nodes"])]
         command += ["--placement", arguments.placement, "--folder", folder]
         subprocess.run(command, check=True)

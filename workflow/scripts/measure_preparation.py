@@ -4,14 +4,14 @@ import argparse
 import json
 from pathlib import Path
 
-from benchreport.preparation.listing import read_task
-from benchreport.preparation.measuring import measure_preparation
-from benchreport.tables import write_table
+from howmanygpus.prepare.listing import read_task
+from howmanygpus.prepare.measuring import measure_preparation
+from howmanygpus.report.files import write_table
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--source", required=True, help="module of benchreport/datasets/")
+    parser.add_argument("--source", required=True, help="module of howmanygpus/prepare/sources/")
     parser.add_argument("--options", type=json.loads, default={}, help="its options, as JSON")
     parser.add_argument("--acquired", default="", help="folder of what was fetched or extracted for it")
     parser.add_argument("--num-images", type=int, required=True, help="size of the sample")

@@ -4,13 +4,13 @@ import argparse
 import json
 from pathlib import Path
 
-from benchreport.preparation.listing import read_task
-from benchreport.preparation.merging import merge_shards
+from howmanygpus.prepare.listing import read_task
+from howmanygpus.prepare.merging import merge_shards
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--source", required=True, help="module of benchreport/datasets/")
+    parser.add_argument("--source", required=True, help="module of howmanygpus/prepare/sources/")
     parser.add_argument("--options", type=json.loads, default={}, help="its options, as JSON")
     parser.add_argument("--acquired", default="", help="folder of what was fetched or extracted for it")
     parser.add_argument("--fingerprint", required=True, help="what the listing was when it was planned")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchreport.tables import read_table, write_table
+from howmanygpus.report.files import read_table, write_table
 
 
 def main() -> None:

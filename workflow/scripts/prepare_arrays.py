@@ -10,11 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from benchreport.datasets import SPLITS, Description, load_source, synthetic
-from benchreport.preparation.listing import describe_dataset
-from benchreport.preparation.statistics import mean_and_std, sum_levels
-from trainbench.data import sha256_of_file
-from trainbench.records import write_json_atomic
+from howmanygpus.files import sha256_of_file, write_json_atomic
+from howmanygpus.prepare.listing import describe_dataset
+from howmanygpus.prepare.sources import SPLITS, Description, load_source, synthetic
+from howmanygpus.prepare.statistics import mean_and_std, sum_levels
 
 
 def read_parts(source: str, options: dict, acquired: str, description: Description) -> dict[str, tuple]:
@@ -99,7 +98,7 @@ def write_prepared(folder: Path, parts: dict[str, tuple], description: Descripti
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--source", required=True, help="module of benchreport/datasets/")
+    parser.add_argument("--source", required=True, help="module of howmanygpus/prepare/sources/")
     parser.add_argument("--options", type=json.loads, default={}, help="its options, as JSON")
     parser.add_argument("--acquired", default="", help="folder of what was fetched for it")
     parser.add_argument("--random", action="store_true", help="random images and labels of the same shape and number")

@@ -18,9 +18,9 @@ import cv2
 import numpy as np
 import simplejpeg
 
-from trainbench.data import PreparedData, open_data, read_description, sha256_of_file
-from trainbench.image_files import FILES_PER_FOLDER, SUFFIXES, image_name, read_jpeg
-from trainbench.records import write_json_atomic
+from howmanygpus.files import sha256_of_file, write_json_atomic
+from howmanygpus.train.input.image_files import FILES_PER_FOLDER, SUFFIXES, image_name, read_jpeg
+from howmanygpus.train.input.prepared import PreparedData, open_data, read_description
 
 QUALITY = 90
 NUM_COMPARED = 256

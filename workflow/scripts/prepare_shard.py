@@ -6,8 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-from benchreport.preparation.listing import read_task
-from benchreport.preparation.shards import prepare_shard
+from howmanygpus.prepare.listing import read_task
+from howmanygpus.prepare.shards import prepare_shard
 
 
 def take_environment(record: Path) -> None:
@@ -18,7 +18,7 @@ def take_environment(record: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--source", required=True, help="module of benchreport/datasets/")
+    parser.add_argument("--source", required=True, help="module of howmanygpus/prepare/sources/")
     parser.add_argument("--options", type=json.loads, default={}, help="its options, as JSON")
     parser.add_argument("--acquired", default="", help="folder of what was fetched or extracted for it")
     parser.add_argument("--shard", type=int, required=True, help="number of the shard, from 0")

@@ -8,8 +8,8 @@ import argparse
 import json
 from pathlib import Path
 
-from benchreport.probe import judge, look_around
-from trainbench.records import write_json_atomic
+from howmanygpus.files import write_json_atomic
+from howmanygpus.train.preflight.probe import judge, look_around
 
 
 def main() -> None:

@@ -10,17 +10,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-from build_environment import install
-
-from benchplan.code import environment_pins
-from benchplan.frameworks import FRAMEWORKS
+from howmanygpus.environments.build import install
+from howmanygpus.environments.pins import find_pins
+from howmanygpus.plan.frameworks import FRAMEWORKS
 
 
 def resolve(name: str) -> bool:
     """Whether pip finds versions of everything that the environment needs; pip's own words go to the terminal."""
     with tempfile.TemporaryDirectory() as folder:
         try:
-            install(Path(folder) / name, [Path(path) for path in environment_pins(name)], ("--dry-run",))
+            install(Path(folder) / name, find_pins(name), ("--dry-run",))
         except subprocess.CalledProcessError:
             return False
     return True

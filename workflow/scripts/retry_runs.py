@@ -1,7 +1,7 @@
 """
 Set finished runs with chosen outcomes aside, so that the next call of the workflow does them again.
 
-Nothing is deleted: a run's folder moves to results/logs/train/, beside the logs of its attempts.
+Nothing is deleted: a run's folder moves to results/attempts/, beside its failed attempts.
 
     .venv/bin/python workflow/scripts/retry_runs.py --status out_of_memory --study digits
 """
@@ -12,7 +12,7 @@ import os
 import time
 from pathlib import Path
 
-RUNS, LOGS = Path("results/runs"), Path("results/logs/train")
+RUNS, ATTEMPTS = Path("results/runs"), Path("results/attempts")
 
 
 def find_runs(statuses: set[str], study: str | None) -> list[Path]:
@@ -23,7 +23,7 @@ def find_runs(statuses: set[str], study: str | None) -> list[Path]:
 
 def set_aside(run: Path) -> Path:
     destination = (
-        LOGS / run.relative_to(RUNS) / f"set-aside-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{os.getpid()}"
+        ATTEMPTS / run.relative_to(RUNS) / f"set-aside-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{os.getpid()}"
     )
     destination.parent.mkdir(parents=True, exist_ok=True)
     os.replace(run, destination)

@@ -4,8 +4,8 @@ import argparse
 import json
 from pathlib import Path
 
-from benchreport.probe import tabulate
-from benchreport.tables import write_table
+from howmanygpus.report.files import write_table
+from howmanygpus.report.probes import tabulate
 
 
 def main() -> None:

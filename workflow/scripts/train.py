@@ -11,24 +11,16 @@ import os
 import time
 from pathlib import Path
 
-from build_environment import build_environment
-
-from benchplan.runs import Run, complete_spec
-from trainbench.records import AttemptFolder, write_json_atomic
-
-
-def find_python(record: Path) -> str:
-    """The environment's Python; an environment that has gone from the cache is built again from the same pins."""
-    environment = json.loads(record.read_text())
-    if not os.access(environment["python"], os.X_OK) and "existing" not in environment:
-        return build_environment(environment["name"], [Path(pins) for pins in environment["pins"]])["python"]
-    return environment["python"]
+from howmanygpus.environments.find import find_python
+from howmanygpus.files import write_json_atomic
+from howmanygpus.plan.runs import Run, complete_spec
+from howmanygpus.train.records import AttemptFolder
 
 
 def create_attempt(run: str, spec: dict, placement: dict) -> AttemptFolder:
     started = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     who = f"job{os.environ['SLURM_JOB_ID']}" if placement else str(os.getpid())
-    attempt = AttemptFolder(Path("results/logs/train") / run / f"{started}-{who}")
+    attempt = AttemptFolder(Path("results/attempts") / run / f"{started}-{who}")
     attempt.path.mkdir(parents=True)
     write_json_atomic(attempt.spec, spec)
     write_json_atomic(attempt.placement, placement)
@@ -44,7 +36,7 @@ def main() -> None:
     parser.add_argument("--environment", type=Path, required=True, help="record of the framework's environment")
     parser.add_argument("--verdict", type=Path, required=True, help="what the parity gate said of this framework")
     parser.add_argument("--parity", choices=("required", "report", "off"), required=True)
-    parser.add_argument("--placement", type=json.loads, default={}, help="JSON: see trainbench.placement")
+    parser.add_argument("--placement", type=json.loads, default={}, help="JSON: see howmanygpus.train.host.placement")
     parser.add_argument("--time-limit-min", type=float, required=True, help="minutes after which the run is stopped")
     arguments = parser.parse_args()
     run = Run.from_path(arguments.run)
@@ -61,7 +53,10 @@ def main() -> None:
     options["--parity"] = verdict["status"]
     if verdict["status"] == "unsupported" or (verdict["status"] == "failed" and arguments.parity == "required"):
         options["--refuse"] = f"{verdict['reason']}; see {arguments.verdict}"
-    os.execv(python, [python, "-m", "trainbench.launch", *(word for option in options.items() for word in option)])
+    os.execv(
+        python,
+        [python, "-m", "howmanygpus.train.start.launch", *(word for option in options.items() for word in option)],
+    )
 
 
 if __name__ == "__main__":

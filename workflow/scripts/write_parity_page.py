@@ -4,8 +4,9 @@ import argparse
 import json
 from pathlib import Path
 
-from benchreport.parity_page import render_page, tabulate
-from benchreport.tables import write_table
+from howmanygpus.files import write_text_atomic
+from howmanygpus.report.files import write_table
+from howmanygpus.report.parity.page import render_page, tabulate
 
 
 def main() -> None:
@@ -16,7 +17,7 @@ def main() -> None:
     arguments = parser.parse_args()
     table = tabulate([{"task": path.parent.name, **json.loads(path.read_text())} for path in arguments.verdicts])
     write_table(arguments.table, table)
-    arguments.page.write_text(render_page(table))
+    write_text_atomic(arguments.page, render_page(table))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,93 @@
+"""
+Build a virtual environment in the cache, or find it there.
+
+The cache is ${HOWMANYGPUS_CACHE:-~/.cache/howmanygpus}. An environment's folder has the hash of its pins and of the
+Python that built it in its name, so that equal pins are installed once and changed pins beside the old ones. Pins in a
+file *.build.txt are installed first, and the others are built with them. Standard library only: `make` starts this
+before anything is installed.
+"""
+
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+from howmanygpus.environments.pins import as_options, hash_requirements, split_pins
+from howmanygpus.files import hold_lock, write_json_atomic
+
+HAS_PIP = sys.prefix != sys.base_prefix and importlib.util.find_spec("pip") is not None
+"""Whether this Python has a pip that the project pinned, in `.venv`; a machine's own may be too old."""
+
+
+def find_cache() -> Path:
+    return Path(os.environ.get("HOWMANYGPUS_CACHE") or Path.home() / ".cache" / "howmanygpus") / "environments"
+
+
+def hash_pins(pins: list[Path]) -> str:
+    """Hash of the pins, of this Python and of the machine's architecture."""
+    return hash_requirements(pins, f"{sys.version} {os.uname().machine}")
+
+
+def create(folder: Path | str, python: str = sys.executable) -> list[str]:
+    """Make a new virtual environment of a Python, and return the command that calls pip for it.
+
+    Without a pip of its own where `.venv` has one: installing pip takes longer than most packages.
+    """
+    without_pip = ["--without-pip"] if HAS_PIP else []
+    subprocess.run([python, "-m", "venv", "--clear", *without_pip, str(folder)], check=True)
+    return call_pip(Path(folder) / "bin" / "python")
+
+
+def call_pip(python: Path | str) -> list[str]:
+    """The command that calls pip for an interpreter's environment: the pip of `.venv`, or the environment's own."""
+    pip = [sys.executable, "-m", "pip", "--python", str(python)] if HAS_PIP else [str(python), "-m", "pip"]
+    return [*pip, "--no-input", "--disable-pip-version-check"]
+
+
+def install(folder: Path, pins: list[Path], more: tuple[str, ...] = ()) -> None:
+    """Make an environment with the pins. `more`: arguments of pip for all but what the build needs first."""
+    pip = [*create(folder), "install"]
+    first, others = split_pins(pins)
+    if first:
+        subprocess.run([*pip, *as_options(first)], check=True)
+    isolation = ["--no-build-isolation"] if first else []
+    subprocess.run([*pip, *isolation, *more, *as_options(others)], check=True)
+
+
+def list_packages(pip: list[str]) -> list[str]:
+    command = [*pip, "list", "--format=freeze", "--exclude=pip"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")[:-1]
+
+
+def build_environment(name: str, pins: list[Path], horovod: dict | None = None, lock: bool = True) -> dict:
+    """The environment's record: its Python, the hash of its pins, its packages.
+
+    horovod: record of the wheel to install with it. lock: wait for other processes that build the same one; without
+    it the caller sees to that.
+    """
+    cache, digest, more = find_cache(), hash_pins(pins), ()
+    if horovod:
+        digest = hashlib.sha256(f"{digest} {horovod['sha256']}".encode()).hexdigest()
+        more = (horovod["wheel"],)
+    folder = cache / f"{name}-{digest[:12]}"
+    python, marker = folder / "bin" / "python", folder / "complete.json"
+    with hold_lock(f"{folder}.lock") if lock else nullcontext():
+        if not marker.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            cache.mkdir(parents=True, exist_ok=True)
+            install(folder, pins, more)
+            record = {"name": name, "python": str(python), "pins": [str(path) for path in pins], "sha256": digest}
+            record |= {"horovod": horovod} if horovod else {}
+            write_json_atomic(marker, record | {"packages": list_packages(call_pip(python))})
+    return json.loads(marker.read_text())
+
+
+def use_fetched(wheels: Path | None) -> None:
+    """Have pip install from the folder of a record of fetched wheels and from nowhere else, if there is a record."""
+    if wheels:
+        os.environ |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": json.loads(wheels.read_text())["wheels"]}

@@ -1,0 +1,52 @@
+"""Interpreters that exist already in place of built environments, and the link `.venv`."""
+
+import hashlib
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from howmanygpus.environments.build import find_cache, list_packages
+from howmanygpus.files import atomic_path
+
+WRAPPER = """#!/bin/bash -l
+{load}exec {python} "$@"
+"""
+"""A login shell, as it knows `module`."""
+NEEDED = "import numpy, psutil, pynvml, safetensors"
+
+
+def take_existing(name: str, pins: list[Path], existing: dict) -> dict:
+    """The record of an interpreter that is there: a script in the cache that loads its modules and starts it.
+
+    Raises SystemExit where it does not start, or lacks what the measured side needs.
+    """
+    digest = hashlib.sha256(json.dumps(existing, sort_keys=True).encode()).hexdigest()
+    python = find_cache() / f"{name}-existing-{digest[:12]}" / "python"
+    python.parent.mkdir(parents=True, exist_ok=True)
+    load = "".join(f"module load {shlex.quote(module)} || exit 1\n" for module in existing["modules"])
+    with atomic_path(python) as partial:
+        partial.write_text(WRAPPER.format(load=load, python=existing["python"]))
+        partial.chmod(0o755)
+    if subprocess.run([str(python), "-c", NEEDED]).returncode:
+        given = f"{existing['python']} with modules {existing['modules']}"
+        sys.exit(f"{given} cannot `{NEEDED}`: install envs/measured.txt there")
+    record = {"name": name, "python": str(python), "pins": [str(path) for path in pins], "sha256": digest}
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
+    return record | {"existing": existing, "packages": list_packages(pip)}
+
+
+def link(record: dict, path: Path) -> None:
+    """Have `path` lead to the environment of a record, in place of a link or an environment that was there.
+
+    Raises SystemExit where something else is.
+    """
+    if path.is_dir() and not path.is_symlink():
+        if not (path / "pyvenv.cfg").exists():
+            sys.exit(f"{path} is no virtual environment; move it away, a link to one is to be there")
+        shutil.rmtree(path)
+    with atomic_path(path) as partial:
+        partial.unlink()
+        partial.symlink_to(Path(record["python"]).parent.parent)

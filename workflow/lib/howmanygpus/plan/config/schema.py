@@ -1,0 +1,57 @@
+"""Defaults of the config: they stand in the schemas and nowhere else."""
+
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+SCHEMAS = Path(__file__).resolve().parents[4] / "schemas"
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's where PyYAML was built with it: every call of Snakemake reads the schemas."""
+
+
+@cache
+def read_schema(name: str) -> dict:
+    return yaml.load((SCHEMAS / f"{name}.schema.yaml").read_text(), LOADER)
+
+
+@cache
+def study_defaults() -> dict:
+    """A study with every default and nothing else."""
+    schema = read_schema("config")
+    return fill_defaults({}, schema["$defs"]["study"], schema)
+
+
+def retype(value):
+    """Values of --config with the types they have in a file: Snakemake reads those inside [...] and {...} as text."""
+    if isinstance(value, dict):
+        return {key: retype(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [retype(inner) for inner in value]
+    return yaml.safe_load(value) if isinstance(value, str) else value
+
+
+def fill_defaults(values: dict, schema: dict, root: dict) -> dict:
+    """`values` with every default of `schema` filled in, at every depth; nothing given is changed."""
+    while "$ref" in schema:
+        target = root["$defs"][schema["$ref"].rpartition("/")[2]]
+        schema = {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
+    if not isinstance(values, dict):
+        return values
+    filled = dict(values)
+    for key, rule in schema.get("properties", {}).items():
+        if key in filled or "default" in rule:
+            filled[key] = fill_defaults(filled.get(key, rule.get("default")), rule, root)
+    others = schema.get("additionalProperties")
+    if isinstance(others, dict):
+        known = schema.get("properties", {})
+        filled |= {key: fill_defaults(value, others, root) for key, value in filled.items() if key not in known}
+    return filled
+
+
+def drop_defaults(filled: dict, defaults: dict, nested: tuple[str, ...]) -> dict:
+    """The inverse: what of `filled` differs from `defaults`, looking inside the `nested` keys."""
+    different = {key: value for key, value in filled.items() if key not in defaults or value != defaults[key]}
+    for key in different.keys() & set(nested):
+        different[key] = drop_defaults(different[key], defaults[key], ())
+    return different

@@ -1,0 +1,175 @@
+"""Every framework a study may name: the family of its models, its environments, its launcher, what it supports."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Framework:
+    """One entry. Dictionaries are by device kind, `cpu` or `cuda`.
+
+    family: folder of its code in train/frameworks/ and file name of its models in train/models/<model>/.
+    strategy: file of its way to use several devices, in the family's folder.
+    launcher: how its processes start, see train.start.launchers; all but `plain` can span nodes.
+    environments: pins in envs/.
+    capabilities: lowest and highest CUDA compute capability that its builds have machine code for.
+    precisions: what it offers.
+    batchnorm: which BatchNorm it offers on more than one device.
+    synchronizes_over_nodes: whether its synchronized BatchNorm is that of all nodes.
+    max_devices: where it does not take any number.
+    compressions: of gradients, on every device kind.
+    best: its own recommended fast path, in words; without an entry there is none beyond the `equal` tier.
+    native_loader: its own loader, a key of plan.loaders.NATIVE_LOADERS; None if it brings none.
+    """
+
+    family: str
+    strategy: str
+    launcher: str
+    environments: dict[str, str]
+    precisions: dict[str, tuple[str, ...]]
+    capabilities: tuple[str, str | None] = ("7.0", None)
+    batchnorm: dict[str, tuple[str, ...]] = field(
+        default_factory=lambda: {"cpu": ("local", "synchronized"), "cuda": ("local", "synchronized")}
+    )
+    synchronizes_over_nodes: bool = True
+    max_devices: dict[str, int] = field(default_factory=dict)
+    compressions: tuple[str, ...] = ()
+    best: dict[str, str] = field(default_factory=dict)
+    native_loader: str | None = None
+
+    def spans_nodes(self, batchnorm: str) -> bool:
+        return self.launcher != "plain" and (batchnorm == "local" or self.synchronizes_over_nodes)
+
+
+PRECISIONS = {"cpu": ("fp32", "bf16"), "cuda": ("fp32", "tf32", "bf16")}
+ONLY_FP32 = {"cpu": ("fp32",), "cuda": ("fp32",)}
+TORCH = {
+    "family": "torch",
+    "environments": {"cpu": "pytorch-cpu", "cuda": "pytorch-cuda13"},
+    "capabilities": ("7.5", None),
+    "precisions": PRECISIONS,
+    "native_loader": "torch.loader",
+    "best": {
+        "cpu": "channels_last and a fused optimizer",
+        "cuda": "channels_last, torch.compile, a fused optimizer and cudnn.benchmark",
+    },
+}
+TENSORFLOW = {
+    "family": "keras",
+    "launcher": "plain",
+    "environments": {"cpu": "tensorflow-cpu", "cuda": "tensorflow-cuda12"},
+    "capabilities": ("6.0", None),
+    "precisions": PRECISIONS,
+    "native_loader": "keras.tf_data",
+    "best": {"cuda": "XLA (jit_compile)"},
+}
+HOROVOD_TENSORFLOW = TENSORFLOW | {
+    "launcher": "horovodrun",
+    "environments": {"cpu": "horovod-tensorflow-cpu", "cuda": "horovod-tensorflow-cuda12"},
+    "batchnorm": {"cpu": ("local",), "cuda": ("local",)},
+    "compressions": ("fp16",),
+    # XLA cannot compile a step with Horovod's operation in it.
+    "best": {},
+}
+
+FRAMEWORKS = {
+    "pytorch_ddp": Framework(
+        strategy="ddp",
+        launcher="torchrun",
+        # torch.nn.SyncBatchNorm refuses tensors that are not on a GPU.
+        batchnorm={"cpu": ("local",), "cuda": ("local", "synchronized")},
+        compressions=("fp16", "powersgd"),
+        **TORCH,
+    ),
+    "pytorch_dp": Framework(
+        strategy="dp",
+        launcher="plain",
+        batchnorm={"cpu": ("local",), "cuda": ("local",)},
+        # On CPUs nn.DataParallel silently runs on one device.
+        max_devices={"cpu": 1},
+        **TORCH,
+    ),
+    "horovod_pytorch": Framework(
+        strategy="horovod",
+        launcher="horovodrun",
+        batchnorm={"cpu": ("local",), "cuda": ("local",)},
+        compressions=("fp16",),
+        **TORCH | {"environments": {"cpu": "horovod-pytorch-cpu", "cuda": "horovod-pytorch-cuda13"}},
+    ),
+    "horovod_tensorflow": Framework(strategy="horovod", **HOROVOD_TENSORFLOW),
+    "horovod_keras": Framework(strategy="fit_horovod", **HOROVOD_TENSORFLOW | {"native_loader": "keras.loader"}),
+    "tensorflow_mirrored": Framework(strategy="mirrored", **TENSORFLOW),
+    "keras_mirrored": Framework(strategy="fit_mirrored", **TENSORFLOW | {"native_loader": "keras.loader"}),
+    "tensorflow_multiworker": Framework(strategy="multiworker", **TENSORFLOW | {"launcher": "per_device"}),
+    "jax_sharding": Framework(
+        family="flax",
+        strategy="sharding",
+        launcher="per_node",
+        environments={"cpu": "jax-cpu", "cuda": "jax-cuda13"},
+        capabilities=("7.5", None),
+        precisions=PRECISIONS,
+    ),
+    "mxnet_gluon": Framework(
+        family="gluon",
+        strategy="contexts",
+        launcher="per_node",
+        environments={"cpu": "mxnet-cpu", "cuda": "mxnet-cuda11"},
+        # Machine code for sm_50 to sm_86 and no PTX that later devices could compile.
+        capabilities=("5.0", "8.6"),
+        precisions=ONLY_FP32,
+        batchnorm={"cpu": ("local",), "cuda": ("local", "synchronized")},
+        synchronizes_over_nodes=False,
+        native_loader="gluon.loader",
+        best=dict.fromkeys(("cpu", "cuda"), "hybridize with static memory and shapes"),
+    ),
+    "chainer_mn": Framework(
+        family="chainer",
+        strategy="multi_node",
+        launcher="mpirun",
+        environments={"cpu": "chainer-cpu", "cuda": "chainer-cuda12"},
+        capabilities=("5.0", "9.0"),
+        precisions=ONLY_FP32,
+        native_loader="chainer.loader",
+        best={"cuda": "cuDNN autotune"},
+    ),
+}
+LOSS_ON_EVERY_DEVICE = "pytorch_dp"
+"""The one framework that can also compute its loss on the first device alone."""
+
+
+def find_unsupported_reason(framework: str, device, precision: str, num_gpus: int, settings: dict) -> str:
+    """Why a combination is not run at all; empty where it is.
+
+    device: a plan.config.machine.Device; settings: `batchnorm`, `tier`, `gradient_compression`,
+    `horovod_controller` and `loss_on_every_device`.
+    """
+    entry, device_kind, capability = FRAMEWORKS[framework], device.kind, device.compute_capability
+    if device_kind not in entry.environments:
+        return f"{framework} has no environment for {device_kind}"
+    if capability is not None and device_kind == "cuda":
+        lowest, highest = entry.capabilities
+        if _version(capability) < _version(lowest) or (highest and _version(capability) > _version(highest)):
+            between = f"{lowest} to {highest}" if highest else f"{lowest} or later"
+            return f"{framework} is built for compute capability {between}, not {capability}"
+    if device.num_nodes(num_gpus) > 1 and not entry.spans_nodes(settings["batchnorm"]):
+        what = "is one process" if entry.launcher == "plain" else "synchronizes BatchNorm within a process"
+        return f"{framework} {what}: it uses the {device.devices_per_node} devices of one node at most"
+    if precision not in entry.precisions[device_kind]:
+        return f"{framework} offers {', '.join(entry.precisions[device_kind])} on {device_kind}, not {precision}"
+    if num_gpus > entry.max_devices.get(device_kind, num_gpus):
+        return f"{framework} uses {entry.max_devices[device_kind]} {device_kind} device at most"
+    if num_gpus > 1 and settings["batchnorm"] not in entry.batchnorm[device_kind]:
+        return f"{framework} has no {settings['batchnorm']} BatchNorm on {device_kind}"
+    if settings["tier"] == "best" and device_kind not in entry.best:
+        return f"{framework} has no faster path of its own on {device_kind}: its best tier is the equal one"
+    compression = settings["gradient_compression"]
+    if compression != "none" and compression not in entry.compressions:
+        return f"{framework} has no {compression} compression of gradients"
+    if settings["horovod_controller"] != "gloo" and entry.launcher != "horovodrun":
+        return f"horovod_controller is a choice of Horovod; {framework} has none"
+    if settings["loss_on_every_device"] and framework != LOSS_ON_EVERY_DEVICE:
+        return f"loss_on_every_device is a choice of {LOSS_ON_EVERY_DEVICE}; {framework} always does so"
+    return ""
+
+
+def _version(capability: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in capability.split("."))

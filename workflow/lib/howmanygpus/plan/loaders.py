@@ -1,0 +1,87 @@
+"""What a study may ask for about loading: the form of the images, the shared loader and those that frameworks bring."""
+
+from dataclasses import dataclass
+
+from howmanygpus.plan.config.errors import refuse
+from howmanygpus.plan.frameworks import FRAMEWORKS
+
+SHARED, NATIVE = "shared", "native"
+FILES = ("png", "jpeg")
+"""Inputs with a file per image."""
+
+
+@dataclass(frozen=True)
+class NativeLoader:
+    """A module below train/frameworks/, by its dotted name.
+
+    kinds: of its workers, the one that the framework's users have without asking first. inputs: what it reads.
+    """
+
+    kinds: tuple[str, ...]
+    inputs: tuple[str, ...] = ("arrays", "png", "jpeg")
+
+
+NATIVE_LOADERS = {
+    "torch.loader": NativeLoader(("processes",)),
+    "keras.tf_data": NativeLoader(("threads",), ("png", "jpeg")),
+    "keras.loader": NativeLoader(("threads", "processes")),
+    "gluon.loader": NativeLoader(("processes", "threads")),
+    "chainer.loader": NativeLoader(("processes", "threads")),
+}
+
+
+def check_inputs(place: str, inputs: list[str], source: str, image_shape: tuple[int, int, int]) -> None:
+    """Raise ConfigError where a data source has no such images, or images have no place in a file."""
+    if source == "synthetic" and inputs != ["synthetic"]:
+        raise refuse(place, inputs, "with a synthetic data set", "write [synthetic]")
+    files, channels = [form for form in inputs if form in FILES], image_shape[2]
+    if files and channels not in (1, 3):
+        remedy = f"leave {', '.join(files)} out, which are written of 1 or 3"
+        raise refuse(place, inputs, f"with images of {channels} channels", remedy)
+
+
+def check_loaders(place: str, variants: dict[str, dict], given: dict[str, dict]) -> None:
+    """Raise ConfigError where the shared loader is asked for workers that it has not.
+
+    variants: complete settings by name; given: what the config says of each.
+    """
+    for variant, settings in variants.items():
+        kind = settings["loader_kind"]
+        if settings["loader"] == SHARED and kind is not None:
+            own = given[variant].keys() & {"loader", "loader_kind"}
+            place = f"{place}.variants.{variant}" if own else place
+            problem = "is a choice of native loaders; the shared one has threads"
+            raise refuse(f"{place}.loader_kind", kind, problem, "leave it out or write loader: native")
+
+
+def find_missing_loader(framework: str, source: str, settings: dict) -> str:
+    """Why a framework has no loader of its own as asked for; empty where it has, or where nobody asks.
+
+    source: the input; settings: `loader` and `loader_kind`.
+    """
+    if settings["loader"] == SHARED:
+        return ""
+    name = FRAMEWORKS[framework].native_loader
+    if source == "synthetic":
+        return "synthetic input is there to leave loading out: only the shared loader hands it over"
+    if name is None:
+        return f"{framework} has no loader of its own: its users bring one from elsewhere"
+    loader, kind = NATIVE_LOADERS[name], settings["loader_kind"]
+    if source not in loader.inputs:
+        return f"{framework}'s own loader reads {', '.join(loader.inputs)}, not {source}"
+    if kind is not None and kind not in loader.kinds:
+        return f"{framework}'s own loader has {', '.join(loader.kinds)}, not {kind}"
+    return ""
+
+
+def resolve_loader(framework: str, settings: dict) -> dict:
+    """`loader` and `loader_kind` as the measured side takes them: a module's name, and the kind of its workers.
+
+    As they are where the framework has no loader, and the run is never started.
+    """
+    name = FRAMEWORKS[framework].native_loader
+    if settings["loader"] == SHARED:
+        return {"loader": SHARED, "loader_kind": "threads"}
+    if name is None:
+        return {"loader": NATIVE, "loader_kind": settings["loader_kind"]}
+    return {"loader": name, "loader_kind": settings["loader_kind"] or NATIVE_LOADERS[name].kinds[0]}

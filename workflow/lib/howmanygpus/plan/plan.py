@@ -1,0 +1,105 @@
+"""All studies of a config: every run they ask for, checked before anything starts."""
+
+import json
+import random
+from functools import cached_property
+
+from howmanygpus.plan.config.datasets import describe_or_refuse
+from howmanygpus.plan.config.errors import check_schema
+from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.config.schema import fill_defaults, read_schema
+from howmanygpus.plan.parity import ParityCell
+from howmanygpus.plan.runs import Run
+from howmanygpus.plan.studies import Study
+
+
+class Plan:
+    """All studies of a config. Raises ConfigError for a config that cannot be run as it stands."""
+
+    def __init__(self, config: dict, machine: Machine):
+        schema = read_schema("config")
+        check_schema(config, schema, root="config")
+        self.config, self.machine = fill_defaults(config, schema, schema), machine
+        datasets = self.config["datasets"]
+        self.studies = {
+            name: Study(name, given, datasets, machine, schema) for name, given in config["studies"].items()
+        }
+        self.runs = {run.path: run for study in self.studies.values() for run in study.runs}
+        for name, options in datasets.items():
+            describe_or_refuse(name, options, f"datasets.{name}.source")
+
+    @classmethod
+    def from_request(cls, request: dict) -> "Plan":
+        values = dict(request)
+        devices = {name: Device(**described) for name, described in values.pop("devices").items()}
+        values.pop("billing", None)
+        return cls(values, Machine("", devices))
+
+    @cached_property
+    def priorities(self) -> dict[str, int]:
+        """A place in a seeded random order for each run, so that drift of the machine does not look like scaling."""
+        places = {}
+        for name, study in self.studies.items():
+            order = list(range(1, len(study.runs) + 1))
+            random.Random(f"{name}{study.config['seed']}").shuffle(order)
+            places |= dict(zip((run.path for run in study.runs), order, strict=True))
+        return places
+
+    @cached_property
+    def settings(self) -> dict[str, str]:
+        """Each run's settings as JSON."""
+        return {
+            run.path: json.dumps(study.settings(run), sort_keys=True)
+            for study in self.studies.values()
+            for run in study.runs
+        }
+
+    @cached_property
+    def _supported(self) -> list[tuple[Study, Run]]:
+        return [(study, run) for study in self.studies.values() for run in study.runs if not run.unsupported]
+
+    @cached_property
+    def verdicts(self) -> dict[str, str]:
+        """The parity verdict that each run waits for, by the run's path."""
+        return {run.path: study.parity_cell(run).verdict for study, run in self._supported}
+
+    @cached_property
+    def parity_cells(self) -> dict[str, ParityCell]:
+        """Every cell of the gate, by the file of its verdict."""
+        return {self.verdicts[run.path]: study.parity_cell(run) for study, run in self._supported}
+
+    @cached_property
+    def checked_verdicts(self) -> set[str]:
+        """Verdicts that some study asks for; where parity is off for all runs of a cell, nothing is checked."""
+        return {self.verdicts[run.path] for study, run in self._supported if study.config["parity"] != "off"}
+
+    @cached_property
+    def devices(self) -> list[str]:
+        """Names of all devices in use."""
+        return list(dict.fromkeys(run.device for run in self.runs.values()))
+
+    @cached_property
+    def dataset_options(self) -> dict[str, dict]:
+        """Source and options of every data set of the config, and of those that studies use by their source's name."""
+        return self.config["datasets"] | {
+            study.config["dataset"]: study.dataset_options for study in self.studies.values()
+        }
+
+    def is_left_out(self, run: Run) -> bool:
+        """Whether a run is not for this call: it does not fit in the one node of a packed allocation."""
+        return self.machine.packed and self.machine.device(run.device).num_nodes(run.num_gpus) > 1
+
+    def find_shortages(self) -> list[str]:
+        """What the studies ask for and the machine lacks, as messages."""
+        shortages = []
+        for study in self.studies.values():
+            runs = [run for run in study.runs if not self.is_left_out(run)]
+            for device in dict.fromkeys(run.device for run in runs):
+                wanted = max(run.num_gpus for run in runs if run.device == device)
+                available = self.machine.device(device).count
+                if wanted > available:
+                    shortages.append(
+                        f"{study.place}.num_gpus: {wanted} exceeds the {available} {device} devices of this machine "
+                        f"({self.machine.path}); lower it or choose another profile"
+                    )
+        return shortages

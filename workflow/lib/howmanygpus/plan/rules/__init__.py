@@ -1,0 +1,1 @@
+"""Answers to what Snakemake's rules ask: inputs, parameters and resources, by wildcards."""

@@ -1,0 +1,74 @@
+"""What the rules of jobs on a cluster's devices ask."""
+
+import json
+from collections.abc import Callable
+
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.invalidation.code import hash_script
+from howmanygpus.plan.invalidation.pins import environment_record
+from howmanygpus.plan.jobs import JobSize, expectation, job_resources, list_resources, placement
+from howmanygpus.plan.plan import Plan
+
+LIMIT_MIN = 10
+"""Time limit of the probe and of the all-reduce, in minutes."""
+
+
+class ClusterRules:
+    """Wildcards: `device`, a name of the machine file, and `num_gpus`."""
+
+    def __init__(self, plan: Plan):
+        self._plan, self._machine = plan, plan.machine
+
+    def resources(self, get_size: Callable[..., JobSize]) -> dict[str, Callable]:
+        """Resources of a rule whose jobs use devices; get_size: from wildcards to the size of one.
+
+        On this machine only the time limit; on a cluster everything that plan.jobs asks for.
+        """
+
+        def ask(resource: str) -> Callable:
+            def get(wildcards, attempt):
+                return job_resources(self._machine, get_size(wildcards), attempt)[resource]
+
+            return get
+
+        return {resource: ask(resource) for resource in list_resources(self._machine)}
+
+    def probe_size(self, wildcards) -> JobSize:
+        """One whole node."""
+        device = self._machine.device(wildcards.device)
+        return JobSize(device, "plain", device.devices_per_node, 1, LIMIT_MIN)
+
+    def expectation(self, wildcards) -> str:
+        """What the machine file says of the device and the studies ask of it, as JSON."""
+        device = self._machine.device(wildcards.device)
+        frameworks = {run.framework for run in self._plan.runs.values() if run.device == wildcards.device}
+        return json.dumps(expectation(self._machine, device, frameworks, self._longest_job_min(wildcards.device)))
+
+    def _longest_job_min(self, device: str) -> float:
+        """Longest job that a study asks for on a device at its first attempt, in minutes."""
+        studies = [study for study in self._plan.studies.values() if any(run.device == device for run in study.runs)]
+        limits = [study.config["time_limit_min"] for study in studies]
+        return max(limits, default=0) + self._machine.slurm["overhead_min"]
+
+    def allreduce_code(self, wildcards) -> str:
+        return hash_script("measure_allreduce", "train.preflight.allreduce")
+
+    def allreduce_environment(self, wildcards) -> str:
+        environments = FRAMEWORKS["pytorch_ddp"].environments
+        return environment_record(environments[self._machine.device(wildcards.device).kind])
+
+    def allreduce_cell(self, wildcards) -> str:
+        device = self._machine.device(wildcards.device)
+        where = {"device": wildcards.device, "device_kind": device.kind, "cores_per_device": device.cores_per_device}
+        what = {"model": "none", "precision": "fp32", "batchnorm": "local", "loss_on_every_device": False}
+        return json.dumps(where | what)
+
+    def allreduce_size(self, wildcards) -> JobSize:
+        device, num_gpus = self._machine.device(wildcards.device), int(wildcards.num_gpus)
+        return JobSize(device, "torchrun", num_gpus, device.num_nodes(num_gpus), LIMIT_MIN)
+
+    def num_nodes(self, wildcards) -> int:
+        return self._machine.device(wildcards.device).num_nodes(int(wildcards.num_gpus))
+
+    def placement(self, wildcards, input) -> str:
+        return placement(self._machine, self._machine.device(wildcards.device))

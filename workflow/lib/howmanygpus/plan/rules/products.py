@@ -1,0 +1,83 @@
+"""What the workflow makes, and what of it is the input of tables, figures and report."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from howmanygpus.plan.plan import Plan
+from howmanygpus.plan.runs import Run
+
+ANSWER = "answer.txt"
+
+
+class Products:
+    """Paths of tables, figures and runs. Methods that take wildcards take `study`.
+
+    takes_existing: says, once the targets are known, whether this call builds from the runs that exist.
+    list_tables: from whether the preflight measures to the names of a study's tables; list_figures: from a study's
+    config and that to its figures; merged: the tables that are joined over all studies.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        takes_existing: Callable[[], bool],
+        list_tables: Callable[[bool], list[str]],
+        list_figures: Callable[[dict, bool], list[str]],
+        merged: list[str],
+    ):
+        self._plan, self._takes_existing, self._merged = plan, takes_existing, merged
+        self._list_tables, self._list_figures = list_tables, list_figures
+        self._preflight = plan.machine.is_cluster and plan.machine.slurm["preflight"]
+
+    def _existing(self, paths: list[str]) -> list[str]:
+        return [path for path in paths if Path(path).exists()] if self._takes_existing() else paths
+
+    def _runs(self, study: str) -> list[Run]:
+        """The runs of a study that this call can do."""
+        runs = self._plan.studies[study].runs
+        return [run for run in runs if not run.unsupported and not self._plan.is_left_out(run)]
+
+    def planned_records(self, study: str) -> list[str]:
+        return [f"results/runs/{run.path}/run.json" for run in self._runs(study)]
+
+    def all_records(self) -> list[str]:
+        return [record for study in self._plan.studies for record in self.planned_records(study)]
+
+    def records(self, wildcards) -> list[str]:
+        return self._existing(self.planned_records(wildcards.study))
+
+    def attempts(self, wildcards) -> list[str]:
+        """Records of the attempts at those runs of a study that have no outcome yet."""
+        if not self._takes_existing():
+            return []
+        missing = [run for run in self._runs(wildcards.study) if not Path(f"results/runs/{run.path}/run.json").exists()]
+        return [str(path) for run in missing for path in Path("results/attempts", run.path).glob("*/attempt.json")]
+
+    def verdicts(self, wildcards) -> list[str]:
+        return self._existing(list(self._plan.parity_cells))
+
+    def probes(self, wildcards=None) -> list[str]:
+        """A probe of every device that runs use, on a cluster."""
+        if not self._plan.machine.is_cluster:
+            return []
+        return self._existing([f"results/probe/{device}.json" for device in self._plan.devices])
+
+    def allreduces(self, wildcards) -> list[str]:
+        """One for every device and every count above one of a study."""
+        runs = self._plan.studies[wildcards.study].runs
+        counts = sorted({(run.device, run.num_gpus) for run in runs if run.num_gpus > 1})
+        return self._existing([f"results/probe/{device}_gpus{count}.json" for device, count in counts])
+
+    def of_study(self, study: str) -> list[str]:
+        """Tables, answer and figures of one study."""
+        tables = [f"results/tables/{study}/{table}.tsv" for table in self._list_tables(self._preflight)]
+        figures = self._list_figures(self._plan.studies[study].config, self._preflight)
+        drawn = [f"results/figures/{study}/{figure}.svg" for figure in figures]
+        return [*tables, f"results/tables/{study}/{ANSWER}", *drawn]
+
+    def all(self) -> list[str]:
+        """The products of every study, and the tables and answers of all together."""
+        merged = [f"results/tables/{table}.tsv" for table in (*self._merged, "parity")]
+        probes = ["results/tables/probes.tsv"] if self._plan.machine.is_cluster else []
+        studies = [product for study in self._plan.studies for product in self.of_study(study)]
+        return [*merged, f"results/tables/{ANSWER}", *probes, "results/parity/parity.html", *studies]

@@ -1,0 +1,83 @@
+"""What the rules of planning and training ask."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.invalidation.code import hash_script, hash_training
+from howmanygpus.plan.invalidation.pins import environment_record
+from howmanygpus.plan.jobs import JobSize, placement
+from howmanygpus.plan.plan import Plan
+from howmanygpus.plan.runs import Run
+from howmanygpus.plan.studies import Study
+
+
+class TrainingRules:
+    """Wildcards: `study`, `framework`, `variant` and `cell` of a run; `study` alone for its plan.
+
+    Snakemake compares parameters with those of the last run, except parameters whose function takes `input`.
+    """
+
+    def __init__(self, plan: Plan):
+        self._plan, self._machine = plan, plan.machine
+
+    def run(self, wildcards) -> Run:
+        return self._plan.runs[f"{wildcards.study}/{wildcards.framework}/{wildcards.variant}/{wildcards.cell}"]
+
+    def study(self, wildcards) -> Study:
+        return self._plan.studies[wildcards.study]
+
+    def request(self, wildcards) -> str:
+        """The study as text, for the script that writes its plan."""
+        return self.study(wildcards).request()
+
+    def code(self, wildcards) -> str:
+        """Hash of the code that the run executes."""
+        run, study = self.run(wildcards), self.study(wildcards)
+        return hash_training(run.framework, study.config["model"], study.variants[run.variant]["loader"])
+
+    def table_code(self, table: str, uses_metric: bool) -> Callable:
+        """A function from wildcards to the hash of what makes a table, and of the study's metric if it uses that."""
+
+        def hash_code(wildcards) -> str:
+            metric = [f"report.metrics.{self.study(wildcards).config['quality']['metric']}"] if uses_metric else []
+            return hash_script("make_table", f"report.tables.{table}", *metric)
+
+        return hash_code
+
+    def settings(self, wildcards) -> str:
+        """The run's settings that differ from their defaults, as JSON."""
+        return self._plan.settings[self.run(wildcards).path]
+
+    def data(self, wildcards) -> str:
+        return f"{self.study(wildcards).data_dir(self.run(wildcards))}/dataset.json"
+
+    def weights(self, wildcards) -> str:
+        """Record of the initial weights, which lie beside it."""
+        weights = self.study(wildcards).weights_file(self.run(wildcards))
+        return str(Path(weights).with_suffix(".json"))
+
+    def environment(self, wildcards) -> str:
+        return environment_record(self.study(wildcards).parity_cell(self.run(wildcards)).environment)
+
+    def verdict(self, wildcards) -> str:
+        return self._plan.verdicts[self.run(wildcards).path]
+
+    def parity(self, wildcards, input) -> str:
+        """What a failed gate does."""
+        return self.study(wildcards).config["parity"]
+
+    def placement(self, wildcards, input) -> str:
+        return placement(self._machine, self._machine.device(self.run(wildcards).device))
+
+    def priority(self, wildcards) -> int:
+        return self._plan.priorities[self.run(wildcards).path]
+
+    def num_gpus(self, wildcards) -> int:
+        return self.run(wildcards).num_gpus
+
+    def size(self, wildcards) -> JobSize:
+        run = self.run(wildcards)
+        device, limit_min = self._machine.device(run.device), self.study(wildcards).config["time_limit_min"]
+        launcher = FRAMEWORKS[run.framework].launcher
+        return JobSize(device, launcher, run.num_gpus, device.num_nodes(run.num_gpus), limit_min)

@@ -1,0 +1,94 @@
+"""
+A planned run: its path, and its complete specification.
+
+The specification follows from the path and from the settings that differ from their defaults; the planner and the
+job that starts the run both make it here, so that a new key with a default changes no finished run.
+"""
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from howmanygpus.plan.config.schema import study_defaults
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.loaders import resolve_loader
+
+TRAINING_KEYS = (
+    *("epochs", "steps", "warmup_steps", "window_steps"),
+    *("eval_every_epochs", "eval_batch_size", "eval_devices"),
+    *("random_flip", "random_crop_padding", "prefetch", "optimizer"),
+    *("loader", "loader_workers", "loader_kind"),
+    *("batchnorm", "tier", "loss_on_every_device", "gradient_compression", "powersgd_rank"),
+    "horovod_controller",
+)
+"""Keys of a study that change what a run does, beside those in its path."""
+
+PATH = re.compile(
+    r"(?P<study>[^/]+)/(?P<framework>[^/]+)/(?P<variant>[^/]+)/(?P<input>[^_]+)_(?P<precision>[^_]+)_(?P<device>[^_]+)"
+    r"_gpus(?P<num_gpus>\d+)_batch(?P<per_device_batch_size>\d+)_repeat(?P<repeat>\d+)"
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One planned run; `unsupported` says why it is not started, or is empty."""
+
+    study: str
+    framework: str
+    variant: str
+    input: str
+    precision: str
+    device: str
+    num_gpus: int
+    per_device_batch_size: int
+    repeat: int
+    unsupported: str = field(default="", compare=False)
+
+    @cached_property
+    def path(self) -> str:
+        """Folder of the run, below results/runs/."""
+        return (
+            f"{self.study}/{self.framework}/{self.variant}/{self.input}_{self.precision}_{self.device}"
+            f"_gpus{self.num_gpus}_batch{self.per_device_batch_size}_repeat{self.repeat}"
+        )
+
+    @classmethod
+    def from_path(cls, path: str) -> "Run":
+        parts = PATH.fullmatch(path).groupdict()
+        return cls(**{key: int(value) if value.isdigit() else value for key, value in parts.items()})
+
+
+def usual_layout(device: str) -> dict:
+    """Of devices whose layout a run's settings do not mention."""
+    return {"num_nodes": 1, "cores_per_device": 1, "device_kind": "cpu" if device == "cpu" else "cuda"}
+
+
+def drop_usual_layout(layout: dict, device: str) -> dict:
+    usual = usual_layout(device)
+    return {key: value for key, value in layout.items() if value != usual[key]}
+
+
+def complete_spec(run: Run, settings: dict, data_dir: str, weights_file: str) -> dict:
+    """Everything the measured side is told of a run: the fields of howmanygpus.train.spec.RunSpec.
+
+    settings: dataset, model, and what differs from the usual layout of devices and from the schema's defaults.
+    """
+    framework, defaults = FRAMEWORKS[run.framework], study_defaults()
+    training = {key: settings.get(key, defaults[key]) for key in TRAINING_KEYS}
+    identity = {key: value for key, value in vars(run).items() if key not in ("unsupported", "path")}
+    return {
+        **identity,
+        "dataset": settings["dataset"],
+        "model": settings["model"],
+        **{key: settings.get(key, usual) for key, usual in usual_layout(run.device).items()},
+        "global_batch_size": run.num_gpus * run.per_device_batch_size,
+        "seed": settings.get("seed", defaults["seed"]) + run.repeat - 1,
+        "family": framework.family,
+        "strategy": framework.strategy,
+        "launcher": framework.launcher,
+        "data_dir": data_dir,
+        "weights_file": weights_file,
+        **training,
+        **resolve_loader(run.framework, training),
+        "optimizer": defaults["optimizer"] | settings.get("optimizer", {}),
+    }

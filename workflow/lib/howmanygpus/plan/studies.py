@@ -1,0 +1,212 @@
+"""A study of the config: its complete configuration, its checks, and its planned runs."""
+
+import itertools
+import json
+from functools import cached_property
+from pathlib import Path
+
+from howmanygpus.plan.config.datasets import describe_or_refuse, options_of_runs
+from howmanygpus.plan.config.errors import ConfigError, refuse, suggest
+from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, study_defaults
+from howmanygpus.plan.frameworks import FRAMEWORKS, find_unsupported_reason
+from howmanygpus.plan.loaders import check_inputs, check_loaders, find_missing_loader
+from howmanygpus.plan.parity import ParityCell
+from howmanygpus.plan.runs import TRAINING_KEYS, Run, complete_spec, drop_usual_layout
+from howmanygpus.prepare.sources import Description
+
+PACKAGE = Path(__file__).resolve().parents[1]
+MODELS = PACKAGE / "train" / "models"
+NESTED_KEYS = ("optimizer", "quality")
+"""Keys of a study that are objects with defaults of their own."""
+
+
+class Study:
+    """One study: its complete configuration and its runs.
+
+    `given` is what the config says, `config` the same with every default. Raises ConfigError for what the
+    schema cannot know.
+    """
+
+    def __init__(self, name: str, given: dict, datasets: dict, machine: Machine, schema: dict):
+        self.name, self.place, self.machine = name, f"studies.{name}", machine
+        self.defaults = study_defaults()
+        self.config = fill_defaults(given, schema["$defs"]["study"], schema)
+        self.variants = {variant: self._training_settings(given) for variant, given in self.config["variants"].items()}
+        self.dataset_options = datasets.get(self.config["dataset"], {"source": self.config["dataset"], "options": {}})
+        self._check_names()
+        self.description = self._describe_dataset()
+        source, shape = self.dataset_options["source"], self.description.image_shape
+        check_inputs(f"{self.place}.inputs", self.config["inputs"], source, shape)
+        self.runs = self._expand()
+        self._check_runs()
+
+    def _training_settings(self, overrides: dict) -> dict:
+        settings = {key: self.config[key] for key in TRAINING_KEYS} | overrides
+        return settings | {"optimizer": self.config["optimizer"] | overrides.get("optimizer", {})}
+
+    def _check_names(self) -> None:
+        config, place = self.config, self.place
+        for position, framework in enumerate(config["frameworks"]):
+            if framework not in FRAMEWORKS:
+                remedy = suggest(framework, FRAMEWORKS)
+                raise refuse(f"{place}.frameworks[{position}]", framework, "is not a known framework", remedy)
+        models = [path.parent.name for path in MODELS.glob("*/parameters.py")]
+        if config["model"] not in models:
+            raise refuse(f"{place}.model", config["model"], "is not a known model", suggest(config["model"], models))
+        for framework in config["frameworks"]:
+            family_file = MODELS / config["model"] / f"{FRAMEWORKS[framework].family}.py"
+            if not family_file.exists():
+                remedy = f"write models/{config['model']}/{family_file.name} or leave {framework} out"
+                raise refuse(f"{place}.model", config["model"], f"is not written for {framework}", remedy)
+        metric = config["quality"]["metric"]
+        if metric not in list_metrics():
+            raise refuse(f"{place}.quality.metric", metric, "is not known", suggest(metric, list_metrics()))
+        check_loaders(place, self.variants, config["variants"])
+        if (config["epochs"] is None) == (config["steps"] is None):
+            raise ConfigError(f"{place}: give exactly one of `epochs` and `steps`")
+
+    def _describe_dataset(self) -> Description:
+        name = self.config["dataset"]
+        description = describe_or_refuse(name, self.dataset_options, f"{self.place}.dataset")
+        if description.multi_label:
+            raise refuse(
+                *(f"{self.place}.dataset", name, "has several labels an image, on which no run trains"),
+                f"choose one by datasets.{name}.options.finding, or ask for the target `prepared` alone",
+            )
+        return description
+
+    @cached_property
+    def curves(self) -> dict[str, list[int]]:
+        """What each scaling mode holds fixed: per-device batches (weak), global batches (strong)."""
+        sizes, smallest = self.config["per_device_batch_size"], min(self.config["num_gpus"])
+        curves = {"weak": list(sizes), "strong": [size * smallest for size in sizes]}
+        return curves if self.config["scaling"] == "both" else {self.config["scaling"]: curves[self.config["scaling"]]}
+
+    def _batch_sizes(self, num_gpus: int) -> list[int]:
+        """Per-device batches to run at a device count, each once."""
+        sizes = list(self.curves.get("weak", []))
+        for global_batch_size in self.curves.get("strong", []):
+            if global_batch_size % num_gpus:
+                raise refuse(
+                    *(f"{self.place}.num_gpus", num_gpus),
+                    f"does not divide the global batch of {global_batch_size} images under strong scaling",
+                    "choose a per_device_batch_size that every device count divides",
+                )
+            sizes.append(global_batch_size // num_gpus)
+        return sorted(set(sizes))
+
+    def _expand(self) -> list[Run]:
+        config, runs = self.config, []
+        places = (f"{self.place}.devices[{position}]" for position in itertools.count())
+        devices = list(dict.fromkeys(map(self.machine.resolve, config["devices"], places)))
+        cells = itertools.product(
+            *(config["frameworks"], self.variants, config["inputs"], config["precision"], devices),
+            [(num_gpus, size) for num_gpus in config["num_gpus"] for size in self._batch_sizes(num_gpus)],
+            range(1, config["repeats"] + 1),
+        )
+        for framework, variant, source, precision, device, (num_gpus, size), repeat in cells:
+            known = self.machine.device(device)
+            settings = self.variants[variant]
+            reason = find_unsupported_reason(framework, known, precision, num_gpus, settings)
+            reason = reason or find_missing_loader(framework, source, settings)
+            runs.append(Run(self.name, framework, variant, source, precision, device, num_gpus, size, repeat, reason))
+        return self._apply_exclusions(runs)
+
+    def _apply_exclusions(self, runs: list[Run]) -> list[Run]:
+        for position, rule in enumerate(self.config["exclude"]):
+            kept = [run for run in runs if any(getattr(run, key) != value for key, value in rule.items())]
+            if len(kept) == len(runs):
+                raise refuse(f"{self.place}.exclude[{position}]", rule, "matches no run", "correct or remove it")
+            runs = kept
+        if not runs:
+            raise ConfigError(f"{self.place}.exclude: nothing is left to run; remove an entry")
+        return runs
+
+    def _check_runs(self) -> None:
+        for device, num_gpus in sorted({(run.device, run.num_gpus) for run in self.runs}):
+            num_nodes = self.machine.device(device).num_nodes(num_gpus)
+            if num_gpus % num_nodes:
+                raise refuse(
+                    *(f"{self.place}.num_gpus", num_gpus),
+                    f"does not spread evenly over {num_nodes} nodes of {device} devices",
+                    f"choose a multiple of {num_nodes}, or at most {self.machine.device(device).devices_per_node}",
+                )
+        for num_gpus, size in sorted({(run.num_gpus, run.per_device_batch_size) for run in self.runs}):
+            steps_per_epoch = self.description.num_train // (num_gpus * size)
+            if steps_per_epoch == 0:
+                raise refuse(
+                    *(f"{self.place}.per_device_batch_size", size),
+                    f"on {num_gpus} devices is more than the {self.description.num_train} training images",
+                    "lower it or num_gpus",
+                )
+            for variant, settings in self.variants.items():
+                num_steps = settings["steps"] or settings["epochs"] * steps_per_epoch
+                if num_steps <= settings["warmup_steps"]:
+                    raise refuse(
+                        *(f"{self.place}.warmup_steps", settings["warmup_steps"]),
+                        f"leaves no step to measure of the {num_steps} of variant {variant} with {num_gpus} x {size}",
+                        "lower it or train longer",
+                    )
+
+    def data_dir(self, run: Run) -> str:
+        return f"results/prepared/{self.config['dataset']}/{run.input}"
+
+    def weights_file(self, run: Run) -> str:
+        height, width, channels = self.description.image_shape
+        shape = f"{height}x{width}x{channels}_classes{self.description.num_classes}"
+        return f"results/weights/{self.config['model']}_{shape}_seed{self.seed(run)}.safetensors"
+
+    def seed(self, run: Run) -> int:
+        return self.config["seed"] + run.repeat - 1
+
+    def parity_cell(self, run: Run) -> ParityCell:
+        """What the parity gate checks for a run. The best tier is checked as its equal one."""
+        settings = self.variants[run.variant]
+        return ParityCell(
+            framework=run.framework,
+            model=self.config["model"],
+            shape=self.description.image_shape,
+            num_classes=self.description.num_classes,
+            precision=run.precision,
+            device=run.device,
+            batchnorm=settings["batchnorm"],
+            loss_on_every_device=settings["loss_on_every_device"],
+            device_kind=self._device(run).kind,
+            cores_per_device=self._device(run).cores_per_device,
+            over_nodes=self._device(run).num_nodes(run.num_gpus) > 1,
+        )
+
+    def spec(self, run: Run) -> dict:
+        return complete_spec(run, self.settings(run), self.data_dir(run), self.weights_file(run))
+
+    def _device(self, run: Run) -> Device:
+        return self.machine.device(run.device)
+
+    def settings(self, run: Run) -> dict:
+        """What reruns a run when it changes; a setting that has its default does not appear."""
+        training = self.variants[run.variant] | {"seed": self.config["seed"]}
+        settings = {key: self.config[key] for key in ("dataset", "model")}
+        settings["options"] = options_of_runs(self.dataset_options)
+        device = self._device(run)
+        layout = {"num_nodes": device.num_nodes(run.num_gpus), "cores_per_device": device.cores_per_device}
+        layout |= {"device_kind": device.kind}
+        return settings | drop_defaults(training, self.defaults, NESTED_KEYS) | drop_usual_layout(layout, run.device)
+
+    def request(self) -> str:
+        """The study as text, from which Plan.from_request makes it again; defaults do not appear."""
+        different = drop_defaults(self.config, self.defaults, NESTED_KEYS)
+        datasets = {self.config["dataset"]: self.dataset_options}
+        # How many devices a machine has decides nothing but the nodes of a cluster's runs.
+        nodes = ("devices_per_node", "max_nodes") if self.machine.is_cluster else ()
+        keys = ("cores_per_device", "kind", "compute_capability", *nodes)
+        devices = {name: self.machine.device(name) for name in dict.fromkeys(run.device for run in self.runs)}
+        described = {name: {key: getattr(device, key) for key in keys} for name, device in devices.items()}
+        request = {"studies": {self.name: different}, "datasets": datasets, "devices": described}
+        billing = {name: billing for name in devices if (billing := self.machine.billing(name))}
+        return json.dumps(request | ({"billing": billing} if billing else {}))
+
+
+def list_metrics() -> list[str]:
+    """Names of the quality metrics, by the files of report/metrics/: planning imports nothing of the report."""
+    return sorted(path.stem for path in (PACKAGE / "report" / "metrics").glob("[a-z]*.py"))

@@ -1,0 +1,153 @@
+"""Fetch a file of known checksum: resumed where it broke off, tried a few times, there whole or not at all."""
+
+import functools
+import hashlib
+import http.client
+import os
+import re
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from howmanygpus.files import hold_lock
+from howmanygpus.prepare.acquire.acquisition import AcquisitionError, Download
+
+ATTEMPTS = 6
+PAUSE_S = 2.0
+"""Before the second attempt; it doubles with each."""
+TIMEOUT_S = 60.0
+"""Without a byte, after which a connection counts as broken."""
+BLOCK_BYTES = 2**20
+PROGRESS_BYTES = 2**24
+MOST_BYTES = 2**34
+"""Of a file whose size is not published."""
+PASSING = {408, 425, 429, 500, 502, 503, 504}
+"""Statuses of HTTP that may pass."""
+
+
+class _BrokenOffError(Exception):
+    """An attempt that another may continue."""
+
+
+def fetch(download: Download, folder: Path, pause_s: float = PAUSE_S, timeout_s: float = TIMEOUT_S) -> Path:
+    """The file in `folder`, complete and as published. Raises AcquisitionError.
+
+    What was received before a break stays beside it as `.NAME.part`, and the next call goes on from there. Where two
+    processes want the file, one waits for the other.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with hold_lock(folder / f".{download.name}.lock"):
+        return _fetch(download, folder, pause_s, timeout_s)
+
+
+def _fetch(download: Download, folder: Path, pause_s: float, timeout_s: float) -> Path:
+    path, part = folder / download.name, folder / f".{download.name}.part"
+    if path.exists():
+        if _checksum(download, path) == download.checksum:
+            return path
+        path.unlink()
+    problem = ""
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            print(f"{download.url}: {problem}; attempt {attempt + 1} of {ATTEMPTS}", flush=True)
+            time.sleep(pause_s * 2 ** (attempt - 1))
+        resumed = part.exists()
+        try:
+            _continue(download, part, timeout_s)
+            _check(download, part, resumed)
+            os.replace(part, path)
+            return path
+        except _BrokenOffError as error:
+            problem = str(error)
+    raise AcquisitionError(f"{download.url}: {problem}, {ATTEMPTS} times")
+
+
+def _continue(download: Download, part: Path, timeout_s: float) -> None:
+    """Add to `part` what is missing of it."""
+    have = part.stat().st_size if part.exists() else 0
+    if have > _most_bytes(download):
+        part.unlink()
+        have = 0
+    if have == download.num_bytes:
+        return
+    headers = {"User-Agent": "howmanygpus", "Accept-Encoding": "identity"}
+    if have:
+        headers["Range"] = f"bytes={have}-"
+    try:
+        request = urllib.request.Request(download.url, headers=headers)
+        with urllib.request.urlopen(request, timeout=timeout_s) as response:
+            start = _find_start(download, response, part, have)
+            with open(part, "r+b" if start else "wb") as file:
+                file.seek(start)
+                _copy(download, response, file, start)
+    except urllib.error.HTTPError as error:
+        if error.code == 416:
+            part.unlink()
+        if error.code == 416 or error.code in PASSING:
+            raise _BrokenOffError(f"the server answers {error.code} {error.reason}") from None
+        meaning = "wants a login" if error.code in (401, 403) else "no longer has it there"
+        raise AcquisitionError(f"{download.url}: the server {meaning} ({error.code} {error.reason})") from None
+    except (OSError, http.client.HTTPException) as error:
+        raise _BrokenOffError(f"the connection broke off ({error or type(error).__name__})") from None
+
+
+def _find_start(download: Download, response, part: Path, have: int) -> int:
+    """From which byte on the server sends; raises where it sends something else than was asked for."""
+    length = response.headers.get("Content-Length")
+    if response.status == 206:
+        found = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
+        if found and int(found[1]) == have and (found[2] == "*" or download.num_bytes in (None, int(found[2]))):
+            return have
+        part.unlink()
+        raise _BrokenOffError("the server sent another part than was asked for")
+    kind = response.headers.get("Content-Type", "unknown type")
+    is_page = download.num_bytes is None and kind.startswith("text/html")
+    if is_page or (length is not None and download.num_bytes not in (None, int(length))):
+        expected = download.num_bytes or "an archive"
+        raise AcquisitionError(
+            f"{download.url}: the server offers {length} bytes of {kind}, not {expected}; "
+            "the file has moved, was changed, or wants a login"
+        )
+    return 0
+
+
+def _copy(download: Download, response, file, start: int) -> None:
+    received, said = start, start
+    length = response.headers.get("Content-Length")
+    expected = download.num_bytes or (start + int(length) if length else None)
+    of = f" of {expected / 2**20:.0f}" if expected else ""
+    while block := response.read(BLOCK_BYTES):
+        received += len(block)
+        if received > _most_bytes(download):
+            file.truncate(0)
+            problem = f"the server sends more than the file's {_most_bytes(download)} bytes"
+            raise AcquisitionError(f"{download.url}: {problem}")
+        file.write(block)
+        if received - said >= PROGRESS_BYTES:
+            said = received
+            print(f"{download.name}: {received / 2**20:.0f}{of} MiB", flush=True)
+    if expected and received < expected:
+        raise _BrokenOffError(f"the connection ended after {received} of {expected} bytes")
+
+
+def _most_bytes(download: Download) -> int:
+    return download.num_bytes or MOST_BYTES
+
+
+def _check(download: Download, part: Path, resumed: bool) -> None:
+    """Raise where the received bytes are not those published, after removing them; a whole new try may mend it."""
+    found = _checksum(download, part)
+    if found != download.checksum:
+        part.unlink()
+        problem = f"the checksum is {found}, not the published {download.checksum}"
+        raise _BrokenOffError(problem) if resumed else AcquisitionError(f"{download.url}: {problem}")
+
+
+def _checksum(download: Download, path: Path) -> str:
+    """Of the file, of the kind that is published."""
+    kind = download.checksum.partition(":")[0]
+    # Hosts in FIPS mode refuse MD5 otherwise.
+    digest = functools.partial(hashlib.new, kind, usedforsecurity=False)
+    with open(path, "rb") as file:
+        return f"{kind}:{hashlib.file_digest(file, digest).hexdigest()}"

@@ -1,0 +1,149 @@
+"""What a PNG or JPEG file says of itself, without decoding anything."""
+
+import struct
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from howmanygpus.prepare.images import BadImageError
+
+MAX_PIXELS = 40_000_000
+"""Decoded as RGBA and copied once, this many take 320 MB."""
+MAX_FILE_BYTES = 8 * MAX_PIXELS
+"""16 bits for each of four channels, not compressed at all."""
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+PNG_KINDS = {0: "gray", 2: "rgb", 3: "palette", 4: "gray_alpha", 6: "rgba"}
+PNG_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
+PNG_SPECIAL = {b"tRNS", b"eXIf", b"acTL"}
+"""Chunks that change how the pixels are to be read: transparency, orientation, animation."""
+JPEG_KINDS = {1: "gray", 3: "rgb", 4: "cmyk"}
+JPEG_FRAMES = {0xC0, 0xC1, 0xC2}
+"""Start of a baseline, an extended and a progressive frame, each with Huffman codes."""
+OTHER_JPEG_FRAMES = {0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF}
+START_OF_SCAN, END_OF_IMAGE, EXIF = 0xDA, 0xD9, 0xE1
+
+
+@dataclass(frozen=True)
+class Header:
+    """`plain`: 8-bit gray or RGB with nothing else to heed, which any decoder reads rightly."""
+
+    format: str
+    width: int
+    height: int
+    kind: str
+    depth: int
+    plain: bool
+
+
+def read_file(path: Path) -> bytes:
+    """All bytes of a file; raises BadImageError where there is none, or one too large to be an image."""
+    try:
+        size = path.stat().st_size
+        if size > MAX_FILE_BYTES:
+            raise BadImageError("too_large", f"{size} bytes")
+        return path.read_bytes()
+    except (FileNotFoundError, IsADirectoryError):
+        raise BadImageError("missing", "there is no such file") from None
+
+
+def read_header(data: bytes) -> Header:
+    """The header of a whole file, whose parts are all there; raises BadImageError."""
+    if not data:
+        raise BadImageError("empty", "0 bytes")
+    if data.startswith(PNG_SIGNATURE):
+        return _read_png(data)
+    if data.startswith(b"\xff\xd8\xff"):
+        return _read_jpeg(data)
+    if PNG_SIGNATURE.startswith(data[: len(PNG_SIGNATURE)]):
+        raise BadImageError("truncated", f"{len(data)} bytes")
+    if data.startswith(b"version https://git-lfs"):
+        raise BadImageError("unknown", "a pointer of Git LFS in place of the file; fetch it with `git lfs pull`")
+    raise BadImageError("unknown", f"begins with {data[:16]!r}")
+
+
+def check_png_sums(data: bytes, trusted: bytes = b"") -> None:
+    """Raise BadImageError where a chunk, if not of the `trusted` kind, differs from its checksum."""
+    view = memoryview(data)
+    for kind, start, length in _png_chunks(data):
+        end = start + length
+        if kind != trusted and zlib.crc32(view[start - 4 : end]) != int.from_bytes(view[end : end + 4]):
+            raise BadImageError("damaged", f"the checksum of a chunk {kind.decode()} is wrong")
+
+
+def _png_chunks(data: bytes):
+    """Kind, start and length of each chunk's content, up to the last one; raises BadImageError."""
+    position, kind = len(PNG_SIGNATURE), b""
+    while kind != b"IEND":
+        if position + 12 > len(data):
+            raise BadImageError("truncated", f"ends after {len(data)} bytes, before the last chunk")
+        length, kind = struct.unpack_from(">I4s", data, position)
+        if not kind.isalpha():
+            raise BadImageError("damaged", f"{kind!r} is no name of a chunk")
+        if position + 12 + length > len(data):
+            raise BadImageError("truncated", f"ends after {len(data)} bytes, inside a chunk {kind.decode()}")
+        yield kind, position + 8, length
+        position += 12 + length
+
+
+def _read_png(data: bytes) -> Header:
+    if len(data) < 33:
+        raise BadImageError("truncated", f"{len(data)} bytes")
+    length, name, width, height, depth, colour, compression, filtering, interlace, checksum = struct.unpack_from(
+        ">I4sIIBBBBBI", data, len(PNG_SIGNATURE)
+    )
+    if (length, name) != (13, b"IHDR") or zlib.crc32(data[12:29]) != checksum:
+        raise BadImageError("damaged", "the header is wrong or differs from its checksum")
+    if depth not in PNG_DEPTHS.get(colour, ()) or compression or filtering or interlace > 1:
+        raise BadImageError("damaged", "the header describes no PNG image")
+    _check_size(width, height)
+    kinds = {kind for kind, _, _ in _png_chunks(data)}
+    if b"IDAT" not in kinds:
+        raise BadImageError("damaged", "there are no pixels in the file")
+    if b"acTL" in kinds:
+        raise BadImageError("unsupported", "an animation")
+    plain = depth == 8 and colour in (0, 2) and not interlace and not kinds & PNG_SPECIAL
+    return Header("png", width, height, PNG_KINDS[colour], depth, plain)
+
+
+def _read_jpeg(data: bytes) -> Header:
+    frame, special, position, marker = None, False, 2, 0
+    while marker != START_OF_SCAN:
+        marker, start, length = _jpeg_segment(data, position)
+        if marker in OTHER_JPEG_FRAMES:
+            raise BadImageError("unsupported", f"a JPEG frame of kind {marker:#x} (lossless, hierarchical, arithmetic)")
+        if marker in JPEG_FRAMES:
+            if length < 6:
+                raise BadImageError("damaged", "the header of the frame is too short")
+            frame = struct.unpack_from(">BHHB", data, start)
+        special = special or (marker == EXIF and data[start : start + 4] == b"Exif")
+        position = start + length
+    if frame is None:
+        raise BadImageError("damaged", "there is no header of a frame")
+    depth, height, width, channels = frame
+    if depth != 8 or channels not in JPEG_KINDS or not height or not width:
+        raise BadImageError("unsupported", f"a JPEG of {channels} channels, {depth} bits, {width}x{height}")
+    _check_size(width, height)
+    if data.rfind(b"\xff\xd9") < position:
+        raise BadImageError("truncated", f"ends after {len(data)} bytes, without the end of the image")
+    return Header("jpeg", width, height, JPEG_KINDS[channels], depth, channels in (1, 3) and not special)
+
+
+def _jpeg_segment(data: bytes, position: int) -> tuple[int, int, int]:
+    """Marker, start and length of the content of the segment at `position`."""
+    while data[position : position + 2] == b"\xff\xff":
+        position += 1
+    if position + 4 > len(data):
+        raise BadImageError("truncated", f"ends after {len(data)} bytes, before the pixels")
+    marker, length = data[position + 1], int.from_bytes(data[position + 2 : position + 4])
+    if data[position] != 0xFF or length < 2 or marker in (0, END_OF_IMAGE):
+        raise BadImageError("damaged", f"there is no segment where one belongs, at byte {position}")
+    if position + 2 + length > len(data):
+        raise BadImageError("truncated", f"ends after {len(data)} bytes, before the pixels")
+    return marker, position + 4, length - 2
+
+
+def _check_size(width: int, height: int) -> None:
+    if not width or not height:
+        raise BadImageError("damaged", f"the header says {width}x{height} pixels")
+    if width * height > MAX_PIXELS:
+        raise BadImageError("too_large", f"{width}x{height} pixels, more than {MAX_PIXELS:,}")

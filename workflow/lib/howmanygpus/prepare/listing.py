@@ -1,0 +1,134 @@
+"""
+What is to be prepared: the files of a data set, their shape, and the shards that jobs prepare.
+
+Which shard a file belongs to depends on its path alone, so that a file that is added, changed or removed concerns one
+shard. Labels and splits concern none: they join the pixels when the shards are merged.
+"""
+
+import hashlib
+import json
+import zlib
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path
+
+from howmanygpus.prepare.acquire.acquisition import Acquisition
+from howmanygpus.prepare.images import BadImageError
+from howmanygpus.prepare.images.headers import read_file, read_header
+from howmanygpus.prepare.options import Preparation, split_options
+from howmanygpus.prepare.sources import Description, Entry, Listing, OptionError, load_source
+
+
+@dataclass(frozen=True)
+class Task:
+    """One data set to prepare, and how."""
+
+    listing: Listing
+    preparation: Preparation
+    is_acquired: bool = False
+    """Whether the workflow fetches or extracts the files itself: they need not exist yet, and nobody edits them."""
+
+    @cached_property
+    def image_shape(self) -> tuple[int, int, int]:
+        """(height, width, channels)"""
+        return (*(self.preparation.size or self._find_size()), self.preparation.channels)
+
+    def _find_size(self) -> tuple[int, int]:
+        """(height, width) of the first image that can be read."""
+        if self.is_acquired:
+            raise OptionError("size", None, "is not known before the images are there", "give [height, width]")
+        for entry in self.listing.entries:
+            try:
+                header = read_header(read_file(self.listing.folder / entry.path))
+                return header.height, header.width
+            except BadImageError:
+                continue
+        raise OptionError("size", None, f"finds no image in {self.listing.folder}", "correct the folder or give a size")
+
+    @cached_property
+    def num_shards(self) -> int:
+        """A power of two, so that a few images more or less leave it as it is."""
+        wanted = -(-len(self.listing.entries) // self.preparation.shard_images)
+        return 1 << (wanted - 1).bit_length()
+
+    @cached_property
+    def shards(self) -> list[list[Entry]]:
+        """The entries of each shard, in the order of the listing."""
+        shards = [[] for _ in range(self.num_shards)]
+        for entry in self.listing.entries:
+            shards[zlib.crc32(entry.path.encode()) % self.num_shards].append(entry)
+        return shards
+
+    def fingerprint_shard(self, shard: int) -> str:
+        """Hash of all that decides a shard's pixels: each file's path, size and time, and how it is prepared."""
+        how = [self.image_shape, self.preparation.filter, self.preparation.needs_pillow_simd]
+        digest = hashlib.sha256(json.dumps(how).encode())
+        for entry in self.shards[shard]:
+            if self.is_acquired:
+                digest.update(f"{entry.path}\n".encode())
+                continue
+            try:
+                status = (self.listing.folder / entry.path).stat()
+                state = f"{status.st_size} {status.st_mtime_ns}"
+            except FileNotFoundError:
+                state = "missing"
+            digest.update(f"{entry.path}\t{state}\n".encode())
+        return digest.hexdigest()[:16]
+
+    def fingerprint_listing(self) -> str:
+        """Hash of paths, labels and splits in their order, of the classes, and of what happens to bad files."""
+        digest = hashlib.sha256(json.dumps([self.listing.classes, self.preparation.on_bad_file]).encode())
+        for entry in self.listing.entries:
+            digest.update(f"{entry.path}\t{entry.split}\t{entry.label}\n".encode())
+        return digest.hexdigest()[:16]
+
+    def describe(self) -> Description:
+        """Counts are those of the listing: where bad files are skipped, fewer may remain."""
+        splits = [entry.split for entry in self.listing.entries]
+        counts = {split: splits.count(split) for split in ("train", "test")}
+        for split, count in counts.items():
+            if not count:
+                raise OptionError("folder", str(self.listing.folder), f"has no {split} images", "correct it")
+        return Description(
+            self.image_shape, len(self.listing.classes), counts["train"], counts["test"], self.listing.multi_label
+        )
+
+
+def is_listed(source: str) -> bool:
+    """Whether a data source is made of image files."""
+    return hasattr(load_source(source), "list_images")
+
+
+def find_acquisition(source: str, options: dict) -> Acquisition | None:
+    """What a data set needs to have fetched or extracted before; None where its files are at hand."""
+    module = load_source(source)
+    if not hasattr(module, "acquire"):
+        return None
+    own = split_options(options, module.PREPARATION)[1] if is_listed(source) else options
+    return module.acquire(**own)
+
+
+def read_task(source: str, options: dict, acquired: str = "") -> Task:
+    """The task of a data set of image files. Raises OptionError, and TypeError for options it does not have.
+
+    acquired: the folder of what the workflow fetches or extracts for it.
+    """
+    return _read_task(source, json.dumps(options, sort_keys=True), acquired)
+
+
+@cache
+def _read_task(source: str, options: str, acquired: str) -> Task:
+    module = load_source(source)
+    preparation, own = split_options(json.loads(options), module.PREPARATION)
+    listing = module.list_images(**own)
+    is_acquired = find_acquisition(source, json.loads(options)) is not None
+    if is_acquired:
+        listing = replace(listing, folder=Path(acquired))
+    return Task(listing, preparation, is_acquired)
+
+
+def describe_dataset(source: str, options: dict) -> Description:
+    """Shape and counts of any data set, without decoding anything."""
+    if is_listed(source):
+        return read_task(source, options).describe()
+    return load_source(source).describe(**options)

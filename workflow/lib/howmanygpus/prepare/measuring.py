@@ -1,0 +1,146 @@
+"""
+What preparing a data set costs on this machine, and what it costs in quality, on a sample of its own images.
+
+Rates are per CPU-second of one core. Libraries take turns image by image, so that what slows one slows all.
+"""
+
+import io
+import math
+import time
+from collections.abc import Callable
+
+import cv2
+import numpy as np
+import pandas as pd
+from PIL import Image
+
+from howmanygpus.prepare.images import FILTERS, LIBRARIES, BadImageError
+from howmanygpus.prepare.images.decoding import decode
+from howmanygpus.prepare.images.encoding import encode_jpeg
+from howmanygpus.prepare.images.headers import read_file
+from howmanygpus.prepare.images.resizing import resize
+from howmanygpus.prepare.listing import Task
+from howmanygpus.train.host.devices import describe_host
+
+ROUNDS = 3
+QUALITIES = (75, 90, 95)
+"""Of JPEG."""
+COLUMNS = (
+    *("part", "name", "images_per_s", "mb_per_s", "kb_per_image", "psnr_db", "mean_difference"),
+    *("num_images", "machine"),
+)
+
+
+def measure_preparation(task: Task, num_images: int) -> pd.DataFrame:
+    """One row for each library, filter and format of files; what does not apply to it is empty."""
+    sample = _read_sample(task, num_images)
+    rows = [*_measure_libraries(task, sample), *_measure_filters(task, sample), *_measure_formats(task, sample)]
+    common = {"num_images": len(sample), "machine": describe_host([])["cpu_model"]}
+    return pd.DataFrame([row | common for row in rows], columns=COLUMNS)
+
+
+def _read_sample(task: Task, num_images: int) -> list[bytes]:
+    """Files of images that can be read, from all over the listing."""
+    entries = task.listing.entries
+    sample = []
+    for entry in entries[:: max(1, len(entries) // num_images)][:num_images]:
+        try:
+            data = read_file(task.listing.folder / entry.path)
+            decode(data, task.preparation.channels)
+            sample.append(data)
+        except BadImageError:
+            continue
+    if not sample:
+        raise ValueError(f"no image of the sample of {task.listing.folder} can be read")
+    return sample
+
+
+def _measure_libraries(task: Task, sample: list[bytes]) -> list[dict]:
+    """Decoding and resizing, as the data set is prepared."""
+    height, width, channels = task.image_shape
+
+    def prepare(library: str) -> Callable[[bytes], np.ndarray]:
+        return lambda data: resize(decode(data, channels, library), (height, width), task.preparation.filter)
+
+    rates = _time_in_turns({library: prepare(library) for library in LIBRARIES}, sample)
+    mb_per_image = sum(map(len, sample)) / len(sample) / 1e6
+    return [
+        {"part": "library", "name": name, "images_per_s": rate, "mb_per_s": rate * mb_per_image}
+        for name, rate in rates.items()
+    ]
+
+
+def _measure_filters(task: Task, sample: list[bytes]) -> list[dict]:
+    """Resizing alone. The reference is Pillow's LANCZOS in float32; OpenCV's LINEAR shows what aliasing does."""
+    height, width, channels = task.image_shape
+    images = [decode(data, channels) for data in sample]
+    if all(image.shape[:2] == (height, width) for image in images):
+        return []
+    ways = {name: lambda image, name=name: resize(image, (height, width), name) for name in FILTERS}
+    ways["OpenCV LINEAR"] = lambda image: _resize_linear(image, height, width)
+    rates = _time_in_turns(ways, images)
+    references = [_resize_in_float(image, height, width) for image in images]
+    return [
+        {"part": "filter", "name": name, "images_per_s": rates[name], **_compare(map(way, images), references)}
+        for name, way in ways.items()
+    ]
+
+
+def _measure_formats(task: Task, sample: list[bytes]) -> list[dict]:
+    """Prepared images as files: their size, and what JPEG changes; images_per_s is of reading them again."""
+    height, width, channels = task.image_shape
+    images = [resize(decode(data, channels), (height, width), task.preparation.filter) for data in sample]
+    formats = {"PNG": [_encode_png(image) for image in images]}
+    formats |= {f"JPEG {quality}": [encode_jpeg(image, quality) for image in images] for quality in QUALITIES}
+    rows = []
+    for name, files in formats.items():
+        rate = _time_in_turns({name: lambda data: decode(data, channels)}, files)[name]
+        quality = _compare((decode(data, channels) for data in files), images)
+        kb_per_image = sum(map(len, files)) / len(files) / 1e3
+        rows.append({"part": "format", "name": name, "images_per_s": rate, "kb_per_image": kb_per_image, **quality})
+    return rows
+
+
+def _time_in_turns(ways: dict[str, Callable], sample: list) -> dict[str, float]:
+    """Images per CPU-second of each way, over all rounds."""
+    for way in ways.values():
+        way(sample[0])
+    cpu_s = dict.fromkeys(ways, 0.0)
+    for _ in range(ROUNDS):
+        for item in sample:
+            for name, way in ways.items():
+                started = time.process_time()
+                way(item)
+                cpu_s[name] += time.process_time() - started
+    return {name: ROUNDS * len(sample) / max(seconds, 1e-9) for name, seconds in cpu_s.items()}
+
+
+def _compare(images, references) -> dict[str, float]:
+    """PSNR over all pixels, infinite where none differs and then empty, and the mean absolute difference in levels."""
+    square, absolute, count = 0.0, 0.0, 0
+    for image, reference in zip(images, references, strict=True):
+        difference = image.astype(np.float64) - reference
+        square += float((difference**2).sum())
+        absolute += float(np.abs(difference).sum())
+        count += difference.size
+    psnr_db = 10 * math.log10(255**2 * count / square) if square else math.nan
+    return {"psnr_db": psnr_db, "mean_difference": absolute / count}
+
+
+def _resize_linear(image: np.ndarray, height: int, width: int) -> np.ndarray:
+    resized = cv2.resize(image, (width, height), interpolation=cv2.INTER_LINEAR)
+    return resized if resized.ndim == 3 else resized[..., None]
+
+
+def _resize_in_float(image: np.ndarray, height: int, width: int) -> np.ndarray:
+    channels = [
+        np.asarray(Image.fromarray(channel.astype(np.float32)).resize((width, height), Image.Resampling.LANCZOS))
+        for channel in np.moveaxis(image, -1, 0)
+    ]
+    return np.stack(channels, axis=-1).clip(0, 255)
+
+
+def _encode_png(image: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(image.squeeze()).save(file, "PNG")
+    return file.getvalue()

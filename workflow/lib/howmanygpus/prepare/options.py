@@ -1,0 +1,61 @@
+"""
+How image files are prepared: the options that every data set of image files has beside its own.
+
+size            [height, width] to which images are stretched; null leaves them as they are, all of one size
+channels        1 (gray) or 3 (RGB)
+library         which decoder reads plain images: fast, opencv or pillow; it changes the speed, not the pixels;
+                pillow_simd has an environment of its own and rounds bilinear and lanczos more coarsely
+filter          how images are resized: area, box, bilinear or lanczos
+on_bad_file     fail, or skip: leave a file out that cannot be read rightly, and list it with the reason
+shard_images    images that one job prepares, about
+"""
+
+from dataclasses import dataclass, fields, replace
+
+from howmanygpus.prepare.images import FILTERS, LIBRARIES, PILLOW_SIMD
+from howmanygpus.prepare.sources import OptionError, check_choice
+
+
+@dataclass(frozen=True)
+class Preparation:
+    size: tuple[int, int] | None = None
+    channels: int = 3
+    library: str = "fast"
+    filter: str = "area"
+    on_bad_file: str = "fail"
+    shard_images: int = 2048
+
+    @property
+    def needs_pillow_simd(self) -> bool:
+        return self.library == PILLOW_SIMD
+
+    @property
+    def decoder(self) -> str:
+        """One of LIBRARIES."""
+        return "pillow" if self.needs_pillow_simd else self.library
+
+    def check(self) -> None:
+        """Raise OptionError for a value that cannot be."""
+        check_choice("channels", self.channels, (1, 3))
+        check_choice("library", self.library, (*LIBRARIES, PILLOW_SIMD))
+        check_choice("filter", self.filter, FILTERS)
+        check_choice("on_bad_file", self.on_bad_file, ("fail", "skip"))
+        if not _is_count(self.shard_images):
+            raise OptionError("shard_images", self.shard_images, "is no number of images", "give at least 1")
+        if self.size is not None and (len(self.size) != 2 or not all(map(_is_count, self.size))):
+            raise OptionError("size", list(self.size), "is no size", "write [height, width] in pixels")
+
+
+def split_options(options: dict, usual: Preparation) -> tuple[Preparation, dict]:
+    """How to prepare, and the options of the data set itself."""
+    names = {field.name for field in fields(Preparation)}
+    given = {name: value for name, value in options.items() if name in names}
+    if given.get("size") is not None:
+        given["size"] = tuple(given["size"]) if isinstance(given["size"], list) else (given["size"],)
+    preparation = replace(usual, **given)
+    preparation.check()
+    return preparation, {name: value for name, value in options.items() if name not in names}
+
+
+def _is_count(value) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0

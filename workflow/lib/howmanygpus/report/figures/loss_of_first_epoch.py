@@ -1,0 +1,38 @@
+"""Training loss over the first epoch: frameworks that do the same work lie on each other."""
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from howmanygpus.report.style import label_lines, make_panels, name_series, say_nothing_to_show, style_of
+
+TITLE = "Training loss over the first epoch"
+TABLES = ("losses",)
+WIDEST = 9.0
+"""Points; every later line is narrower, so that lines on each other can all be seen."""
+
+
+def draw(losses: pd.DataFrame) -> Figure:
+    real = losses[(losses["input"] != "synthetic") & losses["loss"].notna()]
+    real = real[real["repeat"] == real["repeat"].min()]
+    if real.empty:
+        return say_nothing_to_show("No run on real images has recorded its first epoch yet.")
+    real = real.assign(series=name_series(real))
+    styles = style_of(real["series"])
+    panels = list(real.groupby(["num_gpus", "per_device_batch_size"]))
+    titles = [f"{count} device{'s' if count > 1 else ''} x {size} images" for (count, size), _ in panels]
+    figure, axes = make_panels(titles)
+    for panel, (_, rows) in zip(axes, panels, strict=True):
+        draw_panel(panel, rows, styles)
+    return figure
+
+
+def draw_panel(axes, rows: pd.DataFrame, styles: dict) -> None:
+    ends, lines = {}, list(rows.sort_values("last_step").groupby("series"))
+    for position, (series, line) in enumerate(lines):
+        width = WIDEST * (1 - position / len(lines)) + 0.8
+        axes.plot(line["last_step"], line["loss"], color=styles[series]["color"], linewidth=width)
+        ends[series] = (line["last_step"].iloc[-1], line["loss"].iloc[-1], styles[series]["color"])
+    axes.set_ylim(0, 1.08 * rows["loss"].max())
+    axes.set_xlabel("optimizer step")
+    axes.set_ylabel("training loss, mean of the window")
+    label_lines(axes, ends)

@@ -1,0 +1,68 @@
+"""What real images cost: throughput on each form of them beside throughput on random arrays of the same shape."""
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from howmanygpus.report.style import GREY, make_panels, name_series, say_nothing_to_show
+
+TITLE = "Real against synthetic input"
+TABLES = ("runs",)
+COMPARES = "inputs"
+COLOURS = {"synthetic": ("#56B4E9", "black"), "arrays": ("#0072B2", "white"), "jpeg": ("#E69F00", "black")}
+COLOURS |= {"png": ("#D55E00", "black")}
+"""Of each input's bar and of the name on it; the first that a study has is what the others are compared with."""
+BAR = 0.8
+"""Of the height of a row."""
+
+
+def draw(runs: pd.DataFrame) -> Figure:
+    rates = compare_inputs(runs)
+    if rates.empty:
+        return say_nothing_to_show("No configuration has completed on more than one input.")
+    sizes, num_inputs = list(rates.groupby("per_device_batch_size")), count_inputs(rates)
+    height = 0.9 + 0.275 * num_inputs * max(len(rows) for _, rows in sizes)
+    figure, axes = make_panels([f"{size} images per device" for size, _ in sizes], (6.2, height), max_columns=2)
+    fastest = max(rates[source]["max"].max() for source in COLOURS if source in rates)
+    for panel, (_, rows) in zip(axes, sizes, strict=True):
+        draw_panel(panel, rows, fastest)
+    return figure
+
+
+def compare_inputs(runs: pd.DataFrame) -> pd.DataFrame:
+    """Median, least and greatest rate of each configuration measured on two inputs; columns (input, statistic)."""
+    runs = runs.assign(series=name_series(runs.assign(input="")))
+    keys = ["per_device_batch_size", "series", "num_gpus"]
+    rates = runs.groupby([*keys, "input"])["images_per_s"].agg(["median", "min", "max"]).unstack("input")
+    rates = rates.swaplevel(axis=1)
+    rates = rates[[source for source in COLOURS if source in rates]]
+    return rates.dropna(axis=1, how="all").dropna(thresh=2 * 3).reset_index()
+
+
+def count_inputs(rates: pd.DataFrame) -> int:
+    return sum(source in rates for source in COLOURS)
+
+
+def draw_panel(axes, rows: pd.DataFrame, fastest: float) -> None:
+    rows = rows.sort_values(["series", "num_gpus"], ascending=False).reset_index(drop=True)
+    sources = [source for source in COLOURS if source in rows]
+    height = BAR / len(sources)
+    for position, source in enumerate(sources):
+        colour, ink = COLOURS[source]
+        rates, places = rows[source], rows.index + BAR / 2 - (position + 0.5) * height
+        spread = [rates["median"] - rates["min"], rates["max"] - rates["median"]]
+        axes.barh(places, rates["median"], height=0.95 * height, color=colour, xerr=spread, ecolor=GREY, capsize=3)
+        shares = rates["median"] / rows[sources[0]]["median"]
+        for place, (_, rate), share in zip(places, rates.iterrows(), shares, strict=True):
+            if pd.notna(rate["median"]):
+                axes.text(0.01 * fastest, place, source, va="center", color=ink, fontsize=9)
+                if source != sources[0] and pd.notna(share):
+                    axes.text(rate["max"] + 0.02 * fastest, place, f"{share:.0%}", va="center", color="#555555")
+    plural = {1: "device"}
+    counts = rows["num_gpus"].astype(int)
+    labels = [
+        f"{series}, {count} {plural.get(count, 'devices')}"
+        for series, count in zip(rows["series"], counts, strict=True)
+    ]
+    axes.set_yticks(rows.index, labels)
+    axes.set_xlim(0, 1.2 * fastest)
+    axes.set_xlabel(f"images/s over all devices, and the part of {sources[0]}")

@@ -1,0 +1,77 @@
+"""Every planned run with its status, and the reasons of those that did not complete."""
+
+import textwrap
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+TITLE = "All runs by status"
+TABLES = ("runs",)
+STATUS_COLOURS = {
+    "completed": "#009E73",
+    "unsupported": "#DDDDDD",
+    "missing": "#FFFFFF",
+    "running": "#56B4E9",
+    "out_of_memory": "#E69F00",
+    "diverged": "#CC79A7",
+    "stale": "#F0E442",
+}
+FAILED_COLOUR = "#D55E00"
+"""Crashed, killed, interrupted, over its time limit."""
+MAX_REASONS = 20
+WITHOUT_LOG = ("unsupported", "missing")
+ROW = ["framework", "variant", "input", "precision", "device"]
+COLUMN = ["num_gpus", "per_device_batch_size"]
+
+
+def draw(runs: pd.DataFrame) -> Figure:
+    rows = list(runs.groupby(ROW, sort=False).groups)
+    columns = list(runs.groupby(COLUMN).groups)
+    reasons = list_reasons(runs)
+    width, height = 4.0 + 0.95 * len(columns), 1.2 + 0.45 * len(rows) + 0.22 * (len(reasons) + 1)
+    figure, axes = plt.subplots(figsize=(width, height))
+    for key, cell in runs.groupby([*ROW, *COLUMN], sort=False):
+        draw_cell(axes, columns.index(key[len(ROW) :]), rows.index(key[: len(ROW)]), cell)
+    axes.set_xlim(0, len(columns))
+    axes.set_ylim(len(rows), 0)
+    axes.set_yticks([y + 0.5 for y in range(len(rows))], [" ".join(row) for row in rows])
+    axes.set_xticks([x + 0.5 for x in range(len(columns))], [f"{gpus} x {size}" for gpus, size in columns])
+    axes.xaxis.tick_top()
+    axes.set_title("devices x images per device; each cell: completed of planned repeats")
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    for line, reason in enumerate(reasons):
+        axes.annotate(reason, (0, 0), (0, -14 - 15 * line), "axes fraction", "offset points", fontsize=9, va="top")
+    return figure
+
+
+def draw_cell(axes, x: int, y: int, cell: pd.DataFrame) -> None:
+    """Coloured by the first status that is not `completed`, if any; text names it."""
+    done = (cell["status"] == "completed").sum()
+    others = cell.loc[cell["status"] != "completed", "status"]
+    status = others.iloc[0] if len(others) else "completed"
+    colour = STATUS_COLOURS.get(status, FAILED_COLOUR)
+    axes.add_patch(Rectangle((x + 0.03, y + 0.05), 0.94, 0.9, facecolor=colour, edgecolor="#BBBBBB", linewidth=0.5))
+    text = f"{done} of {len(cell)}" + ("" if status == "completed" else f"\n{status.replace('_', ' ')}")
+    is_dark = colour in (STATUS_COLOURS["completed"], FAILED_COLOUR)
+    axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=8, color="white" if is_dark else "black")
+
+
+def list_reasons(runs: pd.DataFrame) -> list[str]:
+    """One line per reason, most frequent first, with the number of runs and an example, and a line for its log."""
+    other = runs[runs["status"] != "completed"].fillna({"reason": ""})
+    lines = []
+    for (status, reason), group in other.groupby(["status", "reason"], sort=False):
+        run = group.iloc[0]
+        example = f"{run['framework']} {run['variant']} {run['num_gpus']} x {run['per_device_batch_size']}"
+        text = textwrap.shorten(str(reason), 110, placeholder=" ...")
+        said = [f"{status}, {len(group)} run{'s' if len(group) > 1 else ''} (as {example}): {text}"]
+        if status not in WITHOUT_LOG:
+            said.append(f"    results/logs/train/{run['run_dir'].removeprefix('results/runs/')}.log")
+        lines.append((len(group), said))
+    ordered = [text for _, said in sorted(lines, key=lambda line: -line[0]) for text in said]
+    more = [f"and {len(ordered) - MAX_REASONS} more reasons"] if len(ordered) > MAX_REASONS else []
+    return ordered[:MAX_REASONS] + more

@@ -1,0 +1,101 @@
+"""Speed-up of throughput beside speed-up of time to accuracy: what more devices are worth to someone who waits."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from howmanygpus.report.style import (
+    GREY,
+    label_lines,
+    make_panels,
+    mark_counts,
+    name_series,
+    say_nothing_to_show,
+    style_of,
+)
+from howmanygpus.report.tables.scaling import CURVE, name_curve
+from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
+
+TITLE = "Speed-up of throughput and of time to accuracy"
+TABLES = ("scaling", "time_to_accuracy")
+
+
+def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> Figure:
+    throughput = scaling[scaling["speedup"].notna() & (scaling["input"] != "synthetic")]
+    if throughput.empty:
+        return say_nothing_to_show("No run on real images has completed on the smallest device count yet.")
+    threshold = choose_threshold(time_to_accuracy)
+    accuracy = compute_accuracy_speedup(throughput, time_to_accuracy, threshold)
+    throughput = throughput.assign(series=name_series(throughput))
+    styles = style_of(throughput["series"])
+    titles, panels = [], []
+    for (mode, size), rows in throughput.groupby(["scaling_mode", "fixed_batch_size"], sort=False):
+        curve = name_curve(mode, size)
+        titles += [f"{curve}\nspeed-up of throughput", f"{curve}\nspeed-up of time to {threshold:g}"]
+        panels += [(rows, "speedup"), (accuracy.loc[rows.index].assign(series=rows["series"]), "accuracy_speedup")]
+    figure, axes = make_panels(titles, max_columns=2)
+    for panel, (rows, column) in zip(axes, panels, strict=True):
+        draw_panel(panel, rows, column, styles)
+    return figure
+
+
+def choose_threshold(time_to_accuracy: pd.DataFrame) -> float:
+    """The most demanding threshold that at least one configuration reached in most repeats, else the easiest."""
+    summary = summarize_time_to_accuracy(time_to_accuracy)
+    reached = summary[np.isfinite(summary["time_s_median"])]
+    easiest = time_to_accuracy["threshold"].min() if len(time_to_accuracy) else float("nan")
+    return reached["threshold"].max() if len(reached) else easiest
+
+
+def compute_accuracy_speedup(throughput: pd.DataFrame, time_to_accuracy: pd.DataFrame, threshold: float):
+    """`throughput` with accuracy_speedup: median time on the baseline's device count over the median time here.
+
+    It is empty, and is_never is true, where half or more of the repeats never reached the threshold.
+    """
+    summary = summarize_time_to_accuracy(time_to_accuracy)
+    summary = summary[summary["threshold"] == threshold]
+    keys = [*CURVE, "num_gpus", "per_device_batch_size"]
+    joined = throughput.merge(summary[[*keys, "time_s_median"]], on=keys, how="left").set_index(throughput.index)
+    curve = joined.groupby([*CURVE, "scaling_mode", "fixed_batch_size"])
+    baseline = joined["time_s_median"].where(joined["num_gpus"] == joined["baseline_num_gpus"])
+    baseline = baseline.groupby(curve.ngroup()).transform("first")
+    speedup = (baseline / joined["time_s_median"]).where(np.isfinite(baseline) & np.isfinite(joined["time_s_median"]))
+    return joined.assign(accuracy_speedup=speedup, is_never=np.isinf(joined["time_s_median"]))
+
+
+def draw_panel(axes, rows: pd.DataFrame, column: str, styles: dict) -> None:
+    counts = rows["num_gpus"].agg(["min", "max"])
+    axes.plot(counts, counts / counts.iloc[0], color=GREY, linestyle=":")
+    ends = {"ideal": (counts.iloc[1], counts.iloc[1] / counts.iloc[0], GREY)}
+    for series, line in rows[rows[column].notna()].sort_values("num_gpus").groupby("series"):
+        axes.plot(line["num_gpus"], line[column], **styles[series])
+        ends[series] = (line["num_gpus"].iloc[-1], line[column].iloc[-1], styles[series]["color"])
+    if column == "accuracy_speedup":
+        mark_never(axes, rows[rows["is_never"]], styles)
+    if len(ends) == 1:
+        axes.annotate("no baseline reached it", (0.5, 0.5), xycoords="axes fraction", ha="center", color=GREY)
+    mark_counts(axes, rows["num_gpus"])
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("devices")
+    axes.set_ylabel(f"speed-up over {counts.iloc[0]} device{'s' if counts.iloc[0] > 1 else ''}")
+    label_lines(axes, ends)
+
+
+def mark_never(axes, cells: pd.DataFrame, styles: dict) -> None:
+    """A cross and a word at the foot of the panel for each device count that never reached the threshold."""
+    for position, cell in enumerate(cells.itertuples()):
+        place, colour = (cell.num_gpus, 0.05 + 0.09 * position), styles[cell.series]["color"]
+        transform = axes.get_xaxis_transform()
+        axes.plot(*place, "x", color=colour, markersize=9, markeredgewidth=2, transform=transform, clip_on=False)
+        text = f"{cell.series} not reached"
+        axes.annotate(
+            text,
+            place,
+            (8, 0),
+            transform,
+            "offset points",
+            color=colour,
+            fontsize=9,
+            va="center",
+            annotation_clip=False,
+        )

@@ -1,0 +1,54 @@
+"""Throughput by device count, with the ideal line of each curve and the spread of its repeats."""
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from howmanygpus.report.style import (
+    GREY,
+    label_lines,
+    make_panels,
+    mark_counts,
+    name_series,
+    say_nothing_to_show,
+    style_of,
+)
+from howmanygpus.report.tables.scaling import name_curve
+
+TITLE = "Throughput by device count"
+TABLES = ("scaling",)
+
+
+def draw(scaling: pd.DataFrame) -> Figure:
+    measured = scaling[(scaling["input"] != "synthetic") | (scaling["input"].nunique() == 1)]
+    measured = measured[measured["num_repeats"] > 0]
+    if measured.empty:
+        return say_nothing_to_show("No run has completed yet.")
+    measured = measured.assign(series=name_series(measured))
+    styles = style_of(measured["series"])
+    panels = list(measured.groupby(["scaling_mode", "fixed_batch_size"], sort=False))
+    titles = [name_curve(mode, size) for (mode, size), _ in panels]
+    per_row = measured.groupby("scaling_mode")["fixed_batch_size"].nunique().max()
+    figure, axes = make_panels(titles, max_columns=min(per_row, 4))
+    for panel, (_, rows) in zip(axes, panels, strict=True):
+        draw_panel(panel, rows, styles)
+    return figure
+
+
+def draw_panel(axes, rows: pd.DataFrame, styles: dict) -> None:
+    ends = {}
+    for series, line in rows.sort_values("num_gpus").groupby("series"):
+        style = styles[series]
+        median = line["images_per_s_median"]
+        spread = [median - line["images_per_s_min"], line["images_per_s_max"] - median]
+        axes.errorbar(line["num_gpus"], median, yerr=spread, capsize=4, **style)
+        ends[series] = (line["num_gpus"].iloc[-1], median.iloc[-1], style["color"])
+        first = line.iloc[0]
+        if first["num_gpus"] == first["baseline_num_gpus"]:
+            ideal = first["images_per_s_median"] / first["num_gpus"] * rows["num_gpus"].agg(["min", "max"])
+            axes.plot(rows["num_gpus"].agg(["min", "max"]), ideal, color=style["color"], linestyle=":", alpha=0.6)
+    mark_counts(axes, rows["num_gpus"])
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("devices")
+    axes.set_ylabel("images/s over all devices")
+    axes.annotate("dotted: ideal", (0.02, 0.96), xycoords="axes fraction", color=GREY, fontsize=9, va="top")
+    label_lines(axes, ends)

@@ -1,0 +1,80 @@
+"""Training time to each threshold by device count; what never reached one stands at the top, as such."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from howmanygpus.report.style import (
+    GREY,
+    label_lines,
+    make_panels,
+    mark_counts,
+    name_series,
+    say_nothing_to_show,
+    style_of,
+)
+from howmanygpus.report.tables.scaling import CURVE, name_curve
+from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
+
+TITLE = "Time to accuracy by device count"
+TABLES = ("time_to_accuracy", "scaling")
+
+
+def draw(time_to_accuracy: pd.DataFrame, scaling: pd.DataFrame) -> Figure:
+    if time_to_accuracy.empty:
+        return say_nothing_to_show("No run on real images has completed yet.")
+    curves = scaling[[*CURVE, "num_gpus", "per_device_batch_size", "scaling_mode", "fixed_batch_size"]]
+    summary = summarize_time_to_accuracy(time_to_accuracy).merge(curves)
+    summary["is_strong"] = summary["scaling_mode"] == "strong"
+    summary = summary.sort_values(["threshold", "is_strong", "fixed_batch_size"], kind="stable")
+    summary["series"] = name_series(summary)
+    styles = style_of(summary["series"])
+    panels = list(summary.groupby(["threshold", "scaling_mode", "fixed_batch_size"], sort=False))
+    metric = summary["metric"].iloc[0]
+    titles = [f"test {metric} {threshold:g}\n{name_curve(mode, size)}" for (threshold, mode, size), _ in panels]
+    num_curves = len(summary[["scaling_mode", "fixed_batch_size"]].drop_duplicates())
+    figure, axes = make_panels(titles, max_columns=min(num_curves, 4), panel_size=(3.9, 3.4))
+    finite = summary.loc[np.isfinite(summary["time_s_max"]), "time_s_max"]
+    top = 1.2 * finite.max() if len(finite) else 1.0
+    for panel, (_, rows) in zip(axes, panels, strict=True):
+        draw_panel(panel, rows, styles, top)
+    return figure
+
+
+def draw_panel(axes, rows: pd.DataFrame, styles: dict, top: float) -> None:
+    ends = {}
+    for position, (series, line) in enumerate(rows.sort_values("num_gpus").groupby("series")):
+        style = styles[series]
+        never, reached = line[is_never(line)], line[~is_never(line)]
+        median, slowest = reached["time_s_median"], reached["time_s_max"].clip(upper=top)
+        spread = [median - reached["time_s_min"], slowest - median]
+        axes.errorbar(reached["num_gpus"], median, yerr=spread, capsize=4, **style)
+        height = top * (0.97 - 0.09 * position)
+        axes.plot(never["num_gpus"], [height] * len(never), "x", color=style["color"], markersize=9, markeredgewidth=2)
+        last = line.iloc[-1]
+        for cell in never[never["num_gpus"] < last["num_gpus"]].itertuples():
+            place = (cell.num_gpus, height)
+            axes.annotate(
+                count(cell), place, (8, 0), "data", "offset points", color=style["color"], fontsize=9, va="center"
+            )
+        if is_never(last):
+            ends[f"{count(last)}  {series}"] = (last["num_gpus"], height, style["color"])
+        else:
+            ends[series] = (last["num_gpus"], last["time_s_median"], style["color"])
+    if is_never(rows).any():
+        note = "x  not reached; k/n: by k of n repeats"
+        axes.annotate(note, (0.03, 0.03), xycoords="axes fraction", color=GREY, fontsize=9)
+    mark_counts(axes, rows["num_gpus"])
+    axes.set_ylim(0, top)
+    axes.set_xlabel("devices")
+    axes.set_ylabel("training time (s)")
+    label_lines(axes, ends)
+
+
+def is_never(cells):
+    """Where half or more of the repeats never reached the threshold."""
+    return np.isinf(cells["time_s_median"])
+
+
+def count(cell) -> str:
+    return f"{cell.num_reached}/{cell.num_repeats}"

@@ -1,0 +1,74 @@
+"""What each variant gains or loses in throughput, and whether it still trains to the same quality."""
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from howmanygpus.report.style import COLOURS, GREY, say_nothing_to_show
+
+TITLE = "Variants: throughput and quality"
+TABLES = ("variants",)
+COMPARES = "variants"
+SAME, OTHER = COLOURS[0], COLOURS[1]
+
+
+def draw(variants: pd.DataFrame) -> Figure:
+    if variants.empty:
+        return say_nothing_to_show("No configuration has completed in two variants yet.")
+    rows = variants.sort_values(["variant", "framework", "num_gpus", "per_device_batch_size"], ascending=False)
+    rows = rows.assign(is_other=rows["same_quality"] == "no").reset_index(drop=True)
+    figure, (speed, quality) = plt.subplots(
+        1, 2, figsize=(9.2, 1.3 + 0.36 * len(rows)), sharey=True, layout="constrained"
+    )
+    colours = [OTHER if is_other else SAME for is_other in rows["is_other"]]
+    draw_throughput(speed, rows, colours)
+    draw_quality(quality, rows, colours)
+    speed.set_yticks(rows.index, name_rows(rows))
+    speed.set_ylim(-0.6, len(rows) - 0.4)
+    return figure
+
+
+def name_rows(rows: pd.DataFrame) -> list[str]:
+    """variant, framework, devices, and whatever else varies."""
+    varying = [name for name in ("input", "precision", "device") if rows[name].nunique() > 1]
+    sizes = rows["per_device_batch_size"].nunique() > 1
+    return [
+        f"{row['variant']} {row['framework']}, {row['num_gpus']} device{'s' if row['num_gpus'] > 1 else ''}"
+        + (f" x {row['per_device_batch_size']} images" if sizes else "")
+        + "".join(f" {row[name]}" for name in varying)
+        for _, row in rows.iterrows()
+    ]
+
+
+def draw_throughput(axes, rows: pd.DataFrame, colours: list[str]) -> None:
+    axes.axvline(1.0, color=GREY, linestyle=":")
+    axes.hlines(rows.index, 1.0, rows["throughput_ratio"], color=colours, linewidth=3)
+    axes.scatter(rows["throughput_ratio"], rows.index, color=colours, zorder=3)
+    for position, row in rows.iterrows():
+        place, side = (row["throughput_ratio"], position), 1 if row["throughput_ratio"] >= 1 else -1
+        text, anchor = f"{row['throughput_ratio']:.2f}", "left" if side > 0 else "right"
+        axes.annotate(text, place, (8 * side, 0), textcoords="offset points", va="center", ha=anchor, fontsize=10)
+    least, most = min(rows["throughput_ratio"].min(), 1), max(rows["throughput_ratio"].max(), 1)
+    axes.set_xlim(least - 0.25 * (most - least) - 0.05, most + 0.25 * (most - least) + 0.05)
+    axes.set_xlabel(f"images/s over those of {rows['base_variant'].iloc[0]}")
+    axes.set_title("throughput")
+
+
+def draw_quality(axes, rows: pd.DataFrame, colours: list[str]) -> None:
+    axes.set_title("quality at the end")
+    judged = rows[rows["quality_difference"].notna()]
+    if judged.empty:
+        axes.annotate("not evaluated", (0.5, 0.5), xycoords="axes fraction", ha="center", color=GREY)
+        return
+    axes.axvline(0.0, color=GREY, linestyle=":")
+    axes.barh(judged.index, 2 * judged["quality_tolerance"], left=-judged["quality_tolerance"], color="#DDDDDD")
+    axes.scatter(judged["quality_difference"], judged.index, color=[colours[i] for i in judged.index], zorder=3)
+    for position, row in judged[judged["is_other"]].iterrows():
+        place = (row["quality_difference"], position)
+        inwards = "left" if row["quality_difference"] < 0 else "right"
+        axes.annotate("other quality", place, (0, 8), textcoords="offset points", ha=inwards, color=OTHER, fontsize=10)
+    reach = 1.25 * max(judged["quality_difference"].abs().max(), judged["quality_tolerance"].max(), 1e-6)
+    axes.set_xlim(-reach, reach)
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.set_xlabel(f"{judged['quality_metric'].iloc[0]} minus that of {judged['base_variant'].iloc[0]}")

@@ -1,0 +1,17 @@
+"""Tables on disk: tab-separated, with a header line, empty where a value is undefined."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from howmanygpus.files import atomic_path
+
+
+def write_table(path: Path, table: pd.DataFrame) -> None:
+    """The file appears whole or not at all; numbers have six significant digits."""
+    with atomic_path(path) as partial:
+        table.to_csv(partial, sep="\t", index=False, float_format="%.6g")
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    return pd.read_csv(path, sep="\t", keep_default_na=False, na_values=[""])

@@ -1,0 +1,32 @@
+"""The table of what the probes found on every kind of device of a cluster."""
+
+import pandas as pd
+
+
+def tabulate(records: list[dict]) -> pd.DataFrame:
+    """Findings first, then what was found, one row each."""
+    rows = []
+    for record in records:
+        found = record["found"]
+        rows += [(record["device"], finding["level"], "finding", finding["text"]) for finding in record["findings"]]
+        gpus = [f"{gpu['name']}, {gpu['memory_gib']} GiB, {gpu['compute_capability']}" for gpu in found["gpus"]]
+        interfaces = [
+            f"{name} {each['address']}, {each['mbit_per_s']} Mbit/s" for name, each in found["interfaces"].items()
+        ]
+        facts = {
+            "node": found["job"]["NodeList"] or found["host"]["hostname"],
+            "processor": found["host"]["cpu_model"],
+            "cores of the job": found["num_cores"],
+            "memory of the node (GiB)": found["memory_gib"],
+            "driver": found["host"]["driver_version"],
+            "visible devices": found["visible_devices"],
+            "GPUs": "; ".join(gpus),
+            "GPU topology": found["topology"],
+            "interfaces": "; ".join(interfaces),
+            "scratch": found["scratch"] and f"{found['scratch']['path']}, {found['scratch']['free_gib']} GiB free",
+            "reaches the package index": found["reaches_package_index"],
+            "given by SLURM": found["job"]["TRES"],
+            "longest job of the partition": found["partition_limit"],
+        }
+        rows += [(record["device"], "fact", name, value) for name, value in facts.items() if value not in (None, "")]
+    return pd.DataFrame(rows, columns=["device", "level", "what", "value"])

@@ -1,0 +1,133 @@
+"""How every figure looks: colours that colour-blind readers tell apart, names beside the lines, units on the axes."""
+
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from howmanygpus.files import atomic_path
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
+"""Okabe & Ito 2008, without its yellow, which is too pale for lines, and with a brown."""
+MARKERS = "osD^vPX*"
+GREY = "#767676"
+
+plt.rcParams.update(
+    {
+        "font.size": 11,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.titlesize": 11,
+        "axes.titlelocation": "left",
+        "figure.dpi": 100,
+        "svg.fonttype": "none",
+        "svg.hashsalt": "howmanygpus",
+    }
+)
+
+
+def name_series(table: pd.DataFrame) -> pd.Series:
+    """What a line is called: its framework, and whatever else of variant, input, precision and device varies."""
+    varying = [column for column in ("variant", "input", "precision", "device") if table[column].nunique() > 1]
+    return table[["framework", *varying]].astype(str).agg(" ".join, axis=1)
+
+
+def style_of(names: list[str]) -> dict[str, dict]:
+    """Colour and marker of each series; the same names get the same styles in every figure."""
+    return {
+        name: {
+            "color": COLOURS[i % len(COLOURS)],
+            # Where colours come again they have other markers.
+            "marker": MARKERS[(i + i // len(COLOURS)) % len(MARKERS)],
+        }
+        for i, name in enumerate(sorted(set(names)))
+    }
+
+
+def make_panels(titles: list[str], panel_size=(4.6, 3.6), max_columns: int = 3) -> tuple[Figure, list[Axes]]:
+    """A figure with one titled panel for each title, in rows of at most max_columns."""
+    columns = min(len(titles), max_columns)
+    rows = -(-len(titles) // columns)
+    size = (panel_size[0] * columns, panel_size[1] * rows)
+    figure, grid = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    panels = list(grid.flat)
+    for panel in panels[len(titles) :]:
+        panel.remove()
+    for panel, title in zip(panels, titles, strict=False):
+        panel.set_title(title)
+    return figure, panels[: len(titles)]
+
+
+def label_lines(axes: Axes, ends: dict[str, tuple[float, float, str]]) -> None:
+    """Write the names in a column right of the axes, each joined to its line's end (x, y, colour) by a thin line.
+
+    Names are moved up or down so that no two overlap and none leaves the height of the axes while there is room.
+    Call after the axes' limits are final.
+    """
+    axes.figure.draw_without_rendering()
+    height = axes.get_window_extent().height
+    gap = 1.25 * matplotlib.rcParams["font.size"] * axes.figure.dpi / 72 / height
+    to_fraction = axes.transData + axes.transAxes.inverted()
+    wanted = {name: to_fraction.transform(end[:2]) for name, end in ends.items()}
+    ordered = sorted(ends, key=lambda name: (wanted[name][1], name))
+    heights = _spread([float(wanted[name][1]) for name in ordered], gap)
+    for y, name in zip(heights, ordered, strict=True):
+        colour = ends[name][2]
+        axes.annotate(
+            name,
+            xy=wanted[name],
+            xytext=(1.03, y),
+            xycoords="axes fraction",
+            textcoords="axes fraction",
+            color=colour,
+            va="center",
+            fontsize=10,
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.7, "alpha": 0.6, "relpos": (0, 0.5)},
+        )
+
+
+def _spread(wanted: list[float], gap: float) -> list[float]:
+    """Rising heights, moved so that neighbours are at least `gap` apart, within 0 to 1 where they all fit there."""
+    heights: list[float] = []
+    for y in wanted:
+        heights.append(max(y, heights[-1] + gap) if heights else y)
+    shift = sum(wanted) / len(wanted) - sum(heights) / len(heights) if wanted else 0.0
+    floor = 0.0
+    for i, y in enumerate(heights):
+        heights[i] = max(y + shift, floor)
+        floor = heights[i] + gap
+    ceiling = max(1.0, gap * (len(heights) - 1))
+    for i in reversed(range(len(heights))):
+        heights[i] = min(heights[i], ceiling)
+        ceiling = heights[i] - gap
+    return heights
+
+
+def mark_counts(axes: Axes, counts) -> None:
+    """Ticks at the measured values of a logarithmic x axis, and no others."""
+    axes.set_xscale("log", base=2)
+    counts = sorted({int(count) for count in counts})
+    axes.set_xticks(counts, [str(count) for count in counts])
+    axes.minorticks_off()
+    axes.set_xlim(counts[0] / 1.25, counts[-1] * 1.25)
+
+
+def say_nothing_to_show(reason: str) -> Figure:
+    """An empty figure that says why it is empty."""
+    figure = plt.figure(figsize=(6, 1.6))
+    figure.text(0.5, 0.5, reason, ha="center", va="center", color=GREY)
+    return figure
+
+
+def save_figure(figure: Figure, svg: Path, png: Path) -> None:
+    """Write both files; each appears whole or not at all. The SVG bears no date, so that it is reproducible."""
+    for path, options in ((svg, {"metadata": {"Date": None}}), (png, {"dpi": 150})):
+        with atomic_path(path) as partial:
+            figure.savefig(partial, format=path.suffix[1:], bbox_inches="tight", **options)

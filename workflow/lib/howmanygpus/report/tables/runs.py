@@ -1,0 +1,101 @@
+"""
+Every planned run: what became of it, how fast and how well it trained, and where that can be checked.
+
+Rates are total over total of the measured windows; nothing is read from a log, and what is undefined is empty.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from howmanygpus.report import accounting
+from howmanygpus.report.metrics import load_metric
+from howmanygpus.report.outcomes import IDENTITY, RUNS, Outcome, read_outcomes
+
+READS = ("results", "evaluations")
+USES_METRIC = True
+IS_MERGED = True
+GIB = 2**30
+
+OUTCOME = (
+    *("status", "reason", "images_per_s", "step_s_median", "step_s_p95", "data_wait_frac"),
+    *("staging_s", "init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen", "peak_memory_gib"),
+    "host_to_device_gib_per_s",
+    *("quality_metric", "quality_last", "quality_best"),
+    *accounting.COLUMNS,
+)
+PROVENANCE = (
+    *("framework_version", "python_version", "device_model", "driver_version", "git_commit"),
+    *("manifest_sha256", "hostname", "started_at", "parity", "run_dir"),
+)
+COLUMNS = (*IDENTITY, *OUTCOME, *PROVENANCE)
+
+
+def tabulate(plan: dict, evaluations: pd.DataFrame, results: Path = Path()) -> pd.DataFrame:
+    """One row per planned run. evaluations: the table of that name."""
+    quality = summarize_quality(evaluations, plan["config"]["quality"]["metric"])
+    billing = plan["billing"]
+    rows = [describe_run(outcome, billing, quality) for outcome in read_outcomes(plan, results)]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def describe_run(outcome: Outcome, billing: dict, quality: dict[tuple, dict]) -> dict:
+    """billing: by device, see report.accounting; quality: by identity."""
+    row = outcome.identity | {"status": outcome.status, "reason": outcome.reason, "run_dir": str(RUNS / outcome.path)}
+    if outcome.record is None:
+        return row
+    if outcome.has_run:
+        row |= describe_provenance(outcome.record)
+    if outcome.status not in ("stale", "running"):
+        row |= accounting.account(outcome.record, billing.get(outcome.identity["device"]))
+    if outcome.has_run and outcome.status == "completed":
+        row |= describe_timing(outcome.record, outcome.read_events())
+        row |= quality.get(tuple(outcome.identity.values()), {})
+    return row
+
+
+def describe_provenance(record: dict) -> dict:
+    host, versions = record["host"], record.get("versions", {})
+    return {
+        "framework_version": " ".join(f"{name} {version}" for name, version in versions.items()) or None,
+        "python_version": host["python_version"],
+        "device_model": record.get("device_model") or host["cpu_model"],
+        "driver_version": host["driver_version"],
+        "git_commit": host["git_commit"],
+        "manifest_sha256": record["manifest_sha256"],
+        "hostname": host["hostname"],
+        "started_at": record["started_at"],
+        "parity": record.get("parity", "not_checked"),
+    }
+
+
+def describe_timing(record: dict, events: list[dict]) -> dict:
+    """Rates over the measured windows, and the run's clocks."""
+    windows = [event for event in events if event["event"] == "window" and event["phase"] == "train"]
+    steps = np.array([window["num_steps"] for window in windows])
+    elapsed_s = np.array([window["elapsed_s"] for window in windows])
+    wait_s = sum(window["data_wait_s"] for window in windows)
+    step_s = np.repeat(elapsed_s / steps, steps)
+    peak = record["peak_memory_bytes"]
+    return {
+        "images_per_s": steps.sum() * record["spec"]["global_batch_size"] / elapsed_s.sum(),
+        "step_s_median": np.median(step_s),
+        "step_s_p95": np.percentile(step_s, 95),
+        "data_wait_frac": wait_s / elapsed_s.sum(),
+        "staging_s": record.get("staging_s"),
+        **{key: record[key] for key in ("init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen")},
+        "peak_memory_gib": None if peak is None else peak / GIB,
+        "host_to_device_gib_per_s": record.get("host_to_device_gib_per_s"),
+    }
+
+
+def summarize_quality(evaluations: pd.DataFrame, metric: str) -> dict[tuple, dict]:
+    """Last and best quality of each run that was evaluated, by its identity."""
+    best = "max" if load_metric(metric).BETTER == "higher" else "min"
+    defined = evaluations[evaluations["quality"].notna()].astype({"quality": float})
+    summary = defined.groupby(list(IDENTITY), sort=False)["quality"].agg(["last", best])
+    return {
+        key: {"quality_metric": metric, "quality_last": last, "quality_best": best_value}
+        for key, last, best_value in summary.itertuples(name=None)
+    }

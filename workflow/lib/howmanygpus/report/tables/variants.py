@@ -1,0 +1,59 @@
+"""What each variant of a study changes against its first: throughput, and quality beyond what seeds alone change."""
+
+import numpy as np
+import pandas as pd
+
+READS = ("runs",)
+IS_MERGED = True
+CELL = ["study", "dataset", "model", "framework", "input", "precision", "device"]
+CELL += ["num_nodes", "num_gpus", "per_device_batch_size"]
+COLUMNS = [
+    *CELL,
+    *("variant", "base_variant", "base_images_per_s", "images_per_s", "throughput_ratio"),
+    *("quality_metric", "base_quality", "quality", "quality_difference", "quality_tolerance", "same_quality"),
+]
+STANDARD_ERRORS = 3.0
+"""Of a difference of means; chance alone goes beyond in 1 of 370 comparisons, so that a page of them stays quiet."""
+
+
+def tabulate(plan: dict, runs: pd.DataFrame) -> pd.DataFrame:
+    """runs: the table of that name."""
+    return compute_variants(runs, list(plan["config"]["variants"]))
+
+
+def compute_variants(runs: pd.DataFrame, variants: list[str]) -> pd.DataFrame:
+    """One row per configuration and variant but the first, which is the base.
+
+    runs: the runs table of one study; variants: in the order of the config. Rates are medians of the repeats, quality
+    their mean at the end of training. same_quality says whether the means differ by no more than STANDARD_ERRORS
+    standard errors; it is empty where nothing tells the spread of seeds.
+    """
+    completed = runs[runs["status"] == "completed"]
+    spread = pool_spread_of_seeds(completed)
+    base, *others = variants
+    cells = completed.groupby(["variant", *CELL], sort=False).agg(
+        rate=("images_per_s", "median"), quality=("quality_last", "mean"), repeats=("quality_last", "count")
+    )
+    rows = []
+    for variant, *cell in cells.index:
+        if variant in others and (base, *cell) in cells.index:
+            one, other = cells.loc[(base, *cell)], cells.loc[(variant, *cell)]
+            difference = other["quality"] - one["quality"]
+            tolerance = np.nan
+            if one["repeats"] and other["repeats"]:
+                tolerance = STANDARD_ERRORS * spread * np.sqrt(1 / one["repeats"] + 1 / other["repeats"])
+            same = None if np.isnan(tolerance) else "yes" if abs(difference) <= tolerance else "no"
+            metric = completed["quality_metric"].dropna()
+            values = [variant, base, one["rate"], other["rate"], other["rate"] / one["rate"]]
+            values += [metric.iloc[0] if len(metric) else None, one["quality"], other["quality"]]
+            rows.append([*cell, *values, difference, tolerance, same])
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def pool_spread_of_seeds(completed: pd.DataFrame) -> float:
+    """Standard deviation of the final quality over repeats, pooled over all configurations; NaN without repeats."""
+    groups = completed.groupby(["variant", *CELL])["quality_last"]
+    freedom = (groups.count() - 1).clip(lower=0)
+    if not freedom.sum():
+        return np.nan
+    return float(np.sqrt((groups.var().fillna(0) * freedom).sum() / freedom.sum()))

@@ -1,0 +1,98 @@
+"""
+ChainerMN: one process per device, started by mpirun; NCCL on GPUs, plain MPI on CPUs.
+
+BatchNormalization is local to each process; the mean of the processes' running statistics evaluates.
+"""
+
+import chainer
+import chainer.functions as F
+import chainermn
+import numpy as np
+from chainermn.extensions import AllreducePersistent
+
+from howmanygpus.train.frameworks.chainer.batch import Batch, Copier
+from howmanygpus.train.frameworks.chainer.family import Network, Optimizer
+from howmanygpus.train.host.processes import bind_to_device_cores
+from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.loop.backend import StepwiseBackend
+from howmanygpus.train.spec import RunSpec
+
+
+class ChainerMn(StepwiseBackend):
+    if chainer.backends.cuda.available:
+        out_of_memory_errors = (chainer.backends.cuda.cupy.cuda.memory.OutOfMemoryError,)
+
+    def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
+        self.is_cuda = spec.device_kind == "cuda"
+        self.communicator = chainermn.create_communicator("pure_nccl" if self.is_cuda else "naive")
+        self.rank, self.num_processes = self.communicator.rank, self.communicator.size
+        self.device = chainer.get_device(f"@cupy:{self.communicator.intra_rank}" if self.is_cuda else "@numpy")
+        bind_to_device_cores(self.communicator.intra_rank, spec.cores_per_device)
+        self.device.use()
+        chainer.global_config.autotune = spec.tier == "best"
+        self.network = Network(spec, data, self.communicator)
+        self._weight_names = list(weights)
+        self.network.load_weights(weights)
+        self.network.to_device(self.device)
+        self.optimizer = Optimizer(spec.optimizer)
+        self.multi_node_optimizer = chainermn.create_multi_node_optimizer(self.optimizer.optimizer, self.communicator)
+        self.optimizer.setup(self.network)
+        # The first update of a multi-node optimizer only broadcasts: every process holds the same weights already.
+        self.multi_node_optimizer.update(lambda: chainer.Variable(np.zeros((), np.float32)))
+        self._copier = Copier(self.device)
+        self._losses = []
+
+    def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> Batch:
+        return self._copier.put(images, labels)
+
+    def put_for_prediction(self, images: np.ndarray) -> Batch:
+        return self._copier.put(images)
+
+    def wait_for_batch(self, batch: Batch) -> None:
+        batch.wait()
+
+    def train_step(self, batch: Batch, learning_rate: float) -> None:
+        self.optimizer.prepare_step(learning_rate)
+        images, labels = batch.take()
+        loss = F.softmax_cross_entropy(self.network(images), labels)
+        self.network.cleargrads()
+        loss.backward()
+        self._copier.note_use()
+        self.multi_node_optimizer.update()
+        self._losses.append(loss.array)
+
+    def prepare_evaluation(self) -> None:
+        """Give every process the mean of all running statistics."""
+        AllreducePersistent(self.network.model, self.communicator)()
+
+    def predict(self, batch: Batch) -> np.ndarray:
+        with chainer.using_config("train", False), chainer.no_backprop_mode():
+            return chainer.backends.cuda.to_cpu(self.network(*batch.take()).array)
+
+    def wait_until_idle(self) -> None:
+        if self.is_cuda:
+            chainer.backends.cuda.Stream.null.synchronize()
+
+    def take_window_loss(self, num_steps: int) -> float:
+        total = float(np.sum([float(loss) for loss in self._losses]))
+        self._losses.clear()
+        return self.communicator.allreduce_obj(total) / (num_steps * self.num_processes)
+
+    def max_over_ranks(self, value: float) -> float:
+        return max(self.communicator.mpi_comm.allgather(value))
+
+    def weights(self) -> dict[str, np.ndarray]:
+        return self.network.read_weights(self._weight_names)
+
+    def peak_memory_bytes(self) -> int | None:
+        """CuPy keeps no peak of its memory pool."""
+        return None
+
+    def versions(self) -> dict[str, str]:
+        return {"chainer": chainer.__version__, "numpy": np.__version__}
+
+    def device_model(self) -> str | None:
+        return None
+
+
+BACKEND = ChainerMn

@@ -1,0 +1,183 @@
+"""
+JAX with flax nnx and optax: one process a node, the batch sharded over all devices, one jitted step under shard_map.
+
+BatchNorm is local to each device, which keeps running statistics of its own; their mean evaluates.
+"""
+
+import functools
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+from jax.experimental.multihost_utils import process_allgather
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from howmanygpus.train.frameworks.flax.family import (
+    DEVICE_AXIS,
+    Network,
+    build_optimizer,
+    load_weights,
+    read_weights,
+    set_precision,
+)
+from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.loop.backend import StepwiseBackend
+from howmanygpus.train.spec import RunSpec
+
+EVERYWHERE, SHARDED = PartitionSpec(), PartitionSpec(DEVICE_AXIS)
+
+
+class JaxSharding(StepwiseBackend):
+    out_of_memory_errors = (jax.errors.JaxRuntimeError,)
+    out_of_memory_text = "RESOURCE_EXHAUSTED"
+
+    def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
+        self.devices = find_devices(spec)
+        self.rank, self.num_processes = jax.process_index(), jax.process_count()
+        set_precision(spec)
+        # All devices of all processes, those of each process together: its share of the batch is one block.
+        mesh = Mesh(np.array(jax.devices(self.devices[0].platform)[: spec.num_gpus]), (DEVICE_AXIS,))
+        self._sharded, everywhere = NamedSharding(mesh, SHARDED), NamedSharding(mesh, EVERYWHERE)
+        network = Network(spec, data)
+        load_weights(network, weights)
+        self.graph, parameters, statistics, self.rest = nnx.split(network, nnx.Param, nnx.BatchStat, ...)
+        self.optimizer = build_optimizer(spec.optimizer, learning_rates)
+        self.parameters = jax.device_put(parameters, everywhere)
+        self.optimizer_state = jax.device_put(self.optimizer.init(parameters), everywhere)
+        # One copy of the running statistics per device, along a first axis.
+        copies = jax.tree.map(lambda array: jnp.stack([array] * spec.num_gpus), statistics)
+        self.statistics = jax.device_put(copies, self._sharded)
+        on_shards = functools.partial(jax.shard_map, mesh=mesh)
+        step = on_shards(
+            self._step_on_shard,
+            in_specs=(EVERYWHERE, EVERYWHERE, SHARDED, SHARDED, SHARDED),
+            out_specs=(EVERYWHERE, EVERYWHERE, SHARDED, EVERYWHERE),
+        )
+        self._step = jax.jit(step, donate_argnums=(0, 1, 2))
+        self._average = jax.jit(
+            lambda statistics: jax.tree.map(lambda array: array.mean(axis=0), statistics), out_shardings=everywhere
+        )
+        self._predict = jax.jit(
+            on_shards(
+                self._predict_on_shard, in_specs=(EVERYWHERE, EVERYWHERE, SHARDED), out_specs=SHARDED, check_vma=False
+            )
+        )
+        self._predict_on_first = jax.jit(self._predict_on_shard)
+        self._only_first = spec.eval_devices == "first"
+        self._losses = []
+
+    def _step_on_shard(self, parameters, optimizer_state, statistics, images, labels):
+        """One device's part of a step: forward and backward on its shard, then the mean of all gradients."""
+        own_statistics = jax.tree.map(lambda array: array[0], statistics)
+
+        def compute_loss(parameters):
+            network = nnx.merge(self.graph, parameters, own_statistics, self.rest, copy=True)
+            network.train()
+            losses = optax.softmax_cross_entropy_with_integer_labels(network(images), labels)
+            return losses.mean(), nnx.state(network, nnx.BatchStat)
+
+        # Parameters that vary by device have gradients that are not summed yet.
+        varying = jax.lax.pcast(parameters, DEVICE_AXIS, to="varying")
+        (loss, new_statistics), gradients = jax.value_and_grad(compute_loss, has_aux=True)(varying)
+        gradients, loss = jax.lax.pmean((gradients, loss), DEVICE_AXIS)
+        updates, optimizer_state = self.optimizer.update(gradients, optimizer_state, parameters)
+        new_statistics = jax.tree.map(lambda array: array[None], new_statistics)
+        return optax.apply_updates(parameters, updates), optimizer_state, new_statistics, loss
+
+    def _predict_on_shard(self, parameters, statistics, images):
+        network = nnx.merge(self.graph, parameters, statistics, self.rest)
+        network.eval()
+        return network(images)
+
+    def _shard(self, array: np.ndarray) -> jax.Array:
+        """This process's part of a batch, spread over its devices, as part of the array of all processes."""
+        if self.num_processes == 1:
+            return jax.device_put(array, self._sharded)
+        return jax.make_array_from_process_local_data(self._sharded, array)
+
+    def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> tuple[jax.Array, jax.Array]:
+        return self._shard(images), self._shard(labels)
+
+    def put_for_prediction(self, images: np.ndarray) -> jax.Array:
+        return jax.device_put(images, self.devices[0]) if self._only_first else self._shard(images)
+
+    def wait_for_batch(self, batch: tuple[jax.Array, jax.Array]) -> None:
+        jax.block_until_ready(batch)
+
+    def train_step(self, batch: tuple[jax.Array, jax.Array], learning_rate: float) -> None:
+        """The optimizer looks the learning rate up by itself, as optax's schedules do."""
+        self.parameters, self.optimizer_state, self.statistics, loss = self._step(
+            self.parameters, self.optimizer_state, self.statistics, *batch
+        )
+        self._losses.append(loss)
+
+    def prepare_evaluation(self) -> None:
+        self._evaluated = self.parameters, self._average(self.statistics)
+        if self._only_first:
+            self._evaluated = jax.tree.map(lambda array: array.addressable_data(0), self._evaluated)
+
+    def predict(self, batch: jax.Array) -> np.ndarray:
+        if self._only_first:
+            return np.asarray(self._predict_on_first(*self._evaluated, batch))
+        logits = self._predict(*self._evaluated, batch)
+        own = sorted(logits.addressable_shards, key=lambda shard: shard.index[0].start or 0)
+        return np.concatenate([np.asarray(shard.data) for shard in own])
+
+    def wait_until_idle(self) -> None:
+        jax.block_until_ready((self.parameters, self.optimizer_state, self.statistics))
+
+    def take_window_loss(self, num_steps: int) -> float:
+        total = np.sum(jax.device_get(self._losses), dtype=np.float64)
+        self._losses.clear()
+        return float(total) / num_steps
+
+    def max_over_ranks(self, value: float) -> float:
+        """Times of processes go through float32: seven digits."""
+        return value if self.num_processes == 1 else float(np.max(process_allgather(np.float32(value))))
+
+    def weights(self) -> dict[str, np.ndarray]:
+        return read_weights(nnx.merge_state(self.parameters, self._average(self.statistics)))
+
+    def peak_memory_bytes(self) -> int | None:
+        if self.devices[0].platform == "cpu":
+            return None
+        return max(device.memory_stats()["peak_bytes_in_use"] for device in self.devices)
+
+    def versions(self) -> dict[str, str]:
+        versions = {"jax": jax.__version__, "optax": optax.__version__}
+        if self.devices[0].platform != "cpu":
+            versions["platform"] = self.devices[0].client.platform_version.splitlines()[0]
+        return versions
+
+    def close(self) -> None:
+        if self.num_processes > 1:
+            jax.distributed.shutdown()
+
+    def device_model(self) -> str | None:
+        return None if self.devices[0].platform == "cpu" else self.devices[0].device_kind
+
+
+def find_devices(spec: RunSpec) -> list[jax.Device]:
+    """This process's devices: the GPUs that the launcher made visible, or the host split into as many.
+
+    Beyond one node each node has a process, and they meet at the first one's address.
+    """
+    num_devices = spec.devices_per_node
+    if spec.device_kind == "cpu":
+        jax.config.update("jax_platforms", "cpu")
+        if num_devices > 1:
+            # XLA runs all CPU devices of a process on one pool of threads, by default one per core. A device that
+            # waits in an all-reduce holds its thread: each needs one to spare, or the others may never arrive.
+            os.environ["PJRT_NPROC"] = str(num_devices * (spec.cores_per_device + 1))
+        if jax.config.jax_num_cpu_devices != num_devices:
+            jax.config.update("jax_num_cpu_devices", num_devices)
+    if spec.num_nodes > 1:
+        first = os.environ["HOWMANYGPUS_ADDRESSES"].split(",")[0]
+        jax.distributed.initialize(first, int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"]))
+    return jax.local_devices(backend=spec.device_kind)[:num_devices]
+
+
+BACKEND = JaxSharding

@@ -1,0 +1,129 @@
+"""
+MXNet Gluon: one process a node, one context per device, gradients summed over them by a kvstore.
+
+BatchNorm is local to each context; the mean of all contexts' running statistics evaluates, as it is what MXNet saves.
+"""
+
+import itertools
+import os
+
+import mxnet as mx
+import numpy as np
+from mxnet import autograd, gluon
+
+from howmanygpus.train.frameworks.gluon.family import (
+    Network,
+    Optimizer,
+    copy_to,
+    find_parameters,
+    load_weights,
+    read_weights,
+)
+from howmanygpus.train.frameworks.kvstore import Servers
+from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.loop.backend import StepwiseBackend
+from howmanygpus.train.spec import RunSpec
+
+
+class MxnetGluon(StepwiseBackend):
+    out_of_memory_errors = (mx.MXNetError,)
+    out_of_memory_text = "out of memory"
+
+    def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
+        # Without a worker for each, CPU contexts take turns. TF32 is cuBLAS's own choice otherwise.
+        os.environ["MXNET_CPU_WORKER_NTHREADS"] = str(spec.devices_per_node)
+        os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
+        self.spec = spec
+        make_context = mx.gpu if spec.device_kind == "cuda" else mx.cpu
+        self.contexts = [make_context(i) for i in range(spec.devices_per_node)]
+        self.network = Network(spec, data)
+        self.network.initialize(ctx=self.contexts)
+        self.parameters = find_parameters(self.network, weights)
+        load_weights(self.parameters, weights)
+        if spec.tier == "best":
+            self.network.hybridize(static_alloc=True, static_shape=True)
+        self.optimizer = Optimizer(spec.optimizer)
+        trained = {name: parameter for name, parameter in self.parameters.items() if parameter.grad_req != "null"}
+        self.servers = Servers() if spec.num_nodes > 1 else None
+        if self.servers:
+            self.rank, self.num_processes = self.servers.rank, self.servers.num_processes
+        # A kvstore of None leaves each context its own gradient: where servers sum, the trainer only updates.
+        kvstore = None if self.servers else "device"
+        self.trainer = gluon.Trainer(trained, self.optimizer.optimizer, kvstore=kvstore, update_on_kvstore=False)
+        self._trained = list(trained.values())
+        self.loss_function = gluon.loss.SoftmaxCrossEntropyLoss()
+        self._losses = []
+
+    def _put(self, array: np.ndarray, contexts: list[mx.Context]) -> list[mx.nd.NDArray]:
+        """An equal part of an array on each context."""
+        return [copy_to(part, context) for part, context in zip(np.split(array, len(contexts)), contexts, strict=True)]
+
+    def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> list[tuple[mx.nd.NDArray, mx.nd.NDArray]]:
+        return list(zip(self._put(images, self.contexts), self._put(labels, self.contexts), strict=True))
+
+    def put_for_prediction(self, images: np.ndarray) -> list[mx.nd.NDArray]:
+        return self._put(images, self.contexts if self.spec.eval_devices == "all" else self.contexts[:1])
+
+    def wait_for_batch(self, batch: list[tuple[mx.nd.NDArray, mx.nd.NDArray]]) -> None:
+        for array in itertools.chain(*batch):
+            array.wait_to_read()
+
+    def train_step(self, batch: list[tuple[mx.nd.NDArray, mx.nd.NDArray]], learning_rate: float) -> None:
+        self.optimizer.prepare_step(learning_rate)
+        with autograd.record():
+            losses = [self.loss_function(self.network(images), labels) for images, labels in batch]
+        autograd.backward(losses)
+        if self.servers:
+            self.servers.sum_gradients(self._trained)
+            self.trainer.update(self.spec.global_batch_size)
+        else:
+            self.trainer.step(self.spec.global_batch_size)
+        self._losses.append(losses)
+
+    def prepare_evaluation(self) -> None:
+        """Give every context the mean of all running statistics."""
+        for name, array in read_weights(self.parameters).items():
+            if name.endswith((".mean", ".variance")):
+                self.parameters[name].set_data(mx.nd.array(self._average(array)))
+
+    def _average(self, values: np.ndarray) -> np.ndarray:
+        """Mean over all processes."""
+        return self.servers.gather(values).mean(axis=0).reshape(values.shape) if self.servers else values
+
+    def predict(self, batch: list[mx.nd.NDArray]) -> np.ndarray:
+        logits = [self.network(images) for images in batch]
+        return np.concatenate([part.asnumpy() for part in logits])
+
+    def wait_until_idle(self) -> None:
+        for parameter in self.parameters.values():
+            for replica in parameter.list_data():
+                replica.wait_to_read()
+
+    def take_window_loss(self, num_steps: int) -> float:
+        values = [np.concatenate([part.asnumpy() for part in losses]).mean(dtype=np.float64) for losses in self._losses]
+        self._losses.clear()
+        return float(self._average(np.sum(values))) / num_steps
+
+    def max_over_ranks(self, value: float) -> float:
+        """Times of processes go through float32: seven digits."""
+        return float(self.servers.gather(np.array(value)).max()) if self.servers else value
+
+    def weights(self) -> dict[str, np.ndarray]:
+        return read_weights(self.parameters)
+
+    def peak_memory_bytes(self) -> int | None:
+        """MXNet keeps no peak of its memory pool."""
+        return None
+
+    def versions(self) -> dict[str, str]:
+        return {"mxnet": mx.__version__, "numpy": np.__version__}
+
+    def close(self) -> None:
+        if self.servers:
+            self.servers.close()
+
+    def device_model(self) -> str | None:
+        return None
+
+
+BACKEND = MxnetGluon

@@ -1,0 +1,126 @@
+"""What the backends of the MXNet Gluon family share: layers, weights, optimizers, images on the device."""
+
+import importlib
+import math
+
+import mxnet as mx
+import numpy as np
+from mxnet.gluon import nn
+
+from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.spec import OptimizerSpec, RunSpec
+
+ROLES = {
+    **{"kernel": "weight", "bias": "bias", "scale": "gamma", "offset": "beta"},
+    **{"mean": "running_mean", "variance": "running_var"},
+}
+AXES_TO_GLUON = {4: (3, 2, 0, 1), 2: (1, 0)}
+"""Canonical kernels are (height, width, in, out) and (in, out); Gluon's are (out, in, height, width), (out, in)."""
+AXES_FROM_GLUON = {4: (2, 3, 1, 0), 2: (1, 0)}
+
+
+class Layers:
+    """The layers that models are built of, with nothing left to MXNet's defaults."""
+
+    def __init__(self, batchnorm: str, num_devices: int):
+        self._batchnorm = nn.BatchNorm
+        if batchnorm == "synchronized" and num_devices > 1:
+            self._batchnorm = lambda **options: mx.gluon.contrib.nn.SyncBatchNorm(num_devices=num_devices, **options)
+
+    def conv3x3(self, in_channels: int, out_channels: int, stride: int, use_bias: bool) -> nn.HybridBlock:
+        """One zero pixel of padding on every side."""
+        options = {"kernel_size": 3, "strides": stride, "padding": 1, "use_bias": use_bias}
+        return nn.Conv2D(out_channels, in_channels=in_channels, **options)
+
+    def batchnorm(self, channels: int, epsilon: float, momentum: float) -> nn.HybridBlock:
+        """momentum: weight of the old running statistic."""
+        return self._batchnorm(in_channels=channels, epsilon=epsilon, momentum=momentum)
+
+    def dense(self, in_features: int, out_features: int) -> nn.HybridBlock:
+        return nn.Dense(out_features, in_units=in_features, flatten=False)
+
+
+class Network(nn.HybridBlock):
+    """A model behind the normalisation of its uint8 images, which happens on the device."""
+
+    def __init__(self, spec: RunSpec, data: PreparedData):
+        super().__init__()
+        build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.gluon").build
+        with self.name_scope():
+            self.model = build(data.image_shape, data.num_classes, Layers(spec.batchnorm, spec.num_gpus))
+            for name, values in (("mean", data.channel_mean), ("std", data.channel_std)):
+                constant = np.asarray(values, np.float32).reshape(1, -1, 1, 1)
+                setattr(self, name, self.params.get_constant(name, constant))
+
+    def hybrid_forward(self, F, images, mean, std):
+        """images: uint8 (batch, height, width, channels). Returns float32 logits (batch, classes)."""
+        x = F.cast(F.transpose(images, axes=(0, 3, 1, 2)), "float32")
+        return self.model(F.broadcast_div(F.broadcast_sub(x, mean), std))
+
+
+def copy_to(array: np.ndarray, context: mx.Context) -> mx.nd.NDArray:
+    """A copy on a context; that to a GPU goes on in the background, from pinned memory."""
+    if context.device_type == "cpu":
+        return mx.nd.array(array, ctx=context, dtype=array.dtype)
+    return mx.nd.array(array, ctx=mx.cpu_pinned(context.device_id), dtype=array.dtype).as_in_context(context)
+
+
+def find_parameters(network: Network, names) -> dict[str, mx.gluon.Parameter]:
+    """Parameters of the model by canonical name; raises ValueError where it has others than `names`."""
+    parameters = {}
+    for name in names:
+        layer, _, role = name.rpartition(".")
+        parameters[name] = getattr(getattr(network.model, layer, None), ROLES[role], None)
+    constants = {network.mean.name, network.std.name}
+    present = {parameter.name for parameter in network.collect_params().values()} - constants
+    found = {parameter.name for parameter in parameters.values() if parameter is not None}
+    missing = [name for name, parameter in parameters.items() if parameter is None]
+    if missing or present != found:
+        raise ValueError(f"weights and model differ in {sorted([*missing, *(present ^ found)])}")
+    return parameters
+
+
+def load_weights(parameters: dict[str, mx.gluon.Parameter], weights: dict[str, np.ndarray]) -> None:
+    """Copy canonical weights in, on every device."""
+    for name, array in weights.items():
+        transposed = np.ascontiguousarray(array.transpose(AXES_TO_GLUON.get(array.ndim)))
+        parameters[name].set_data(mx.nd.array(transposed))
+
+
+def read_weights(parameters: dict[str, mx.gluon.Parameter]) -> dict[str, np.ndarray]:
+    """Parameters of the first device, running statistics as the mean of all devices, in canonical layouts."""
+    arrays = {
+        name: np.mean([replica.asnumpy() for replica in parameter.list_data()], axis=0, dtype=np.float32)
+        if name.endswith((".mean", ".variance"))
+        else parameter.list_data()[0].asnumpy()
+        for name, parameter in parameters.items()
+    }
+    return {
+        name: np.ascontiguousarray(array.transpose(AXES_FROM_GLUON.get(array.ndim))) for name, array in arrays.items()
+    }
+
+
+class Optimizer:
+    """MXNet's own fused updates, told before each step what makes their arithmetic that of every other framework.
+
+    sgd keeps rate * v instead of the sum of gradients v: its momentum is multiplied by the ratio of the rates. Adam
+    adds epsilon before the correction of the second moment: its epsilon is multiplied by that correction.
+    """
+
+    def __init__(self, spec: OptimizerSpec):
+        self.spec, self._step, self._rate = spec, 0, None
+        options = {"learning_rate": spec.learning_rate, "wd": spec.weight_decay}
+        if spec.name == "sgd":
+            self.optimizer = mx.optimizer.SGD(momentum=spec.momentum, lazy_update=False, **options)
+        else:
+            options |= {"beta1": spec.beta1, "beta2": spec.beta2, "epsilon": spec.epsilon}
+            self.optimizer = mx.optimizer.Adam(lazy_update=False, **options)
+
+    def prepare_step(self, learning_rate: float) -> None:
+        self._step += 1
+        self.optimizer.set_learning_rate(learning_rate)
+        if self.spec.name == "adam":
+            self.optimizer.epsilon = self.spec.epsilon * math.sqrt(1.0 - self.spec.beta2**self._step)
+        elif self.spec.momentum and self._rate:
+            self.optimizer.momentum = self.spec.momentum * learning_rate / self._rate
+        self._rate = learning_rate

@@ -1,0 +1,63 @@
+"""How a process finds the others of a Horovod run, whoever started it."""
+
+import os
+import socket
+import threading
+import time
+
+from horovod.runner.common.util.hosts import get_host_assignments, parse_hosts
+from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
+
+from howmanygpus.train.spec import RunSpec
+
+PATIENCE_S = 120.0
+"""For the first process to serve addresses; it imports as much as the others before."""
+
+
+def wait_for_server(host: str, port: int) -> None:
+    """Horovod itself gives up where nobody listens yet. Raises TimeoutError."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            socket.create_connection((host, port), timeout=5.0).close()
+            return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"Horovod's rendezvous at {host}:{port} was not there after {PATIENCE_S:.0f} s"
+                ) from None
+            time.sleep(0.1)
+
+
+def join(spec: RunSpec) -> None:
+    """Tell Horovod in its environment by what its processes talk, and where they are if they do not know it yet."""
+    controller = spec.horovod_controller
+    os.environ |= {"HOROVOD_CONTROLLER": controller, "HOROVOD_CPU_OPERATIONS": controller}
+    if controller == "gloo" and "HOROVOD_RANK" not in os.environ:
+        meet(spec)
+
+
+def meet(spec: RunSpec) -> None:
+    """Say what horovodrun would, from what howmanygpus.train.start.task has said.
+
+    The first process serves the addresses by which gloo's pairs meet, from a thread that ends with it.
+    """
+    rank, local_rank, size = (int(os.environ[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
+    per_node = size // spec.num_nodes
+    if rank == 0:
+        server = RendezvousHTTPServer(("", int(os.environ["MASTER_PORT"])), RendezvousHandler, False)
+        threading.Thread(target=server.serve_forever, name="rendezvous", daemon=True).start()
+        hosts = ",".join(f"node{node}:{per_node}" for node in range(spec.num_nodes))
+        server.init(get_host_assignments(parse_hosts(hosts), size))
+    wait_for_server(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+    node = rank // per_node
+    os.environ |= {
+        **{"HOROVOD_RANK": str(rank), "HOROVOD_SIZE": str(size)},
+        **{"HOROVOD_LOCAL_RANK": str(local_rank), "HOROVOD_LOCAL_SIZE": str(per_node)},
+        **{"HOROVOD_CROSS_RANK": str(node), "HOROVOD_CROSS_SIZE": str(spec.num_nodes)},
+        **{"HOROVOD_HOSTNAME": f"node{node}"},
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": os.environ["MASTER_ADDR"],
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": os.environ["MASTER_PORT"],
+    }
+    if interface := os.environ.get("GLOO_SOCKET_IFNAME"):
+        os.environ["HOROVOD_GLOO_IFACE"] = interface

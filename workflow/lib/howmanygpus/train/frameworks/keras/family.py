@@ -1,0 +1,191 @@
+"""What the backends of the Keras family share: layers with explicit padding, weights, optimizers, precision."""
+
+import importlib
+from collections.abc import Callable
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import layers, ops
+
+from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.loop.backend import Backend, UnsupportedError
+from howmanygpus.train.spec import OptimizerSpec, RunSpec
+
+VARIABLE_NAMES = {
+    "kernel": "kernel",
+    "bias": "bias",
+    "scale": "gamma",
+    "offset": "beta",
+    "mean": "moving_mean",
+    "variance": "moving_variance",
+}
+
+
+class Layers:
+    """The layers that models are built of, with nothing left to Keras's defaults."""
+
+    def __init__(self, batchnorm: str):
+        self._synchronized = batchnorm == "synchronized"
+
+    def conv3x3(self, x, name: str, channels: int, stride: int, use_bias: bool):
+        """One zero pixel of padding on every side; Keras's own `same` pads strided convolutions unevenly."""
+        if stride > 1:
+            x = layers.ZeroPadding2D(1)(x)
+        padding = "valid" if stride > 1 else "same"
+        return layers.Conv2D(channels, 3, strides=stride, padding=padding, use_bias=use_bias, name=name)(x)
+
+    def batchnorm(self, x, name: str, epsilon: float, momentum: float):
+        """momentum: weight of the old running statistic."""
+        options = {"epsilon": epsilon, "momentum": momentum, "synchronized": self._synchronized}
+        return layers.BatchNormalization(**options, name=name)(x)
+
+    def dense(self, x, name: str, features: int):
+        return layers.Dense(features, name=name)(x)
+
+
+def set_precision(spec: RunSpec) -> None:
+    """TF32 is on by default in TensorFlow: set it both ways. bf16 keeps variables in float32."""
+    if spec.precision in ("tf32", "bf16") and spec.device_kind == "cuda":
+        details = tf.config.experimental.get_device_details(tf.config.list_physical_devices("GPU")[0])
+        if details["compute_capability"] < (8, 0):
+            raise UnsupportedError(
+                f"{spec.precision} needs compute capability 8.0 or later, not {details['device_name']}"
+            )
+    tf.config.experimental.enable_tensor_float_32_execution(spec.precision == "tf32")
+    keras.config.set_dtype_policy("mixed_bfloat16" if spec.precision == "bf16" else "float32")
+
+
+def build_network(spec: RunSpec, data: PreparedData) -> keras.Model:
+    """A model from uint8 images (batch, height, width, channels), normalised on the device, to float32 logits."""
+    inputs = keras.Input(data.image_shape, dtype="uint8")
+    variance = np.square(np.asarray(data.channel_std, np.float32))
+    x = layers.Normalization(mean=data.channel_mean, variance=variance, dtype="float32")(inputs)
+    build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.keras").build
+    logits = build(x, data.num_classes, Layers(spec.batchnorm))
+    return keras.Model(inputs, layers.Activation("linear", dtype="float32")(logits))
+
+
+def find_variables(model: keras.Model) -> dict[str, keras.Variable]:
+    """The model's variables by canonical name."""
+    canonical = {keras_name: name for name, keras_name in VARIABLE_NAMES.items()}
+    return {
+        f"{layer.name}.{canonical[variable.name]}": variable
+        for layer in model.layers
+        if not isinstance(layer, layers.Normalization)
+        for variable in layer.weights
+    }
+
+
+def load_weights(model: keras.Model, weights: dict[str, np.ndarray]) -> None:
+    """Copy canonical weights in; raises ValueError naming every array that is missing or left over."""
+    variables = find_variables(model)
+    if set(variables) != set(weights):
+        raise ValueError(f"weights and model differ in {sorted(set(variables) ^ set(weights))}")
+    for name, variable in variables.items():
+        variable.assign(weights[name])
+
+
+def read_weights(model: keras.Model) -> dict[str, np.ndarray]:
+    return {name: np.asarray(variable.numpy()) for name, variable in find_variables(model).items()}
+
+
+class TabulatedRates(keras.optimizers.schedules.LearningRateSchedule):
+    """The learning rate of every step, looked up in the graph."""
+
+    def __init__(self, rates: np.ndarray):
+        self.rates = np.asarray(rates, np.float32)
+
+    def __call__(self, step):
+        return ops.take(ops.convert_to_tensor(self.rates), ops.minimum(ops.cast(step, "int32"), len(self.rates) - 1))
+
+
+class Sgd(keras.optimizers.SGD):
+    """Momentum that accumulates gradients, not updates, so that a changing learning rate acts at once.
+
+    v = momentum * v + gradient; variable -= rate * v (Sutskever et al. 2013 put the rate inside v, as Keras does).
+    """
+
+    def update_step(self, gradient, variable, learning_rate):
+        rate, gradient = ops.cast(learning_rate, variable.dtype), ops.cast(gradient, variable.dtype)
+        if self.momentum:
+            velocity = self.momentums[self._get_variable_index(variable)]
+            self.assign(velocity, ops.add(ops.multiply(velocity, self.momentum), gradient))
+            gradient = velocity
+        self.assign_sub(variable, ops.multiply(gradient, rate))
+
+
+class Adam(keras.optimizers.Adam):
+    """Adam with epsilon beside the bias-corrected second moment, as in Kingma & Ba 2015, algorithm 1.
+
+    Keras adds epsilon before the correction, which makes it larger in the first steps.
+    """
+
+    def update_step(self, gradient, variable, learning_rate):
+        dtype = variable.dtype
+        rate, gradient = ops.cast(learning_rate, dtype), ops.cast(gradient, dtype)
+        step = ops.cast(self.iterations + 1, dtype)
+        correction1 = 1 - ops.power(ops.cast(self.beta_1, dtype), step)
+        correction2 = 1 - ops.power(ops.cast(self.beta_2, dtype), step)
+        index = self._get_variable_index(variable)
+        first, second = self._momentums[index], self._velocities[index]
+        self.assign_add(first, ops.multiply(ops.subtract(gradient, first), 1 - self.beta_1))
+        self.assign_add(second, ops.multiply(ops.subtract(ops.square(gradient), second), 1 - self.beta_2))
+        denominator = ops.add(ops.divide(ops.sqrt(second), ops.sqrt(correction2)), self.epsilon)
+        self.assign_sub(variable, ops.divide(ops.multiply(first, rate / correction1), denominator))
+
+
+def with_weight_decay(optimizer_class: type, weight_decay: float) -> type:
+    """Add L2 regularisation to the gradient of every variable; Keras's own weight_decay is decoupled from it."""
+
+    class Decayed(optimizer_class):
+        def update_step(self, gradient, variable, learning_rate):
+            super().update_step(gradient + weight_decay * variable, variable, learning_rate)
+
+    return Decayed if weight_decay else optimizer_class
+
+
+def build_optimizer(
+    spec: OptimizerSpec,
+    learning_rates: np.ndarray,
+    adapt: Callable[[type], type] = lambda optimizer_class: optimizer_class,
+) -> keras.optimizers.Optimizer:
+    """adapt: makes another class of the optimizer's, as Horovod needs."""
+    rates = TabulatedRates(learning_rates)
+    if spec.name == "sgd":
+        return adapt(with_weight_decay(Sgd, spec.weight_decay))(rates, momentum=spec.momentum)
+    options = {"beta_1": spec.beta1, "beta_2": spec.beta2, "epsilon": spec.epsilon}
+    return adapt(with_weight_decay(Adam, spec.weight_decay))(rates, **options)
+
+
+class KerasBackend(Backend):
+    """One process and a model on its devices; subclasses say how all devices train one model."""
+
+    out_of_memory_errors = (tf.errors.ResourceExhaustedError,)
+
+    def set_up(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray]) -> None:
+        self.spec, self.data = spec, data
+        set_precision(spec)
+        self.model = build_network(spec, data)
+        load_weights(self.model, weights)
+
+    def wait_until_idle(self) -> None:
+        tf.test.experimental.sync_devices()
+
+    def weights(self) -> dict[str, np.ndarray]:
+        return read_weights(self.model)
+
+    def peak_memory_bytes(self) -> int | None:
+        if self.spec.device_kind == "cpu":
+            return None
+        gpus = tf.config.list_logical_devices("GPU")
+        return max(tf.config.experimental.get_memory_info(gpu.name.removeprefix("/device:"))["peak"] for gpu in gpus)
+
+    def versions(self) -> dict[str, str]:
+        build = tf.sysconfig.get_build_info()
+        libraries = {name: build[f"{name}_version"] for name in ("cuda", "cudnn") if f"{name}_version" in build}
+        return {"keras": keras.__version__, "tensorflow": tf.__version__, **libraries}
+
+    def device_model(self) -> str | None:
+        gpus = tf.config.list_physical_devices("GPU")
+        return tf.config.experimental.get_device_details(gpus[0])["device_name"] if gpus else None

@@ -1,0 +1,58 @@
+"""
+Horovod with Keras `Model.fit`: one process per device, one fit for the whole run; NCCL on GPUs, gloo on CPUs.
+
+BatchNorm is local to each process; the mean of the processes' running statistics evaluates. What a user of Horovod adds
+to a Keras program stands in the constructor: init, a device of one's own, the optimizer, the first process's weights.
+"""
+
+import horovod.tensorflow as hvd
+import numpy as np
+import tensorflow as tf
+
+from howmanygpus.train.frameworks.horovod import join
+from howmanygpus.train.frameworks.keras.family import build_optimizer
+from howmanygpus.train.frameworks.keras.fit import FitBackend, untuned
+from howmanygpus.train.frameworks.keras.horovod_backend import COMPRESSIONS, HorovodKerasBackend, take_device
+from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.spec import RunSpec
+
+
+def distributed(optimizer_class: type, compression) -> type:
+    """A subclass that averages gradients over all processes before it applies them.
+
+    Horovod's own DistributedOptimizer overrides what Keras 2 called: under Keras 3 it silently averages nothing.
+    """
+
+    class Distributed(optimizer_class):
+        def apply(self, grads, trainable_variables=None):
+            averaged = [hvd.allreduce(gradient, op=hvd.Average, compression=compression) for gradient in grads]
+            super().apply(averaged, trainable_variables)
+
+    return Distributed
+
+
+class HorovodKeras(HorovodKerasBackend, FitBackend):
+    def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
+        join(spec)
+        hvd.init()
+        self.rank, self.num_processes = hvd.rank(), hvd.size()
+        take_device(spec, hvd.local_rank())
+        self.set_up(spec, data, weights)
+        compression = COMPRESSIONS[spec.gradient_compression]
+        optimizer = build_optimizer(spec.optimizer, learning_rates, lambda chosen: distributed(chosen, compression))
+        self.start_from_first(optimizer)
+        self.compile(optimizer, jit_compile=False)
+
+    def take_window_loss(self, num_steps: int) -> float:
+        return self.average_over_ranks(super().take_window_loss(num_steps))
+
+    def feed_ahead(self, dataset: tf.data.Dataset, prefetch: int) -> tf.data.Dataset:
+        """The default strategy that fit runs under adds nothing of its own."""
+        if not prefetch:
+            return dataset
+        device = "/gpu:0" if self.spec.device_kind == "cuda" else "/cpu:0"
+        # TensorFlow passes no options to the device's data set.
+        return dataset.apply(tf.data.experimental.prefetch_to_device(device, prefetch)).with_options(untuned())
+
+
+BACKEND = HorovodKeras

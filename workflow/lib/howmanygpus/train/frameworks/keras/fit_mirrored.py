@@ -1,0 +1,34 @@
+"""
+Keras `Model.fit` under tf.distribute.MirroredStrategy: one process for all devices, one fit for the whole run.
+
+BatchNorm is local to each replica; the mean of the replicas' running statistics evaluates. The strategy's iterator
+keeps `prefetch` batches on the devices and as many beside them on the host. With 0 no batch is on a device before its
+step; with two devices and more the iterator's thread still takes one from the loader ahead.
+"""
+
+import keras
+import tensorflow as tf
+from tensorflow.python.data.ops import multi_device_iterator_ops
+
+from howmanygpus.train.frameworks.keras.fit import FitBackend, untuned
+from howmanygpus.train.frameworks.mirrored import MirroredBackend
+
+
+class KerasMirrored(MirroredBackend, FitBackend):
+    def prepare_training(self, optimizer: keras.optimizers.Optimizer) -> None:
+        self.compile(optimizer, jit_compile=self.spec.tier == "best")
+
+    def feed_ahead(self, dataset: tf.data.Dataset, prefetch: int) -> tf.distribute.DistributedDataset:
+        options = tf.distribute.InputOptions(experimental_per_replica_buffer_size=prefetch)
+        return self.strategy.experimental_distribute_dataset(dataset, options)
+
+
+def leave_untuned(create):
+    """What `create` returns, without a thread that tunes it."""
+    return lambda *arguments: create(*arguments).with_options(untuned())
+
+
+# The strategy takes batches from one more data set of each device, to which TensorFlow passes no options.
+multi_device_iterator_ops._create_device_dataset = leave_untuned(multi_device_iterator_ops._create_device_dataset)
+
+BACKEND = KerasMirrored

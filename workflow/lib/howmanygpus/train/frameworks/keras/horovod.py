@@ -1,0 +1,54 @@
+"""
+Horovod with a TensorFlow training loop of one's own: one process per device; NCCL on GPUs, gloo on CPUs.
+
+BatchNorm is local to each process; the mean of the processes' running statistics evaluates. What a user of Horovod adds
+to a TensorFlow program stands in the constructor (init, a device of one's own, the first process's weights) and in the
+step (the tape).
+"""
+
+import horovod.tensorflow as hvd
+import keras
+import numpy as np
+import tensorflow as tf
+
+from howmanygpus.train.frameworks.horovod import join
+from howmanygpus.train.frameworks.keras.family import build_optimizer
+from howmanygpus.train.frameworks.keras.horovod_backend import COMPRESSIONS, HorovodKerasBackend, take_device
+from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.loop.backend import StepwiseBackend
+from howmanygpus.train.spec import RunSpec
+
+
+class HorovodTensorflow(HorovodKerasBackend, StepwiseBackend):
+    def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
+        join(spec)
+        hvd.init()
+        self.rank, self.num_processes = hvd.rank(), hvd.size()
+        take_device(spec, hvd.local_rank())
+        self.set_up(spec, data, weights)
+        self.optimizer = build_optimizer(spec.optimizer, learning_rates)
+        self.start_from_first(self.optimizer)
+        self.loss_function = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        self._losses = []
+
+    @tf.function(autograph=False)  # there is nothing to convert, and Horovod takes seconds
+    def _take_step(self, images, labels):
+        variables = self.model.trainable_variables
+        with tf.GradientTape() as tape:
+            loss = self.loss_function(labels, self.model(images, training=True))
+        tape = hvd.DistributedGradientTape(tape, compression=COMPRESSIONS[self.spec.gradient_compression])
+        gradients = tape.gradient(loss, [variable.value for variable in variables])
+        self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
+        return loss
+
+    def train_step(self, batch: tuple[tf.Tensor, tf.Tensor], learning_rate: float) -> None:
+        """The optimizer looks the learning rate up by itself, as Keras's schedules do."""
+        self._losses.append(self._take_step(*batch))
+
+    def take_window_loss(self, num_steps: int) -> float:
+        total = np.sum([loss.numpy() for loss in self._losses], dtype=np.float64)
+        self._losses.clear()
+        return self.average_over_ranks(total) / num_steps
+
+
+BACKEND = HorovodTensorflow

@@ -1,0 +1,65 @@
+"""What Horovod's backends for TensorFlow and Keras share: the device of a process, statistics, sums over processes."""
+
+import horovod
+import horovod.tensorflow as hvd
+import keras
+import numpy as np
+import tensorflow as tf
+
+from howmanygpus.train.frameworks.keras.family import KerasBackend
+from howmanygpus.train.host.processes import bind_to_device_cores
+from howmanygpus.train.spec import RunSpec
+
+COMPRESSIONS = {"none": hvd.Compression.none, "fp16": hvd.Compression.fp16}
+
+
+def take_device(spec: RunSpec, local_rank: int) -> None:
+    """Leave this process one GPU, or the cores of one device."""
+    bind_to_device_cores(local_rank, spec.cores_per_device)
+    if spec.device_kind == "cuda":
+        gpu = tf.config.list_physical_devices("GPU")[local_rank]
+        tf.config.set_visible_devices(gpu, "GPU")
+        tf.config.experimental.set_memory_growth(gpu, True)
+    else:
+        tf.config.threading.set_intra_op_parallelism_threads(spec.cores_per_device)
+        tf.config.threading.set_inter_op_parallelism_threads(2)
+
+
+class HorovodKerasBackend(KerasBackend):
+    def start_from_first(self, optimizer: keras.optimizers.Optimizer) -> None:
+        """Give every process the first one's weights and optimizer state, which is made here."""
+        optimizer.build(self.model.trainable_variables)
+        variables = [*self.model.variables, *optimizer.variables]
+        hvd.broadcast_variables([variable.value for variable in variables], root_rank=0)
+
+    def prepare_evaluation(self) -> None:
+        """Give every process the mean of all running statistics."""
+        for layer in self.model.layers:
+            if isinstance(layer, keras.layers.BatchNormalization):
+                for statistic in (layer.moving_mean, layer.moving_variance):
+                    statistic.assign(hvd.allreduce(statistic.value, op=hvd.Average))
+
+    def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> tuple[tf.Tensor, tf.Tensor]:
+        return tf.constant(images), tf.constant(labels)
+
+    def put_for_prediction(self, images: np.ndarray) -> tf.Tensor:
+        return tf.constant(images)
+
+    def predict(self, batch: tf.Tensor) -> np.ndarray:
+        return self._predict(batch).numpy()
+
+    @tf.function
+    def _predict(self, images):
+        return self.model(images, training=False)
+
+    def average_over_ranks(self, value: float) -> float:
+        return float(hvd.allreduce(tf.constant(value, tf.float64), op=hvd.Average))
+
+    def max_over_ranks(self, value: float) -> float:
+        return float(hvd.allreduce(tf.constant(value, tf.float64), op=hvd.Max))
+
+    def versions(self) -> dict[str, str]:
+        return {"horovod": horovod.__version__, **super().versions()}
+
+    def close(self) -> None:
+        hvd.shutdown()

@@ -1,0 +1,64 @@
+"""
+keras.utils.PyDataset: one batch an item, loaded with keras.utils.load_img, in worker threads or processes.
+
+Its items are taken by the queue that Keras's own fit takes them by, and handed to fit through the loop, as batches of
+the shared loader are: the loop's clocks and its one fit for the whole run stay as they are. With one thread Keras has
+no queue, and loads a batch when it is asked for one.
+"""
+
+from collections.abc import Iterator
+
+import keras
+import numpy as np
+from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
+
+from howmanygpus.train.input.batches import TrainingBatches
+from howmanygpus.train.input.draws import Change
+from howmanygpus.train.input.items import Items
+from howmanygpus.train.input.pillow import flip_and_crop
+from howmanygpus.train.input.workers import use_clean_workers
+
+
+class Batches(keras.utils.PyDataset):
+    """Item k: images uint8 (local batch, height, width, channels) and int32 labels of step k."""
+
+    def __init__(self, items: Items, **options):
+        super().__init__(**options)
+        self.items = items
+
+    def __len__(self) -> int:
+        return self.items.shares.num_steps
+
+    def __getitem__(self, step: int) -> tuple[np.ndarray, np.ndarray]:
+        size = self.items.shares.local_batch_size
+        items = [self.items[position] for position in range(step * size, (step + 1) * size)]
+        images = np.stack([self.load(source, change) for source, change, _ in items])
+        return images, np.array([label for _, _, label in items], np.int32)
+
+    def load(self, source: str | np.ndarray, change: Change) -> np.ndarray:
+        if isinstance(source, str):
+            colours = "grayscale" if self.items.image_shape[2] == 1 else "rgb"
+            image = keras.utils.load_img(source, color_mode=colours)
+        else:
+            image = keras.utils.array_to_img(source, data_format="channels_last", scale=False)
+        return keras.utils.img_to_array(flip_and_crop(image, change), data_format="channels_last", dtype="uint8")
+
+
+class KerasBatches(TrainingBatches):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        if self.spec.loader_kind == "processes":
+            use_clean_workers(__name__)
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        in_processes = self.spec.loader_kind == "processes"
+        batches = Batches(Items(self), workers=self.num_workers, use_multiprocessing=in_processes)
+        adapter = PyDatasetAdapter(batches)
+        try:
+            yield from adapter.get_numpy_iterator()
+        finally:
+            # fit takes one batch to build the model and then begins anew.
+            adapter.on_epoch_end()
+
+
+LOADER = KerasBatches

@@ -1,0 +1,51 @@
+"""
+A TensorFlow training loop of one's own under tf.distribute.MirroredStrategy: one process for all devices.
+
+BatchNorm is local to each replica; the mean of the replicas' running statistics evaluates.
+"""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from howmanygpus.train.frameworks.mirrored import MirroredBackend
+from howmanygpus.train.loop.backend import StepwiseBackend
+
+
+class TensorflowMirrored(MirroredBackend, StepwiseBackend):
+    def prepare_training(self, optimizer: keras.optimizers.Optimizer) -> None:
+        self.optimizer = optimizer
+        self.optimizer.build(self.model.trainable_variables)
+        self.loss_function = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum")
+        self._differentiate = self._compute_gradients
+        if self.spec.tier == "best":
+            self._differentiate = tf.function(self._compute_gradients, jit_compile=True)
+        self._step = tf.function(self._step_on_all)
+        self._losses = []
+
+    def _compute_gradients(self, images, labels):
+        with tf.GradientTape() as tape:
+            loss = self.loss_function(labels, self.model(images, training=True)) / self.spec.global_batch_size
+        return loss, tape.gradient(loss, self.model.trainable_variables)
+
+    def _step_on_replica(self, images, labels):
+        """One replica's part of a step; apply_gradients sums the gradients of all."""
+        loss, gradients = self._differentiate(images, labels)
+        self.optimizer.apply_gradients(zip(gradients, self.model.trainable_variables, strict=True))
+        return loss
+
+    def _step_on_all(self, images, labels):
+        losses = self.strategy.run(self._step_on_replica, (images, labels))
+        return self.strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
+
+    def train_step(self, batch: tuple, learning_rate: float) -> None:
+        """The optimizer looks the learning rate up by itself, as Keras's schedules do."""
+        self._losses.append(self._step(*batch))
+
+    def take_window_loss(self, num_steps: int) -> float:
+        total = np.sum([loss.numpy() for loss in self._losses], dtype=np.float64)
+        self._losses.clear()
+        return float(total) / num_steps
+
+
+BACKEND = TensorflowMirrored

@@ -1,0 +1,84 @@
+"""
+A TensorFlow training loop of one's own under MultiWorkerMirroredStrategy: one process per device, named by TF_CONFIG.
+
+BatchNorm is local to each replica; the mean of the replicas' running statistics evaluates.
+"""
+
+import json
+import os
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from howmanygpus.train.frameworks.keras.mirrored import TensorflowMirrored
+from howmanygpus.train.host.processes import bind_to_device_cores
+from howmanygpus.train.spec import RunSpec
+
+Collectives = tf.distribute.experimental.CommunicationImplementation
+
+
+class TensorflowMultiworker(TensorflowMirrored):
+    def build_strategy(self, spec: RunSpec) -> tf.distribute.Strategy:
+        self.rank, self.num_processes = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        local_rank = int(os.environ["LOCAL_RANK"])
+        bind_to_device_cores(local_rank, spec.cores_per_device)
+        workers = os.environ["HOWMANYGPUS_ADDRESSES"].split(",")
+        task = {"type": "worker", "index": self.rank}
+        os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": workers}, "task": task})
+        if spec.device_kind == "cuda":
+            gpu = tf.config.list_physical_devices("GPU")[local_rank]
+            tf.config.set_visible_devices(gpu, "GPU")
+            tf.config.experimental.set_memory_growth(gpu, True)
+            implementation = Collectives.NCCL
+        else:
+            tf.config.threading.set_intra_op_parallelism_threads(spec.cores_per_device)
+            tf.config.threading.set_inter_op_parallelism_threads(2)
+            implementation = Collectives.RING
+        options = tf.distribute.experimental.CommunicationOptions(implementation=implementation)
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+        self._sum = tf.function(lambda value: strategy.run(self._sum_in_replica, args=(value,)))
+        return strategy
+
+    @staticmethod
+    def _sum_in_replica(value):
+        # A copy on the replica's own device: the collective goes by where its operand lies.
+        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(value))
+
+    def sum_over_ranks(self, value) -> np.ndarray:
+        """Sum of an array of the same shape on every process."""
+        return self.strategy.experimental_local_results(self._sum(tf.constant(value)))[0].numpy()
+
+    def max_over_ranks(self, value: float) -> float:
+        """TensorFlow's collectives know sums and means: each process fills a place of its own."""
+        places = np.zeros(self.num_processes, np.float64)
+        places[self.rank] = value
+        return float(self.sum_over_ranks(places).max())
+
+    def wait_until_idle(self) -> None:
+        """TensorFlow's own sync_devices asks the other workers' devices too, which have no server for that."""
+        with tf.device("/gpu:0" if self.spec.device_kind == "cuda" else "/cpu:0"):
+            tf.raw_ops.SyncDevice()
+
+    def _step_on_all(self, images, labels):
+        """This process's part of the loss: asking for the whole would be another collective in every step."""
+        losses = self.strategy.run(self._step_on_replica, (images, labels))
+        return self.strategy.experimental_local_results(losses)[0]
+
+    def take_window_loss(self, num_steps: int) -> float:
+        total = np.sum([loss.numpy() for loss in self._losses], dtype=np.float64)
+        self._losses.clear()
+        return float(self.sum_over_ranks(total)) / num_steps
+
+    def prepare_evaluation(self) -> None:
+        for layer in self.model.layers:
+            if isinstance(layer, keras.layers.BatchNormalization):
+                for statistic in (layer.moving_mean, layer.moving_variance):
+                    statistic.assign(self.sum_over_ranks(statistic.numpy()) / self.num_processes)
+
+    def close(self) -> None:
+        """A worker that leaves before the others have finished breaks their last collective."""
+        self.max_over_ranks(0.0)
+
+
+BACKEND = TensorflowMultiworker

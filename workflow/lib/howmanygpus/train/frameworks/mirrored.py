@@ -1,0 +1,99 @@
+"""What the backends under MirroredStrategy and its kin share: a replica of the model on each device of a process."""
+
+import abc
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import layers
+
+from howmanygpus.train.frameworks.keras.family import KerasBackend, build_optimizer
+from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.spec import RunSpec
+
+
+def find_devices(spec: RunSpec) -> list[str]:
+    """The GPUs that the launcher made visible, or the host split over the cores that it bound this process to."""
+    if spec.device_kind == "cuda":
+        for gpu in tf.config.list_physical_devices("GPU"):
+            # Memory grows on demand, so that the peak says what was used.
+            tf.config.experimental.set_memory_growth(gpu, True)
+        return [f"/gpu:{i}" for i in range(spec.num_gpus)]
+    tf.config.threading.set_intra_op_parallelism_threads(spec.num_gpus * spec.cores_per_device)
+    tf.config.threading.set_inter_op_parallelism_threads(max(2, spec.num_gpus))
+    host = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(host, [tf.config.LogicalDeviceConfiguration()] * spec.num_gpus)
+    return [f"/cpu:{i}" for i in range(spec.num_gpus)]
+
+
+def put_on_replicas(strategy: tf.distribute.Strategy, array: np.ndarray):
+    """Its equal parts, each on a replica's device of this process, as a value that strategy.run takes."""
+    devices = strategy.extended.worker_devices
+    parts = np.split(array, len(devices))
+
+    def put(context: tf.distribute.experimental.ValueContext) -> tf.Tensor:
+        local = context.replica_id_in_sync_group % len(devices)
+        return put_on(devices[local], parts[local])
+
+    return strategy.experimental_distribute_values_from_function(put)
+
+
+def put_on(device: str, array: np.ndarray) -> tf.Tensor:
+    with tf.device(device):
+        return tf.constant(array)
+
+
+def average_statistics(strategy: tf.distribute.Strategy, model: keras.Model) -> None:
+    """Give every replica the mean of all running statistics.
+
+    Keras 3 leaves each replica its own, evaluates each part of a batch with others, and saves those of the first.
+    """
+    if strategy.num_replicas_in_sync == 1:
+        return
+    for layer in model.layers:
+        if isinstance(layer, layers.BatchNormalization):
+            for statistic in (layer.moving_mean, layer.moving_variance):
+                replicas = strategy.experimental_local_results(statistic.value)
+                statistic.assign(tf.add_n([tf.identity(replica) for replica in replicas]) / len(replicas))
+
+
+class MirroredBackend(KerasBackend):
+    def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
+        self.strategy = self.build_strategy(spec)
+        with self.strategy.scope():
+            self.set_up(spec, data, weights)
+            self.prepare_training(build_optimizer(spec.optimizer, learning_rates))
+        self._predict = tf.function(self._compute_logits)
+        self._predict_on_all = tf.function(lambda images: self.strategy.run(self._compute_logits, (images,)))
+
+    def build_strategy(self, spec: RunSpec) -> tf.distribute.Strategy:
+        return tf.distribute.MirroredStrategy(find_devices(spec))
+
+    @abc.abstractmethod
+    def prepare_training(self, optimizer: keras.optimizers.Optimizer) -> None:
+        """Called once the model has its weights, in the strategy's scope."""
+
+    def prepare_evaluation(self) -> None:
+        average_statistics(self.strategy, self.model)
+
+    def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> tuple:
+        return put_on_replicas(self.strategy, images), put_on_replicas(self.strategy, labels)
+
+    def put_for_prediction(self, images: np.ndarray):
+        if self.spec.eval_devices == "first":
+            return put_on(self._first_device, images)
+        return put_on_replicas(self.strategy, images)
+
+    def predict(self, batch) -> np.ndarray:
+        if self.spec.eval_devices == "first":
+            with tf.device(self._first_device):
+                return self._predict(batch).numpy()
+        logits = self._predict_on_all(batch)
+        return np.concatenate([part.numpy() for part in self.strategy.experimental_local_results(logits)])
+
+    def _compute_logits(self, images):
+        return self.model(images, training=False)
+
+    @property
+    def _first_device(self) -> str:
+        return self.strategy.extended.worker_devices[0]

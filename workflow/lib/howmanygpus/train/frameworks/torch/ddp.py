@@ -1,0 +1,81 @@
+"""
+PyTorch DistributedDataParallel: one process per device, started by torchrun; NCCL on GPUs, gloo on CPUs.
+
+BatchNorm is local to each process; the mean of the processes' running statistics evaluates. Gradients are exchanged as
+they are, or compressed by hooks that PyTorch brings.
+"""
+
+import gc
+import os
+from datetime import timedelta
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
+from torch.nn.parallel import DistributedDataParallel
+
+from howmanygpus.train.frameworks.torch.family import TorchBackend, running_statistics
+from howmanygpus.train.host.processes import bind_to_device_cores
+from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.spec import RunSpec
+
+POWERSGD_STARTS = 2
+"""Steps whose gradients go uncompressed: PyTorch takes no fewer, as DDP rearranges its buckets after the first."""
+
+PATIENCE = timedelta(days=1)
+"""Of processes that wait in a collective while the first device evaluates; the run's time limit ends a hanging one."""
+
+
+class PytorchDdp(TorchBackend):
+    def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
+        self.rank, self.num_processes = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        local_rank = int(os.environ["LOCAL_RANK"])
+        bind_to_device_cores(local_rank, spec.cores_per_device)
+        self.set_up(spec, data, weights, local_rank)
+        options = {"device_id": self.device} if self.is_cuda else {}
+        if spec.eval_devices == "first":
+            options["timeout"] = PATIENCE
+        dist.init_process_group("nccl" if self.is_cuda else "gloo", **options)
+        device_ids = [local_rank] if self.is_cuda else None
+        self.network = DistributedDataParallel(self.network, device_ids, forward_sync_buffers=False)
+        self._compress_gradients()
+
+    def _compress_gradients(self) -> None:
+        if self.spec.gradient_compression == "fp16":
+            self.network.register_comm_hook(None, fp16_compress_hook)
+        elif self.spec.gradient_compression == "powersgd":
+            options = {"matrix_approximation_rank": self.spec.powersgd_rank, "random_seed": self.spec.seed}
+            state = PowerSGDState(None, start_powerSGD_iter=POWERSGD_STARTS, **options)
+            self.network.register_comm_hook(state, powerSGD_hook)
+
+    @torch.no_grad()
+    def prepare_evaluation(self) -> None:
+        """Give every process the mean of all running statistics."""
+        if statistics := running_statistics(self.network):
+            mean = torch.cat(statistics)
+            dist.all_reduce(mean)
+            for statistic, part in zip(statistics, mean.split([len(each) for each in statistics]), strict=True):
+                statistic.copy_(part / self.num_processes)
+
+    def sum_over_ranks(self, value: torch.Tensor) -> torch.Tensor:
+        dist.all_reduce(value)
+        return value
+
+    def max_over_ranks(self, value: float) -> float:
+        tensor = torch.tensor(value, dtype=torch.float64, device=self.device)
+        dist.all_reduce(tensor, dist.ReduceOp.MAX)
+        return tensor.item()
+
+    def close(self) -> None:
+        """DDP goes first: were it the last to hold the process group, it would hold the GIL while gloo's threads end.
+
+        They may need it to let go of the last step's tensors, and both would wait forever.
+        """
+        del self.network
+        gc.collect()
+        dist.destroy_process_group()
+
+
+BACKEND = PytorchDdp

@@ -1,0 +1,54 @@
+"""
+PyTorch nn.DataParallel: one process, which copies the network to every GPU anew in each step.
+
+The loss is computed on the first GPU, from gathered logits; with loss_on_every_device each GPU computes its own.
+BatchNorm is local to each device; the running statistics of the first evaluate, as DataParallel keeps no others.
+"""
+
+import numpy as np
+import torch
+from torch import nn
+
+from howmanygpus.train.frameworks.torch.family import Network, TorchBackend
+from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.spec import RunSpec
+
+
+class NetworkWithLoss(nn.Module):
+    """What DataParallel runs on each device where the loss is computed there."""
+
+    def __init__(self, network: Network, loss_function: nn.Module):
+        super().__init__()
+        self.network, self.loss_function = network, loss_function
+
+    def forward(self, images, labels):
+        return self.loss_function(self.network(images), labels)[None]
+
+
+class PytorchDp(TorchBackend):
+    running_statistics = "first device"
+
+    def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
+        self.set_up(spec, data, weights, device_index=0)
+        device_ids = list(range(spec.num_gpus)) if self.is_cuda else None
+        with_loss = NetworkWithLoss(self.network, self.loss_function)
+        self.network = nn.DataParallel(self.network, device_ids)
+        self._loss_on_devices = nn.DataParallel(with_loss, device_ids)
+
+    def compute_loss(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        if self.spec.loss_on_every_device:
+            return self._loss_on_devices(images, labels).mean()
+        return super().compute_loss(images, labels)
+
+    def wait_until_idle(self) -> None:
+        if self.is_cuda:
+            for device in range(self.spec.num_gpus):
+                torch.cuda.current_stream(device).synchronize()
+
+    def peak_memory_bytes(self) -> int | None:
+        if not self.is_cuda:
+            return None
+        return max(torch.cuda.max_memory_allocated(device) for device in range(self.spec.num_gpus))
+
+
+BACKEND = PytorchDp

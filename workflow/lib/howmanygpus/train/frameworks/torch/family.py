@@ -1,0 +1,266 @@
+"""What the backends of the PyTorch family share: layers, weights, optimizers, precision, a step."""
+
+import importlib
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from howmanygpus.train.frameworks.torch.batch import Batch, Copier
+from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.loop.backend import StepwiseBackend, UnsupportedError
+from howmanygpus.train.spec import RunSpec
+
+BATCHNORM_NAMES = {"scale": "weight", "offset": "bias", "mean": "running_mean", "variance": "running_var"}
+AXES_TO_TORCH = {4: (3, 2, 0, 1), 2: (1, 0)}
+"""Canonical kernels are (height, width, in, out) and (in, out); PyTorch's are (out, in, height, width), (out, in)."""
+AXES_FROM_TORCH = {4: (2, 3, 1, 0), 2: (1, 0)}
+
+
+class BiasedVariance:
+    """BatchNorm whose running variance is the mean over the batch, as Keras, flax and MXNet keep it.
+
+    PyTorch accumulates n / (n - 1) times that, where n is the number of values per channel. The buffer keeps PyTorch's
+    way, so that training costs what it costs everybody; what reads it divides.
+    """
+
+    inflation = 1.0
+    """n / (n - 1)"""
+
+    def forward(self, x):
+        if self.training:
+            return super().forward(x)
+        variance = self.running_var / self.inflation
+        return F.batch_norm(x, self.running_mean, variance, self.weight, self.bias, False, 0.0, self.eps)
+
+
+class LocalBatchNorm(BiasedVariance, nn.BatchNorm2d):
+    pass
+
+
+class SynchronizedBatchNorm(BiasedVariance, nn.SyncBatchNorm):
+    pass
+
+
+class Layers:
+    """The layers that models are built of, with nothing left to PyTorch's defaults."""
+
+    def __init__(self, batchnorm: str):
+        self._batchnorm = {"local": LocalBatchNorm, "synchronized": SynchronizedBatchNorm}[batchnorm]
+
+    def conv3x3(self, in_channels: int, out_channels: int, stride: int, use_bias: bool) -> nn.Module:
+        """One zero pixel of padding on every side."""
+        return nn.Conv2d(in_channels, out_channels, 3, stride=stride, padding=1, bias=use_bias)
+
+    def batchnorm(self, channels: int, epsilon: float, momentum: float) -> nn.Module:
+        """momentum: weight of the old running statistic; PyTorch's is one minus this."""
+        return self._batchnorm(channels, eps=epsilon, momentum=1.0 - momentum)
+
+    def dense(self, in_features: int, out_features: int) -> nn.Module:
+        return nn.Linear(in_features, out_features)
+
+
+def set_inflation(model: nn.Module, spec: RunSpec, image_shape: tuple[int, int, int]) -> None:
+    """Tell every BatchNorm how many values per channel one of its training batches has."""
+    replicas = spec.num_gpus if spec.batchnorm == "local" else 1
+    batch_size = spec.global_batch_size // replicas
+
+    def set_from_shape(module, inputs):
+        values = batch_size * inputs[0].shape[2] * inputs[0].shape[3]
+        module.inflation = values / max(values - 1, 1)
+
+    hooks = [
+        module.register_forward_pre_hook(set_from_shape)
+        for module in model.modules()
+        if isinstance(module, BiasedVariance)
+    ]
+    height, width, channels = image_shape
+    with torch.no_grad():
+        model.eval()(torch.zeros(1, channels, height, width))
+    model.train()
+    for hook in hooks:
+        hook.remove()
+
+
+def torch_name(canonical_name: str) -> str:
+    layer, _, role = canonical_name.rpartition(".")
+    return f"{layer}.{'weight' if role == 'kernel' else BATCHNORM_NAMES.get(role, role)}"
+
+
+def variance_inflations(module: nn.Module) -> dict[str, float]:
+    return {
+        f"{name}.variance": layer.inflation
+        for name, layer in module.named_modules()
+        if isinstance(layer, BiasedVariance)
+    }
+
+
+def load_weights(module: nn.Module, weights: dict[str, np.ndarray]) -> None:
+    """Copy canonical weights in; raises RuntimeError naming every array that is missing, left over or misshapen."""
+    inflations = variance_inflations(module)
+    state = {
+        torch_name(name): torch.from_numpy(np.ascontiguousarray(array.transpose(AXES_TO_TORCH.get(array.ndim))))
+        * inflations.get(name, 1.0)
+        for name, array in weights.items()
+    }
+    counters = {key: value for key, value in module.state_dict().items() if key.endswith("num_batches_tracked")}
+    module.load_state_dict({**state, **counters})
+
+
+def read_weights(module: nn.Module, names) -> dict[str, np.ndarray]:
+    """The module's weights under canonical `names` and layouts."""
+    return to_canonical(module.state_dict(), names, variance_inflations(module))
+
+
+def to_canonical(tensors: dict[str, torch.Tensor], names, inflations: dict[str, float]) -> dict[str, np.ndarray]:
+    """Tensors that bear PyTorch's names, such as weights or gradients, under canonical names and layouts."""
+    arrays = {
+        name: (tensors[torch_name(name)].detach().cpu().float() / inflations.get(name, 1.0)).numpy() for name in names
+    }
+    return {
+        name: np.ascontiguousarray(array.transpose(AXES_FROM_TORCH.get(array.ndim))) for name, array in arrays.items()
+    }
+
+
+def running_statistics(module: nn.Module) -> list[torch.Tensor]:
+    """Running means and variances of every BatchNorm."""
+    layers = [layer for layer in module.modules() if isinstance(layer, BiasedVariance)]
+    return [statistic for layer in layers for statistic in (layer.running_mean, layer.running_var)]
+
+
+def build_optimizer(parameters, spec: RunSpec) -> torch.optim.Optimizer:
+    """Weight decay is L2 regularisation: it is added to the gradient, of every parameter."""
+    given = spec.optimizer
+    options = {"lr": given.learning_rate, "weight_decay": given.weight_decay, "fused": spec.tier == "best"}
+    if given.name == "sgd":
+        return torch.optim.SGD(parameters, momentum=given.momentum, **options)
+    return torch.optim.Adam(parameters, betas=(given.beta1, given.beta2), eps=given.epsilon, **options)
+
+
+def apply_tier(network: nn.Module, spec: RunSpec) -> nn.Module:
+    """The `best` tier: NHWC in memory and, on GPUs, autotuned and compiled kernels."""
+    if spec.tier == "equal":
+        return network
+    network = network.to(memory_format=torch.channels_last)
+    if spec.device_kind == "cuda":
+        torch.backends.cudnn.benchmark = True
+        network.compile()
+    return network
+
+
+def set_precision(spec: RunSpec, device: torch.device) -> None:
+    """TF32 is on by default for convolutions and off for matrix products: set both, both ways."""
+    if spec.precision == "tf32" and torch.cuda.get_device_capability(device) < (8, 0):
+        raise UnsupportedError(f"tf32 needs compute capability 8.0 or later, not {torch.cuda.get_device_name(device)}")
+    if spec.precision == "bf16" and device.type == "cuda" and not torch.cuda.is_bf16_supported(False):
+        raise UnsupportedError(f"bf16 needs compute capability 8.0 or later, not {torch.cuda.get_device_name(device)}")
+    torch.backends.cuda.matmul.allow_tf32 = spec.precision == "tf32"
+    torch.backends.cudnn.allow_tf32 = spec.precision == "tf32"
+
+
+class Network(nn.Module):
+    """A model behind the normalisation of its uint8 images, which happens on the device."""
+
+    def __init__(self, spec: RunSpec, data: PreparedData):
+        super().__init__()
+        self.precision = spec.precision
+        self.memory_format = torch.channels_last if spec.tier == "best" else torch.contiguous_format
+        build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.torch").build
+        self.model = build(data.image_shape, data.num_classes, Layers(spec.batchnorm))
+        set_inflation(self.model, spec, data.image_shape)
+        for name, values in (("mean", data.channel_mean), ("std", data.channel_std)):
+            self.register_buffer(name, torch.tensor(values).reshape(1, -1, 1, 1), persistent=False)
+
+    def forward(self, images):
+        """images: uint8 (batch, height, width, channels). Returns float32 logits (batch, classes)."""
+        x = images.permute(0, 3, 1, 2).to(torch.float32, memory_format=self.memory_format)
+        x = (x - self.mean) / self.std
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
+            return self.model(x).float()
+
+
+class TorchBackend(StepwiseBackend):
+    """One process and the network on its device; subclasses wrap `network` such that all devices train one model.
+
+    own_network: the same, not wrapped.
+    """
+
+    out_of_memory_errors = (torch.OutOfMemoryError,)
+
+    def set_up(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], device_index: int) -> None:
+        self.spec, self.is_cuda = spec, spec.device_kind == "cuda"
+        self.device = torch.device("cuda", device_index) if self.is_cuda else torch.device("cpu")
+        torch.set_num_threads(spec.cores_per_device)
+        if self.is_cuda:
+            torch.cuda.set_device(self.device)
+        set_precision(spec, self.device)
+        network = Network(spec, data)
+        load_weights(network.model, weights)
+        self.model, self._weight_names = network.model, list(weights)
+        self.network = self.own_network = apply_tier(network.to(self.device), spec)
+        self._copier = Copier(self.device)
+        self.optimizer = build_optimizer(self.network.parameters(), spec)
+        self.loss_function = nn.CrossEntropyLoss(reduction="mean")
+        self._losses = []
+        self.network.train()
+
+    def compute_loss(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return self.loss_function(self.network(images), labels)
+
+    def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> Batch:
+        return self._copier.put(images, labels)
+
+    def put_for_prediction(self, images: np.ndarray) -> Batch:
+        return self._copier.put(images)
+
+    def wait_for_batch(self, batch: Batch) -> None:
+        batch.wait()
+
+    def train_step(self, batch: Batch, learning_rate: float) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        self.optimizer.zero_grad()
+        images, labels = batch.take()
+        loss = self.compute_loss(images, labels.long())
+        loss.backward()
+        self.optimizer.step()
+        self._losses.append(loss.detach())
+
+    @torch.no_grad()
+    def predict(self, batch: Batch) -> np.ndarray:
+        """On the first device where `eval_devices` says so: what the wrapped network is on."""
+        network = self.network if self.spec.eval_devices == "all" else self.own_network
+        network.eval()
+        logits = network(*batch.take()).cpu().numpy()
+        network.train()
+        return logits
+
+    def wait_until_idle(self) -> None:
+        if self.is_cuda:
+            torch.cuda.current_stream(self.device).synchronize()
+
+    def take_window_loss(self, num_steps: int) -> float:
+        total = torch.stack(self._losses).sum(dtype=torch.float64)
+        self._losses.clear()
+        return self.sum_over_ranks(total).item() / (num_steps * self.num_processes)
+
+    def sum_over_ranks(self, value: torch.Tensor) -> torch.Tensor:
+        """With one process, the value itself."""
+        return value
+
+    def weights(self) -> dict[str, np.ndarray]:
+        return read_weights(self.model, self._weight_names)
+
+    def peak_memory_bytes(self) -> int | None:
+        return torch.cuda.max_memory_allocated(self.device) if self.is_cuda else None
+
+    def versions(self) -> dict[str, str]:
+        versions = {"torch": torch.__version__}
+        if self.is_cuda:
+            versions |= {"cuda": torch.version.cuda, "cudnn": str(torch.backends.cudnn.version())}
+            versions |= {"nccl": ".".join(map(str, torch.cuda.nccl.version()))}
+        return versions
+
+    def device_model(self) -> str | None:
+        return torch.cuda.get_device_name(self.device) if self.is_cuda else None

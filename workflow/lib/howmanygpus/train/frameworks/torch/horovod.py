@@ -1,0 +1,56 @@
+"""
+Horovod with PyTorch: one process per device, started by horovodrun; NCCL on GPUs, gloo on CPUs.
+
+BatchNorm is local to each process; the mean of the processes' running statistics evaluates. What a user of Horovod adds
+to a PyTorch program stands in the constructor: init, a device of one's own, the first process's weights, the optimizer.
+"""
+
+import horovod
+import horovod.torch as hvd
+import numpy as np
+import torch
+
+from howmanygpus.train.frameworks.horovod import join
+from howmanygpus.train.frameworks.torch.family import TorchBackend, running_statistics
+from howmanygpus.train.host.processes import bind_to_device_cores
+from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.spec import RunSpec
+
+COMPRESSIONS = {"none": hvd.Compression.none, "fp16": hvd.Compression.fp16}
+
+
+class HorovodPytorch(TorchBackend):
+    def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
+        join(spec)
+        hvd.init()
+        self.rank, self.num_processes = hvd.rank(), hvd.size()
+        bind_to_device_cores(hvd.local_rank(), spec.cores_per_device)
+        self.set_up(spec, data, weights, hvd.local_rank())
+        hvd.broadcast_parameters(self.network.state_dict(), root_rank=0)
+        # Not broadcast_optimizer_state: it fills a new optimizer's state by a step with zero gradients, which is none
+        # with weight decay, and leaves Adam a step ahead.
+        compression, names = COMPRESSIONS[spec.gradient_compression], self.network.named_parameters()
+        self.optimizer = hvd.DistributedOptimizer(self.optimizer, named_parameters=names, compression=compression)
+
+    @torch.no_grad()
+    def prepare_evaluation(self) -> None:
+        """Give every process the mean of all running statistics."""
+        if statistics := running_statistics(self.network):
+            mean = hvd.allreduce(torch.cat(statistics), op=hvd.Average)
+            for statistic, part in zip(statistics, mean.split([len(each) for each in statistics]), strict=True):
+                statistic.copy_(part)
+
+    def sum_over_ranks(self, value: torch.Tensor) -> torch.Tensor:
+        return hvd.allreduce(value, op=hvd.Sum)
+
+    def max_over_ranks(self, value: float) -> float:
+        return hvd.allreduce(torch.tensor(value, dtype=torch.float64), op=hvd.Max).item()
+
+    def versions(self) -> dict[str, str]:
+        return {"horovod": horovod.__version__, **super().versions()}
+
+    def close(self) -> None:
+        hvd.shutdown()
+
+
+BACKEND = HorovodPytorch

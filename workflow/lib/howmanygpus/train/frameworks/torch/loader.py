@@ -1,0 +1,48 @@
+"""
+torch.utils.data.DataLoader: worker processes that decode with Pillow, whole batches in shared memory, pinned for GPUs.
+
+There are no worker threads in PyTorch. Each worker keeps PyTorch's own two batches ahead.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from howmanygpus.train.input.batches import TrainingBatches
+from howmanygpus.train.input.items import Items
+from howmanygpus.train.input.pillow import load_image
+from howmanygpus.train.input.workers import use_clean_workers
+
+
+class Images(Dataset):
+    def __init__(self, items: Items):
+        self.items = items
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, position: int) -> tuple[torch.Tensor, int]:
+        source, change, label = self.items[position]
+        return torch.from_numpy(load_image(source, change, self.items.image_shape)), label
+
+
+class TorchBatches(TrainingBatches):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        use_clean_workers(__name__)
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        loader = DataLoader(
+            Images(Items(self)),
+            batch_size=self.shares.local_batch_size,
+            num_workers=self.num_workers,
+            pin_memory=self.spec.device_kind == "cuda",
+        )
+        for images, labels in loader:
+            # The same memory: a pinned tensor stays one.
+            yield images.numpy(), labels.numpy().astype(np.int32)
+
+
+LOADER = TorchBatches

@@ -1,0 +1,85 @@
+"""What the operating system is asked for: cores, memory, and that no process outlives its parent."""
+
+import ctypes
+import os
+import signal
+from pathlib import Path
+
+import psutil
+
+PR_SET_PDEATHSIG = 1
+"""prctl(2), Linux"""
+
+
+def die_with_parent(signum: int = signal.SIGKILL) -> None:
+    """Ask the kernel to send `signum` to this process when its parent dies; does nothing off Linux."""
+    try:
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(signum))
+    except (OSError, AttributeError):
+        return
+
+
+KEPT_BYTES = {"TRIM": 2**31 - 1, "MMAP": 32 * 2**20}
+"""By the threshold of glibc's malloc, the most that each takes (mallopt(3))"""
+KEEP_FREED_MEMORY = {f"MALLOC_{name}_THRESHOLD_": str(most) for name, most in KEPT_BYTES.items()}
+"""Environment variables with which malloc reuses the memory of a step in the next.
+
+It may give it back to the kernel after each step instead, and pay page faults for it again, depending on what was
+freed since the process started: a difference between frameworks that is none of theirs.
+"""
+NUMBERS_OF_MALLOPT = {"TRIM": -1, "MMAP": -3}
+"""malloc.h of glibc"""
+
+
+def keep_freed_memory() -> None:
+    """Tell glibc's malloc again what KEEP_FREED_MEMORY told it, for where a library has told it otherwise."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return
+    for name, most in KEPT_BYTES.items():
+        mallopt(NUMBERS_OF_MALLOPT[name], most)
+
+
+def list_cores() -> list[int]:
+    """Cores this process may use, one hardware thread of each physical core before any second one."""
+    allowed = sorted(os.sched_getaffinity(0))
+    return sorted(allowed, key=lambda core: (_position_among_siblings(core), core))
+
+
+def _position_among_siblings(core: int) -> int:
+    path = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
+    if not path.exists():
+        return 0
+    siblings = []
+    for part in path.read_text().strip().split(","):
+        first, _, last = part.partition("-")
+        siblings.extend(range(int(first), int(last or first) + 1))
+    return sorted(siblings).index(core)
+
+
+BINDING_IS_LEFT_ALONE = "HOWMANYGPUS_LEAVE_BINDING"
+"""Environment variable that the launcher sets where a scheduler has bound the processes to their cores."""
+
+
+def bind_to_device_cores(local_rank: int, cores_per_device: int) -> None:
+    """Bind this process to its device's share of the cores that the run was bound to on this node."""
+    if BINDING_IS_LEFT_ALONE not in os.environ:
+        os.sched_setaffinity(0, list_cores()[local_rank * cores_per_device : (local_rank + 1) * cores_per_device])
+
+
+def stop_process_tree(root: psutil.Process, grace_s: float) -> None:
+    """SIGTERM to a process and all its descendants, SIGKILL to what is left after grace_s seconds."""
+    try:
+        tree = [root, *root.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return
+    for signum, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, grace_s)):
+        for process in tree:
+            try:
+                process.send_signal(signum)
+            except psutil.NoSuchProcess:
+                continue
+        _, tree = psutil.wait_procs(tree, timeout=patience_s)
+        if not tree:
+            return

@@ -1,0 +1,119 @@
+"""What a launcher inside a job of SLURM asks and tells it. Outside of a job, nothing."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from howmanygpus.train.host.placement import Placement
+from howmanygpus.train.spec import RunSpec
+
+PATIENCE_S = 20.0
+"""SLURM's clients wait long for a controller that does not answer."""
+FIELD = re.compile(r"(\S+?)=(.*?)(?=\s\S+?=|\s*$)")
+STATES = {
+    "TIMEOUT": ("time_limit", "SLURM ended the job at its time limit of {TimeLimit}"),
+    "DEADLINE": ("time_limit", "SLURM ended the job at its deadline"),
+    "CANCELLED": ("cancelled", "the job was cancelled"),
+    "PREEMPTED": ("preempted", "SLURM gave the job's nodes to another"),
+    "NODE_FAIL": ("node_failed", "SLURM lost a node of the job ({NodeList})"),
+    "OUT_OF_MEMORY": ("host_out_of_memory", "the job took more host memory than the {mem} it asked for"),
+}
+"""Status and reason of a run whose job SLURM ended, by the job's state."""
+
+
+def find_job_id() -> str | None:
+    return os.environ.get("SLURM_JOB_ID")
+
+
+def ask_for_job(job_id: str) -> dict[str, str]:
+    """What the controller knows of a job, under scontrol's names; empty where it does not answer or has forgotten."""
+    command = ["scontrol", "--oneliner", "show", "job", job_id]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    return dict(FIELD.findall(answer.stdout)) if answer.returncode == 0 else {}
+
+
+def to_seconds(moment: str) -> float | None:
+    """Seconds since 1970 of scontrol's local time; None for a moment that has not come."""
+    try:
+        return time.mktime(time.strptime(moment, "%Y-%m-%dT%H:%M:%S"))
+    except ValueError:
+        return None
+
+
+def describe_job() -> dict:
+    """The job this process is part of: what it asked for, what it was given, how long it waited.
+
+    queue_wait_s: from the moment the job could have started to when it did; None where SLURM did not answer.
+    """
+    job_id = find_job_id()
+    job = ask_for_job(job_id)
+    started, eligible = to_seconds(job.get("StartTime", "")), to_seconds(job.get("EligibleTime", ""))
+    return {
+        "id": job_id,
+        "partition": job.get("Partition"),
+        "nodes": job.get("NodeList"),
+        "requested": job.get("TresPerNode"),
+        "allocated": job.get("TRES") or job.get("AllocTRES"),
+        "restarts": int(job.get("Restarts", 0)),
+        "exclusive": job.get("OverSubscribe") == "NO",
+        "started_at": started,
+        "queue_wait_s": None if started is None or eligible is None else max(0.0, started - eligible),
+    }
+
+
+def keep_what_is_said(stream, path: Path) -> None:
+    """Pass the lines of srun's stderr on, and keep them: only there SLURM says why it has killed a step."""
+
+    def pass_on() -> None:
+        with open(path, "w") as kept:
+            for line in stream:
+                sys.stderr.write(line)
+                kept.write(line)
+                kept.flush()
+
+    threading.Thread(target=pass_on, name="srun", daemon=True).start()
+
+
+def cancel(job_id: str) -> None:
+    """Cancel a job if it still runs."""
+    subprocess.run(["scancel", job_id], capture_output=True, timeout=PATIENCE_S)
+
+
+def explain_end() -> dict:
+    """Status and reason of a run that a signal ends, if the job's state tells; empty where it does not."""
+    job_id = find_job_id()
+    return explain(ask_for_job(job_id)) if job_id else {}
+
+
+def explain(job: dict[str, str]) -> dict:
+    """Status and reason of a run, from its job's fields; empty for a job that SLURM did not end."""
+    if job.get("JobState") not in STATES:
+        return {}
+    status, reason = STATES[job["JobState"]]
+    memory = job.get("MinMemoryNode") or job.get("MinMemoryCPU") or "memory"
+    return {"status": status, "reason": f"{reason.format(**job, mem=memory)} (job {job['JobId']})"}
+
+
+def list_nodes(job: dict[str, str]) -> list[str]:
+    """Names of a job's nodes, in its own order."""
+    command = ["scontrol", "show", "hostnames", job["NodeList"]]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_S).stdout.split()
+
+
+def restore_environment(spec: RunSpec, placement: Placement) -> dict[str, str]:
+    """The variables by which mpirun finds the nodes of its job: Snakemake's plugin takes them from its jobs."""
+    nodes = ",".join(list_nodes(ask_for_job(find_job_id()))[: spec.num_nodes])
+    each = str(spec.devices_per_node) + (f"(x{spec.num_nodes})" if spec.num_nodes > 1 else "")
+    return {
+        **dict.fromkeys(("SLURM_NODELIST", "SLURM_JOB_NODELIST"), nodes),
+        **dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), str(spec.num_nodes)),
+        **{"SLURM_JOBID": find_job_id(), "SLURM_TASKS_PER_NODE": each},
+        "PRTE_MCA_plm_slurm_args": " ".join(placement.describe_step(spec.devices_per_node)),
+    }

@@ -1,0 +1,105 @@
+"""
+The shared loader: the batches of a run as every framework is fed them unless it uses a loader of its own.
+
+Images come from arrays or files; each is flipped and cropped on its way into the batch.
+"""
+
+from collections.abc import Iterator
+
+import cv2
+import numpy as np
+
+from howmanygpus.train.input.draws import Change, Share, Shares
+from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.input.threads import fill_in_threads
+from howmanygpus.train.spec import RunSpec
+
+
+def place(image: np.ndarray, target: np.ndarray, change: Change) -> None:
+    """Write a changed image into `target`; both are uint8 (height, width, channels)."""
+    flipped, top, left = change
+    if not (flipped or top or left):
+        target[...] = image
+        return
+    height, width, channels = target.shape
+    if abs(top) >= height or abs(left) >= width:
+        target[...] = 0
+        return
+    if flipped and channels == 1:
+        # OpenCV flips many gray pixels at a time, straight to their place.
+        rows, columns = slice(max(0, -top), height - max(0, top)), slice(max(0, -left), width - max(0, left))
+        seen = image[max(0, top) : height + min(0, top), max(0, -left) : width - max(0, left)]
+        cv2.flip(seen, 1, dst=target[rows, columns])
+    else:
+        if flipped:
+            # Of several channels it flips a pixel at a time, faster into memory at hand than to the place.
+            image = cv2.flip(image, 1)
+        # One run of bytes is copied faster than many rows; what it carries over an edge is cleared.
+        pixels, moved, shift = image.reshape(-1), target.reshape(-1), (top * width + left) * channels
+        if shift >= 0:
+            moved[: len(moved) - shift] = pixels[shift:]
+        else:
+            moved[-shift:] = pixels[:shift]
+    clear_edges(target, top, left)
+
+
+def clear_edges(target: np.ndarray, top: int, left: int) -> None:
+    """Set to 0 what an image moved by (top, left) does not cover."""
+    if top > 0:
+        target[-top:] = 0
+    elif top < 0:
+        target[:-top] = 0
+    if left > 0:
+        target[:, -left:] = 0
+    elif left < 0:
+        target[:, :-left] = 0
+
+
+class TrainingBatches:
+    """One process's share of every global batch, in order, for the whole run. Loaders of frameworks derive from it."""
+
+    def __init__(self, spec: RunSpec, data: PreparedData, rank: int, num_processes: int):
+        self.spec, self.data = spec, data
+        self.shares = Shares(spec, len(data.train_labels), rank, num_processes)
+        self.steps_per_epoch, self.num_steps = self.shares.steps_per_epoch, self.shares.num_steps
+        self.num_workers = spec.loader_workers * (spec.num_gpus // num_processes)
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield (images, labels): uint8 (local batch, height, width, channels), int32 (local batch,)."""
+        for share in self.shares:
+            # Nothing here keeps a batch that its user has let go: its memory is the next one's.
+            yield self._load(share), self.data.train_labels[share.samples]
+
+    def _load(self, share: Share) -> np.ndarray:
+        source = self.data.train_images
+        if isinstance(source, np.memmap):
+            # The same memory without memmap's own costs of every look at it.
+            source = source.view(np.ndarray)
+        images = np.empty((len(share.samples), *source.shape[1:]), np.uint8)
+        only_copied = isinstance(source, np.ndarray) and not (self.spec.random_flip or self.spec.random_crop_padding)
+
+        def fill(start: int, stop: int) -> None:
+            if only_copied:
+                # In the mode "raise", numpy would copy everything once more.
+                np.take(source, share.samples[start:stop], axis=0, out=images[start:stop], mode="clip")
+                return
+            for i in range(start, stop):
+                place(source[share.samples[i]], images[i], share.changes[i])
+
+        fill_in_threads(fill, len(images), self.num_workers)
+        return images
+
+
+def evaluation_batches(
+    images: np.ndarray, batch_size: int, rank: int, num_processes: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield (images, samples) of one process's share of a split, every image exactly once over all processes.
+
+    Each batch has batch_size // num_processes images, so that no framework compiles a second shape, and all
+    processes take equally many steps. Short batches repeat image 0; `samples` (int64) bears -1 there.
+    """
+    local_size = batch_size // num_processes
+    for start in range(0, len(images), batch_size):
+        samples = np.arange(start + rank * local_size, start + (rank + 1) * local_size)
+        samples = np.where(samples < len(images), samples, -1)
+        yield images[np.maximum(samples, 0)], samples

@@ -1,0 +1,96 @@
+"""
+Which images form each batch, and how each is changed: the same for every loader, framework and device count.
+
+Order and augmentation are counter-based draws: block i of a Philox stream keyed by (seed, epoch) belongs to
+sample i, so they do not depend on framework, device count, or the order in which anybody asks.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from howmanygpus.train.loop.schedule import count_steps, count_steps_per_epoch
+from howmanygpus.train.spec import RunSpec
+
+WORDS_PER_BLOCK = 4
+"""64-bit words that one step of Philox4x64's counter yields."""
+
+
+def draw_epoch(seed: int, epoch: int, num_samples: int) -> np.ndarray:
+    """Random words of one epoch: uint64, (num_samples, 4). Row i is sample i's, whatever num_samples is."""
+    words = np.random.Philox(key=[seed, epoch]).random_raw(num_samples * WORDS_PER_BLOCK)
+    return words.reshape(num_samples, WORDS_PER_BLOCK)
+
+
+def epoch_order(draws: np.ndarray) -> np.ndarray:
+    """Permutation of the samples: they are sorted by their first word."""
+    return np.argsort(draws[:, 0], kind="stable")
+
+
+class Change(NamedTuple):
+    """What happens to one image: it is flipped left to right or not, and then moved.
+
+    Its pixel (row, column) goes to (row - top, column - left); what leaves the image is lost, what is left empty is 0.
+    """
+
+    flipped: bool
+    top: int
+    left: int
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one process feeds at one step: training images, in order, and what happens to each."""
+
+    samples: list[int]
+    changes: list[Change]
+
+
+def draw_changes(words: np.ndarray, random_flip: bool, crop_padding: int) -> list[Change]:
+    """words: uint64 (count, 4), of each image.
+
+    The low bit of word 1 flips left to right; words 2 and 3 place a crop of the original size in the image
+    padded by crop_padding zero pixels on each side.
+    """
+    flipped = (words[:, 1] & np.uint64(random_flip)).astype(bool)
+    places = (words[:, 2:] % np.uint64(2 * crop_padding + 1)).astype(int) - crop_padding
+    return [Change(*values) for values in zip(flipped.tolist(), *places.T.tolist(), strict=True)]
+
+
+class Shares:
+    """One process's share of every global batch, by step from 0 to the end of the run.
+
+    Process r of n feeds rows r*b/n to (r+1)*b/n of a global batch of b images.
+    """
+
+    def __init__(self, spec: RunSpec, num_train: int, rank: int, num_processes: int):
+        self.spec, self.num_train = spec, num_train
+        self.steps_per_epoch = count_steps_per_epoch(num_train, spec.global_batch_size)
+        self.num_steps = count_steps(spec, self.steps_per_epoch)
+        self.local_batch_size = spec.global_batch_size // num_processes
+        self._offset = rank * self.local_batch_size
+        self._drawn = (-1, None, None)
+
+    def __len__(self) -> int:
+        return self.num_steps
+
+    def __getitem__(self, step: int) -> Share:
+        """Raises IndexError beyond the last step."""
+        if not 0 <= step < self.num_steps:
+            raise IndexError(step)
+        epoch, step_of_epoch = divmod(step, self.steps_per_epoch)
+        draws, order = self._draw(epoch + 1)
+        start = step_of_epoch * self.spec.global_batch_size + self._offset
+        samples = order[start : start + self.local_batch_size]
+        changes = draw_changes(draws[samples], self.spec.random_flip, self.spec.random_crop_padding)
+        return Share(samples.tolist(), changes)
+
+    def _draw(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
+        """The last epoch's draws are kept; threads that ask at once may draw the same twice."""
+        known, draws, order = self._drawn
+        if known != epoch:
+            draws = draw_epoch(self.spec.seed, epoch, self.num_train)
+            order = epoch_order(draws)
+            self._drawn = (epoch, draws, order)
+        return draws, order

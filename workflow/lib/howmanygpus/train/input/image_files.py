@@ -1,0 +1,83 @@
+"""
+Images as PNG or JPEG files, decoded when they are asked for: PNG by OpenCV, JPEG by simplejpeg.
+
+Both release the GIL, so that threads decode at the same time.
+"""
+
+import os
+from pathlib import Path
+
+import cv2
+import numpy as np
+import simplejpeg
+
+from howmanygpus.train.input.threads import fill_in_threads
+
+SUFFIXES = {"png": "png", "jpeg": "jpg"}
+"""Of the forms of files."""
+FILES_PER_FOLDER = 1000
+CHANNELS = (1, 3)
+"""Gray or RGB."""
+
+# Which threads work is decided here, not by OpenCV, which would take all cores of the machine.
+cv2.setNumThreads(0)
+
+
+def image_name(split: str, index: int, form: str) -> str:
+    """Path of an image below its data set's folder."""
+    return f"images/{split}/{index // FILES_PER_FOLDER:04d}/{index:07d}.{SUFFIXES[form]}"
+
+
+class ImageFiles:
+    """The images of one split. What loops over an array of images asks of it is here too: shape, len and [...]."""
+
+    def __init__(self, folder: Path, split: str, form: str, shape: tuple[int, int, int, int], num_threads: int):
+        """shape: of all images, uint8 (count, height, width, channels). num_threads: that decode a batch."""
+        self.folder, self.split, self.form, self.shape = str(folder), split, form, shape
+        self._num_threads = num_threads
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def path(self, index: int) -> str:
+        return f"{self.folder}/{image_name(self.split, index, self.form)}"
+
+    def __getitem__(self, which: int | np.ndarray) -> np.ndarray:
+        """One image, (height, width, channels), or those of an array of indices, along a first axis."""
+        if isinstance(which, int):
+            return self._decode(self.path(which))
+        images = np.empty((len(which), *self.shape[1:]), np.uint8)
+        indices = [int(index) for index in which]
+
+        def fill(start: int, stop: int) -> None:
+            for i in range(start, stop):
+                images[i] = self._decode(self.path(indices[i]))
+
+        fill_in_threads(fill, len(indices), self._num_threads)
+        return images
+
+    def _decode(self, path: str) -> np.ndarray:
+        image = read_jpeg(path, self.shape[3]) if self.form == "jpeg" else read_png(path, self.shape[3])
+        if image is None or image.shape != self.shape[1:]:
+            found = "cannot be decoded" if image is None else f"has shape {image.shape}, not {self.shape[1:]}"
+            raise ValueError(f"{path}: {found}; delete {self.folder} and run the workflow again to make it anew")
+        return image
+
+
+def read_png(path: str, channels: int) -> np.ndarray | None:
+    """Pixels (height, width, channels); None where the file is no image."""
+    image = cv2.imread(path, cv2.IMREAD_GRAYSCALE if channels == 1 else cv2.IMREAD_COLOR_RGB)
+    return image[..., None] if channels == 1 and image is not None else image
+
+
+def read_jpeg(path: str, channels: int) -> np.ndarray | None:
+    """Pixels (height, width, channels); None where the file is no image."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        content = os.read(descriptor, os.fstat(descriptor).st_size)
+    finally:
+        os.close(descriptor)
+    try:
+        return simplejpeg.decode_jpeg(content, "GRAY" if channels == 1 else "RGB")
+    except ValueError:
+        return None

@@ -1,0 +1,44 @@
+"""The training images of a run one by one, for loaders that ask for them by position, in workers of their own."""
+
+from functools import cache
+
+import numpy as np
+
+from howmanygpus.train.input.batches import TrainingBatches
+from howmanygpus.train.input.draws import Change, Share
+
+
+@cache
+def open_array(path: str) -> np.ndarray:
+    """Memory-mapped, once per process."""
+    return np.load(path, mmap_mode="r").view(np.ndarray)
+
+
+class Items:
+    """What one process feeds in the whole run, image after image. Pickled, it is the place of the images."""
+
+    def __init__(self, batches: TrainingBatches):
+        self.shares, self._labels = batches.shares, np.asarray(batches.data.train_labels)
+        images = batches.data.train_images
+        self.image_shape = images.shape[1:]
+        self._array, self._files = (images.filename, None) if isinstance(images, np.memmap) else (None, images)
+        self._last: tuple[int, Share | None] = (-1, None)
+
+    def __len__(self) -> int:
+        return self.shares.num_steps * self.shares.local_batch_size
+
+    def __getitem__(self, position: int) -> tuple[str | np.ndarray, Change, int]:
+        """The image's file, or its pixels (height, width, channels); what happens to it; its label."""
+        step, place = divmod(position, self.shares.local_batch_size)
+        share = self._find_share(step)
+        sample = share.samples[place]
+        image = self._files.path(sample) if self._files else open_array(self._array)[sample]
+        return image, share.changes[place], int(self._labels[sample])
+
+    def _find_share(self, step: int) -> Share:
+        """A worker asks for many items of a step in turn."""
+        known, share = self._last
+        if known != step:
+            share = self.shares[step]
+            self._last = (step, share)
+        return share

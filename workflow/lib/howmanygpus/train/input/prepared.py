@@ -1,0 +1,90 @@
+"""
+Prepared data as a run sees it: memory-mapped uint8 arrays or image files, and the small description beside them.
+
+A prepared folder holds {train,test}_labels.npy, manifest.tsv (per image: SHA-256, label, split) and dataset.json
+(shape, counts, normalisation, hashes of all these files); and the images, as {train,test}_images.npy, or each in a
+file of its own in images/, which the manifest names with its size.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from howmanygpus.files import sha256_of_file
+from howmanygpus.train.input.image_files import ImageFiles, image_name
+
+ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
+
+
+@dataclass(frozen=True)
+class PreparedData:
+    """Images are uint8 (count, height, width, channels), labels int32 (count,)."""
+
+    train_images: np.ndarray | ImageFiles
+    train_labels: np.ndarray
+    test_images: np.ndarray | ImageFiles
+    test_labels: np.ndarray
+    num_classes: int
+    channel_mean: tuple[float, ...]
+    channel_std: tuple[float, ...]
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        return self.train_images.shape[1:]
+
+
+def read_description(data_dir: Path) -> dict:
+    return json.loads((Path(data_dir) / "dataset.json").read_text())
+
+
+def open_data(data_dir: Path, num_threads: int = 1) -> PreparedData:
+    """num_threads: that decode the images of a batch, where they are files."""
+    folder, description = Path(data_dir), read_description(data_dir)
+    arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS if is_array(name, description)}
+    for split in ("train", "test"):
+        if not is_array(f"{split}_images", description):
+            shape = (description[f"num_{split}"], *description["image_shape"])
+            arrays[f"{split}_images"] = ImageFiles(folder, split, description["form"], shape, num_threads)
+    return PreparedData(
+        **arrays,
+        num_classes=description["num_classes"],
+        channel_mean=tuple(description["channel_mean"]),
+        channel_std=tuple(description["channel_std"]),
+    )
+
+
+def is_array(name: str, description: dict) -> bool:
+    """Whether one of ARRAYS is stored as one: labels always are."""
+    return "form" not in description or name.endswith("_labels")
+
+
+def verify_data(folder: Path, description: dict) -> None:
+    """Compare arrays and manifest with their hashes, image files with their sizes.
+
+    Raises ValueError naming the file and the remedy. To read every image would take as long as a first epoch.
+    """
+    verify_hashes(folder, description["sha256"])
+    if "form" in description:
+        verify_sizes(Path(folder), description["form"])
+
+
+def verify_sizes(folder: Path, form: str) -> None:
+    lines = (folder / "manifest.tsv").read_text().splitlines()[1:]
+    for index, split, _, _, num_bytes in (line.split("\t") for line in lines):
+        path = folder / image_name(split, int(index), form)
+        found = path.stat().st_size if path.exists() else None
+        if found != int(num_bytes):
+            problem = f"has {found} bytes, not the recorded {num_bytes}" if found is not None else "is missing"
+            raise ValueError(f"{path} {problem}; delete {folder} and run the workflow again to make it anew")
+
+
+def verify_hashes(folder: Path, sha256: dict[str, str]) -> None:
+    """Compare files with their recorded hashes; raises ValueError naming the file and the remedy."""
+    for name, expected in sha256.items():
+        path = Path(folder) / name
+        found = sha256_of_file(path) if path.exists() else None
+        if found != expected:
+            problem = f"SHA-256 is {found}, not the recorded {expected}" if found else "the file is missing"
+            raise ValueError(f"{path}: {problem}; delete {folder} and run the workflow again to make it anew")

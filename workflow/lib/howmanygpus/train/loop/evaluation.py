@@ -1,0 +1,52 @@
+"""Evaluations of a run: the whole test split, each image once, on all devices or on the first."""
+
+from contextlib import closing
+
+import numpy as np
+
+from howmanygpus.train.input.batches import evaluation_batches
+from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.loop.backend import Backend
+from howmanygpus.train.loop.feeding import feed
+from howmanygpus.train.loop.predictions import PredictionStore, score_single_label
+from howmanygpus.train.spec import RunSpec
+
+
+class Evaluation:
+    """One process's part in every evaluation of a run. Batches are fed ahead, as those of the training are."""
+
+    def __init__(self, spec: RunSpec, data: PreparedData, backend: Backend):
+        self.spec, self.data, self.backend = spec, data, backend
+        self.predictions = PredictionStore()
+        self._feed = None
+
+    def _batches(self):
+        """This process's (images, samples); none where another's device predicts everything."""
+        spec, backend, images = self.spec, self.backend, self.data.test_images
+        size = spec.eval_batch_size or spec.per_device_batch_size
+        if spec.eval_devices == "all":
+            return evaluation_batches(images, size * spec.num_gpus, backend.rank, backend.num_processes)
+        return evaluation_batches(images, size, 0, 1) if backend.rank == 0 else iter(())
+
+    def start_feeding(self) -> None:
+        """Begin to read the next evaluation's batches, if that has not begun."""
+        if self._feed is None:
+            put = self.backend.put_for_prediction
+            self._feed = feed(self._batches(), lambda batch: (put(batch[0]), batch[1]), self.spec.prefetch)
+
+    def evaluate(self, epoch: int) -> None:
+        """Predict and keep the scores."""
+        self.backend.prepare_evaluation()
+        self.start_feeding()
+        batches, self._feed = self._feed, None
+        scores = [(np.zeros(0, np.int64), np.zeros(0, np.uint16), np.zeros(0, np.float32))]
+        with closing(batches):
+            for batch, samples in batches:
+                logits, is_real = self.backend.predict(batch), samples >= 0
+                rank, loss = score_single_label(logits[is_real], self.data.test_labels[samples[is_real]])
+                scores.append((samples[is_real], rank, loss))
+        self.predictions.add(epoch, *(np.concatenate(column) for column in zip(*scores, strict=True)))
+
+    def close(self) -> None:
+        if self._feed is not None:
+            self._feed.close()

@@ -1,0 +1,114 @@
+"""Feeding the devices: batches are prepared and put there ahead of who uses them; how fast they get there."""
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.loop.backend import Backend
+from howmanygpus.train.spec import RunSpec
+
+COPIES = 5
+GIB = 2**30
+
+
+def feed(items: Iterable, prepare: Callable, depth: int):
+    """An iterator over prepare(item) of every item: in line where depth is 0, else up to `depth` ahead of its user.
+
+    Its close() stops whatever still goes on.
+    """
+    return Ahead(items, prepare, depth) if depth else in_line(items, prepare)
+
+
+def in_line(items: Iterable, prepare: Callable):
+    for item in items:
+        yield prepare(item)
+
+
+class Ahead:
+    """Prepares items in a background thread, which holds at most `depth` prepared ones and one that is not yet.
+
+    An exception of `items` or `prepare` is raised where the item would have been.
+    """
+
+    _END = object()
+
+    def __init__(self, items: Iterable, prepare: Callable, depth: int):
+        self._items, self._prepare, self._depth = items, prepare, depth
+        self._ready, self._changed, self._stopped, self._error = deque(), threading.Condition(), False, None
+        self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._prepare_all()
+        except BaseException as error:  # who waits for the next item is told of any end
+            self._error = error
+        self._add(self._END)
+
+    def _prepare_all(self) -> None:
+        try:
+            for item in self._items:
+                if not self._wait_for_room():
+                    return
+                self._add(self._prepare(item))
+        finally:
+            # A loader's workers end in the thread that started them.
+            if hasattr(self._items, "close"):
+                self._items.close()
+
+    def _wait_for_room(self) -> bool:
+        """False where nobody wants more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopped or len(self._ready) < self._depth)
+            return not self._stopped
+
+    def _add(self, item) -> None:
+        with self._changed:
+            self._ready.append(item)
+            self._changed.notify_all()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        with self._changed:
+            self._changed.wait_for(lambda: self._ready or self._stopped)
+            if self._stopped or self._ready[0] is self._END:
+                error, self._error = self._error, None
+                raise error or StopIteration
+            self._changed.notify_all()
+            return self._ready.popleft()
+
+    def close(self) -> None:
+        """Stop the thread, once the item that it is at is prepared."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        self._thread.join()
+        self._ready.clear()
+
+
+def measure_host_to_device(
+    backend: Backend, spec: RunSpec, data: PreparedData, clock=time.perf_counter
+) -> float | None:
+    """GiB/s at which each device gets its part of a batch, all devices at once; None where the device is the host.
+
+    From the array that a loader yields to the device's memory: a copy into pinned memory counts where there is one.
+    """
+    if spec.device_kind == "cpu":
+        return None
+    local_batch_size = spec.global_batch_size // backend.num_processes
+    images = np.zeros((local_batch_size, *data.image_shape), np.uint8)
+    labels = np.zeros(local_batch_size, np.int32)
+    backend.wait_for_batch(backend.put_on_device(images, labels))
+    backend.max_over_ranks(0.0)  # all processes begin together
+    started = clock()
+    for _ in range(COPIES):
+        backend.wait_for_batch(backend.put_on_device(images, labels))
+    elapsed_s = backend.max_over_ranks(clock() - started)
+    return COPIES * spec.per_device_batch_size * math.prod(data.image_shape) / elapsed_s / GIB

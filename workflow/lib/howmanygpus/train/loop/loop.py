@@ -1,0 +1,184 @@
+"""
+The only training loop: it counts steps, opens and closes windows, evaluates, and stops where the loss diverges.
+
+Three clocks: `compile` (the first step), `train` (all other steps; the first warmup_steps of the run are warm-up
+and in no rate) and `evaluate`. Every window starts and ends on idle devices; the slowest process's time counts.
+"""
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from howmanygpus.train.input.loaders import load_loader
+from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.loop.backend import Backend
+from howmanygpus.train.loop.evaluation import Evaluation
+from howmanygpus.train.loop.feeding import feed
+from howmanygpus.train.records import EventLog, finite_or_none
+from howmanygpus.train.spec import RunSpec
+
+
+class DivergedError(Exception):
+    """The training loss is not finite; becomes a status."""
+
+
+@dataclass
+class Clocks:
+    """Seconds of the run so far, by phase."""
+
+    compile_s: float = 0.0
+    warmup_s: float = 0.0
+    measured_s: float = 0.0
+    eval_s: float = 0.0
+    data_wait_s: float = 0.0
+    measured_steps: int = 0
+
+    @property
+    def train_s(self) -> float:
+        """All training steps but the first, warm-up included."""
+        return self.warmup_s + self.measured_s
+
+
+class TrainingLoop:
+    """Counts what a backend does. `events` is None on every process but the first.
+
+    Leaving it as a context stops the threads that feed it, however the training ended.
+    """
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        data: PreparedData,
+        backend: Backend,
+        learning_rates: np.ndarray,
+        events: EventLog | None,
+        clock=time.perf_counter,
+    ):
+        self.spec, self.data, self.backend, self.events, self.clock = spec, data, backend, events, clock
+        self.training_batches = load_loader(spec.loader)(spec, data, backend.rank, backend.num_processes)
+        self.steps_per_epoch = self.training_batches.steps_per_epoch
+        self.num_steps = self.training_batches.num_steps
+        self.learning_rates = learning_rates
+        self.evaluation = Evaluation(spec, data, backend)
+        self.clocks = Clocks()
+        self.steps_done = 0
+        self._feed = None
+        self._open_window()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_) -> None:
+        if self._feed is not None:
+            self._feed.close()
+        self.evaluation.close()
+
+    @property
+    def learning_rate(self) -> float:
+        """Of the next step."""
+        return float(self.learning_rates[self.steps_done])
+
+    def host_batches(self):
+        """Every batch of the run from the start, as the loader yields (images, labels) in the host's memory."""
+        return iter(self.training_batches)
+
+    def batches(self):
+        """Every batch of the run on the device, up to `prefetch` ahead; counts the time spent waiting for each."""
+        put = self.backend.put_on_device
+        self._feed = feed(self.host_batches(), lambda batch: put(*batch), self.spec.prefetch)
+        while True:
+            asked = self.clock()
+            batch = next(self._feed, None)
+            if batch is None:
+                return
+            self.data_wait_s += self.clock() - asked
+            yield batch
+
+    def after_step(self) -> None:
+        """Call after each step was enqueued; closes the window where one ends.
+
+        An evaluation's first batches are read during the last steps before it.
+        """
+        self.steps_done += 1
+        if self._steps_to_evaluation <= self.spec.prefetch:
+            self.evaluation.start_feeding()
+        if self.steps_done == self._window_end:
+            self.close_window()
+
+    def _open_window(self) -> None:
+        """A window ends with the first step, the warm-up, an epoch, the run, or after window_steps steps."""
+        epoch_end = (self.steps_done // self.steps_per_epoch + 1) * self.steps_per_epoch
+        ends = [epoch_end, self.num_steps, self.steps_done + self.spec.window_steps, 1, self.spec.warmup_steps]
+        self._window_end = min(end for end in ends if end > self.steps_done)
+        self._window_start = self.steps_done
+        self.data_wait_s = 0.0
+        self.backend.wait_until_idle()
+        self._window_opened = self.clock()
+
+    def close_window(self) -> None:
+        self.backend.wait_until_idle()
+        elapsed_s = self.backend.max_over_ranks(self.clock() - self._window_opened)
+        data_wait_s = self.backend.max_over_ranks(self.data_wait_s)
+        num_steps = self.steps_done - self._window_start
+        loss = self.backend.take_window_loss(num_steps)
+        phase = self._count_window(num_steps, elapsed_s, data_wait_s)
+        self._record(
+            "window",
+            epoch=self._epoch_of_last_step,
+            phase=phase,
+            first_step=self._window_start + 1,
+            num_steps=num_steps,
+            elapsed_s=elapsed_s,
+            data_wait_s=data_wait_s,
+            loss=finite_or_none(loss),
+        )
+        if not math.isfinite(loss):
+            raise DivergedError(f"training loss is {loss} in steps {self._window_start + 1} to {self.steps_done}")
+        if self._steps_to_evaluation == 0:
+            self.evaluate(self._epoch_of_last_step)
+        if self.steps_done < self.num_steps:
+            self._open_window()
+
+    def _count_window(self, num_steps: int, elapsed_s: float, data_wait_s: float) -> str:
+        if self._window_start == 0:
+            self.clocks.compile_s += elapsed_s
+            return "compile"
+        if self.steps_done <= self.spec.warmup_steps:
+            self.clocks.warmup_s += elapsed_s
+            return "warmup"
+        self.clocks.measured_s += elapsed_s
+        self.clocks.data_wait_s += data_wait_s
+        self.clocks.measured_steps += num_steps
+        return "train"
+
+    @property
+    def _epoch_of_last_step(self) -> int:
+        return (self.steps_done - 1) // self.steps_per_epoch + 1
+
+    @property
+    def _steps_to_evaluation(self) -> float:
+        """From the last step to the evaluation after eval_every_epochs epochs or the run; never on random labels."""
+        if self.spec.input == "synthetic":
+            return math.inf
+        interval = self.steps_per_epoch * self.spec.eval_every_epochs
+        return min(-self.steps_done % interval, self.num_steps - self.steps_done)
+
+    def evaluate(self, epoch: int) -> None:
+        started = self.clock()
+        self.evaluation.evaluate(epoch)
+        elapsed_s = self.backend.max_over_ranks(self.clock() - started)
+        self.clocks.eval_s += elapsed_s
+        self._record(
+            "evaluation",
+            epoch=epoch,
+            step=self.steps_done,
+            images=len(self.data.test_labels),
+            elapsed_s=elapsed_s,
+            train_s=self.clocks.train_s,
+        )
+
+    def _record(self, event: str, **values) -> None:
+        if self.events is not None:
+            self.events.write(event, **values)

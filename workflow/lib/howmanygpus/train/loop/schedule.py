@@ -1,0 +1,55 @@
+"""Steps and learning rates of a run, computed once and alike for every framework."""
+
+import math
+
+import numpy as np
+
+from howmanygpus.train.spec import RunSpec
+
+
+def count_steps_per_epoch(num_train: int, global_batch_size: int) -> int:
+    """Full global batches in one epoch; the last incomplete one is dropped.
+
+    Raises ValueError where the training split is smaller than one global batch.
+    """
+    steps = num_train // global_batch_size
+    if steps == 0:
+        raise ValueError(
+            f"global batch of {global_batch_size} images exceeds the {num_train} training images; "
+            "lower per_device_batch_size or num_gpus"
+        )
+    return steps
+
+
+def count_steps(spec: RunSpec, steps_per_epoch: int) -> int:
+    """Optimizer updates of the whole run."""
+    return spec.steps if spec.steps is not None else spec.epochs * steps_per_epoch
+
+
+def scaling_factor(spec: RunSpec) -> float:
+    """Multiplier of the learning rate for a larger global batch.
+
+    `linear` is Goyal et al. 2017 (arXiv:1706.02677), shown there for SGD; `sqrt` is Krizhevsky 2014
+    (arXiv:1404.5997). The reference is lr_reference_batch_size or, without one, one device's batch.
+    """
+    reference = spec.optimizer.lr_reference_batch_size or spec.per_device_batch_size
+    ratio = spec.global_batch_size / reference
+    return {"none": 1.0, "linear": ratio, "sqrt": math.sqrt(ratio)}[spec.optimizer.lr_scaling]
+
+
+def learning_rates(spec: RunSpec, steps_per_epoch: int) -> np.ndarray:
+    """Learning rate of every step: float32, (num_steps,).
+
+    Rises linearly to the scaled rate over lr_warmup_epochs, then stays (`constant`) or falls along half a
+    cosine to zero at the end of the run (`cosine`, Loshchilov & Hutter 2017, arXiv:1608.03983).
+    """
+    num_steps = count_steps(spec, steps_per_epoch)
+    peak = spec.optimizer.learning_rate * scaling_factor(spec)
+    num_warmup = min(round(spec.optimizer.lr_warmup_epochs * steps_per_epoch), num_steps)
+    step = np.arange(num_steps, dtype=np.float64)
+    rates = np.full(num_steps, peak)
+    if spec.optimizer.lr_schedule == "cosine":
+        progress = (step - num_warmup) / max(num_steps - num_warmup, 1)
+        rates = peak * 0.5 * (1.0 + np.cos(np.pi * np.clip(progress, 0.0, 1.0)))
+    rates[:num_warmup] = peak * (step[:num_warmup] + 1) / max(num_warmup, 1)
+    return rates.astype(np.float32)

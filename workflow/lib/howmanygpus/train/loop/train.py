@@ -1,0 +1,111 @@
+"""One process of one run: sets up a backend, runs the loop, leaves its part of the record in the attempt's folder."""
+
+import argparse
+import hashlib
+import os
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from safetensors.numpy import load_file, save_file
+
+from howmanygpus.files import write_json_atomic
+from howmanygpus.train.host.processes import die_with_parent
+from howmanygpus.train.input.prepared import open_data
+from howmanygpus.train.loop.backend import UnsupportedError, load_backend
+from howmanygpus.train.loop.feeding import measure_host_to_device
+from howmanygpus.train.loop.loop import DivergedError, TrainingLoop
+from howmanygpus.train.loop.schedule import count_steps_per_epoch, learning_rates
+from howmanygpus.train.records import AttemptFolder, EventLog
+from howmanygpus.train.spec import RunSpec
+from howmanygpus.train.start.launchers import count_processes
+from howmanygpus.train.start.staging import STAGED
+
+
+def hash_loaded_code() -> dict[str, str]:
+    """SHA-256 of every file of this package that this process imported, by path inside workflow/lib."""
+    library = Path(__file__).resolve().parents[3]
+    files = {
+        Path(module.__file__).resolve()
+        for name, module in list(sys.modules.items())
+        if name.split(".")[0] == "howmanygpus" and getattr(module, "__file__", None)
+    } | {Path(__file__).resolve()}
+    return {str(file.relative_to(library)): hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(files)}
+
+
+def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: bool) -> None:
+    """Train and write the outcome. Expected failures are outcomes; everything else propagates."""
+    num_threads = spec.loader_workers * (spec.num_gpus // count_processes(spec))
+    data = open_data(os.environ.get(STAGED) or spec.data_dir, num_threads)
+    rates = learning_rates(spec, count_steps_per_epoch(len(data.train_labels), spec.global_batch_size))
+    backend_class = load_backend(spec)
+    backend, loop, status, reason = None, None, "completed", ""
+    try:
+        backend = backend_class(spec, data, load_file(spec.weights_file), rates)
+        events = EventLog(attempt.events, started_at) if backend.rank == 0 else None
+        if save_weights and backend.rank == 0:
+            save_file(backend.weights(), attempt.initial_weights)
+        init_s = time.time() - started_at
+        loop = TrainingLoop(spec, data, backend, rates, events)
+        with loop:
+            backend.train(loop)
+    except UnsupportedError as error:
+        status, reason = "unsupported", str(error)
+    except DivergedError as error:
+        status, reason = "diverged", str(error)
+    except Exception as error:
+        if not backend_class.is_out_of_memory(error):
+            raise
+        # The other ranks wait in a collective for this one: leave without asking them anything.
+        reason = str(error).splitlines()[0]
+        write_json_atomic(attempt.outcome, {"status": "out_of_memory", "reason": reason, "code": hash_loaded_code()})
+        os._exit(1)
+    outcome = {"status": status, "reason": reason, "code": hash_loaded_code()}
+    if loop is not None:
+        loop.evaluation.predictions.write(attempt.predictions_of(backend.rank))
+        peak_bytes = backend.peak_memory_bytes()
+        outcome |= {
+            "init_s": init_s,
+            "compile_s": loop.clocks.compile_s,
+            "warmup_s": loop.clocks.warmup_s,
+            "measured_s": loop.clocks.measured_s,
+            "measured_steps": loop.clocks.measured_steps,
+            "data_wait_s": loop.clocks.data_wait_s,
+            "train_s": loop.clocks.train_s,
+            "eval_s": loop.clocks.eval_s,
+            "wall_time_s": time.time() - started_at,
+            "steps": loop.steps_done,
+            "images_seen": loop.steps_done * spec.global_batch_size,
+            "peak_memory_bytes": None if peak_bytes is None else int(backend.max_over_ranks(float(peak_bytes))),
+            "num_processes": backend.num_processes,
+            "versions": backend.versions(),
+            "device_model": backend.device_model(),
+            "host_to_device_gib_per_s": measure_host_to_device(backend, spec, data),
+        }
+        if save_weights and backend.rank == 0:
+            save_file(backend.weights(), attempt.final_weights)
+    if backend is None or backend.rank == 0:
+        write_json_atomic(attempt.outcome, outcome)
+    if backend is not None:
+        backend.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--attempt", required=True, help="folder of this attempt, holding spec.json")
+    parser.add_argument("--started-at", type=float, required=True, help="when the launcher started, seconds since 1970")
+    parser.add_argument("--save-weights", action="store_true", help="store the weights before and after training")
+    arguments = parser.parse_args()
+    die_with_parent()
+    attempt = AttemptFolder(arguments.attempt)
+    try:
+        run(RunSpec.read(attempt.spec), attempt, arguments.started_at, arguments.save_weights)
+    except Exception:
+        rank = os.environ.get("RANK") or os.environ.get("OMPI_COMM_WORLD_RANK") or 0
+        attempt.error_of(int(rank)).write_text(traceback.format_exc())
+        raise
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""
+What the gate's task should give: the model in float64 on PyTorch's CPU kernels, the rest written out.
+
+Where BatchNorm is local, each device's share goes through the network by itself. A ReLU passes the gradient or not;
+where its input is as near to zero as float32 rounds, no framework is wrong to decide either way. So everything is done
+three times, with the gates of the backward pass at zero and shifted to either side, and what that changes is stored as
+the part of each tolerance that rounding can cause.
+"""
+
+import argparse
+import importlib
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.numpy import save_file
+
+from howmanygpus.files import write_json_atomic
+from howmanygpus.train.frameworks.torch.family import (
+    Layers,
+    load_weights,
+    set_inflation,
+    to_canonical,
+    torch_name,
+    variance_inflations,
+)
+from howmanygpus.train.input.batches import TrainingBatches
+from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.models.initialization import is_trainable
+from howmanygpus.train.parity.task import (
+    GLOBAL_BATCH_SIZE,
+    OPTIMIZERS,
+    draw_data,
+    draw_task_weights,
+    make_spec,
+    rates_of,
+    write_task,
+)
+from howmanygpus.train.spec import OptimizerSpec, RunSpec
+
+GATE_SHIFT = 4e-6
+"""Of a ReLU's gate, in standard deviations of its input; float32 activations are off by up to 1e-6 of one."""
+NUM_CANDIDATES = 8
+"""Sets of random images of which the one with the fewest ReLU inputs that near to zero is taken."""
+SHARDS = (1, 2)
+
+
+class GatedRelu(torch.autograd.Function):
+    """ReLU whose backward pass opens at shift * (standard deviation of the input) instead of zero."""
+
+    shift, num_near = 0.0, 0
+
+    @staticmethod
+    def forward(ctx, x):
+        deviation = x.std(correction=0)
+        GatedRelu.num_near += int((x.abs() < GATE_SHIFT * deviation).sum())
+        ctx.save_for_backward(x > GatedRelu.shift * deviation)
+        return x.clamp(min=0.0)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (is_open,) = ctx.saved_tensors
+        return gradient * is_open
+
+
+class Reference:
+    """One network per shard: they share parameters and have running statistics of their own."""
+
+    def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], num_shards: int):
+        self.spec, self.data, self.names = spec, data, list(weights)
+        build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.torch").build
+        self.shards = [build(data.image_shape, data.num_classes, Layers("local")) for _ in range(num_shards)]
+        shard_spec = RunSpec.from_dict(spec.to_dict() | {"num_gpus": num_shards})
+        for shard in self.shards:
+            set_inflation(shard, shard_spec, data.image_shape)
+            load_weights(shard, weights)
+            shard.double()
+        self.inflations = variance_inflations(self.shards[0])
+        self.parameters = [name for name in self.names if is_trainable(name)]
+        self.moments: dict[str, list[torch.Tensor]] = {}
+
+    def _normalise(self, images: np.ndarray) -> torch.Tensor:
+        mean, std = (torch.tensor(values)[:, None, None] for values in (self.data.channel_mean, self.data.channel_std))
+        return (torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2).double() - mean) / std
+
+    def compute_gradients(self, images: np.ndarray, labels: np.ndarray) -> tuple[float, dict[str, torch.Tensor]]:
+        """Loss and gradients of the mean over the global batch, by PyTorch's names."""
+        losses, gradients = [], {}
+        parts = zip(self._normalise(images).chunk(len(self.shards)), np.split(labels, len(self.shards)), strict=True)
+        for shard, (x, y) in zip(self.shards, parts, strict=True):
+            shard.train()
+            loss = torch.nn.functional.cross_entropy(shard(x), torch.from_numpy(y).long())
+            named = dict(shard.named_parameters())
+            for name, gradient in zip(named, torch.autograd.grad(loss, list(named.values())), strict=True):
+                gradients[name] = gradients.get(name, 0.0) + gradient / len(self.shards)
+            losses.append(loss.item())
+        return float(np.mean(losses)), gradients
+
+    @torch.no_grad()
+    def update(self, gradients: dict[str, torch.Tensor], optimizer: OptimizerSpec, rate: float, step: int) -> None:
+        """One step of sgd or adam as the documentation of the config defines them; step counts from 1."""
+        parameters = dict(self.shards[0].named_parameters())
+        for name, gradient in gradients.items():
+            gradient = gradient + optimizer.weight_decay * parameters[name]
+            first, second = self.moments.setdefault(name, [torch.zeros_like(gradient), torch.zeros_like(gradient)])
+            if optimizer.name == "sgd":
+                first.mul_(optimizer.momentum).add_(gradient)
+                change = first
+            else:
+                first.mul_(optimizer.beta1).add_((1 - optimizer.beta1) * gradient)
+                second.mul_(optimizer.beta2).add_((1 - optimizer.beta2) * gradient**2)
+                corrected = (second / (1 - optimizer.beta2**step)).sqrt() + optimizer.epsilon
+                change = first / (1 - optimizer.beta1**step) / corrected
+            updated = parameters[name] - rate * change
+            for shard in self.shards:
+                dict(shard.named_parameters())[name].copy_(updated)
+
+    def read_gradients(self, gradients: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
+        return to_canonical(gradients, self.parameters, {})
+
+    def read_weights(self, statistics: str) -> dict[str, np.ndarray]:
+        """statistics: which evaluate, as howmanygpus.train.loop.backend.Backend.running_statistics says."""
+        states = [shard.state_dict() for shard in self.shards]
+        if statistics == "first device":
+            states = states[:1]
+        mean = {torch_name(name): sum(state[torch_name(name)] for state in states) / len(states) for name in self.names}
+        return to_canonical(mean, self.names, self.inflations)
+
+    @torch.no_grad()
+    def predict(self, images: np.ndarray, statistics: str) -> np.ndarray:
+        shard = self.shards[0]
+        own = {name: tensor.clone() for name, tensor in shard.state_dict().items()}
+        load_weights(shard, self.read_weights(statistics))
+        logits = shard.eval()(self._normalise(images)).float().numpy()
+        shard.load_state_dict(own)
+        return logits
+
+
+def compute(spec: RunSpec, data: PreparedData, weights: dict, num_shards: int, optimizer: str, shift: float) -> dict:
+    """Arrays of the task's five steps on `num_shards` devices, with the gates of all ReLUs shifted."""
+    GatedRelu.shift = shift
+    reference = Reference(spec, data, weights, num_shards)
+    arrays = {"logits": reference.predict(data.test_images, "first device")}
+    losses = []
+    batches = TrainingBatches(spec, data, rank=0, num_processes=1)
+    for step, ((images, labels), rate) in enumerate(zip(batches, rates_of(optimizer), strict=True), start=1):
+        loss, gradients = reference.compute_gradients(images, labels)
+        losses.append(loss)
+        if step == 1:
+            arrays |= {f"gradient/{name}": array for name, array in reference.read_gradients(gradients).items()}
+        reference.update(gradients, spec.optimizer, float(rate), step)
+    arrays["losses"] = np.array(losses)
+    for statistics, key in (("mean of all devices", "mean"), ("first device", "first")):
+        arrays |= {f"final_{key}/{name}": array for name, array in reference.read_weights(statistics).items()}
+        arrays[f"final_logits_{key}"] = reference.predict(data.test_images, statistics)
+    return arrays
+
+
+def count_near_gates(spec: RunSpec, data: PreparedData, weights: dict) -> int:
+    """ReLU inputs of the five steps of sgd that rounding could put on either side of zero."""
+    GatedRelu.num_near = 0
+    for num_shards in SHARDS:
+        compute(spec, data, weights, num_shards, "sgd", shift=0.0)
+    return GatedRelu.num_near
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--image-shape", type=int, nargs=3, required=True, help="height, width, channels")
+    parser.add_argument("--num-classes", type=int, required=True)
+    parser.add_argument("--batchnorm", choices=("local", "synchronized"), required=True)
+    parser.add_argument("--folder", type=Path, required=True, help="where task and reference are written")
+    arguments = parser.parse_args()
+    # Small tensors: a second thread gains nothing, and waits for its core in vain where other work has it.
+    torch.set_num_threads(1)
+    torch.relu = GatedRelu.apply
+    shape = tuple(arguments.image_shape)
+    weights = draw_task_weights(arguments.model, shape, arguments.num_classes)
+    framework = {"framework": "reference", "family": "torch", "strategy": "none", "launcher": "plain"}
+    cell = {"model": arguments.model, "precision": "fp64", "device": "cpu", "batchnorm": arguments.batchnorm}
+    cell |= {"device_kind": "cpu", "loss_on_every_device": False, "cores_per_device": 1}
+    specs = {
+        name: make_spec(framework, cell, {"num_gpus": 1, "num_nodes": 1}, name, arguments.folder) for name in OPTIMIZERS
+    }
+    candidates = [draw_data(shape, arguments.num_classes, seed) for seed in range(NUM_CANDIDATES)]
+    data = min(candidates, key=lambda candidate: count_near_gates(specs["sgd"], candidate, weights))
+    write_task(arguments.folder, data, weights)
+    for num_devices in SHARDS:
+        num_shards = num_devices if arguments.batchnorm == "local" else 1
+        for optimizer, spec in specs.items():
+            exact, below, above = (
+                compute(spec, data, weights, num_shards, optimizer, shift) for shift in (0.0, -GATE_SHIFT, GATE_SHIFT)
+            )
+            rounding = {f"rounding/{name}": above[name] - below[name] for name in exact if name != "logits"}
+            save_file(
+                {name: np.ascontiguousarray(array) for name, array in (exact | rounding).items()},
+                arguments.folder / f"{optimizer}.devices{num_devices}.safetensors",
+            )
+    facts = {"torch": torch.__version__, "global_batch_size": GLOBAL_BATCH_SIZE, "model": arguments.model}
+    write_json_atomic(arguments.folder / "reference.json", facts | {"batchnorm": arguments.batchnorm})
+    print(json.dumps(facts))
+
+
+if __name__ == "__main__":
+    main()

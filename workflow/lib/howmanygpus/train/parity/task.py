@@ -1,0 +1,99 @@
+"""
+The task that every framework is given before anything is timed: fixed images, weights and five optimizer steps.
+
+The weights are the canonical initial ones, but for BatchNorm, whose parameters and statistics are drawn: with ones and
+zeros in them a wrong epsilon or a forgotten offset could not be seen.
+"""
+
+import importlib
+import json
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from howmanygpus.files import sha256_of_file
+from howmanygpus.train.input.prepared import ARRAYS, PreparedData
+from howmanygpus.train.models.initialization import draw_weights
+from howmanygpus.train.spec import RunSpec
+
+GLOBAL_BATCH_SIZE = 8
+NUM_TRAIN, NUM_TEST = 20, 8
+"""Two steps and a rest per epoch, so that five steps see three orders of the images."""
+RATES = np.array([0.004, 0.002, 0.001, 0.003, 0.002], np.float32)
+"""Not constant: momentum rules differ in what a changing rate does. Small, so that rounding does not grow."""
+OPTIMIZERS = {
+    "sgd": {"name": "sgd", "momentum": 0.9, "weight_decay": 1e-3, "scale": 1.0},
+    "adam": {"name": "adam", "momentum": 0.0, "weight_decay": 1e-3, "scale": 0.1},
+}
+"""scale: of the rates. Adam's epsilon is large enough to be seen where it stands."""
+COMMON_OPTIMIZER = {
+    **{"learning_rate": 0.01, "beta1": 0.9, "beta2": 0.99, "epsilon": 1e-3, "lr_scaling": "none"},
+    **{"lr_reference_batch_size": None, "lr_warmup_epochs": 0, "lr_schedule": "constant"},
+}
+CHANNEL_MEAN, CHANNEL_STD = 127.0, 64.0
+
+
+def rates_of(optimizer: str) -> np.ndarray:
+    """Learning rate of each of the five steps."""
+    return RATES * np.float32(OPTIMIZERS[optimizer]["scale"])
+
+
+def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: Path) -> RunSpec:
+    """framework: name, family and launcher; cell: what is checked, see ParityCell.request; size: devices and nodes."""
+    return RunSpec.from_dict(
+        {
+            **{"study": "parity", "dataset": "parity", "variant": "base", "input": "arrays", "repeat": 1, "seed": 1},
+            **{**size, "global_batch_size": GLOBAL_BATCH_SIZE},
+            **{"per_device_batch_size": GLOBAL_BATCH_SIZE // size["num_gpus"], "epochs": None, "steps": len(RATES)},
+            **{"warmup_steps": 1, "window_steps": 1, "eval_every_epochs": 1, "prefetch": 2},
+            **{"eval_batch_size": None, "eval_devices": "all"},
+            **{"loader": "shared", "loader_workers": 1, "loader_kind": "threads"},
+            **{"random_flip": True, "random_crop_padding": 1, "tier": "equal"},
+            **{"gradient_compression": "none", "powersgd_rank": 1, "horovod_controller": "gloo"},
+            **{"data_dir": str(folder), "weights_file": str(folder / "weights.safetensors")},
+            **framework,
+            **cell,
+            "optimizer": {key: value for key, value in OPTIMIZERS[optimizer].items() if key != "scale"}
+            | COMMON_OPTIMIZER,
+        }
+    )
+
+
+def draw_task_weights(model: str, image_shape: tuple[int, int, int], num_classes: int) -> dict[str, np.ndarray]:
+    parameters = importlib.import_module(f"howmanygpus.train.models.{model}.parameters").parameters
+    weights = draw_weights(parameters(image_shape, num_classes), seed=1)
+    generator = np.random.default_rng(2)
+    low_and_high = {".scale": (0.7, 1.3), ".offset": (-0.3, 0.3), ".mean": (-0.3, 0.3), ".variance": (0.02, 1.0)}
+    for name, array in weights.items():
+        for role, (low, high) in low_and_high.items():
+            if name.endswith(role):
+                weights[name] = generator.uniform(low, high, array.shape).astype(np.float32)
+    return weights
+
+
+def draw_data(image_shape: tuple[int, int, int], num_classes: int, seed: int) -> PreparedData:
+    generator = np.random.default_rng(seed)
+    arrays = {}
+    for split, count in (("train", NUM_TRAIN), ("test", NUM_TEST)):
+        arrays[f"{split}_images"] = generator.integers(0, 256, (count, *image_shape), dtype=np.uint8)
+        arrays[f"{split}_labels"] = generator.integers(0, num_classes, count).astype(np.int32)
+    channels = image_shape[2]
+    return PreparedData(
+        **arrays,
+        num_classes=num_classes,
+        channel_mean=(CHANNEL_MEAN,) * channels,
+        channel_std=(CHANNEL_STD,) * channels,
+    )
+
+
+def write_task(folder: Path, data: PreparedData, weights: dict[str, np.ndarray]) -> None:
+    """Store data and weights as a run expects them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ARRAYS:
+        np.save(folder / f"{name}.npy", getattr(data, name))
+    description = {key: getattr(data, key) for key in ("num_classes", "channel_mean", "channel_std")}
+    description |= {"num_train": NUM_TRAIN, "num_test": NUM_TEST}
+    description["sha256"] = {f"{name}.npy": sha256_of_file(folder / f"{name}.npy") for name in ARRAYS}
+    (folder / "dataset.json").write_text(json.dumps(description))
+    save_file(weights, folder / "weights.safetensors")

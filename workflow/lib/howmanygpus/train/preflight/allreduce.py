@@ -1,0 +1,88 @@
+"""
+How fast the devices of some nodes sum arrays, without any training: PyTorch's all-reduce over NCCL, or gloo on CPUs.
+
+Called by the workflow it starts one process per device, as a run would; called by those processes it measures.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+
+from howmanygpus.files import write_json_atomic
+from howmanygpus.train.host.placement import Placement
+from howmanygpus.train.host.processes import bind_to_device_cores, die_with_parent
+from howmanygpus.train.parity.task import make_spec
+from howmanygpus.train.records import AttemptFolder
+from howmanygpus.train.spec import RunSpec
+from howmanygpus.train.start.launch import hold_machine, run_processes
+
+SIZES_MIB = (1, 16, 128)
+NUM_WARMUP, NUM_MEASURED = 3, 10
+DEADLINE_S = 600.0
+FRAMEWORK = {"framework": "pytorch_ddp", "family": "torch", "strategy": "ddp", "launcher": "torchrun"}
+
+
+def measure(spec: RunSpec) -> list[dict]:
+    """Seconds of each all-reduce of float32 arrays, by size; the slowest process's count."""
+    import torch
+    import torch.distributed as dist
+
+    local_rank = int(os.environ["LOCAL_RANK"])
+    bind_to_device_cores(local_rank, spec.cores_per_device)
+    is_cuda = spec.device_kind == "cuda"
+    device = torch.device("cuda", local_rank) if is_cuda else torch.device("cpu")
+    dist.init_process_group("nccl" if is_cuda else "gloo", **({"device_id": device} if is_cuda else {}))
+    rows = []
+    for size_mib in SIZES_MIB:
+        array, seconds = torch.ones(size_mib * 2**18, device=device), []
+        for _ in range(NUM_WARMUP + NUM_MEASURED):
+            dist.barrier()
+            if is_cuda:
+                torch.cuda.synchronize()
+            started = time.perf_counter()
+            dist.all_reduce(array, op=dist.ReduceOp.AVG if is_cuda else dist.ReduceOp.SUM)
+            if is_cuda:
+                torch.cuda.synchronize()
+            elapsed = torch.tensor(time.perf_counter() - started, dtype=torch.float64, device=device)
+            dist.all_reduce(elapsed, op=dist.ReduceOp.MAX)
+            seconds.append(elapsed.item())
+            array.fill_(1.0)
+        rows.append({"size_mib": size_mib, "seconds": seconds[NUM_WARMUP:]})
+    dist.destroy_process_group()
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cell", type=json.loads, help="JSON: the device, see parity.task.make_spec")
+    parser.add_argument("--num-devices", type=int)
+    parser.add_argument("--num-nodes", type=int)
+    parser.add_argument("--placement", type=json.loads, default={}, help="JSON: see howmanygpus.train.host.placement")
+    parser.add_argument("--folder", type=Path, required=True, help="where the processes leave what they measured")
+    parser.add_argument("--measure", action="store_true", help="be one of the processes")
+    arguments = parser.parse_args()
+    die_with_parent()
+    attempt, result = AttemptFolder(arguments.folder), arguments.folder / "allreduce.json"
+    if arguments.measure:
+        rows = measure(RunSpec.read(attempt.spec))
+        if os.environ["RANK"] == "0":
+            medians = [row | {"median_s": statistics.median(row["seconds"])} for row in rows]
+            write_json_atomic(result, {"sizes": medians})
+        return
+    size = {"num_gpus": arguments.num_devices, "num_nodes": arguments.num_nodes}
+    spec, placement = (
+        make_spec(FRAMEWORK, arguments.cell, size, "sgd", arguments.folder),
+        Placement.without_data(arguments.placement),
+    )
+    write_json_atomic(attempt.spec, spec.to_dict())
+    options = ["--measure", "--folder", str(arguments.folder)]
+    with hold_machine(placement):
+        sys.exit(run_processes(spec, placement, attempt, "howmanygpus.train.preflight.allreduce", options, DEADLINE_S))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,281 @@
+"""
+Start the processes of one run, watch over them, and publish what they leave.
+
+The run writes in a folder of its own attempt. On an expected outcome its files move to the run's folder, run.json
+last, and the exit status is 0. On a crash, a signal or the deadline the folder stays, with attempt.json telling
+why, and the exit status is not 0.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+import traceback
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+
+from howmanygpus.files import hold_lock, sha256_of_file, write_json_atomic
+from howmanygpus.train.host import slurm
+from howmanygpus.train.host.devices import assign_devices, describe_host, list_gpu_uuids
+from howmanygpus.train.host.placement import Placement
+from howmanygpus.train.host.processes import (
+    BINDING_IS_LEFT_ALONE,
+    KEEP_FREED_MEMORY,
+    die_with_parent,
+    list_cores,
+    stop_process_tree,
+)
+from howmanygpus.train.host.telemetry import Telemetry, find_sources, merge_nodes, path_of_node
+from howmanygpus.train.input.prepared import read_description, verify_data, verify_hashes
+from howmanygpus.train.loop.predictions import PredictionStore, merge_predictions
+from howmanygpus.train.records import AttemptFolder
+from howmanygpus.train.spec import RunSpec
+from howmanygpus.train.start.endings import find_crash, name_crash, write_last_words
+from howmanygpus.train.start.launchers import build_command
+from howmanygpus.train.start.rendezvous import open_meeting, read_all
+
+GRACE_S = 10.0
+"""How long processes may take to end after SIGTERM."""
+
+
+class Interrupted(Exception):
+    """A signal asked the launcher to stop."""
+
+    def __init__(self, signum: int):
+        super().__init__(signal.Signals(signum).name)
+        self.signum = signum
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def raise_interrupted(signum: int, _frame) -> None:
+    raise Interrupted(signum)
+
+
+def ignore_signals() -> None:
+    """While cleaning up, a second Ctrl-C changes nothing."""
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, signal.SIG_IGN)
+
+
+@contextmanager
+def hold_machine(placement: Placement):
+    """Wait until no other run of this user is being measured on this host. A scheduler sees to that by itself."""
+    if placement.scheduler != "none":
+        yield
+        return
+    with hold_lock(Path(tempfile.gettempdir()) / f"howmanygpus-{os.getuid()}.lock"):
+        yield
+
+
+def verify_inputs(spec: RunSpec) -> dict:
+    """Compare data and weights with what was recorded of them; returns the data's description."""
+    description = read_description(Path(spec.data_dir))
+    verify_data(Path(spec.data_dir), description)
+    weights = Path(spec.weights_file)
+    verify_hashes(weights.parent, {weights.name: json.loads(weights.with_suffix(".json").read_text())["sha256"]})
+    return description
+
+
+def build_environment(spec: RunSpec, placement: Placement) -> dict[str, str]:
+    """Environment variables of the run's processes."""
+    on_gpu = {"LD_LIBRARY_PATH": os.pathsep.join(find_cuda_libraries())} if spec.device_kind == "cuda" else {}
+    return {
+        **os.environ,
+        "OMP_NUM_THREADS": str(spec.cores_per_device),
+        "TF_CPP_MIN_LOG_LEVEL": "1",
+        # Open MPI refuses to run as root, which is usual in containers.
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "PYTHONUNBUFFERED": "1",
+        **KEEP_FREED_MEMORY,
+        **on_gpu,
+        **({} if placement.bind_cores else {BINDING_IS_LEFT_ALONE: "1"}),
+    }
+
+
+def find_cuda_libraries() -> list[str]:
+    """Folders of the environment's own CUDA libraries, which MXNet and CuPy do not look for; then what was set."""
+    own = sorted(str(path) for path in Path(sysconfig.get_path("purelib")).glob("nvidia/*/lib"))
+    return [*own, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+
+
+def start_processes(command: list[str], environment: dict[str, str], cores: list[int], **options) -> subprocess.Popen:
+    def prepare_child() -> None:
+        os.sched_setaffinity(0, cores)
+        die_with_parent()
+
+    return subprocess.Popen(command, env=environment, preexec_fn=prepare_child, start_new_session=True, **options)
+
+
+def run_processes(
+    spec: RunSpec, placement: Placement, attempt: AttemptFolder, module: str, options: list[str], deadline_s: float
+) -> int:
+    """Run a module's processes to the end; returns the exit status, and leaves their telemetry.
+
+    Raises TimeoutError at the deadline, Interrupted at a signal, ValueError where devices or cores are missing.
+    """
+    meeting = open_meeting(attempt.path, spec, placement)
+    command, environment = build_command(spec, placement, meeting, module, options), build_environment(spec, placement)
+    if placement.scheduler == "none":
+        assignment = assign_devices(spec, placement.bind_cores)
+        environment |= {"CUDA_VISIBLE_DEVICES": ",".join(assignment.gpu_uuids)}
+        child = start_processes(command, environment, assignment.cores)
+        sources = find_sources(child.pid, len(assignment.cores), assignment.gpu_uuids)
+        telemetry = Telemetry(path_of_node(meeting, 0), sources)
+    else:
+        # Cores, devices and telemetry are the affair of each node's own processes.
+        environment |= slurm.restore_environment(spec, placement)
+        child = start_processes(command, environment, list_cores(), stderr=subprocess.PIPE, text=True)
+        slurm.keep_what_is_said(child.stderr, attempt.said)
+        telemetry = nullcontext()
+    try:
+        with telemetry:
+            return child.wait(timeout=deadline_s)
+    except subprocess.TimeoutExpired:
+        raise TimeoutError(f"not done after {deadline_s:.0f} s, the time limit of this run") from None
+    finally:
+        if child.returncode is None:
+            ignore_signals()
+            stop_process_tree(psutil.Process(child.pid), GRACE_S)
+            child.wait()
+        merge_nodes(meeting, attempt.telemetry)
+
+
+@contextmanager
+def hold_publishing(attempt: AttemptFolder):
+    """One attempt of a run publishes at a time: what appears is one attempt's, whoever else still runs."""
+    with hold_lock(attempt.path.parent / ".publishing.lock"):
+        yield
+
+
+def publish(spec: RunSpec, attempt: AttemptFolder, run_dir: Path, record: dict, description: dict) -> None:
+    """Move the attempt's files to the run's folder; run.json appears last."""
+    if not list(attempt.path.glob("predictions.rank*.npz")):
+        PredictionStore().write(attempt.predictions_of(0))
+    merge_predictions(sorted(attempt.path.glob("predictions.rank*.npz")), description["num_test"], attempt.predictions)
+    attempt.events.touch()
+    files = (attempt.events, attempt.telemetry, attempt.predictions, attempt.initial_weights, attempt.final_weights)
+    with hold_publishing(attempt):
+        run_dir.mkdir(parents=True, exist_ok=True)
+        for file in filter(Path.exists, files):
+            os.replace(file, run_dir / file.name)
+        write_json_atomic(run_dir / "run.json", record)
+    shutil.rmtree(attempt.path)
+
+
+def run_attempt(
+    spec: RunSpec, placement: Placement, attempt: AttemptFolder, options: argparse.Namespace, record: dict
+) -> int:
+    """Verify, run and publish; adds to `record` what becomes known. Returns the exit status."""
+    gpu_uuids = list_gpu_uuids()[: spec.devices_per_node] if spec.device_kind == "cuda" else []
+    record |= {"host": describe_host(gpu_uuids)}
+    if slurm.find_job_id():
+        record |= {"job": slurm.describe_job() | {"packed": placement.scheduler == "none"}}
+    if placement.scheduler == "slurm":
+        cancel_older_attempts(attempt, record["job"]["id"])
+    write_json_atomic(attempt.record, record)
+    description = verify_inputs(spec)
+    record |= {"manifest_sha256": description["sha256"]["manifest.tsv"]}
+    record |= {"weights_sha256": sha256_of_file(Path(spec.weights_file))}
+    module_options = ["--attempt", str(attempt.path), *(["--save-weights"] if options.save_weights else [])]
+    with hold_machine(placement):
+        module_options += ["--started-at", repr(time.time())]
+        try:
+            deadline_s = options.deadline_s
+            exit_status = run_processes(
+                spec, placement, attempt, "howmanygpus.train.loop.train", module_options, deadline_s
+            )
+        finally:
+            record |= {"processes": read_processes(attempt)}
+            if staged := [process["staging_s"] for process in record["processes"] if "staging_s" in process]:
+                record |= {"staging_s": max(staged)}
+        if attempt.outcome.exists():
+            outcome = json.loads(attempt.outcome.read_text())
+            publish(spec, attempt, options.run_dir, record | outcome | {"finished_at": now()}, description)
+            return 0
+    record |= slurm.explain_end() or find_crash(attempt, exit_status)
+    return exit_status if exit_status > 0 else 1
+
+
+def cancel_older_attempts(attempt: AttemptFolder, job_id: str) -> None:
+    """End the jobs of earlier attempts at this run: those of a Snakemake that was killed go on without it."""
+    for path in attempt.path.parent.glob("*/attempt.json"):
+        record = json.loads(path.read_text())
+        other = record.get("job", {}).get("id")
+        if record["status"] == "running" and other not in (None, job_id):
+            slurm.cancel(other)
+
+
+def read_processes(attempt: AttemptFolder) -> list[dict]:
+    """Where the run's processes were and which devices they saw; empty where the launcher needs no meeting."""
+    return [process for meeting in attempt.path.glob("processes-*") for process in read_all(meeting)]
+
+
+def refuse(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, record: dict, reason: str) -> int:
+    """Publish that a run was not started because its framework failed the parity gate or has no build for the node."""
+    description = read_description(Path(spec.data_dir))
+    record |= {"host": describe_host([]), "manifest_sha256": description["sha256"]["manifest.tsv"]}
+    status = "unsupported" if record["parity"] == "unsupported" else "failed_parity"
+    record |= {"status": status, "reason": reason, "finished_at": now()}
+    attempt.telemetry.touch()
+    publish(spec, attempt, run_dir, record, description)
+    return 0
+
+
+def launch(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, options: argparse.Namespace) -> int:
+    """Do one attempt; returns the exit status. A failed attempt's record says why, whatever happened."""
+    record = {"spec": spec.to_dict(), "status": "running", "reason": "", "pid": os.getpid(), "started_at": now()}
+    record |= {"parity": options.parity}
+    try:
+        if options.refuse:
+            return refuse(spec, run_dir, attempt, record, options.refuse)
+        placement = Placement.read(attempt.placement)
+        exit_status = run_attempt(spec, placement, attempt, options, record)
+        if exit_status == 0:
+            return 0
+    except TimeoutError as error:
+        exit_status = 1
+        record |= {"status": "time_limit", "reason": str(error)}
+    except Interrupted as error:
+        exit_status = 128 + error.signum
+        record |= slurm.explain_end() or {"status": "interrupted", "reason": f"stopped by {error}"}
+    except Exception as error:
+        exit_status = 1
+        record |= name_crash(f"{type(error).__name__}: {error}")
+        traceback.print_exc()
+    write_last_words(attempt, record | {"finished_at": now()})
+    print(f"{run_dir}: {record['status']}: {record['reason']}; the attempt is kept in {attempt.path}", file=sys.stderr)
+    return exit_status
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--attempt", required=True, help="folder of this attempt, holding spec.json")
+    parser.add_argument("--run-dir", type=Path, required=True, help="where the run's files go when it is done")
+    parser.add_argument("--deadline-s", type=float, required=True, help="seconds after which the run is stopped")
+    parser.add_argument("--save-weights", action="store_true", help="store the weights before and after training")
+    parser.add_argument("--parity", default="not_checked", help="what the parity gate said of the framework")
+    parser.add_argument("--refuse", default="", help="do not train, and give this as the reason")
+    arguments = parser.parse_args()
+    die_with_parent(signal.SIGTERM)
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, raise_interrupted)
+    attempt = AttemptFolder(arguments.attempt)
+    spec = RunSpec.read(attempt.spec)
+    sys.exit(launch(spec, arguments.run_dir, attempt, arguments))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""
+The command lines that start a run's processes.
+
+`plain` is one process for all devices, `per_node` one for each node's, `torchrun`, `horovodrun`, `mpirun` and
+`per_device` one for each. On one machine torchrun, horovodrun, mpirun or train.start.spawn starts them; in a job of
+SLURM srun (one task each) or mpirun does. If srun, mpirun or spawn starts them, each process first becomes
+train.start.task, which finds its place.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from howmanygpus.train.host.placement import Placement
+from howmanygpus.train.spec import RunSpec
+
+
+def count_processes_per_node(launcher: str, devices_per_node: int) -> int:
+    return 1 if launcher in ("plain", "per_node") else devices_per_node
+
+
+def count_processes(spec: RunSpec) -> int:
+    return spec.num_nodes * count_processes_per_node(spec.launcher, spec.devices_per_node)
+
+
+def build_command(spec: RunSpec, placement: Placement, folder: Path, module: str, options: list[str]) -> list[str]:
+    """The command line of a module's processes. folder: where they meet, empty and seen by all of them."""
+    target = [module, *options]
+    task = [sys.executable, "-m", "howmanygpus.train.start.task", "--folder", str(folder), *target]
+    if placement.scheduler == "slurm":
+        return [*(mpirun if takes_mpirun(spec) else srun)(spec, placement), *task]
+    if takes_mpirun(spec):
+        return [*mpirun(spec, placement), sys.executable, "-m", *target]
+    if spec.launcher == "per_device":
+        number = ["--num-processes", str(spec.num_gpus)]
+        return [sys.executable, "-m", "howmanygpus.train.start.spawn", *number, "--folder", str(folder), *target]
+    if spec.launcher == "torchrun":
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+        return [*torchrun, f"--nproc_per_node={spec.num_gpus}", "-m", *target]
+    if spec.launcher == "horovodrun":
+        return [find_program("horovodrun"), "-np", str(spec.num_gpus), "--gloo", sys.executable, "-m", *target]
+    return [sys.executable, "-m", *target]
+
+
+def takes_mpirun(spec: RunSpec) -> bool:
+    return spec.launcher == "mpirun" or (spec.launcher == "horovodrun" and spec.horovod_controller == "mpi")
+
+
+def srun(spec: RunSpec, placement: Placement) -> list[str]:
+    """One task per process. Every task sees all devices of its node, as NCCL wants to; the first to fail ends all."""
+    num_processes = count_processes(spec)
+    tasks_per_node = num_processes // spec.num_nodes
+    cores_per_task = spec.cores_per_device * spec.devices_per_node // tasks_per_node
+    return [
+        *("srun", "--mpi=none", "--kill-on-bad-exit=1"),
+        *(["--cpu-bind=none"] if placement.bind_cores else []),
+        *(f"--nodes={spec.num_nodes}", f"--ntasks={num_processes}", f"--ntasks-per-node={tasks_per_node}"),
+        *(f"--cpus-per-task={cores_per_task}", *placement.describe_step(spec.devices_per_node)),
+    ]
+
+
+def mpirun(spec: RunSpec, placement: Placement) -> list[str]:
+    """Unbound, as each process binds itself; over the nodes of the job, if there is one."""
+    command = [find_program("mpirun"), "-np", str(spec.num_gpus), "--bind-to", "none"]
+    if placement.scheduler == "slurm":
+        return [*command, "--map-by", f"ppr:{spec.devices_per_node}:node:OVERSUBSCRIBE"]
+    return [*command, "--map-by", ":OVERSUBSCRIBE"]
+
+
+def find_program(name: str) -> str:
+    """The environment's own, else the machine's."""
+    own = Path(sys.executable).with_name(name)
+    return str(own) if os.access(own, os.X_OK) else name

@@ -1,0 +1,93 @@
+"""
+How attempts ended that could not say so themselves: after kill -9, or when a node was lost with everything on it.
+
+The scheduler or the process list knows. They are asked when Snakemake starts and when it ends: tables are made from the
+records alone.
+"""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+from howmanygpus.files import write_json_atomic
+from howmanygpus.train.host.slurm import PATIENCE_S, ask_for_job, explain
+
+ATTEMPTS, OLDER_ATTEMPTS = Path("results/attempts"), Path("results/logs/train")
+ALIVE = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "REQUEUED", "RESIZING", "STAGE_OUT"}
+
+
+TERMINATED = ("exit status 143", "killed by SIGTERM")
+"""Reasons of attempts that were told to end, while the controller was too busy to say why: 143 is 128 + SIGTERM."""
+
+
+def ask_database(job_id: str) -> dict[str, str]:
+    """What the accounting database knows of a job, in scontrol's words; empty where there is none."""
+    command = ["sacct", "--allocations", "--noheader", "--parsable2", "--format=State,NodeList,Timelimit", "-j", job_id]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    if answer.returncode or not answer.stdout.strip():
+        return {}
+    state, nodes, limit = answer.stdout.splitlines()[-1].split("|")
+    return {"JobId": job_id, "JobState": state.split()[0], "NodeList": nodes, "TimeLimit": limit}
+
+
+def settle(attempts: Path = ATTEMPTS) -> list[Path]:
+    """Complete the records of attempts that ended without a word, or by a signal they could not explain.
+
+    Returns the records of those that said nothing.
+    """
+    silent = []
+    for path in sorted(attempts.rglob("attempt.json")):
+        record = json.loads(path.read_text())
+        if record.get("settled"):
+            continue
+        found = _find_end_of_job(record) if record.get("job") else _find_end_of_process(record)
+        if found:
+            if record["status"] == "running":
+                silent.append(path)
+            write_json_atomic(path, record | found | {"settled": True})
+    return silent
+
+
+def _find_end_of_process(record: dict) -> dict:
+    """Status and reason of an attempt on this host whose process is gone; empty if it told them, or may still run."""
+    is_here = record["host"]["hostname"] == os.uname().nodename if "host" in record else False
+    if record["status"] != "running" or not is_here or Path(f"/proc/{record['pid']}").exists():
+        return {}
+    return {"status": "killed", "reason": "the launcher ended without a word, as after kill -9 or a lost node"}
+
+
+def _find_end_of_job(record: dict) -> dict:
+    """Status and reason of an attempt whose job has ended, as SLURM knows them; empty if the attempt told them."""
+    is_explained = record["status"] not in ("running", "interrupted") and record.get("reason") not in TERMINATED
+    job_id = record["job"].get("id")
+    if is_explained or job_id is None:
+        return {}
+    job = ask_for_job(job_id) or ask_database(job_id)
+    if job.get("JobState") in ALIVE and not is_older_start(record, job):
+        return {}
+    found = explain(job)
+    if record["status"] == "running":
+        return found or {"status": "killed", "reason": f"job {job_id} ended without a word"}
+    return found or {"status": record["status"]}
+
+
+def is_older_start(record: dict, job: dict[str, str]) -> bool:
+    """Whether the job that now runs or waits is another start of it: SLURM has put it in the queue again."""
+    return int(job.get("Restarts", 0)) > record["job"]["restarts"]
+
+
+def refuse_older_results(older_attempts: Path = OLDER_ATTEMPTS) -> None:
+    """Raise ConfigError for results of version 0.1, whose runs this version would silently do again and replace."""
+    if next(older_attempts.rglob("attempt.json"), None) or next(older_attempts.rglob(".publishing.lock"), None):
+        raise OlderResultsError(
+            "results: they were made by version 0.1, and all code has moved since: every run would be done again and "
+            "replaced; keep them with `mv results results-0.1`, or continue with the version that made them"
+        )
+
+
+class OlderResultsError(Exception):
+    """There are results that this version would replace."""

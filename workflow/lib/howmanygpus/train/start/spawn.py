@@ -1,0 +1,38 @@
+"""Start processes on this machine, one per device, as srun does on a cluster; where one fails, the others end."""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+
+from howmanygpus.train.host.processes import die_with_parent
+
+POLL_S = 0.1
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--num-processes", type=int, required=True)
+    parser.add_argument("--folder", required=True, help="where the processes meet, see howmanygpus.train.start.task")
+    parser.add_argument("module", help="what each of them runs, with its options")
+    parser.add_argument("options", nargs=argparse.REMAINDER)
+    arguments = parser.parse_args()
+    die_with_parent()
+    command = [sys.executable, "-m", "howmanygpus.train.start.task", "--folder", arguments.folder, arguments.module]
+    children = []
+    for rank in map(str, range(arguments.num_processes)):
+        place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": str(arguments.num_processes)}
+        environment = os.environ | {f"HOWMANYGPUS_{name}": value for name, value in place.items()}
+        children.append(subprocess.Popen([*command, *arguments.options], env=environment, preexec_fn=die_with_parent))
+    while any(child.poll() is None for child in children) and not any(child.returncode for child in children):
+        time.sleep(POLL_S)
+    for child in children:
+        if child.poll() is None:
+            child.kill()
+    statuses = [child.wait() for child in children]
+    sys.exit(next((status if status > 0 else 1 for status in statuses if status), 0))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""
+What a process does before it becomes the one that trains, if srun, mpirun or train.start.spawn started it.
+
+It finds its rank, makes sure that nobody else bears it, takes its node's devices, learns the addresses of the others,
+starts the node's telemetry if it is the node's first, and then runs the module it was given with the same Python.
+"""
+
+import argparse
+import os
+import socket
+import subprocess
+import sys
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+from howmanygpus.train.host.devices import assign_devices
+from howmanygpus.train.host.placement import Placement
+from howmanygpus.train.host.processes import die_with_parent
+from howmanygpus.train.records import AttemptFolder
+from howmanygpus.train.spec import RunSpec
+from howmanygpus.train.start.launchers import count_processes
+from howmanygpus.train.start.rendezvous import announce, find_address, read_meeting, reserve_port, wait_for_all
+from howmanygpus.train.start.staging import STAGED, stage
+
+RANK_VARIABLES = (
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("HOWMANYGPUS_RANK", "HOWMANYGPUS_LOCAL_RANK", "HOWMANYGPUS_WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"),
+)
+"""Set by mpirun, train.start.spawn and srun. The inner launcher comes first: mpirun's own daemons are tasks of srun."""
+
+
+@dataclass(frozen=True)
+class Place:
+    rank: int
+    local_rank: int
+    num_processes: int
+
+
+def find_place() -> Place:
+    for names in RANK_VARIABLES:
+        if names[0] in os.environ:
+            return Place(*(int(os.environ[name]) for name in names))
+    raise RuntimeError(
+        f"none of {', '.join(names[0] for names in RANK_VARIABLES)} is set: srun, mpirun or spawn does so"
+    )
+
+
+def check_devices(spec: RunSpec, placement: Placement) -> str | None:
+    """CUDA_VISIBLE_DEVICES as the scheduler set it; raises RuntimeError where it names fewer than were asked for."""
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    num_given = len([device for device in (given or "").split(",") if device])
+    if placement.step_options and num_given < spec.devices_per_node:
+        raise RuntimeError(f"{spec.devices_per_node} devices were asked for; CUDA_VISIBLE_DEVICES is {given!r}")
+    return given
+
+
+def prepare(folder: Path, spec: RunSpec, placement: Placement) -> None:
+    """Take this process's place among the others, and say so in the environment of what comes next."""
+    place = find_place()
+    if place.num_processes != count_processes(spec):
+        raise RuntimeError(f"{place.num_processes} processes were started, not {count_processes(spec)}")
+    node, given = place.rank // (place.num_processes // spec.num_nodes), check_devices(spec, placement)
+    assignment = assign_devices(spec, placement.bind_cores)
+    staging = {}
+    if placement.scratch:
+        copy, seconds = stage(Path(spec.data_dir), placement.scratch)
+        os.environ[STAGED], staging = str(copy), {"staging_s": seconds}
+    port, address = reserve_port(), find_address(placement.network_interface, placement.rendezvous_suffix)
+    description = {
+        **{"node": node, "local_rank": place.local_rank, "pid": os.getpid(), "address": f"{address}:{port}"},
+        **{"hostname": os.environ.get("SLURMD_NODENAME") or socket.gethostname()},
+        **{"visible_devices": given, "gpu_uuids": assignment.gpu_uuids, "step": os.environ.get("SLURM_STEP_ID")},
+        **staging,
+    }
+    announce(folder, place.rank, description)
+    others = wait_for_all(folder, place.num_processes, placement.rendezvous_timeout_s)
+    set_environment(place, [other["address"] for other in others], placement.network_interface)
+    if spec.device_kind == "cuda":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(assignment.gpu_uuids)
+    if placement.bind_cores:
+        os.sched_setaffinity(0, assignment.cores)
+    if placement.scheduler == "slurm" and place.local_rank == 0:
+        start_telemetry(folder, node, len(assignment.cores), assignment.gpu_uuids)
+
+
+def set_environment(place: Place, addresses: list[str], network_interface: str | None) -> None:
+    """What PyTorch reads by itself, all addresses for those who want them, and the interface for NCCL and gloo."""
+    first_host, _, first_port = addresses[0].rpartition(":")
+    os.environ |= {
+        **{"RANK": str(place.rank), "LOCAL_RANK": str(place.local_rank), "WORLD_SIZE": str(place.num_processes)},
+        **{"MASTER_ADDR": first_host, "MASTER_PORT": first_port, "HOWMANYGPUS_ADDRESSES": ",".join(addresses)},
+    }
+    if network_interface:
+        os.environ |= dict.fromkeys(("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"), network_interface)
+
+
+def start_telemetry(folder: Path, node: int, num_cores: int, gpu_uuids: list[str]) -> None:
+    """It watches this process's siblings, and ends with this process."""
+    command = [sys.executable, "-m", "howmanygpus.train.host.telemetry", "--folder", str(folder), "--node", str(node)]
+    options = ["--pid", str(os.getppid()), "--num-cores", str(num_cores), "--gpu-uuids", *gpu_uuids]
+    subprocess.Popen([*command, *options], preexec_fn=die_with_parent)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, required=True, help="where the processes meet")
+    parser.add_argument("module", help="what to run, with its options")
+    parser.add_argument("options", nargs=argparse.REMAINDER)
+    arguments = parser.parse_args()
+    die_with_parent()
+    try:
+        prepare(arguments.folder, *read_meeting(arguments.folder))
+    except Exception:
+        rank = next((os.environ[names[0]] for names in RANK_VARIABLES if names[0] in os.environ), "0")
+        AttemptFolder(arguments.folder.parent).error_of(int(rank)).write_text(traceback.format_exc())
+        raise
+    os.execv(sys.executable, [sys.executable, "-m", arguments.module, *arguments.options])
+
+
+if __name__ == "__main__":
+    main()
