@@ -7,9 +7,9 @@ import pytest
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.speedup import compute_accuracy_speedup
 from howmanygpus.report.files import read_table, write_table
+from howmanygpus.report.outcomes import IDENTITY
 from howmanygpus.report.style import name_series, style_of
 from howmanygpus.report.tables.allreduce import tabulate
-from howmanygpus.report.outcomes import IDENTITY
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATION
 from howmanygpus.report.tables.losses import COLUMNS as LOSSES
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
