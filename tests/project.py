@@ -35,8 +35,8 @@ COPIED = ("Snakefile", "Makefile", "workflow", "config", "profiles", "envs")
 
 REGISTRY_ENTRY = """
 FRAMEWORKS["{name}"] = Framework(
-    family="fake",
-    strategy="{name}",
+    family="{family}",
+    strategy="{strategy}",
     launcher="{launcher}",
     environments={{"cpu": "fake-cpu"}},
     precisions={{"cpu": ("fp32",)}},
@@ -85,21 +85,22 @@ class Project:
         for name in fakes:
             self.add_fake(name)
 
-    def add_fake(self, name: str, launcher: str = "plain") -> None:
-        library = self.folder / "workflow" / "lib" / "howmanygpus"
-        family = library / "train" / "frameworks" / "fake"
-        family.mkdir(exist_ok=True)
-        (family / "__init__.py").touch()
-        shutil.copy2(FAKES / "sleeping.py", family / f"{name}.py")
-        (library / "train" / "models" / "small_cnn" / "fake.py").touch()
+    def add_fake(self, name: str, launcher: str = "plain", family: str = "fake", strategy: str | None = None) -> None:
+        """A framework that sleeps. family, strategy: the file that it is, which may be that of a real framework."""
+        library, strategy = self.folder / "workflow" / "lib" / "howmanygpus", strategy or name
+        folder = library / "train" / "frameworks" / family
+        folder.mkdir(exist_ok=True)
+        (folder / "__init__.py").touch()
+        shutil.copy2(FAKES / "sleeping.py", folder / f"{strategy}.py")
+        (library / "train" / "models" / "small_cnn" / f"{family}.py").write_text("")
         with open(library / "plan" / "frameworks.py", "a") as file:
-            file.write(REGISTRY_ENTRY.format(name=name, launcher=launcher))
-        (self.folder / "envs" / "fake-cpu.txt").touch()
+            file.write(REGISTRY_ENTRY.format(name=name, launcher=launcher, family=family, strategy=strategy))
+        (self.folder / "envs" / "fake-cpu.txt").write_text("-r measured.txt\n")
         self.record_fake_environment()
 
     def record_fake_environment(self) -> None:
         """Say that the fake environment is this Python, as its rule would after building one."""
-        pins = hash_requirements([self.folder / "envs" / "fake-cpu.txt"])[:8]
+        pins = hash_requirements([self.folder / "envs" / f"{name}.txt" for name in ("fake-cpu", "measured")])[:8]
         record = self.folder / "results" / "environments" / f"fake-cpu-{pins}.json"
         record.parent.mkdir(parents=True, exist_ok=True)
         record.write_text(json.dumps({"name": "fake-cpu", "python": sys.executable}))

@@ -18,6 +18,8 @@ FIGURES = (
     *("draw_throughput_by_gpus", "draw_time_to_accuracy"),
 )
 """Of a study with one input and one variant."""
+CONSTANT = "\nA_NEW_CONSTANT = 1\n"
+READ_BY_PEOPLE = '\n\n# A comment.\n"""Documentation of nothing in particular."""\n'
 GATE = ["leave_unchecked", "leave_unchecked", "write_parity_page"]
 MERGED = ["all", "merge_answers", *["merge_tables"] * 4]
 
@@ -25,11 +27,12 @@ MERGED = ["all", "merge_answers", *["merge_tables"] * 4]
 def analysis_of(*studies: str) -> list[str]:
     """Everything behind the runs of some studies."""
     rules = (
-        "collect_runs",
-        "collect_losses",
-        "compute_scaling",
-        "compute_time_to_accuracy",
-        "compute_variants",
+        "tabulate_evaluations",
+        "tabulate_runs",
+        "tabulate_losses",
+        "tabulate_scaling",
+        "tabulate_time_to_accuracy",
+        "tabulate_variants",
         "answer_question",
         *FIGURES,
     )
@@ -39,7 +42,8 @@ def analysis_of(*studies: str) -> list[str]:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory) -> Project:
     """Two studies, run to the end once; tests work on copies."""
-    project = Project(tmp_path_factory.mktemp("finished") / "project")
+    project = Project(tmp_path_factory.mktemp("finished") / "project", fakes=("dozing",))
+    project.add_fake("sleeping", family="torch", strategy="ddp")
     project.leave_figures_blank()
     project.write_config(first=study(), second=study())
     project.snakemake()
@@ -58,8 +62,14 @@ def test_a_second_call_does_nothing(finished):
     assert finished.planned() == []
 
 
-def test_editing_one_backend_reruns_exactly_its_runs_and_what_depends_on_them(copy):
-    copy.edit("workflow/lib/howmanygpus/train/frameworks/fake/dozing.py")
+def test_editing_a_constant_of_a_strategy_reruns_exactly_its_runs(copy):
+    copy.edit("workflow/lib/howmanygpus/train/frameworks/torch/ddp.py", CONSTANT)
+    runs = [run for run in ALL_RUNS if "/sleeping/" in run]
+    assert copy.planned() == sorted([*runs, "leave_unchecked", "write_parity_page", *analysis_of("first", "second")])
+
+
+def test_editing_one_strategy_reruns_its_runs_and_only_once(copy):
+    copy.edit("workflow/lib/howmanygpus/train/frameworks/fake/dozing.py", CONSTANT)
     runs = [run for run in ALL_RUNS if "/dozing/" in run]
     assert copy.planned() == sorted([*runs, "leave_unchecked", "write_parity_page", *analysis_of("first", "second")])
     before = {run: copy.read(f"results/runs/{run}/run.json") for run in ALL_RUNS}
@@ -69,13 +79,34 @@ def test_editing_one_backend_reruns_exactly_its_runs_and_what_depends_on_them(co
     assert copy.planned(*RUNS) == []
 
 
+@pytest.mark.parametrize(
+    "path", ["loop/loop.py", "frameworks/fake/dozing.py", "frameworks/torch/ddp.py", "models/small_cnn/parameters.py"]
+)
+def test_what_people_read_reruns_nothing(copy, path):
+    copy.edit(f"workflow/lib/howmanygpus/train/{path}", READ_BY_PEOPLE)
+    assert copy.planned() == []
+
+
+def test_a_comment_in_pins_reruns_nothing(copy):
+    for name in ("measured", "fake-cpu"):
+        copy.edit(f"envs/{name}.txt", "\n# A comment.\n\n")
+    assert copy.planned() == []
+
+
+@pytest.mark.parametrize("name", ["fake-cpu", "measured"])
+def test_changed_pins_rerun_the_runs_of_their_environment(copy, name):
+    copy.edit(f"envs/{name}.txt", "\npackage==1.0\n")
+    copy.record_fake_environment()
+    assert copy.planned() == sorted([*ALL_RUNS, *GATE, *analysis_of("first", "second")])
+
+
 def test_editing_one_figure_redraws_that_figure(copy):
-    copy.edit("workflow/lib/howmanygpus/report/figures/speedup.py")
+    copy.edit("workflow/lib/howmanygpus/report/figures/speedup.py", CONSTANT)
     assert copy.planned() == sorted(["all", "draw_speedup first", "draw_speedup second"])
 
 
 def test_editing_the_loop_reruns_all_runs(copy):
-    copy.edit("workflow/lib/howmanygpus/train/loop/loop.py")
+    copy.edit("workflow/lib/howmanygpus/train/loop/loop.py", CONSTANT)
     assert copy.planned() == sorted([*ALL_RUNS, *GATE, *analysis_of("first", "second")])
 
 
@@ -85,7 +116,7 @@ def test_changing_what_a_failed_gate_does_reruns_no_training(copy):
 
 
 def test_editing_a_metric_recomputes_tables_and_figures_but_no_run(copy):
-    copy.edit("workflow/lib/howmanygpus/report/metrics/accuracy.py")
+    copy.edit("workflow/lib/howmanygpus/report/metrics/accuracy.py", CONSTANT)
     behind = [job for job in analysis_of("first", "second") if "loss" not in job]
     assert copy.planned() == sorted(behind)
 
@@ -128,20 +159,14 @@ def test_changing_the_thresholds_recomputes_without_running(copy):
     assert copy.planned() == sorted(["plan_runs first", *analysis_of("first")])
 
 
-def test_changed_pins_rerun_the_runs_of_their_environment(copy):
-    copy.edit("envs/fake-cpu.txt")
-    copy.record_fake_environment()
-    assert copy.planned() == sorted([*ALL_RUNS, *GATE, *analysis_of("first", "second")])
-
-
 def test_changed_pins_build_their_environment_and_rerun_its_runs_in_one_call(copy):
-    copy.edit("envs/fake-cpu.txt")
+    copy.edit("envs/fake-cpu.txt", "\npackage==1.0\n")
     assert copy.planned() == sorted(["build_environment", *ALL_RUNS, *GATE, *analysis_of("first", "second")])
 
 
 def test_a_change_beside_a_changed_plan_is_not_overlooked(copy):
     copy.write_config(first=study(repeats=2), second=study())
-    copy.edit("workflow/lib/howmanygpus/train/frameworks/fake/dozing.py")
+    copy.edit("workflow/lib/howmanygpus/train/frameworks/fake/dozing.py", CONSTANT)
     assert {run for run in ALL_RUNS if "/dozing/" in run} <= set(copy.planned())
 
 
@@ -154,7 +179,7 @@ def test_missing_runs_are_planned_beside_an_environment_that_is_built_again(copy
 
 
 def test_changed_initial_weights_rerun_the_runs_that_start_from_them(copy):
-    copy.edit("workflow/lib/howmanygpus/train/models/small_cnn/parameters.py")
+    copy.edit("workflow/lib/howmanygpus/train/models/small_cnn/parameters.py", CONSTANT)
     weights = ["initialize_weights"]
     assert copy.planned() == sorted([*weights, *ALL_RUNS, *analysis_of("first", "second")])
 
@@ -167,7 +192,8 @@ def test_a_removed_study_leaves_the_tables(copy):
 
 
 def test_results_adopted_into_a_fresh_clone_rerun_nothing(finished, tmp_path):
-    clone = Project(tmp_path / "clone")
+    clone = Project(tmp_path / "clone", fakes=("dozing",))
+    clone.add_fake("sleeping", family="torch", strategy="ddp")
     clone.leave_figures_blank()
     shutil.rmtree(clone.folder / "results")
     clone.write_config(first=study(), second=study())
