@@ -27,6 +27,7 @@ MERGED = ["all", "merge_answers", *["merge_tables"] * 4]
 def analysis_of(*studies: str) -> list[str]:
     """Everything behind the runs of some studies."""
     rules = (
+        "list_records",
         "tabulate_evaluations",
         "tabulate_runs",
         "tabulate_losses",
@@ -117,7 +118,7 @@ def test_changing_what_a_failed_gate_does_reruns_no_training(copy):
 
 def test_editing_a_metric_recomputes_tables_and_figures_but_no_run(copy):
     copy.edit("workflow/lib/howmanygpus/report/metrics/accuracy.py", CONSTANT)
-    behind = [job for job in analysis_of("first", "second") if "loss" not in job]
+    behind = [job for job in analysis_of("first", "second") if "loss" not in job and "list_records" not in job]
     assert copy.planned() == sorted(behind)
 
 

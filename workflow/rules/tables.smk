@@ -3,16 +3,38 @@ Make tables from runs: one rule per module of workflow/lib/howmanygpus/report/ta
 
 INPUTS   results/plans/{study}.json, results/runs/{study}/, results/attempts/{study}/ (of runs without an outcome),
          results/probe/ (of a cluster's devices)
-OUTPUTS  results/tables/{study}/{table}.tsv, those of all studies in results/tables/, and the answer in words
+OUTPUTS  results/records/{study}.json (every record of a run or an attempt, with its hash)
+         results/tables/{study}/{table}.tsv, those of all studies in results/tables/, and the answer in words
 
 A study's tables have one row per planned run, and metrics only where a run happened.
 """
 
 
 localrules:
+    list_records,
     merge_tables,
     answer_question,
     merge_answers,
+
+
+rule list_records:
+    """One small file instead of thousands of inputs for each table that is made from the runs."""
+    input:
+        runs=products.records,
+        attempts=products.attempts,
+    output:
+        records="results/records/{study}.json",
+    log:
+        "results/logs/list_records/{study}.log",
+    params:
+        code=hash_script("list_records"),
+    shell:
+        r"""
+        {RUN} workflow/scripts/list_records.py \
+            --study {wildcards.study} \
+            --records {output.records:q} \
+            >{log:q} 2>&1
+        """
 
 
 for table in tables.list_tables():
@@ -23,8 +45,7 @@ for table in tables.list_tables():
         input:
             plan="results/plans/{study}.json",
             tables=expand("results/tables/{{study}}/{table}.tsv", table=tables.list_inputs(table)),
-            runs=products.records if "results" in tables.describe_table(table)["READS"] else [],
-            attempts=products.attempts if "results" in tables.describe_table(table)["READS"] else [],
+            records="results/records/{study}.json" if "results" in tables.describe_table(table)["READS"] else [],
             allreduces=products.allreduces if "allreduces" in tables.describe_table(table)["READS"] else [],
         output:
             table=f"results/tables/{{study}}/{table}.tsv",

@@ -2,14 +2,16 @@
 Train one network once per planned run.
 
 INPUTS   results/prepared/{dataset}/{input}/, results/weights/, results/environments/, results/parity/
-OUTPUTS  results/runs/.../run.json (one summary, written last), events.jsonl (one line per window and evaluation),
-         telemetry.csv, predictions.npz
+OUTPUTS  results/runs/.../run.json (one summary, written last), and beside it events.jsonl (one line per window and
+         evaluation), telemetry.csv, predictions.npz
+         results/attempts/.../ (what a failed attempt left)
          results/plans/{study}.json (every planned run, complete, for the tables)
 
 What reruns a run: the code it executes, its settings, the small records of its data and weights, and its pins (by
 their hash in the name of the environment's record). Arrays and weights lie beside their records and are verified by
-hash at start; large files would only be compared by their time. The plan is no input of a run: Snakemake does not look
-for changes in jobs behind one that it reruns anyway.
+hash at start; large files would only be compared by their time. The launcher publishes a run's files together, run.json
+last, so Snakemake follows that one alone: every further output would be paid for in planning time. The plan is no input
+of a run: Snakemake does not look for changes in jobs behind one that it reruns anyway.
 """
 
 
@@ -42,9 +44,6 @@ rule train:
         verdict=ancient(training.verdict),
     output:
         run="results/runs/{study}/{framework}/{variant}/{cell}/run.json",
-        events="results/runs/{study}/{framework}/{variant}/{cell}/events.jsonl",
-        telemetry="results/runs/{study}/{framework}/{variant}/{cell}/telemetry.csv",
-        predictions="results/runs/{study}/{framework}/{variant}/{cell}/predictions.npz",
     log:
         "results/logs/train/{study}/{framework}/{variant}/{cell}.log",
     priority: training.priority

@@ -40,7 +40,7 @@ def job_resources(machine: Machine, size: JobSize, attempt: int) -> dict:
     """
     device, num_gpus, num_nodes, limit_min = size.device, size.num_gpus, size.num_nodes, size.limit_min
     if not machine.submits:
-        return {"limit_min": limit_min * attempt, "runtime": limit_min * attempt}
+        return {"limit_min": limit_min * attempt}
     options, per_node = device.options, num_gpus // num_nodes
     num_tasks_per_node = count_processes_per_node(size.launcher, per_node)
     request = options["request"].format(n=per_node) if options["request"] else None
@@ -68,11 +68,10 @@ def job_resources(machine: Machine, size: JobSize, attempt: int) -> dict:
 
 def list_resources(machine: Machine) -> tuple[str, ...]:
     """Names of what job_resources returns."""
-    size = ("limit_min", "runtime")
     if not machine.submits:
-        return size
+        return ("limit_min",)
     layout = ("mpi", "nodes", "tasks", "cpus_per_task", "gres", "mem_mb")
-    return (*size, *layout, "slurm_partition", "constraint", "slurm_extra")
+    return ("limit_min", "runtime", *layout, "slurm_partition", "constraint", "slurm_extra")
 
 
 def expectation(machine: Machine, device: Device, frameworks: set[str], longest_job_min: float) -> dict:

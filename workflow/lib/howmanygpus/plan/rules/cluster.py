@@ -8,15 +8,17 @@ from howmanygpus.plan.invalidation.code import hash_script
 from howmanygpus.plan.invalidation.pins import environment_record
 from howmanygpus.plan.jobs import JobSize, expectation, job_resources, list_resources, placement
 from howmanygpus.plan.plan import Plan
+from howmanygpus.plan.rules.answers import Answers, with_signature
 
 LIMIT_MIN = 10
 """Time limit of the probe and of the all-reduce, in minutes."""
 
 
-class ClusterRules:
+class ClusterRules(Answers):
     """Wildcards: `device`, a name of the machine file, and `num_gpus`."""
 
     def __init__(self, plan: Plan):
+        super().__init__()
         self._plan, self._machine = plan, plan.machine
 
     def resources(self, get_size: Callable[..., JobSize]) -> dict[str, Callable]:
@@ -29,7 +31,7 @@ class ClusterRules:
             def get(wildcards, attempt):
                 return job_resources(self._machine, get_size(wildcards), attempt)[resource]
 
-            return get
+            return with_signature(get)
 
         return {resource: ask(resource) for resource in list_resources(self._machine)}
 

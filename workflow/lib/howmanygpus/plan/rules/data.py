@@ -6,14 +6,16 @@ from collections.abc import Callable
 from howmanygpus.plan.invalidation.code import hash_script
 from howmanygpus.plan.invalidation.pins import environment_record
 from howmanygpus.plan.plan import Plan
+from howmanygpus.plan.rules.answers import Answers
 from howmanygpus.prepare.acquire.acquisition import Acquisition
 from howmanygpus.prepare.listing import Task, find_acquisition, is_listed, read_task
 
 
-class DataRules:
+class DataRules(Answers):
     """Wildcards: `dataset`, and `shard` of a data set of image files."""
 
     def __init__(self, plan: Plan):
+        super().__init__()
         self._options = plan.dataset_options
 
     def source(self, wildcards) -> str:

@@ -6,12 +6,14 @@ from howmanygpus.environments.pins import HOROVOD_SOURCE, find_horovod_base, fin
 from howmanygpus.plan.config.machine import Machine
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.pins import EXISTING, environment_record
+from howmanygpus.plan.rules.answers import Answers
 
 
-class EnvironmentRules:
+class EnvironmentRules(Answers):
     """Wildcards: `environment` and `pins_hash`."""
 
     def __init__(self, machine: Machine):
+        super().__init__()
         self._machine = machine
 
     def pins(self, wildcards) -> list[str]:

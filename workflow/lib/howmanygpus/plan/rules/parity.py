@@ -8,15 +8,17 @@ from howmanygpus.plan.invalidation.pins import environment_record
 from howmanygpus.plan.jobs import JobSize, placement
 from howmanygpus.plan.parity import ParityCell
 from howmanygpus.plan.plan import Plan
+from howmanygpus.plan.rules.answers import Answers
 
 LIMIT_MIN = 30
 """Time limit of the gate in minutes; resnet44 on every layout takes a few."""
 
 
-class ParityRules:
+class ParityRules(Answers):
     """Wildcards: `task` and `checked`, folder and file of a verdict."""
 
     def __init__(self, plan: Plan):
+        super().__init__()
         self._plan, self._machine = plan, plan.machine
 
     def cell(self, wildcards) -> ParityCell:

@@ -8,17 +8,19 @@ from howmanygpus.plan.invalidation.code import hash_script, hash_training
 from howmanygpus.plan.invalidation.pins import environment_record
 from howmanygpus.plan.jobs import JobSize, placement
 from howmanygpus.plan.plan import Plan
+from howmanygpus.plan.rules.answers import Answers
 from howmanygpus.plan.runs import Run
 from howmanygpus.plan.studies import Study
 
 
-class TrainingRules:
+class TrainingRules(Answers):
     """Wildcards: `study`, `framework`, `variant` and `cell` of a run; `study` alone for its plan.
 
     Snakemake compares parameters with those of the last run, except parameters whose function takes `input`.
     """
 
     def __init__(self, plan: Plan):
+        super().__init__()
         self._plan, self._machine = plan, plan.machine
 
     def run(self, wildcards) -> Run:
