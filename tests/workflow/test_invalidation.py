@@ -157,7 +157,8 @@ def test_touching_any_file_reruns_nothing(copy):
 
 def test_changing_the_thresholds_recomputes_without_running(copy):
     copy.write_config(first=study(quality={"thresholds": [0.3]}), second=study())
-    assert copy.planned() == sorted(["plan_runs first", *analysis_of("first")])
+    behind = [job for job in analysis_of("first") if job != "list_records first"]
+    assert copy.planned() == sorted(["plan_runs first", *behind])
 
 
 def test_changed_pins_build_their_environment_and_rerun_its_runs_in_one_call(copy):
