@@ -77,3 +77,21 @@ def test_values_and_defaults_are_those_of_the_schema():
 def test_a_document_without_a_known_table_is_refused(text, message):
     with pytest.raises(MarkerError, match=re.escape(message)):
         render_document(text, "notes.md")
+
+
+def test_every_decision_is_in_the_index_and_says_why():
+    folder = ROOT / "docs" / "decisions"
+    decisions = sorted(path for path in folder.glob("*.md") if path.name != "README.md")
+    listed = re.findall(r"\| (\d{3}) \| \[(.+)\]\((.+)\) \|", (folder / "README.md").read_text())
+    assert [path.name for path in decisions] == [name for _, _, name in listed]
+    for position, (path, (number, title, name)) in enumerate(zip(decisions, listed, strict=True), start=1):
+        lines = path.read_text().splitlines()
+        assert number == f"{position:03d}" and name.startswith(f"{number}-"), name
+        assert lines[0] == f"# {title}" and len(lines) <= 25, name
+        assert [line for line in lines if line.startswith("## ")] == ["## Context", "## Decision", "## Consequence"]
+
+
+@pytest.mark.parametrize("path", [*ROOT.glob("*.md"), *ROOT.glob("*/README.md")], ids=lambda path: path.parent.name)
+def test_links_lead_somewhere(path):
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text())
+    assert [link for link in links if not (path.parent / link).exists()] == []
