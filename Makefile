@@ -1,7 +1,9 @@
-# make demo   trains on real digits and ends with results/report.html and the answer to the question
-# make test   runs the whole test suite
-# make resolve  has pip resolve every environment's pins, those for GPUs included, and installs none of them
-# make adopt FROM=../other-clone   brings another clone's results here, so that nothing of them is run again
+# make demo        trains on real digits and ends with results/report.html and the answer to the question
+# make test        runs the whole test suite
+# make check       runs the linters, the import contracts and the type checker
+# make resolve     has pip resolve the pins of every environment, GPU environments included, without installing them
+# make references  writes the generated tables of config/README.md and profiles/README.md
+# make adopt FROM=../other-clone   copies another clone's results here, so that none of its runs is repeated
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,7 +11,7 @@ SNAKEMAKE := $(VENV)/bin/snakemake --profile profiles/local
 INSTALLED := $(VENV)/installed
 CACHE := $(or $(HOWMANYGPUS_CACHE),$(HOME)/.cache/howmanygpus)
 
-.PHONY: demo test test-workflow test-training test-cluster check resolve adopt
+.PHONY: demo test test-workflow test-training test-cluster check resolve references adopt
 
 demo: $(INSTALLED)
 	@if $(SNAKEMAKE); then \
@@ -21,7 +23,7 @@ demo: $(INSTALLED)
 	fi
 
 test: $(INSTALLED)
-	@# Three groups that take about as long, all at once: tests of the cluster often wait, others often leave a core.
+	@# Three groups that take about equally long run at once: tests of the cluster often wait and leave a core idle.
 	@$(MAKE) --no-print-directory --jobs=3 --keep-going test-workflow test-training test-cluster
 
 test-workflow: $(INSTALLED)
@@ -33,7 +35,7 @@ test-training: $(INSTALLED)
 test-cluster: $(INSTALLED)
 	@$(call print_at_end,$(VENV)/bin/python -m pytest tests/slurm)
 
-# What a command prints, in one piece.
+# Runs a command and prints its output in one piece at the end.
 print_at_end = log=$$(mktemp); $(1) >$$log 2>&1; status=$$?; cat $$log; rm $$log; exit $$status
 
 check: export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
@@ -46,6 +48,9 @@ check: $(INSTALLED)
 resolve: $(INSTALLED)
 	PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/resolve_environments.py
 
+references: $(INSTALLED)
+	PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/write_references.py
+
 adopt:
 	@test -d "$(FROM)/results" || { echo "FROM=$(FROM) has no results/; name another clone: make adopt FROM=PATH"; exit 1; }
 	@test ! -e results || { echo "results/ exists here; adopt into a fresh clone, or move it away"; exit 1; }
@@ -53,7 +58,7 @@ adopt:
 	cp -a "$(FROM)/results" results
 	cp -a "$(FROM)/.snakemake/metadata" .snakemake/metadata
 
-# Locked here, so that two calls at once build one environment: nothing is installed yet that could.
+# flock(1) takes the lock, so that two calls at once build one environment: nothing is installed yet that could lock.
 $(INSTALLED): envs/workflow.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "$(PYTHON) is older than Python 3.11; name a newer one: make PYTHON=python3.11 ..."; exit 1; }

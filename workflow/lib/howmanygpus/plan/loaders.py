@@ -15,18 +15,22 @@ class NativeLoader:
     """A module below train/frameworks/, by its dotted name.
 
     kinds: of its workers, the one that the framework's users have without asking first. inputs: what it reads.
+    description: its classes and decoder, for the table in config/README.md.
     """
 
     kinds: tuple[str, ...]
     inputs: tuple[str, ...] = ("arrays", "png", "jpeg")
+    description: str = ""
 
 
 NATIVE_LOADERS = {
-    "torch.loader": NativeLoader(("processes",)),
-    "keras.tf_data": NativeLoader(("threads",), ("png", "jpeg")),
-    "keras.loader": NativeLoader(("threads", "processes")),
-    "gluon.loader": NativeLoader(("processes", "threads")),
-    "chainer.loader": NativeLoader(("processes", "threads")),
+    "torch.loader": NativeLoader(("processes",), description="PyTorch's DataLoader with Pillow"),
+    "keras.tf_data": NativeLoader(("threads",), ("png", "jpeg"), description="tf.data"),
+    "keras.loader": NativeLoader(("threads", "processes"), description="Keras's PyDataset with `load_img`"),
+    "gluon.loader": NativeLoader(("processes", "threads"), description="Gluon's DataLoader with `mx.image`"),
+    "chainer.loader": NativeLoader(
+        ("processes", "threads"), description="Chainer's MultiprocessIterator or MultithreadIterator with Pillow"
+    ),
 }
 
 

@@ -1,0 +1,43 @@
+"""What the backends of the toy family share: a network in numpy that predicts and never learns."""
+
+import importlib
+
+import numpy as np
+
+from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.loop.backend import StepwiseBackend
+from howmanygpus.train.spec import RunSpec
+
+
+class ToyBackend(StepwiseBackend):
+    def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
+        self.spec, self._weights = spec, weights
+        build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.toys").build
+        self.network = build(data.image_shape, data.num_classes)
+
+    def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        return images
+
+    def put_for_prediction(self, images: np.ndarray) -> np.ndarray:
+        return images
+
+    def predict(self, batch: np.ndarray) -> np.ndarray:
+        return self.network(batch / np.float32(255), self._weights)
+
+    def wait_until_idle(self) -> None:
+        pass
+
+    def take_window_loss(self, num_steps: int) -> float:
+        return 1.0 + getattr(self.spec, "toy_setting", 0)
+
+    def weights(self) -> dict[str, np.ndarray]:
+        return self._weights
+
+    def peak_memory_bytes(self) -> None:
+        return None
+
+    def versions(self) -> dict[str, str]:
+        return {"toy": "1.0"}
+
+    def device_model(self) -> None:
+        return None

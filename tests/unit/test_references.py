@@ -1,0 +1,97 @@
+"""Generated tables in the documentation are those that schemas and registry give, and drift is noticed."""
+
+import copy
+import re
+
+import pytest
+
+from howmanygpus.plan import references
+from howmanygpus.plan.config.schema import read_schema
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.references import DOCUMENTS, TABLES, MarkerError, render_document
+from project import ROOT
+
+
+def first_cells(table: str) -> list[str]:
+    return re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=str)
+def test_documents_have_the_tables_that_are_generated_now(path):
+    text = (ROOT / path).read_text()
+    assert text == render_document(text, str(path)), f"{path} has drifted: run `make references`"
+
+
+def test_every_table_is_shown_somewhere():
+    shown = [name for path in DOCUMENTS for name in re.findall(r"<!-- generated: (\w+) -->", (ROOT / path).read_text())]
+    assert sorted(shown) == sorted(TABLES)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda study: study["epochs"].update(description="Another description."),
+        lambda study: study["repeats"].update(default=2),
+        lambda study: study["seed"].update(minimum=1),
+        lambda study: study.update(colour={"description": "New.", "type": "string", "default": "red"}),
+    ],
+)
+def test_a_changed_schema_makes_the_document_drift(monkeypatch, change):
+    schema = copy.deepcopy(read_schema("config"))
+    change(schema["$defs"]["study"]["properties"])
+    monkeypatch.setattr(references, "read_schema", lambda name: schema)
+    text = (ROOT / "config/README.md").read_text()
+    assert text != render_document(text, "config/README.md")
+
+
+@pytest.mark.parametrize("name", ["frameworks", "abilities", "best_tiers"])
+def test_every_framework_has_a_row(name):
+    assert first_cells(TABLES[name]()) == list(FRAMEWORKS)
+
+
+def test_every_framework_starts_somehow_and_has_a_loader_or_none():
+    for name in ("processes", "loaders"):
+        assert all(TABLES[name]().count(f"`{framework}`") == 1 for framework in FRAMEWORKS), name
+
+
+def test_values_and_defaults_are_those_of_the_schema():
+    rows = {line.split("`")[1]: line for line in TABLES["study_keys"]().splitlines()[2:]}
+    assert list(rows) == list(read_schema("config")["$defs"]["study"]["properties"])
+    assert rows["dataset"].startswith("| `dataset` | text | required |")
+    assert rows["num_gpus"].startswith("| `num_gpus` | list: integer >= 1 | `[1]` |")
+    assert rows["loader_kind"].startswith("| `loader_kind` | `threads`, `processes`, null | `null` |")
+    assert "| `epsilon` | number > 0 | `1.0e-8` |" in TABLES["optimizer_keys"]()
+    assert "| `momentum` | number >= 0, < 1 | `0.9` |" in TABLES["optimizer_keys"]()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("no table", "notes.md: no `<!-- generated: NAME -->`"),
+        (
+            "<!-- generated: colours -->\n<!-- end -->",
+            "notes.md: the generated table 'colours' is unknown; choose from",
+        ),
+    ],
+)
+def test_a_document_without_a_known_table_is_refused(text, message):
+    with pytest.raises(MarkerError, match=re.escape(message)):
+        render_document(text, "notes.md")
+
+
+def test_every_decision_is_in_the_index_and_says_why():
+    folder = ROOT / "docs" / "decisions"
+    decisions = sorted(path for path in folder.glob("*.md") if path.name != "README.md")
+    listed = re.findall(r"\| (\d{3}) \| \[(.+)\]\((.+)\) \|", (folder / "README.md").read_text())
+    assert [path.name for path in decisions] == [name for _, _, name in listed]
+    for position, (path, (number, title, name)) in enumerate(zip(decisions, listed, strict=True), start=1):
+        lines = path.read_text().splitlines()
+        assert number == f"{position:03d}" and name.startswith(f"{number}-"), name
+        assert lines[0] == f"# {title}" and len(lines) <= 25, name
+        assert [line for line in lines if line.startswith("## ")] == ["## Context", "## Decision", "## Consequence"]
+
+
+@pytest.mark.parametrize("path", [*ROOT.glob("*.md"), *ROOT.glob("*/README.md")], ids=lambda path: path.parent.name)
+def test_links_lead_somewhere(path):
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text())
+    assert [link for link in links if not (path.parent / link).exists()] == []

@@ -1,0 +1,259 @@
+"""
+CONTRIBUTING.md names every file that an extension touches.
+
+A toy of each kind is added to a copy of the project, by exactly the files that its section lists, and used in a study.
+"""
+
+import csv
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+import yaml
+
+from howmanygpus.prepare.sources import list_sources
+from project import FAKES, ROOT, Project, study
+
+PACKAGE, RUN_SCHEMA = "workflow/lib/howmanygpus", "workflow/schemas/run.schema.yaml"
+ROOMS = ("plan", "prepare", "train", "report")
+"""Paths that begin with these are below PACKAGE."""
+SECTION = re.compile(r"^## (?:A|An) (?P<kind>.+?)\n(?P<text>.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"^- `(?P<path>[^`]+)`(?P<condition>, if )?", re.MULTILINE)
+NAMES = {
+    **{"framework": "toy", "family": "toys", "strategy": "toy", "environment": "toy-cpu", "model": "toy_net"},
+    **{"layer": "toy_dense", "loader": "toy_loader", "source": "toy_shapes"},
+    **{"table": "toy_table", "figure": "toy_figure", "metric": "toy_metric"},
+}
+"""What stands in the place of <framework> and the others."""
+
+REGISTRY_ENTRY = """
+FRAMEWORKS["toy"] = Framework(
+    family="toys",
+    strategy="toy",
+    launcher="plain",
+    environments={"cpu": "toy-cpu"},
+    precisions={"cpu": ("fp32",)},
+)
+"""
+LOADER_ENTRY = '\nNATIVE_LOADERS["toys.toy_loader"] = NativeLoader(("threads",), description="the toys\' own loader")\n'
+STUDY_KEY = "      toy_setting:\n        description: A toy.\n        type: integer\n        default: 0\n"
+
+Edit = Callable[[str], str]
+
+
+def append(addition: str) -> Edit:
+    return lambda text: text + addition
+
+
+def insert(addition: str, before: str) -> Edit:
+    """The first line that begins with `before` gets a line before it."""
+
+    def edit(text: str) -> str:
+        assert re.search(rf"^{re.escape(before)}", text, re.MULTILINE), before
+        return re.sub(rf"^{re.escape(before)}", lambda match: addition + match[0], text, count=1, flags=re.MULTILINE)
+
+    return edit
+
+
+def replace(old: str, new: str) -> Edit:
+    def edit(text: str) -> str:
+        assert text.count(old) == 1, old
+        return text.replace(old, new)
+
+    return edit
+
+
+def edit_schema(text: str) -> str:
+    text = insert(STUDY_KEY, "      time_limit_min:\n")(text)
+    return insert("      toy_setting: {type: integer}\n", "      optimizer: {$ref:")(text)
+
+
+NEW, GENERATED = "new", "generated"
+"""A file that is copied from tests/fakes/toys/, and one that `make references` writes."""
+EXTENSIONS: dict[str, dict[str, str | Edit]] = {
+    "framework": {
+        "train/frameworks/<family>/<strategy>.py": NEW,
+        "plan/frameworks.py": append(REGISTRY_ENTRY),
+        "envs/<environment>.txt": NEW,
+        "config/all_frameworks.yaml": replace("      - chainer_mn\n", "      - chainer_mn\n      - toy\n"),
+        "config/README.md": GENERATED,
+        "profiles/README.md": GENERATED,
+        "train/frameworks/<family>/__init__.py": NEW,
+        "train/frameworks/<family>/family.py": NEW,
+        "train/frameworks/<family>/layers/<layer>.py": NEW,
+        "train/models/<model>/<family>.py": NEW,
+    },
+    "model": {
+        "train/models/<model>/__init__.py": NEW,
+        "train/models/<model>/parameters.py": NEW,
+        "train/models/<model>/<family>.py": NEW,
+    },
+    "layer": {"train/frameworks/<family>/layers/<layer>.py": NEW, "train/models/<model>/<family>.py": NEW},
+    "key of the config": {
+        "workflow/schemas/config.schema.yaml": edit_schema,
+        "config/README.md": GENERATED,
+        "plan/runs.py": insert('    "toy_setting",\n', '    "horovod_controller",\n'),
+        "train/spec.py": insert("    toy_setting: int\n", "    optimizer: OptimizerSpec\n"),
+        RUN_SCHEMA: insert("      toy_setting: {type: integer}\n", "      horovod_controller: {type: string"),
+        "tests/specs.py": replace('"horovod_controller": "gloo"', '"horovod_controller": "gloo", "toy_setting": 0'),
+    },
+    "table": {"report/tables/<table>.py": NEW},
+    "figure": {"report/figures/<figure>.py": NEW, "workflow/report/<figure>.rst": NEW},
+    "metric": {"report/metrics/<metric>.py": NEW},
+    "loader": {
+        "train/frameworks/<family>/<loader>.py": NEW,
+        "plan/loaders.py": append(LOADER_ENTRY),
+        "plan/frameworks.py": replace(
+            'environments={"cpu": "toy-cpu"},', 'environments={"cpu": "toy-cpu"},\n    native_loader="toys.toy_loader",'
+        ),
+        "config/README.md": GENERATED,
+    },
+    "data set": {
+        "prepare/sources/<source>.py": NEW,
+        "config/README.md": insert("| `toy_shapes` | `num_train` |\n", "| `digits` |"),
+    },
+}
+"""What each toy does to which file. Edits of one file follow each other in this order."""
+if not (ROOT / RUN_SCHEMA).exists():
+    del EXTENSIONS["key of the config"][RUN_SCHEMA]
+
+
+def read_sections() -> dict[str, str]:
+    """Text of each section of CONTRIBUTING.md that lists files, by kind of extension."""
+    sections = {match["kind"]: match["text"] for match in SECTION.finditer((ROOT / "CONTRIBUTING.md").read_text())}
+    return {kind: text for kind, text in sections.items() if FILE.search(text)}
+
+
+def resolve(kind: str, path: str) -> str:
+    """A path of CONTRIBUTING.md as the toy's, from the project's folder."""
+    # A new family is written for the models that exist.
+    names = NAMES | ({"model": "small_cnn"} if kind == "framework" else {})
+    path = re.sub(r"<(\w+)>", lambda match: names[match[1]], path)
+    return f"{PACKAGE}/{path}" if path.split("/")[0] in ROOMS else path
+
+
+def add_toys(project: Project) -> None:
+    (project.folder / "tests").mkdir()
+    shutil.copy2(ROOT / "tests" / "specs.py", project.folder / "tests" / "specs.py")
+    for kind, files in EXTENSIONS.items():
+        for path, action in files.items():
+            target = project.folder / resolve(kind, path)
+            if action == NEW:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(FAKES / "toys" / resolve(kind, path).removeprefix(f"{PACKAGE}/"), target)
+            elif action != GENERATED:
+                target.write_text(action(target.read_text()))
+    call_python(project, "workflow/scripts/write_references.py")
+
+
+def call_python(project: Project, *arguments: str) -> str:
+    environment = project.environment() | {"PYTHONPATH": f"{project.folder}/workflow/lib:{project.folder}/tests"}
+    result = subprocess.run([sys.executable, *arguments], cwd=project.folder, env=environment, capture_output=True)
+    assert result.returncode == 0, result.stderr.decode()
+    return result.stdout.decode()
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory) -> Project:
+    """A copy with all toys, in which two studies with them are done as far as the toy figure."""
+    folder = tmp_path_factory.mktemp("contributing")
+    project = Project(folder / "project", fakes=())
+    add_toys(project)
+    machine = {"environments": {"toy-cpu": {"python": sys.executable}}}
+    (project.folder / "profiles" / "local" / "machine.yaml").write_text(yaml.safe_dump(machine))
+    settings = {"dataset": "toy_shapes", "frameworks": ["toy"], "num_gpus": [1], "per_device_batch_size": [8]}
+    settings |= {"quality": {"metric": "toy_metric", "thresholds": [4.0]}}
+    variants = {"base": {}, "own": {"loader": "native", "toy_setting": 3}}
+    project.write_config(
+        toys=study(model="toy_net", variants=variants, **settings), others=study(model="small_cnn", **settings)
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(os.environ, "HOWMANYGPUS_CACHE", str(folder / "cache"))
+        project.snakemake("results/figures/toys/toy_figure.svg", "results/tables/others/runs.tsv")
+    return project
+
+
+def read_run(project: Project, variant: str) -> dict:
+    path = f"results/runs/toys/toy/{variant}/arrays_fp32_cpu_gpus1_batch8_repeat1/run.json"
+    return json.loads(project.read(path))
+
+
+def test_the_toys_cover_every_section():
+    assert set(EXTENSIONS) == set(read_sections())
+
+
+@pytest.mark.parametrize("kind", EXTENSIONS)
+def test_a_toy_touches_exactly_the_files_that_its_section_lists(kind):
+    listed = {match["path"]: bool(match["condition"]) for match in FILE.finditer(read_sections()[kind])}
+    always = {path for path, is_conditional in listed.items() if not is_conditional}
+    assert always <= set(EXTENSIONS[kind]) <= set(listed)
+
+
+@pytest.mark.parametrize("kind", EXTENSIONS)
+def test_files_that_a_section_says_to_edit_or_to_run_exist(kind):
+    edited = [path for path, action in EXTENSIONS[kind].items() if action != NEW]
+    checks = re.findall(r"`(tests/[^`]+)`", read_sections()[kind].partition("\nCheck: ")[2])
+    assert checks, f"the section on a {kind} names no check"
+    for path in [*edited, *checks]:
+        assert (ROOT / resolve(kind, path)).exists(), path
+
+
+def test_a_framework_a_model_and_a_data_set_are_trained(extended):
+    run = read_run(extended, "base")
+    assert run["status"] == "completed" and run["versions"] == {"toy": "1.0"}
+    assert run["spec"]["strategy"] == "toy" and run["spec"]["model"] == "toy_net"
+    assert "howmanygpus/train/models/toy_net/toys.py" in run["code"]
+    assert "- toy\n" in extended.read("config/all_frameworks.yaml")
+    description = json.loads(extended.read("results/prepared/toy_shapes/arrays/dataset.json"))
+    assert (description["image_shape"], description["num_train"]) == ([6, 6, 1], 40)
+
+
+def test_a_key_reaches_the_run_and_the_tests(extended):
+    settings = [read_run(extended, variant)["spec"]["toy_setting"] for variant in ("base", "own")]
+    assert settings == [0, 3]
+    assert call_python(extended, "-c", "import specs; print(specs.make_spec().toy_setting)") == "0\n"
+
+
+def test_a_loader_feeds_the_runs_that_ask_for_it(extended):
+    loader = "howmanygpus/train/frameworks/toys/toy_loader.py"
+    assert loader in read_run(extended, "own")["code"] and loader not in read_run(extended, "base")["code"]
+
+
+def test_a_metric_judges_and_a_table_and_a_figure_show(extended):
+    rows = list(csv.DictReader(extended.read("results/tables/toys/runs.tsv").splitlines(), delimiter="\t"))
+    assert {row["quality_metric"] for row in rows} == {"toy_metric"}
+    assert all(0 <= float(row["quality_last"]) < 10 for row in rows)
+    rows = list(csv.DictReader(extended.read("results/tables/toys/toy_table.tsv").splitlines(), delimiter="\t"))
+    assert {row["variant"] for row in rows} == {"base", "own"}
+    assert "images/s of toys" in extended.read("results/figures/toys/toy_figure.svg")
+
+
+def test_a_changed_layer_reruns_the_models_that_import_it_and_their_products(extended):
+    layer = f"{PACKAGE}/train/frameworks/toys/layers/toy_dense.py"
+    extended.replace(layer, SCALE=2.0)
+    try:
+        planned = extended.planned("available")
+    finally:
+        extended.replace(layer, SCALE=1.0)
+    assert {job.split("/")[0] for job in planned if "/" in job} == {"toys"}
+    for product in ("tabulate_toy_table", "draw_toy_figure"):
+        assert {f"{product} toys", f"{product} others"} <= set(planned)
+
+
+def test_the_documentation_has_the_toys(extended):
+    keys, profiles = extended.read("config/README.md"), extended.read("profiles/README.md")
+    assert "| `toy_setting` | integer | `0` | A toy. |" in keys
+    assert (
+        "| `toy` | one for all devices (`plain`) | `toy-cpu` |" in keys and "| the toys' own loader | `toy` |" in keys
+    )
+    assert "`toy`" in profiles
+
+
+def test_every_data_set_is_in_the_table_of_sources():
+    table = (ROOT / "config" / "README.md").read_text()
+    assert [source for source in list_sources() if f"\n| `{source}` |" not in table] == []

@@ -1,0 +1,208 @@
+"""
+Reference tables in Markdown: the keys of config and machine file from the schemas, the frameworks from the registry.
+
+A document shows a table between two comments, `<!-- generated: NAME -->` and `<!-- end -->`. `make references` writes
+the text between them; a test compares it.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+from howmanygpus.plan.config.schema import read_schema
+from howmanygpus.plan.frameworks import FRAMEWORKS, Framework
+from howmanygpus.plan.loaders import NATIVE_LOADERS
+
+DOCUMENTS = (Path("config/README.md"), Path("profiles/README.md"))
+MARKED = re.compile(r"(?P<start><!-- generated: (?P<name>[a-z_]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
+NOTHING = "-"
+PROCESSES = {
+    "plain": ("one for all devices", "srun starts one task; one node at most"),
+    "per_node": ("one per node", "srun starts one task per node"),
+    "per_device": ("one per device", "srun starts one task per device"),
+    "torchrun": ("one per device", "srun starts one task per device"),
+    "horovodrun": ("one per device", "srun starts one task per device; mpirun with `horovod_controller: mpi`"),
+    "mpirun": ("one per device", "mpirun of the environment starts them on the job's nodes"),
+}
+"""Processes of a run, and how they start in a job of SLURM, by launcher; see train.start.launchers."""
+
+
+class MarkerError(ValueError):
+    """A document names a table that does not exist, or has no table at all."""
+
+
+def render_document(text: str, name: str) -> str:
+    """The text of a document with its tables generated again. name: of the document, for errors."""
+    if not MARKED.search(text):
+        raise MarkerError(f"{name}: no `<!-- generated: NAME -->` ... `<!-- end -->` was found; restore the comments")
+
+    def fill(match: re.Match) -> str:
+        if match["name"] not in TABLES:
+            known = ", ".join(sorted(TABLES))
+            raise MarkerError(f"{name}: the generated table {match['name']!r} is unknown; choose from {known}")
+        return f"{match['start']}{TABLES[match['name']]()}{match['end']}"
+
+    return MARKED.sub(fill, text)
+
+
+def format_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table, one line per row."""
+    lines = [list(header), *map(list, rows)]
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def describe_keys(schema_name: str, object_name: str | None = None) -> str:
+    """Table of the keys of one object of a schema, or of its top level."""
+    schema = read_schema(schema_name)
+    rule = schema["$defs"][object_name] if object_name else schema
+    rows = []
+    for key, value in rule["properties"].items():
+        resolved = _resolve(value, schema)
+        default = "required" if key in rule.get("required", ()) else _show(resolved["default"])
+        rows.append([f"`{key}`", _describe_values(resolved, schema), default, resolved["description"]])
+    return format_table(("key", "accepts", "default", "meaning"), rows)
+
+
+def list_overrides() -> str:
+    """The keys that a variant may override, as one sentence."""
+    keys = read_schema("config")["$defs"]["overrides"]["properties"]
+    return f"A variant may override {_join_words([f'`{key}`' for key in keys])}.\n"
+
+
+def _resolve(rule: dict, schema: dict) -> dict:
+    if "$ref" not in rule:
+        return rule
+    target = schema["$defs"][rule["$ref"].rpartition("/")[2]]
+    return {**_resolve(target, schema), **{key: value for key, value in rule.items() if key != "$ref"}}
+
+
+def _show(value) -> str:
+    """A value as YAML writes it."""
+    if isinstance(value, float) and value < 1e-3:
+        return f"`{value:.1e}`".replace("e-0", "e-")
+    text = json.dumps(value)
+    return f"`{text}`" if text == '""' else f"`{text.replace(chr(34), '')}`"
+
+
+def _describe_values(rule: dict, schema: dict) -> str:
+    """What a key accepts, in words."""
+    rule = _resolve(rule, schema)
+    if "enum" in rule:
+        return ", ".join("null" if value is None else f"`{value}`" for value in rule["enum"])
+    kinds = [rule["type"]] if isinstance(rule["type"], str) else rule["type"]
+    return " or ".join(_describe_kind(kind, rule, schema) for kind in kinds)
+
+
+def _describe_kind(kind: str, rule: dict, schema: dict) -> str:
+    match kind:
+        case "array":
+            return f"list: {_describe_values(rule['items'], schema)}"
+        case "boolean":
+            return "`true`, `false`"
+        case "object":
+            return "mapping"
+        case "string":
+            return "text"
+        case "integer" | "number":
+            return " ".join([kind, *filter(None, [_describe_bounds(rule)])])
+    return kind
+
+
+def _describe_bounds(rule: dict) -> str:
+    words = {"minimum": ">=", "exclusiveMinimum": ">", "exclusiveMaximum": "<"}
+    return ", ".join(f"{sign} {rule[bound]}" for bound, sign in words.items() if bound in rule)
+
+
+def _join_words(words: list[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
+
+
+def _by_framework(header: tuple[str, ...], describe: Callable[[Framework], list[str]]) -> str:
+    rows = [[f"`{name}`", *describe(entry)] for name, entry in FRAMEWORKS.items()]
+    return format_table(("framework", *header), rows)
+
+
+def _code(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words) or NOTHING
+
+
+def describe_frameworks() -> str:
+    """Processes, environments and GPU generations of every framework."""
+
+    def describe(entry: Framework) -> list[str]:
+        lowest, highest = entry.capabilities
+        capability = f"{lowest} to {highest}" if highest else f"{lowest} or later"
+        environments = [_code(filter(None, [entry.environments.get(kind)])) for kind in ("cpu", "cuda")]
+        return [f"{PROCESSES[entry.launcher][0]} (`{entry.launcher}`)", *environments, capability]
+
+    return _by_framework(("processes (launcher)", "CPU environment", "GPU environment", "compute capability"), describe)
+
+
+def describe_abilities() -> str:
+    """What each framework offers of the settings that not all have."""
+
+    def describe(entry: Framework) -> list[str]:
+        synchronized = [kind for kind, offered in entry.batchnorm.items() if "synchronized" in offered]
+        precisions = [_code(entry.precisions.get(kind, ())) for kind in ("cpu", "cuda")]
+        limits = [f"at most {most} {kind} device" + "s" * (most > 1) for kind, most in entry.max_devices.items()]
+        if synchronized and not entry.synchronizes_over_nodes:
+            limits.append("synchronizes BatchNorm only within a node")
+        return [*precisions, _code(synchronized), _code(entry.compressions), "; ".join(limits) or NOTHING]
+
+    header = (
+        "`precision` on CPU",
+        "`precision` on GPU",
+        "`batchnorm: synchronized`",
+        "`gradient_compression`",
+        "limits",
+    )
+    return _by_framework(header, describe)
+
+
+def describe_best_tiers() -> str:
+    return _by_framework(
+        ("on CPU", "on GPU"), lambda entry: [entry.best.get(kind, NOTHING) for kind in ("cpu", "cuda")]
+    )
+
+
+def describe_loaders() -> str:
+    """The native loaders, with the kinds of workers and the inputs that each has, and the frameworks that use it."""
+    rows = []
+    for name, loader in NATIVE_LOADERS.items():
+        users = [framework for framework, entry in FRAMEWORKS.items() if entry.native_loader == name]
+        rows.append([loader.description, _code(users), _code(loader.kinds), _code(loader.inputs)])
+    if without := [framework for framework, entry in FRAMEWORKS.items() if entry.native_loader is None]:
+        rows.append(["none: reported as unsupported", _code(without), NOTHING, NOTHING])
+    return format_table(("native loader", "frameworks", "`loader_kind` (default first)", "`inputs`"), rows)
+
+
+def describe_processes() -> str:
+    """How the processes of each framework start on a cluster: frameworks that start alike share a row."""
+    users: dict[tuple[str, str], list[str]] = {}
+    for name, entry in FRAMEWORKS.items():
+        users.setdefault(PROCESSES[entry.launcher], []).append(name)
+    rows = [[processes, _code(names), start] for (processes, start), names in users.items()]
+    return format_table(("processes of a run", "frameworks", "on a cluster"), rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "config_keys": partial(describe_keys, "config"),
+    "dataset_keys": partial(describe_keys, "config", "dataset"),
+    "study_keys": partial(describe_keys, "config", "study"),
+    "optimizer_keys": partial(describe_keys, "config", "optimizer"),
+    "quality_keys": partial(describe_keys, "config", "quality"),
+    "overrides": list_overrides,
+    "machine_keys": partial(describe_keys, "machine"),
+    "device_keys": partial(describe_keys, "machine", "device"),
+    "slurm_keys": partial(describe_keys, "machine", "slurm"),
+    "interpreter_keys": partial(describe_keys, "machine", "interpreter"),
+    "frameworks": describe_frameworks,
+    "abilities": describe_abilities,
+    "best_tiers": describe_best_tiers,
+    "loaders": describe_loaders,
+    "processes": describe_processes,
+}
+"""Every generated table, by the name in its comment."""
