@@ -86,7 +86,7 @@ def test_the_library_reruns_nothing_and_the_filter_all(copy):
 
 def test_a_wrong_option_is_refused_before_the_first_job(copy):
     write_config(copy, folder="nowhere")
-    assert 'datasets.pets.options.folder: "nowhere" is no folder here; name' in copy.snakemake("prepared", expect=1)
+    assert 'datasets.pets.options.folder: "nowhere" is not a folder here; give' in copy.snakemake("prepared", expect=1)
 
 
 def write_xrays(folder):
@@ -157,18 +157,21 @@ def test_what_cannot_be_fetched_says_what_to_do_by_hand(project):
     (project.folder / "config" / "config.yaml").write_text(yaml.safe_dump(config))
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz") as tar:
-        tar.addfile(tarfile.TarInfo("cifar-10-batches-py/empty"))
+        tar.addfile(tarfile.TarInfo("cifar-10-batches-bin/empty"))
     with Server(content.getvalue()) as server:
         known = server.download()
-        for old, new in ((cifar10.ARCHIVE.url, known.url), ("170_498_071", str(known.num_bytes))):
+        for old, new in ((cifar10.ARCHIVE.url, known.url), ("170_052_171", str(known.num_bytes))):
             text = text.replace(old, new)
         module.write_text(text)
         output = project.snakemake("results/raw/small.json", expect=1)
-        assert "the checksum is sha256:" in output and "By hand: fetch cifar-10-python.tar.gz from" in output
+        assert (
+            "the checksum is sha256:" in output
+            and "By hand: fetch the binary version, cifar-10-binary.tar.gz, from" in output
+        )
         assert not (project.folder / "results/raw/small").exists()
         module.write_text(text.replace(cifar10.ARCHIVE.checksum, known.checksum))
         project.snakemake("results/raw/small.json")
-    assert (project.folder / "results/raw/small/cifar-10-batches-py/empty").exists()
+    assert (project.folder / "results/raw/small/cifar-10-batches-bin/empty").exists()
 
 
 def test_what_preparing_costs_is_measured_alone_and_drawn(copy):
