@@ -1,6 +1,5 @@
 """Image files are prepared by jobs, and what changes is done again, and no more."""
 
-import hashlib
 import io
 import json
 import shutil
@@ -10,6 +9,7 @@ import tarfile
 import pytest
 import yaml
 
+from howmanygpus.environments.pins import find_pins, hash_requirements
 from howmanygpus.prepare.sources import cifar10
 from pictures import encode, smooth, write_tree
 from project import Project, study
@@ -183,9 +183,9 @@ def test_what_preparing_costs_is_measured_alone_and_drawn(copy):
 
 
 def test_pillow_simd_prepares_in_its_own_environment(copy):
-    """With this Python in its place, of which the record says that it is that environment's."""
-    pins = b"".join((copy.folder / "envs" / f"pillow-simd{kind}.txt").read_bytes() for kind in ("", ".build"))
-    record = copy.folder / "results" / "environments" / f"pillow-simd-{hashlib.sha256(pins).hexdigest()[:8]}.json"
+    """The record names a script that starts this Python instead of an environment with Pillow-SIMD."""
+    pins = hash_requirements([copy.folder / path for path in find_pins("pillow-simd")])[:8]
+    record = copy.folder / "results" / "environments" / f"pillow-simd-{pins}.json"
     record.parent.mkdir(parents=True, exist_ok=True)
     script = copy.folder / "python"
     script.write_text(f'#!/bin/sh\necho started >> {copy.folder}/started\nexec {sys.executable} "$@"\n')
