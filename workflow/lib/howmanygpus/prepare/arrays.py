@@ -30,7 +30,7 @@ def prepare_random(source: str, options: dict, folder: Path) -> None:
 def read_parts(source: str, options: dict, acquired: str, description: Description) -> Parts:
     """Load a data set. Raises ValueError if it is not what it is described as."""
     arrays = load_source(source).load(**options | ({"folder": acquired} if acquired else {}))
-    parts = {}
+    parts: Parts = {}
     for split in SPLITS:
         images, labels = getattr(arrays, f"{split}_images"), getattr(arrays, f"{split}_labels")
         check_part(source, split, images, labels, description)
@@ -60,13 +60,13 @@ def write_parts(parts: Parts, description: Description, folder: Path) -> None:
     hashes: dict[str, list[str]] = {split: [] for split in SPLITS}
     sums = []
 
-    def pass_on(split: str, blocks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    def pass_on(split: str, blocks: Iterable[np.ndarray]) -> Iterator[memoryview]:
         for block in blocks:
             for image in np.ascontiguousarray(block):
                 hashes[split].append(hash_pixels(image))
                 if split == "train":
                     sums.append(sum_levels(image))
-                yield image
+                yield image.data
 
     with write_prepared(folder) as writer:
         for split, (blocks, labels) in parts.items():

@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 import simplejpeg
 
-from howmanygpus.train.input.image_files import FILES_PER_FOLDER, image_name, read_jpeg
+from howmanygpus.train.input.image_files import FILES_PER_FOLDER, ImageFiles, image_name, read_jpeg
 from howmanygpus.train.input.prepared import MANIFEST, SPLITS, PreparedData, open_data, read_description
 from howmanygpus.train.input.writing import write_prepared
 
@@ -40,7 +40,7 @@ def prepare_images(arrays: Path, form: str, folder: Path, num_threads: int) -> N
         writer.describe(description | {"form": form, "arrays_manifest_sha256": manifest_sha256} | encoding)
 
 
-def _write_files(folder: Path, form: str, data: PreparedData, split: str, num_threads: int) -> Iterator:
+def _write_files(folder: Path, form: str, data: PreparedData, split: str, num_threads: int) -> Iterator[tuple]:
     """Write the files of a split, and yield the SHA-256 and the size of each, in order."""
     images = getattr(data, f"{split}_images")
     write = partial(_write_file, folder, form, split, images)
@@ -50,7 +50,7 @@ def _write_files(folder: Path, form: str, data: PreparedData, split: str, num_th
             yield from threads.map(write, range(start, min(start + FILES_PER_FOLDER, len(images))))
 
 
-def _write_file(folder: Path, form: str, split: str, images: np.ndarray, index: int) -> tuple[str, int]:
+def _write_file(folder: Path, form: str, split: str, images: np.ndarray | ImageFiles, index: int) -> tuple[str, int]:
     content = _encode(images[index], form)
     (folder / image_name(split, index, form)).write_bytes(content)
     return hashlib.sha256(content).hexdigest(), len(content)
@@ -72,12 +72,12 @@ def _describe_encoding(folder: Path, form: str, data: PreparedData) -> dict:
     return {"encoder": f"simplejpeg {simplejpeg.__version__}", "quality": QUALITY, "loss": loss}
 
 
-def _measure_loss(folder: Path, images: np.ndarray) -> dict:
+def _measure_loss(folder: Path, images: np.ndarray | ImageFiles) -> dict:
     """Differences that JPEG makes in the first images, in levels of 0 to 255, and the PSNR in dB."""
     count, channels = min(NUM_COMPARED, len(images)), images.shape[3]
     paths = [folder / image_name("train", index, "jpeg") for index in range(count)]
-    decoded = np.stack([read_jpeg(str(path), channels) for path in paths])
-    difference = np.abs(decoded.astype(np.float64) - images[:count])
+    decoded = np.array([read_jpeg(str(path), channels) for path in paths], np.float64)
+    difference = np.abs(decoded - images[np.arange(count)])
     psnr_db = 20 * np.log10(255 / max(np.sqrt((difference**2).mean()), 1e-9))
     return {
         "compared_images": count,

@@ -54,7 +54,7 @@ class Task:
     @cached_property
     def shards(self) -> list[list[Entry]]:
         """The entries of each shard, in the order of the listing."""
-        shards = [[] for _ in range(self.num_shards)]
+        shards: list[list[Entry]] = [[] for _ in range(self.num_shards)]
         for entry in self.listing.entries:
             shards[zlib.crc32(entry.path.encode()) % self.num_shards].append(entry)
         return shards

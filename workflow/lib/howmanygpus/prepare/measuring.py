@@ -8,6 +8,7 @@ import io
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 
 import cv2
 import numpy as np
@@ -79,7 +80,7 @@ def _measure_filters(task: Task, sample: list[bytes]) -> list[dict]:
     images = [decode(data, channels) for data in sample]
     if all(image.shape[:2] == (height, width) for image in images):
         return []
-    ways = {name: lambda image, name=name: resize(image, (height, width), name) for name in FILTERS}
+    ways: dict[str, Callable] = {name: partial(resize, size=(height, width), filter_name=name) for name in FILTERS}
     ways["OpenCV LINEAR"] = lambda image: _resize_linear(image, height, width)
     rates = _time_in_turns(ways, images)
     references = [_resize_in_float(image, height, width) for image in images]

@@ -131,15 +131,18 @@ def _make_labels(task: Task, items: list[Prepared]) -> np.ndarray:
         return np.array([item.entry.label for item in items], np.int32)
     labels = np.zeros((len(items), len(task.listing.classes)), np.uint8)
     for row, item in zip(labels, items, strict=True):
-        row[list(item.entry.label)] = 1
+        row[np.array(item.entry.label, int)] = 1
     return labels
 
 
 def _channel_statistics(task: Task, train: list[Prepared]) -> tuple[list[float], list[float]]:
     """Mean and standard deviation of each channel over the training images."""
-    texts = ((item.record.sums, item.record.squares) for item in train)
-    sums = (tuple(list(map(int, text.split(","))) for text in pair) for pair in texts)
+    sums = ((_split_numbers(item.record.sums), _split_numbers(item.record.squares)) for item in train)
     return mean_and_std(sums, math.prod(task.image_shape[:2]))
+
+
+def _split_numbers(text: str) -> list[int]:
+    return list(map(int, text.split(",")))
 
 
 def _format_label(label: int | tuple[int, ...]) -> str:

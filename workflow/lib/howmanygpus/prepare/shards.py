@@ -55,7 +55,7 @@ def prepare_shard(task: Task, shard: int, images: Path, records: Path) -> None:
         for entry in entries:
             image, record, num_bytes = prepare_file(task, entry.path)
             if image is not None:
-                pixels.write(image)
+                pixels.write(image.data)
             rows.writerow(astuple(record))
             progress.count(num_bytes, record.reason and f"{record.path}: {record.reason}")
 
@@ -69,7 +69,7 @@ def prepare_file(task: Task, path: str) -> tuple[np.ndarray | None, Record, int]
     except BadImageError as error:
         return None, Record(path, reason=str(error)), len(data)
     sums, squares = (",".join(map(str, by_channel)) for by_channel in sum_levels(image))
-    record = Record(path, hashlib.sha256(data).hexdigest(), hashlib.sha256(image).hexdigest(), sums, squares)
+    record = Record(path, hashlib.sha256(data).hexdigest(), hashlib.sha256(image.data).hexdigest(), sums, squares)
     return image, record, len(data)
 
 

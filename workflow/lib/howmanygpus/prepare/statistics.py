@@ -27,10 +27,11 @@ def mean_and_std(sums: Iterable[tuple[list[int], list[int]]], pixels_per_image: 
 
     sums: what sum_levels() returns for each image. No standard deviation is below MIN_STD.
     """
-    levels, squares, count = 0, 0, 0
-    for image_levels, image_squares in sums:
-        levels, squares = levels + np.array(image_levels), squares + np.array(image_squares)
+    count, totals = 0, np.zeros((2, 1), np.int64)
+    for levels_and_squares in sums:
+        totals = totals + np.array(levels_and_squares)
         count += pixels_per_image
-    means = [Fraction(int(total), count) for total in levels]
-    variances = [Fraction(int(total), count) - mean**2 for total, mean in zip(squares, means, strict=True)]
+    levels, squares = totals.tolist()
+    means = [Fraction(total, count) for total in levels]
+    variances = [Fraction(total, count) - mean**2 for total, mean in zip(squares, means, strict=True)]
     return [float(mean) for mean in means], [max(math.sqrt(variance), MIN_STD) for variance in variances]

@@ -75,7 +75,7 @@ def acquire_downloads(folder: str | None, downloads: list | None) -> Acquisition
         return None
     archives = read_downloads(downloads)
     by_hand = "fetch and extract the archives, and give their folder as the option `folder` instead of `downloads`"
-    return Acquisition(EXPANSION * sum(archive.num_bytes for archive in archives), by_hand, archives)
+    return Acquisition(EXPANSION * sum(archive.num_bytes or 0 for archive in archives), by_hand, archives)
 
 
 def _read_download(entry) -> Download:

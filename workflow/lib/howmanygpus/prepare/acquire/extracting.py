@@ -15,7 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, cast
 
 from howmanygpus.files import atomic_folder, remove_leftovers
 from howmanygpus.prepare.acquire.acquisition import AcquisitionError
@@ -101,14 +101,18 @@ def _extract(archive: Path, folder: Path, limit: _Limit) -> None:
 
 def _extract_tar(archive: Path, opener: Callable, folder: Path, limit: _Limit) -> None:
     """opener: opens the archive and decompresses it."""
-    with opener(archive, "rb") as stream, tarfile.open(fileobj=_Bounded(stream, limit), mode="r:") as tar:
+    with opener(archive, "rb") as stream, _open_tar(stream, limit) as tar:
         for member in tar:
             if not member.isdir() and (not member.isreg() or member.issparse()):
                 raise _RefusedError(f"it holds {member.name!r}, which is no plain file but a link or a device")
             limit.admit(folder, member.name, None if member.isdir() else member.size)
             tar.extract(member, folder, set_attrs=False, filter="data")
             # tarfile would keep all members in memory.
-            tar.members.clear()
+            tar.members.clear()  # type: ignore[attr-defined]
+
+
+def _open_tar(stream: IO[bytes], limit: _Limit) -> tarfile.TarFile:
+    return tarfile.open(fileobj=cast(IO[bytes], _Bounded(stream, limit)), mode="r:")
 
 
 def _extract_zip(archive: Path, folder: Path, limit: _Limit) -> None:

@@ -96,7 +96,7 @@ def _opaque_pixels(image: Image.Image) -> np.ndarray:
         return ((np.asarray(image).astype(np.uint32) + 128) // 257).astype(np.uint8)
     if image.mode in ("LA", "PA", "RGBA") or "transparency" in image.info:
         image = image.convert("LA" if gray else "RGBA")
-        if image.getchannel("A").getextrema()[0] < 255:
+        if np.asarray(image.getchannel("A")).min() < 255:
             raise BadImageError("transparent", "some of its pixels are not opaque")
     return np.asarray(image.convert("L" if gray else "RGB"))
 

@@ -36,4 +36,4 @@ def _resize_by_area(image: np.ndarray, height: int, width: int) -> np.ndarray:
 
 def _resize_by_pillow(image: np.ndarray, size: tuple[int, int], filter_name: str) -> np.ndarray:
     pixels = image[..., 0] if image.shape[2] == 1 else image
-    return np.asarray(Image.fromarray(pixels).resize(tuple(size)[::-1], PILLOW_FILTERS[filter_name]))
+    return np.asarray(Image.fromarray(pixels).resize((size[1], size[0]), PILLOW_FILTERS[filter_name]))

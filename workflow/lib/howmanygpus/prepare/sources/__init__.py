@@ -82,12 +82,12 @@ def load_source(name: str):
     return importlib.import_module(f"{__name__}.{name}")
 
 
-def check_folder(option: str, folder: str, remedy: str) -> Path:
-    if not Path(folder).is_dir():
+def check_folder(option: str, folder: str | None, remedy: str) -> Path:
+    if folder is None or not Path(folder).is_dir():
         raise OptionError(option, folder, "is not a folder here", remedy)
     return Path(folder)
 
 
-def check_choice(option: str, value, choices: Iterable[str]) -> None:
+def check_choice(option: str, value, choices: Iterable) -> None:
     if value not in choices:
         raise OptionError(option, value, "is not known here", f"choose from {', '.join(map(str, choices))}")

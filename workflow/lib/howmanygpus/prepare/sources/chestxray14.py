@@ -102,7 +102,7 @@ def list_images(
     return Listing(root, findings.classes, entries, findings.multi_label)
 
 
-def _read_table(root: Path) -> list[tuple[str, str, str]]:
+def _read_table(root: Path) -> list[tuple[str, ...]]:
     """Image, findings and patient of every row of the NIH's table."""
     tables = sorted(root.glob(TABLES))
     if len(tables) != 1:
@@ -111,7 +111,7 @@ def _read_table(root: Path) -> list[tuple[str, str, str]]:
     return read_columns(tables[0], "folder", [("folder", name) for name in COLUMNS])
 
 
-def _split_by_patient(rows: list[tuple[str, str, str]]) -> dict[str, str]:
+def _split_by_patient(rows: list[tuple[str, ...]]) -> dict[str, str]:
     """Split of each image: consecutive patients, not shuffled, each in one split."""
     patients = sorted({int(patient) for _, _, patient in rows})
     num_train, num_validation = len(patients) * 7 // 10, len(patients) // 10
@@ -121,7 +121,7 @@ def _split_by_patient(rows: list[tuple[str, str, str]]) -> dict[str, str]:
 
 
 def _split_by_lists(root: Path) -> dict[str, str]:
-    splits = {}
+    splits: dict[str, str] = {}
     for split, name in (("train", "train_val_list.txt"), ("test", "test_list.txt")):
         if not (root / name).is_file():
             raise OptionError("split", "nih", f"needs {root / name}", "fetch the NIH's list, or split by patients")
@@ -132,7 +132,7 @@ def _split_by_lists(root: Path) -> dict[str, str]:
 def _find_images(root: Path) -> dict[str, str]:
     """Path of every image below the folder: in the folder itself, in images/, or in images_*/images/."""
     folders = [root, root / "images", *sorted(root.glob("images_*/images"))]
-    found = {}
+    found: dict[str, str] = {}
     for folder in folders:
         if folder.is_dir():
             with os.scandir(folder) as entries:

@@ -85,8 +85,8 @@ def _require_batches(folder: str) -> dict[str, list[Path]]:
             remedy = f"{BY_HAND}, or leave `folder` out and the workflow fetches it"
             raise OptionError("folder", folder, problem, remedy)
     names = [name for names in BATCHES.values() for name in names]
-    missing = ([name for name in names if not (root / candidate / name).is_file()] for candidate in FOLDERS)
-    raise OptionError("folder", folder, f"lacks {', '.join(min(missing, key=len))}", BY_HAND)
+    missing = [[name for name in names if not (root / candidate / name).is_file()] for candidate in FOLDERS]
+    raise OptionError("folder", folder, f"lacks {', '.join(sorted(missing, key=len)[0])}", BY_HAND)
 
 
 def _read_batch(path: Path) -> tuple[np.ndarray, np.ndarray]:

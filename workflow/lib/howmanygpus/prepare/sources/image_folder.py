@@ -64,9 +64,10 @@ def _read_listing(path: str | None) -> list[str]:
     return [path for path in paths if path and not path.endswith("/")]
 
 
-def _select_split(paths: list[str], option: str, folder: str, listing: str) -> Tree:
+def _select_split(paths: list[str], option: str, folder: str, listing: str | None) -> Tree:
     """The files of one split in a listing."""
-    tree, start = {}, f"{folder}/"
+    start = f"{folder}/"
+    tree: Tree = {}
     for path in paths:
         if path.startswith(start) and not any(part.startswith(".") for part in Path(path).parts):
             name, _, file = path.removeprefix(start).partition("/")

@@ -66,7 +66,8 @@ class TrainingBatches:
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (images, labels): uint8 (local batch, height, width, channels), int32 (local batch,)."""
-        for share in self.shares:
+        for step in range(self.num_steps):
+            share = self.shares[step]
             # No reference to a batch is kept here, so that its memory is free for the next one once its user drops it.
             yield self._load(share), self.data.train_labels[share.samples]
 
@@ -76,12 +77,13 @@ class TrainingBatches:
             # A plain array over the same memory: indexing a memmap costs more.
             source = source.view(np.ndarray)
         images = np.empty((len(share.samples), *source.shape[1:]), np.uint8)
-        only_copied = isinstance(source, np.ndarray) and not (self.spec.random_flip or self.spec.random_crop_padding)
+        changed = self.spec.random_flip or self.spec.random_crop_padding
+        copied = source if isinstance(source, np.ndarray) and not changed else None
 
         def fill(start: int, stop: int) -> None:
-            if only_copied:
+            if copied is not None:
                 # In the mode "raise", numpy would copy everything a second time.
-                np.take(source, share.samples[start:stop], axis=0, out=images[start:stop], mode="clip")
+                np.take(copied, share.samples[start:stop], axis=0, out=images[start:stop], mode="clip")
                 return
             for i in range(start, stop):
                 place(source[share.samples[i]], images[i], share.changes[i])

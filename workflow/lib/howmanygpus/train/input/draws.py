@@ -70,7 +70,7 @@ class Shares:
         self.num_steps = count_steps(spec, self.steps_per_epoch)
         self.local_batch_size = spec.global_batch_size // num_processes
         self._offset = rank * self.local_batch_size
-        self._drawn = (-1, None, None)
+        self._drawn = (-1, np.empty(0), np.empty(0))
 
     def __len__(self) -> int:
         return self.num_steps

@@ -6,6 +6,7 @@ import numpy as np
 
 from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.draws import Change, Share
+from howmanygpus.train.input.image_files import ImageFiles
 
 
 @cache
@@ -21,8 +22,9 @@ class Items:
         self.shares, self._labels = batches.shares, np.asarray(batches.data.train_labels)
         images = batches.data.train_images
         self.image_shape = images.shape[1:]
-        self._array, self._files = (images.filename, None) if isinstance(images, np.memmap) else (None, images)
-        self._last: tuple[int, Share | None] = (-1, None)
+        self._array = str(images.filename) if isinstance(images, np.memmap) else None
+        self._files = images if isinstance(images, ImageFiles) else None
+        self._last = (-1, Share([], []))
 
     def __len__(self) -> int:
         return self.shares.num_steps * self.shares.local_batch_size

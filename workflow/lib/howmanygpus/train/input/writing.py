@@ -25,7 +25,7 @@ class PreparedWriter:
         self._hashed = {MANIFEST}
         self.write_table(MANIFEST, (*COLUMNS, *columns), ())
 
-    def write_images(self, split: str, shape: tuple[int, ...], images: Iterable[np.ndarray | bytes]) -> None:
+    def write_images(self, split: str, shape: tuple[int, ...], images: Iterable[memoryview | bytes]) -> None:
         """Write the images of a split as an array, one by one, so that memory does not grow with their number.
 
         shape: (count, height, width, channels). images: the pixels of each image, uint8, contiguous.
@@ -83,7 +83,7 @@ def write_data(folder: Path, data: PreparedData) -> None:
         for split in SPLITS:
             images, labels = getattr(data, f"{split}_images"), getattr(data, f"{split}_labels")
             images = np.ascontiguousarray(images)
-            writer.write_images(split, images.shape, images)
+            writer.write_images(split, images.shape, (image.data for image in images))
             writer.write_labels(split, labels, ((hash_pixels(image),) for image in images))
         writer.describe(
             {
@@ -99,7 +99,7 @@ def write_data(folder: Path, data: PreparedData) -> None:
 
 def hash_pixels(image: np.ndarray) -> str:
     """SHA-256 of an image's pixels; uint8, contiguous."""
-    return hashlib.sha256(image).hexdigest()
+    return hashlib.sha256(image.data).hexdigest()
 
 
 def format_label(label: np.ndarray) -> str:
