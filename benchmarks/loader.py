@@ -42,8 +42,8 @@ from howmanygpus.plan.runs import Run, complete_spec
 from howmanygpus.train.host.processes import KEEP_FREED_MEMORY, list_cores
 from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.prepared import PreparedData, open_data
+from howmanygpus.train.input.writing import write_data
 from howmanygpus.train.spec import RunSpec
-from specs import write_arrays
 
 SIDE, PADDING, NUM_IMAGES, BATCH_SIZE = 264, 20, 512, 64
 FORMS = ("jpeg", "png", "arrays")
@@ -78,7 +78,7 @@ def prepare(folder: Path, channels: int, real: list[Path]) -> None:
     labels = np.arange(NUM_IMAGES, dtype=np.int32) % 10
     statistics_of_channels = {"channel_mean": (127.0,) * channels, "channel_std": (64.0,) * channels}
     data = PreparedData(images, labels, images[:8], labels[:8], num_classes=10, **statistics_of_channels)
-    write_arrays(folder / "arrays", data)
+    write_data(folder / "arrays", data)
     for form in ("png", "jpeg"):
         options = ["--arrays", str(folder / "arrays"), "--form", form, "--threads", "2"]
         run_script("prepare_images", *options, "--folder", str(folder / form))

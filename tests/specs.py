@@ -1,12 +1,8 @@
 """Small specifications and data for tests of the measured side."""
 
-import json
-from pathlib import Path
-
 import numpy as np
 
-from howmanygpus.files import sha256_of_file
-from howmanygpus.train.input.prepared import ARRAYS, PreparedData
+from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.spec import RunSpec
 
 OPTIMIZER = {
@@ -63,18 +59,3 @@ def make_data(num_train=40, num_test=13, image_shape=(6, 6, 1), num_classes=10, 
         channel_mean=(127.0,) * image_shape[2],
         channel_std=(64.0,) * image_shape[2],
     )
-
-
-def write_arrays(folder: Path, data: PreparedData) -> None:
-    """A prepared folder, made anew where it is there."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "dataset.json").unlink(missing_ok=True)
-    for name in ARRAYS:
-        np.save(folder / f"{name}.npy", getattr(data, name))
-    splits = {"train": data.train_labels, "test": data.test_labels}
-    lines = [f"{i}\t{split}\t{label}\t\n" for split, labels in splits.items() for i, label in enumerate(labels)]
-    (folder / "manifest.tsv").write_text("".join(["index\tsplit\tlabel\tsha256\n", *lines]))
-    description = {key: getattr(data, key) for key in ("image_shape", "num_classes", "channel_mean", "channel_std")}
-    description |= {"num_train": len(data.train_labels), "num_test": len(data.test_labels)}
-    description["sha256"] = {path.name: sha256_of_file(path) for path in folder.iterdir()}
-    (folder / "dataset.json").write_text(json.dumps(description))

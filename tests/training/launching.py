@@ -13,11 +13,12 @@ from safetensors.numpy import load_file, save_file
 from environments import run_script
 from howmanygpus.files import sha256_of_file
 from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.train.input import writing
 from howmanygpus.train.input.prepared import open_data
 from howmanygpus.train.models.initialization import draw_weights
 from howmanygpus.train.spec import RunSpec
 from project import ROOT
-from specs import make_data, make_spec, write_arrays
+from specs import make_data, make_spec
 
 BACKENDS = list(FRAMEWORKS)
 BY_MPI = {"horovod_controller": "mpi"}
@@ -64,7 +65,7 @@ class Finished:
 def write_data(folder: Path, form: str, **changes) -> Path:
     """Random images in a folder of `folder`, as the workflow would prepare them; returns that folder."""
     data_dir = folder / form
-    write_arrays(folder / "arrays", make_data(**changes))
+    writing.write_data(folder / "arrays", make_data(**changes))
     if form != "arrays":
         options = ["--arrays", str(folder / "arrays"), "--form", form, "--folder", str(data_dir)]
         run_script("prepare_images", *options)

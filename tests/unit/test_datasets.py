@@ -60,13 +60,13 @@ def test_a_listing_of_archives_names_what_the_folder_would(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"listing": None}, r"listing: None is no file here, .* tar --list --file ARCHIVE > LISTING writes it"),
-        ({"listing": "nowhere"}, "listing: 'nowhere' is no file here"),
-        ({"downloads": None, "folder": "."}, "is named beside a folder; leave it out"),
-        ({"train": "tree"}, "train: 'tree' is no folder of .*listing.txt; name the path of the split"),
+        ({"listing": None}, r"listing: None is not a file here, .* tar --list --file ARCHIVE > LISTING writes it"),
+        ({"listing": "nowhere"}, "listing: 'nowhere' is not a file here"),
+        ({"downloads": None, "folder": "."}, "is given together with a folder; leave it out"),
+        ({"train": "tree"}, "train: 'tree' is not a folder in .*listing.txt; give the path of the split"),
         ({"test": "deep"}, "listing: .* has deep/cat/old/1.png, not deep/class/file"),
         ({"test": "flat"}, "listing: .* has flat/1.png, not flat/class/file"),
-        ({"test": "other"}, "test: 'other' has a class emu that train has not"),
+        ({"test": "other"}, "test: 'other' has a class emu that train does not have"),
     ],
 )
 def test_a_wrong_listing_is_refused(tmp_path, changes, message):
@@ -89,7 +89,7 @@ def test_archives_of_xrays_are_fetched_where_none_are_at_hand(xrays):
     assert len({download.url for download in downloads}) == len({download.checksum for download in downloads}) == 12
     entries = read_task("chestxray14", options, "results/raw/xrays").listing.entries
     assert len(entries) == 18 and entries[0].path == "images/00000001_000.png"
-    with pytest.raises(OptionError, match="downloads: 'kaggle' is no list of archives"):
+    with pytest.raises(OptionError, match="downloads: 'kaggle' is not a list of archives"):
         find_acquisition("chestxray14", options | {"downloads": "kaggle"})
     (xrays / "images_001.tar.gz").touch()
     assert find_acquisition("chestxray14", options).archives == (xrays / "images_001.tar.gz",)
@@ -179,7 +179,7 @@ def test_archives_in_the_folder_are_to_be_extracted(xrays):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"folder": "nowhere"}, "folder: 'nowhere' is no folder here; fetch the NIH's images"),
+        ({"folder": "nowhere"}, "folder: 'nowhere' is not a folder here; fetch the NIH's images"),
         ({"split": "random"}, "split: 'random' is not known here; choose from patients, nih"),
         (
             {"split": "nih", "evaluate_on": "validation"},
@@ -210,8 +210,8 @@ def test_a_table_of_labels_names_images_anywhere_in_the_folder(tmp_path):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("../x.png,dog,train", "names ../x.png, outside of the folder"),
-        ("/etc/x.png,dog,train", "names /etc/x.png, outside of the folder"),
+        ("../x.png,dog,train", "names ../x.png, outside the folder"),
+        ("/etc/x.png,dog,train", "names /etc/x.png, outside the folder"),
         ("a.png,dog,train\na.png,cat,test", "names a.png twice"),
         ("a.png,dog", "has too few values in line 2"),
     ],

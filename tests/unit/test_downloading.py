@@ -99,7 +99,7 @@ def test_a_server_that_stalls_is_given_up(server, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("status", "message", "requests"),
-    [(404, "no longer has it there", 1), (403, "wants a login", 1), (401, "wants a login", 1), (503, "503", 6)],
+    [(404, "has no such file", 1), (403, "requires a login", 1), (401, "requires a login", 1), (503, "503", 6)],
 )
 def test_an_error_of_the_server_says_what_it_means(server, tmp_path, status, message, requests):
     server.behaviour = lambda handler, start: server.send(handler, content=b"no", status=status)
@@ -111,7 +111,7 @@ def test_a_login_page_in_place_of_the_file_is_refused(server, tmp_path):
     page = b"<html>Log in</html>"
     server.behaviour = lambda handler, start: server.send(handler, content=page, headers={"Content-Type": "text/html"})
     refused(
-        server, tmp_path, "offers 19 bytes of text/html, not 102400; the file has moved, was changed, or wants a login"
+        server, tmp_path, "offers 19 bytes of text/html, not 102400; the file was moved or changed, or requires a login"
     )
 
 
@@ -159,7 +159,7 @@ def test_a_file_of_unpublished_size_is_resumed_too(server, unsized, tmp_path):
         ({"content": b"x" + CONTENT}, "the checksum is md5:[0-9a-f]{32}, not the published md5:"),
         (
             {"content": b"<html>", "headers": {"Content-Type": "text/html; charset=utf-8"}},
-            "of text/html.*wants a login",
+            "of text/html.*requires a login",
         ),
         ({"stop": 1000, "length": 1000}, "the checksum is md5:"),
     ],
@@ -211,20 +211,24 @@ def test_the_archives_of_a_user_are_read():
 @pytest.mark.parametrize(
     ("folder", "downloads", "message"),
     [
-        (None, None, "folder: None is not named, nor are downloads"),
-        ("pets", [ARCHIVE], "folder: 'pets' is named beside downloads"),
-        (None, [], "downloads: .* is no list of archives; write {url: "),
-        (None, "https://images.example/pets.zip", "downloads: .* is no list of archives"),
-        (None, ["https://images.example/pets.zip"], "downloads: .* is no archive; write"),
+        (None, None, "folder: None is not given, nor are downloads"),
+        ("pets", [ARCHIVE], "folder: 'pets' is given together with downloads"),
+        (None, [], "downloads: .* is not a list of archives; write {url: "),
+        (None, "https://images.example/pets.zip", "downloads: .* is not a list of archives"),
+        (None, ["https://images.example/pets.zip"], "downloads: .* is not an archive; write"),
         (None, [{"url": ARCHIVE["url"], "num_bytes": 1}], "has the keys url, num_bytes; write .* or md5"),
         (None, [ARCHIVE | {"md5": "1b" * 16}], "has the keys url, sha256, num_bytes, md5"),
         (None, [ARCHIVE | {"name": "x"}], "has the keys"),
-        (None, [ARCHIVE | {"sha256": "0a"}], "downloads: '0a' is no sha256; write its 64 hexadecimal digits"),
-        (None, [ARCHIVE | {"url": "file:///etc/passwd"}], "downloads: 'file:///etc/passwd' is no address"),
-        (None, [ARCHIVE | {"url": "https:///pets.zip"}], "is no address"),
-        (None, [ARCHIVE | {"url": 7}], "is no address"),
-        (None, [ARCHIVE | {"num_bytes": "1 GB"}], "'1 GB' is no size of a file; write the number of its bytes"),
-        (None, [ARCHIVE | {"num_bytes": 0}], "0 is no size"),
+        (
+            None,
+            [ARCHIVE | {"sha256": "0a"}],
+            "downloads: '0a' is not a sha256; write its 64 hexadecimal digits",
+        ),
+        (None, [ARCHIVE | {"url": "file:///etc/passwd"}], "downloads: 'file:///etc/passwd' is not an address"),
+        (None, [ARCHIVE | {"url": "https:///pets.zip"}], "is not an address"),
+        (None, [ARCHIVE | {"url": 7}], "is not an address"),
+        (None, [ARCHIVE | {"num_bytes": "1 GB"}], "'1 GB' is not the size of a file; write the number of its bytes"),
+        (None, [ARCHIVE | {"num_bytes": 0}], "0 is not the size"),
     ],
 )
 def test_archives_that_cannot_be_are_refused(folder, downloads, message):

@@ -112,6 +112,9 @@ def test_a_file_written_through_a_link_or_twice_is_refused(tmp_path):
     refuse_archive(
         tar_of(("a", b"1"), ("a/b", b"2"), path=tmp_path / "y.tar.gz"), "a file and a folder of one name|twice"
     )
+    folder = special("a", tarfile.DIRTYPE)
+    refuse_archive(tar_of(("a", b"1"), folder, path=tmp_path / "z.tar.gz"), "a file and a folder of one name")
+    refuse_archive(tar_of(folder, ("a", b"1"), path=tmp_path / "w.tar.gz"), "it holds 'a' twice")
 
 
 def test_bombs_are_refused(tmp_path):
@@ -136,10 +139,54 @@ def test_a_header_that_is_a_bomb_is_refused_before_it_is_read(tmp_path):
     refuse_archive(tmp_path / "x.tar.gz", "one of its headers is 8388608 bytes long")
 
 
+def header_of(kind: bytes, num_bytes: int) -> bytes:
+    info = special("member", kind)
+    info.size = num_bytes
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+def test_a_header_of_negative_length_does_not_read_everything(tmp_path):
+    content = header_of(tarfile.XHDTYPE, -1024) + bytes(50 * 2**20)
+    (tmp_path / "x.tar.gz").write_bytes(gzip.compress(content))
+    refuse_archive(tmp_path / "x.tar.gz", "one of its headers is -1024 bytes long|it cannot be extracted")
+
+
+def test_a_file_of_negative_size_is_refused(tmp_path):
+    (tmp_path / "x.tar").write_bytes(header_of(tarfile.REGTYPE, -512) + bytes(10 * 512))
+    refuse_archive(tmp_path / "x.tar", "the size of 'member' is negative|it cannot be extracted")
+
+
+def test_a_long_chain_of_headers_is_refused(tmp_path):
+    header = header_of(tarfile.XHDTYPE, 512) + b"11 path=ab\n".ljust(512, b"\0")
+    (tmp_path / "x.tar.gz").write_bytes(gzip.compress(header * 5000))
+    refuse_archive(tmp_path / "x.tar.gz", "it cannot be extracted .*recursion")
+
+
+def test_a_tar_that_goes_on_without_end_is_refused(tmp_path, monkeypatch):
+    """Folders have no bytes that the limit on files counts, but their headers are decompressed."""
+    monkeypatch.setattr(extracting, "HEADER_BYTES", 2**16)
+    folder = tar_of(special("folder", tarfile.DIRTYPE), kind="", path=tmp_path / "x").read_bytes()[:512]
+    (tmp_path / "x").unlink()
+    (tmp_path / "x.tar.gz").write_bytes(gzip.compress(folder * 400))
+    refuse_archive(tmp_path / "x.tar.gz", "it is longer than all files of the data set", most_bytes=1000)
+
+
+def test_files_have_the_permissions_of_any_other_whatever_the_archive_says(tmp_path):
+    hidden = special("a", tarfile.REGTYPE)
+    hidden.mode = 0
+    closed = special("folder", tarfile.DIRTYPE)
+    closed.mode = 0
+    extract_all([tar_of(hidden, closed, path=tmp_path / "x.tar.gz")], tmp_path / "out", MOST_BYTES)
+    (tmp_path / "plain").touch()
+    (tmp_path / "plain_folder").mkdir()
+    for name, like in (("a", "plain"), ("folder", "plain_folder")):
+        assert (tmp_path / "out" / name).stat().st_mode == (tmp_path / like).stat().st_mode
+
+
 @pytest.mark.parametrize("name", ["x.tar.gz", "x.tar", "x.tar.xz", "x.zip", "x.rar"])
 def test_what_is_no_archive_is_refused(tmp_path, name):
     (tmp_path / name).write_bytes(b"<html>Not Found</html>" * 50)
-    refuse_archive(tmp_path / name, "it cannot be extracted .*; known are zip, and tar")
+    refuse_archive(tmp_path / name, "it cannot be extracted .*; supported are zip, and tar")
 
 
 @pytest.mark.parametrize("kind", ["gz", "xz"])

@@ -1,17 +1,19 @@
-"""Images as files: the pixels of the arrays, verified without reading them all, and refused where they are broken."""
+"""Image files have the pixels of the arrays, are verified without reading all of them, and refused if broken."""
 
 import json
 from pathlib import Path
 
 import numpy as np
-import prepare_images
 import pytest
 from PIL import Image
 
+from howmanygpus.prepare import image_files
+from howmanygpus.prepare.image_files import prepare_images
 from howmanygpus.train.input.batches import TrainingBatches, evaluation_batches
 from howmanygpus.train.input.image_files import ImageFiles
 from howmanygpus.train.input.prepared import PreparedData, open_data, read_description, verify_data
-from specs import make_data, make_spec, write_arrays
+from howmanygpus.train.input.writing import write_data
+from specs import make_data, make_spec
 
 CHANNELS = (1, 3)
 
@@ -23,22 +25,20 @@ def draw_scene(random, height: int, width: int, channels: int) -> np.ndarray:
     return np.clip(128 + 50 * waves + random.normal(0, 4, (height, width, channels)), 0, 255).astype(np.uint8)
 
 
-def prepare(folder: Path, form: str, channels: int, num_train: int = 20, monkeypatch=None) -> tuple[Path, PreparedData]:
+def prepare(folder: Path, form: str, channels: int, num_train: int = 20) -> tuple[Path, PreparedData]:
     """Arrays of scenes in `folder`, and their images beside them; returns the images' folder and the arrays."""
     random = np.random.default_rng(channels)
     given = make_data(num_train=num_train, num_test=9, image_shape=(24, 31, channels))
     scenes = [draw_scene(random, 24, 31, channels) for _ in range(num_train + 9)]
     given.train_images[:], given.test_images[:] = scenes[:num_train], scenes[num_train:]
-    write_arrays(folder / "arrays", given)
-    options = ["--arrays", str(folder / "arrays"), "--form", form, "--threads", "2", "--folder", str(folder / form)]
-    monkeypatch.setattr("sys.argv", ["prepare_images", *options])
-    prepare_images.main()
+    write_data(folder / "arrays", given)
+    prepare_images(folder / "arrays", form, folder / form, num_threads=2)
     return folder / form, given
 
 
 @pytest.fixture
-def prepared(tmp_path, monkeypatch):
-    return lambda form, channels, **options: prepare(tmp_path, form, channels, monkeypatch=monkeypatch, **options)
+def prepared(tmp_path):
+    return lambda form, channels, **options: prepare(tmp_path, form, channels, **options)
 
 
 @pytest.mark.parametrize("channels", CHANNELS)
@@ -88,7 +88,7 @@ def test_files_are_described_as_the_arrays_are(prepared):
 
 
 def test_no_folder_has_more_than_a_thousand_files(prepared, monkeypatch):
-    monkeypatch.setattr(prepare_images, "FILES_PER_FOLDER", 8)
+    monkeypatch.setattr(image_files, "FILES_PER_FOLDER", 8)
     monkeypatch.setattr("howmanygpus.train.input.image_files.FILES_PER_FOLDER", 8)
     folder, given = prepared("png", 1)
     assert [len(list(part.iterdir())) for part in sorted((folder / "images" / "train").iterdir())] == [8, 8, 4]

@@ -1,11 +1,11 @@
-"""Arrays of data sets that are no image files, and random ones of any data set's shape."""
+"""Arrays of data sets that are no image files, and random arrays of the shape of any data set."""
 
 import hashlib
 
 import numpy as np
 import pytest
-from prepare_arrays import check_part, draw_parts, read_parts, write_prepared
 
+from howmanygpus.prepare.arrays import check_part, prepare_arrays, prepare_random
 from howmanygpus.prepare.sources import Arrays, Description, digits, synthetic
 from howmanygpus.train.input.prepared import open_data, read_description, verify_hashes
 
@@ -13,8 +13,7 @@ NOISE = Description((5, 7, 3), 4, 23, 6)
 
 
 def test_digits_become_arrays_with_a_manifest(tmp_path):
-    description = digits.describe()
-    write_prepared(tmp_path / "arrays", read_parts("digits", {}, "", description), description)
+    prepare_arrays("digits", {}, "", tmp_path / "arrays")
     data, loaded = open_data(tmp_path / "arrays"), digits.load()
     verify_hashes(tmp_path / "arrays", read_description(tmp_path / "arrays")["sha256"])
     assert np.array_equal(data.train_images, loaded.train_images) and np.array_equal(
@@ -28,10 +27,11 @@ def test_digits_become_arrays_with_a_manifest(tmp_path):
 
 
 def test_random_arrays_are_written_in_blocks_and_are_always_the_same(tmp_path, monkeypatch):
-    whole = synthetic.load(NOISE.image_shape, NOISE.num_classes, NOISE.num_train, NOISE.num_test)
+    options = {"image_shape": NOISE.image_shape, "num_classes": 4, "num_train": 23, "num_test": 6}
+    whole = synthetic.load(**options)
     monkeypatch.setattr(synthetic, "BLOCK_BYTES", 8 * 5 * 7 * 3)
     assert max(map(len, synthetic.draw_images(NOISE, "train"))) == 8
-    write_prepared(tmp_path / "synthetic", draw_parts(NOISE), NOISE)
+    prepare_random("synthetic", options, tmp_path / "synthetic")
     data = open_data(tmp_path / "synthetic")
     assert np.array_equal(data.train_images, whole.train_images) and np.array_equal(data.test_images, whole.test_images)
     assert np.array_equal(data.train_labels, whole.train_labels) and set(data.train_labels.tolist()) == {0, 1, 2, 3}

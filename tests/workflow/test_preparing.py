@@ -1,6 +1,5 @@
 """Image files are prepared by jobs, and what changes is done again, and no more."""
 
-import hashlib
 import io
 import json
 import shutil
@@ -10,6 +9,7 @@ import tarfile
 import pytest
 import yaml
 
+from howmanygpus.environments.pins import find_pins, hash_requirements
 from howmanygpus.prepare.sources import cifar10
 from pictures import encode, smooth, write_tree
 from project import Project, study
@@ -86,7 +86,7 @@ def test_the_library_reruns_nothing_and_the_filter_all(copy):
 
 def test_a_wrong_option_is_refused_before_the_first_job(copy):
     write_config(copy, folder="nowhere")
-    assert 'datasets.pets.options.folder: "nowhere" is no folder here; name' in copy.snakemake("prepared", expect=1)
+    assert 'datasets.pets.options.folder: "nowhere" is not a folder here; give' in copy.snakemake("prepared", expect=1)
 
 
 def write_xrays(folder):
@@ -157,18 +157,21 @@ def test_what_cannot_be_fetched_says_what_to_do_by_hand(project):
     (project.folder / "config" / "config.yaml").write_text(yaml.safe_dump(config))
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz") as tar:
-        tar.addfile(tarfile.TarInfo("cifar-10-batches-py/empty"))
+        tar.addfile(tarfile.TarInfo("cifar-10-batches-bin/empty"))
     with Server(content.getvalue()) as server:
         known = server.download()
-        for old, new in ((cifar10.ARCHIVE.url, known.url), ("170_498_071", str(known.num_bytes))):
+        for old, new in ((cifar10.ARCHIVE.url, known.url), ("170_052_171", str(known.num_bytes))):
             text = text.replace(old, new)
         module.write_text(text)
         output = project.snakemake("results/raw/small.json", expect=1)
-        assert "the checksum is sha256:" in output and "By hand: fetch cifar-10-python.tar.gz from" in output
+        assert (
+            "the checksum is sha256:" in output
+            and "By hand: fetch the binary version, cifar-10-binary.tar.gz, from" in output
+        )
         assert not (project.folder / "results/raw/small").exists()
         module.write_text(text.replace(cifar10.ARCHIVE.checksum, known.checksum))
         project.snakemake("results/raw/small.json")
-    assert (project.folder / "results/raw/small/cifar-10-batches-py/empty").exists()
+    assert (project.folder / "results/raw/small/cifar-10-batches-bin/empty").exists()
 
 
 def test_what_preparing_costs_is_measured_alone_and_drawn(copy):
@@ -180,9 +183,9 @@ def test_what_preparing_costs_is_measured_alone_and_drawn(copy):
 
 
 def test_pillow_simd_prepares_in_its_own_environment(copy):
-    """With this Python in its place, of which the record says that it is that environment's."""
-    pins = b"".join((copy.folder / "envs" / f"pillow-simd{kind}.txt").read_bytes() for kind in ("", ".build"))
-    record = copy.folder / "results" / "environments" / f"pillow-simd-{hashlib.sha256(pins).hexdigest()[:8]}.json"
+    """The record names a script that starts this Python instead of an environment with Pillow-SIMD."""
+    pins = hash_requirements([copy.folder / path for path in find_pins("pillow-simd")])[:8]
+    record = copy.folder / "results" / "environments" / f"pillow-simd-{pins}.json"
     record.parent.mkdir(parents=True, exist_ok=True)
     script = copy.folder / "python"
     script.write_text(f'#!/bin/sh\necho started >> {copy.folder}/started\nexec {sys.executable} "$@"\n')

@@ -1,4 +1,4 @@
-"""Measure what preparing a data set costs, on a sample of its images."""
+"""Measure the speed of preparing a data set and the loss of quality, on a sample of its images."""
 
 import argparse
 import json
@@ -12,8 +12,8 @@ from howmanygpus.report.files import write_table
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--source", required=True, help="module of howmanygpus/prepare/sources/")
-    parser.add_argument("--options", type=json.loads, default={}, help="its options, as JSON")
-    parser.add_argument("--acquired", default="", help="folder of what was fetched or extracted for it")
+    parser.add_argument("--options", type=json.loads, default={}, help="options of the source, as JSON")
+    parser.add_argument("--acquired", default="", help="folder of the files that were fetched or extracted")
     parser.add_argument("--num-images", type=int, required=True, help="size of the sample")
     parser.add_argument("--table", type=Path, required=True, help="table to write")
     arguments = parser.parse_args()

@@ -10,8 +10,8 @@ from howmanygpus.prepare.listing import read_task
 from howmanygpus.prepare.shards import prepare_shard
 
 
-def take_environment(record: Path) -> None:
-    """Start again in another environment, without the option that asks for it."""
+def switch_environment(record: Path) -> None:
+    """Start this script again in another environment, without the option that asks for it."""
     python, place = json.loads(record.read_text())["python"], sys.argv.index("--environment")
     os.execv(python, [python, *sys.argv[:place], *sys.argv[place + 2 :]])
 
@@ -19,19 +19,21 @@ def take_environment(record: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--source", required=True, help="module of howmanygpus/prepare/sources/")
-    parser.add_argument("--options", type=json.loads, default={}, help="its options, as JSON")
-    parser.add_argument("--acquired", default="", help="folder of what was fetched or extracted for it")
+    parser.add_argument("--options", type=json.loads, default={}, help="options of the source, as JSON")
+    parser.add_argument("--acquired", default="", help="folder of the files that were fetched or extracted")
     parser.add_argument("--shard", type=int, required=True, help="number of the shard, from 0")
-    parser.add_argument("--fingerprint", required=True, help="what the shard was when it was planned")
-    parser.add_argument("--environment", type=Path, nargs="?", help="record of the environment to prepare in")
+    parser.add_argument("--fingerprint", required=True, help="fingerprint of the shard when it was planned")
+    parser.add_argument("--environment", type=Path, nargs="?", help="record of the environment to use")
     parser.add_argument("--images", type=Path, required=True, help="file to write the pixels to")
-    parser.add_argument("--records", type=Path, required=True, help="table to write, one line a file")
+    parser.add_argument("--records", type=Path, required=True, help="table to write, one line per file")
     arguments = parser.parse_args()
     if arguments.environment:
-        take_environment(arguments.environment)
+        switch_environment(arguments.environment)
     task = read_task(arguments.source, arguments.options, arguments.acquired)
-    if task.fingerprint_shard(arguments.shard) != arguments.fingerprint:
-        raise SystemExit(f"{task.listing.folder} was changed since the call began; run the workflow again")
+    try:
+        task.check_fingerprint(arguments.fingerprint, arguments.shard)
+    except ValueError as error:
+        sys.exit(str(error))
     prepare_shard(task, arguments.shard, arguments.images, arguments.records)
 
 

@@ -1,26 +1,30 @@
-"""Files that appear whole or not at all, their hashes, and locks between processes. Every room uses these."""
+"""Write files and folders that appear whole or not at all, hash files, and lock. Every room uses this module."""
 
+import glob
 import hashlib
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+RANDOM_CHARACTERS = 8
+"""Length of the random part of a name that `tempfile` makes."""
 
 
 @contextmanager
 def atomic_path(path: Path | str) -> Iterator[Path]:
-    """Yield a new name beside `path`; what was written there takes the place of `path` when the block ends.
+    """Yield a new name beside `path`; the file written there replaces `path` when the block ends.
 
-    If the block raises, `path` keeps what it had and the other name is removed. Each caller gets a name of its own,
-    so that threads and processes that write the same path do not meet.
+    If the block raises, `path` keeps its content and the new file is removed. Each caller gets a name of its own, so
+    that threads and processes that write the same path do not meet.
     """
     path = Path(path)
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(descriptor)
-    # mkstemp lets nobody else read; a new file is to have the permissions of any other.
+    # mkstemp creates a file that only its owner can read; this one gets the permissions of any new file.
     partial = Path(name)
     partial.chmod(0o666 & ~_umask())
     try:
@@ -32,17 +36,32 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
 
 @contextmanager
 def atomic_folder(path: Path | str) -> Iterator[Path]:
-    """Yield a new empty folder beside `path`, which replaces `path` when the block ends and is removed if it raises."""
+    """Yield a new empty folder beside `path`, which replaces `path` when the block ends and is removed if it raises.
+
+    At every moment `path` is the old folder, the new one, or missing; it is never a mixture. One writer at a time.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    partial, old = (Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent)) for _ in range(2))
     partial.chmod(0o777 & ~_umask())
     try:
         yield partial
-        shutil.rmtree(path, ignore_errors=True)
+        with suppress(FileNotFoundError):
+            path.rename(old)
         partial.rename(path)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        for folder in (partial, old):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_leftovers(path: Path | str) -> None:
+    """Remove the files and folders that killed writers of `path` left beside it. One writer at a time."""
+    path = Path(path)
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.{'?' * RANDOM_CHARACTERS}"):
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink(missing_ok=True)
 
 
 def write_text_atomic(path: Path | str, text: str) -> None:
@@ -51,7 +70,7 @@ def write_text_atomic(path: Path | str, text: str) -> None:
 
 
 def write_json_atomic(path: Path | str, value: dict) -> None:
-    """Raises ValueError for a number that JSON does not have, such as nan."""
+    """Raise ValueError for a number that JSON does not have, such as nan."""
     write_text_atomic(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
 
 
@@ -62,8 +81,9 @@ def sha256_of_file(path: Path | str) -> str:
 
 @contextmanager
 def hold_lock(path: Path | str) -> Iterator[None]:
-    """Hold a lock by the name of a file, which other processes and threads wait for; the file stays."""
-    from filelock import FileLock  # `make` starts the environments' builder before anything is installed
+    """Hold the lock of a file, for which other processes and threads wait; the file itself stays."""
+    # Imported here because `make` starts the environments' builder before anything is installed.
+    from filelock import FileLock
 
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path):
@@ -71,7 +91,7 @@ def hold_lock(path: Path | str) -> Iterator[None]:
 
 
 def _umask() -> int:
-    """The process's umask. Linux shows it in /proc without setting it for a moment, which other threads would see."""
+    """Return the umask, read from /proc: os.umask() reads it only by changing it, which other threads would notice."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("Umask:"):
             return int(line.split()[1], 8)

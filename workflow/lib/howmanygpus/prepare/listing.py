@@ -1,8 +1,8 @@
 """
-What is to be prepared: the files of a data set, their shape, and the shards that jobs prepare.
+List what is to be prepared: the files of a data set, their shape, and the shards that jobs prepare.
 
-Which shard a file belongs to depends on its path alone, so that a file that is added, changed or removed concerns one
-shard. Labels and splits concern none: they join the pixels when the shards are merged.
+The shard of a file depends on its path alone, so that a file that is added, changed or removed affects one shard.
+Labels and splits affect no shard, since they join the pixels when the shards are merged.
 """
 
 import hashlib
@@ -21,12 +21,12 @@ from howmanygpus.prepare.sources import Description, Entry, Listing, OptionError
 
 @dataclass(frozen=True)
 class Task:
-    """One data set to prepare, and how."""
+    """A data set of image files, and how it is prepared."""
 
     listing: Listing
     preparation: Preparation
     is_acquired: bool = False
-    """Whether the workflow fetches or extracts the files itself: they need not exist yet, and nobody edits them."""
+    """Whether the workflow fetches or extracts the files: they may not exist yet, and nobody edits them."""
 
     @cached_property
     def image_shape(self) -> tuple[int, int, int]:
@@ -47,20 +47,20 @@ class Task:
 
     @cached_property
     def num_shards(self) -> int:
-        """A power of two, so that a few images more or less leave it as it is."""
+        """A power of two, so that a few images more or fewer rarely change it."""
         wanted = -(-len(self.listing.entries) // self.preparation.shard_images)
         return 1 << (wanted - 1).bit_length()
 
     @cached_property
     def shards(self) -> list[list[Entry]]:
         """The entries of each shard, in the order of the listing."""
-        shards = [[] for _ in range(self.num_shards)]
+        shards: list[list[Entry]] = [[] for _ in range(self.num_shards)]
         for entry in self.listing.entries:
             shards[zlib.crc32(entry.path.encode()) % self.num_shards].append(entry)
         return shards
 
     def fingerprint_shard(self, shard: int) -> str:
-        """Hash of all that decides a shard's pixels: each file's path, size and time, and how it is prepared."""
+        """Hash of what a shard's pixels depend on: path, size and time of each file, and how files are prepared."""
         how = [self.image_shape, self.preparation.filter, self.preparation.needs_pillow_simd]
         digest = hashlib.sha256(json.dumps(how).encode())
         for entry in self.shards[shard]:
@@ -76,14 +76,20 @@ class Task:
         return digest.hexdigest()[:16]
 
     def fingerprint_listing(self) -> str:
-        """Hash of paths, labels and splits in their order, of the classes, and of what happens to bad files."""
+        """Hash of paths, labels and splits in their order, of the classes, and of the option on_bad_file."""
         digest = hashlib.sha256(json.dumps([self.listing.classes, self.preparation.on_bad_file]).encode())
         for entry in self.listing.entries:
             digest.update(f"{entry.path}\t{entry.split}\t{entry.label}\n".encode())
         return digest.hexdigest()[:16]
 
+    def check_fingerprint(self, planned: str, shard: int | None = None) -> None:
+        """Raise ValueError if a shard, or the listing, is not what it was when it was planned."""
+        found = self.fingerprint_listing() if shard is None else self.fingerprint_shard(shard)
+        if found != planned:
+            raise ValueError(f"{self.listing.folder} was changed since the call began; run the workflow again")
+
     def describe(self) -> Description:
-        """Counts are those of the listing: where bad files are skipped, fewer may remain."""
+        """Shape and counts of the listing; if bad files are skipped, fewer images may remain."""
         splits = [entry.split for entry in self.listing.entries]
         counts = {split: splits.count(split) for split in ("train", "test")}
         for split, count in counts.items():
@@ -95,12 +101,12 @@ class Task:
 
 
 def is_listed(source: str) -> bool:
-    """Whether a data source is made of image files."""
+    """Whether a data source consists of image files."""
     return hasattr(load_source(source), "list_images")
 
 
 def find_acquisition(source: str, options: dict) -> Acquisition | None:
-    """What a data set needs to have fetched or extracted before; None where its files are at hand."""
+    """What must be fetched or extracted for a data set; None if its files are in place."""
     module = load_source(source)
     if not hasattr(module, "acquire"):
         return None
@@ -109,9 +115,9 @@ def find_acquisition(source: str, options: dict) -> Acquisition | None:
 
 
 def read_task(source: str, options: dict, acquired: str = "") -> Task:
-    """The task of a data set of image files. Raises OptionError, and TypeError for options it does not have.
+    """The task of a data set of image files. Raises OptionError for a wrong value, TypeError for an unknown option.
 
-    acquired: the folder of what the workflow fetches or extracts for it.
+    acquired: the folder of what the workflow fetches or extracts for the data set.
     """
     return _read_task(source, json.dumps(options, sort_keys=True), acquired)
 
@@ -128,7 +134,7 @@ def _read_task(source: str, options: str, acquired: str) -> Task:
 
 
 def describe_dataset(source: str, options: dict) -> Description:
-    """Shape and counts of any data set, without decoding anything."""
+    """Shape and counts of a data set of any kind; nothing is decoded."""
     if is_listed(source):
         return read_task(source, options).describe()
     return load_source(source).describe(**options)

@@ -1,13 +1,14 @@
 """
-What preparing a data set costs on this machine, and what it costs in quality, on a sample of its own images.
+Measure the speed of preparing a data set on this machine, and the loss of quality, on a sample of its images.
 
-Rates are per CPU-second of one core. Libraries take turns image by image, so that what slows one slows all.
+Rates are per CPU-second of one core. The libraries take turns image by image, so that other load slows all of them.
 """
 
 import io
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 
 import cv2
 import numpy as np
@@ -24,7 +25,7 @@ from howmanygpus.train.host.devices import describe_host
 
 ROUNDS = 3
 QUALITIES = (75, 90, 95)
-"""Of JPEG."""
+"""Qualities of JPEG that are compared."""
 COLUMNS = (
     *("part", "name", "images_per_s", "mb_per_s", "kb_per_image", "psnr_db", "mean_difference"),
     *("num_images", "machine"),
@@ -32,7 +33,7 @@ COLUMNS = (
 
 
 def measure_preparation(task: Task, num_images: int) -> pd.DataFrame:
-    """One row for each library, filter and format of files; what does not apply to it is empty."""
+    """One row for each library, filter and file format; columns that do not apply to a row are empty."""
     sample = _read_sample(task, num_images)
     rows = [*_measure_libraries(task, sample), *_measure_filters(task, sample), *_measure_formats(task, sample)]
     common = {"num_images": len(sample), "machine": describe_host([])["cpu_model"]}
@@ -40,7 +41,7 @@ def measure_preparation(task: Task, num_images: int) -> pd.DataFrame:
 
 
 def _read_sample(task: Task, num_images: int) -> list[bytes]:
-    """Files of images that can be read, from all over the listing."""
+    """Contents of files that can be decoded, taken at equal distances from the listing."""
     entries = task.listing.entries
     sample = []
     for entry in entries[:: max(1, len(entries) // num_images)][:num_images]:
@@ -56,7 +57,7 @@ def _read_sample(task: Task, num_images: int) -> list[bytes]:
 
 
 def _measure_libraries(task: Task, sample: list[bytes]) -> list[dict]:
-    """Decoding and resizing, as the data set is prepared."""
+    """Speed of decoding and resizing together, with the options of the data set."""
     height, width, channels = task.image_shape
 
     def prepare(library: str) -> Callable[[bytes], np.ndarray]:
@@ -71,12 +72,15 @@ def _measure_libraries(task: Task, sample: list[bytes]) -> list[dict]:
 
 
 def _measure_filters(task: Task, sample: list[bytes]) -> list[dict]:
-    """Resizing alone. The reference is Pillow's LANCZOS in float32; OpenCV's LINEAR shows what aliasing does."""
+    """Speed and error of resizing alone.
+
+    The reference is Pillow's LANCZOS in float32. OpenCV's LINEAR is included to show the effect of aliasing.
+    """
     height, width, channels = task.image_shape
     images = [decode(data, channels) for data in sample]
     if all(image.shape[:2] == (height, width) for image in images):
         return []
-    ways = {name: lambda image, name=name: resize(image, (height, width), name) for name in FILTERS}
+    ways: dict[str, Callable] = {name: partial(resize, size=(height, width), filter_name=name) for name in FILTERS}
     ways["OpenCV LINEAR"] = lambda image: _resize_linear(image, height, width)
     rates = _time_in_turns(ways, images)
     references = [_resize_in_float(image, height, width) for image in images]
@@ -87,7 +91,7 @@ def _measure_filters(task: Task, sample: list[bytes]) -> list[dict]:
 
 
 def _measure_formats(task: Task, sample: list[bytes]) -> list[dict]:
-    """Prepared images as files: their size, and what JPEG changes; images_per_s is of reading them again."""
+    """Size of prepared images as files, the error of JPEG, and the speed of reading the files."""
     height, width, channels = task.image_shape
     images = [resize(decode(data, channels), (height, width), task.preparation.filter) for data in sample]
     formats = {"PNG": [_encode_png(image) for image in images]}
@@ -102,7 +106,7 @@ def _measure_formats(task: Task, sample: list[bytes]) -> list[dict]:
 
 
 def _time_in_turns(ways: dict[str, Callable], sample: list) -> dict[str, float]:
-    """Images per CPU-second of each way, over all rounds."""
+    """Images per CPU-second of each function, over all rounds."""
     for way in ways.values():
         way(sample[0])
     cpu_s = dict.fromkeys(ways, 0.0)
@@ -116,7 +120,7 @@ def _time_in_turns(ways: dict[str, Callable], sample: list) -> dict[str, float]:
 
 
 def _compare(images, references) -> dict[str, float]:
-    """PSNR over all pixels, infinite where none differs and then empty, and the mean absolute difference in levels."""
+    """PSNR over all pixels, NaN if all are equal, and the mean absolute difference in levels."""
     square, absolute, count = 0.0, 0.0, 0
     for image, reference in zip(images, references, strict=True):
         difference = image.astype(np.float64) - reference

@@ -1,13 +1,13 @@
 """
-How image files are prepared: the options that every data set of image files has beside its own.
+How image files are prepared: the options of every data set of image files, in addition to its own.
 
-size            [height, width] to which images are stretched; null leaves them as they are, all of one size
+size            [height, width] to which images are stretched; null leaves the images, all of one size, as they are
 channels        1 (gray) or 3 (RGB)
-library         which decoder reads plain images: fast, opencv or pillow; it changes the speed, not the pixels;
-                pillow_simd has an environment of its own and rounds bilinear and lanczos more coarsely
+library         decoder of plain images: fast, opencv or pillow; it changes the speed, not the pixels; pillow_simd has
+                an environment of its own and rounds bilinear and lanczos more coarsely
 filter          how images are resized: area, box, bilinear or lanczos
-on_bad_file     fail, or skip: leave a file out that cannot be read rightly, and list it with the reason
-shard_images    images that one job prepares, about
+on_bad_file     fail, or skip: leave out a file that cannot be read correctly, and list it with the reason
+shard_images    approximate number of images that one job prepares
 """
 
 from dataclasses import dataclass, fields, replace
@@ -35,7 +35,7 @@ class Preparation:
         return "pillow" if self.needs_pillow_simd else self.library
 
     def check(self) -> None:
-        """Raise OptionError for a value that cannot be."""
+        """Raise OptionError for a wrong value."""
         check_choice("channels", self.channels, (1, 3))
         check_choice("library", self.library, (*LIBRARIES, PILLOW_SIMD))
         check_choice("filter", self.filter, FILTERS)
@@ -47,7 +47,7 @@ class Preparation:
 
 
 def split_options(options: dict, usual: Preparation) -> tuple[Preparation, dict]:
-    """How to prepare, and the options of the data set itself."""
+    """Separate the options of preparation, with the defaults `usual`, from those of the data set itself."""
     names = {field.name for field in fields(Preparation)}
     given = {name: value for name, value in options.items() if name in names}
     if given.get("size") is not None:

@@ -1,8 +1,7 @@
-"""Prepare one shard: decode, resize and store its images one after the other, and record what became of each file."""
+"""Prepare one shard: decode, resize and store its images one by one, and record the outcome for each file."""
 
 import csv
 import hashlib
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass, fields
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from howmanygpus.files import atomic_path, remove_leftovers
 from howmanygpus.prepare.images import BadImageError
 from howmanygpus.prepare.images.decoding import decode
 from howmanygpus.prepare.images.headers import read_file
@@ -22,9 +22,9 @@ PROGRESS_EVERY_S = 10.0
 
 @dataclass(frozen=True)
 class Record:
-    """What became of one file: hashes and sums over its prepared pixels, or a reason and nothing else.
+    """Outcome for one file: hashes and sums of its prepared pixels, or only the reason why it is left out.
 
-    sums and squares are of levels and of their squares, by channel, in text with commas between.
+    sums, squares: sums of the levels and of their squares, a number for each channel with commas between.
     """
 
     path: str
@@ -36,32 +36,32 @@ class Record:
 
 
 def prepare_shard(task: Task, shard: int, images: Path, records: Path) -> None:
-    """Write the images as they are prepared, without a header, and one record for each file of the shard.
+    """Write the pixels of all images without a header to `images`, and one record for each file to `records`.
 
-    Memory does not grow with their number. Both files appear whole or not at all, the records last.
+    Memory does not grow with the number of images. Both files appear whole or not at all, `records` last.
     """
     entries = task.shards[shard]
-    partial_images, partial_records = (path.with_name(f".{path.name}.partial") for path in (images, records))
+    for path in (images, records):
+        remove_leftovers(path)
     progress = Progress(f"shard {shard + 1} of {task.num_shards}", len(entries))
-    try:
-        with open(partial_images, "wb") as pixels, open(partial_records, "w", newline="") as table:
-            rows = csv.writer(table, delimiter="\t", lineterminator="\n")
-            rows.writerow([field.name for field in fields(Record)])
-            for entry in entries:
-                image, record, num_bytes = prepare_file(task, entry.path)
-                if image is not None:
-                    pixels.write(image)
-                rows.writerow(astuple(record))
-                progress.count(num_bytes, record.reason and f"{record.path}: {record.reason}")
-        os.replace(partial_images, images)
-        os.replace(partial_records, records)
-    finally:
-        partial_images.unlink(missing_ok=True)
-        partial_records.unlink(missing_ok=True)
+    with (
+        atomic_path(records) as partial_records,
+        atomic_path(images) as partial_images,
+        open(partial_images, "wb") as pixels,
+        open(partial_records, "w", newline="") as table,
+    ):
+        rows = csv.writer(table, delimiter="\t", lineterminator="\n")
+        rows.writerow([field.name for field in fields(Record)])
+        for entry in entries:
+            image, record, num_bytes = prepare_file(task, entry.path)
+            if image is not None:
+                pixels.write(image.data)
+            rows.writerow(astuple(record))
+            progress.count(num_bytes, record.reason and f"{record.path}: {record.reason}")
 
 
 def prepare_file(task: Task, path: str) -> tuple[np.ndarray | None, Record, int]:
-    """The prepared image, None where there is none; what became of the file; and the file's bytes."""
+    """The prepared image, or None for a bad file; the record of the file; and its size in bytes."""
     data = b""
     try:
         data = read_file(task.listing.folder / path)
@@ -69,12 +69,12 @@ def prepare_file(task: Task, path: str) -> tuple[np.ndarray | None, Record, int]
     except BadImageError as error:
         return None, Record(path, reason=str(error)), len(data)
     sums, squares = (",".join(map(str, by_channel)) for by_channel in sum_levels(image))
-    record = Record(path, hashlib.sha256(data).hexdigest(), hashlib.sha256(image).hexdigest(), sums, squares)
+    record = Record(path, hashlib.sha256(data).hexdigest(), hashlib.sha256(image.data).hexdigest(), sums, squares)
     return image, record, len(data)
 
 
 def prepare_image(task: Task, data: bytes) -> np.ndarray:
-    """uint8 in the task's shape, contiguous; raises BadImageError."""
+    """Decode and resize one image to the task's shape, uint8, contiguous; raises BadImageError."""
     preparation = task.preparation
     image = decode(data, preparation.channels, preparation.decoder)
     height, width, _ = task.image_shape
@@ -92,14 +92,14 @@ def read_records(path: Path) -> Iterator[Record]:
 
 
 class Progress:
-    """Says now and then how far a long piece of work is, and at once what is bad."""
+    """Prints from time to time how far a long task is, and every problem at once."""
 
     def __init__(self, name: str, total: int):
         self._name, self._total, self._done, self._bytes = name, total, 0, 0
         self._started = self._said = time.monotonic()
 
     def count(self, num_bytes: int, problem: str = "") -> None:
-        """One more file, of num_bytes; `problem` is printed, if there is one."""
+        """Count one more file of `num_bytes`, and print its problem if there is one."""
         self._done, self._bytes = self._done + 1, self._bytes + num_bytes
         if problem:
             print(problem, flush=True)

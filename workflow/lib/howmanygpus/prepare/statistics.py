@@ -1,4 +1,4 @@
-"""Mean and spread of levels over many images: exact sums over each, so that neither order nor memory matters."""
+"""Mean and standard deviation over many images, from exact sums, so that neither order nor memory matters."""
 
 import math
 from collections.abc import Iterable
@@ -7,10 +7,12 @@ from fractions import Fraction
 import numpy as np
 
 BLOCK_PIXELS = 2**20
+MIN_STD = 1e-3
+"""Images are divided by the standard deviation, so that it must not be zero."""
 
 
 def sum_levels(image: np.ndarray) -> tuple[list[int], list[int]]:
-    """By channel, the sum of an image's levels and of their squares; uint8, channels last."""
+    """Sums of an image's levels and of their squares, by channel. image: uint8, channels last."""
     pixels = image.reshape(-1, image.shape[-1])
     levels, squares = np.zeros((2, image.shape[-1]), np.int64)
     for start in range(0, len(pixels), BLOCK_PIXELS):
@@ -21,11 +23,15 @@ def sum_levels(image: np.ndarray) -> tuple[list[int], list[int]]:
 
 
 def mean_and_std(sums: Iterable[tuple[list[int], list[int]]], pixels_per_image: int) -> tuple[list[float], list[float]]:
-    """By channel, over all images, in levels of 0 to 255; no standard deviation is below 0.001."""
-    levels, squares, count = 0, 0, 0
-    for image_levels, image_squares in sums:
-        levels, squares = levels + np.array(image_levels), squares + np.array(image_squares)
+    """Mean and standard deviation of each channel over all images, in levels of 0 to 255.
+
+    sums: what sum_levels() returns for each image. No standard deviation is below MIN_STD.
+    """
+    count, totals = 0, np.zeros((2, 1), np.int64)
+    for levels_and_squares in sums:
+        totals = totals + np.array(levels_and_squares)
         count += pixels_per_image
-    means = [Fraction(int(total), count) for total in levels]
-    variances = [Fraction(int(total), count) - mean**2 for total, mean in zip(squares, means, strict=True)]
-    return [float(mean) for mean in means], [max(math.sqrt(variance), 1e-3) for variance in variances]
+    levels, squares = totals.tolist()
+    means = [Fraction(total, count) for total in levels]
+    variances = [Fraction(total, count) - mean**2 for total, mean in zip(squares, means, strict=True)]
+    return [float(mean) for mean in means], [max(math.sqrt(variance), MIN_STD) for variance in variances]

@@ -1,4 +1,4 @@
-"""Fetch a file of known checksum: resumed where it broke off, tried a few times, there whole or not at all."""
+"""Fetch a file of known checksum. Broken downloads are resumed and retried; the file appears whole or not at all."""
 
 import functools
 import hashlib
@@ -15,26 +15,26 @@ from howmanygpus.prepare.acquire.acquisition import AcquisitionError, Download
 
 ATTEMPTS = 6
 PAUSE_S = 2.0
-"""Before the second attempt; it doubles with each."""
+"""Pause before the second attempt; it doubles with each further attempt."""
 TIMEOUT_S = 60.0
-"""Without a byte, after which a connection counts as broken."""
+"""Time without a byte after which a connection counts as broken."""
 BLOCK_BYTES = 2**20
 PROGRESS_BYTES = 2**24
 MOST_BYTES = 2**34
-"""Of a file whose size is not published."""
+"""Limit for a file whose size is not published."""
 PASSING = {408, 425, 429, 500, 502, 503, 504}
-"""Statuses of HTTP that may pass."""
+"""HTTP statuses after which another attempt may succeed."""
 
 
 class _BrokenOffError(Exception):
-    """An attempt that another may continue."""
+    """An attempt failed, but another one may continue it."""
 
 
 def fetch(download: Download, folder: Path, pause_s: float = PAUSE_S, timeout_s: float = TIMEOUT_S) -> Path:
-    """The file in `folder`, complete and as published. Raises AcquisitionError.
+    """Return the path of the file in `folder`, complete and as published. Raises AcquisitionError.
 
-    What was received before a break stays beside it as `.NAME.part`, and the next call goes on from there. Where two
-    processes want the file, one waits for the other.
+    What was received before a connection broke stays in `.NAME.part`, from which the next call continues. If two
+    processes want the same file, one waits for the other.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with hold_lock(folder / f".{download.name}.lock"):
@@ -64,7 +64,7 @@ def _fetch(download: Download, folder: Path, pause_s: float, timeout_s: float) -
 
 
 def _continue(download: Download, part: Path, timeout_s: float) -> None:
-    """Add to `part` what is missing of it."""
+    """Append the missing bytes to `part`."""
     have = part.stat().st_size if part.exists() else 0
     if have > _most_bytes(download):
         part.unlink()
@@ -86,34 +86,34 @@ def _continue(download: Download, part: Path, timeout_s: float) -> None:
             part.unlink()
         if error.code == 416 or error.code in PASSING:
             raise _BrokenOffError(f"the server answers {error.code} {error.reason}") from None
-        meaning = "wants a login" if error.code in (401, 403) else "no longer has it there"
+        meaning = "requires a login" if error.code in (401, 403) else "has no such file"
         raise AcquisitionError(f"{download.url}: the server {meaning} ({error.code} {error.reason})") from None
     except (OSError, http.client.HTTPException) as error:
         raise _BrokenOffError(f"the connection broke off ({error or type(error).__name__})") from None
 
 
 def _find_start(download: Download, response, part: Path, have: int) -> int:
-    """From which byte on the server sends; raises where it sends something else than was asked for."""
+    """Position of the first byte that the server sends; raises if it sends something other than what was requested."""
     length = response.headers.get("Content-Length")
     if response.status == 206:
         found = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
         if found and int(found[1]) == have and (found[2] == "*" or download.num_bytes in (None, int(found[2]))):
             return have
         part.unlink()
-        raise _BrokenOffError("the server sent another part than was asked for")
+        raise _BrokenOffError("the server sent another part of the file than was requested")
     kind = response.headers.get("Content-Type", "unknown type")
     is_page = download.num_bytes is None and kind.startswith("text/html")
     if is_page or (length is not None and download.num_bytes not in (None, int(length))):
         expected = download.num_bytes or "an archive"
         raise AcquisitionError(
             f"{download.url}: the server offers {length} bytes of {kind}, not {expected}; "
-            "the file has moved, was changed, or wants a login"
+            "the file was moved or changed, or requires a login"
         )
     return 0
 
 
 def _copy(download: Download, response, file, start: int) -> None:
-    received, said = start, start
+    received, reported = start, start
     length = response.headers.get("Content-Length")
     expected = download.num_bytes or (start + int(length) if length else None)
     of = f" of {expected / 2**20:.0f}" if expected else ""
@@ -124,8 +124,8 @@ def _copy(download: Download, response, file, start: int) -> None:
             problem = f"the server sends more than the file's {_most_bytes(download)} bytes"
             raise AcquisitionError(f"{download.url}: {problem}")
         file.write(block)
-        if received - said >= PROGRESS_BYTES:
-            said = received
+        if received - reported >= PROGRESS_BYTES:
+            reported = received
             print(f"{download.name}: {received / 2**20:.0f}{of} MiB", flush=True)
     if expected and received < expected:
         raise _BrokenOffError(f"the connection ended after {received} of {expected} bytes")
@@ -136,7 +136,7 @@ def _most_bytes(download: Download) -> int:
 
 
 def _check(download: Download, part: Path, resumed: bool) -> None:
-    """Raise where the received bytes are not those published, after removing them; a whole new try may mend it."""
+    """Remove the received bytes and raise if their checksum is wrong; a resumed download may succeed from the start."""
     found = _checksum(download, part)
     if found != download.checksum:
         part.unlink()
@@ -145,9 +145,9 @@ def _check(download: Download, part: Path, resumed: bool) -> None:
 
 
 def _checksum(download: Download, path: Path) -> str:
-    """Of the file, of the kind that is published."""
+    """Checksum of a file, of the kind that is published."""
     kind = download.checksum.partition(":")[0]
-    # Hosts in FIPS mode refuse MD5 otherwise.
+    # On hosts in FIPS mode MD5 is refused unless it is declared not to serve security.
     digest = functools.partial(hashlib.new, kind, usedforsecurity=False)
     with open(path, "rb") as file:
         return f"{kind}:{hashlib.file_digest(file, digest).hexdigest()}"

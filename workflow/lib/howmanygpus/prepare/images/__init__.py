@@ -1,31 +1,31 @@
 """
-One image file becomes pixels: its header is looked at first, then a decoder that is right for it reads it.
+Turn one image file into pixels: its header is checked first, then a suitable decoder reads it.
 
-What cannot be read rightly is refused with one of REASONS; nothing is read in part or by guess.
+A file that cannot be read correctly is refused with one of REASONS; nothing is read partially or guessed.
 """
 
 REASONS = {
     "missing": "the file does not exist",
     "empty": "the file has no bytes",
-    "unknown": "the file is no PNG or JPEG image",
+    "unknown": "the file is not a PNG or JPEG image",
     "too_large": "the file or the image is larger than is safe to decode",
     "truncated": "the file ends early",
     "damaged": "the file's checksums or codes are wrong",
     "transparent": "the image has pixels that are not opaque",
-    "unsupported": "the image is of a rare kind that no decoder here reads rightly",
-    "other_size": "the image has another size than the first of the data set, and none was asked for",
+    "unsupported": "the image is of a rare kind that no decoder here reads correctly",
+    "other_size": "the size differs from that of the first image, and the option `size` is not set",
 }
 
 LIBRARIES = ("fast", "opencv", "pillow")
-"""Which decoder reads plain images; see decoding.py."""
+"""Decoders of plain images; see decoding.py."""
 PILLOW_SIMD = "pillow_simd"
-"""`pillow`, where Pillow-SIMD takes Pillow's place: an environment of its own. Its filters round more coarsely."""
+"""`pillow` with Pillow-SIMD instead of Pillow, in an environment of its own. Its filters round more coarsely."""
 FILTERS = ("area", "box", "bilinear", "lanczos")
-"""How images are resized; see resizing.py."""
+"""Filters for resizing; see resizing.py."""
 
 
 class BadImageError(Exception):
-    """A file that is not read. `reason` is one of REASONS, `detail` says what was found."""
+    """A file is refused. `reason` is one of REASONS, `detail` says what was found."""
 
     def __init__(self, reason: str, detail: str):
         assert reason in REASONS

@@ -1,8 +1,8 @@
 """
-Decode one image, by the fast decoder of a library where it is right for the image, and by Pillow everywhere else.
+Decode one image: a plain image by the decoder of the chosen library, any other image by Pillow.
 
-Which library decodes changes no pixel. Checked before or while decoding: the checksums of a PNG; a JPEG has none, its
-codes are decoded strictly.
+The choice of the library changes no pixel. The checksums of a PNG are compared before or while it is decoded. A JPEG
+has no checksums; its codes are decoded strictly, that is, without guesses.
 """
 
 import io
@@ -21,7 +21,7 @@ Image.MAX_IMAGE_PIXELS = MAX_PIXELS
 
 
 def decode(data: bytes, channels: int, library: str = "fast") -> np.ndarray:
-    """The image upright, as uint8 (height, width, channels) with 1 (gray) or 3 (RGB) channels.
+    """Decode an image, upright, to uint8 (height, width, channels) with 1 (gray) or 3 (RGB) channels.
 
     library: one of LIBRARIES. Raises BadImageError.
     """
@@ -31,7 +31,10 @@ def decode(data: bytes, channels: int, library: str = "fast") -> np.ndarray:
 
 
 def to_channels(pixels: np.ndarray, channels: int) -> np.ndarray:
-    """Gray (height, width) or RGB (height, width, 3) as (height, width, channels); equal channels keep their level."""
+    """Convert gray (height, width) or RGB (height, width, 3) to (height, width, channels).
+
+    RGB pixels with three equal levels keep that level in gray.
+    """
     if pixels.ndim == 2:
         return np.repeat(pixels[..., None], channels, axis=2) if channels > 1 else pixels[..., None]
     if channels == 3:
@@ -40,9 +43,9 @@ def to_channels(pixels: np.ndarray, channels: int) -> np.ndarray:
 
 
 def _decode_fast(data: bytes, header: Header) -> np.ndarray:
-    """kornia_rs for PNG, which compares the checksums of pixels; simplejpeg for JPEG, strictly.
+    """Decode PNG by kornia_rs, which compares the checksums of pixels, and JPEG by simplejpeg, strictly.
 
-    kornia_rs passes over a second sum, that of the compressed stream: it could only tell that an encoder went wrong.
+    kornia_rs ignores the second checksum, that of the compressed stream, which could only reveal a faulty encoder.
     """
     if header.format == "jpeg":
         colours = "GRAY" if header.kind == "gray" else "RGB"
@@ -59,7 +62,7 @@ def _decode_fast(data: bytes, header: Header) -> np.ndarray:
 
 
 def _decode_by_opencv(data: bytes, header: Header) -> np.ndarray:
-    """OpenCV reads on where checksums and codes are wrong: they are checked before."""
+    """Decode by OpenCV after a check of checksums and codes, since OpenCV ignores wrong ones."""
     _check_codes(data, header)
     pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
     if pixels is None:
@@ -68,14 +71,14 @@ def _decode_by_opencv(data: bytes, header: Header) -> np.ndarray:
 
 
 def _decode_by_pillow(data: bytes, header: Header) -> np.ndarray:
-    """Pillow reads on where checksums and codes are wrong: they are checked before."""
+    """Decode by Pillow after a check of checksums and codes, since Pillow ignores wrong ones."""
     _check_codes(data, header)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             image = Image.open(io.BytesIO(data), formats=[header.format.upper()])
             if image.size != (header.width, header.height):
-                raise BadImageError("damaged", "it holds another header with another size")
+                raise BadImageError("damaged", "it has a second header with another size")
             image.load()
             ImageOps.exif_transpose(image, in_place=True)
             return _opaque_pixels(image)
@@ -84,16 +87,16 @@ def _decode_by_pillow(data: bytes, header: Header) -> np.ndarray:
 
 
 def _opaque_pixels(image: Image.Image) -> np.ndarray:
-    """uint8 gray (height, width) or RGB (height, width, 3) of an image of any mode; refuses transparency."""
+    """Convert an image of any mode to uint8 gray (height, width) or RGB (height, width, 3); refuses transparency."""
     gray = image.mode in ("1", "L", "LA") or image.mode.startswith("I")
     if image.mode.startswith("I"):
         if "transparency" in image.info:
             raise BadImageError("unsupported", "16-bit gray with a transparent level")
-        # 0 to 65535 becomes 0 to 255, to the nearest; Pillow's own conversion clips.
+        # Levels of 0 to 65535 are scaled to the nearest of 0 to 255. Pillow's own conversion clips them.
         return ((np.asarray(image).astype(np.uint32) + 128) // 257).astype(np.uint8)
     if image.mode in ("LA", "PA", "RGBA") or "transparency" in image.info:
         image = image.convert("LA" if gray else "RGBA")
-        if image.getchannel("A").getextrema()[0] < 255:
+        if np.asarray(image.getchannel("A")).min() < 255:
             raise BadImageError("transparent", "some of its pixels are not opaque")
     return np.asarray(image.convert("L" if gray else "RGB"))
 
@@ -103,7 +106,7 @@ def _check_codes(data: bytes, header: Header) -> None:
     if header.format == "png":
         check_png_sums(data)
     else:
-        # An eighth of the size: all codes are read, few pixels made.
+        # At an eighth of the size all codes are read, but few pixels are computed.
         _strictly(lambda: simplejpeg.decode_jpeg(data, "GRAY", min_height=1, min_width=1, min_factor=8))
 
 

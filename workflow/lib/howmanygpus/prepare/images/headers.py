@@ -1,4 +1,4 @@
-"""What a PNG or JPEG file says of itself, without decoding anything."""
+"""Read and check the headers of PNG and JPEG files, without decoding anything."""
 
 import struct
 import zlib
@@ -8,24 +8,24 @@ from pathlib import Path
 from howmanygpus.prepare.images import BadImageError
 
 MAX_PIXELS = 40_000_000
-"""Decoded as RGBA and copied once, this many take 320 MB."""
+"""Limit on an image: decoded as RGBA and copied once, this many pixels take 320 MB."""
 MAX_FILE_BYTES = 8 * MAX_PIXELS
-"""16 bits for each of four channels, not compressed at all."""
+"""Limit on a file: 16 bits for each of four channels, uncompressed."""
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 PNG_KINDS = {0: "gray", 2: "rgb", 3: "palette", 4: "gray_alpha", 6: "rgba"}
 PNG_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
 PNG_SPECIAL = {b"tRNS", b"eXIf", b"acTL"}
-"""Chunks that change how the pixels are to be read: transparency, orientation, animation."""
+"""Chunks that change the meaning of the pixels: transparency, orientation, animation."""
 JPEG_KINDS = {1: "gray", 3: "rgb", 4: "cmyk"}
 JPEG_FRAMES = {0xC0, 0xC1, 0xC2}
-"""Start of a baseline, an extended and a progressive frame, each with Huffman codes."""
+"""Markers of baseline, extended and progressive frames with Huffman codes."""
 OTHER_JPEG_FRAMES = {0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF}
 START_OF_SCAN, END_OF_IMAGE, EXIF = 0xDA, 0xD9, 0xE1
 
 
 @dataclass(frozen=True)
 class Header:
-    """`plain`: 8-bit gray or RGB with nothing else to heed, which any decoder reads rightly."""
+    """Facts about an image. `plain`: 8-bit gray or RGB without special features, which any decoder reads correctly."""
 
     format: str
     width: int
@@ -36,7 +36,7 @@ class Header:
 
 
 def read_file(path: Path) -> bytes:
-    """All bytes of a file; raises BadImageError where there is none, or one too large to be an image."""
+    """All bytes of a file; raises BadImageError if it does not exist or is too large for an image."""
     try:
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
@@ -47,7 +47,7 @@ def read_file(path: Path) -> bytes:
 
 
 def read_header(data: bytes) -> Header:
-    """The header of a whole file, whose parts are all there; raises BadImageError."""
+    """Read the header of a file, and check that the file is complete; raises BadImageError."""
     if not data:
         raise BadImageError("empty", "0 bytes")
     if data.startswith(PNG_SIGNATURE):
@@ -62,7 +62,7 @@ def read_header(data: bytes) -> Header:
 
 
 def check_png_sums(data: bytes, trusted: bytes = b"") -> None:
-    """Raise BadImageError where a chunk, if not of the `trusted` kind, differs from its checksum."""
+    """Raise BadImageError if any chunk, except those of the `trusted` kind, differs from its checksum."""
     view = memoryview(data)
     for kind, start, length in _png_chunks(data):
         end = start + length
@@ -71,14 +71,14 @@ def check_png_sums(data: bytes, trusted: bytes = b"") -> None:
 
 
 def _png_chunks(data: bytes):
-    """Kind, start and length of each chunk's content, up to the last one; raises BadImageError."""
+    """Yield kind, start and length of the content of each chunk, up to the last one; raises BadImageError."""
     position, kind = len(PNG_SIGNATURE), b""
     while kind != b"IEND":
         if position + 12 > len(data):
             raise BadImageError("truncated", f"ends after {len(data)} bytes, before the last chunk")
         length, kind = struct.unpack_from(">I4s", data, position)
         if not kind.isalpha():
-            raise BadImageError("damaged", f"{kind!r} is no name of a chunk")
+            raise BadImageError("damaged", f"{kind!r} is not the name of a chunk")
         if position + 12 + length > len(data):
             raise BadImageError("truncated", f"ends after {len(data)} bytes, inside a chunk {kind.decode()}")
         yield kind, position + 8, length
@@ -94,7 +94,7 @@ def _read_png(data: bytes) -> Header:
     if (length, name) != (13, b"IHDR") or zlib.crc32(data[12:29]) != checksum:
         raise BadImageError("damaged", "the header is wrong or differs from its checksum")
     if depth not in PNG_DEPTHS.get(colour, ()) or compression or filtering or interlace > 1:
-        raise BadImageError("damaged", "the header describes no PNG image")
+        raise BadImageError("damaged", "the header does not describe a PNG image")
     _check_size(width, height)
     kinds = {kind for kind, _, _ in _png_chunks(data)}
     if b"IDAT" not in kinds:
@@ -136,7 +136,7 @@ def _jpeg_segment(data: bytes, position: int) -> tuple[int, int, int]:
         raise BadImageError("truncated", f"ends after {len(data)} bytes, before the pixels")
     marker, length = data[position + 1], int.from_bytes(data[position + 2 : position + 4])
     if data[position] != 0xFF or length < 2 or marker in (0, END_OF_IMAGE):
-        raise BadImageError("damaged", f"there is no segment where one belongs, at byte {position}")
+        raise BadImageError("damaged", f"a segment is missing at byte {position}")
     if position + 2 + length > len(data):
         raise BadImageError("truncated", f"ends after {len(data)} bytes, before the pixels")
     return marker, position + 4, length - 2

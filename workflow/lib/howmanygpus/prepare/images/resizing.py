@@ -1,6 +1,6 @@
 """
-Resize one image. Shrinking averages over all pixels that fall into one: OpenCV's LINEAR and Pillow's NEAREST look at
-few of them and alias, so they are not offered.
+Resize one image. All filters average over all pixels that fall into a new one. OpenCV's LINEAR and Pillow's NEAREST
+use only a few of them and cause aliasing, so they are not offered.
 """
 
 import cv2
@@ -12,14 +12,14 @@ PILLOW_FILTERS = {
     "bilinear": Image.Resampling.BILINEAR,
     "lanczos": Image.Resampling.LANCZOS,
 }
-"""Beside `area`, which weighs each pixel by the area that falls into the new one; these are widened for shrinking."""
+"""Filters of Pillow, which widens them for shrinking. `area` is OpenCV's, and weights pixels by their overlap."""
 
-# A core prepares one image; several processes share out the images.
+# One core prepares one image. The shards are distributed over several processes.
 cv2.setNumThreads(1)
 
 
 def resize(image: np.ndarray, size: tuple[int, int], filter_name: str = "area") -> np.ndarray:
-    """uint8 (height, width, 1 or 3) stretched to `size` (height, width), with the same channels."""
+    """Stretch an image, uint8 (height, width, 1 or 3), to `size` (height, width)."""
     if image.shape[:2] == tuple(size):
         return image
     resized = _resize_by_area(image, *size) if filter_name == "area" else _resize_by_pillow(image, size, filter_name)
@@ -27,7 +27,7 @@ def resize(image: np.ndarray, size: tuple[int, int], filter_name: str = "area") 
 
 
 def _resize_by_area(image: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Shrink by area, then enlarge linearly: OpenCV's AREA interpolates both ways as soon as one grows."""
+    """Shrink by area, then enlarge linearly. OpenCV's AREA interpolates both directions if either is enlarged."""
     smaller = (min(width, image.shape[1]), min(height, image.shape[0]))
     if smaller != image.shape[1::-1]:
         image = cv2.resize(image, smaller, interpolation=cv2.INTER_AREA)
@@ -36,4 +36,4 @@ def _resize_by_area(image: np.ndarray, height: int, width: int) -> np.ndarray:
 
 def _resize_by_pillow(image: np.ndarray, size: tuple[int, int], filter_name: str) -> np.ndarray:
     pixels = image[..., 0] if image.shape[2] == 1 else image
-    return np.asarray(Image.fromarray(pixels).resize(tuple(size)[::-1], PILLOW_FILTERS[filter_name]))
+    return np.asarray(Image.fromarray(pixels).resize((size[1], size[0]), PILLOW_FILTERS[filter_name]))

@@ -1,10 +1,10 @@
 """
 Data sets, one module each; the docstring of a module explains its options.
 
-A module of arrays defines `describe(**options)`, which says shape and counts without touching any data, and
+A module of arrays defines `describe(**options)`, which returns shape and counts without reading any data, and
 `load(**options)`, which returns the arrays. A module of image files defines `list_images(**options)`, which names the
-files without opening them, and `PREPARATION`, how they are prepared where the options do not say otherwise. Either may
-define `acquire(**options)`: what is fetched or extracted before, into the folder that the option `folder` then names.
+files without opening them, and `PREPARATION`, the defaults of its options of preparation. Either kind may define
+`acquire(**options)`, which returns what must be fetched or extracted first; the option `folder` then names the result.
 """
 
 import importlib
@@ -15,12 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-SPLITS = ("train", "test")
-
 
 @dataclass(frozen=True)
 class Description:
-    """image_shape is (height, width, channels). multi_label: an image has any number of labels, not exactly one."""
+    """Shape and counts of a data set.
+
+    image_shape: (height, width, channels). multi_label: an image has any number of labels instead of exactly one.
+    """
 
     image_shape: tuple[int, int, int]
     num_classes: int
@@ -44,7 +45,10 @@ class Arrays:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One image file. path is below the listing's folder; label is a class, or the classes of a multi-label image."""
+    """One image file.
+
+    path: relative to the listing's folder. label: a class, or the classes of a multi-label image.
+    """
 
     path: str
     split: str
@@ -53,7 +57,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Listing:
-    """The image files of a data set, in the order in which they will stand in the arrays; split is train or test."""
+    """The image files of a data set, in the order of the arrays that are made of them."""
 
     folder: Path
     classes: tuple[str, ...]
@@ -62,7 +66,7 @@ class Listing:
 
 
 class OptionError(ValueError):
-    """An option of a data set that cannot be: which, its value, what is wrong, what to do."""
+    """An option of a data set has a wrong value. The message names option, value, problem and remedy."""
 
     def __init__(self, option: str, value, problem: str, remedy: str):
         super().__init__(f"{option}: {value!r} {problem}; {remedy}")
@@ -78,12 +82,12 @@ def load_source(name: str):
     return importlib.import_module(f"{__name__}.{name}")
 
 
-def check_folder(option: str, folder: str, remedy: str) -> Path:
-    if not Path(folder).is_dir():
-        raise OptionError(option, folder, "is no folder here", remedy)
+def check_folder(option: str, folder: str | None, remedy: str) -> Path:
+    if folder is None or not Path(folder).is_dir():
+        raise OptionError(option, folder, "is not a folder here", remedy)
     return Path(folder)
 
 
-def check_choice(option: str, value, choices: Iterable[str]) -> None:
+def check_choice(option: str, value, choices: Iterable) -> None:
     if value not in choices:
         raise OptionError(option, value, "is not known here", f"choose from {', '.join(map(str, choices))}")

@@ -1,29 +1,30 @@
 """
-NIH ChestX-ray14 (Wang et al., CVPR 2017): 112,120 frontal chest X-rays of 30,805 patients, PNG, 1024x1024, gray and
-partly RGBA, each with any of 14 findings.
+NIH ChestX-ray14 (Wang et al., CVPR 2017): 112,120 frontal chest X-rays of 30,805 patients, PNG, 1024x1024, mostly gray
+and some RGBA, each with any of 14 findings.
 
-The NIH publishes its tables behind pages that are made for people. Fetch into one folder Data_Entry_2017_v2020.csv, and
-for its own split train_val_list.txt and test_list.txt. The images are taken from there too: from a folder `images`, or
-from the archives images_001.tar.gz to images_012.tar.gz, which are then extracted into results/raw/. Where neither is
-there, `downloads` fetches the archives.
+The tables of the NIH can only be fetched by hand, in a browser. Put Data_Entry_2017_v2020.csv into a folder and, for
+the NIH's own split, train_val_list.txt and test_list.txt. The images are taken from the same folder: from its folder
+`images`, or from the archives images_001.tar.gz to images_012.tar.gz, which are then extracted into results/raw/. If
+the folder has neither, `downloads` fetches the archives.
 
 Options:
-folder       that folder
-downloads    nih: the twelve archives (42 GiB) at the NIH's addresses, with its checksums; or, of a mirror,
-             {url, sha256 or md5, num_bytes} of each
+folder       the folder described above
+downloads    nih: the twelve archives (42 GiB) at the NIH's addresses, with its checksums; or the archives of a mirror,
+             each {url, sha256 or md5, num_bytes}
 split        patients: 70, 10 and 20 % of the patients in the order of their numbers, to train, to validate and to test,
-             so that no patient is in two; or nih: the two lists, of which the first trains and the second tests
-evaluate_on  test, or validation: what stands as test images in the arrays; the others are left out
-finding      one finding, as in `Pneumonia`: images have it or not, and can be trained on; null keeps all 14
-size         [264, 264], channels 1; the others are those of preparation/options.py
+             so that no patient is in two splits; or nih: its two lists, the first to train and the second to test
+evaluate_on  test, or validation: the images that become the test images of the arrays; the others are left out
+finding      one finding, such as `Pneumonia`, which images have or have not, so that runs can train on it; null keeps
+             all 14
+and the options of prepare/options.py, with the defaults size [264, 264] and channels 1.
 """
 
 import os
 from pathlib import Path
 
 from howmanygpus.prepare.acquire.acquisition import Acquisition, Download, read_downloads
-from howmanygpus.prepare.findings import Findings
-from howmanygpus.prepare.label_tables import read_columns
+from howmanygpus.prepare.labels.findings import Findings
+from howmanygpus.prepare.labels.tables import read_columns
 from howmanygpus.prepare.options import Preparation
 from howmanygpus.prepare.sources import Entry, Listing, OptionError, check_choice, check_folder
 
@@ -52,16 +53,16 @@ PUBLISHED = {
     "hhq8fkdgvcari67vfhs7ppg2w6ni4jze": "499aefc67207a5a97692424cf5dbeed5",
     "ioqwiy20ihqwyr8pf4c24eazhh281pbu": "dc9fda1757c2de0032b63347a7d2895c",
 }
-"""Names and MD5 of the archives 1 to 12, as the NIH's batch_download_zips.py and its list of checksums say, which lie
-beside them at nihcc.app.box.com."""
+"""Names and MD5 of the archives 1 to 12, from the NIH's batch_download_zips.py and its list of checksums, which are
+published with the archives at nihcc.app.box.com."""
 BY_HAND = (
     "fetch the NIH's images_*.tar.gz (or its folder images) and Data_Entry_2017_v2020.csv from "
-    "https://nihcc.app.box.com/v/ChestXray-NIHCC into one folder and name that"
+    "https://nihcc.app.box.com/v/ChestXray-NIHCC into one folder and give that folder as the option `folder`"
 )
 
 
 def acquire(folder: str, downloads: str | list | None = None, **options) -> Acquisition | None:
-    """The archives of the folder, else those to fetch; None where images have been extracted."""
+    """The archives in the folder, or else those to fetch; None if the images are extracted already."""
     root = check_folder("folder", folder, BY_HAND)
     archives = tuple(sorted(root.glob(ARCHIVES)))
     if (root / "images").is_dir() or not (archives or downloads):
@@ -101,8 +102,8 @@ def list_images(
     return Listing(root, findings.classes, entries, findings.multi_label)
 
 
-def _read_table(root: Path) -> list[tuple[str, str, str]]:
-    """Image, findings and patient in every row of the NIH's table."""
+def _read_table(root: Path) -> list[tuple[str, ...]]:
+    """Image, findings and patient of every row of the NIH's table."""
     tables = sorted(root.glob(TABLES))
     if len(tables) != 1:
         problem = f"has {len(tables)} tables {TABLES}, not one"
@@ -110,8 +111,8 @@ def _read_table(root: Path) -> list[tuple[str, str, str]]:
     return read_columns(tables[0], "folder", [("folder", name) for name in COLUMNS])
 
 
-def _split_by_patient(rows: list[tuple[str, str, str]]) -> dict[str, str]:
-    """The protocol of the comparison of 2018: consecutive patients, neither shuffled nor cut."""
+def _split_by_patient(rows: list[tuple[str, ...]]) -> dict[str, str]:
+    """Split of each image: consecutive patients, not shuffled, each in one split."""
     patients = sorted({int(patient) for _, _, patient in rows})
     num_train, num_validation = len(patients) * 7 // 10, len(patients) // 10
     bounds = {"train": patients[:num_train], "validation": patients[num_train : num_train + num_validation]}
@@ -120,7 +121,7 @@ def _split_by_patient(rows: list[tuple[str, str, str]]) -> dict[str, str]:
 
 
 def _split_by_lists(root: Path) -> dict[str, str]:
-    splits = {}
+    splits: dict[str, str] = {}
     for split, name in (("train", "train_val_list.txt"), ("test", "test_list.txt")):
         if not (root / name).is_file():
             raise OptionError("split", "nih", f"needs {root / name}", "fetch the NIH's list, or split by patients")
@@ -129,9 +130,9 @@ def _split_by_lists(root: Path) -> dict[str, str]:
 
 
 def _find_images(root: Path) -> dict[str, str]:
-    """Path below the folder of every image that is there: in it, in images/, or in images_*/images/."""
+    """Path of every image below the folder: in the folder itself, in images/, or in images_*/images/."""
     folders = [root, root / "images", *sorted(root.glob("images_*/images"))]
-    found = {}
+    found: dict[str, str] = {}
     for folder in folders:
         if folder.is_dir():
             with os.scandir(folder) as entries:

@@ -1,6 +1,6 @@
 """
-Handwritten digits, 8x8 gray, ten classes: the test part of the UCI set "Optical Recognition of Handwritten
-Digits" (Alpaydin & Kaynak 1998), which scikit-learn carries. The first 1,437 images train, the last 360 test.
+Handwritten digits, 8x8 gray, ten classes: the test part of the UCI data set "Optical Recognition of Handwritten
+Digits" (Alpaydin & Kaynak 1998), which is part of scikit-learn. The first 1,437 images train, the last 360 test.
 
 Options: none.
 """
@@ -11,7 +11,7 @@ from howmanygpus.prepare.sources import Arrays, Description
 
 NUM_TRAIN = 1437
 MAX_VALUE = 16
-"""Pixels count the inked cells of a 4x4 block."""
+"""Largest value of a pixel, which is the number of inked cells in a block of 4x4."""
 
 
 def describe() -> Description:

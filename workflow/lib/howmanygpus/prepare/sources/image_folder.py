@@ -3,12 +3,12 @@ Any folder of images in a tree `split/class/file`. Classes are the folders of th
 names; every file in them that is not hidden is an image.
 
 Options:
-folder       with the two splits
-train, test  the folders of the two splits in it, `train` and `test`
-downloads    in the place of `folder`: archives to fetch and extract, each {url, sha256 or md5, num_bytes}
-listing      with `downloads`: a text file with the paths of what is in the archives, one a line, as `tar --list` prints
-             them; the study is planned from it before anything is fetched
-and those of preparation/options.py.
+folder       folder that contains the two splits
+train, test  the folders of the two splits in it; the defaults are `train` and `test`
+downloads    instead of `folder`: archives to fetch and extract, each {url, sha256 or md5, num_bytes}
+listing      with `downloads`: a text file with the paths of the files in the archives, one per line, as `tar --list`
+             prints them; the study is planned from it before anything is fetched
+and the options of prepare/options.py.
 """
 
 import os
@@ -40,12 +40,12 @@ def list_images(
         trees = {option: _select_split(paths, option, name, listing) for option, name in splits.items()}
     else:
         if listing is not None:
-            raise OptionError("listing", listing, "is named beside a folder", "leave it out: the folder is looked at")
-        check_folder("folder", folder, "name a folder with the images")
+            raise OptionError("listing", listing, "is given together with a folder", "leave it out")
+        check_folder("folder", folder, "give a folder with the images")
         trees = {option: _scan_split(root, option, name) for option, name in splits.items()}
     classes = tuple(sorted(trees["train"]))
     if unknown := sorted(set(trees["test"]) - set(classes)):
-        raise OptionError("test", test, f"has a class {unknown[0]} that {train} has not", "correct the folders")
+        raise OptionError("test", test, f"has a class {unknown[0]} that {train} does not have", "correct the folders")
     numbers = {name: number for number, name in enumerate(classes)}
     entries = [
         Entry(path, split, numbers[name])
@@ -59,14 +59,15 @@ def list_images(
 def _read_listing(path: str | None) -> list[str]:
     if path is None or not Path(path).is_file():
         remedy = "tar --list --file ARCHIVE > LISTING writes it"
-        raise OptionError("listing", path, "is no file here, and downloads need one", remedy)
+        raise OptionError("listing", path, "is not a file here, and downloads need one", remedy)
     paths = [line.removeprefix("./") for line in Path(path).read_text().splitlines()]
     return [path for path in paths if path and not path.endswith("/")]
 
 
-def _select_split(paths: list[str], option: str, folder: str, listing: str) -> Tree:
-    """What a listing has of one split."""
-    tree, start = {}, f"{folder}/"
+def _select_split(paths: list[str], option: str, folder: str, listing: str | None) -> Tree:
+    """The files of one split in a listing."""
+    start = f"{folder}/"
+    tree: Tree = {}
     for path in paths:
         if path.startswith(start) and not any(part.startswith(".") for part in Path(path).parts):
             name, _, file = path.removeprefix(start).partition("/")
@@ -74,14 +75,14 @@ def _select_split(paths: list[str], option: str, folder: str, listing: str) -> T
                 raise OptionError("listing", listing, f"has {path}, not {folder}/class/file", "correct it")
             tree.setdefault(name, []).append(path)
     if not tree:
-        raise OptionError(option, folder, f"is no folder of {listing}", "name the path of the split in the archives")
+        raise OptionError(option, folder, f"is not a folder in {listing}", "give the path of the split in the archives")
     return tree
 
 
 def _scan_split(root: Path, option: str, folder: str) -> Tree:
-    """What a folder has of one split."""
+    """The files of one split in a folder."""
     if not (root / folder).is_dir():
-        raise OptionError(option, folder, f"is no folder of {root}", f"there are {_names_of_folders(root)}")
+        raise OptionError(option, folder, f"is not a folder in {root}", f"there are {_names_of_folders(root)}")
     return {name: _files(root, f"{folder}/{name}") for name in _names_of_folders(root / folder)}
 
 
@@ -94,11 +95,9 @@ def _files(root: Path, folder: str) -> list[str]:
     with os.scandir(root / folder) as found:
         entries = [entry for entry in found if not entry.name.startswith(".")]
     if folders := sorted(entry.name for entry in entries if entry.is_dir()):
-        raise OptionError(
-            "folder", str(root), f"has a folder {folder}/{folders[0]} where images belong", "move it away"
-        )
+        raise OptionError("folder", str(root), f"has a folder {folder}/{folders[0]} among the images", "move it away")
     names = sorted(entry.name for entry in entries)
     for name in names:
         if not name.isprintable():
-            raise OptionError("folder", str(root), f"has a file {folder}/{name!a} of no printable name", "rename it")
+            raise OptionError("folder", str(root), f"has the unprintable name {folder}/{name!a}", "rename it")
     return [f"{folder}/{name}" for name in names]

@@ -1,20 +1,27 @@
 """
-Any folder of images with a table of their labels, of which an image has any number.
+Any folder of images with a table of their labels, in which an image has any number of labels.
 
-The table, CSV or CSV by gzip, has a line per image. Labels stand in one column with a separator between them; a column
-of splits says `train` or `test`, and images of any other split are left out.
+The table is a CSV file, plain or compressed by gzip, with one line per image. One column has the labels with a
+separator between them. Another has the split, `train` or `test`; images of any other split are left out.
 
-Options: folder, or in its place downloads: archives to fetch and extract, each {url, sha256 or md5, num_bytes}; table
-(its path, at hand in either case: the study is planned from it); path_column (`path`, below the folder), label_column
-(`labels`), split_column (`split`), separator (`|`), nothing (text of an image without labels, ``); finding (one label:
-images have it or not, and can be trained on; null, the default, keeps all labels); and those of preparation/options.py.
+Options, with defaults in parentheses:
+folder         folder of the images
+downloads      instead of `folder`: archives to fetch and extract, each {url, sha256 or md5, num_bytes}
+table          path of the table, which must exist in either case, since the study is planned from it
+path_column    column with the path of the image below the folder (path)
+label_column   column with the labels (labels)
+split_column   column with the split (split)
+separator      text between two labels (|)
+nothing        text of an image without labels (empty)
+finding        one label, which images have or have not, so that runs can train on it; null keeps all labels (null)
+and the options of prepare/options.py.
 """
 
 from pathlib import Path
 
 from howmanygpus.prepare.acquire.acquisition import Acquisition, acquire_downloads
-from howmanygpus.prepare.findings import Findings, split_text
-from howmanygpus.prepare.label_tables import read_columns
+from howmanygpus.prepare.labels.findings import Findings, split_text
+from howmanygpus.prepare.labels.tables import read_columns
 from howmanygpus.prepare.options import Preparation
 from howmanygpus.prepare.sources import Entry, Listing, OptionError, check_folder
 
@@ -39,9 +46,9 @@ def list_images(
 ) -> Listing:
     root = Path(folder or "")
     if not acquire(folder, downloads):
-        check_folder("folder", folder, "name a folder with the images")
+        check_folder("folder", folder, "give a folder with the images")
     if not Path(table).is_file():
-        raise OptionError("table", table, "is no file here", "name the table of labels")
+        raise OptionError("table", table, "is not a file here", "give the table of labels")
     columns = [("path_column", path_column), ("label_column", label_column), ("split_column", split_column)]
     rows = [row for row in read_columns(Path(table), "table", columns) if row[2] in ("train", "test")]
     _check_paths(table, [path for path, _, _ in rows])
@@ -54,7 +61,7 @@ def list_images(
 def _check_paths(table: str, paths: list[str]) -> None:
     if len(paths) != len(set(paths)):
         twice = next(path for position, path in enumerate(paths) if path in paths[:position])
-        raise OptionError("table", table, f"names {twice} twice", "keep one line of each image")
+        raise OptionError("table", table, f"names {twice} twice", "keep one line for each image")
     outside = [path for path in paths if Path(path).is_absolute() or ".." in Path(path).parts]
     if outside:
-        raise OptionError("table", table, f"names {outside[0]}, outside of the folder", "write paths below the folder")
+        raise OptionError("table", table, f"names {outside[0]}, outside the folder", "write paths below the folder")

@@ -1,5 +1,5 @@
 """
-Random images and labels, uniform over all values: what a run costs without reading or preparing real images.
+Random images and labels, uniform over all values, to measure runs without reading or preparing real images.
 
 Options: image_shape ([height, width, channels]), num_classes, num_train, num_test.
 """
@@ -29,7 +29,7 @@ def load(image_shape, num_classes: int, num_train: int, num_test: int) -> Arrays
 
 
 def draw_images(description: Description, split: str) -> Iterator[np.ndarray]:
-    """All images of a split, in blocks: uint8 (count, height, width, channels)."""
+    """Yield the images of a split in blocks, uint8 (count, height, width, channels)."""
     words, size = np.random.Philox(key=SEEDS[split]), int(np.prod(description.image_shape))
     remaining, per_block = description.count(split), max(1, BLOCK_BYTES // size)
     while remaining:

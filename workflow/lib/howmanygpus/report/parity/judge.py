@@ -127,7 +127,7 @@ class Comparison:
         self.allowed, (num_devices, self.num_nodes) = TOLERANCES[precision], layout
         self.num_devices = num_devices
         self.task_weights = load_file(task / "weights.safetensors")
-        self.data = open_data(task)
+        self.data = open_data(task / "data")
         self.specs = {name: RunSpec.read(folder / f"{name}.spec.json") for name in OPTIMIZERS}
         self.seen = {name: Observation.read(folder, name) for name in OPTIMIZERS}
         self.expected = {name: load_file(task / f"{name}.devices{num_devices}.safetensors") for name in OPTIMIZERS}

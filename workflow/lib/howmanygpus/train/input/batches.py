@@ -1,5 +1,5 @@
 """
-The shared loader: the batches of a run as every framework is fed them unless it uses a loader of its own.
+The shared loader, which makes the batches of a run for every framework unless it uses a loader of its own.
 
 Images come from arrays or files; each is flipped and cropped on its way into the batch.
 """
@@ -10,8 +10,8 @@ import cv2
 import numpy as np
 
 from howmanygpus.train.input.draws import Change, Share, Shares
+from howmanygpus.train.input.image_files import fill_in_threads
 from howmanygpus.train.input.prepared import PreparedData
-from howmanygpus.train.input.threads import fill_in_threads
 from howmanygpus.train.spec import RunSpec
 
 
@@ -26,15 +26,15 @@ def place(image: np.ndarray, target: np.ndarray, change: Change) -> None:
         target[...] = 0
         return
     if flipped and channels == 1:
-        # OpenCV flips many gray pixels at a time, straight to their place.
+        # OpenCV flips many gray pixels at a time, directly into the target.
         rows, columns = slice(max(0, -top), height - max(0, top)), slice(max(0, -left), width - max(0, left))
         seen = image[max(0, top) : height + min(0, top), max(0, -left) : width - max(0, left)]
         cv2.flip(seen, 1, dst=target[rows, columns])
     else:
         if flipped:
-            # Of several channels it flips a pixel at a time, faster into memory at hand than to the place.
+            # OpenCV flips RGB pixels one at a time, which is faster into new memory than into the target.
             image = cv2.flip(image, 1)
-        # One run of bytes is copied faster than many rows; what it carries over an edge is cleared.
+        # One run of bytes is copied faster than many rows; pixels that it carries over an edge are cleared below.
         pixels, moved, shift = image.reshape(-1), target.reshape(-1), (top * width + left) * channels
         if shift >= 0:
             moved[: len(moved) - shift] = pixels[shift:]
@@ -44,7 +44,7 @@ def place(image: np.ndarray, target: np.ndarray, change: Change) -> None:
 
 
 def clear_edges(target: np.ndarray, top: int, left: int) -> None:
-    """Set to 0 what an image moved by (top, left) does not cover."""
+    """Set the pixels that an image moved by (top, left) does not cover to 0."""
     if top > 0:
         target[-top:] = 0
     elif top < 0:
@@ -56,7 +56,7 @@ def clear_edges(target: np.ndarray, top: int, left: int) -> None:
 
 
 class TrainingBatches:
-    """One process's share of every global batch, in order, for the whole run. Loaders of frameworks derive from it."""
+    """One process's share of every global batch, in order, for the whole run. Frameworks' loaders derive from it."""
 
     def __init__(self, spec: RunSpec, data: PreparedData, rank: int, num_processes: int):
         self.spec, self.data = spec, data
@@ -66,22 +66,24 @@ class TrainingBatches:
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (images, labels): uint8 (local batch, height, width, channels), int32 (local batch,)."""
-        for share in self.shares:
-            # Nothing here keeps a batch that its user has let go: its memory is the next one's.
+        for step in range(self.num_steps):
+            share = self.shares[step]
+            # No reference to a batch is kept here, so that its memory is free for the next one once its user drops it.
             yield self._load(share), self.data.train_labels[share.samples]
 
     def _load(self, share: Share) -> np.ndarray:
         source = self.data.train_images
         if isinstance(source, np.memmap):
-            # The same memory without memmap's own costs of every look at it.
+            # A plain array over the same memory: indexing a memmap costs more.
             source = source.view(np.ndarray)
         images = np.empty((len(share.samples), *source.shape[1:]), np.uint8)
-        only_copied = isinstance(source, np.ndarray) and not (self.spec.random_flip or self.spec.random_crop_padding)
+        changed = self.spec.random_flip or self.spec.random_crop_padding
+        copied = source if isinstance(source, np.ndarray) and not changed else None
 
         def fill(start: int, stop: int) -> None:
-            if only_copied:
-                # In the mode "raise", numpy would copy everything once more.
-                np.take(source, share.samples[start:stop], axis=0, out=images[start:stop], mode="clip")
+            if copied is not None:
+                # In the mode "raise", numpy would copy everything a second time.
+                np.take(copied, share.samples[start:stop], axis=0, out=images[start:stop], mode="clip")
                 return
             for i in range(start, stop):
                 place(source[share.samples[i]], images[i], share.changes[i])
@@ -96,7 +98,7 @@ def evaluation_batches(
     """Yield (images, samples) of one process's share of a split, every image exactly once over all processes.
 
     Each batch has batch_size // num_processes images, so that no framework compiles a second shape, and all
-    processes take equally many steps. Short batches repeat image 0; `samples` (int64) bears -1 there.
+    processes take the same number of steps. Short batches are filled with image 0, for which `samples` (int64) is -1.
     """
     local_size = batch_size // num_processes
     for start in range(0, len(images), batch_size):

@@ -1,8 +1,8 @@
 """
-Which images form each batch, and how each is changed: the same for every loader, framework and device count.
+Draw which images form each batch and how each is changed, alike for every loader, framework and device count.
 
-Order and augmentation are counter-based draws: block i of a Philox stream keyed by (seed, epoch) belongs to
-sample i, so they do not depend on framework, device count, or the order in which anybody asks.
+Order and augmentation are counter-based draws: block i of a Philox stream keyed by (seed, epoch) belongs to sample i.
+They therefore do not depend on the framework, the device count, or the order in which samples are asked for.
 """
 
 from dataclasses import dataclass
@@ -14,24 +14,24 @@ from howmanygpus.train.loop.schedule import count_steps, count_steps_per_epoch
 from howmanygpus.train.spec import RunSpec
 
 WORDS_PER_BLOCK = 4
-"""64-bit words that one step of Philox4x64's counter yields."""
+"""Number of 64-bit words that one step of Philox4x64's counter yields."""
 
 
 def draw_epoch(seed: int, epoch: int, num_samples: int) -> np.ndarray:
-    """Random words of one epoch: uint64, (num_samples, 4). Row i is sample i's, whatever num_samples is."""
+    """Random words of one epoch, uint64 (num_samples, 4). Row i is sample i's, whatever num_samples is."""
     words = np.random.Philox(key=[seed, epoch]).random_raw(num_samples * WORDS_PER_BLOCK)
     return words.reshape(num_samples, WORDS_PER_BLOCK)
 
 
 def epoch_order(draws: np.ndarray) -> np.ndarray:
-    """Permutation of the samples: they are sorted by their first word."""
+    """Permutation that sorts the samples by their first word."""
     return np.argsort(draws[:, 0], kind="stable")
 
 
 class Change(NamedTuple):
-    """What happens to one image: it is flipped left to right or not, and then moved.
+    """How one image is changed: it is flipped left to right or not, and then moved.
 
-    Its pixel (row, column) goes to (row - top, column - left); what leaves the image is lost, what is left empty is 0.
+    Pixel (row, column) moves to (row - top, column - left). Pixels that leave the image are lost; empty ones become 0.
     """
 
     flipped: bool
@@ -41,14 +41,14 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Share:
-    """What one process feeds at one step: training images, in order, and what happens to each."""
+    """What one process feeds at one step: the indices of training images, in order, and how each is changed."""
 
     samples: list[int]
     changes: list[Change]
 
 
 def draw_changes(words: np.ndarray, random_flip: bool, crop_padding: int) -> list[Change]:
-    """words: uint64 (count, 4), of each image.
+    """Turn random words into changes. words: uint64 (count, 4), a row for each image.
 
     The low bit of word 1 flips left to right; words 2 and 3 place a crop of the original size in the image
     padded by crop_padding zero pixels on each side.
@@ -59,7 +59,7 @@ def draw_changes(words: np.ndarray, random_flip: bool, crop_padding: int) -> lis
 
 
 class Shares:
-    """One process's share of every global batch, by step from 0 to the end of the run.
+    """One process's share of every global batch, indexed by step from 0.
 
     Process r of n feeds rows r*b/n to (r+1)*b/n of a global batch of b images.
     """
@@ -70,13 +70,13 @@ class Shares:
         self.num_steps = count_steps(spec, self.steps_per_epoch)
         self.local_batch_size = spec.global_batch_size // num_processes
         self._offset = rank * self.local_batch_size
-        self._drawn = (-1, None, None)
+        self._drawn = (-1, np.empty(0), np.empty(0))
 
     def __len__(self) -> int:
         return self.num_steps
 
     def __getitem__(self, step: int) -> Share:
-        """Raises IndexError beyond the last step."""
+        """Raise IndexError beyond the last step."""
         if not 0 <= step < self.num_steps:
             raise IndexError(step)
         epoch, step_of_epoch = divmod(step, self.steps_per_epoch)
@@ -87,7 +87,7 @@ class Shares:
         return Share(samples.tolist(), changes)
 
     def _draw(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-        """The last epoch's draws are kept; threads that ask at once may draw the same twice."""
+        """Draw an epoch, or return the last one drawn. Threads that call at once may draw the same epoch twice."""
         known, draws, order = self._drawn
         if known != epoch:
             draws = draw_epoch(self.spec.seed, epoch, self.num_train)

@@ -1,25 +1,26 @@
 """
-Images as PNG or JPEG files, decoded when they are asked for: PNG by OpenCV, JPEG by simplejpeg.
+Images as PNG or JPEG files that are decoded when they are asked for: PNG by OpenCV, JPEG by simplejpeg.
 
-Both release the GIL, so that threads decode at the same time.
+Both libraries release the GIL, so that several threads decode at the same time.
 """
 
 import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import cv2
 import numpy as np
 import simplejpeg
 
-from howmanygpus.train.input.threads import fill_in_threads
-
 SUFFIXES = {"png": "png", "jpeg": "jpg"}
-"""Of the forms of files."""
+"""Suffix of the files of each form."""
 FILES_PER_FOLDER = 1000
 CHANNELS = (1, 3)
-"""Gray or RGB."""
+"""Numbers of channels that files can have: gray or RGB."""
 
-# Which threads work is decided here, not by OpenCV, which would take all cores of the machine.
+# The threads are chosen here. OpenCV would take all cores of the machine by itself.
 cv2.setNumThreads(0)
 
 
@@ -29,10 +30,10 @@ def image_name(split: str, index: int, form: str) -> str:
 
 
 class ImageFiles:
-    """The images of one split. What loops over an array of images asks of it is here too: shape, len and [...]."""
+    """The images of one split. It has what loops over an array of images use: shape, len and indexing."""
 
     def __init__(self, folder: Path, split: str, form: str, shape: tuple[int, int, int, int], num_threads: int):
-        """shape: of all images, uint8 (count, height, width, channels). num_threads: that decode a batch."""
+        """shape: (count, height, width, channels) of all images. num_threads: threads that decode a batch."""
         self.folder, self.split, self.form, self.shape = str(folder), split, form, shape
         self._num_threads = num_threads
 
@@ -43,7 +44,7 @@ class ImageFiles:
         return f"{self.folder}/{image_name(self.split, index, self.form)}"
 
     def __getitem__(self, which: int | np.ndarray) -> np.ndarray:
-        """One image, (height, width, channels), or those of an array of indices, along a first axis."""
+        """One image, uint8 (height, width, channels), or the images of an array of indices along a new first axis."""
         if isinstance(which, int):
             return self._decode(self.path(which))
         images = np.empty((len(which), *self.shape[1:]), np.uint8)
@@ -65,13 +66,13 @@ class ImageFiles:
 
 
 def read_png(path: str, channels: int) -> np.ndarray | None:
-    """Pixels (height, width, channels); None where the file is no image."""
+    """Pixels (height, width, channels); None if the file is no image."""
     image = cv2.imread(path, cv2.IMREAD_GRAYSCALE if channels == 1 else cv2.IMREAD_COLOR_RGB)
     return image[..., None] if channels == 1 and image is not None else image
 
 
 def read_jpeg(path: str, channels: int) -> np.ndarray | None:
-    """Pixels (height, width, channels); None where the file is no image."""
+    """Pixels (height, width, channels); None if the file is no image."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         content = os.read(descriptor, os.fstat(descriptor).st_size)
@@ -81,3 +82,20 @@ def read_jpeg(path: str, channels: int) -> np.ndarray | None:
         return simplejpeg.decode_jpeg(content, "GRAY" if channels == 1 else "RGB")
     except ValueError:
         return None
+
+
+def fill_in_threads(fill: Callable[[int, int], None], count: int, num_threads: int) -> None:
+    """Call fill(start, stop) for num_threads equal parts of range(count), each in a thread of its own.
+
+    A single part runs in the calling thread. An exception of any part is raised.
+    """
+    if num_threads == 1:
+        fill(0, count)
+        return
+    edges = [count * part // num_threads for part in range(num_threads + 1)]
+    list(_thread_pool(num_threads).map(fill, edges[:-1], edges[1:]))
+
+
+@cache
+def _thread_pool(num_threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(num_threads, thread_name_prefix="loader")

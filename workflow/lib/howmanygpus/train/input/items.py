@@ -1,4 +1,4 @@
-"""The training images of a run one by one, for loaders that ask for them by position, in workers of their own."""
+"""The training images of a run one by one, for loaders whose workers ask for images by position."""
 
 from functools import cache
 
@@ -6,29 +6,31 @@ import numpy as np
 
 from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.draws import Change, Share
+from howmanygpus.train.input.image_files import ImageFiles
 
 
 @cache
 def open_array(path: str) -> np.ndarray:
-    """Memory-mapped, once per process."""
+    """Memory-map an array, once per process."""
     return np.load(path, mmap_mode="r").view(np.ndarray)
 
 
 class Items:
-    """What one process feeds in the whole run, image after image. Pickled, it is the place of the images."""
+    """The images that one process feeds in the whole run, in order. Pickling stores their path, not their pixels."""
 
     def __init__(self, batches: TrainingBatches):
         self.shares, self._labels = batches.shares, np.asarray(batches.data.train_labels)
         images = batches.data.train_images
         self.image_shape = images.shape[1:]
-        self._array, self._files = (images.filename, None) if isinstance(images, np.memmap) else (None, images)
-        self._last: tuple[int, Share | None] = (-1, None)
+        self._array = str(images.filename) if isinstance(images, np.memmap) else None
+        self._files = images if isinstance(images, ImageFiles) else None
+        self._last = (-1, Share([], []))
 
     def __len__(self) -> int:
         return self.shares.num_steps * self.shares.local_batch_size
 
     def __getitem__(self, position: int) -> tuple[str | np.ndarray, Change, int]:
-        """The image's file, or its pixels (height, width, channels); what happens to it; its label."""
+        """The image's file or its pixels (height, width, channels), how it is changed, and its label."""
         step, place = divmod(position, self.shares.local_batch_size)
         share = self._find_share(step)
         sample = share.samples[place]
@@ -36,7 +38,7 @@ class Items:
         return image, share.changes[place], int(self._labels[sample])
 
     def _find_share(self, step: int) -> Share:
-        """A worker asks for many items of a step in turn."""
+        """Keep the last share, since a worker asks for many items of one step in turn."""
         known, share = self._last
         if known != step:
             share = self.shares[step]

@@ -1,4 +1,4 @@
-"""One image by Pillow, as most users of PyTorch and Chainer load theirs."""
+"""Load one image by Pillow, as most users of PyTorch and Chainer do."""
 
 import numpy as np
 from PIL import Image
@@ -6,11 +6,11 @@ from PIL import Image
 from howmanygpus.train.input.draws import Change
 
 MODES = {1: "L", 3: "RGB"}
-"""Of Pillow, by the number of channels."""
+"""Pillow's mode for each number of channels."""
 
 
 def load_image(source: str | np.ndarray, change: Change, shape: tuple[int, int, int]) -> np.ndarray:
-    """From a file or from pixels; uint8 (height, width, channels)."""
+    """Load and change an image from a file or from pixels; returns uint8 (height, width, channels)."""
     if isinstance(source, str):
         with Image.open(source) as file:
             image = file.convert(MODES[shape[2]])
@@ -20,7 +20,7 @@ def load_image(source: str | np.ndarray, change: Change, shape: tuple[int, int, 
 
 
 def flip_and_crop(image: Image.Image, change: Change) -> Image.Image:
-    """Pillow fills with zeros what a crop reaches beyond the image."""
+    """Flip, then crop; Pillow fills the part of a crop outside the image with zeros."""
     if change.flipped:
         image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
     if change.top or change.left:

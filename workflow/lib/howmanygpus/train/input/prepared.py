@@ -1,9 +1,10 @@
 """
-Prepared data as a run sees it: memory-mapped uint8 arrays or image files, and the small description beside them.
+Read a prepared folder: images as memory-mapped uint8 arrays or as files, labels, and the description beside them.
 
-A prepared folder holds {train,test}_labels.npy, manifest.tsv (per image: SHA-256, label, split) and dataset.json
-(shape, counts, normalisation, hashes of all these files); and the images, as {train,test}_images.npy, or each in a
-file of its own in images/, which the manifest names with its size.
+A prepared folder contains {train,test}_labels.npy, manifest.tsv (one line per image with its split, label and SHA-256)
+and dataset.json (shape, counts, normalisation, and the hashes of these files). The images are either arrays,
+{train,test}_images.npy, or files of their own in images/; the manifest then also has the size of each file.
+`writing.py` writes such a folder.
 """
 
 import json
@@ -15,7 +16,10 @@ import numpy as np
 from howmanygpus.files import sha256_of_file
 from howmanygpus.train.input.image_files import ImageFiles, image_name
 
+SPLITS = ("train", "test")
 ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
+DESCRIPTION = "dataset.json"
+MANIFEST = "manifest.tsv"
 
 
 @dataclass(frozen=True)
@@ -32,18 +36,19 @@ class PreparedData:
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
+        """(height, width, channels)"""
         return self.train_images.shape[1:]
 
 
 def read_description(data_dir: Path) -> dict:
-    return json.loads((Path(data_dir) / "dataset.json").read_text())
+    return json.loads((Path(data_dir) / DESCRIPTION).read_text())
 
 
 def open_data(data_dir: Path, num_threads: int = 1) -> PreparedData:
-    """num_threads: that decode the images of a batch, where they are files."""
+    """Open a prepared folder. num_threads: threads that decode the images of a batch, if they are files."""
     folder, description = Path(data_dir), read_description(data_dir)
     arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS if is_array(name, description)}
-    for split in ("train", "test"):
+    for split in SPLITS:
         if not is_array(f"{split}_images", description):
             shape = (description[f"num_{split}"], *description["image_shape"])
             arrays[f"{split}_images"] = ImageFiles(folder, split, description["form"], shape, num_threads)
@@ -56,14 +61,15 @@ def open_data(data_dir: Path, num_threads: int = 1) -> PreparedData:
 
 
 def is_array(name: str, description: dict) -> bool:
-    """Whether one of ARRAYS is stored as one: labels always are."""
+    """Whether one of ARRAYS is stored as an array; labels always are."""
     return "form" not in description or name.endswith("_labels")
 
 
 def verify_data(folder: Path, description: dict) -> None:
-    """Compare arrays and manifest with their hashes, image files with their sizes.
+    """Compare arrays and manifest with their hashes, and image files with their sizes.
 
-    Raises ValueError naming the file and the remedy. To read every image would take as long as a first epoch.
+    Raises ValueError naming the file and the remedy. The content of image files is not compared, since reading all of
+    them would take as long as the first epoch.
     """
     verify_hashes(folder, description["sha256"])
     if "form" in description:
@@ -71,7 +77,8 @@ def verify_data(folder: Path, description: dict) -> None:
 
 
 def verify_sizes(folder: Path, form: str) -> None:
-    lines = (folder / "manifest.tsv").read_text().splitlines()[1:]
+    """Compare image files with the sizes in the manifest; raises ValueError naming the file and the remedy."""
+    lines = (folder / MANIFEST).read_text().splitlines()[1:]
     for index, split, _, _, num_bytes in (line.split("\t") for line in lines):
         path = folder / image_name(split, int(index), form)
         found = path.stat().st_size if path.exists() else None

@@ -6,14 +6,13 @@ zeros in them a wrong epsilon or a forgotten offset could not be seen.
 """
 
 import importlib
-import json
 from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import save_file
 
-from howmanygpus.files import sha256_of_file
-from howmanygpus.train.input.prepared import ARRAYS, PreparedData
+from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.input.writing import write_data
 from howmanygpus.train.models.initialization import draw_weights
 from howmanygpus.train.spec import RunSpec
 
@@ -51,7 +50,7 @@ def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: P
             **{"loader": "shared", "loader_workers": 1, "loader_kind": "threads"},
             **{"random_flip": True, "random_crop_padding": 1, "tier": "equal"},
             **{"gradient_compression": "none", "powersgd_rank": 1, "horovod_controller": "gloo"},
-            **{"data_dir": str(folder), "weights_file": str(folder / "weights.safetensors")},
+            **{"data_dir": str(folder / "data"), "weights_file": str(folder / "weights.safetensors")},
             **framework,
             **cell,
             "optimizer": {key: value for key, value in OPTIMIZERS[optimizer].items() if key != "scale"}
@@ -88,12 +87,6 @@ def draw_data(image_shape: tuple[int, int, int], num_classes: int, seed: int) ->
 
 
 def write_task(folder: Path, data: PreparedData, weights: dict[str, np.ndarray]) -> None:
-    """Store data and weights as a run expects them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in ARRAYS:
-        np.save(folder / f"{name}.npy", getattr(data, name))
-    description = {key: getattr(data, key) for key in ("num_classes", "channel_mean", "channel_std")}
-    description |= {"num_train": NUM_TRAIN, "num_test": NUM_TEST}
-    description["sha256"] = {f"{name}.npy": sha256_of_file(folder / f"{name}.npy") for name in ARRAYS}
-    (folder / "dataset.json").write_text(json.dumps(description))
+    """Write data and weights of the task into `folder`, which also has the verdicts about it and keeps them."""
+    write_data(folder / "data", data)
     save_file(weights, folder / "weights.safetensors")

@@ -1,4 +1,4 @@
-"""Label tables: CSV files, as they are or compressed by gzip."""
+"""Read label tables: CSV files, plain or compressed by gzip."""
 
 import csv
 import gzip
@@ -8,10 +8,10 @@ from howmanygpus.prepare.sources import OptionError
 
 
 def read_columns(path: Path, option: str, columns: list[tuple[str, str]]) -> list[tuple[str, ...]]:
-    """The values of some columns in every row. columns: the option that names a column, and its name.
+    """Return the values of some columns in every row. columns: the option that names a column, and its name.
 
-    A column is found by its name, so that unquoted commas in the names of other columns do no harm where the rows have
-    as many values. Raises OptionError.
+    A column is found by its position in the header, counted from the left. Unquoted commas in the names of other
+    columns are therefore harmless if the data rows have as many values as the header. Raises OptionError.
     """
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", newline="") as file:
@@ -25,7 +25,8 @@ def read_columns(path: Path, option: str, columns: list[tuple[str, str]]) -> lis
         for row in rows:
             if len(row) <= max(places):
                 if any(row):
-                    raise OptionError(option, str(path), f"has too few values in line {rows.line_num}", "mend it")
+                    problem = f"has too few values in line {rows.line_num}"
+                    raise OptionError(option, str(path), problem, "complete or remove the line")
                 continue
             found.append(tuple(row[place].strip() for place in places))
     return found

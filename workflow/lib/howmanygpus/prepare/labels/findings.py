@@ -1,13 +1,13 @@
-"""Labels of images that have any number of them: text such as `Effusion|Mass`, or one finding that is there or not."""
+"""Labels of images that have any number of them, such as `Effusion|Mass`, or the presence of one of these findings."""
 
 from howmanygpus.prepare.sources import OptionError
 
 
 class Findings:
-    """How texts become labels.
+    """Turns the texts of a label table into labels.
 
-    classes: the known labels. nothing: the text of an image without any. finding: one of the classes, to tell images
-    with it (1) from those without (0); None keeps all.
+    classes: the known labels. nothing: the text of an image without labels. finding: one of the classes, which an
+    image has (1) or has not (0); None keeps all classes.
     """
 
     def __init__(self, classes: tuple[str, ...], separator: str, nothing: str, finding: str | None):
@@ -19,11 +19,12 @@ class Findings:
         self.classes = classes if finding is None else (f"no {finding}", finding)
 
     def label(self, text: str) -> int | tuple[int, ...]:
-        """Raises KeyError for a label that is not known."""
+        """Raise KeyError for an unknown label."""
         numbers = tuple(sorted(self._numbers[name] for name in split_text(text, self._separator, self._nothing)))
         return numbers if self._finding is None else int(self._numbers[self._finding] in numbers)
 
 
 def split_text(text: str, separator: str, nothing: str) -> list[str]:
+    """Names of the labels in a text; `nothing` is the text of an image without labels."""
     names = (name.strip() for name in text.split(separator))
     return [name for name in names if name and name != nothing]

@@ -1,0 +1,87 @@
+"""
+Write prepared arrays as image files, each image in a file of its own.
+
+OpenCV writes PNG, which is lossless. simplejpeg writes JPEG with quality 90, gray images as gray. RGB images have their
+colour at half the resolution in both directions (4:2:0), as cameras and most programs write it, so that the files are
+like those of users.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import cv2
+import numpy as np
+import simplejpeg
+
+from howmanygpus.train.input.image_files import FILES_PER_FOLDER, ImageFiles, image_name, read_jpeg
+from howmanygpus.train.input.prepared import MANIFEST, SPLITS, PreparedData, open_data, read_description
+from howmanygpus.train.input.writing import write_prepared
+
+QUALITY = 90
+NUM_COMPARED = 256
+"""Number of images whose pixels are compared before and after JPEG."""
+
+
+def prepare_images(arrays: Path, form: str, folder: Path, num_threads: int) -> None:
+    """Write the images of the prepared folder `arrays` as a prepared folder of image files.
+
+    form: png or jpeg. num_threads: number of images that are encoded at the same time.
+    """
+    data, description = open_data(arrays), read_description(arrays)
+    with write_prepared(folder, columns=("bytes",)) as writer:
+        for split in SPLITS:
+            files = _write_files(writer.folder, form, data, split, num_threads)
+            writer.write_labels(split, getattr(data, f"{split}_labels"), files)
+        encoding = _describe_encoding(writer.folder, form, data)
+        manifest_sha256 = description["sha256"][MANIFEST]
+        writer.describe(description | {"form": form, "arrays_manifest_sha256": manifest_sha256} | encoding)
+
+
+def _write_files(folder: Path, form: str, data: PreparedData, split: str, num_threads: int) -> Iterator[tuple]:
+    """Write the files of a split, and yield the SHA-256 and the size of each, in order."""
+    images = getattr(data, f"{split}_images")
+    write = partial(_write_file, folder, form, split, images)
+    with ThreadPoolExecutor(num_threads) as threads:
+        for start in range(0, len(images), FILES_PER_FOLDER):
+            (folder / image_name(split, start, form)).parent.mkdir(parents=True)
+            yield from threads.map(write, range(start, min(start + FILES_PER_FOLDER, len(images))))
+
+
+def _write_file(folder: Path, form: str, split: str, images: np.ndarray | ImageFiles, index: int) -> tuple[str, int]:
+    content = _encode(images[index], form)
+    (folder / image_name(split, index, form)).write_bytes(content)
+    return hashlib.sha256(content).hexdigest(), len(content)
+
+
+def _encode(image: np.ndarray, form: str) -> bytes:
+    """image: uint8 (height, width, channels), gray or RGB."""
+    is_gray = image.shape[2] == 1
+    if form == "jpeg":
+        colours, subsampling = ("GRAY", "Gray") if is_gray else ("RGB", "420")
+        return simplejpeg.encode_jpeg(np.ascontiguousarray(image), QUALITY, colours, subsampling)
+    return cv2.imencode(".png", image if is_gray else cv2.cvtColor(image, cv2.COLOR_RGB2BGR))[1].tobytes()
+
+
+def _describe_encoding(folder: Path, form: str, data: PreparedData) -> dict:
+    if form == "png":
+        return {"encoder": f"opencv {cv2.__version__}"}
+    loss = _measure_loss(folder, data.train_images)
+    return {"encoder": f"simplejpeg {simplejpeg.__version__}", "quality": QUALITY, "loss": loss}
+
+
+def _measure_loss(folder: Path, images: np.ndarray | ImageFiles) -> dict:
+    """Differences that JPEG makes in the first images, in levels of 0 to 255, and the PSNR in dB."""
+    count, channels = min(NUM_COMPARED, len(images)), images.shape[3]
+    paths = [folder / image_name("train", index, "jpeg") for index in range(count)]
+    decoded = np.array([read_jpeg(str(path), channels) for path in paths], np.float64)
+    difference = np.abs(decoded - images[np.arange(count)])
+    psnr_db = 20 * np.log10(255 / max(np.sqrt((difference**2).mean()), 1e-9))
+    return {
+        "compared_images": count,
+        "mean_levels": difference.mean(),
+        "max_levels": difference.max(),
+        "psnr_db": psnr_db,
+    }
