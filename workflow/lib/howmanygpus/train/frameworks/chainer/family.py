@@ -1,13 +1,12 @@
-"""What the backends of the Chainer family share: layers, weights, optimizers, images on the device."""
+"""What the backends of the Chainer family share: network, weights, optimizers."""
 
 import importlib
 import math
 
 import chainer
-import chainer.functions as F
-import chainer.links as L
 import numpy as np
 
+from howmanygpus.train.frameworks.chainer.layers.context import LayerContext
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.spec import OptimizerSpec, RunSpec
 
@@ -20,53 +19,6 @@ AXES_TO_CHAINER = {4: (3, 2, 0, 1), 2: (1, 0)}
 AXES_FROM_CHAINER = {4: (2, 3, 1, 0), 2: (1, 0)}
 
 
-def biased(link_class: type) -> type:
-    """A BatchNormalization whose running variance is the mean over the batch, as Keras, flax and MXNet keep it.
-
-    Chainer accumulates n / (n - 1) times that, where n is the number of values per channel. The array keeps Chainer's
-    way, so that training costs what it costs everybody; what reads it divides by `inflation`.
-    """
-
-    # MultiNodeBatchNormalization has no forward, only a __call__, which passes link hooks by.
-    compute = getattr(link_class, "forward", link_class.__call__)
-
-    class Biased(link_class):
-        inflation = 1.0
-        __call__ = chainer.Link.__call__
-
-        def forward(self, x):
-            if chainer.config.train:
-                return compute(self, x)
-            variance = self.avg_var / self.inflation
-            return F.fixed_batch_normalization(x, self.gamma, self.beta, self.avg_mean, variance, eps=self.eps)
-
-    return Biased
-
-
-class Layers:
-    """The layers that models are built of, with nothing left to Chainer's defaults."""
-
-    def __init__(self, batchnorm: str, communicator=None):
-        self._batchnorm = biased(L.BatchNormalization)
-        if batchnorm == "synchronized" and communicator.size > 1:
-            from chainermn.links import MultiNodeBatchNormalization
-
-            self._batchnorm = lambda *args, **options: biased(MultiNodeBatchNormalization)(
-                *args, comm=communicator, **options
-            )
-
-    def conv3x3(self, in_channels: int, out_channels: int, stride: int, use_bias: bool) -> chainer.Link:
-        """One zero pixel of padding on every side."""
-        return L.Convolution2D(in_channels, out_channels, ksize=3, stride=stride, pad=1, nobias=not use_bias)
-
-    def batchnorm(self, channels: int, epsilon: float, momentum: float) -> chainer.Link:
-        """momentum: weight of the old running statistic."""
-        return self._batchnorm(channels, decay=momentum, eps=epsilon)
-
-    def dense(self, in_features: int, out_features: int) -> chainer.Link:
-        return L.Linear(in_features, out_features)
-
-
 class Network(chainer.Chain):
     """A model behind the normalisation of its uint8 images, which happens on the device."""
 
@@ -74,7 +26,7 @@ class Network(chainer.Chain):
         super().__init__()
         build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.chainer").build
         with self.init_scope():
-            self.model = build(data.image_shape, data.num_classes, Layers(spec.batchnorm, communicator))
+            self.model = build(data.image_shape, data.num_classes, LayerContext(spec.batchnorm, communicator))
         for name, values in (("mean", data.channel_mean), ("std", data.channel_std)):
             self.add_persistent(name, np.asarray(values, np.float32).reshape(1, -1, 1, 1))
         self._set_inflations(spec, data.image_shape)

@@ -16,13 +16,13 @@ from jax.experimental.multihost_utils import process_allgather
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from howmanygpus.train.frameworks.flax.family import (
-    DEVICE_AXIS,
     Network,
     build_optimizer,
     load_weights,
     read_weights,
     set_precision,
 )
+from howmanygpus.train.frameworks.flax.layers.context import DEVICE_AXIS
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import StepwiseBackend
 from howmanygpus.train.spec import RunSpec

@@ -1,4 +1,4 @@
-"""What the backends of the MXNet Gluon family share: layers, weights, optimizers, images on the device."""
+"""What the backends of the MXNet Gluon family share: network, weights, optimizers, images on the device."""
 
 import importlib
 import math
@@ -7,6 +7,7 @@ import mxnet as mx
 import numpy as np
 from mxnet.gluon import nn
 
+from howmanygpus.train.frameworks.gluon.layers.context import LayerContext
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.spec import OptimizerSpec, RunSpec
 
@@ -19,27 +20,6 @@ AXES_TO_GLUON = {4: (3, 2, 0, 1), 2: (1, 0)}
 AXES_FROM_GLUON = {4: (2, 3, 1, 0), 2: (1, 0)}
 
 
-class Layers:
-    """The layers that models are built of, with nothing left to MXNet's defaults."""
-
-    def __init__(self, batchnorm: str, num_devices: int):
-        self._batchnorm = nn.BatchNorm
-        if batchnorm == "synchronized" and num_devices > 1:
-            self._batchnorm = lambda **options: mx.gluon.contrib.nn.SyncBatchNorm(num_devices=num_devices, **options)
-
-    def conv3x3(self, in_channels: int, out_channels: int, stride: int, use_bias: bool) -> nn.HybridBlock:
-        """One zero pixel of padding on every side."""
-        options = {"kernel_size": 3, "strides": stride, "padding": 1, "use_bias": use_bias}
-        return nn.Conv2D(out_channels, in_channels=in_channels, **options)
-
-    def batchnorm(self, channels: int, epsilon: float, momentum: float) -> nn.HybridBlock:
-        """momentum: weight of the old running statistic."""
-        return self._batchnorm(in_channels=channels, epsilon=epsilon, momentum=momentum)
-
-    def dense(self, in_features: int, out_features: int) -> nn.HybridBlock:
-        return nn.Dense(out_features, in_units=in_features, flatten=False)
-
-
 class Network(nn.HybridBlock):
     """A model behind the normalisation of its uint8 images, which happens on the device."""
 
@@ -47,7 +27,7 @@ class Network(nn.HybridBlock):
         super().__init__()
         build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.gluon").build
         with self.name_scope():
-            self.model = build(data.image_shape, data.num_classes, Layers(spec.batchnorm, spec.num_gpus))
+            self.model = build(data.image_shape, data.num_classes, LayerContext(spec.batchnorm, spec.num_gpus))
             for name, values in (("mean", data.channel_mean), ("std", data.channel_std)):
                 constant = np.asarray(values, np.float32).reshape(1, -1, 1, 1)
                 setattr(self, name, self.params.get_constant(name, constant))

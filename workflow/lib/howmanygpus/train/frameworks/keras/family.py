@@ -1,4 +1,4 @@
-"""What the backends of the Keras family share: layers with explicit padding, weights, optimizers, precision."""
+"""What the backends of the Keras family share: network, weights, optimizers, precision."""
 
 import importlib
 from collections.abc import Callable
@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 from keras import layers, ops
 
+from howmanygpus.train.frameworks.keras.layers.context import LayerContext
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import Backend, UnsupportedError
 from howmanygpus.train.spec import OptimizerSpec, RunSpec
@@ -20,28 +21,6 @@ VARIABLE_NAMES = {
     "mean": "moving_mean",
     "variance": "moving_variance",
 }
-
-
-class Layers:
-    """The layers that models are built of, with nothing left to Keras's defaults."""
-
-    def __init__(self, batchnorm: str):
-        self._synchronized = batchnorm == "synchronized"
-
-    def conv3x3(self, x, name: str, channels: int, stride: int, use_bias: bool):
-        """One zero pixel of padding on every side; Keras's own `same` pads strided convolutions unevenly."""
-        if stride > 1:
-            x = layers.ZeroPadding2D(1)(x)
-        padding = "valid" if stride > 1 else "same"
-        return layers.Conv2D(channels, 3, strides=stride, padding=padding, use_bias=use_bias, name=name)(x)
-
-    def batchnorm(self, x, name: str, epsilon: float, momentum: float):
-        """momentum: weight of the old running statistic."""
-        options = {"epsilon": epsilon, "momentum": momentum, "synchronized": self._synchronized}
-        return layers.BatchNormalization(**options, name=name)(x)
-
-    def dense(self, x, name: str, features: int):
-        return layers.Dense(features, name=name)(x)
 
 
 def set_precision(spec: RunSpec) -> None:
@@ -62,7 +41,7 @@ def build_network(spec: RunSpec, data: PreparedData) -> keras.Model:
     variance = np.square(np.asarray(data.channel_std, np.float32))
     x = layers.Normalization(mean=data.channel_mean, variance=variance, dtype="float32")(inputs)
     build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.keras").build
-    logits = build(x, data.num_classes, Layers(spec.batchnorm))
+    logits = build(x, data.num_classes, LayerContext(spec.batchnorm))
     return keras.Model(inputs, layers.Activation("linear", dtype="float32")(logits))
 
 

@@ -16,7 +16,8 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compr
 from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from howmanygpus.train.frameworks.torch.family import TorchBackend, running_statistics
+from howmanygpus.train.frameworks.torch.family import TorchBackend
+from howmanygpus.train.frameworks.torch.running_statistics import running_statistics
 from howmanygpus.train.host.processes import bind_to_device_cores
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.spec import RunSpec

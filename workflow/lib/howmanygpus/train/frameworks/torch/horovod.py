@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from howmanygpus.train.frameworks.horovod import join
-from howmanygpus.train.frameworks.torch.family import TorchBackend, running_statistics
+from howmanygpus.train.frameworks.torch.family import TorchBackend
+from howmanygpus.train.frameworks.torch.running_statistics import running_statistics
 from howmanygpus.train.host.processes import bind_to_device_cores
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.spec import RunSpec
