@@ -22,8 +22,8 @@ from howmanygpus.train.frameworks.keras.tf_data import TfDataBatches
 
 MIB = 2**20
 batch = np.zeros((2, 1, 1, 1), np.uint8), np.zeros(2, np.int32)
-loop = SimpleNamespace(spec=SimpleNamespace(prefetch=2), num_steps=2, clock=lambda: 0.0)
-loop.host_batches = lambda: iter([batch] * 2)
+loop = SimpleNamespace(spec=SimpleNamespace(prefetch=2), num_steps=2, begin_step=lambda: None)
+loop.handed_batches = lambda: iter([batch] * 2)
 libc, fed = ctypes.CDLL(None), []
 
 class MallInfo(ctypes.Structure):
