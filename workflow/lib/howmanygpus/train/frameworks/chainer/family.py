@@ -20,7 +20,7 @@ AXES_FROM_CHAINER = {4: (2, 3, 1, 0), 2: (1, 0)}
 
 
 class Network(chainer.Chain):
-    """A model behind the normalisation of its uint8 images, which happens on the device."""
+    """A model and, before it, the normalisation of its uint8 images, which happens on the device."""
 
     def __init__(self, spec: RunSpec, data: PreparedData, communicator):
         super().__init__()
@@ -39,8 +39,8 @@ class Network(chainer.Chain):
     def _set_inflations(self, spec: RunSpec, image_shape: tuple[int, int, int]) -> None:
         """Tell every BatchNormalization how many values per channel one of its training batches has.
 
-        Only this process's count: MultiNodeBatchNormalization takes the others' images into its variance, but not
-        into n.
+        n counts this process's values only: MultiNodeBatchNormalization includes the other processes' images in its
+        variance, but not in n.
         """
         batch_size = spec.global_batch_size // spec.num_gpus
 
@@ -60,7 +60,7 @@ class Network(chainer.Chain):
         return getattr(self.model, layer), ROLES[role]
 
     def load_weights(self, weights: dict[str, np.ndarray]) -> None:
-        """Copy canonical weights in; raises ValueError where the model has another number of arrays."""
+        """Copy canonical weights in. Raises ValueError if the model has other arrays or other shapes."""
         persistent = {name for name in chainer_state(self.model) if not name.endswith("/N")}
         if len(persistent) != len(weights):
             raise ValueError(f"the model has {len(persistent)} arrays {sorted(persistent)}, the weights {len(weights)}")
@@ -75,7 +75,7 @@ class Network(chainer.Chain):
                 target *= np.float32(link.inflation)
 
     def read_weights(self, names) -> dict[str, np.ndarray]:
-        """Arrays under canonical names and layouts."""
+        """Return arrays under canonical names and layouts."""
         arrays = {}
         for name in names:
             link, attribute = self._find(name)
@@ -87,17 +87,18 @@ class Network(chainer.Chain):
 
 
 def chainer_state(model: chainer.Chain) -> dict:
-    """Every array that Chainer would save of a model, by its path."""
+    """Return every array that Chainer would save of a model, by its path."""
     serializer = chainer.serializers.DictionarySerializer()
     serializer.save(model)
     return serializer.target
 
 
 class Optimizer:
-    """Chainer's own updates, told before each step what makes their arithmetic that of every other framework.
+    """Chainer's own updates, with hyperparameters set before each step so that they agree with other frameworks.
 
-    sgd keeps rate * v instead of the sum of gradients v: its momentum is multiplied by the ratio of the rates. Adam
-    adds epsilon before the correction of the second moment: its epsilon is multiplied by that correction.
+    Chainer's sgd keeps rate * v instead of the sum of gradients v, so its momentum is multiplied by the ratio of
+    successive rates. Its Adam adds epsilon before the correction of the second moment, so epsilon is multiplied by that
+    correction.
     """
 
     def __init__(self, spec: OptimizerSpec):
@@ -109,7 +110,7 @@ class Optimizer:
             self.optimizer = chainer.optimizers.Adam(spec.learning_rate, **options)
 
     def setup(self, network: Network) -> None:
-        """Weight decay is L2 regularisation: it is added to the gradient, of every parameter."""
+        """Weight decay is L2 regularisation: it is added to the gradient of every parameter."""
         self.optimizer.setup(network)
         if self.spec.weight_decay:
             self.optimizer.add_hook(chainer.optimizer_hooks.WeightDecay(self.spec.weight_decay))

@@ -13,11 +13,11 @@ from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.spec import OptimizerSpec, RunSpec
 
 MATMUL_PRECISIONS = {"fp32": "highest", "tf32": "tensorfloat32", "bf16": "default"}
-"""XLA takes TF32 for float32 on GPUs that have it, unless it is told the precision."""
+"""Without a precision XLA computes float32 in TF32 on GPUs that have it."""
 
 
 class Network(nnx.Module):
-    """A model behind the normalisation of its uint8 images, which happens on the device."""
+    """A model and, before it, the normalisation of its uint8 images, which happens on the device."""
 
     def __init__(self, spec: RunSpec, data: PreparedData):
         dtype = jnp.bfloat16 if spec.precision == "bf16" else jnp.float32
@@ -36,7 +36,7 @@ def set_precision(spec: RunSpec) -> None:
 
 
 def canonical_names(state: nnx.State) -> dict[tuple, str]:
-    """Canonical name of every variable of a whole model, by its path ("model", layer, variable)."""
+    """Return the canonical name of every variable of a whole model, by its path ("model", layer, variable)."""
     paths = [path for path, _ in nnx.to_flat_state(state)]
     batchnorms = {path[:-1] for path in paths if path[-1] == "var"}
     roles = {"bias": "offset", "var": "variance"}
@@ -46,7 +46,7 @@ def canonical_names(state: nnx.State) -> dict[tuple, str]:
 
 
 def load_weights(network: nnx.Module, weights: dict[str, np.ndarray]) -> None:
-    """Copy canonical weights in, whose layouts are flax's own; raises ValueError naming what does not fit."""
+    """Copy canonical weights in, whose layouts are those of flax. Raises ValueError naming what does not fit."""
     state = nnx.state(network, (nnx.Param, nnx.BatchStat))
     names, flat = canonical_names(state), dict(nnx.to_flat_state(state))
     if set(names.values()) != set(weights):
@@ -59,13 +59,13 @@ def load_weights(network: nnx.Module, weights: dict[str, np.ndarray]) -> None:
 
 
 def read_weights(state: nnx.State) -> dict[str, np.ndarray]:
-    """Arrays of a whole model's state by canonical name."""
+    """Return the arrays of a whole model's state by canonical name."""
     names = canonical_names(state)
     return {names[path]: np.asarray(variable.get_value()) for path, variable in nnx.to_flat_state(state)}
 
 
 def build_optimizer(spec: OptimizerSpec, learning_rates: np.ndarray) -> optax.GradientTransformation:
-    """Weight decay is L2 regularisation: it is added to the gradient, of every parameter."""
+    """Weight decay is L2 regularisation: it is added to the gradient of every parameter."""
     table = jnp.asarray(learning_rates)
 
     def rate(step):

@@ -21,7 +21,7 @@ AXES_FROM_GLUON = {4: (2, 3, 1, 0), 2: (1, 0)}
 
 
 class Network(nn.HybridBlock):
-    """A model behind the normalisation of its uint8 images, which happens on the device."""
+    """A model and, before it, the normalisation of its uint8 images, which happens on the device."""
 
     def __init__(self, spec: RunSpec, data: PreparedData):
         super().__init__()
@@ -39,14 +39,14 @@ class Network(nn.HybridBlock):
 
 
 def copy_to(array: np.ndarray, context: mx.Context) -> mx.nd.NDArray:
-    """A copy on a context; that to a GPU goes on in the background, from pinned memory."""
+    """Return a copy on a context. A copy to a GPU is from pinned memory and continues in the background."""
     if context.device_type == "cpu":
         return mx.nd.array(array, ctx=context, dtype=array.dtype)
     return mx.nd.array(array, ctx=mx.cpu_pinned(context.device_id), dtype=array.dtype).as_in_context(context)
 
 
 def find_parameters(network: Network, names) -> dict[str, mx.gluon.Parameter]:
-    """Parameters of the model by canonical name; raises ValueError where it has others than `names`."""
+    """Return the model's parameters by canonical name. Raises ValueError if it has others than `names`."""
     parameters = {}
     for name in names:
         layer, _, role = name.rpartition(".")
@@ -68,7 +68,7 @@ def load_weights(parameters: dict[str, mx.gluon.Parameter], weights: dict[str, n
 
 
 def read_weights(parameters: dict[str, mx.gluon.Parameter]) -> dict[str, np.ndarray]:
-    """Parameters of the first device, running statistics as the mean of all devices, in canonical layouts."""
+    """Return parameters of the first device and the mean of all devices' running statistics, in canonical layouts."""
     arrays = {
         name: np.mean([replica.asnumpy() for replica in parameter.list_data()], axis=0, dtype=np.float32)
         if name.endswith((".mean", ".variance"))
@@ -81,10 +81,11 @@ def read_weights(parameters: dict[str, mx.gluon.Parameter]) -> dict[str, np.ndar
 
 
 class Optimizer:
-    """MXNet's own fused updates, told before each step what makes their arithmetic that of every other framework.
+    """MXNet's own fused updates, with hyperparameters set before each step so that they agree with other frameworks.
 
-    sgd keeps rate * v instead of the sum of gradients v: its momentum is multiplied by the ratio of the rates. Adam
-    adds epsilon before the correction of the second moment: its epsilon is multiplied by that correction.
+    MXNet's sgd keeps rate * v instead of the sum of gradients v, so its momentum is multiplied by the ratio of
+    successive rates. Its Adam adds epsilon before the correction of the second moment, so epsilon is multiplied by that
+    correction.
     """
 
     def __init__(self, spec: OptimizerSpec):

@@ -24,7 +24,7 @@ VARIABLE_NAMES = {
 
 
 def set_precision(spec: RunSpec) -> None:
-    """TF32 is on by default in TensorFlow: set it both ways. bf16 keeps variables in float32."""
+    """Switch TF32, which is on by default in TensorFlow, on or off. bf16 keeps variables in float32."""
     if spec.precision in ("tf32", "bf16") and spec.device_kind == "cuda":
         details = tf.config.experimental.get_device_details(tf.config.list_physical_devices("GPU")[0])
         if details["compute_capability"] < (8, 0):
@@ -36,7 +36,7 @@ def set_precision(spec: RunSpec) -> None:
 
 
 def build_network(spec: RunSpec, data: PreparedData) -> keras.Model:
-    """A model from uint8 images (batch, height, width, channels), normalised on the device, to float32 logits."""
+    """Build a model from uint8 images (batch, height, width, channels), normalised on the device, to float32 logits."""
     inputs = keras.Input(data.image_shape, dtype="uint8")
     variance = np.square(np.asarray(data.channel_std, np.float32))
     x = layers.Normalization(mean=data.channel_mean, variance=variance, dtype="float32")(inputs)
@@ -46,7 +46,7 @@ def build_network(spec: RunSpec, data: PreparedData) -> keras.Model:
 
 
 def find_variables(model: keras.Model) -> dict[str, keras.Variable]:
-    """The model's variables by canonical name."""
+    """Return the model's variables by canonical name."""
     canonical = {keras_name: name for name, keras_name in VARIABLE_NAMES.items()}
     return {
         f"{layer.name}.{canonical[variable.name]}": variable
@@ -57,7 +57,7 @@ def find_variables(model: keras.Model) -> dict[str, keras.Variable]:
 
 
 def load_weights(model: keras.Model, weights: dict[str, np.ndarray]) -> None:
-    """Copy canonical weights in; raises ValueError naming every array that is missing or left over."""
+    """Copy canonical weights in. Raises ValueError naming every array that is missing or left over."""
     variables = find_variables(model)
     if set(variables) != set(weights):
         raise ValueError(f"weights and model differ in {sorted(set(variables) ^ set(weights))}")
@@ -80,7 +80,7 @@ class TabulatedRates(keras.optimizers.schedules.LearningRateSchedule):
 
 
 class Sgd(keras.optimizers.SGD):
-    """Momentum that accumulates gradients, not updates, so that a changing learning rate acts at once.
+    """Momentum that accumulates gradients instead of updates, so that a changing learning rate acts at once.
 
     v = momentum * v + gradient; variable -= rate * v (Sutskever et al. 2013 put the rate inside v, as Keras does).
     """
@@ -95,7 +95,7 @@ class Sgd(keras.optimizers.SGD):
 
 
 class Adam(keras.optimizers.Adam):
-    """Adam with epsilon beside the bias-corrected second moment, as in Kingma & Ba 2015, algorithm 1.
+    """Adam with epsilon added to the bias-corrected second moment, as in Kingma & Ba 2015, algorithm 1.
 
     Keras adds epsilon before the correction, which makes it larger in the first steps.
     """
@@ -129,7 +129,7 @@ def build_optimizer(
     learning_rates: np.ndarray,
     adapt: Callable[[type], type] = lambda optimizer_class: optimizer_class,
 ) -> keras.optimizers.Optimizer:
-    """adapt: makes another class of the optimizer's, as Horovod needs."""
+    """adapt: derives another class from the optimizer's, as Horovod needs."""
     rates = TabulatedRates(learning_rates)
     if spec.name == "sgd":
         return adapt(with_weight_decay(Sgd, spec.weight_decay))(rates, momentum=spec.momentum)
@@ -138,7 +138,7 @@ def build_optimizer(
 
 
 class KerasBackend(Backend):
-    """One process and a model on its devices; subclasses say how all devices train one model."""
+    """One process and a model on its devices. Subclasses define how all devices train one model."""
 
     out_of_memory_errors = (tf.errors.ResourceExhaustedError,)
 

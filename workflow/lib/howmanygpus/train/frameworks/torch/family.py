@@ -25,7 +25,7 @@ def torch_name(canonical_name: str) -> str:
 
 
 def load_weights(module: nn.Module, weights: dict[str, np.ndarray]) -> None:
-    """Copy canonical weights in; raises RuntimeError naming every array that is missing, left over or misshapen."""
+    """Copy canonical weights in. Raises RuntimeError naming every array that is missing, left over or misshapen."""
     inflations = variance_inflations(module)
     state = {
         torch_name(name): torch.from_numpy(np.ascontiguousarray(array.transpose(AXES_TO_TORCH.get(array.ndim))))
@@ -37,12 +37,12 @@ def load_weights(module: nn.Module, weights: dict[str, np.ndarray]) -> None:
 
 
 def read_weights(module: nn.Module, names) -> dict[str, np.ndarray]:
-    """The module's weights under canonical `names` and layouts."""
+    """Return the module's weights under canonical `names` and layouts."""
     return to_canonical(module.state_dict(), names, variance_inflations(module))
 
 
 def to_canonical(tensors: dict[str, torch.Tensor], names, inflations: dict[str, float]) -> dict[str, np.ndarray]:
-    """Tensors by PyTorch's names, such as weights or gradients, under canonical names and layouts."""
+    """Return tensors with PyTorch's names, such as weights or gradients, under canonical names and layouts."""
     arrays = {
         name: (tensors[torch_name(name)].detach().cpu().float() / inflations.get(name, 1.0)).numpy() for name in names
     }
@@ -52,7 +52,7 @@ def to_canonical(tensors: dict[str, torch.Tensor], names, inflations: dict[str, 
 
 
 def build_optimizer(parameters, spec: RunSpec) -> torch.optim.Optimizer:
-    """Weight decay is L2 regularisation: it is added to the gradient, of every parameter."""
+    """Weight decay is L2 regularisation: it is added to the gradient of every parameter."""
     given = spec.optimizer
     options = {"lr": given.learning_rate, "weight_decay": given.weight_decay, "fused": spec.tier == "best"}
     if given.name == "sgd":
@@ -61,7 +61,7 @@ def build_optimizer(parameters, spec: RunSpec) -> torch.optim.Optimizer:
 
 
 def apply_tier(network: nn.Module, spec: RunSpec) -> nn.Module:
-    """The `best` tier: NHWC in memory and, on GPUs, autotuned and compiled kernels."""
+    """Apply the `best` tier: NHWC in memory and, on GPUs, autotuned and compiled kernels."""
     if spec.tier == "equal":
         return network
     network = network.to(memory_format=torch.channels_last)
@@ -72,7 +72,7 @@ def apply_tier(network: nn.Module, spec: RunSpec) -> nn.Module:
 
 
 def set_precision(spec: RunSpec, device: torch.device) -> None:
-    """TF32 is on by default for convolutions and off for matrix products: set both, both ways."""
+    """Switch TF32 on or off. By default it is on for convolutions and off for matrix products."""
     if spec.precision == "tf32" and torch.cuda.get_device_capability(device) < (8, 0):
         raise UnsupportedError(f"tf32 needs compute capability 8.0 or later, not {torch.cuda.get_device_name(device)}")
     if spec.precision == "bf16" and device.type == "cuda" and not torch.cuda.is_bf16_supported(False):
@@ -82,7 +82,7 @@ def set_precision(spec: RunSpec, device: torch.device) -> None:
 
 
 class Network(nn.Module):
-    """A model behind the normalisation of its uint8 images, which happens on the device."""
+    """A model and, before it, the normalisation of its uint8 images, which happens on the device."""
 
     def __init__(self, spec: RunSpec, data: PreparedData):
         super().__init__()
@@ -103,9 +103,9 @@ class Network(nn.Module):
 
 
 class TorchBackend(StepwiseBackend):
-    """One process and the network on its device; subclasses wrap `network` such that all devices train one model.
+    """One process and the network on its device. Subclasses wrap `network` so that all devices train one model.
 
-    own_network: the same, not wrapped.
+    own_network: the network without the wrapper.
     """
 
     out_of_memory_errors = (torch.OutOfMemoryError,)
@@ -151,7 +151,7 @@ class TorchBackend(StepwiseBackend):
 
     @torch.no_grad()
     def predict(self, batch: Batch) -> np.ndarray:
-        """On the first device where `eval_devices` says so: what the wrapped network is on."""
+        """With `eval_devices: first`, predict on the first device, where the network without wrapper is."""
         network = self.network if self.spec.eval_devices == "all" else self.own_network
         network.eval()
         logits = network(*batch.take()).cpu().numpy()

@@ -1,4 +1,4 @@
-"""Running statistics of batch normalisation in the PyTorch family: means, and variances that are biased."""
+"""Running statistics of batch normalisation in the PyTorch family: means and biased variances."""
 
 import torch
 from torch import nn
