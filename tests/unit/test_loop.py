@@ -19,7 +19,7 @@ from specs import make_data, make_spec
 
 
 class Ticking(StepwiseBackend):
-    """Advances a false clock: one second a step, queued until somebody waits; half a second a prediction."""
+    """Advances a fake clock: one second per step, queued until somebody waits; half a second per prediction."""
 
     def __init__(self, num_classes=10, losses=None):
         self.now, self.queued, self.num_classes = 0.0, 0.0, num_classes

@@ -60,7 +60,7 @@ class TrainingLoop:
         events: EventLog | None,
         clock=time.perf_counter,
     ):
-        self.spec, self.data, self.backend, self.events, self.clock = spec, data, backend, events, clock
+        self.spec, self.data, self.backend, self.events, self._clock = spec, data, backend, events, clock
         self.training_batches = load_loader(spec.loader)(spec, data, backend.rank, backend.num_processes)
         self.steps_per_epoch = self.training_batches.steps_per_epoch
         self.num_steps = self.training_batches.num_steps
@@ -95,26 +95,26 @@ class TrainingLoop:
         put = self.backend.put_on_device
         self._feed = feed(self.host_batches(), lambda batch: put(*batch), self.spec.prefetch)
         while True:
-            asked = self.clock()
+            asked = self._clock()
             batch = next(self._feed, None)
             if batch is None:
                 return
-            self._data_wait_s += self.clock() - asked
+            self._data_wait_s += self._clock() - asked
             yield batch
 
     def handed_batches(self):
-        """The same as host_batches, for a framework that fetches ahead by itself. Notes when it gets each batch.
+        """Every batch of host_batches, for a framework that fetches ahead by itself. Notes when each is handed over.
 
         Such a framework may look at a few batches and then start again: every call begins with the first batch.
         """
         self._handed_over.clear()
         for step, batch in enumerate(self.host_batches()):
-            self._handed_over[step] = self.clock()
+            self._handed_over[step] = self._clock()
             yield batch
 
     def begin_step(self) -> None:
         """Call when a step on a batch of handed_batches begins; the step waits from now until it gets its batch."""
-        self._step_began = self.clock()
+        self._step_began = self._clock()
 
     def after_step(self) -> None:
         """Call after each step was enqueued. Closes the window if one ends with this step.
@@ -138,11 +138,11 @@ class TrainingLoop:
         self._window_start = self.steps_done
         self._data_wait_s = 0.0
         self.backend.wait_until_idle()
-        self._window_opened = self.clock()
+        self._window_opened = self._clock()
 
     def close_window(self) -> None:
         self.backend.wait_until_idle()
-        elapsed_s = self.backend.max_over_ranks(self.clock() - self._window_opened)
+        elapsed_s = self.backend.max_over_ranks(self._clock() - self._window_opened)
         data_wait_s = self.backend.max_over_ranks(self._data_wait_s)
         num_steps = self.steps_done - self._window_start
         loss = self.backend.take_window_loss(num_steps)
@@ -189,9 +189,9 @@ class TrainingLoop:
         return min(-self.steps_done % interval, self.num_steps - self.steps_done)
 
     def evaluate(self, epoch: int) -> None:
-        started = self.clock()
+        started = self._clock()
         self.evaluation.evaluate(epoch)
-        elapsed_s = self.backend.max_over_ranks(self.clock() - started)
+        elapsed_s = self.backend.max_over_ranks(self._clock() - started)
         self.clocks.eval_s += elapsed_s
         self._record(
             "evaluation",
