@@ -1,10 +1,11 @@
 """
-What feeding the devices ahead is worth where the input takes as long as a step: steps with prefetch and without.
+Measure what prefetching gains if the input takes as long as a step.
 
 ResNet-44 on 32x32 RGB trains on an input that sleeps as long as a step took right before, with prefetch and without in
-turn, in the same process. Steps per second with over those without: 2 where input and step overlap whole, 1 where they
-take turns. The devices are waited for after each step, as where a program looks at its loss: JAX and MXNet only enqueue
-a step, on CPUs too, and load the next batch beside it even without prefetch where nobody waits (--window-steps 12).
+turn, in the same process. The result is steps per second with prefetch over steps per second without: 2 if input and
+step overlap completely, 1 if they take turns. The loop waits for the devices after each step, as a program does that
+reads its loss. JAX and MXNet only enqueue a step, on CPUs too: if nobody waits (--window-steps 12), they load the next
+batch during the step even without prefetch.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from harness_cost import find_python, prepare
+from preparing import find_python, prepare
 from reporting import LIBRARY, ROOT, write_benchmark
 
 # isort: split
@@ -27,7 +28,7 @@ WARMUP_STEPS = 3
 
 
 def measure(framework: str, folder: Path, options: argparse.Namespace) -> list[dict]:
-    """The pairs of one framework, as sleeping_input.py measured them."""
+    """Return the pairs of one framework, as sleeping_input.py measured them."""
     cell = f"synthetic_fp32_cpu_gpus{options.num_devices}_batch{options.batch_size}_repeat1"
     settings = {"dataset": "noise", "model": "resnet44", "steps": WARMUP_STEPS + options.steps}
     settings |= {"warmup_steps": WARMUP_STEPS, "window_steps": options.window_steps, "prefetch": options.prefetch}
@@ -37,7 +38,7 @@ def measure(framework: str, folder: Path, options: argparse.Namespace) -> list[d
     own.mkdir()
     spec = complete_spec(run, settings, str(folder / "data"), str(folder / "weights.safetensors"))
     (own / "spec.json").write_text(json.dumps(spec))
-    command = [find_python(framework, folder), "-m", "sleeping_input", "start", "--spec", str(own / "spec.json")]
+    command = [find_python(framework), "-m", "sleeping_input", "start", "--spec", str(own / "spec.json")]
     command += ["--pairs", str(options.pairs), "--folder", str(own)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(LIBRARY), str(ROOT / "benchmarks")])}
     result = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -1,11 +1,12 @@
 """
-What measuring costs: each backend's run, as the workflow starts it, against a bare loop of the same framework.
+Measure what the harness costs: a run as the workflow starts it against a bare loop of the same framework.
 
-A real run (ResNet-44, 32x32 RGB, the launcher, the loop, telemetry, prefetching and augmentation switched on) and
-benchmarks/bare/<framework>.py, which its own users could have written, train side by side at the same time, each on
-cores of its own; then again with their cores exchanged. images/s of the run's measured windows over those of the bare
-loop in the same seconds: drift of the machine and differences between its cores cancel. A ratio of 1 means that the
-harness costs nothing. --same-malloc gives the bare loop the launcher's malloc settings too, which few users know of.
+A real run (ResNet-44, 32x32 RGB, with launcher, loop, telemetry, prefetching and augmentation) and
+benchmarks/bare/<framework>.py, which users of the framework could have written, train side by side, each on its own
+cores; then again with the cores exchanged. The result is images/s of the run's measured windows over images/s of the
+bare loop in the same seconds, so that drift of the machine and differences between its cores cancel. A ratio of 1 means
+that the harness costs nothing. --same-malloc gives the bare loop the launcher's malloc settings too, which few users
+know of.
 """
 
 import argparse
@@ -24,10 +25,10 @@ from pathlib import Path
 import numpy as np
 import psutil
 
+from preparing import find_python, prepare
 from reporting import LIBRARY, ROOT, write_benchmark
 
 # isort: split
-from environments import build, read_python, run_script
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.runs import Run, complete_spec
 from howmanygpus.report.tables.runs import describe_timing
@@ -35,24 +36,11 @@ from howmanygpus.train.host.processes import KEEP_FREED_MEMORY, die_with_parent,
 
 WARMUP_STEPS = 10
 REPORT_STEPS = 4
-SHAPE = {"image_shape": [32, 32, 3], "num_classes": 10, "num_train": 4096, "num_test": 16}
-
-
-def prepare(folder: Path) -> None:
-    """Random images and initial weights, made by the workflow's own scripts."""
-    options = ["--source", "synthetic", "--options", json.dumps(SHAPE), "--folder", str(folder / "data")]
-    run_script("prepare_arrays", *options)
-    shape = ["--image-shape", "32", "32", "3", "--num-classes", "10", "--seed", "1"]
-    run_script("initialize_weights", "--model", "resnet44", *shape, "--weights", str(folder / "weights.safetensors"))
-
-
-def find_python(framework: str, folder: Path) -> str:
-    return read_python(build(FRAMEWORKS[framework].environments["cpu"], folder))
 
 
 @contextmanager
 def bare_loop(framework: str, python: str, folder: Path, cores: list[int], batch_size: int, memory: dict[str, str]):
-    """A bare loop in the background; yields the file in which it reports (time of day, images so far).
+    """Run a bare loop in the background; yields the file to which it writes (time of day, images so far).
 
     memory: environment variables of malloc.
     """
@@ -92,16 +80,16 @@ def bare_loop(framework: str, python: str, folder: Path, cores: list[int], batch
 
 
 def read_reports(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Times of day, and images that the bare loop had trained by then."""
+    """Times of day, and the images that the bare loop had trained by then."""
     lines = path.read_text().splitlines(keepends=True)
-    # horovodrun says before each line whose it is.
+    # horovodrun puts the process before each line.
     said = [line.rpartition("<stdout>:")[2].split() for line in lines if line[-1] == "\n"]
     times, images = np.array(said, float).T
     return times, images
 
 
 def run_once(framework: str, python: str, folder: Path, cores: list[int], batch_size: int, num_steps: int):
-    """One run through the launcher; returns its record and events."""
+    """Start one run by the launcher; returns its record and events."""
     cell = f"synthetic_fp32_cpu_gpus{len(cores)}_batch{batch_size}_repeat1"
     settings = {
         "dataset": "noise",
@@ -131,7 +119,7 @@ def run_once(framework: str, python: str, folder: Path, cores: list[int], batch_
 def measure(
     framework: str, python: str, folder: Path, cores: list[list[int]], batch_size: int, num_steps: int, memory: dict
 ):
-    """images/s of a run on cores[0] and of the bare loop on cores[1] in the same seconds."""
+    """Return images/s of a run on cores[0] and of the bare loop on cores[1] in the same seconds."""
     with bare_loop(framework, python, folder, cores[1], batch_size, memory) as reports:
         record, events = run_once(framework, python, folder, cores[0], batch_size, num_steps)
         times, images = read_reports(reports)
@@ -161,7 +149,7 @@ def main() -> None:
         folder = Path(scratch)
         prepare(folder)
         for framework in arguments.frameworks:
-            python, measured = find_python(framework, folder), []
+            python, measured = find_python(framework), []
             for _ in range(arguments.pairs):
                 for order in (sides, sides[::-1]):
                     options = (arguments.batch_size, arguments.steps, memory)

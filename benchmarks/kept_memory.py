@@ -1,8 +1,8 @@
 """
-What the launcher's malloc settings are worth: two bare loops of one framework, with them and without.
+Measure what the launcher's malloc settings gain: a bare loop with them against the same loop without.
 
-They train side by side at the same time (ResNet-44, 32x32 RGB), each on a core of its own, then with their cores
-exchanged. images/s with the settings over images/s without, in the same seconds.
+The two loops train side by side (ResNet-44, 32x32 RGB), each on its own core, then with the cores exchanged. The result
+is images/s with the settings over images/s without, in the same seconds.
 """
 
 import argparse
@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from harness_cost import bare_loop, find_python, prepare, read_reports
+from harness_cost import bare_loop, read_reports
+from preparing import find_python, prepare
 from reporting import ROOT, write_benchmark
 
 # isort: split
@@ -26,7 +27,7 @@ WARM_UP_S = 10.0
 
 
 def measure(framework: str, python: str, folder: Path, cores: list[int], batch_size: int, seconds: float) -> float:
-    """Ratio of the rates with the settings on cores[0] and without them on cores[1]."""
+    """Return the rate with the settings on cores[0] over the rate without them on cores[1]."""
     kept, given_back = folder / "kept", folder / "given_back"
     for own in (kept, given_back):
         own.mkdir(exist_ok=True)
@@ -58,7 +59,7 @@ def main() -> None:
         folder = Path(scratch)
         prepare(folder)
         for framework in arguments.frameworks:
-            python, ratios = find_python(framework, folder), []
+            python, ratios = find_python(framework), []
             for _ in range(arguments.pairs):
                 options = (arguments.batch_size, arguments.seconds)
                 halves = [measure(framework, python, folder, order, *options) for order in (cores, cores[::-1])]

@@ -1,4 +1,4 @@
-"""What the benchmarks share: where the project is, and how a result is printed and kept."""
+"""Locates the project for the benchmarks, and prints and stores their results."""
 
 import sys
 from pathlib import Path

@@ -1,7 +1,7 @@
 """
-Train with an input that takes as long as a step, with prefetch and without in turn: feeding.py's measured side.
+The measured side of feeding.py: train with an input that takes as long as a step, with prefetch and without in turn.
 
-In a framework's environment, `start` starts the processes of a run as its launcher does; each of them is a `process`.
+It runs in a framework's environment. `start` starts the processes of a run as the launcher does; each is a `process`.
 """
 
 import argparse
@@ -27,7 +27,7 @@ DEADLINE_S = 1800.0
 
 
 class SleepingLoop(TrainingLoop):
-    """Its input is one batch, again and again, after a pause that takes no core."""
+    """The input is one batch, again and again, after a pause in which no core is busy."""
 
     pause_s = 0.0
 
@@ -38,13 +38,14 @@ class SleepingLoop(TrainingLoop):
 
 
 def measure_pairs(spec: RunSpec, num_pairs: int) -> tuple[int, list[dict]]:
-    """This process's rank; of each pair the seconds of a step whose input is there at once, without prefetch and with.
+    """Return this process's rank and, for each pair, the seconds of a step.
 
-    The input of a pair sleeps as long as a step took right before.
+    `step` is that with an input that is there at once, `without` and `ahead` those with an input that sleeps as long as
+    `step` took, without prefetch and with it.
     """
     data = open_data(spec.data_dir)
     rates = learning_rates(spec, count_steps_per_epoch(len(data.train_labels), spec.global_batch_size))
-    backend = load_backend(spec.framework)(spec, data, load_file(spec.weights_file), rates)
+    backend = load_backend(spec)(spec, data, load_file(spec.weights_file), rates)
 
     def measure(prefetch: int, pause_s: float) -> float:
         loop = SleepingLoop(dataclasses.replace(spec, prefetch=prefetch), data, backend, rates, None)

@@ -1,4 +1,4 @@
-"""A plain ChainerMN loop without end, as its users write it. Started by mpirun."""
+"""An endless ChainerMN loop, as users of Chainer write it. Started by mpirun."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ import chainermn
 import numpy as np
 from clock import report
 
-from howmanygpus.train.frameworks.chainer.family import Layers
+from howmanygpus.train.frameworks.chainer.layers.context import LayerContext
 from howmanygpus.train.models.resnet44.chainer import build
 
 data_dir, batch_size, report_steps = sys.argv[1], *map(int, sys.argv[2:4])
@@ -20,7 +20,7 @@ os.sched_setaffinity(0, cores[rank * len(cores) // world_size : (rank + 1) * len
 
 images = np.load(f"{data_dir}/train_images.npy").transpose(0, 3, 1, 2).astype(np.float32, order="C") / 127.5 - 1
 labels = np.load(f"{data_dir}/train_labels.npy")
-model = build((32, 32, 3), 10, Layers("local"))
+model = build((32, 32, 3), 10, LayerContext("local"))
 optimizer = chainermn.create_multi_node_optimizer(chainer.optimizers.MomentumSGD(0.01, momentum=0.9), communicator)
 optimizer.setup(model)
 

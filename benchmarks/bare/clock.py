@@ -1,4 +1,4 @@
-"""How a bare loop says how far it is."""
+"""Reports how far a bare loop is."""
 
 import time
 

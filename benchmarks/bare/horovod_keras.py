@@ -1,4 +1,4 @@
-"""A plain Model.fit with Horovod without end on a tf.data pipeline, as its users write it. Started by horovodrun."""
+"""An endless Model.fit with Horovod on a tf.data pipeline, as users of Keras write it. Started by horovodrun."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from clock import report
 
-from howmanygpus.train.frameworks.keras.family import Layers
+from howmanygpus.train.frameworks.keras.layers.context import LayerContext
 from howmanygpus.train.models.resnet44.keras import build
 
 data_dir, batch_size, report_steps = sys.argv[1], *map(int, sys.argv[2:4])
@@ -31,7 +31,7 @@ labels = np.load(f"{data_dir}/train_labels.npy")
 dataset = tf.data.Dataset.from_tensor_slices((images, labels)).shuffle(len(images)).repeat()
 dataset = dataset.batch(batch_size, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
 inputs = keras.Input((32, 32, 3))
-model = keras.Model(inputs, build(inputs, 10, Layers(batchnorm="local")))
+model = keras.Model(inputs, build(inputs, 10, LayerContext(batchnorm="local")))
 hvd.broadcast_variables([variable.value for variable in model.variables], root_rank=0)
 loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 model.compile(AveragingSgd(0.01, momentum=0.9), loss, jit_compile=False)

@@ -1,4 +1,4 @@
-"""A plain Horovod loop in PyTorch without end, as its users write it. Started by horovodrun."""
+"""An endless Horovod loop in PyTorch, as its users write it. Started by horovodrun."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ import torch
 from clock import report
 from torch import nn
 
-from howmanygpus.train.frameworks.torch.family import Layers
+from howmanygpus.train.frameworks.torch.layers.context import LayerContext
 from howmanygpus.train.models.resnet44.torch import build
 
 data_dir, batch_size, report_steps = sys.argv[1], *map(int, sys.argv[2:4])
@@ -21,7 +21,7 @@ torch.set_num_threads(len(cores) // size)
 
 images = torch.from_numpy(np.load(f"{data_dir}/train_images.npy")).permute(0, 3, 1, 2).float().contiguous() / 127.5 - 1
 labels = torch.from_numpy(np.load(f"{data_dir}/train_labels.npy")).long()
-model = build((32, 32, 3), 10, Layers(batchnorm="local"))
+model = build((32, 32, 3), 10, LayerContext(batchnorm="local"))
 hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())

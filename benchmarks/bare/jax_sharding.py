@@ -1,4 +1,4 @@
-"""A plain jitted flax nnx and optax step without end, as its users write it, on one device."""
+"""An endless loop over a jitted flax nnx and optax step on one device, as users of JAX write it."""
 
 import sys
 
@@ -8,13 +8,13 @@ import optax
 from clock import report
 from flax import nnx
 
-from howmanygpus.train.frameworks.flax.family import Layers
+from howmanygpus.train.frameworks.flax.layers.context import LayerContext
 from howmanygpus.train.models.resnet44.flax import build
 
 data_dir, batch_size, report_steps = sys.argv[1], *map(int, sys.argv[2:4])
 images = np.load(f"{data_dir}/train_images.npy").astype(np.float32) / 127.5 - 1
 labels = np.load(f"{data_dir}/train_labels.npy")
-model = build((32, 32, 3), 10, Layers(batchnorm="local"))
+model = build((32, 32, 3), 10, LayerContext(batchnorm="local"))
 model.train()
 graph, parameters, state = nnx.split(model, nnx.Param, ...)
 optimizer = optax.sgd(0.01, momentum=0.9)

@@ -1,4 +1,4 @@
-"""A plain Model.fit without end under MirroredStrategy on a tf.data pipeline, as its users write it."""
+"""An endless Model.fit under MirroredStrategy on a tf.data pipeline, as users of Keras write it."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from clock import report
 
-from howmanygpus.train.frameworks.keras.family import Layers
+from howmanygpus.train.frameworks.keras.layers.context import LayerContext
 from howmanygpus.train.models.resnet44.keras import build
 
 data_dir, batch_size, report_steps, num_devices = sys.argv[1], *map(int, sys.argv[2:5])
@@ -23,7 +23,7 @@ dataset = tf.data.Dataset.from_tensor_slices((images, labels)).shuffle(len(image
 dataset = dataset.batch(batch_size * num_devices, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
 with tf.distribute.MirroredStrategy([f"/cpu:{i}" for i in range(num_devices)]).scope():
     inputs = keras.Input((32, 32, 3))
-    model = keras.Model(inputs, build(inputs, 10, Layers(batchnorm="local")))
+    model = keras.Model(inputs, build(inputs, 10, LayerContext(batchnorm="local")))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.SGD(0.01, momentum=0.9), loss, jit_compile=False)
 

@@ -1,4 +1,4 @@
-"""A plain Gluon loop without end, as its users write it: a context per device, a Trainer, imperative."""
+"""An endless imperative Gluon loop with a context per device and a Trainer, as users of MXNet write it."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ import numpy as np
 from clock import report
 from mxnet import autograd, gluon
 
-from howmanygpus.train.frameworks.gluon.family import Layers
+from howmanygpus.train.frameworks.gluon.layers.context import LayerContext
 from howmanygpus.train.models.resnet44.gluon import build
 
 data_dir, batch_size, report_steps, num_devices = sys.argv[1], *map(int, sys.argv[2:5])
@@ -18,7 +18,7 @@ global_batch_size = batch_size * num_devices
 images = np.load(f"{data_dir}/train_images.npy").transpose(0, 3, 1, 2).astype(np.float32) / 127.5 - 1
 labels = np.load(f"{data_dir}/train_labels.npy")
 contexts = [mx.cpu(i) for i in range(num_devices)]
-model = build((32, 32, 3), 10, Layers("local", num_devices))
+model = build((32, 32, 3), 10, LayerContext("local", num_devices))
 model.initialize(mx.init.Xavier(), ctx=contexts)
 trainer = gluon.Trainer(model.collect_params(), "sgd", {"learning_rate": 0.01, "momentum": 0.9}, kvstore="device")
 loss_function = gluon.loss.SoftmaxCrossEntropyLoss()

@@ -1,4 +1,4 @@
-"""A plain DistributedDataParallel loop without end, as its users write it. Started by torchrun."""
+"""An endless DistributedDataParallel loop, as users of PyTorch write it. Started by torchrun."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from clock import report
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from howmanygpus.train.frameworks.torch.family import Layers
+from howmanygpus.train.frameworks.torch.layers.context import LayerContext
 from howmanygpus.train.models.resnet44.torch import build
 
 data_dir, batch_size, report_steps = sys.argv[1], *map(int, sys.argv[2:4])
@@ -22,7 +22,7 @@ torch.set_num_threads(len(cores) // world_size)
 
 images = torch.from_numpy(np.load(f"{data_dir}/train_images.npy")).permute(0, 3, 1, 2).float().contiguous() / 127.5 - 1
 labels = torch.from_numpy(np.load(f"{data_dir}/train_labels.npy")).long()
-model = DistributedDataParallel(build((32, 32, 3), 10, Layers(batchnorm="local")))
+model = DistributedDataParallel(build((32, 32, 3), 10, LayerContext(batchnorm="local")))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 loss_function = nn.CrossEntropyLoss()
 

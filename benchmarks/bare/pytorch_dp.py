@@ -1,4 +1,4 @@
-"""A plain DataParallel loop without end, as its users write it. On CPUs DataParallel has one device."""
+"""An endless DataParallel loop, as users of PyTorch write it. On CPUs DataParallel has one device."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ import torch
 from clock import report
 from torch import nn
 
-from howmanygpus.train.frameworks.torch.family import Layers
+from howmanygpus.train.frameworks.torch.layers.context import LayerContext
 from howmanygpus.train.models.resnet44.torch import build
 
 data_dir, batch_size, report_steps = sys.argv[1], *map(int, sys.argv[2:4])
@@ -16,7 +16,7 @@ torch.set_num_threads(len(os.sched_getaffinity(0)))
 
 images = torch.from_numpy(np.load(f"{data_dir}/train_images.npy")).permute(0, 3, 1, 2).float().contiguous() / 127.5 - 1
 labels = torch.from_numpy(np.load(f"{data_dir}/train_labels.npy")).long()
-model = nn.DataParallel(build((32, 32, 3), 10, Layers(batchnorm="local")))
+model = nn.DataParallel(build((32, 32, 3), 10, LayerContext(batchnorm="local")))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 loss_function = nn.CrossEntropyLoss()
 

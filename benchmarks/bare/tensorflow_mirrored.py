@@ -1,4 +1,4 @@
-"""A plain GradientTape loop without end under MirroredStrategy on a tf.data pipeline, as its users write it."""
+"""An endless GradientTape loop under MirroredStrategy on a tf.data pipeline, as users of TensorFlow write it."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from clock import report
 
-from howmanygpus.train.frameworks.keras.family import Layers
+from howmanygpus.train.frameworks.keras.layers.context import LayerContext
 from howmanygpus.train.models.resnet44.keras import build
 
 data_dir, batch_size, report_steps, num_devices = sys.argv[1], *map(int, sys.argv[2:5])
@@ -25,7 +25,7 @@ dataset = dataset.batch(global_batch_size, drop_remainder=True).prefetch(tf.data
 strategy = tf.distribute.MirroredStrategy([f"/cpu:{i}" for i in range(num_devices)])
 with strategy.scope():
     inputs = keras.Input((32, 32, 3))
-    model = keras.Model(inputs, build(inputs, 10, Layers(batchnorm="local")))
+    model = keras.Model(inputs, build(inputs, 10, LayerContext(batchnorm="local")))
     optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
     optimizer.build(model.trainable_variables)
     loss_function = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum")

@@ -12,7 +12,7 @@ from howmanygpus.train.frameworks.torch.ddp import PytorchDdp
 from howmanygpus.train.input.batches import TrainingBatches
 
 dist.init_process_group = functools.cache(dist.init_process_group)
-"""A process that does the task several times joins the group once, and leaves it when it ends."""
+"""A process that does the task several times joins the group once, and leaves it at its end."""
 
 
 def keep_own_gradient(_, bucket):

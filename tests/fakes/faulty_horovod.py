@@ -20,7 +20,7 @@ class Faulty(HorovodPytorch):
         super().__init__(*arguments)
 
     def close(self):
-        """Not: MPI cannot start again in a process that has ended it."""
+        """Leave MPI running: it cannot start again in a process that has ended it."""
 
 
 BACKEND = Faulty

@@ -28,7 +28,7 @@ class Faulty(horovod_keras.HorovodKeras):
         super().__init__(*arguments)
 
     def close(self):
-        """Not: MPI cannot start again in a process that has ended it."""
+        """Leave MPI running: it cannot start again in a process that has ended it."""
 
 
 BACKEND = Faulty

@@ -1,7 +1,7 @@
 """
-In the place of howmanygpus.train.parity.probe: one process does the task with each of PLANTED_FAULTS in turn.
+Takes the place of howmanygpus.train.parity.probe: one process does the task with each of PLANTED_FAULTS in turn.
 
-A framework takes longer to start than to do the task. The gate's own probe does it, renamed.
+A framework takes longer to start than to do the task. The gate's own probe, renamed, does the task.
 """
 
 import os

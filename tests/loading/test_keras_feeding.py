@@ -1,4 +1,4 @@
-"""What tf.data does to a run beside feeding it: threads that tune, and malloc told to map each large block anew."""
+"""Side effects of tf.data on a run: threads that tune, and malloc that maps each large block anew."""
 
 import json
 import os
@@ -22,8 +22,8 @@ from howmanygpus.train.frameworks.keras.tf_data import TfDataBatches
 
 MIB = 2**20
 batch = np.zeros((2, 1, 1, 1), np.uint8), np.zeros(2, np.int32)
-loop = SimpleNamespace(spec=SimpleNamespace(prefetch=2), num_steps=2, clock=lambda: 0.0)
-loop.host_batches = lambda: iter([batch] * 2)
+loop = SimpleNamespace(spec=SimpleNamespace(prefetch=2), num_steps=2, begin_step=lambda: None)
+loop.handed_batches = lambda: iter([batch] * 2)
 libc, fed = ctypes.CDLL(None), []
 
 class MallInfo(ctypes.Structure):
@@ -32,7 +32,7 @@ class MallInfo(ctypes.Structure):
 libc.mallinfo.restype = MallInfo
 
 def is_mapped(num_mib):
-    # Whether malloc maps a block that is larger than what was freed before; number_3 counts those.
+    # Whether malloc maps a block that is larger than any freed before; number_3 counts mapped blocks.
     before = libc.mallinfo().number_3
     block = b"x" * (num_mib * MIB)
     return libc.mallinfo().number_3 > before
@@ -83,7 +83,7 @@ print(json.dumps({"tuned": tuned, "mapped": mapped}))
 
 @pytest.fixture(scope="module")
 def seen(environment_python):
-    """What the script saw where both of Keras's backends can be imported."""
+    """What the script saw, in an environment in which both of Keras's backends can be imported."""
     environment = os.environ | KEEP_FREED_MEMORY | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
     command = [environment_python("horovod-tensorflow-cpu"), "-c", SCRIPT]
     result = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -1,15 +1,18 @@
 """
 Every backend does the same work on two devices: the same weights, batches, updates and evaluations as PyTorch on one.
 
-Runs go through the launcher and the real training path. What most of them take is their framework's start, so each is
-looked at in several tests.
+Runs go through the launcher and the real training path. Most of their time is the start of the framework, so several
+tests look at each run.
 """
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.invalidation.code import training_code
+from howmanygpus.plan.invalidation.code import find_training_code
+from howmanygpus.plan.invalidation.syntax import read_code
 from howmanygpus.train.models.initialization import draw_weights
 from howmanygpus.train.models.small_cnn.parameters import parameters
 from project import ROOT
@@ -69,9 +72,9 @@ OPTIMIZERS = {
 
 
 def two_epochs(optimizer: str, **changes) -> dict:
-    """Of three steps, with a rest of the training images that makes no batch.
+    """Two epochs of three steps each; the training images that are left over make no batch.
 
-    Of other images one may lie where rounding decides whether a ReLU passes it, which shows as 5e-3.
+    With other images an input of a ReLU may be so near to zero that rounding decides, which shows as 5e-3.
     """
     data = {"num_train": 25, "num_test": 13}
     request = {"optimizer": OPTIMIZERS[optimizer], "epochs": 2, "data": data}
@@ -80,7 +83,7 @@ def two_epochs(optimizer: str, **changes) -> dict:
 
 AHEAD = two_epochs("sgd", prefetch=2, eval_devices="first", eval_batch_size=5, horovod_controller="gloo")
 IN_SMALL_BATCHES = two_epochs("adam", eval_batch_size=3)
-"""Of which the last device of the last batches has no image."""
+"""The last device of the last batches has no image."""
 TRAINED = [(name, count, "sgd", AHEAD) for name, count in LARGEST]
 TRAINED += [(name, count, "adam", IN_SMALL_BATCHES) for name, count in LARGEST]
 
@@ -135,14 +138,16 @@ def test_the_record_names_versions_code_and_clocks(run, framework, num_gpus, mon
 def test_all_code_that_ran_is_an_input_of_the_run(run, framework, num_gpus, monkeypatch):
     monkeypatch.chdir(ROOT)
     executed = {f"workflow/lib/{path}" for path in run(framework, num_gpus, **AHEAD).record["code"]}
-    assert f"workflow/lib/howmanygpus/train/frameworks/{framework}.py" in executed
-    empty = {path for path in executed if not (ROOT / path).stat().st_size}
-    assert executed - empty <= set(training_code(framework, "small_cnn"))
+    frameworks, entry = "workflow/lib/howmanygpus/train/frameworks", FRAMEWORKS[framework]
+    assert f"{frameworks}/{entry.family}/{entry.strategy}.py" in executed
+    assert f"{frameworks}/{entry.family}/layers/conv.py" in executed
+    empty = {path for path in executed if read_code(Path(path)).is_empty}
+    assert executed - empty <= set(find_training_code(framework, "small_cnn"))
 
 
 @pytest.mark.parametrize("framework", BACKENDS)
 def test_a_loss_that_is_not_finite_is_an_outcome(run, framework):
-    """On one device."""
+    """Seen on one device."""
     finished = run(framework, 1, optimizer={"learning_rate": 1e20}, epochs=3)
     assert finished.record["status"] == "diverged"
     assert finished.record["reason"].startswith("training loss is nan")
@@ -150,12 +155,12 @@ def test_a_loss_that_is_not_finite_is_an_outcome(run, framework):
 
 COMPRESSING = [(name, how) for name, entry in FRAMEWORKS.items() for how in entry.compressions]
 NOT_COMPRESSED_AT_FIRST = 2
-"""Steps of powersgd."""
+"""Steps that powersgd leaves uncompressed."""
 SLOW_SGD = PLAIN_SGD | {"learning_rate": 0.01}
 
 
 def compress(run, framework, compression, powersgd_rank=4) -> float:
-    """How far the update of two devices is from that of one, which has nothing to compress."""
+    """Difference between the update of two devices and that of one, which has nothing to compress."""
     request = {"optimizer": PLAIN_SGD, **ONE_STEP}
     if compression == "powersgd":
         request |= {"optimizer": SLOW_SGD, "steps": NOT_COMPRESSED_AT_FIRST + 1}

@@ -1,12 +1,16 @@
 """Windows, phases, clocks and evaluations of the training loop, on a backend whose steps take one second."""
 
+import ast
+import itertools
 import json
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from howmanygpus.train import frameworks
 from howmanygpus.train.loop.backend import StepwiseBackend
 from howmanygpus.train.loop.feeding import measure_host_to_device
 from howmanygpus.train.loop.loop import DivergedError, TrainingLoop
@@ -15,7 +19,7 @@ from specs import make_data, make_spec
 
 
 class Ticking(StepwiseBackend):
-    """Advances a false clock: one second a step, queued until somebody waits; half a second a prediction."""
+    """Advances a fake clock: one second per step, queued until somebody waits; half a second per prediction."""
 
     def __init__(self, num_classes=10, losses=None):
         self.now, self.queued, self.num_classes = 0.0, 0.0, num_classes
@@ -148,6 +152,82 @@ def test_waiting_for_input_is_counted(tmp_path):
     backend.train(loop)
     assert loop.clocks.data_wait_s == pytest.approx(9 * 0.25)
     assert loop.clocks.measured_s == pytest.approx(9 * 1.25)
+
+
+class Fitting(Ticking):
+    """Takes batches by itself, `depth` ahead of the steps, as Keras's fit does; each takes 0.25 s to come."""
+
+    def __init__(self, depth):
+        super().__init__()
+        self.depth = depth
+
+    def train(self, loop):
+        next(loop.handed_batches())  # fit looks at one batch to build the model, and starts again
+        arriving = loop.handed_batches()
+        self.take(arriving, self.depth)
+        for _ in range(loop.num_steps):
+            loop.begin_step()
+            self.take(arriving, 1)
+            self.train_step(None, loop.learning_rate)
+            loop.after_step()
+
+    def take(self, arriving, count):
+        for _ in itertools.islice(arriving, count):
+            pass
+
+
+@pytest.mark.parametrize(("depth", "waited_s"), [(0, 0.25), (1, 0.0), (3, 0.0)])
+def test_a_framework_that_takes_batches_by_itself_waits_for_those_that_come_after_the_step_began(depth, waited_s):
+    backend = Fitting(depth)
+    spec, data = make_spec(epochs=1, warmup_steps=1), make_data(num_train=80)
+    loop = TrainingLoop(spec, data, backend, np.zeros(10, np.float32), None, clock=backend.clock)
+
+    def slow_input():
+        for batch in loop.training_batches:
+            backend.now += 0.25
+            yield batch
+
+    loop.host_batches = slow_input
+    backend.train(loop)
+    assert loop.steps_done == 10
+    assert loop.clocks.data_wait_s == pytest.approx(9 * waited_s)
+
+
+CLOCKS = {"clock", "perf_counter", "perf_counter_ns", "process_time", "monotonic_ns", "time_ns", "thread_time"}
+MAY_WAIT = {"horovod.py": {"monotonic", "sleep"}}
+"""A deadline for processes to find each other is no measurement."""
+
+
+def clocks_read(source: str, allowed: set[str]) -> set[str]:
+    """Names in a module that read a clock, and whatever it takes from the module `time` beyond what is allowed."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute):
+            is_of_time = isinstance(node.value, ast.Name) and node.value.id in ("time", "timeit")
+            found |= {node.attr} if is_of_time or node.attr in CLOCKS else set()
+        elif isinstance(node, ast.ImportFrom) and node.module in ("time", "timeit"):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.Name) and node.id in CLOCKS:
+            found.add(node.id)
+    return found - allowed
+
+
+@pytest.mark.parametrize(
+    "source", ["import time; time.time()", "from time import time", "loop.clock()", "x = time.perf_counter"]
+)
+def test_a_clock_would_be_seen(source):
+    assert clocks_read(source, {"sleep"})
+
+
+def test_no_framework_reads_a_clock():
+    """The loop owns all clocks."""
+    folder = Path(frameworks.__file__).parent
+    read = {
+        str(path.relative_to(folder)): clocks_read(path.read_text(), MAY_WAIT.get(str(path.relative_to(folder)), set()))
+        for path in sorted(folder.rglob("*.py"))
+    }
+    assert len(read) > 50
+    assert not {path: names for path, names in read.items() if names}
 
 
 def feeding_threads():

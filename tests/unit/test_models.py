@@ -1,12 +1,19 @@
-"""Canonical parameters and initial weights."""
+"""Canonical parameters and initial weights, and the layers that models are built of."""
 
+import ast
 import math
+from pathlib import Path
 
 import numpy as np
+import pytest
 
+from howmanygpus.plan.invalidation.code import find_training_code
 from howmanygpus.train.models.initialization import draw_weights, is_trainable
 from howmanygpus.train.models.resnet44.parameters import parameters as resnet44
 from howmanygpus.train.models.small_cnn.parameters import parameters as small_cnn
+from project import ROOT
+
+LIBRARY = Path("workflow/lib/howmanygpus")
 
 
 def count_trainable(weights):
@@ -40,3 +47,49 @@ def test_kernels_have_he_variance():
     kernel = draw_weights(resnet44((32, 32, 3), 10), seed=1)["stage3_block5_conv1.kernel"]
     assert kernel.dtype == np.float32
     assert math.isclose(kernel.std(), math.sqrt(2 / (9 * 64)), rel_tol=0.02)
+
+
+LAYERS = {"conv", "batchnorm", "dense", "relu", "pooling", "global_pooling", "concatenation", "shortcut"}
+OF_GLUON = {"operators"}
+"""What gluon's layers share: MXNet's operators for arrays and those for symbols."""
+USED = {
+    "small_cnn": {"conv", "dense", "relu", "global_pooling"},
+    "resnet44": {"conv", "batchnorm", "dense", "relu", "global_pooling", "shortcut"},
+}
+FRAMEWORK = {
+    "torch": "pytorch_ddp",
+    "keras": "keras_mirrored",
+    "flax": "jax_sharding",
+    "gluon": "mxnet_gluon",
+    "chainer": "chainer_mn",
+}
+"""A framework of each family."""
+
+
+@pytest.mark.parametrize("family", FRAMEWORK)
+def test_every_family_has_every_layer_with_the_same_functions(family):
+    folder = ROOT / LIBRARY / "train" / "frameworks" / family / "layers"
+    names = {path.stem for path in folder.glob("*.py")} - {"__init__", "context"} - OF_GLUON
+    assert names == LAYERS
+    assert not (folder / "__init__.py").read_text(), "every layer would depend on what stands there"
+    assert functions_of(folder) == functions_of(folder.parents[1] / "torch" / "layers")
+
+
+def functions_of(folder):
+    """The layers, which are what every family has; other functions serve one family's own."""
+    names = {"conv", "batchnorm", "dense", "relu", "max_pool", "average_pool", "global_average_pool"}
+    names |= {"concatenate", "shortcut"}
+    trees = [ast.parse(path.read_text()) for path in sorted(folder.glob("*.py"))]
+    functions = [node for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)]
+    found = {node.name: [each.arg for each in node.args.kwonlyargs] for node in functions if node.name in names}
+    assert found.keys() == names
+    return found
+
+
+@pytest.mark.parametrize("model", USED)
+@pytest.mark.parametrize("family", FRAMEWORK)
+def test_a_run_depends_on_the_layers_of_its_model_alone(family, model, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    layers = [Path(file) for file in find_training_code(FRAMEWORK[family], model) if "/layers/" in file]
+    assert {file.parents[1].name for file in layers} == {family}
+    assert {file.stem for file in layers} - {"context"} - OF_GLUON == USED[model]

@@ -1,4 +1,4 @@
-"""How a process finds the others of a Horovod run, whoever started it."""
+"""Lets the processes of a Horovod run find each other, whatever launcher started them."""
 
 import os
 import socket
@@ -11,11 +11,11 @@ from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPSer
 from howmanygpus.train.spec import RunSpec
 
 PATIENCE_S = 120.0
-"""For the first process to serve addresses; it imports as much as the others before."""
+"""Time for the first process to serve addresses; before that it imports as much as the others."""
 
 
 def wait_for_server(host: str, port: int) -> None:
-    """Horovod itself gives up where nobody listens yet. Raises TimeoutError."""
+    """Wait until the rendezvous listens; Horovod itself would give up at once. Raises TimeoutError."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -30,7 +30,7 @@ def wait_for_server(host: str, port: int) -> None:
 
 
 def join(spec: RunSpec) -> None:
-    """Tell Horovod in its environment by what its processes talk, and where they are if they do not know it yet."""
+    """Set Horovod's environment variables: the controller and, if the launcher has not set them, the addresses."""
     controller = spec.horovod_controller
     os.environ |= {"HOROVOD_CONTROLLER": controller, "HOROVOD_CPU_OPERATIONS": controller}
     if controller == "gloo" and "HOROVOD_RANK" not in os.environ:
@@ -38,9 +38,9 @@ def join(spec: RunSpec) -> None:
 
 
 def meet(spec: RunSpec) -> None:
-    """Say what horovodrun would, from what howmanygpus.train.start.task has said.
+    """Set the variables that horovodrun would set, from those that howmanygpus.train.start.task has set.
 
-    The first process serves the addresses by which gloo's pairs meet, from a thread that ends with it.
+    The first process serves the addresses of all processes from a thread that ends with it; gloo's pairs read them.
     """
     rank, local_rank, size = (int(os.environ[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
     per_node = size // spec.num_nodes

@@ -1,6 +1,8 @@
 """
-MXNet's parameter servers, which sum over nodes: beside the process that trains, each node has a server, and the first
-one a scheduler, which brings all of them together.
+MXNet's parameter servers, which sum over nodes.
+
+Each node has a server besides the process that trains. The first node also has a scheduler, to which all of them
+connect.
 """
 
 import os
@@ -14,9 +16,9 @@ import numpy as np
 from howmanygpus.train.host.processes import die_with_parent
 
 PATIENCE_S = 30.0
-"""For servers and scheduler to end by themselves."""
+"""Time for servers and scheduler to end by themselves."""
 FIRST_KEY = 1_000_000
-"""Of gathered values, by their number; below it, parameters."""
+"""Key of gathered values is this plus their number. Smaller keys are those of parameters."""
 
 
 def split_address(address: str) -> tuple[str, str]:
@@ -25,7 +27,7 @@ def split_address(address: str) -> tuple[str, str]:
 
 
 def find_own_ip(other_host: str) -> str:
-    """The address from which this host reaches another; its own name may stand for 127.0.1.1. Nothing is sent."""
+    """Return the address from which this host reaches another. Its own name may resolve to 127.0.1.1. Sends nothing."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as route:
         route.connect((other_host, 9))
         return route.getsockname()[0]
@@ -34,14 +36,14 @@ def find_own_ip(other_host: str) -> str:
 class Servers:
     """The kvstore of a process that trains.
 
-    Where the processes meet, howmanygpus.train.start.task has said in the environment.
+    The environment variables that howmanygpus.train.start.task sets have the addresses of all processes.
     """
 
     def __init__(self):
         self.rank, self.num_processes = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         hosts, ports = zip(*(split_address(one) for one in os.environ["HOWMANYGPUS_ADDRESSES"].split(",")), strict=True)
         own_host = find_own_ip(hosts[(self.rank + 1) % self.num_processes])
-        # ps-lite binds to numbers only.
+        # ps-lite only binds to numeric addresses.
         first_host = own_host if self.rank == 0 else socket.gethostbyname(hosts[0])
         os.environ |= {
             **{"DMLC_PS_ROOT_URI": first_host, "DMLC_PS_ROOT_PORT": ports[0], "DMLC_NODE_HOST": own_host},
@@ -54,7 +56,7 @@ class Servers:
         self._keys = set()
 
     def _start(self, role: str) -> subprocess.Popen:
-        """MXNet becomes what its role says when it is imported."""
+        """Start a helper: MXNet takes on its role when it is imported."""
         environment = os.environ | {"DMLC_ROLE": role, "CUDA_VISIBLE_DEVICES": ""}
         return subprocess.Popen([sys.executable, "-c", "import mxnet"], env=environment, preexec_fn=die_with_parent)
 
@@ -64,7 +66,7 @@ class Servers:
             self._sum(key, parameter.list_grad(), priority=-key)
 
     def _sum(self, key: int, arrays: list[mx.nd.NDArray], priority: int = 0) -> None:
-        """In place. Not by pushpull, as gluon.Trainer does: MXNet 1.9.1's servers may answer that with the last sum."""
+        """Sum in place. gluon.Trainer uses pushpull, which MXNet 1.9.1's servers may answer with the previous sum."""
         if key not in self._keys:
             self._keys.add(key)
             self.store.init(key, mx.nd.zeros(arrays[0].shape))
@@ -72,7 +74,7 @@ class Servers:
         self.store.pull(key, arrays, priority)
 
     def gather(self, values: np.ndarray) -> np.ndarray:
-        """Every process's values, one row each, in float32."""
+        """Return every process's values in float32, one row per process."""
         rows = np.zeros((self.num_processes, values.size), np.float32)
         rows[self.rank] = values.ravel()
         summed = mx.nd.array(rows)
@@ -80,7 +82,7 @@ class Servers:
         return summed.asnumpy()
 
     def close(self) -> None:
-        """Leave, as all processes do; MXNet says goodbye where a store is deleted."""
+        """Leave the group, as all processes do. MXNet signs off when the store is deleted."""
         del self.store
         for helper in self._helpers:
             helper.wait(timeout=PATIENCE_S)

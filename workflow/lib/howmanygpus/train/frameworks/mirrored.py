@@ -1,4 +1,4 @@
-"""What the backends under MirroredStrategy and its kin share: a replica of the model on each device of a process."""
+"""What the backends under MirroredStrategy and its variants share: a replica of the model on each device."""
 
 import abc
 
@@ -13,10 +13,10 @@ from howmanygpus.train.spec import RunSpec
 
 
 def find_devices(spec: RunSpec) -> list[str]:
-    """The GPUs that the launcher made visible, or the host split over the cores that it bound this process to."""
+    """Return the GPUs that the launcher made visible, or virtual devices on the cores that it bound this process to."""
     if spec.device_kind == "cuda":
         for gpu in tf.config.list_physical_devices("GPU"):
-            # Memory grows on demand, so that the peak says what was used.
+            # Memory grows on demand, so that the peak is what was used.
             tf.config.experimental.set_memory_growth(gpu, True)
         return [f"/gpu:{i}" for i in range(spec.num_gpus)]
     tf.config.threading.set_intra_op_parallelism_threads(spec.num_gpus * spec.cores_per_device)
@@ -27,7 +27,7 @@ def find_devices(spec: RunSpec) -> list[str]:
 
 
 def put_on_replicas(strategy: tf.distribute.Strategy, array: np.ndarray):
-    """Its equal parts, each on a replica's device of this process, as a value that strategy.run takes."""
+    """Put equal parts of an array on the devices of this process's replicas, as a value that strategy.run accepts."""
     devices = strategy.extended.worker_devices
     parts = np.split(array, len(devices))
 
@@ -46,7 +46,8 @@ def put_on(device: str, array: np.ndarray) -> tf.Tensor:
 def average_statistics(strategy: tf.distribute.Strategy, model: keras.Model) -> None:
     """Give every replica the mean of all running statistics.
 
-    Keras 3 leaves each replica its own, evaluates each part of a batch with others, and saves those of the first.
+    In Keras 3 each replica keeps its own, so each part of a batch is evaluated with different ones, and only those of
+    the first replica are saved.
     """
     if strategy.num_replicas_in_sync == 1:
         return
@@ -71,7 +72,7 @@ class MirroredBackend(KerasBackend):
 
     @abc.abstractmethod
     def prepare_training(self, optimizer: keras.optimizers.Optimizer) -> None:
-        """Called once the model has its weights, in the strategy's scope."""
+        """Called in the strategy's scope, once the model has its weights."""
 
     def prepare_evaluation(self) -> None:
         average_statistics(self.strategy, self.model)

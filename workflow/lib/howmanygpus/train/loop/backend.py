@@ -1,4 +1,4 @@
-"""The contract that every framework fulfils."""
+"""The contract that every framework fulfils. How its folder is laid out is described in train/frameworks/."""
 
 import abc
 import importlib
@@ -11,38 +11,38 @@ from howmanygpus.train.spec import RunSpec
 
 
 class UnsupportedError(Exception):
-    """The run asks for something that this framework or device does not have; becomes a status."""
+    """The run asks for something that this framework or device does not have. The run ends with that status."""
 
 
 class Backend(abc.ABC):
     """One framework, set up on the devices of one process.
 
     A backend only enqueues work: it never times, logs, evaluates or synchronises by itself. The constructor
-    reads `weights` (canonical names and layouts) and raises UnsupportedError where the run cannot be done.
+    reads `weights` (canonical names and layouts) and raises UnsupportedError if the run cannot be done.
 
-    What puts batches on the device is called from a thread of its own while others train and predict: it enqueues
-    copies and waits for nothing that it need not. Nobody writes to its arrays afterwards.
+    put_on_device and put_for_prediction are called from a separate thread while the main thread trains and predicts.
+    They enqueue copies, and wait for nothing unless they must. Nobody writes to their arrays afterwards.
     """
 
     rank = 0
     num_processes = 1
     running_statistics = "mean of all devices"
-    """Which evaluate where BatchNorm is local: these or those of the `first device`."""
+    """Which ones evaluation uses if BatchNorm is local: these or those of the `first device`."""
     out_of_memory_errors: tuple[type[Exception], ...] = ()
-    """What the framework raises where a device's memory is exhausted; becomes a status."""
+    """What the framework raises if a device's memory is exhausted. The run ends with that status."""
     out_of_memory_text = ""
-    """Part of the message that tells such an error from others of the same class."""
+    """Part of the message that distinguishes such an error from others of the same class."""
 
     @abc.abstractmethod
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
-        """learning_rates: float32, one per step of the run."""
+        """learning_rates: float32, one for each step of the run."""
 
     @abc.abstractmethod
     def train(self, loop) -> None:
-        """Take every step of the run on the batches of `loop`, calling loop.after_step after each."""
+        """Take every step of the run on the batches of `loop`, as train/loop/loop.py describes."""
 
     def prepare_evaluation(self) -> None:  # noqa: B027
-        """Called before each evaluation: agree over all devices on the running statistics that evaluate."""
+        """Called before each evaluation: make the running statistics that evaluation uses equal on all devices."""
 
     @abc.abstractmethod
     def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> Any:
@@ -53,46 +53,46 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def put_for_prediction(self, images: np.ndarray) -> Any:
-        """The same for predict: to all devices, or to the first where `eval_devices` is that."""
+        """Enqueue the copies of images for predict, to all devices or, with `eval_devices: first`, to the first."""
 
     @abc.abstractmethod
     def predict(self, batch: Any) -> np.ndarray:
-        """Logits of a batch from put_for_prediction with the running statistics; blocks. Float32 (batch, classes)."""
+        """Return float32 logits (batch, classes) of a batch from put_for_prediction, by running statistics. Blocks."""
 
     @abc.abstractmethod
     def wait_until_idle(self) -> None:
         """Block until every device of this process has finished all steps so far.
 
-        Copies of batches ahead belong to later steps: they need not be waited for.
+        Copies of later steps' batches need not be finished.
         """
 
     def wait_for_batch(self, batch: Any) -> None:
-        """Block until a batch from put_on_device is there."""
+        """Block until a batch from put_on_device has arrived."""
         self.wait_until_idle()
 
     @abc.abstractmethod
     def take_window_loss(self, num_steps: int) -> float:
-        """Mean training loss over all devices and the last num_steps steps; blocks, same on every process."""
+        """Return the mean training loss of all devices in the last num_steps steps, equal on all processes. Blocks."""
 
     def max_over_ranks(self, value: float) -> float:
-        """Largest value of all processes, on each of them; with one process, its own."""
+        """Return the largest value of all processes, on each of them; with one process, its own."""
         return value
 
     @abc.abstractmethod
     def weights(self) -> dict[str, np.ndarray]:
-        """Current weights under canonical names and layouts; running statistics are those that evaluate."""
+        """Return current weights under canonical names and layouts; running statistics are those of the evaluation."""
 
     @abc.abstractmethod
     def peak_memory_bytes(self) -> int | None:
-        """Peak of the framework's allocator on its fullest device; None where the framework keeps no count."""
+        """Return the peak of the framework's allocator on its fullest device; None if the framework does not count."""
 
     @abc.abstractmethod
     def versions(self) -> dict[str, str]:
-        """Framework and library versions, most important first."""
+        """Return framework and library versions, the most important first."""
 
     @abc.abstractmethod
     def device_model(self) -> str | None:
-        """Name of the accelerator; None on a CPU, whose name the launcher records."""
+        """Return the name of the accelerator; None on a CPU, whose name the launcher records."""
 
     @classmethod
     def is_out_of_memory(cls, error: Exception) -> bool:
@@ -103,7 +103,7 @@ class Backend(abc.ABC):
 
 
 class StepwiseBackend(Backend):
-    """For frameworks whose users write the loop."""
+    """A backend for frameworks whose users write the loop."""
 
     @abc.abstractmethod
     def train_step(self, batch: Any, learning_rate: float) -> None:
@@ -116,5 +116,5 @@ class StepwiseBackend(Backend):
 
 
 def load_backend(spec: RunSpec) -> type[Backend]:
-    """The class that the strategy's file of the family names BACKEND."""
+    """Return the class that the family's file of this strategy names BACKEND."""
     return importlib.import_module(f"howmanygpus.train.frameworks.{spec.family}.{spec.strategy}").BACKEND

@@ -1,4 +1,4 @@
-"""Evaluations of a run: the whole test split, each image once, on all devices or on the first."""
+"""Evaluations of a run. Each covers every image of the test split once, on all devices or on the first."""
 
 from contextlib import closing
 
@@ -13,7 +13,7 @@ from howmanygpus.train.spec import RunSpec
 
 
 class Evaluation:
-    """One process's part in every evaluation of a run. Batches are fed ahead, as those of the training are."""
+    """One process's part in every evaluation of a run. Batches are fed ahead, as in training."""
 
     def __init__(self, spec: RunSpec, data: PreparedData, backend: Backend):
         self.spec, self.data, self.backend = spec, data, backend
@@ -21,7 +21,7 @@ class Evaluation:
         self._feed = None
 
     def _batches(self):
-        """This process's (images, samples); none where another's device predicts everything."""
+        """Return this process's (images, samples); nothing if another process's device predicts everything."""
         spec, backend, images = self.spec, self.backend, self.data.test_images
         size = spec.eval_batch_size or spec.per_device_batch_size
         if spec.eval_devices == "all":
@@ -29,13 +29,13 @@ class Evaluation:
         return evaluation_batches(images, size, 0, 1) if backend.rank == 0 else iter(())
 
     def start_feeding(self) -> None:
-        """Begin to read the next evaluation's batches, if that has not begun."""
+        """Begin to read the next evaluation's batches, unless that has begun already."""
         if self._feed is None:
             put = self.backend.put_for_prediction
             self._feed = feed(self._batches(), lambda batch: (put(batch[0]), batch[1]), self.spec.prefetch)
 
     def evaluate(self, epoch: int) -> None:
-        """Predict and keep the scores."""
+        """Predict all images and keep their scores."""
         self.backend.prepare_evaluation()
         self.start_feeding()
         batches, self._feed = self._feed, None

@@ -1,4 +1,4 @@
-"""Feeding the devices: batches are prepared and put there ahead of who uses them; how fast they get there."""
+"""Feeds the devices: prepares batches and puts them there ahead of their use, and measures how fast that goes."""
 
 import math
 import threading
@@ -17,9 +17,9 @@ GIB = 2**30
 
 
 def feed(items: Iterable, prepare: Callable, depth: int):
-    """An iterator over prepare(item) of every item: in line where depth is 0, else up to `depth` ahead of its user.
+    """Return an iterator over prepare(item) of every item, up to `depth` ahead of its user; 0 prepares in line.
 
-    Its close() stops whatever still goes on.
+    Its close() stops what is still in progress.
     """
     return Ahead(items, prepare, depth) if depth else in_line(items, prepare)
 
@@ -30,9 +30,9 @@ def in_line(items: Iterable, prepare: Callable):
 
 
 class Ahead:
-    """Prepares items in a background thread, which holds at most `depth` prepared ones and one that is not yet.
+    """Prepares items in a background thread, which holds at most `depth` prepared items and one in preparation.
 
-    An exception of `items` or `prepare` is raised where the item would have been.
+    An exception of `items` or `prepare` is raised in place of the item.
     """
 
     _END = object()
@@ -46,7 +46,7 @@ class Ahead:
     def _run(self) -> None:
         try:
             self._prepare_all()
-        except BaseException as error:  # who waits for the next item is told of any end
+        except BaseException as error:  # the user who waits for the next item must hear of any end
             self._error = error
         self._add(self._END)
 
@@ -57,12 +57,12 @@ class Ahead:
                     return
                 self._add(self._prepare(item))
         finally:
-            # A loader's workers end in the thread that started them.
+            # A loader's workers must be ended by the thread that started them.
             if hasattr(self._items, "close"):
                 self._items.close()
 
     def _wait_for_room(self) -> bool:
-        """False where nobody wants more."""
+        """Wait until an item may be prepared. Returns False if nobody wants more."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or len(self._ready) < self._depth)
             return not self._stopped
@@ -85,7 +85,7 @@ class Ahead:
             return self._ready.popleft()
 
     def close(self) -> None:
-        """Stop the thread, once the item that it is at is prepared."""
+        """Stop the thread once its current item is prepared."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -96,9 +96,10 @@ class Ahead:
 def measure_host_to_device(
     backend: Backend, spec: RunSpec, data: PreparedData, clock=time.perf_counter
 ) -> float | None:
-    """GiB/s at which each device gets its part of a batch, all devices at once; None where the device is the host.
+    """Return the GiB/s at which each device gets its part of a batch, all devices at once; None if it is the host.
 
-    From the array that a loader yields to the device's memory: a copy into pinned memory counts where there is one.
+    The way is from the array that a loader yields to the device's memory, including a copy into pinned memory if there
+    is one.
     """
     if spec.device_kind == "cpu":
         return None

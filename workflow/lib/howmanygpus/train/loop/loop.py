@@ -1,8 +1,9 @@
 """
-The only training loop: it counts steps, opens and closes windows, evaluates, and stops where the loss diverges.
+The only training loop. It counts steps, opens and closes windows, evaluates, and stops if the loss diverges.
 
-Three clocks: `compile` (the first step), `train` (all other steps; the first warmup_steps of the run are warm-up
-and in no rate) and `evaluate`. Every window starts and ends on idle devices; the slowest process's time counts.
+It owns all clocks: `compile` (the first step), `train` (all other steps; the first warmup_steps of the run are warm-up
+and in no rate), `evaluate`, and the wait for input within windows. Every window starts and ends on idle devices; the
+slowest process's time counts.
 """
 
 import math
@@ -42,9 +43,12 @@ class Clocks:
 
 
 class TrainingLoop:
-    """Counts what a backend does. `events` is None on every process but the first.
+    """Counts and times what a backend does. `events` is None on every process but the first.
 
-    Leaving it as a context stops the threads that feed it, however the training ended.
+    A backend that takes batches from `batches` calls after_step after each step. One whose framework takes batches to
+    the devices by itself gives it `handed_batches`, and calls begin_step before each step and after_step after it.
+
+    Closing the loop as a context stops the threads that feed it, however the training ended.
     """
 
     def __init__(
@@ -56,7 +60,7 @@ class TrainingLoop:
         events: EventLog | None,
         clock=time.perf_counter,
     ):
-        self.spec, self.data, self.backend, self.events, self.clock = spec, data, backend, events, clock
+        self.spec, self.data, self.backend, self.events, self._clock = spec, data, backend, events, clock
         self.training_batches = load_loader(spec.loader)(spec, data, backend.rank, backend.num_processes)
         self.steps_per_epoch = self.training_batches.steps_per_epoch
         self.num_steps = self.training_batches.num_steps
@@ -65,6 +69,8 @@ class TrainingLoop:
         self.clocks = Clocks()
         self.steps_done = 0
         self._feed = None
+        self._handed_over: dict[int, float] = {}
+        self._step_began: float | None = None
         self._open_window()
 
     def __enter__(self):
@@ -77,30 +83,47 @@ class TrainingLoop:
 
     @property
     def learning_rate(self) -> float:
-        """Of the next step."""
+        """Learning rate of the next step."""
         return float(self.learning_rates[self.steps_done])
 
     def host_batches(self):
-        """Every batch of the run from the start, as the loader yields (images, labels) in the host's memory."""
+        """Every batch of the run from the first, as the loader yields (images, labels) in the host's memory."""
         return iter(self.training_batches)
 
     def batches(self):
-        """Every batch of the run on the device, up to `prefetch` ahead; counts the time spent waiting for each."""
+        """Every batch of the run on the device, up to `prefetch` ahead. Counts the time spent waiting for each."""
         put = self.backend.put_on_device
         self._feed = feed(self.host_batches(), lambda batch: put(*batch), self.spec.prefetch)
         while True:
-            asked = self.clock()
+            asked = self._clock()
             batch = next(self._feed, None)
             if batch is None:
                 return
-            self.data_wait_s += self.clock() - asked
+            self._data_wait_s += self._clock() - asked
             yield batch
 
+    def handed_batches(self):
+        """Every batch of host_batches, for a framework that fetches ahead by itself. Notes when each is handed over.
+
+        Such a framework may look at a few batches and then start again: every call begins with the first batch.
+        """
+        self._handed_over.clear()
+        for step, batch in enumerate(self.host_batches()):
+            self._handed_over[step] = self._clock()
+            yield batch
+
+    def begin_step(self) -> None:
+        """Call when a step on a batch of handed_batches begins; the step waits from now until it gets its batch."""
+        self._step_began = self._clock()
+
     def after_step(self) -> None:
-        """Call after each step was enqueued; closes the window where one ends.
+        """Call after each step was enqueued. Closes the window if one ends with this step.
 
         An evaluation's first batches are read during the last steps before it.
         """
+        if self._step_began is not None:
+            self._data_wait_s += max(0.0, self._handed_over.pop(self.steps_done) - self._step_began)
+            self._step_began = None
         self.steps_done += 1
         if self._steps_to_evaluation <= self.spec.prefetch:
             self.evaluation.start_feeding()
@@ -113,14 +136,14 @@ class TrainingLoop:
         ends = [epoch_end, self.num_steps, self.steps_done + self.spec.window_steps, 1, self.spec.warmup_steps]
         self._window_end = min(end for end in ends if end > self.steps_done)
         self._window_start = self.steps_done
-        self.data_wait_s = 0.0
+        self._data_wait_s = 0.0
         self.backend.wait_until_idle()
-        self._window_opened = self.clock()
+        self._window_opened = self._clock()
 
     def close_window(self) -> None:
         self.backend.wait_until_idle()
-        elapsed_s = self.backend.max_over_ranks(self.clock() - self._window_opened)
-        data_wait_s = self.backend.max_over_ranks(self.data_wait_s)
+        elapsed_s = self.backend.max_over_ranks(self._clock() - self._window_opened)
+        data_wait_s = self.backend.max_over_ranks(self._data_wait_s)
         num_steps = self.steps_done - self._window_start
         loss = self.backend.take_window_loss(num_steps)
         phase = self._count_window(num_steps, elapsed_s, data_wait_s)
@@ -159,16 +182,16 @@ class TrainingLoop:
 
     @property
     def _steps_to_evaluation(self) -> float:
-        """From the last step to the evaluation after eval_every_epochs epochs or the run; never on random labels."""
+        """Steps until the next evaluation, after eval_every_epochs epochs or the run; infinite on random labels."""
         if self.spec.input == "synthetic":
             return math.inf
         interval = self.steps_per_epoch * self.spec.eval_every_epochs
         return min(-self.steps_done % interval, self.num_steps - self.steps_done)
 
     def evaluate(self, epoch: int) -> None:
-        started = self.clock()
+        started = self._clock()
         self.evaluation.evaluate(epoch)
-        elapsed_s = self.backend.max_over_ranks(self.clock() - started)
+        elapsed_s = self.backend.max_over_ranks(self._clock() - started)
         self.clocks.eval_s += elapsed_s
         self._record(
             "evaluation",

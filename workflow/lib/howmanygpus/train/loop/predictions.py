@@ -1,4 +1,4 @@
-"""What is stored of an evaluation: per test image the rank of its true label and its loss."""
+"""Stores evaluations: the rank of the true label and the loss of every test image."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 
 
 def score_single_label(logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rank of the true label (0 is a correct prediction) and cross-entropy of each image.
+    """Return each image's rank of the true label (0 is a correct prediction) and cross-entropy.
 
     logits: float (count, classes); labels: int (count,). Equal logits rank by class index. A row with a
     non-finite logit ranks last and has loss nan. Returns uint16 (count,), float32 (count,).
@@ -54,7 +54,7 @@ class PredictionStore:
 def merge_predictions(parts: list[Path], num_test: int, destination: Path) -> None:
     """Join the processes' files into one, by sample: `rank` and `loss` are (evaluations, num_test).
 
-    Raises ValueError where an image was evaluated twice or never.
+    Raises ValueError if an image was evaluated twice or never.
     """
     loaded = [dict(np.load(part)) for part in parts]
     sample = np.concatenate([part["sample"] for part in loaded])

@@ -1,4 +1,4 @@
-"""Steps and learning rates of a run, computed once and alike for every framework."""
+"""Steps and learning rates of a run, computed in the same way for every framework."""
 
 import math
 
@@ -8,9 +8,9 @@ from howmanygpus.train.spec import RunSpec
 
 
 def count_steps_per_epoch(num_train: int, global_batch_size: int) -> int:
-    """Full global batches in one epoch; the last incomplete one is dropped.
+    """Count the full global batches in one epoch; the last incomplete one is dropped.
 
-    Raises ValueError where the training split is smaller than one global batch.
+    Raises ValueError if the training split is smaller than one global batch.
     """
     steps = num_train // global_batch_size
     if steps == 0:
@@ -22,12 +22,12 @@ def count_steps_per_epoch(num_train: int, global_batch_size: int) -> int:
 
 
 def count_steps(spec: RunSpec, steps_per_epoch: int) -> int:
-    """Optimizer updates of the whole run."""
+    """Count the optimizer updates of the whole run."""
     return spec.steps if spec.steps is not None else spec.epochs * steps_per_epoch
 
 
 def scaling_factor(spec: RunSpec) -> float:
-    """Multiplier of the learning rate for a larger global batch.
+    """Return the multiplier of the learning rate for a larger global batch.
 
     `linear` is Goyal et al. 2017 (arXiv:1706.02677), shown there for SGD; `sqrt` is Krizhevsky 2014
     (arXiv:1404.5997). The reference is lr_reference_batch_size or, without one, one device's batch.
@@ -38,9 +38,9 @@ def scaling_factor(spec: RunSpec) -> float:
 
 
 def learning_rates(spec: RunSpec, steps_per_epoch: int) -> np.ndarray:
-    """Learning rate of every step: float32, (num_steps,).
+    """Return the learning rate of every step: float32, (num_steps,).
 
-    Rises linearly to the scaled rate over lr_warmup_epochs, then stays (`constant`) or falls along half a
+    The rate rises linearly to the scaled rate over lr_warmup_epochs. Then it stays (`constant`) or falls along half a
     cosine to zero at the end of the run (`cosine`, Loshchilov & Hutter 2017, arXiv:1608.03983).
     """
     num_steps = count_steps(spec, steps_per_epoch)

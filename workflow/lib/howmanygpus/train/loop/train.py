@@ -1,4 +1,4 @@
-"""One process of one run: sets up a backend, runs the loop, leaves its part of the record in the attempt's folder."""
+"""One process of one run: sets up a backend, runs the loop, and leaves its part of the record in the attempt folder."""
 
 import argparse
 import hashlib
@@ -24,7 +24,7 @@ from howmanygpus.train.start.staging import STAGED
 
 
 def hash_loaded_code() -> dict[str, str]:
-    """SHA-256 of every file of this package that this process imported, by path inside workflow/lib."""
+    """Return the SHA-256 of every file of this package that this process imported, by path inside workflow/lib."""
     library = Path(__file__).resolve().parents[3]
     files = {
         Path(module.__file__).resolve()
@@ -35,7 +35,7 @@ def hash_loaded_code() -> dict[str, str]:
 
 
 def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: bool) -> None:
-    """Train and write the outcome. Expected failures are outcomes; everything else propagates."""
+    """Train and write the outcome. Expected failures are outcomes; all other exceptions propagate."""
     num_threads = spec.loader_workers * (spec.num_gpus // count_processes(spec))
     data = open_data(os.environ.get(STAGED) or spec.data_dir, num_threads)
     rates = learning_rates(spec, count_steps_per_epoch(len(data.train_labels), spec.global_batch_size))
@@ -57,7 +57,7 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
     except Exception as error:
         if not backend_class.is_out_of_memory(error):
             raise
-        # The other ranks wait in a collective for this one: leave without asking them anything.
+        # The other ranks wait for this one in a collective, so leave without any collective of our own.
         reason = str(error).splitlines()[0]
         write_json_atomic(attempt.outcome, {"status": "out_of_memory", "reason": reason, "code": hash_loaded_code()})
         os._exit(1)

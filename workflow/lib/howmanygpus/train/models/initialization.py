@@ -1,5 +1,5 @@
 """
-Initial weights, drawn without any framework and stored once per model.
+Draws initial weights without any framework. They are stored once per model.
 
 Layouts are canonical: convolution kernels (height, width, in, out), dense kernels (in, out). Names are
 `<layer>.kernel`, `<layer>.bias` and, for BatchNorm, `<layer>.scale`, `.offset`, `.mean`, `.variance`.
@@ -15,7 +15,7 @@ Draw = Callable[[np.random.Generator], np.ndarray]
 
 
 def he_normal(*shape: int) -> Draw:
-    """Normal with variance 2 / fan_in (He et al. 2015, arXiv:1502.01852); fan_in is all but the last axis."""
+    """Normal with variance 2 / fan_in (He et al. 2015, arXiv:1502.01852); fan_in multiplies all axes but the last."""
     deviation = math.sqrt(2.0 / math.prod(shape[:-1]))
     return lambda generator: (generator.standard_normal(shape) * deviation).astype(np.float32)
 
@@ -40,7 +40,7 @@ def is_trainable(name: str) -> bool:
 
 
 def draw_weights(draws: dict[str, Draw], seed: int) -> dict[str, np.ndarray]:
-    """Draw every array from a generator of its own, keyed by (seed, name), so that order does not matter."""
+    """Draw every array from its own generator, keyed by (seed, name), so that the order does not matter."""
     return {
         name: draw(np.random.Generator(np.random.Philox(key=[seed, zlib.crc32(name.encode())])))
         for name, draw in draws.items()

@@ -1,10 +1,12 @@
 """
-What the gate's task should give: the model in float64 on PyTorch's CPU kernels, the rest written out.
+Compute what the gate's task should give: the model in float64 on PyTorch's CPU kernels, everything else written out.
 
-Where BatchNorm is local, each device's share goes through the network by itself. A ReLU passes the gradient or not;
-where its input is as near to zero as float32 rounds, no framework is wrong to decide either way. So everything is done
-three times, with the gates of the backward pass at zero and shifted to either side, and what that changes is stored as
-the part of each tolerance that rounding can cause.
+If BatchNorm is local, each device's share goes through the network by itself.
+
+A ReLU passes the gradient or not. If its input is so near to zero that float32 rounding decides, no framework is wrong
+to decide either way. The task is therefore done three times, with the thresholds of the backward pass at zero and
+shifted to either side; the differences are stored as the part of each tolerance that rounding can cause. Only the
+family's layer `relu` can be shifted, so a model that calls another ReLU of PyTorch is refused.
 """
 
 import argparse
@@ -15,16 +17,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.numpy import save_file
+from torch.overrides import TorchFunctionMode
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.train.frameworks.torch.family import (
-    Layers,
-    load_weights,
-    set_inflation,
-    to_canonical,
-    torch_name,
-    variance_inflations,
-)
+from howmanygpus.train.frameworks.torch.family import load_weights, to_canonical, torch_name
+from howmanygpus.train.frameworks.torch.layers.context import LayerContext
+from howmanygpus.train.frameworks.torch.layers.relu import replace_relu
+from howmanygpus.train.frameworks.torch.running_statistics import set_inflation, variance_inflations
 from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.models.initialization import is_trainable
@@ -40,14 +39,45 @@ from howmanygpus.train.parity.task import (
 from howmanygpus.train.spec import OptimizerSpec, RunSpec
 
 GATE_SHIFT = 4e-6
-"""Of a ReLU's gate, in standard deviations of its input; float32 activations are off by up to 1e-6 of one."""
+"""Shift of the threshold, in standard deviations of the ReLU's input; float32 activations are off by up to 1e-6."""
 NUM_CANDIDATES = 8
-"""Sets of random images of which the one with the fewest ReLU inputs that near to zero is taken."""
+"""Sets of random images; the one with the fewest ReLU inputs within the shift is the task's."""
 SHARDS = (1, 2)
+OWN_RELUS = {
+    torch.relu: "torch.relu",
+    torch.relu_: "torch.relu_",
+    torch.nn.functional.relu: "torch.nn.functional.relu or nn.ReLU",
+    torch.Tensor.relu: "Tensor.relu",
+    torch.Tensor.relu_: "Tensor.relu_",
+}
+"""Every form of ReLU that PyTorch has, by what it calls."""
+
+
+class RefusedReluError(Exception):
+    """The model calls a ReLU of PyTorch's own."""
+
+
+class RefuseOwnRelus(TorchFunctionMode):
+    """While the context is open, a ReLU of PyTorch's own raises RefusedReluError."""
+
+    def __init__(self, model: str):
+        super().__init__()
+        self.model = model
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function in OWN_RELUS:
+            raise RefusedReluError(
+                f"model {self.model} calls {OWN_RELUS[function]}, for whose rounding the parity gate cannot allow; "
+                f"in train/models/{self.model}/torch.py use relu of howmanygpus.train.frameworks.torch.layers.relu"
+            )
+        return function(*args, **(kwargs or {}))
 
 
 class GatedRelu(torch.autograd.Function):
-    """ReLU whose backward pass opens at shift * (standard deviation of the input) instead of zero."""
+    """ReLU whose backward pass has its threshold at shift * (standard deviation of the input) instead of zero.
+
+    num_near counts the inputs that are nearer to zero than GATE_SHIFT * (standard deviation).
+    """
 
     shift, num_near = 0.0, 0
 
@@ -65,12 +95,12 @@ class GatedRelu(torch.autograd.Function):
 
 
 class Reference:
-    """One network per shard: they share parameters and have running statistics of their own."""
+    """One network per shard. The networks share parameters and have running statistics of their own."""
 
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], num_shards: int):
         self.spec, self.data, self.names = spec, data, list(weights)
         build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.torch").build
-        self.shards = [build(data.image_shape, data.num_classes, Layers("local")) for _ in range(num_shards)]
+        self.shards = [build(data.image_shape, data.num_classes, LayerContext("local")) for _ in range(num_shards)]
         shard_spec = RunSpec.from_dict(spec.to_dict() | {"num_gpus": num_shards})
         for shard in self.shards:
             set_inflation(shard, shard_spec, data.image_shape)
@@ -99,7 +129,7 @@ class Reference:
 
     @torch.no_grad()
     def update(self, gradients: dict[str, torch.Tensor], optimizer: OptimizerSpec, rate: float, step: int) -> None:
-        """One step of sgd or adam as the documentation of the config defines them; step counts from 1."""
+        """Take one step of sgd or adam as the documentation of the config defines them; step counts from 1."""
         parameters = dict(self.shards[0].named_parameters())
         for name, gradient in gradients.items():
             gradient = gradient + optimizer.weight_decay * parameters[name]
@@ -120,7 +150,7 @@ class Reference:
         return to_canonical(gradients, self.parameters, {})
 
     def read_weights(self, statistics: str) -> dict[str, np.ndarray]:
-        """statistics: which evaluate, as howmanygpus.train.loop.backend.Backend.running_statistics says."""
+        """statistics: those used in evaluation; see howmanygpus.train.loop.backend.Backend.running_statistics."""
         states = [shard.state_dict() for shard in self.shards]
         if statistics == "first device":
             states = states[:1]
@@ -138,7 +168,7 @@ class Reference:
 
 
 def compute(spec: RunSpec, data: PreparedData, weights: dict, num_shards: int, optimizer: str, shift: float) -> dict:
-    """Arrays of the task's five steps on `num_shards` devices, with the gates of all ReLUs shifted."""
+    """Arrays of the task's five steps on `num_shards` devices, with the thresholds of all ReLUs shifted."""
     GatedRelu.shift = shift
     reference = Reference(spec, data, weights, num_shards)
     arrays = {"logits": reference.predict(data.test_images, "first device")}
@@ -158,11 +188,35 @@ def compute(spec: RunSpec, data: PreparedData, weights: dict, num_shards: int, o
 
 
 def count_near_gates(spec: RunSpec, data: PreparedData, weights: dict) -> int:
-    """ReLU inputs of the five steps of sgd that rounding could put on either side of zero."""
+    """Count the ReLU inputs of the five steps of sgd that rounding could put on either side of zero."""
     GatedRelu.num_near = 0
     for num_shards in SHARDS:
         compute(spec, data, weights, num_shards, "sgd", shift=0.0)
     return GatedRelu.num_near
+
+
+def write_reference(model: str, batchnorm: str, shape: tuple[int, int, int], num_classes: int, folder: Path) -> None:
+    """Choose the task's data; store the task, and what each optimizer should give on each number of devices."""
+    weights = draw_task_weights(model, shape, num_classes)
+    framework = {"framework": "reference", "family": "torch", "strategy": "none", "launcher": "plain"}
+    cell = {"model": model, "precision": "fp64", "device": "cpu", "batchnorm": batchnorm}
+    cell |= {"device_kind": "cpu", "loss_on_every_device": False, "cores_per_device": 1}
+    size = {"num_gpus": 1, "num_nodes": 1}
+    specs = {name: make_spec(framework, cell, size, name, folder) for name in OPTIMIZERS}
+    candidates = [draw_data(shape, num_classes, seed) for seed in range(NUM_CANDIDATES)]
+    data = min(candidates, key=lambda candidate: count_near_gates(specs["sgd"], candidate, weights))
+    write_task(folder, data, weights)
+    for num_devices in SHARDS:
+        num_shards = num_devices if batchnorm == "local" else 1
+        for optimizer, spec in specs.items():
+            exact, below, above = (
+                compute(spec, data, weights, num_shards, optimizer, shift) for shift in (0.0, -GATE_SHIFT, GATE_SHIFT)
+            )
+            rounding = {f"rounding/{name}": above[name] - below[name] for name in exact if name != "logits"}
+            save_file(
+                {name: np.ascontiguousarray(array) for name, array in (exact | rounding).items()},
+                folder / f"{optimizer}.devices{num_devices}.safetensors",
+            )
 
 
 def main() -> None:
@@ -173,31 +227,11 @@ def main() -> None:
     parser.add_argument("--batchnorm", choices=("local", "synchronized"), required=True)
     parser.add_argument("--folder", type=Path, required=True, help="where task and reference are written")
     arguments = parser.parse_args()
-    # Small tensors: a second thread gains nothing, and waits for its core in vain where other work has it.
+    # The tensors are small: a second thread gains nothing, and waits in vain for a core that other work has.
     torch.set_num_threads(1)
-    torch.relu = GatedRelu.apply
-    shape = tuple(arguments.image_shape)
-    weights = draw_task_weights(arguments.model, shape, arguments.num_classes)
-    framework = {"framework": "reference", "family": "torch", "strategy": "none", "launcher": "plain"}
-    cell = {"model": arguments.model, "precision": "fp64", "device": "cpu", "batchnorm": arguments.batchnorm}
-    cell |= {"device_kind": "cpu", "loss_on_every_device": False, "cores_per_device": 1}
-    specs = {
-        name: make_spec(framework, cell, {"num_gpus": 1, "num_nodes": 1}, name, arguments.folder) for name in OPTIMIZERS
-    }
-    candidates = [draw_data(shape, arguments.num_classes, seed) for seed in range(NUM_CANDIDATES)]
-    data = min(candidates, key=lambda candidate: count_near_gates(specs["sgd"], candidate, weights))
-    write_task(arguments.folder, data, weights)
-    for num_devices in SHARDS:
-        num_shards = num_devices if arguments.batchnorm == "local" else 1
-        for optimizer, spec in specs.items():
-            exact, below, above = (
-                compute(spec, data, weights, num_shards, optimizer, shift) for shift in (0.0, -GATE_SHIFT, GATE_SHIFT)
-            )
-            rounding = {f"rounding/{name}": above[name] - below[name] for name in exact if name != "logits"}
-            save_file(
-                {name: np.ascontiguousarray(array) for name, array in (exact | rounding).items()},
-                arguments.folder / f"{optimizer}.devices{num_devices}.safetensors",
-            )
+    with replace_relu(GatedRelu.apply), RefuseOwnRelus(arguments.model):
+        shape = tuple(arguments.image_shape)
+        write_reference(arguments.model, arguments.batchnorm, shape, arguments.num_classes, arguments.folder)
     facts = {"torch": torch.__version__, "global_batch_size": GLOBAL_BATCH_SIZE, "model": arguments.model}
     write_json_atomic(arguments.folder / "reference.json", facts | {"batchnorm": arguments.batchnorm})
     print(json.dumps(facts))

@@ -8,13 +8,13 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Batch:
-    """Arrays on a device; `copied` is CuPy's event of their being there, None where nothing had to be copied."""
+    """Arrays on a device. `copied` is CuPy's event of their arrival, None if nothing had to be copied."""
 
     arrays: tuple
     copied: object | None
 
     def take(self) -> tuple:
-        """The arrays, for what is enqueued from now on: it waits for the copy."""
+        """Return the arrays; work that is enqueued from now on waits for the copy."""
         if self.copied is not None:
             chainer.backends.cuda.Stream.null.wait_event(self.copied)
         return self.arrays
@@ -25,9 +25,9 @@ class Batch:
 
 
 class Copier:
-    """Puts arrays on a device: on a GPU by a stream of its own beside the null stream, which computes.
+    """Puts arrays on a device; on a GPU by a separate stream, while the null stream computes.
 
-    CuPy takes numpy arrays through pinned memory and keeps that until they are copied.
+    CuPy copies numpy arrays through pinned memory, which it keeps until they are copied.
     """
 
     def __init__(self, device: chainer.backend.Device):
@@ -46,10 +46,10 @@ class Copier:
             return Batch(copies, self._stream.record())
 
     def note_use(self) -> None:
-        """Call once all work on the batches taken so far is enqueued, while they are still held.
+        """Call once all work on the batches taken so far is enqueued, while they are still referenced.
 
-        CuPy gives the memory of a batch to the next as soon as Python lets go of it, though the device may not have
-        read it yet: later copies wait for what was enqueued by now.
+        CuPy reuses the memory of a batch as soon as Python releases it, even if the device has not read it yet. Later
+        copies therefore wait for the work that is enqueued now.
         """
         if self._stream is not None:
             self._used = chainer.backends.cuda.Stream.null.record()

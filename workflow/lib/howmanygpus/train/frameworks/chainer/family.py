@@ -1,13 +1,12 @@
-"""What the backends of the Chainer family share: layers, weights, optimizers, images on the device."""
+"""What the backends of the Chainer family share: network, weights, optimizers."""
 
 import importlib
 import math
 
 import chainer
-import chainer.functions as F
-import chainer.links as L
 import numpy as np
 
+from howmanygpus.train.frameworks.chainer.layers.context import LayerContext
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.spec import OptimizerSpec, RunSpec
 
@@ -20,61 +19,14 @@ AXES_TO_CHAINER = {4: (3, 2, 0, 1), 2: (1, 0)}
 AXES_FROM_CHAINER = {4: (2, 3, 1, 0), 2: (1, 0)}
 
 
-def biased(link_class: type) -> type:
-    """A BatchNormalization whose running variance is the mean over the batch, as Keras, flax and MXNet keep it.
-
-    Chainer accumulates n / (n - 1) times that, where n is the number of values per channel. The array keeps Chainer's
-    way, so that training costs what it costs everybody; what reads it divides by `inflation`.
-    """
-
-    # MultiNodeBatchNormalization has no forward, only a __call__, which passes link hooks by.
-    compute = getattr(link_class, "forward", link_class.__call__)
-
-    class Biased(link_class):
-        inflation = 1.0
-        __call__ = chainer.Link.__call__
-
-        def forward(self, x):
-            if chainer.config.train:
-                return compute(self, x)
-            variance = self.avg_var / self.inflation
-            return F.fixed_batch_normalization(x, self.gamma, self.beta, self.avg_mean, variance, eps=self.eps)
-
-    return Biased
-
-
-class Layers:
-    """The layers that models are built of, with nothing left to Chainer's defaults."""
-
-    def __init__(self, batchnorm: str, communicator=None):
-        self._batchnorm = biased(L.BatchNormalization)
-        if batchnorm == "synchronized" and communicator.size > 1:
-            from chainermn.links import MultiNodeBatchNormalization
-
-            self._batchnorm = lambda *args, **options: biased(MultiNodeBatchNormalization)(
-                *args, comm=communicator, **options
-            )
-
-    def conv3x3(self, in_channels: int, out_channels: int, stride: int, use_bias: bool) -> chainer.Link:
-        """One zero pixel of padding on every side."""
-        return L.Convolution2D(in_channels, out_channels, ksize=3, stride=stride, pad=1, nobias=not use_bias)
-
-    def batchnorm(self, channels: int, epsilon: float, momentum: float) -> chainer.Link:
-        """momentum: weight of the old running statistic."""
-        return self._batchnorm(channels, decay=momentum, eps=epsilon)
-
-    def dense(self, in_features: int, out_features: int) -> chainer.Link:
-        return L.Linear(in_features, out_features)
-
-
 class Network(chainer.Chain):
-    """A model behind the normalisation of its uint8 images, which happens on the device."""
+    """A model and, before it, the normalisation of its uint8 images, which happens on the device."""
 
     def __init__(self, spec: RunSpec, data: PreparedData, communicator):
         super().__init__()
         build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.chainer").build
         with self.init_scope():
-            self.model = build(data.image_shape, data.num_classes, Layers(spec.batchnorm, communicator))
+            self.model = build(data.image_shape, data.num_classes, LayerContext(spec.batchnorm, communicator))
         for name, values in (("mean", data.channel_mean), ("std", data.channel_std)):
             self.add_persistent(name, np.asarray(values, np.float32).reshape(1, -1, 1, 1))
         self._set_inflations(spec, data.image_shape)
@@ -87,8 +39,8 @@ class Network(chainer.Chain):
     def _set_inflations(self, spec: RunSpec, image_shape: tuple[int, int, int]) -> None:
         """Tell every BatchNormalization how many values per channel one of its training batches has.
 
-        Only this process's count: MultiNodeBatchNormalization takes the others' images into its variance, but not
-        into n.
+        n counts this process's values only: MultiNodeBatchNormalization includes the other processes' images in its
+        variance, but not in n.
         """
         batch_size = spec.global_batch_size // spec.num_gpus
 
@@ -108,7 +60,7 @@ class Network(chainer.Chain):
         return getattr(self.model, layer), ROLES[role]
 
     def load_weights(self, weights: dict[str, np.ndarray]) -> None:
-        """Copy canonical weights in; raises ValueError where the model has another number of arrays."""
+        """Copy canonical weights in. Raises ValueError if the model has other arrays or other shapes."""
         persistent = {name for name in chainer_state(self.model) if not name.endswith("/N")}
         if len(persistent) != len(weights):
             raise ValueError(f"the model has {len(persistent)} arrays {sorted(persistent)}, the weights {len(weights)}")
@@ -123,7 +75,7 @@ class Network(chainer.Chain):
                 target *= np.float32(link.inflation)
 
     def read_weights(self, names) -> dict[str, np.ndarray]:
-        """Arrays under canonical names and layouts."""
+        """Return arrays under canonical names and layouts."""
         arrays = {}
         for name in names:
             link, attribute = self._find(name)
@@ -135,17 +87,18 @@ class Network(chainer.Chain):
 
 
 def chainer_state(model: chainer.Chain) -> dict:
-    """Every array that Chainer would save of a model, by its path."""
+    """Return every array that Chainer would save of a model, by its path."""
     serializer = chainer.serializers.DictionarySerializer()
     serializer.save(model)
     return serializer.target
 
 
 class Optimizer:
-    """Chainer's own updates, told before each step what makes their arithmetic that of every other framework.
+    """Chainer's own updates, with hyperparameters set before each step so that they agree with other frameworks.
 
-    sgd keeps rate * v instead of the sum of gradients v: its momentum is multiplied by the ratio of the rates. Adam
-    adds epsilon before the correction of the second moment: its epsilon is multiplied by that correction.
+    Chainer's sgd keeps rate * v instead of the sum of gradients v, so its momentum is multiplied by the ratio of
+    successive rates. Its Adam adds epsilon before the correction of the second moment, so epsilon is multiplied by that
+    correction.
     """
 
     def __init__(self, spec: OptimizerSpec):
@@ -157,7 +110,7 @@ class Optimizer:
             self.optimizer = chainer.optimizers.Adam(spec.learning_rate, **options)
 
     def setup(self, network: Network) -> None:
-        """Weight decay is L2 regularisation: it is added to the gradient, of every parameter."""
+        """Weight decay is L2 regularisation: it is added to the gradient of every parameter."""
         self.optimizer.setup(network)
         if self.spec.weight_decay:
             self.optimizer.add_hook(chainer.optimizer_hooks.WeightDecay(self.spec.weight_decay))

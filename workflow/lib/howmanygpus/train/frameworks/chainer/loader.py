@@ -1,7 +1,7 @@
 """
-Chainer's MultiprocessIterator or MultithreadIterator over a dataset that decodes with Pillow, as its ImageDataset does.
+Chainer's MultiprocessIterator or MultithreadIterator over a dataset that decodes with Pillow, like its ImageDataset.
 
-One batch is loaded ahead, by all workers together.
+All workers together load one batch ahead.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """
 ChainerMN: one process per device, started by mpirun; NCCL on GPUs, plain MPI on CPUs.
 
-BatchNormalization is local to each process; the mean of the processes' running statistics evaluates.
+BatchNormalization is local to each process; evaluation uses the mean of the processes' running statistics.
 """
 
 import chainer
@@ -37,7 +37,7 @@ class ChainerMn(StepwiseBackend):
         self.optimizer = Optimizer(spec.optimizer)
         self.multi_node_optimizer = chainermn.create_multi_node_optimizer(self.optimizer.optimizer, self.communicator)
         self.optimizer.setup(self.network)
-        # The first update of a multi-node optimizer only broadcasts: every process holds the same weights already.
+        # The first update of a multi-node optimizer only broadcasts; every process already has the same weights.
         self.multi_node_optimizer.update(lambda: chainer.Variable(np.zeros((), np.float32)))
         self._copier = Copier(self.device)
         self._losses = []

@@ -1,4 +1,4 @@
-"""What the backends of the JAX family share: layers, weights, optimizers, precision, images on the device."""
+"""What the backends of the JAX family share: network, weights, optimizers, precision."""
 
 import importlib
 
@@ -8,42 +8,21 @@ import numpy as np
 import optax
 from flax import nnx
 
+from howmanygpus.train.frameworks.flax.layers.context import LayerContext
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.spec import OptimizerSpec, RunSpec
 
-DEVICE_AXIS = "devices"
 MATMUL_PRECISIONS = {"fp32": "highest", "tf32": "tensorfloat32", "bf16": "default"}
-"""XLA takes TF32 for float32 on GPUs that have it, unless it is told the precision."""
-
-
-class Layers:
-    """The layers that models are built of, with nothing left to flax's defaults. Weights come from outside."""
-
-    def __init__(self, batchnorm: str, dtype=jnp.float32):
-        self._axis_name = DEVICE_AXIS if batchnorm == "synchronized" else None
-        self._dtype, self._rngs = dtype, nnx.Rngs(0)
-
-    def conv3x3(self, in_channels: int, out_channels: int, stride: int, use_bias: bool) -> nnx.Module:
-        """One zero pixel of padding on every side."""
-        options = {"strides": (stride, stride), "padding": ((1, 1), (1, 1)), "use_bias": use_bias}
-        return nnx.Conv(in_channels, out_channels, (3, 3), **options, dtype=self._dtype, rngs=self._rngs)
-
-    def batchnorm(self, channels: int, epsilon: float, momentum: float) -> nnx.Module:
-        """momentum: weight of the old running statistic."""
-        options = {"epsilon": epsilon, "momentum": momentum, "axis_name": self._axis_name}
-        return nnx.BatchNorm(channels, **options, dtype=self._dtype, rngs=self._rngs)
-
-    def dense(self, in_features: int, out_features: int) -> nnx.Module:
-        return nnx.Linear(in_features, out_features, dtype=self._dtype, rngs=self._rngs)
+"""Without a precision XLA computes float32 in TF32 on GPUs that have it."""
 
 
 class Network(nnx.Module):
-    """A model behind the normalisation of its uint8 images, which happens on the device."""
+    """A model and, before it, the normalisation of its uint8 images, which happens on the device."""
 
     def __init__(self, spec: RunSpec, data: PreparedData):
         dtype = jnp.bfloat16 if spec.precision == "bf16" else jnp.float32
         build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.flax").build
-        self.model = build(data.image_shape, data.num_classes, Layers(spec.batchnorm, dtype))
+        self.model = build(data.image_shape, data.num_classes, LayerContext(spec.batchnorm, dtype))
         self.mean, self.std = tuple(data.channel_mean), tuple(data.channel_std)
 
     def __call__(self, images):
@@ -57,7 +36,7 @@ def set_precision(spec: RunSpec) -> None:
 
 
 def canonical_names(state: nnx.State) -> dict[tuple, str]:
-    """Canonical name of every variable of a whole model, by its path ("model", layer, variable)."""
+    """Return the canonical name of every variable of a whole model, by its path ("model", layer, variable)."""
     paths = [path for path, _ in nnx.to_flat_state(state)]
     batchnorms = {path[:-1] for path in paths if path[-1] == "var"}
     roles = {"bias": "offset", "var": "variance"}
@@ -67,7 +46,7 @@ def canonical_names(state: nnx.State) -> dict[tuple, str]:
 
 
 def load_weights(network: nnx.Module, weights: dict[str, np.ndarray]) -> None:
-    """Copy canonical weights in, whose layouts are flax's own; raises ValueError naming what does not fit."""
+    """Copy canonical weights in, whose layouts are those of flax. Raises ValueError naming what does not fit."""
     state = nnx.state(network, (nnx.Param, nnx.BatchStat))
     names, flat = canonical_names(state), dict(nnx.to_flat_state(state))
     if set(names.values()) != set(weights):
@@ -80,13 +59,13 @@ def load_weights(network: nnx.Module, weights: dict[str, np.ndarray]) -> None:
 
 
 def read_weights(state: nnx.State) -> dict[str, np.ndarray]:
-    """Arrays of a whole model's state by canonical name."""
+    """Return the arrays of a whole model's state by canonical name."""
     names = canonical_names(state)
     return {names[path]: np.asarray(variable.get_value()) for path, variable in nnx.to_flat_state(state)}
 
 
 def build_optimizer(spec: OptimizerSpec, learning_rates: np.ndarray) -> optax.GradientTransformation:
-    """Weight decay is L2 regularisation: it is added to the gradient, of every parameter."""
+    """Weight decay is L2 regularisation: it is added to the gradient of every parameter."""
     table = jnp.asarray(learning_rates)
 
     def rate(step):

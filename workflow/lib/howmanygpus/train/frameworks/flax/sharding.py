@@ -1,7 +1,7 @@
 """
-JAX with flax nnx and optax: one process a node, the batch sharded over all devices, one jitted step under shard_map.
+JAX with flax nnx and optax: one process per node, the batch sharded over all devices, one jitted step under shard_map.
 
-BatchNorm is local to each device, which keeps running statistics of its own; their mean evaluates.
+BatchNorm is local to each device, which keeps its own running statistics; evaluation uses their mean.
 """
 
 import functools
@@ -16,13 +16,13 @@ from jax.experimental.multihost_utils import process_allgather
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from howmanygpus.train.frameworks.flax.family import (
-    DEVICE_AXIS,
     Network,
     build_optimizer,
     load_weights,
     read_weights,
     set_precision,
 )
+from howmanygpus.train.frameworks.flax.layers.context import DEVICE_AXIS
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import StepwiseBackend
 from howmanygpus.train.spec import RunSpec
@@ -38,7 +38,7 @@ class JaxSharding(StepwiseBackend):
         self.devices = find_devices(spec)
         self.rank, self.num_processes = jax.process_index(), jax.process_count()
         set_precision(spec)
-        # All devices of all processes, those of each process together: its share of the batch is one block.
+        # All devices of all processes. Those of one process are adjacent, so that its share of the batch is one block.
         mesh = Mesh(np.array(jax.devices(self.devices[0].platform)[: spec.num_gpus]), (DEVICE_AXIS,))
         self._sharded, everywhere = NamedSharding(mesh, SHARDED), NamedSharding(mesh, EVERYWHERE)
         network = Network(spec, data)
@@ -70,7 +70,7 @@ class JaxSharding(StepwiseBackend):
         self._losses = []
 
     def _step_on_shard(self, parameters, optimizer_state, statistics, images, labels):
-        """One device's part of a step: forward and backward on its shard, then the mean of all gradients."""
+        """Take one device's part of a step: forward and backward on its shard, then the mean of all gradients."""
         own_statistics = jax.tree.map(lambda array: array[0], statistics)
 
         def compute_loss(parameters):
@@ -79,7 +79,7 @@ class JaxSharding(StepwiseBackend):
             losses = optax.softmax_cross_entropy_with_integer_labels(network(images), labels)
             return losses.mean(), nnx.state(network, nnx.BatchStat)
 
-        # Parameters that vary by device have gradients that are not summed yet.
+        # For parameters marked as varying by device, JAX does not sum the gradients itself.
         varying = jax.lax.pcast(parameters, DEVICE_AXIS, to="varying")
         (loss, new_statistics), gradients = jax.value_and_grad(compute_loss, has_aux=True)(varying)
         gradients, loss = jax.lax.pmean((gradients, loss), DEVICE_AXIS)
@@ -93,7 +93,7 @@ class JaxSharding(StepwiseBackend):
         return network(images)
 
     def _shard(self, array: np.ndarray) -> jax.Array:
-        """This process's part of a batch, spread over its devices, as part of the array of all processes."""
+        """Spread this process's part of a batch over its devices, as part of the array of all processes."""
         if self.num_processes == 1:
             return jax.device_put(array, self._sharded)
         return jax.make_array_from_process_local_data(self._sharded, array)
@@ -108,7 +108,7 @@ class JaxSharding(StepwiseBackend):
         jax.block_until_ready(batch)
 
     def train_step(self, batch: tuple[jax.Array, jax.Array], learning_rate: float) -> None:
-        """The optimizer looks the learning rate up by itself, as optax's schedules do."""
+        """The optimizer looks up the learning rate itself, as optax's schedules do."""
         self.parameters, self.optimizer_state, self.statistics, loss = self._step(
             self.parameters, self.optimizer_state, self.statistics, *batch
         )
@@ -135,7 +135,7 @@ class JaxSharding(StepwiseBackend):
         return float(total) / num_steps
 
     def max_over_ranks(self, value: float) -> float:
-        """Times of processes go through float32: seven digits."""
+        """The value passes through float32, which has seven digits."""
         return value if self.num_processes == 1 else float(np.max(process_allgather(np.float32(value))))
 
     def weights(self) -> dict[str, np.ndarray]:
@@ -161,16 +161,17 @@ class JaxSharding(StepwiseBackend):
 
 
 def find_devices(spec: RunSpec) -> list[jax.Device]:
-    """This process's devices: the GPUs that the launcher made visible, or the host split into as many.
+    """Return this process's devices: the GPUs that the launcher made visible, or the host split into as many devices.
 
-    Beyond one node each node has a process, and they meet at the first one's address.
+    With several nodes there is one process per node, and the processes connect to the first one's address.
     """
     num_devices = spec.devices_per_node
     if spec.device_kind == "cpu":
         jax.config.update("jax_platforms", "cpu")
         if num_devices > 1:
-            # XLA runs all CPU devices of a process on one pool of threads, by default one per core. A device that
-            # waits in an all-reduce holds its thread: each needs one to spare, or the others may never arrive.
+            # XLA runs all CPU devices of a process on one pool of threads, by default one thread per core. A device
+            # that waits in an all-reduce holds its thread. Without a spare thread for each device, the others may never
+            # arrive.
             os.environ["PJRT_NPROC"] = str(num_devices * (spec.cores_per_device + 1))
         if jax.config.jax_num_cpu_devices != num_devices:
             jax.config.update("jax_num_cpu_devices", num_devices)

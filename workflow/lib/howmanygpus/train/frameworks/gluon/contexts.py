@@ -1,7 +1,8 @@
 """
-MXNet Gluon: one process a node, one context per device, gradients summed over them by a kvstore.
+MXNet Gluon: one process per node, one context per device; a kvstore sums the gradients over the contexts.
 
-BatchNorm is local to each context; the mean of all contexts' running statistics evaluates, as it is what MXNet saves.
+BatchNorm is local to each context; evaluation uses the mean of all contexts' running statistics, which is also what
+MXNet saves.
 """
 
 import itertools
@@ -30,7 +31,7 @@ class MxnetGluon(StepwiseBackend):
     out_of_memory_text = "out of memory"
 
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
-        # Without a worker for each, CPU contexts take turns. TF32 is cuBLAS's own choice otherwise.
+        # With fewer workers than contexts, CPU contexts take turns. Without the override, cuBLAS chooses TF32 itself.
         os.environ["MXNET_CPU_WORKER_NTHREADS"] = str(spec.devices_per_node)
         os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
         self.spec = spec
@@ -47,7 +48,7 @@ class MxnetGluon(StepwiseBackend):
         self.servers = Servers() if spec.num_nodes > 1 else None
         if self.servers:
             self.rank, self.num_processes = self.servers.rank, self.servers.num_processes
-        # A kvstore of None leaves each context its own gradient: where servers sum, the trainer only updates.
+        # With a kvstore of None the trainer only updates: each context keeps its own gradient until the servers sum.
         kvstore = None if self.servers else "device"
         self.trainer = gluon.Trainer(trained, self.optimizer.optimizer, kvstore=kvstore, update_on_kvstore=False)
         self._trained = list(trained.values())
@@ -55,7 +56,7 @@ class MxnetGluon(StepwiseBackend):
         self._losses = []
 
     def _put(self, array: np.ndarray, contexts: list[mx.Context]) -> list[mx.nd.NDArray]:
-        """An equal part of an array on each context."""
+        """Put an equal part of an array on each context."""
         return [copy_to(part, context) for part, context in zip(np.split(array, len(contexts)), contexts, strict=True)]
 
     def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> list[tuple[mx.nd.NDArray, mx.nd.NDArray]]:
@@ -87,7 +88,7 @@ class MxnetGluon(StepwiseBackend):
                 self.parameters[name].set_data(mx.nd.array(self._average(array)))
 
     def _average(self, values: np.ndarray) -> np.ndarray:
-        """Mean over all processes."""
+        """Return the mean over all processes."""
         return self.servers.gather(values).mean(axis=0).reshape(values.shape) if self.servers else values
 
     def predict(self, batch: list[mx.nd.NDArray]) -> np.ndarray:
@@ -105,7 +106,7 @@ class MxnetGluon(StepwiseBackend):
         return float(self._average(np.sum(values))) / num_steps
 
     def max_over_ranks(self, value: float) -> float:
-        """Times of processes go through float32: seven digits."""
+        """The value passes through float32, which has seven digits."""
         return float(self.servers.gather(np.array(value)).max()) if self.servers else value
 
     def weights(self) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""What the backends of the MXNet Gluon family share: layers, weights, optimizers, images on the device."""
+"""What the backends of the MXNet Gluon family share: network, weights, optimizers, images on the device."""
 
 import importlib
 import math
@@ -7,6 +7,7 @@ import mxnet as mx
 import numpy as np
 from mxnet.gluon import nn
 
+from howmanygpus.train.frameworks.gluon.layers.context import LayerContext
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.spec import OptimizerSpec, RunSpec
 
@@ -19,35 +20,14 @@ AXES_TO_GLUON = {4: (3, 2, 0, 1), 2: (1, 0)}
 AXES_FROM_GLUON = {4: (2, 3, 1, 0), 2: (1, 0)}
 
 
-class Layers:
-    """The layers that models are built of, with nothing left to MXNet's defaults."""
-
-    def __init__(self, batchnorm: str, num_devices: int):
-        self._batchnorm = nn.BatchNorm
-        if batchnorm == "synchronized" and num_devices > 1:
-            self._batchnorm = lambda **options: mx.gluon.contrib.nn.SyncBatchNorm(num_devices=num_devices, **options)
-
-    def conv3x3(self, in_channels: int, out_channels: int, stride: int, use_bias: bool) -> nn.HybridBlock:
-        """One zero pixel of padding on every side."""
-        options = {"kernel_size": 3, "strides": stride, "padding": 1, "use_bias": use_bias}
-        return nn.Conv2D(out_channels, in_channels=in_channels, **options)
-
-    def batchnorm(self, channels: int, epsilon: float, momentum: float) -> nn.HybridBlock:
-        """momentum: weight of the old running statistic."""
-        return self._batchnorm(in_channels=channels, epsilon=epsilon, momentum=momentum)
-
-    def dense(self, in_features: int, out_features: int) -> nn.HybridBlock:
-        return nn.Dense(out_features, in_units=in_features, flatten=False)
-
-
 class Network(nn.HybridBlock):
-    """A model behind the normalisation of its uint8 images, which happens on the device."""
+    """A model and, before it, the normalisation of its uint8 images, which happens on the device."""
 
     def __init__(self, spec: RunSpec, data: PreparedData):
         super().__init__()
         build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.gluon").build
         with self.name_scope():
-            self.model = build(data.image_shape, data.num_classes, Layers(spec.batchnorm, spec.num_gpus))
+            self.model = build(data.image_shape, data.num_classes, LayerContext(spec.batchnorm, spec.num_gpus))
             for name, values in (("mean", data.channel_mean), ("std", data.channel_std)):
                 constant = np.asarray(values, np.float32).reshape(1, -1, 1, 1)
                 setattr(self, name, self.params.get_constant(name, constant))
@@ -59,14 +39,14 @@ class Network(nn.HybridBlock):
 
 
 def copy_to(array: np.ndarray, context: mx.Context) -> mx.nd.NDArray:
-    """A copy on a context; that to a GPU goes on in the background, from pinned memory."""
+    """Return a copy on a context. A copy to a GPU is from pinned memory and continues in the background."""
     if context.device_type == "cpu":
         return mx.nd.array(array, ctx=context, dtype=array.dtype)
     return mx.nd.array(array, ctx=mx.cpu_pinned(context.device_id), dtype=array.dtype).as_in_context(context)
 
 
 def find_parameters(network: Network, names) -> dict[str, mx.gluon.Parameter]:
-    """Parameters of the model by canonical name; raises ValueError where it has others than `names`."""
+    """Return the model's parameters by canonical name. Raises ValueError if it has others than `names`."""
     parameters = {}
     for name in names:
         layer, _, role = name.rpartition(".")
@@ -88,7 +68,7 @@ def load_weights(parameters: dict[str, mx.gluon.Parameter], weights: dict[str, n
 
 
 def read_weights(parameters: dict[str, mx.gluon.Parameter]) -> dict[str, np.ndarray]:
-    """Parameters of the first device, running statistics as the mean of all devices, in canonical layouts."""
+    """Return parameters of the first device and the mean of all devices' running statistics, in canonical layouts."""
     arrays = {
         name: np.mean([replica.asnumpy() for replica in parameter.list_data()], axis=0, dtype=np.float32)
         if name.endswith((".mean", ".variance"))
@@ -101,10 +81,11 @@ def read_weights(parameters: dict[str, mx.gluon.Parameter]) -> dict[str, np.ndar
 
 
 class Optimizer:
-    """MXNet's own fused updates, told before each step what makes their arithmetic that of every other framework.
+    """MXNet's own fused updates, with hyperparameters set before each step so that they agree with other frameworks.
 
-    sgd keeps rate * v instead of the sum of gradients v: its momentum is multiplied by the ratio of the rates. Adam
-    adds epsilon before the correction of the second moment: its epsilon is multiplied by that correction.
+    MXNet's sgd keeps rate * v instead of the sum of gradients v, so its momentum is multiplied by the ratio of
+    successive rates. Its Adam adds epsilon before the correction of the second moment, so epsilon is multiplied by that
+    correction.
     """
 
     def __init__(self, spec: OptimizerSpec):

@@ -1,5 +1,4 @@
-"""
-gluon.data.DataLoader: images decoded by mx.image, in worker processes or, with its thread_pool, in threads."""
+"""gluon.data.DataLoader: mx.image decodes, in worker processes or, with thread_pool, in threads."""
 
 from collections.abc import Iterator
 
@@ -40,7 +39,7 @@ class Images(gluon.data.Dataset):
 
 
 class GluonBatches(TrainingBatches):
-    """DataLoader sets handlers of signals, which only the main thread may: it is made here, and used anywhere."""
+    """DataLoader sets signal handlers, which only the main thread may do. It is created here and used in any thread."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments)

@@ -1,4 +1,4 @@
-"""What the backends of the Keras family share: layers with explicit padding, weights, optimizers, precision."""
+"""What the backends of the Keras family share: network, weights, optimizers, precision."""
 
 import importlib
 from collections.abc import Callable
@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 from keras import layers, ops
 
+from howmanygpus.train.frameworks.keras.layers.context import LayerContext
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import Backend, UnsupportedError
 from howmanygpus.train.spec import OptimizerSpec, RunSpec
@@ -22,30 +23,8 @@ VARIABLE_NAMES = {
 }
 
 
-class Layers:
-    """The layers that models are built of, with nothing left to Keras's defaults."""
-
-    def __init__(self, batchnorm: str):
-        self._synchronized = batchnorm == "synchronized"
-
-    def conv3x3(self, x, name: str, channels: int, stride: int, use_bias: bool):
-        """One zero pixel of padding on every side; Keras's own `same` pads strided convolutions unevenly."""
-        if stride > 1:
-            x = layers.ZeroPadding2D(1)(x)
-        padding = "valid" if stride > 1 else "same"
-        return layers.Conv2D(channels, 3, strides=stride, padding=padding, use_bias=use_bias, name=name)(x)
-
-    def batchnorm(self, x, name: str, epsilon: float, momentum: float):
-        """momentum: weight of the old running statistic."""
-        options = {"epsilon": epsilon, "momentum": momentum, "synchronized": self._synchronized}
-        return layers.BatchNormalization(**options, name=name)(x)
-
-    def dense(self, x, name: str, features: int):
-        return layers.Dense(features, name=name)(x)
-
-
 def set_precision(spec: RunSpec) -> None:
-    """TF32 is on by default in TensorFlow: set it both ways. bf16 keeps variables in float32."""
+    """Switch TF32, which is on by default in TensorFlow, on or off. bf16 keeps variables in float32."""
     if spec.precision in ("tf32", "bf16") and spec.device_kind == "cuda":
         details = tf.config.experimental.get_device_details(tf.config.list_physical_devices("GPU")[0])
         if details["compute_capability"] < (8, 0):
@@ -57,17 +36,17 @@ def set_precision(spec: RunSpec) -> None:
 
 
 def build_network(spec: RunSpec, data: PreparedData) -> keras.Model:
-    """A model from uint8 images (batch, height, width, channels), normalised on the device, to float32 logits."""
+    """Build a model from uint8 images (batch, height, width, channels), normalised on the device, to float32 logits."""
     inputs = keras.Input(data.image_shape, dtype="uint8")
     variance = np.square(np.asarray(data.channel_std, np.float32))
     x = layers.Normalization(mean=data.channel_mean, variance=variance, dtype="float32")(inputs)
     build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.keras").build
-    logits = build(x, data.num_classes, Layers(spec.batchnorm))
+    logits = build(x, data.num_classes, LayerContext(spec.batchnorm))
     return keras.Model(inputs, layers.Activation("linear", dtype="float32")(logits))
 
 
 def find_variables(model: keras.Model) -> dict[str, keras.Variable]:
-    """The model's variables by canonical name."""
+    """Return the model's variables by canonical name."""
     canonical = {keras_name: name for name, keras_name in VARIABLE_NAMES.items()}
     return {
         f"{layer.name}.{canonical[variable.name]}": variable
@@ -78,7 +57,7 @@ def find_variables(model: keras.Model) -> dict[str, keras.Variable]:
 
 
 def load_weights(model: keras.Model, weights: dict[str, np.ndarray]) -> None:
-    """Copy canonical weights in; raises ValueError naming every array that is missing or left over."""
+    """Copy canonical weights in. Raises ValueError naming every array that is missing or left over."""
     variables = find_variables(model)
     if set(variables) != set(weights):
         raise ValueError(f"weights and model differ in {sorted(set(variables) ^ set(weights))}")
@@ -101,7 +80,7 @@ class TabulatedRates(keras.optimizers.schedules.LearningRateSchedule):
 
 
 class Sgd(keras.optimizers.SGD):
-    """Momentum that accumulates gradients, not updates, so that a changing learning rate acts at once.
+    """Momentum that accumulates gradients instead of updates, so that a changing learning rate acts at once.
 
     v = momentum * v + gradient; variable -= rate * v (Sutskever et al. 2013 put the rate inside v, as Keras does).
     """
@@ -116,7 +95,7 @@ class Sgd(keras.optimizers.SGD):
 
 
 class Adam(keras.optimizers.Adam):
-    """Adam with epsilon beside the bias-corrected second moment, as in Kingma & Ba 2015, algorithm 1.
+    """Adam with epsilon added to the bias-corrected second moment, as in Kingma & Ba 2015, algorithm 1.
 
     Keras adds epsilon before the correction, which makes it larger in the first steps.
     """
@@ -150,7 +129,7 @@ def build_optimizer(
     learning_rates: np.ndarray,
     adapt: Callable[[type], type] = lambda optimizer_class: optimizer_class,
 ) -> keras.optimizers.Optimizer:
-    """adapt: makes another class of the optimizer's, as Horovod needs."""
+    """adapt: derives another class from the optimizer's, as Horovod needs."""
     rates = TabulatedRates(learning_rates)
     if spec.name == "sgd":
         return adapt(with_weight_decay(Sgd, spec.weight_decay))(rates, momentum=spec.momentum)
@@ -159,7 +138,7 @@ def build_optimizer(
 
 
 class KerasBackend(Backend):
-    """One process and a model on its devices; subclasses say how all devices train one model."""
+    """One process and a model on its devices. Subclasses define how all devices train one model."""
 
     out_of_memory_errors = (tf.errors.ResourceExhaustedError,)
 

@@ -1,8 +1,9 @@
 """
 Horovod with Keras `Model.fit`: one process per device, one fit for the whole run; NCCL on GPUs, gloo on CPUs.
 
-BatchNorm is local to each process; the mean of the processes' running statistics evaluates. What a user of Horovod adds
-to a Keras program stands in the constructor: init, a device of one's own, the optimizer, the first process's weights.
+BatchNorm is local to each process; evaluation uses the mean of the processes' running statistics. The constructor has
+what a user of Horovod adds to a Keras program: init, the choice of a device, the optimizer, the first process's
+weights.
 """
 
 import horovod.tensorflow as hvd
@@ -18,9 +19,10 @@ from howmanygpus.train.spec import RunSpec
 
 
 def distributed(optimizer_class: type, compression) -> type:
-    """A subclass that averages gradients over all processes before it applies them.
+    """Return a subclass that averages gradients over all processes before it applies them.
 
-    Horovod's own DistributedOptimizer overrides what Keras 2 called: under Keras 3 it silently averages nothing.
+    Horovod's own DistributedOptimizer overrides a method that only Keras 2 calls; under Keras 3 it silently averages
+    nothing.
     """
 
     class Distributed(optimizer_class):
@@ -47,11 +49,11 @@ class HorovodKeras(HorovodKerasBackend, FitBackend):
         return self.average_over_ranks(super().take_window_loss(num_steps))
 
     def feed_ahead(self, dataset: tf.data.Dataset, prefetch: int) -> tf.data.Dataset:
-        """The default strategy that fit runs under adds nothing of its own."""
+        """Prefetch to the device: the default strategy that fit runs under does not."""
         if not prefetch:
             return dataset
         device = "/gpu:0" if self.spec.device_kind == "cuda" else "/cpu:0"
-        # TensorFlow passes no options to the device's data set.
+        # TensorFlow does not pass the options on to the device's data set.
         return dataset.apply(tf.data.experimental.prefetch_to_device(device, prefetch)).with_options(untuned())
 
 

@@ -1,9 +1,9 @@
 """
 Keras `Model.fit` under tf.distribute.MirroredStrategy: one process for all devices, one fit for the whole run.
 
-BatchNorm is local to each replica; the mean of the replicas' running statistics evaluates. The strategy's iterator
-keeps `prefetch` batches on the devices and as many beside them on the host. With 0 no batch is on a device before its
-step; with two devices and more the iterator's thread still takes one from the loader ahead.
+BatchNorm is local to each replica; evaluation uses the mean of the replicas' running statistics. The strategy's
+iterator keeps `prefetch` batches on the devices and as many more on the host. With 0 no batch is on a device before its
+step, but with two devices or more the iterator's thread still takes one batch from the loader ahead.
 """
 
 import keras
@@ -24,11 +24,11 @@ class KerasMirrored(MirroredBackend, FitBackend):
 
 
 def leave_untuned(create):
-    """What `create` returns, without a thread that tunes it."""
+    """Wrap `create` so that its data sets have no tuning thread."""
     return lambda *arguments: create(*arguments).with_options(untuned())
 
 
-# The strategy takes batches from one more data set of each device, to which TensorFlow passes no options.
+# The strategy takes batches from another data set for each device, to which TensorFlow does not pass the options on.
 multi_device_iterator_ops._create_device_dataset = leave_untuned(multi_device_iterator_ops._create_device_dataset)
 
 BACKEND = KerasMirrored

@@ -1,9 +1,9 @@
 """
-Horovod with a TensorFlow training loop of one's own: one process per device; NCCL on GPUs, gloo on CPUs.
+Horovod with a custom TensorFlow training loop: one process per device; NCCL on GPUs, gloo on CPUs.
 
-BatchNorm is local to each process; the mean of the processes' running statistics evaluates. What a user of Horovod adds
-to a TensorFlow program stands in the constructor (init, a device of one's own, the first process's weights) and in the
-step (the tape).
+BatchNorm is local to each process; evaluation uses the mean of the processes' running statistics. A user of Horovod
+adds to a TensorFlow program what is in the constructor (init, the choice of a device, the first process's weights) and
+the tape in the step.
 """
 
 import horovod.tensorflow as hvd
@@ -31,7 +31,7 @@ class HorovodTensorflow(HorovodKerasBackend, StepwiseBackend):
         self.loss_function = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         self._losses = []
 
-    @tf.function(autograph=False)  # there is nothing to convert, and Horovod takes seconds
+    @tf.function(autograph=False)  # nothing needs conversion, and that of Horovod's code takes seconds
     def _take_step(self, images, labels):
         variables = self.model.trainable_variables
         with tf.GradientTape() as tape:
@@ -42,7 +42,7 @@ class HorovodTensorflow(HorovodKerasBackend, StepwiseBackend):
         return loss
 
     def train_step(self, batch: tuple[tf.Tensor, tf.Tensor], learning_rate: float) -> None:
-        """The optimizer looks the learning rate up by itself, as Keras's schedules do."""
+        """The optimizer looks up the learning rate itself, as Keras's schedules do."""
         self._losses.append(self._take_step(*batch))
 
     def take_window_loss(self, num_steps: int) -> float:

@@ -1,4 +1,4 @@
-"""What Horovod's backends for TensorFlow and Keras share: the device of a process, statistics, sums over processes."""
+"""What Horovod's backends for TensorFlow and Keras share: choice of the device, statistics, sums over processes."""
 
 import horovod
 import horovod.tensorflow as hvd
@@ -14,7 +14,7 @@ COMPRESSIONS = {"none": hvd.Compression.none, "fp16": hvd.Compression.fp16}
 
 
 def take_device(spec: RunSpec, local_rank: int) -> None:
-    """Leave this process one GPU, or the cores of one device."""
+    """Restrict this process to one GPU, or to the cores of one device."""
     bind_to_device_cores(local_rank, spec.cores_per_device)
     if spec.device_kind == "cuda":
         gpu = tf.config.list_physical_devices("GPU")[local_rank]
@@ -27,7 +27,7 @@ def take_device(spec: RunSpec, local_rank: int) -> None:
 
 class HorovodKerasBackend(KerasBackend):
     def start_from_first(self, optimizer: keras.optimizers.Optimizer) -> None:
-        """Give every process the first one's weights and optimizer state, which is made here."""
+        """Create the optimizer's state, and give every process the first one's weights and state."""
         optimizer.build(self.model.trainable_variables)
         variables = [*self.model.variables, *optimizer.variables]
         hvd.broadcast_variables([variable.value for variable in variables], root_rank=0)

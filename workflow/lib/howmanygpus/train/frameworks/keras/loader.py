@@ -1,9 +1,9 @@
 """
-keras.utils.PyDataset: one batch an item, loaded with keras.utils.load_img, in worker threads or processes.
+keras.utils.PyDataset: each item is a batch, loaded with keras.utils.load_img in worker threads or processes.
 
-Its items are taken by the queue that Keras's own fit takes them by, and handed to fit through the loop, as batches of
-the shared loader are: the loop's clocks and its one fit for the whole run stay as they are. With one thread Keras has
-no queue, and loads a batch when it is asked for one.
+The items come from the queue that Keras's own fit uses, and go to fit through the loop, as batches of the shared loader
+do. The loop's clocks and its single fit for the whole run therefore stay the same. With one thread Keras has no queue,
+and loads a batch when it is asked for one.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from howmanygpus.train.input.workers import use_clean_workers
 
 
 class Batches(keras.utils.PyDataset):
-    """Item k: images uint8 (local batch, height, width, channels) and int32 labels of step k."""
+    """Item k is step k's images, uint8 (local batch, height, width, channels), and int32 labels."""
 
     def __init__(self, items: Items, **options):
         super().__init__(**options)
@@ -57,7 +57,7 @@ class KerasBatches(TrainingBatches):
         try:
             yield from adapter.get_numpy_iterator()
         finally:
-            # fit takes one batch to build the model and then begins anew.
+            # fit takes one batch to build the model and then starts again.
             adapter.on_epoch_end()
 
 

@@ -1,7 +1,7 @@
 """
-A TensorFlow training loop of one's own under tf.distribute.MirroredStrategy: one process for all devices.
+A custom TensorFlow training loop under tf.distribute.MirroredStrategy: one process for all devices.
 
-BatchNorm is local to each replica; the mean of the replicas' running statistics evaluates.
+BatchNorm is local to each replica; evaluation uses the mean of the replicas' running statistics.
 """
 
 import keras
@@ -29,7 +29,7 @@ class TensorflowMirrored(MirroredBackend, StepwiseBackend):
         return loss, tape.gradient(loss, self.model.trainable_variables)
 
     def _step_on_replica(self, images, labels):
-        """One replica's part of a step; apply_gradients sums the gradients of all."""
+        """Take one replica's part of a step; apply_gradients sums the gradients of all replicas."""
         loss, gradients = self._differentiate(images, labels)
         self.optimizer.apply_gradients(zip(gradients, self.model.trainable_variables, strict=True))
         return loss
@@ -39,7 +39,7 @@ class TensorflowMirrored(MirroredBackend, StepwiseBackend):
         return self.strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
 
     def train_step(self, batch: tuple, learning_rate: float) -> None:
-        """The optimizer looks the learning rate up by itself, as Keras's schedules do."""
+        """The optimizer looks up the learning rate itself, as Keras's schedules do."""
         self._losses.append(self._step(*batch))
 
     def take_window_loss(self, num_steps: int) -> float:

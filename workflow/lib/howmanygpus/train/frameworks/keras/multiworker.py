@@ -1,7 +1,7 @@
 """
-A TensorFlow training loop of one's own under MultiWorkerMirroredStrategy: one process per device, named by TF_CONFIG.
+A custom TensorFlow training loop under MultiWorkerMirroredStrategy: one process per device, named by TF_CONFIG.
 
-BatchNorm is local to each replica; the mean of the replicas' running statistics evaluates.
+BatchNorm is local to each replica; evaluation uses the mean of the replicas' running statistics.
 """
 
 import json
@@ -42,26 +42,26 @@ class TensorflowMultiworker(TensorflowMirrored):
 
     @staticmethod
     def _sum_in_replica(value):
-        # A copy on the replica's own device: the collective goes by where its operand lies.
+        # Copy to the replica's own device: the operand's device decides which collective is used.
         return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(value))
 
     def sum_over_ranks(self, value) -> np.ndarray:
-        """Sum of an array of the same shape on every process."""
+        """Return the sum of an array that has the same shape on every process."""
         return self.strategy.experimental_local_results(self._sum(tf.constant(value)))[0].numpy()
 
     def max_over_ranks(self, value: float) -> float:
-        """TensorFlow's collectives know sums and means: each process fills a place of its own."""
+        """TensorFlow's collectives only have sums and means, so each process fills one element of an array."""
         places = np.zeros(self.num_processes, np.float64)
         places[self.rank] = value
         return float(self.sum_over_ranks(places).max())
 
     def wait_until_idle(self) -> None:
-        """TensorFlow's own sync_devices asks the other workers' devices too, which have no server for that."""
+        """Synchronise only this process's device; sync_devices would also ask other workers, which cannot answer."""
         with tf.device("/gpu:0" if self.spec.device_kind == "cuda" else "/cpu:0"):
             tf.raw_ops.SyncDevice()
 
     def _step_on_all(self, images, labels):
-        """This process's part of the loss: asking for the whole would be another collective in every step."""
+        """Return this process's part of the loss; the whole loss would take another collective in every step."""
         losses = self.strategy.run(self._step_on_replica, (images, labels))
         return self.strategy.experimental_local_results(losses)[0]
 
@@ -77,7 +77,7 @@ class TensorflowMultiworker(TensorflowMirrored):
                     statistic.assign(self.sum_over_ranks(statistic.numpy()) / self.num_processes)
 
     def close(self) -> None:
-        """A worker that leaves before the others have finished breaks their last collective."""
+        """Wait for the others: a worker that leaves before they have finished breaks their last collective."""
         self.max_over_ranks(0.0)
 
 

@@ -1,8 +1,8 @@
 """
-tf.data: files are read, decoded, flipped and cropped by TensorFlow's own operations, in threads of its runtime.
+tf.data: TensorFlow's own operations read, decode, flip and crop the files, in threads of its runtime.
 
-`map` takes as many images at once as there are workers, and a pipeline of its own threads keeps batches ahead. JPEG is
-decoded with TensorFlow's defaults, whose inverse transform is the fast, less exact one.
+`map` processes as many images at a time as there are workers, and the pipeline's own threads keep batches ahead. JPEG
+is decoded with TensorFlow's defaults, which include the fast and less exact inverse transform.
 """
 
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ from howmanygpus.train.input.batches import TrainingBatches
 
 class TfDataBatches(TrainingBatches):
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        # Beside a strategy's devices, on the host.
+        # On the host, also under a strategy that has other devices.
         with tf.device("/cpu:0"):
             batches = self.build().as_numpy_iterator()
-        # The first iterator over a generator's data set has malloc map each large block anew (TensorFlow 2.21).
+        # The first iterator over a generator's data set makes malloc map each large block anew (TensorFlow 2.21).
         keep_freed_memory()
         yield from batches
 
@@ -38,7 +38,7 @@ class TfDataBatches(TrainingBatches):
         return dataset.with_options(options)
 
     def describe_steps(self) -> Iterator[dict]:
-        """What each step's images are, and where the crop begins in the padded image."""
+        """Yield each step's paths, labels and flips, and where the crop begins in the padded image."""
         files, labels, padding = self.data.train_images, self.data.train_labels, self.spec.random_crop_padding
         for share in self.shares:
             yield {

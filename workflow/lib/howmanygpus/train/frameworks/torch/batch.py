@@ -8,15 +8,16 @@ import torch
 
 @dataclass(frozen=True)
 class Batch:
-    """Tensors on a device; `copied` happens when they are there, None where nothing had to be copied."""
+    """Tensors on a device. `copied` is the event of their arrival, None if nothing had to be copied."""
 
     tensors: list[torch.Tensor]
     copied: torch.cuda.Event | None
 
     def take(self) -> list[torch.Tensor]:
-        """The tensors, for what is enqueued from now on: it waits for the copy.
+        """Return the tensors; work that is enqueued from now on waits for the copy.
 
-        Their memory came from the copying stream, which is told who uses it now: it takes it back only after that.
+        The memory belongs to the copying stream. record_stream tells it who uses the memory now, so that it is not
+        reused before that work is done.
         """
         if self.copied is not None:
             stream = torch.cuda.current_stream(self.tensors[0].device)
@@ -31,7 +32,7 @@ class Batch:
 
 
 class Copier:
-    """Puts arrays on a device: on a GPU from pinned memory and by a stream of its own, beside what the device does."""
+    """Puts arrays on a device; on a GPU from pinned memory and by a separate stream, while the device computes."""
 
     def __init__(self, device: torch.device):
         self._device = device

@@ -1,8 +1,8 @@
 """
 PyTorch DistributedDataParallel: one process per device, started by torchrun; NCCL on GPUs, gloo on CPUs.
 
-BatchNorm is local to each process; the mean of the processes' running statistics evaluates. Gradients are exchanged as
-they are, or compressed by hooks that PyTorch brings.
+BatchNorm is local to each process; evaluation uses the mean of the processes' running statistics. Gradients are
+exchanged as they are, or compressed by hooks that are part of PyTorch.
 """
 
 import gc
@@ -16,16 +16,17 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compr
 from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from howmanygpus.train.frameworks.torch.family import TorchBackend, running_statistics
+from howmanygpus.train.frameworks.torch.family import TorchBackend
+from howmanygpus.train.frameworks.torch.running_statistics import running_statistics
 from howmanygpus.train.host.processes import bind_to_device_cores
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.spec import RunSpec
 
 POWERSGD_STARTS = 2
-"""Steps whose gradients go uncompressed: PyTorch takes no fewer, as DDP rearranges its buckets after the first."""
+"""Steps with uncompressed gradients. PyTorch accepts no fewer, as DDP rearranges its buckets after the first step."""
 
 PATIENCE = timedelta(days=1)
-"""Of processes that wait in a collective while the first device evaluates; the run's time limit ends a hanging one."""
+"""For processes that wait in a collective while the first device evaluates; the run's time limit ends a hang."""
 
 
 class PytorchDdp(TorchBackend):
@@ -69,9 +70,10 @@ class PytorchDdp(TorchBackend):
         return tensor.item()
 
     def close(self) -> None:
-        """DDP goes first: were it the last to hold the process group, it would hold the GIL while gloo's threads end.
+        """Delete DDP before the process group.
 
-        They may need it to let go of the last step's tensors, and both would wait forever.
+        If DDP were the last to hold the group, it would hold the GIL while gloo's threads end. Those may need the GIL
+        to release the last step's tensors, and both would wait forever.
         """
         del self.network
         gc.collect()

@@ -1,8 +1,9 @@
 """
-PyTorch nn.DataParallel: one process, which copies the network to every GPU anew in each step.
+PyTorch nn.DataParallel: one process, which copies the network to every GPU in each step.
 
-The loss is computed on the first GPU, from gathered logits; with loss_on_every_device each GPU computes its own.
-BatchNorm is local to each device; the running statistics of the first evaluate, as DataParallel keeps no others.
+The loss is computed on the first GPU from gathered logits; with loss_on_every_device each GPU computes its own.
+BatchNorm is local to each device; evaluation uses the first device's running statistics, as DataParallel keeps no
+others.
 """
 
 import numpy as np
@@ -15,7 +16,7 @@ from howmanygpus.train.spec import RunSpec
 
 
 class NetworkWithLoss(nn.Module):
-    """What DataParallel runs on each device where the loss is computed there."""
+    """Network and loss together, for DataParallel to compute the loss on each device."""
 
     def __init__(self, network: Network, loss_function: nn.Module):
         super().__init__()

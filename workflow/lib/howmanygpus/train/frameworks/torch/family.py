@@ -1,13 +1,14 @@
-"""What the backends of the PyTorch family share: layers, weights, optimizers, precision, a step."""
+"""What the backends of the PyTorch family share: network, weights, optimizers, precision, a step."""
 
 import importlib
 
 import numpy as np
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from howmanygpus.train.frameworks.torch.batch import Batch, Copier
+from howmanygpus.train.frameworks.torch.layers.context import LayerContext
+from howmanygpus.train.frameworks.torch.running_statistics import set_inflation, variance_inflations
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import StepwiseBackend, UnsupportedError
 from howmanygpus.train.spec import RunSpec
@@ -18,86 +19,13 @@ AXES_TO_TORCH = {4: (3, 2, 0, 1), 2: (1, 0)}
 AXES_FROM_TORCH = {4: (2, 3, 1, 0), 2: (1, 0)}
 
 
-class BiasedVariance:
-    """BatchNorm whose running variance is the mean over the batch, as Keras, flax and MXNet keep it.
-
-    PyTorch accumulates n / (n - 1) times that, where n is the number of values per channel. The buffer keeps PyTorch's
-    way, so that training costs what it costs everybody; what reads it divides.
-    """
-
-    inflation = 1.0
-    """n / (n - 1)"""
-
-    def forward(self, x):
-        if self.training:
-            return super().forward(x)
-        variance = self.running_var / self.inflation
-        return F.batch_norm(x, self.running_mean, variance, self.weight, self.bias, False, 0.0, self.eps)
-
-
-class LocalBatchNorm(BiasedVariance, nn.BatchNorm2d):
-    pass
-
-
-class SynchronizedBatchNorm(BiasedVariance, nn.SyncBatchNorm):
-    pass
-
-
-class Layers:
-    """The layers that models are built of, with nothing left to PyTorch's defaults."""
-
-    def __init__(self, batchnorm: str):
-        self._batchnorm = {"local": LocalBatchNorm, "synchronized": SynchronizedBatchNorm}[batchnorm]
-
-    def conv3x3(self, in_channels: int, out_channels: int, stride: int, use_bias: bool) -> nn.Module:
-        """One zero pixel of padding on every side."""
-        return nn.Conv2d(in_channels, out_channels, 3, stride=stride, padding=1, bias=use_bias)
-
-    def batchnorm(self, channels: int, epsilon: float, momentum: float) -> nn.Module:
-        """momentum: weight of the old running statistic; PyTorch's is one minus this."""
-        return self._batchnorm(channels, eps=epsilon, momentum=1.0 - momentum)
-
-    def dense(self, in_features: int, out_features: int) -> nn.Module:
-        return nn.Linear(in_features, out_features)
-
-
-def set_inflation(model: nn.Module, spec: RunSpec, image_shape: tuple[int, int, int]) -> None:
-    """Tell every BatchNorm how many values per channel one of its training batches has."""
-    replicas = spec.num_gpus if spec.batchnorm == "local" else 1
-    batch_size = spec.global_batch_size // replicas
-
-    def set_from_shape(module, inputs):
-        values = batch_size * inputs[0].shape[2] * inputs[0].shape[3]
-        module.inflation = values / max(values - 1, 1)
-
-    hooks = [
-        module.register_forward_pre_hook(set_from_shape)
-        for module in model.modules()
-        if isinstance(module, BiasedVariance)
-    ]
-    height, width, channels = image_shape
-    with torch.no_grad():
-        model.eval()(torch.zeros(1, channels, height, width))
-    model.train()
-    for hook in hooks:
-        hook.remove()
-
-
 def torch_name(canonical_name: str) -> str:
     layer, _, role = canonical_name.rpartition(".")
     return f"{layer}.{'weight' if role == 'kernel' else BATCHNORM_NAMES.get(role, role)}"
 
 
-def variance_inflations(module: nn.Module) -> dict[str, float]:
-    return {
-        f"{name}.variance": layer.inflation
-        for name, layer in module.named_modules()
-        if isinstance(layer, BiasedVariance)
-    }
-
-
 def load_weights(module: nn.Module, weights: dict[str, np.ndarray]) -> None:
-    """Copy canonical weights in; raises RuntimeError naming every array that is missing, left over or misshapen."""
+    """Copy canonical weights in. Raises RuntimeError naming every array that is missing, left over or misshapen."""
     inflations = variance_inflations(module)
     state = {
         torch_name(name): torch.from_numpy(np.ascontiguousarray(array.transpose(AXES_TO_TORCH.get(array.ndim))))
@@ -109,12 +37,12 @@ def load_weights(module: nn.Module, weights: dict[str, np.ndarray]) -> None:
 
 
 def read_weights(module: nn.Module, names) -> dict[str, np.ndarray]:
-    """The module's weights under canonical `names` and layouts."""
+    """Return the module's weights under canonical `names` and layouts."""
     return to_canonical(module.state_dict(), names, variance_inflations(module))
 
 
 def to_canonical(tensors: dict[str, torch.Tensor], names, inflations: dict[str, float]) -> dict[str, np.ndarray]:
-    """Tensors that bear PyTorch's names, such as weights or gradients, under canonical names and layouts."""
+    """Return tensors with PyTorch's names, such as weights or gradients, under canonical names and layouts."""
     arrays = {
         name: (tensors[torch_name(name)].detach().cpu().float() / inflations.get(name, 1.0)).numpy() for name in names
     }
@@ -123,14 +51,8 @@ def to_canonical(tensors: dict[str, torch.Tensor], names, inflations: dict[str, 
     }
 
 
-def running_statistics(module: nn.Module) -> list[torch.Tensor]:
-    """Running means and variances of every BatchNorm."""
-    layers = [layer for layer in module.modules() if isinstance(layer, BiasedVariance)]
-    return [statistic for layer in layers for statistic in (layer.running_mean, layer.running_var)]
-
-
 def build_optimizer(parameters, spec: RunSpec) -> torch.optim.Optimizer:
-    """Weight decay is L2 regularisation: it is added to the gradient, of every parameter."""
+    """Weight decay is L2 regularisation: it is added to the gradient of every parameter."""
     given = spec.optimizer
     options = {"lr": given.learning_rate, "weight_decay": given.weight_decay, "fused": spec.tier == "best"}
     if given.name == "sgd":
@@ -139,7 +61,7 @@ def build_optimizer(parameters, spec: RunSpec) -> torch.optim.Optimizer:
 
 
 def apply_tier(network: nn.Module, spec: RunSpec) -> nn.Module:
-    """The `best` tier: NHWC in memory and, on GPUs, autotuned and compiled kernels."""
+    """Apply the `best` tier: NHWC in memory and, on GPUs, autotuned and compiled kernels."""
     if spec.tier == "equal":
         return network
     network = network.to(memory_format=torch.channels_last)
@@ -150,7 +72,7 @@ def apply_tier(network: nn.Module, spec: RunSpec) -> nn.Module:
 
 
 def set_precision(spec: RunSpec, device: torch.device) -> None:
-    """TF32 is on by default for convolutions and off for matrix products: set both, both ways."""
+    """Switch TF32 on or off. By default it is on for convolutions and off for matrix products."""
     if spec.precision == "tf32" and torch.cuda.get_device_capability(device) < (8, 0):
         raise UnsupportedError(f"tf32 needs compute capability 8.0 or later, not {torch.cuda.get_device_name(device)}")
     if spec.precision == "bf16" and device.type == "cuda" and not torch.cuda.is_bf16_supported(False):
@@ -160,14 +82,14 @@ def set_precision(spec: RunSpec, device: torch.device) -> None:
 
 
 class Network(nn.Module):
-    """A model behind the normalisation of its uint8 images, which happens on the device."""
+    """A model and, before it, the normalisation of its uint8 images, which happens on the device."""
 
     def __init__(self, spec: RunSpec, data: PreparedData):
         super().__init__()
         self.precision = spec.precision
         self.memory_format = torch.channels_last if spec.tier == "best" else torch.contiguous_format
         build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.torch").build
-        self.model = build(data.image_shape, data.num_classes, Layers(spec.batchnorm))
+        self.model = build(data.image_shape, data.num_classes, LayerContext(spec.batchnorm))
         set_inflation(self.model, spec, data.image_shape)
         for name, values in (("mean", data.channel_mean), ("std", data.channel_std)):
             self.register_buffer(name, torch.tensor(values).reshape(1, -1, 1, 1), persistent=False)
@@ -181,9 +103,9 @@ class Network(nn.Module):
 
 
 class TorchBackend(StepwiseBackend):
-    """One process and the network on its device; subclasses wrap `network` such that all devices train one model.
+    """One process and the network on its device. Subclasses wrap `network` so that all devices train one model.
 
-    own_network: the same, not wrapped.
+    own_network: the network without the wrapper.
     """
 
     out_of_memory_errors = (torch.OutOfMemoryError,)
@@ -229,7 +151,7 @@ class TorchBackend(StepwiseBackend):
 
     @torch.no_grad()
     def predict(self, batch: Batch) -> np.ndarray:
-        """On the first device where `eval_devices` says so: what the wrapped network is on."""
+        """With `eval_devices: first`, predict on the first device, where the network without wrapper is."""
         network = self.network if self.spec.eval_devices == "all" else self.own_network
         network.eval()
         logits = network(*batch.take()).cpu().numpy()

@@ -1,8 +1,9 @@
 """
 Horovod with PyTorch: one process per device, started by horovodrun; NCCL on GPUs, gloo on CPUs.
 
-BatchNorm is local to each process; the mean of the processes' running statistics evaluates. What a user of Horovod adds
-to a PyTorch program stands in the constructor: init, a device of one's own, the first process's weights, the optimizer.
+BatchNorm is local to each process; evaluation uses the mean of the processes' running statistics. The constructor has
+what a user of Horovod adds to a PyTorch program: init, the choice of a device, the first process's weights, the
+optimizer.
 """
 
 import horovod
@@ -11,7 +12,8 @@ import numpy as np
 import torch
 
 from howmanygpus.train.frameworks.horovod import join
-from howmanygpus.train.frameworks.torch.family import TorchBackend, running_statistics
+from howmanygpus.train.frameworks.torch.family import TorchBackend
+from howmanygpus.train.frameworks.torch.running_statistics import running_statistics
 from howmanygpus.train.host.processes import bind_to_device_cores
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.spec import RunSpec
@@ -27,8 +29,8 @@ class HorovodPytorch(TorchBackend):
         bind_to_device_cores(hvd.local_rank(), spec.cores_per_device)
         self.set_up(spec, data, weights, hvd.local_rank())
         hvd.broadcast_parameters(self.network.state_dict(), root_rank=0)
-        # Not broadcast_optimizer_state: it fills a new optimizer's state by a step with zero gradients, which is none
-        # with weight decay, and leaves Adam a step ahead.
+        # broadcast_optimizer_state would take a step with zero gradients to create a new optimizer's state. With weight
+        # decay that step changes the weights, and it leaves Adam a step ahead.
         compression, names = COMPRESSIONS[spec.gradient_compression], self.network.named_parameters()
         self.optimizer = hvd.DistributedOptimizer(self.optimizer, named_parameters=names, compression=compression)
 

@@ -1,7 +1,7 @@
 """
-torch.utils.data.DataLoader: worker processes that decode with Pillow, whole batches in shared memory, pinned for GPUs.
+torch.utils.data.DataLoader: worker processes decode with Pillow and put whole batches into shared memory.
 
-There are no worker threads in PyTorch. Each worker keeps PyTorch's own two batches ahead.
+Batches are pinned for GPUs. PyTorch has no worker threads. Each worker keeps two batches ahead, PyTorch's default.
 """
 
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ class TorchBatches(TrainingBatches):
             pin_memory=self.spec.device_kind == "cuda",
         )
         for images, labels in loader:
-            # The same memory: a pinned tensor stays one.
+            # The arrays share the tensors' memory, so pinned memory stays pinned.
             yield images.numpy(), labels.numpy().astype(np.int32)
 
 

@@ -1,32 +1,38 @@
 """ResNet-44 for the JAX family."""
 
-import jax.numpy as jnp
+import jax
 from flax import nnx
 
-from howmanygpus.train.models.resnet44.layers import create_layers
-from howmanygpus.train.models.resnet44.parameters import blocks
+from howmanygpus.train.frameworks.flax.layers.batchnorm import batchnorm
+from howmanygpus.train.frameworks.flax.layers.context import LayerContext
+from howmanygpus.train.frameworks.flax.layers.conv import conv
+from howmanygpus.train.frameworks.flax.layers.dense import dense
+from howmanygpus.train.frameworks.flax.layers.global_pooling import global_average_pool
+from howmanygpus.train.frameworks.flax.layers.relu import relu
+from howmanygpus.train.frameworks.flax.layers.shortcut import shortcut
+from howmanygpus.train.models.resnet44.parameters import BATCHNORM, WIDTHS, blocks, convolutions
 
 
 class ResNet44(nnx.Module):
-    def __init__(self, in_channels: int, num_classes: int, layers):
-        for name, layer in create_layers(layers, in_channels, num_classes):
-            setattr(self, name, layer)
+    def __init__(self, context: LayerContext, image_channels: int, num_classes: int):
+        for conv_name, batchnorm_name, in_channels, width, stride in convolutions(image_channels):
+            layer = conv(context, in_channels, width, 3, stride=stride, padding=1, use_bias=False)
+            setattr(self, conv_name, layer)
+            setattr(self, batchnorm_name, batchnorm(context, width, **BATCHNORM))
+        self.dense = dense(context, WIDTHS[-1], num_classes)
 
-    def _conv_bn(self, x, prefix: str, index: int):
-        return getattr(self, f"{prefix}_bn{index}")(getattr(self, f"{prefix}_conv{index}")(x))
+    def _conv_bn(self, x: jax.Array, block: str, index: int) -> jax.Array:
+        return getattr(self, f"{block}_bn{index}")(getattr(self, f"{block}_conv{index}")(x))
 
-    def __call__(self, x):
-        x = nnx.relu(self.stem_bn(self.stem_conv(x)))
-        for name, width, stride in blocks():
-            shortcut = x
-            if stride > 1:
-                new_channels = width - x.shape[-1]
-                shortcut = jnp.pad(x[:, ::stride, ::stride], ((0, 0), (0, 0), (0, 0), (0, new_channels)))
-            x = nnx.relu(self._conv_bn(x, name, 1))
-            x = nnx.relu(self._conv_bn(x, name, 2) + shortcut)
-        return self.dense(x.mean(axis=(1, 2)))
+    def __call__(self, x: jax.Array) -> jax.Array:
+        x = relu(self.stem_bn(self.stem_conv(x)))
+        for name, in_channels, width, stride in blocks():
+            skipped = x if stride == 1 else shortcut(x, stride=stride, new_channels=width - in_channels)
+            x = relu(self._conv_bn(x, name, 1))
+            x = relu(self._conv_bn(x, name, 2) + skipped)
+        return self.dense(global_average_pool(x))
 
 
-def build(image_shape: tuple[int, int, int], num_classes: int, layers) -> nnx.Module:
+def build(image_shape: tuple[int, int, int], num_classes: int, context: LayerContext) -> nnx.Module:
     """A module from normalised images (batch, height, width, channels) to logits (batch, num_classes)."""
-    return ResNet44(image_shape[2], num_classes, layers)
+    return ResNet44(context, image_shape[2], num_classes)

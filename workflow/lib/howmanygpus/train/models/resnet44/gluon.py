@@ -2,34 +2,39 @@
 
 from mxnet.gluon import nn
 
-from howmanygpus.train.models.resnet44.layers import create_layers
-from howmanygpus.train.models.resnet44.parameters import blocks
+from howmanygpus.train.frameworks.gluon.layers.batchnorm import batchnorm
+from howmanygpus.train.frameworks.gluon.layers.context import LayerContext
+from howmanygpus.train.frameworks.gluon.layers.conv import conv
+from howmanygpus.train.frameworks.gluon.layers.dense import dense
+from howmanygpus.train.frameworks.gluon.layers.global_pooling import global_average_pool
+from howmanygpus.train.frameworks.gluon.layers.operators import Tensor
+from howmanygpus.train.frameworks.gluon.layers.relu import relu
+from howmanygpus.train.frameworks.gluon.layers.shortcut import shortcut
+from howmanygpus.train.models.resnet44.parameters import BATCHNORM, WIDTHS, blocks, convolutions
 
 
 class ResNet44(nn.HybridBlock):
-    def __init__(self, in_channels: int, num_classes: int, layers):
+    def __init__(self, context: LayerContext, image_channels: int, num_classes: int):
         super().__init__()
         with self.name_scope():
-            for name, layer in create_layers(layers, in_channels, num_classes):
-                setattr(self, name, layer)
+            for conv_name, batchnorm_name, in_channels, width, stride in convolutions(image_channels):
+                layer = conv(context, in_channels, width, 3, stride=stride, padding=1, use_bias=False)
+                setattr(self, conv_name, layer)
+                setattr(self, batchnorm_name, batchnorm(context, width, **BATCHNORM))
+            self.dense = dense(context, WIDTHS[-1], num_classes)
 
-    def _conv_bn(self, x, prefix: str, index: int):
-        return getattr(self, f"{prefix}_bn{index}")(getattr(self, f"{prefix}_conv{index}")(x))
+    def _conv_bn(self, x: Tensor, block: str, index: int) -> Tensor:
+        return getattr(self, f"{block}_bn{index}")(getattr(self, f"{block}_conv{index}")(x))
 
-    def hybrid_forward(self, F, x):
-        x = F.relu(self.stem_bn(self.stem_conv(x)))
-        for name, _, stride in blocks():
-            shortcut = x
-            if stride > 1:
-                every = (None, None, None, None)
-                shortcut = F.slice(x, begin=every, end=every, step=(1, 1, stride, stride))
-                # The new channels, as many as there are, are zero; MXNet cannot pad this axis.
-                shortcut = F.concat(shortcut, F.zeros_like(shortcut), dim=1)
-            x = F.relu(self._conv_bn(x, name, 1))
-            x = F.relu(self._conv_bn(x, name, 2) + shortcut)
-        return self.dense(F.mean(x, axis=(2, 3)))
+    def hybrid_forward(self, F, x: Tensor) -> Tensor:
+        x = relu(self.stem_bn(self.stem_conv(x)))
+        for name, in_channels, width, stride in blocks():
+            skipped = x if stride == 1 else shortcut(x, stride=stride, new_channels=width - in_channels)
+            x = relu(self._conv_bn(x, name, 1))
+            x = relu(self._conv_bn(x, name, 2) + skipped)
+        return self.dense(global_average_pool(x))
 
 
-def build(image_shape: tuple[int, int, int], num_classes: int, layers) -> nn.HybridBlock:
+def build(image_shape: tuple[int, int, int], num_classes: int, context: LayerContext) -> nn.HybridBlock:
     """A block from normalised images (batch, channels, height, width) to logits (batch, num_classes)."""
-    return ResNet44(image_shape[2], num_classes, layers)
+    return ResNet44(context, image_shape[2], num_classes)

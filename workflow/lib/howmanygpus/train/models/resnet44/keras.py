@@ -1,23 +1,27 @@
 """ResNet-44 for the Keras family."""
 
-from keras import ops
+from keras import KerasTensor
 
-from howmanygpus.train.models.resnet44.parameters import BATCHNORM_EPSILON, BATCHNORM_MOMENTUM, WIDTHS, blocks
+from howmanygpus.train.frameworks.keras.layers.batchnorm import batchnorm
+from howmanygpus.train.frameworks.keras.layers.context import LayerContext
+from howmanygpus.train.frameworks.keras.layers.conv import conv
+from howmanygpus.train.frameworks.keras.layers.dense import dense
+from howmanygpus.train.frameworks.keras.layers.global_pooling import global_average_pool
+from howmanygpus.train.frameworks.keras.layers.relu import relu
+from howmanygpus.train.frameworks.keras.layers.shortcut import shortcut
+from howmanygpus.train.models.resnet44.parameters import BATCHNORM, WIDTHS, blocks
 
 
-def build(x, num_classes: int, layers):
+def build(x: KerasTensor, num_classes: int, context: LayerContext) -> KerasTensor:
     """From normalised images (batch, height, width, channels) to logits (batch, num_classes)."""
 
-    def conv_bn(x, prefix: str, suffix: str, width: int, stride: int):
-        x = layers.conv3x3(x, f"{prefix}_conv{suffix}", width, stride, use_bias=False)
-        return layers.batchnorm(x, f"{prefix}_bn{suffix}", BATCHNORM_EPSILON, BATCHNORM_MOMENTUM)
+    def conv_bn(x: KerasTensor, block: str, index: str, width: int, stride: int) -> KerasTensor:
+        x = conv(context, x, f"{block}_conv{index}", width, 3, stride=stride, padding=1, use_bias=False)
+        return batchnorm(context, x, f"{block}_bn{index}", **BATCHNORM)
 
-    x = ops.relu(conv_bn(x, "stem", "", WIDTHS[0], stride=1))
-    for name, width, stride in blocks():
-        shortcut = x
-        if stride > 1:
-            new_channels = width - x.shape[-1]
-            shortcut = ops.pad(x[:, ::stride, ::stride, :], ((0, 0), (0, 0), (0, 0), (0, new_channels)))
-        x = ops.relu(conv_bn(x, name, "1", width, stride))
-        x = ops.relu(conv_bn(x, name, "2", width, stride=1) + shortcut)
-    return layers.dense(ops.mean(x, axis=(1, 2)), "dense", num_classes)
+    x = relu(conv_bn(x, "stem", "", WIDTHS[0], stride=1))
+    for name, in_channels, width, stride in blocks():
+        skipped = x if stride == 1 else shortcut(x, stride=stride, new_channels=width - in_channels)
+        x = relu(conv_bn(x, name, "1", width, stride))
+        x = relu(conv_bn(x, name, "2", width, stride=1) + skipped)
+    return dense(context, global_average_pool(x), "dense", num_classes)

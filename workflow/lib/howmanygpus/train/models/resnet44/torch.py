@@ -2,32 +2,38 @@
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
-from howmanygpus.train.models.resnet44.layers import create_layers
-from howmanygpus.train.models.resnet44.parameters import blocks
+from howmanygpus.train.frameworks.torch.layers.batchnorm import batchnorm
+from howmanygpus.train.frameworks.torch.layers.context import LayerContext
+from howmanygpus.train.frameworks.torch.layers.conv import conv
+from howmanygpus.train.frameworks.torch.layers.dense import dense
+from howmanygpus.train.frameworks.torch.layers.global_pooling import global_average_pool
+from howmanygpus.train.frameworks.torch.layers.relu import relu
+from howmanygpus.train.frameworks.torch.layers.shortcut import shortcut
+from howmanygpus.train.models.resnet44.parameters import BATCHNORM, WIDTHS, blocks, convolutions
 
 
 class ResNet44(nn.Module):
-    def __init__(self, in_channels: int, num_classes: int, layers):
+    def __init__(self, context: LayerContext, image_channels: int, num_classes: int):
         super().__init__()
-        for name, layer in create_layers(layers, in_channels, num_classes):
-            self.add_module(name, layer)
+        for conv_name, batchnorm_name, in_channels, width, stride in convolutions(image_channels):
+            layer = conv(context, in_channels, width, 3, stride=stride, padding=1, use_bias=False)
+            self.add_module(conv_name, layer)
+            self.add_module(batchnorm_name, batchnorm(context, width, **BATCHNORM))
+        self.dense = dense(context, WIDTHS[-1], num_classes)
 
-    def _conv_bn(self, x, prefix: str, index: int):
-        return getattr(self, f"{prefix}_bn{index}")(getattr(self, f"{prefix}_conv{index}")(x))
+    def _conv_bn(self, x: torch.Tensor, block: str, index: int) -> torch.Tensor:
+        return getattr(self, f"{block}_bn{index}")(getattr(self, f"{block}_conv{index}")(x))
 
-    def forward(self, x):
-        x = torch.relu(self.stem_bn(self.stem_conv(x)))
-        for name, width, stride in blocks():
-            shortcut = x
-            if stride > 1:
-                shortcut = F.pad(x[:, :, ::stride, ::stride], (0, 0, 0, 0, 0, width - x.shape[1]))
-            x = torch.relu(self._conv_bn(x, name, 1))
-            x = torch.relu(self._conv_bn(x, name, 2) + shortcut)
-        return self.dense(x.mean(dim=(2, 3)))
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = relu(self.stem_bn(self.stem_conv(x)))
+        for name, in_channels, width, stride in blocks():
+            skipped = x if stride == 1 else shortcut(x, stride=stride, new_channels=width - in_channels)
+            x = relu(self._conv_bn(x, name, 1))
+            x = relu(self._conv_bn(x, name, 2) + skipped)
+        return self.dense(global_average_pool(x))
 
 
-def build(image_shape: tuple[int, int, int], num_classes: int, layers) -> nn.Module:
+def build(image_shape: tuple[int, int, int], num_classes: int, context: LayerContext) -> nn.Module:
     """A module from normalised images (batch, channels, height, width) to logits (batch, num_classes)."""
-    return ResNet44(image_shape[2], num_classes, layers)
+    return ResNet44(context, image_shape[2], num_classes)

@@ -2,24 +2,31 @@
 
 from mxnet.gluon import nn
 
+from howmanygpus.train.frameworks.gluon.layers.context import LayerContext
+from howmanygpus.train.frameworks.gluon.layers.conv import conv
+from howmanygpus.train.frameworks.gluon.layers.dense import dense
+from howmanygpus.train.frameworks.gluon.layers.global_pooling import global_average_pool
+from howmanygpus.train.frameworks.gluon.layers.operators import Tensor
+from howmanygpus.train.frameworks.gluon.layers.relu import relu
 from howmanygpus.train.models.small_cnn.parameters import CONVOLUTIONS
 
 
 class SmallCnn(nn.HybridBlock):
-    def __init__(self, in_channels: int, num_classes: int, layers):
+    def __init__(self, context: LayerContext, in_channels: int, num_classes: int):
         super().__init__()
         with self.name_scope():
             for name, width, stride in CONVOLUTIONS:
-                setattr(self, name, layers.conv3x3(in_channels, width, stride, use_bias=True))
+                layer = conv(context, in_channels, width, 3, stride=stride, padding=1, use_bias=True)
+                setattr(self, name, layer)
                 in_channels = width
-            self.dense = layers.dense(in_channels, num_classes)
+            self.dense = dense(context, in_channels, num_classes)
 
-    def hybrid_forward(self, F, x):
+    def hybrid_forward(self, F, x: Tensor) -> Tensor:
         for name, _, _ in CONVOLUTIONS:
-            x = F.relu(getattr(self, name)(x))
-        return self.dense(F.mean(x, axis=(2, 3)))
+            x = relu(getattr(self, name)(x))
+        return self.dense(global_average_pool(x))
 
 
-def build(image_shape: tuple[int, int, int], num_classes: int, layers) -> nn.HybridBlock:
+def build(image_shape: tuple[int, int, int], num_classes: int, context: LayerContext) -> nn.HybridBlock:
     """A block from normalised images (batch, channels, height, width) to logits (batch, num_classes)."""
-    return SmallCnn(image_shape[2], num_classes, layers)
+    return SmallCnn(context, image_shape[2], num_classes)

@@ -1,12 +1,17 @@
 """small_cnn for the Keras family."""
 
-from keras import ops
+from keras import KerasTensor
 
+from howmanygpus.train.frameworks.keras.layers.context import LayerContext
+from howmanygpus.train.frameworks.keras.layers.conv import conv
+from howmanygpus.train.frameworks.keras.layers.dense import dense
+from howmanygpus.train.frameworks.keras.layers.global_pooling import global_average_pool
+from howmanygpus.train.frameworks.keras.layers.relu import relu
 from howmanygpus.train.models.small_cnn.parameters import CONVOLUTIONS
 
 
-def build(x, num_classes: int, layers):
+def build(x: KerasTensor, num_classes: int, context: LayerContext) -> KerasTensor:
     """From normalised images (batch, height, width, channels) to logits (batch, num_classes)."""
     for name, width, stride in CONVOLUTIONS:
-        x = ops.relu(layers.conv3x3(x, name, width, stride, use_bias=True))
-    return layers.dense(ops.mean(x, axis=(1, 2)), "dense", num_classes)
+        x = relu(conv(context, x, name, width, 3, stride=stride, padding=1, use_bias=True))
+    return dense(context, global_average_pool(x), "dense", num_classes)

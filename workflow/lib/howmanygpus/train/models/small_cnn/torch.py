@@ -3,23 +3,28 @@
 import torch
 from torch import nn
 
+from howmanygpus.train.frameworks.torch.layers.context import LayerContext
+from howmanygpus.train.frameworks.torch.layers.conv import conv
+from howmanygpus.train.frameworks.torch.layers.dense import dense
+from howmanygpus.train.frameworks.torch.layers.global_pooling import global_average_pool
+from howmanygpus.train.frameworks.torch.layers.relu import relu
 from howmanygpus.train.models.small_cnn.parameters import CONVOLUTIONS
 
 
 class SmallCnn(nn.Module):
-    def __init__(self, in_channels: int, num_classes: int, layers):
+    def __init__(self, context: LayerContext, in_channels: int, num_classes: int):
         super().__init__()
-        for layer, width, stride in CONVOLUTIONS:
-            self.add_module(layer, layers.conv3x3(in_channels, width, stride, use_bias=True))
+        for name, width, stride in CONVOLUTIONS:
+            self.add_module(name, conv(context, in_channels, width, 3, stride=stride, padding=1, use_bias=True))
             in_channels = width
-        self.dense = layers.dense(in_channels, num_classes)
+        self.dense = dense(context, in_channels, num_classes)
 
-    def forward(self, x):
-        for layer, _, _ in CONVOLUTIONS:
-            x = torch.relu(getattr(self, layer)(x))
-        return self.dense(x.mean(dim=(2, 3)))
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for name, _, _ in CONVOLUTIONS:
+            x = relu(getattr(self, name)(x))
+        return self.dense(global_average_pool(x))
 
 
-def build(image_shape: tuple[int, int, int], num_classes: int, layers) -> nn.Module:
+def build(image_shape: tuple[int, int, int], num_classes: int, context: LayerContext) -> nn.Module:
     """A module from normalised images (batch, channels, height, width) to logits (batch, num_classes)."""
-    return SmallCnn(image_shape[2], num_classes, layers)
+    return SmallCnn(context, image_shape[2], num_classes)

@@ -1,0 +1,66 @@
+"""The gate's reference accepts models whose ReLUs are the family's layer, and refuses all others by name."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from project import ROOT
+
+LAYER = "relu(getattr(self, name)(x))"
+"""The ReLU of small_cnn/torch.py."""
+OWN_RELUS = {
+    "functional": "torch.nn.functional.relu({x})",
+    "functional_in_place": "torch.nn.functional.relu({x}, inplace=True)",
+    "torch": "torch.relu({x})",
+    "torch_in_place": "torch.relu_({x})",
+    "method": "{x}.relu()",
+    "method_in_place": "{x}.relu_()",
+    "module": "nn.ReLU()({x})",
+    "module_in_place": "nn.ReLU(inplace=True)({x})",
+}
+SCRIPT = """
+import json, sys
+from howmanygpus.train.parity import reference
+
+folder, *models = sys.argv[1:]
+refusals = {}
+for model in models:
+    options = ["--model", model, "--image-shape", "6", "6", "1", "--num-classes", "3", "--batchnorm", "local"]
+    sys.argv[1:] = [*options, "--folder", f"{folder}/{model}"]
+    try:
+        reference.main()
+    except Exception as error:
+        refusals[model] = f"{type(error).__name__}: {error}"
+print(json.dumps(refusals))
+"""
+
+
+@pytest.fixture(scope="module")
+def refusals(environment_python, tmp_path_factory):
+    """What the reference said of small_cnn and of its copies with other ReLUs, by model; nothing of accepted models."""
+    folder = tmp_path_factory.mktemp("reference")
+    library = shutil.copytree(ROOT / "workflow" / "lib", folder / "lib")
+    models = library / "howmanygpus" / "train" / "models"
+    text = (models / "small_cnn" / "torch.py").read_text()
+    assert text.count(LAYER) == 1
+    for name, own in OWN_RELUS.items():
+        copy = shutil.copytree(models / "small_cnn", models / name)
+        (copy / "torch.py").write_text(text.replace(LAYER, own.format(x="getattr(self, name)(x)")))
+    command = [environment_python("pytorch-cpu"), "-W", "ignore", "-c", SCRIPT, str(folder), "small_cnn", *OWN_RELUS]
+    environment = os.environ | {"PYTHONPATH": str(library)}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr[-3000:]
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def test_the_layer_is_accepted(refusals):
+    assert "small_cnn" not in refusals
+
+
+@pytest.mark.parametrize("model", OWN_RELUS)
+def test_a_relu_of_pytorchs_own_is_refused_with_the_remedy(model, refusals):
+    assert refusals.get(model, "accepted").startswith(f"RefusedReluError: model {model} calls ")
+    assert f"in train/models/{model}/torch.py use relu of" in refusals[model]

@@ -1,0 +1,231 @@
+"""
+Compute the cases of test_layers.py with the layers of one family, in the family's environment.
+
+Arguments: the family; a folder with cases.json and, for every case, inputs (<case>.npz: x, upstream and weights). What
+the family computes is left beside them (<case>.<family>.npz): `y`; `gradient`, of sum(upstream * y) by x; and for batch
+normalisation the running `mean` and `variance` after one batch and `evaluated`, the output with those.
+"""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+
+def find_layer(family: str, layer: str):
+    """The family's function of that name, from whichever of its layers' files has it."""
+    folder = Path(importlib.import_module(f"howmanygpus.train.frameworks.{family}.layers").__file__).parent
+    for path in sorted(folder.glob("*.py")):
+        module = importlib.import_module(f"howmanygpus.train.frameworks.{family}.layers.{path.stem}")
+        function = getattr(module, layer, None)
+        if getattr(function, "__module__", None) == module.__name__:
+            return function
+    raise LookupError(f"no layer {layer} in {folder}")
+
+
+def place(array: np.ndarray, first: bool = True) -> np.ndarray:
+    """Channels before rows and columns, or the other way round; anything but images as it is."""
+    if array.ndim != 4:
+        return array
+    return np.ascontiguousarray(array.transpose((0, 3, 1, 2) if first else (0, 2, 3, 1)))
+
+
+WITH_WEIGHTS = ("conv", "dense", "batchnorm")
+
+
+def build(family: str, layer: str, context, in_channels: int, options: dict):
+    """The layer as an object with weights; None for those that are plain functions."""
+    options = dict(options)
+    outputs = {"conv": "out_channels", "dense": "out_features"}.get(layer)
+    sizes = [in_channels, *([options.pop(outputs)] if outputs else [])]
+    if layer == "conv":
+        sizes.append(options.pop("kernel"))
+    return find_layer(family, layer)(context, *sizes, **options)
+
+
+def call(family: str, layer: str, built, x, options: dict):
+    """The layer's output on x, which has its channels where the family has them."""
+    if layer == "dense":
+        return built(x[:, :, 0, 0] if family != "flax" else x[:, 0, 0])
+    if built is not None:
+        return built(x)
+    if layer == "concatenate":
+        return find_layer(family, layer)([x, -x])
+    return find_layer(family, layer)(x, **options)
+
+
+def compute_torch(layer, options, x, upstream, weights):
+    import torch
+
+    from howmanygpus.train.frameworks.torch import family
+    from howmanygpus.train.frameworks.torch.layers.context import LayerContext
+
+    holder, built = torch.nn.Module(), None
+    if layer in WITH_WEIGHTS:
+        built = holder.layer = build("torch", layer, LayerContext("local"), x.shape[3], options)
+    if layer == "batchnorm":
+        built.inflation = (x.size / x.shape[3]) / (x.size / x.shape[3] - 1)
+    named = {f"layer.{name}": array for name, array in weights.items()}
+    family.load_weights(holder, named)
+    tensor = torch.from_numpy(place(x)).requires_grad_()
+    y = call("torch", layer, built, tensor, options)
+    y.backward(torch.from_numpy(place(upstream)))
+    seen = {"y": place(y.detach().numpy(), False), "gradient": place(tensor.grad.numpy(), False)}
+    if layer == "batchnorm":
+        seen |= {name.partition(".")[2]: array for name, array in family.read_weights(holder, named).items()}
+        seen["evaluated"] = place(holder.eval().layer(tensor).detach().numpy(), False)
+    return seen
+
+
+def compute_keras(layer, options, x, upstream, weights):
+    import keras
+    import tensorflow as tf
+
+    from howmanygpus.train.frameworks.keras import family
+    from howmanygpus.train.frameworks.keras.layers.context import LayerContext
+
+    inputs, function, options = keras.Input(x.shape[1:]), find_layer("keras", layer), dict(options)
+    if layer in WITH_WEIGHTS:
+        sizes = [options.pop(name) for name in ("out_channels", "out_features", "kernel") if name in options]
+        given = inputs[:, 0, 0, :] if layer == "dense" else inputs
+        outputs = function(LayerContext("local"), given, "layer", *sizes, **options)
+    else:
+        outputs = function([inputs, -inputs]) if layer == "concatenate" else function(inputs, **options)
+    model = keras.Model(inputs, outputs)
+    family.load_weights(model, {f"layer.{name}": array for name, array in weights.items()})
+    tensor = tf.constant(x)
+    with tf.GradientTape() as tape:
+        tape.watch(tensor)
+        y = model(tensor, training=True)
+        total = tf.reduce_sum(y * upstream)
+    seen = {"y": y.numpy(), "gradient": tf.convert_to_tensor(tape.gradient(total, tensor)).numpy()}
+    if layer == "batchnorm":
+        seen |= {name.partition(".")[2]: array for name, array in family.read_weights(model).items()}
+        seen["evaluated"] = model(tensor, training=False).numpy()
+    return seen
+
+
+def compute_flax(layer, options, x, upstream, weights):
+    import jax
+    from flax import nnx
+
+    from howmanygpus.train.frameworks.flax import family
+    from howmanygpus.train.frameworks.flax.layers.context import LayerContext
+
+    jax.config.update("jax_default_matmul_precision", "highest")
+    holder = nnx.Module()
+    if layer in WITH_WEIGHTS:
+        holder.layer = build("flax", layer, LayerContext("local"), x.shape[3], options)
+    family.load_weights(holder, {f"layer.{name}": array for name, array in weights.items()})
+    holder.train()
+    graph, state = nnx.split(holder)
+
+    def compute(given):
+        # A copy: what is traced may not change the statistics of a layer outside.
+        own = nnx.merge(graph, state, copy=True)
+        return call("flax", layer, getattr(own, "layer", None), given, options)
+
+    y, pull_back = jax.vjp(compute, x)
+    seen = {"y": np.asarray(y), "gradient": np.asarray(pull_back(upstream)[0])}
+    if layer == "batchnorm":
+        holder.layer(x)
+        state = nnx.state(holder, (nnx.Param, nnx.BatchStat))
+        seen |= {name.partition(".")[2]: array for name, array in family.read_weights(state).items()}
+        holder.eval()
+        seen["evaluated"] = np.asarray(holder.layer(x))
+    return seen
+
+
+def compute_gluon(layer, options, x, upstream, weights):
+    import mxnet as mx
+
+    from howmanygpus.train.frameworks.gluon import family
+    from howmanygpus.train.frameworks.gluon.layers.context import LayerContext
+
+    class Holder(mx.gluon.nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.layer = None
+            if layer in WITH_WEIGHTS:
+                self.layer = build("gluon", layer, LayerContext("local", 1), x.shape[3], options)
+
+        def hybrid_forward(self, F, x):
+            if layer == "dense":
+                return self.layer(F.reshape(F.slice(x, begin=(None, None, 0, 0), end=(None, None, 1, 1)), (0, -1)))
+            return call("gluon", layer, self.layer, x, options)
+
+    seen = {}
+    for form in ("hybridised", ""):
+        holder = Holder()
+        holder.initialize()
+        roles = {name: getattr(holder.layer, family.ROLES[name]) for name in weights}
+        family.load_weights(roles, weights)
+        if form:
+            holder.hybridize()
+        tensor = mx.nd.array(place(x))
+        tensor.attach_grad()
+        with mx.autograd.record():
+            y = holder(tensor)
+        y.backward(mx.nd.array(place(upstream)))
+        now = {"y": place(y.asnumpy(), False), "gradient": place(tensor.grad.asnumpy(), False)}
+        if layer == "batchnorm":
+            # MXNet updates the statistics once the output is there.
+            now |= {name: roles[name].data().asnumpy() for name in weights}
+            now["evaluated"] = place(holder(tensor).asnumpy(), False)
+        assert not seen or all(np.array_equal(now[name], seen[name]) for name in now), f"{layer} differs if hybridised"
+        seen = now
+    return seen
+
+
+def compute_chainer(layer, options, x, upstream, weights):
+    import chainer
+
+    from howmanygpus.train.frameworks.chainer import family
+    from howmanygpus.train.frameworks.chainer.layers.context import LayerContext
+
+    class Holder(family.Network):
+        def __init__(self):
+            chainer.Chain.__init__(self)
+            with self.init_scope():
+                self.model = chainer.Chain()
+            with self.model.init_scope():
+                if layer in WITH_WEIGHTS:
+                    self.model.layer = build("chainer", layer, LayerContext("local"), x.shape[3], options)
+
+    holder, named = Holder(), {f"layer.{name}": array for name, array in weights.items()}
+    built = getattr(holder.model, "layer", None)
+    if layer == "batchnorm":
+        built.inflation = (x.size / x.shape[3]) / (x.size / x.shape[3] - 1)
+    holder.load_weights(named)
+    variable = chainer.Variable(place(x))
+    with chainer.using_config("train", True):
+        y = call("chainer", layer, built, variable, options)
+    y.grad = place(upstream)
+    y.backward()
+    seen = {"y": place(y.array, False), "gradient": place(variable.grad, False)}
+    if layer == "batchnorm":
+        seen |= {name.partition(".")[2]: array for name, array in holder.read_weights(named).items()}
+        with chainer.using_config("train", False):
+            seen["evaluated"] = place(built(variable).array, False)
+    return seen
+
+
+def main() -> None:
+    family, folder = sys.argv[1], Path(sys.argv[2])
+    compute = globals()[f"compute_{family}"]
+    for name, (layer, options) in json.loads((folder / "cases.json").read_text()).items():
+        options = {key: as_tuple(value) for key, value in options.items()}
+        arrays = dict(np.load(folder / f"{name}.npz"))
+        seen = compute(layer, options, arrays.pop("x"), arrays.pop("upstream"), arrays)
+        np.savez(folder / f"{name}.{family}.npz", **seen)
+
+
+def as_tuple(value):
+    """JSON has no tuples."""
+    return tuple(map(as_tuple, value)) if isinstance(value, list) else value
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""What every family's layers should compute, in float64 with numpy: images are (batch, height, width, channels)."""
+
+import math
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+
+def windows_of(x, size, stride, padding, value):
+    """Every window that fits: (batch, rows, columns, channels, height, width)."""
+    height, width = (size, size) if isinstance(size, int) else size
+    rows, columns = ((padding, padding), (padding, padding)) if isinstance(padding, int) else padding
+    padded = np.pad(x, ((0, 0), rows, columns, (0, 0)), constant_values=value)
+    return sliding_window_view(padded, (height, width), axis=(1, 2))[:, ::stride, ::stride]
+
+
+def conv(x, weights, *, out_channels, kernel, stride, padding, groups=1, use_bias):
+    windows = np.split(windows_of(x, kernel, stride, padding, 0.0), groups, axis=3)
+    kernels = np.split(weights["kernel"], groups, axis=3)
+    parts = [np.einsum("brcixy,xyio->brco", *pair) for pair in zip(windows, kernels, strict=True)]
+    return np.concatenate(parts, axis=3) + (weights["bias"] if use_bias else 0.0)
+
+
+def max_pool(x, weights, *, size, stride, padding):
+    return windows_of(x, size, stride, padding, -math.inf).max(axis=(4, 5))
+
+
+def average_pool(x, weights, *, size, stride, padding):
+    return windows_of(x, size, stride, padding, 0.0).mean(axis=(4, 5))
+
+
+def global_average_pool(x, weights):
+    return x.mean(axis=(1, 2))
+
+
+def relu(x, weights):
+    return np.maximum(x, 0.0)
+
+
+def concatenate(x, weights):
+    """Of the image and its negative."""
+    return np.concatenate([x, -x], axis=3)
+
+
+def shortcut(x, weights, *, stride, new_channels):
+    return np.pad(x[:, ::stride, ::stride], ((0, 0), (0, 0), (0, 0), (0, new_channels)))
+
+
+def dense(x, weights, *, out_features):
+    """Of the first pixel of every image."""
+    return x[:, 0, 0] @ weights["kernel"] + weights["bias"]
+
+
+def batchnorm(x, weights, *, epsilon, momentum):
+    """In training, by the statistics of the batch."""
+    mean, variance = x.mean(axis=(0, 1, 2)), x.var(axis=(0, 1, 2))
+    return (x - mean) / np.sqrt(variance + epsilon) * weights["scale"] + weights["offset"]
+
+
+def update_statistics(x, weights, *, epsilon, momentum):
+    """The running statistics after one batch; the variance is the biased one."""
+    batch = {"mean": x.mean(axis=(0, 1, 2)), "variance": x.var(axis=(0, 1, 2))}
+    return {name: momentum * weights[name] + (1 - momentum) * value for name, value in batch.items()}
+
+
+def evaluate_batchnorm(x, weights, *, epsilon, momentum):
+    scale = weights["scale"] / np.sqrt(weights["variance"] + epsilon)
+    return (x - weights["mean"]) * scale + weights["offset"]
+
+
+def gradient_by_input(compute, x, upstream, step=1e-6):
+    """d sum(upstream * compute(x)) / dx by central differences, which are exact for whatever is linear near x."""
+    gradient = np.zeros_like(x)
+    for place in np.ndindex(x.shape):
+        shifted = np.zeros_like(x)
+        shifted[place] = step
+        gradient[place] = np.sum(upstream * (compute(x + shifted) - compute(x - shifted))) / (2 * step)
+    return gradient

@@ -1,0 +1,14 @@
+"""What layers of the MXNet Gluon family need to know about the run."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class LayerContext:
+    """
+    batchnorm: `local` or `synchronized`.
+    num_devices: devices that train the model together.
+    """
+
+    batchnorm: str
+    num_devices: int

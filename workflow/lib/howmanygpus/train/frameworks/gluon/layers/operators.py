@@ -1,0 +1,12 @@
+"""MXNet has each operator twice, for arrays and for the symbols of a hybridised network."""
+
+from types import ModuleType
+
+import mxnet as mx
+
+Tensor = mx.nd.NDArray | mx.sym.Symbol
+
+
+def operators_of(x: Tensor) -> ModuleType:
+    """The operators that take x."""
+    return mx.sym if isinstance(x, mx.sym.Symbol) else mx.nd
