@@ -81,7 +81,7 @@ GRIDS = {
 @pytest.mark.parametrize("name", list_figures())
 def test_a_figure_is_drawn(tmp_path, name, grid):
     tables = make_tables(tmp_path, *GRIDS[grid])
-    figure = load_figure(name).draw(**{table: tables[table] for table in describe_figure(name)["TABLES"]})
+    figure = load_figure(name).draw(**{table: tables[table] for table in describe_figure(name).tables})
     figure.savefig(tmp_path / "figure.svg")
     plt.close(figure)
 

@@ -7,6 +7,7 @@ import threading
 from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.start.launch import build_environment, hold_publishing, publish
+from records import make_run
 from specs import make_spec
 
 
@@ -30,7 +31,7 @@ def test_an_attempt_waits_while_another_of_its_run_publishes(tmp_path):
     for attempt in attempts:
         attempt.path.mkdir(parents=True)
         attempt.events.write_text(f"{attempt.path.name}\n")
-    run_dir, record = tmp_path / "run", {"attempt": "newer"}
+    run_dir, record = tmp_path / "run", make_run(make_spec())
     publishing = threading.Thread(target=publish, args=(make_spec(), attempts[1], run_dir, record, {"num_test": 0}))
     with hold_publishing(attempts[0]):
         publishing.start()

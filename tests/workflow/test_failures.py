@@ -73,11 +73,11 @@ def test_chosen_outcomes_are_retried_by_name(project):
     result = subprocess.run(script, cwd=project.folder, check=True, capture_output=True, text=True)
     assert "1 runs set aside" in result.stdout
     assert project.planned_runs() == ["small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat1"]
-    assert list((project.folder / "results" / "logs").rglob("set-aside-*/run.json")), "nothing is deleted"
+    assert list((project.folder / "results" / "attempts").rglob("set-aside-*/run.json")), "nothing is deleted"
 
 
 def wait_for_event(project: Project, run: str) -> None:
-    folder = project.folder / "results" / "logs" / "train" / run
+    folder = project.folder / "results" / "attempts" / run
     deadline = time.monotonic() + 60
     while not any(path.read_text() for path in folder.glob("*/events.jsonl")):
         assert time.monotonic() < deadline, "the run did not start"
@@ -106,7 +106,7 @@ def test_an_interrupted_workflow_leaves_nothing_half_written_and_goes_on_later(p
     assert workflow.returncode != 0, output
     assert_no_process_is_left(project)
     assert not (project.folder / "results" / "runs" / RUN / "run.json").exists()
-    (attempt,) = (project.folder / "results" / "logs" / "train" / RUN).glob("*/attempt.json")
+    (attempt,) = (project.folder / "results" / "attempts" / RUN).glob("*/attempt.json")
     assert json.loads(attempt.read_text())["status"] == "interrupted"
 
     project.behave()
@@ -120,7 +120,7 @@ def test_sigterm_to_snakemake_alone_finishes_the_current_run_and_starts_no_other
     project.behave(sleeping="wait_for_file")
     workflow = project.start()
     deadline = time.monotonic() + 60
-    while not list((project.folder / "results" / "logs" / "train").rglob("events.jsonl")):
+    while not list((project.folder / "results" / "attempts").rglob("events.jsonl")):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     workflow.terminate()

@@ -10,6 +10,7 @@ import time
 import psutil
 import pytest
 
+from howmanygpus.train.schema import read_record
 from project import Project
 from specs import make_spec
 from training.launching import write_inputs
@@ -46,8 +47,12 @@ class Attempt:
         return sorted(path.name for path in self.run_dir.iterdir()) if self.run_dir.exists() else []
 
     @property
+    def run_record(self) -> dict:
+        return read_record(self.run_dir / "run.json")
+
+    @property
     def record(self) -> dict:
-        return json.loads((self.attempt / "attempt.json").read_text())
+        return read_record(self.attempt / "attempt.json")
 
 
 RUN_FILES = ["events.jsonl", "predictions.npz", "run.json", "telemetry.csv"]
@@ -74,7 +79,7 @@ def test_a_completed_run_publishes_its_files_and_leaves_no_attempt(project):
     assert attempt.run() == 0
     assert attempt.published == RUN_FILES
     assert not attempt.attempt.exists()
-    record = json.loads((attempt.run_dir / "run.json").read_text())
+    record = attempt.run_record
     assert record["status"] == "completed"
     assert record["spec"] == attempt.spec.to_dict()
     assert len(record["manifest_sha256"]) == len(record["weights_sha256"]) == 64
@@ -92,7 +97,7 @@ def test_an_expected_outcome_is_published_and_exits_with_0(project, behaviour, s
     attempt = Attempt(project, behaviour)
     assert attempt.run() == 0
     assert attempt.published == RUN_FILES
-    record = json.loads((attempt.run_dir / "run.json").read_text())
+    record = attempt.run_record
     assert (record["status"], record["reason"]) == (status, reason)
 
 
@@ -103,6 +108,19 @@ def test_a_crash_publishes_nothing_and_keeps_its_attempt_with_the_reason(project
     assert attempt.record["status"] == "crashed"
     assert attempt.record["reason"] == "RuntimeError: the fake backend was told to crash"
     assert (attempt.attempt / "events.jsonl").read_text(), "what was measured before the crash is kept"
+
+
+def test_a_record_that_violates_its_schema_is_not_published(project):
+    backend = project.folder / "workflow/lib/howmanygpus/train/frameworks/fake/sleeping.py"
+    text = backend.read_text()
+    backend.write_text(text.replace('{"sleeping": "1.0"}', '{"sleeping": 1.0}'))
+    assert backend.read_text() != text
+    attempt = Attempt(project)
+    assert attempt.run() == 1
+    assert attempt.published == []
+    assert attempt.record["status"] == "crashed"
+    assert "run.json: versions: sleeping: 1.0 is not of type 'string'" in attempt.record["reason"]
+    assert (attempt.attempt / "events.jsonl").read_text(), "what was measured is kept"
 
 
 def test_the_deadline_ends_a_run_with_its_reason(project):
@@ -192,6 +210,6 @@ def test_a_refused_run_is_published_without_training(project):
     attempt.command += ["--parity", "failed", "--refuse", "gradients on 2 devices: 1, allowed 0.001"]
     assert attempt.run() == 0
     assert attempt.published == RUN_FILES
-    record = json.loads((attempt.run_dir / "run.json").read_text())
+    record = attempt.run_record
     assert (record["status"], record["reason"]) == ("failed_parity", "gradients on 2 devices: 1, allowed 0.001")
     assert (attempt.run_dir / "events.jsonl").read_text() == ""

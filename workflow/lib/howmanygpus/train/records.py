@@ -35,6 +35,7 @@ class AttemptFolder:
         self.spec = self.path / "spec.json"
         self.placement = self.path / "placement.json"
         self.record = self.path / "attempt.json"
+        self.run = self.path / "run.json"
         self.said = self.path / "said_by_srun.txt"
         self.events = self.path / "events.jsonl"
         self.telemetry = self.path / "telemetry.csv"

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import psutil
 
-from howmanygpus.files import hold_lock, sha256_of_file, write_json_atomic
+from howmanygpus.files import hold_lock, sha256_of_file
 from howmanygpus.train.host import slurm
 from howmanygpus.train.host.devices import assign_devices, describe_host, list_gpu_uuids
 from howmanygpus.train.host.placement import Placement
@@ -38,6 +38,7 @@ from howmanygpus.train.host.telemetry import Telemetry, find_sources, merge_node
 from howmanygpus.train.input.prepared import read_description, verify_data, verify_hashes
 from howmanygpus.train.loop.predictions import PredictionStore, merge_predictions
 from howmanygpus.train.records import AttemptFolder
+from howmanygpus.train.schema import write_record
 from howmanygpus.train.spec import RunSpec
 from howmanygpus.train.start.endings import find_crash, name_crash, write_last_words
 from howmanygpus.train.start.launchers import build_command
@@ -161,17 +162,21 @@ def hold_publishing(attempt: AttemptFolder):
 
 
 def publish(spec: RunSpec, attempt: AttemptFolder, run_dir: Path, record: dict, description: dict) -> None:
-    """Move the attempt's files to the run's folder; run.json appears last."""
+    """Move the attempt's files to the run's folder; run.json appears last.
+
+    Raises RecordError, before anything has moved, if `record` violates its schema.
+    """
     if not list(attempt.path.glob("predictions.rank*.npz")):
         PredictionStore().write(attempt.predictions_of(0))
     merge_predictions(sorted(attempt.path.glob("predictions.rank*.npz")), description["num_test"], attempt.predictions)
     attempt.events.touch()
-    files = (attempt.events, attempt.telemetry, attempt.predictions, attempt.initial_weights, attempt.final_weights)
+    write_record(attempt.run, record)
+    weights = (attempt.initial_weights, attempt.final_weights)
+    files = (attempt.events, attempt.telemetry, attempt.predictions, *weights, attempt.run)
     with hold_publishing(attempt):
         run_dir.mkdir(parents=True, exist_ok=True)
         for file in filter(Path.exists, files):
             os.replace(file, run_dir / file.name)
-        write_json_atomic(run_dir / "run.json", record)
     shutil.rmtree(attempt.path)
 
 
@@ -185,7 +190,7 @@ def run_attempt(
         record |= {"job": slurm.describe_job() | {"packed": placement.scheduler == "none"}}
     if placement.scheduler == "slurm":
         cancel_older_attempts(attempt, record["job"]["id"])
-    write_json_atomic(attempt.record, record)
+    write_record(attempt.record, record)
     description = verify_inputs(spec)
     record |= {"manifest_sha256": description["sha256"]["manifest.tsv"]}
     record |= {"weights_sha256": sha256_of_file(Path(spec.weights_file))}
