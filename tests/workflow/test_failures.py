@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,6 +46,38 @@ def test_one_crashed_cell_leaves_all_tables(project):
     project.snakemake(*TABLES)
     assert read_runs(project)["dozing2"]["status"] == "completed"
     assert project.planned(*TABLES) == []
+
+
+def test_a_new_failure_is_in_the_tables_of_available(project):
+    """Attempts are inputs of the table: one with another reason rebuilds it, and nothing is done without one."""
+    project.write_config(small=study(frameworks=["sleeping"]))
+    project.behave(sleeping__base__gpus2="crash")
+    project.snakemake(*RUNS, expect=1)
+    project.snakemake("available", *ROWS)
+    row = read_runs(project)["sleeping2"]
+    assert (row["status"], row["reason"]) == ("crashed", "RuntimeError: the fake backend was told to crash")
+    assert project.planned("available", *ROWS) == []
+
+    project.behave(sleeping__base__gpus2="kill_launcher")
+    project.snakemake(*RUNS, expect=1)
+    assert project.planned("available", *ROWS) == ["tabulate_evaluations small", "tabulate_runs small"]
+    project.snakemake("available", *ROWS)
+    row = read_runs(project)["sleeping2"]
+    assert (row["status"], row["reason"].split(",")[0]) == ("killed", "the launcher ended without a word")
+
+
+def test_a_wrong_record_is_refused_by_the_tables_with_the_remedy(project):
+    project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1]))
+    project.snakemake(*RUNS)
+    record = project.folder / "results" / "runs" / RUN / "run.json"
+    record.write_text(record.read_text().replace('"status": "completed"', '"status": "finished"'))
+    project.snakemake("available", *ROWS, expect=1)
+    message = project.read("results/logs/tabulate_evaluations/small.log")
+    assert message.startswith(f"results/runs/{RUN}/run.json: status: 'finished' is not one of"), message
+    assert f"delete results/runs/{RUN}, and" in message
+    shutil.rmtree(record.parent)
+    project.snakemake(*ROWS)
+    assert read_runs(project)["sleeping1"]["status"] == "completed"
 
 
 def test_expected_outcomes_are_rows_and_stop_nothing(project):

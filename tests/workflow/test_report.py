@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from project import RUNS, study
+from howmanygpus.report.figures import list_figures
+from project import ROOT, RUNS, study
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ADVICE = "cdn.tailwindcss.com should not be used in production"
@@ -71,7 +72,58 @@ def test_an_error_and_a_request_would_be_noticed(tmp_path):
     assert console and requests == ["http://127.0.0.1:9/x.png"]
 
 
-def test_every_figure_has_a_caption_and_reaches_the_report_description(project):
-    figures = {path.stem for path in (project.folder / "workflow/lib/howmanygpus/report/figures").glob("[a-z]*.py")}
-    captions = {path.stem for path in (project.folder / "workflow/report").glob("*.rst")}
-    assert figures <= captions
+def test_every_figure_has_a_caption():
+    captions = {path.stem for path in (ROOT / "workflow" / "report").glob("*.rst")}
+    assert set(list_figures()) <= captions
+
+
+TOYS = {
+    "lib/howmanygpus/report/tables/rates.py": '''
+"""Median rate of each framework."""
+
+READS = ("runs",)
+IS_MERGED = True
+COLUMNS = ("framework", "images_per_s")
+
+
+def tabulate(plan, runs):
+    return runs.groupby("framework", as_index=False)["images_per_s"].median()
+''',
+    "lib/howmanygpus/report/figures/ranking.py": '''
+"""Frameworks by their median rate."""
+
+import matplotlib.pyplot as plt
+
+TITLE = "Ranking of frameworks"
+TABLES = ("rates",)
+
+
+def draw(rates):
+    figure, axes = plt.subplots()
+    axes.barh(rates["framework"], rates["images_per_s"])
+    return figure
+''',
+    "report/ranking.rst": "Median rate of each framework of study {{ snakemake.wildcards.study }}.",
+}
+
+
+def test_a_table_and_a_figure_with_its_caption_are_three_files_and_nothing_else(project):
+    project.write_config(small=study(num_gpus=[1]))
+    project.snakemake(*RUNS)
+    before = project.planned()
+    for path, text in TOYS.items():
+        (project.folder / "workflow" / path).write_text(text)
+    assert sorted({*project.planned()} - {*before}) == ["draw_ranking small", "tabulate_rates small"]
+    assert project.planned().count("merge_tables") == before.count("merge_tables") + 1
+    project.snakemake("available", "--until", "draw_ranking", "merge_tables")
+    for path in (
+        "tables/small/rates.tsv",
+        "tables/rates.tsv",
+        "figures/small/ranking.svg",
+        "figures/small/ranking.png",
+    ):
+        assert (project.folder / "results" / path).exists(), path
+    assert {line.split("\t")[0] for line in project.read("results/tables/rates.tsv").splitlines()[1:]} == {
+        *("sleeping", "dozing")
+    }
+    assert "sleeping" in project.read("results/figures/small/ranking.svg")
