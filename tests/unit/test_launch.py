@@ -3,9 +3,13 @@
 import json
 import sysconfig
 import threading
+from pathlib import Path
+
+import pytest
 
 from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.records import AttemptFolder
+from howmanygpus.train.start.attempts import build_launch_command, create_attempt
 from howmanygpus.train.start.launch import build_environment, hold_publishing, publish
 from records import make_run
 from specs import make_spec
@@ -40,3 +44,28 @@ def test_an_attempt_waits_while_another_of_its_run_publishes(tmp_path):
     publishing.join(timeout=10)
     assert json.loads((run_dir / "run.json").read_text()) == record
     assert (run_dir / "events.jsonl").read_text() == "newer\n" and not attempts[1].path.exists()
+
+
+@pytest.mark.parametrize(
+    ("verdict", "parity", "is_refused"),
+    [
+        ("passed", "required", False),
+        ("failed", "required", True),
+        ("failed", "report", False),
+        ("failed", "off", False),
+        ("unsupported", "report", True),
+        ("not_checked", "off", False),
+    ],
+)
+def test_a_run_that_the_parity_gate_forbids_is_refused(tmp_path, monkeypatch, verdict, parity, is_refused):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "verdict.json"
+    file.write_text(json.dumps({"status": verdict, "reason": "loss: 1, allowed 0.1"}))
+    attempt = create_attempt("s/run", make_spec().to_dict(), {})
+    assert json.loads(attempt.spec.read_text())["study"] == "s" and attempt.path.parent == Path(
+        "results/attempts/s/run"
+    )
+    command = build_launch_command("python", attempt, "s/run", file, parity, 2)
+    options = dict(zip(command[3::2], command[4::2], strict=True))
+    assert options["--parity"] == verdict and options["--deadline-s"] == "120"
+    assert options.get("--refuse") == (f"loss: 1, allowed 0.1; see {file}" if is_refused else None)
