@@ -176,7 +176,7 @@ def test_a_count_that_never_got_there_has_no_speedup_rather_than_zero(tmp_path):
 
 
 def draw_inputs(tmp_path, *inputs):
-    """The figure that compares inputs, of a table in which each is a tenth slower than the one before."""
+    """Texts of the figure that compares inputs, each of which is a tenth slower than the one before."""
     runs = make_tables(tmp_path, *GRIDS["complete"])["runs"]
     tables = [runs.assign(input=name, images_per_s=runs["images_per_s"] * 0.9**i) for i, name in enumerate(inputs)]
     figure = load_figure("real_against_synthetic").draw(runs=pd.concat(tables))

@@ -1,4 +1,4 @@
-"""What the launcher tells a run's processes, and how what they leave appears."""
+"""What the launcher tells the processes of a run, and how it publishes their files."""
 
 import json
 import sysconfig

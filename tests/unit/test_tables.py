@@ -1,4 +1,4 @@
-"""Tables from stored runs."""
+"""Tables are made from the records of runs and attempts."""
 
 import json
 
@@ -21,7 +21,7 @@ QUALITY = {"metric": "accuracy", "thresholds": [0.5, 0.9]}
 
 
 def collect(plan, results):
-    """The tables of runs and of evaluations."""
+    """Make the tables of runs and of evaluations."""
     evaluations = evaluations_table.tabulate(plan, results)
     return runs_table_of.tabulate(plan, evaluations, results), evaluations
 
@@ -33,7 +33,7 @@ def plan_of(*specs, unsupported=(), billing=None):
 
 
 def store_run(results, name, spec, accuracies=(0.4, 0.8), window_s=(2.0, 3.0), **changes):
-    """A completed run of two windows of 10 steps and as many evaluations as accuracies, 10 test images each."""
+    """Store a run with two windows of 10 steps and one evaluation of 10 test images per accuracy."""
     folder = results / "results" / "runs" / name
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps(make_run(spec, **changes)))
@@ -68,7 +68,7 @@ NODE_OF_FOUR = {"devices_per_node": 4, "billed": "node", "price_per_hour": 8.0, 
     [({}, 4.0, 8.0), ({"billed": "device"}, 2.0, 16.0), ({"price_per_hour": None}, 4.0, None)],
 )
 def test_a_job_is_billed_by_its_devices_or_by_their_nodes(tmp_path, changes, billed, cost):
-    """Two devices of a node of four, for one hour."""
+    """The job has two devices of a node of four for one hour."""
     spec = make_spec(num_gpus=2)
     store_run(tmp_path, "run0", spec, job=JOB, finished_at="1970-01-01T01:16:40+00:00")
     row = collect(plan_of(spec, billing={"cpu": NODE_OF_FOUR | changes}), tmp_path)[0].iloc[0]

@@ -1,4 +1,4 @@
-"""Failed, interrupted and killed runs: everything else goes on, and a later call does what is missing."""
+"""Failed, interrupted and killed runs: all others go on, and a later call does the missing ones."""
 
 import json
 import os
@@ -27,7 +27,6 @@ def project(project, prepared):
 
 
 def test_one_crashed_cell_leaves_all_tables(project):
-    """And figures in a report, which test_report.py looks at."""
     project.write_config(small=study())
     project.behave(dozing__base__gpus2="crash")
     output = project.snakemake(*RUNS, expect=1)
@@ -49,7 +48,7 @@ def test_one_crashed_cell_leaves_all_tables(project):
 
 
 def test_a_new_failure_is_in_the_tables_of_available(project):
-    """Attempts are inputs of the table: one with another reason rebuilds it, and nothing is done without one."""
+    """Attempts are inputs of the tables: a new one rebuilds them; without a new one nothing is done."""
     project.write_config(small=study(frameworks=["sleeping"]))
     project.behave(sleeping__base__gpus2="crash")
     project.snakemake(*RUNS, expect=1)
@@ -129,7 +128,7 @@ RUN = "small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat1"
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_workflow_leaves_nothing_half_written_and_goes_on_later(project, signum):
-    """Ctrl-C in a terminal, and a scheduler's SIGTERM, reach Snakemake and all its jobs."""
+    """Ctrl-C in a terminal and SIGTERM from a scheduler reach Snakemake and all its jobs."""
     project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1]))
     project.behave(sleeping__base__gpus1="hang")
     workflow = project.start()

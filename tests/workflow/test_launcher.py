@@ -1,4 +1,4 @@
-"""One attempt at one run: what is published, what is kept, and that no process stays behind."""
+"""One attempt at a run: what is published, what is kept, and that no process is left."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from training.launching import write_inputs
 
 
 class Attempt:
-    """A launcher of a fake backend in a project's copy."""
+    """A launcher of a fake backend in a copy of the project."""
 
     def __init__(self, project: Project, behaviour=None, deadline_s=60, **changes):
         self.folder = project.folder / "inputs"
@@ -59,7 +59,7 @@ RUN_FILES = ["events.jsonl", "predictions.npz", "run.json", "telemetry.csv"]
 
 
 def wait_for_training(launcher: subprocess.Popen, attempt: Attempt) -> psutil.Process:
-    """The process that trains, once its first window is recorded."""
+    """Wait for the first window of a run and return the process that trains."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         events = attempt.attempt / "events.jsonl"
@@ -152,7 +152,7 @@ def test_killing_the_launcher_ends_its_processes_and_leaves_a_record(project):
     launcher.wait(timeout=30)
     assert_ends(training)
     assert attempt.published == []
-    assert attempt.record["status"] == "running", "the tables tell from the process that it was killed"
+    assert attempt.record["status"] == "running", "settle() finds that its process is gone"
 
 
 def test_changed_data_is_refused_before_training(project):

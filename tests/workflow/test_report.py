@@ -1,4 +1,4 @@
-"""The report opens in a browser, without errors and without asking the network for anything."""
+"""The report: it opens in a browser without errors or requests to the network, and has what it should show."""
 
 import json
 import shutil
@@ -11,7 +11,7 @@ from project import ROOT, RUNS, study
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ADVICE = "cdn.tailwindcss.com should not be used in production"
-"""Advice to Snakemake's developers that a script embedded in every report prints; it asks the network for nothing."""
+"""Advice to Snakemake's developers that a script in every report prints. It is no request to the network."""
 QUIET = ("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync")
 
 
@@ -25,9 +25,9 @@ def project(project, prepared):
 
 
 def open_page(page, scratch) -> tuple[str, list[str], list[str]]:
-    """The page's content, what it wrote to the console, and the addresses it asked for beside itself.
+    """Return the page's content, its lines in the console, and the addresses that it requested.
 
-    The browser's own requests have no page as their initiator.
+    Requests of the browser itself are left out: their initiator is not a page.
     """
     net_log = scratch / "net.json"
     command = [
@@ -50,7 +50,6 @@ def open_page(page, scratch) -> tuple[str, list[str], list[str]]:
 
 @needs_chromium
 def test_the_report_opens_without_errors_or_requests(project, tmp_path):
-    """With figures of all runs but those that crashed."""
     project.write_config(small=study(inputs=["arrays", "synthetic"]))
     project.behave(dozing__base__gpus2="crash")
     project.snakemake(*RUNS, expect=1)

@@ -12,8 +12,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--figure", required=True, help="module of howmanygpus/report/figures/")
     parser.add_argument("--tables", type=Path, required=True, help="folder of the study's tables")
-    parser.add_argument("--svg", type=Path, required=True)
-    parser.add_argument("--png", type=Path, required=True)
+    parser.add_argument("--svg", type=Path, required=True, help="SVG file to write")
+    parser.add_argument("--png", type=Path, required=True, help="PNG file to write")
     arguments = parser.parse_args()
     names = describe_figure(arguments.figure).tables
     tables = {name: read_table(arguments.tables / f"{name}.tsv") for name in names}

@@ -156,7 +156,7 @@ def run_processes(
 
 @contextmanager
 def hold_publishing(attempt: AttemptFolder):
-    """One attempt of a run publishes at a time: what appears is one attempt's, whoever else still runs."""
+    """Let one attempt of a run publish at a time, so that the files of a run are those of one attempt."""
     with hold_lock(attempt.path.parent / ".publishing.lock"):
         yield
 
@@ -229,7 +229,7 @@ def read_processes(attempt: AttemptFolder) -> list[dict]:
 
 
 def refuse(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, record: dict, reason: str) -> int:
-    """Publish that a run was not started because its framework failed the parity gate or has no build for the node."""
+    """Publish that a run was not started: its framework failed the parity gate or does not support the device."""
     description = read_description(Path(spec.data_dir))
     record |= {"host": describe_host([]), "manifest_sha256": description["sha256"]["manifest.tsv"]}
     status = "unsupported" if record["parity"] == "unsupported" else "failed_parity"
@@ -240,7 +240,7 @@ def refuse(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, record: dict, r
 
 
 def launch(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, options: argparse.Namespace) -> int:
-    """Do one attempt; returns the exit status. A failed attempt's record says why, whatever happened."""
+    """Do one attempt and return the exit status. However an attempt fails, its record says why."""
     record = {"spec": spec.to_dict(), "status": "running", "reason": "", "pid": os.getpid(), "started_at": now()}
     record |= {"parity": options.parity}
     try:
