@@ -39,7 +39,7 @@ def name_series(table: pd.DataFrame) -> pd.Series:
     return table[["framework", *varying]].astype(str).agg(" ".join, axis=1)
 
 
-def style_of(names: list[str]) -> dict[str, dict]:
+def style_of(names: Iterable[str]) -> dict[str, dict]:
     """Colour and marker of each series. The same set of names gets the same styles in every figure."""
     return {
         name: {
@@ -73,9 +73,11 @@ def label_lines(axes: Axes, ends: dict[str, tuple[float, float, str]]) -> None:
     ends: (x, y, colour) by name. Names are moved up or down so that they do not overlap, and stay within the height of
     the axes if there is room. Call this after the limits of the axes are final.
     """
-    axes.figure.draw_without_rendering()
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    figure.draw_without_rendering()
     height = axes.get_window_extent().height
-    gap = 1.25 * matplotlib.rcParams["font.size"] * axes.figure.dpi / 72 / height
+    gap = 1.25 * matplotlib.rcParams["font.size"] * figure.dpi / 72 / height
     to_fraction = axes.transData + axes.transAxes.inverted()
     wanted = {name: to_fraction.transform(end[:2]) for name, end in ends.items()}
     ordered = sorted(ends, key=lambda name: (wanted[name][1], name))
@@ -84,7 +86,7 @@ def label_lines(axes: Axes, ends: dict[str, tuple[float, float, str]]) -> None:
         colour = ends[name][2]
         axes.annotate(
             name,
-            xy=wanted[name],
+            xy=(wanted[name][0], wanted[name][1]),
             xytext=(1.03, y),
             xycoords="axes fraction",
             textcoords="axes fraction",
