@@ -1,4 +1,4 @@
-"""Small images made on the spot, good ones and bad ones."""
+"""Small images that tests generate, valid and broken ones."""
 
 import io
 import struct
@@ -10,18 +10,18 @@ import pytest
 from PIL import Image
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-"""Real sample images beside the checkout; tests that use them skip where they are absent."""
+"""Real sample images beside the checkout. Tests that use them are skipped if they are absent."""
 
 
 def needs(path: Path) -> Path:
-    """One of the sample files; skips the test where it is absent."""
+    """Return a sample file; skip the test if it is absent."""
     if not path.exists():
         pytest.skip("the shared sample data are not beside this checkout")
     return path
 
 
 def smooth(height: int = 40, width: int = 56, channels: int = 1, seed: int = 0) -> np.ndarray:
-    """uint8 (height, width) or (height, width, 3): waves, as photographs have them, and a little noise."""
+    """Smooth waves, as in photographs, with a little noise: uint8 (height, width) or (height, width, 3)."""
     random = np.random.default_rng(seed)
     y, x = np.mgrid[:height, :width]
     waves = [
@@ -44,7 +44,7 @@ def chunk(kind: bytes, content: bytes) -> bytes:
 
 
 def png_by_hand(width: int, height: int, colour: int = 0, depth: int = 8, stream: bytes = b"", extra: bytes = b""):
-    """A PNG whose chunks are right in form, whatever is in them. stream: the content of IDAT."""
+    """A PNG with well-formed chunks of any content. stream: the content of IDAT."""
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0))
     return b"\x89PNG\r\n\x1a\n" + header + extra + chunk(b"IDAT", stream) + chunk(b"IEND", b"")
 
@@ -54,7 +54,7 @@ def flip_bit(data: bytes, position: int) -> bytes:
 
 
 def bad_and_unusual(gray: np.ndarray, rgb: np.ndarray) -> dict[str, bytes]:
-    """Files named like those of the shared folder `corrupt`, made of one gray and one colour image."""
+    """Broken and unusual files made from one gray and one colour image, named as in the sample folder `corrupt`."""
     png, jpeg = encode(gray), encode(rgb, "JPEG", quality=95)
     opaque = np.full_like(gray, 255)
     see_through = opaque.copy()
@@ -85,7 +85,7 @@ def bad_and_unusual(gray: np.ndarray, rgb: np.ndarray) -> dict[str, bytes]:
 
 
 def write_tree(folder: Path, counts: dict[str, int], image: np.ndarray | None = None, suffix: str = ".png") -> None:
-    """Images `split/class/0000.png`; keys of counts are `split/class`. Without an image each has one of its own."""
+    """Write images `split/class/0000.png`; keys of counts are `split/class`. Without `image`, all images differ."""
     for number, (place, count) in enumerate(counts.items()):
         (folder / place).mkdir(parents=True)
         for index in range(count):

@@ -1,9 +1,8 @@
 """A copy of the project whose runs are jobs of the test cluster."""
 
-import json
-
 import yaml
 
+from howmanygpus.train.schema import read_record
 from project import Project
 from slurm.cluster import CORES_PER_NODE, GPUS_PER_NODE, Cluster, wait_for
 
@@ -50,14 +49,14 @@ class ClusterProject(Project):
 
     def find_attempts(self, cell: str) -> list[dict]:
         """Records of the attempts that left any, oldest first, at the runs whose path has `cell` in it."""
-        found = sorted((self.folder / "results" / "logs" / "train").rglob("attempt.json"))
-        return [json.loads(path.read_text()) for path in found if cell in str(path)]
+        found = sorted((self.folder / "results" / "attempts").rglob("attempt.json"))
+        return [read_record(path) for path in found if cell in str(path)]
 
     def wait_for_running(self, cell: str) -> dict:
         """The job of a run, once its processes have all come."""
 
         def is_running():
-            found = (self.folder / "results" / "logs" / "train").rglob("processes-*/process0.json")
+            found = (self.folder / "results" / "attempts").rglob("processes-*/process0.json")
             attempts = self.find_attempts(cell)
             return attempts and "job" in attempts[-1] and any(cell in str(path) for path in found)
 

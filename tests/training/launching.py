@@ -16,6 +16,7 @@ from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.train.input import writing
 from howmanygpus.train.input.prepared import open_data
 from howmanygpus.train.models.initialization import draw_weights
+from howmanygpus.train.schema import read_record
 from howmanygpus.train.spec import RunSpec
 from project import ROOT
 from specs import make_data, make_spec
@@ -37,7 +38,7 @@ class Finished:
 
     @property
     def record(self) -> dict:
-        return json.loads((self.folder / "run" / "run.json").read_text())
+        return read_record(self.folder / "run" / "run.json")
 
     @property
     def events(self) -> list[dict]:

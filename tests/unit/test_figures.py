@@ -1,14 +1,17 @@
-"""Every figure can be drawn from whatever tables there are."""
+"""Every figure shows what the tables have, or says why there is nothing to show."""
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_hex, to_rgba_array
+from matplotlib.figure import Figure
 
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.speedup import compute_accuracy_speedup
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.outcomes import IDENTITY
-from howmanygpus.report.style import name_series, style_of
+from howmanygpus.report.style import COLOURS, name_series, style_of
 from howmanygpus.report.tables.allreduce import tabulate
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATION
 from howmanygpus.report.tables.losses import COLUMNS as LOSSES
@@ -28,8 +31,11 @@ ALLREDUCES = [
 QUALITY = {"metric": "accuracy", "thresholds": [0.5, 0.9]}
 
 
+SERIES = ("a base", "b base", "b best")
+
+
 def make_tables(folder, status_of, accuracy_of):
-    """Tables of 2 frameworks, one in 2 variants, on 3 counts with 2 repeats, written and read as the workflow does."""
+    """Tables of SERIES on 3 device counts with 2 repeats, written and read as the workflow does."""
     runs, evaluations, losses = [], [], []
     for framework, variant in (("a", "base"), ("b", "base"), ("b", "best")):
         for num_gpus in (1, 2, 4):
@@ -77,13 +83,88 @@ GRIDS = {
 }
 
 
+NAMES = {
+    "allreduce": ("1 MiB", "16 MiB"),
+    "run_grid": tuple(f"{series} arrays fp32 cpu" for series in SERIES),
+    "variants": ("best b, 2 devices", "best b, 4 devices"),
+}
+"""What each panel of a figure names, if not SERIES."""
+NONE_COMPLETED = ("nothing run", "all failed")
+SENTENCES = {
+    "loss_of_first_epoch": ("No run on real images has recorded its first epoch yet.", NONE_COMPLETED),
+    "real_against_synthetic": ("No configuration has completed on more than one input.", tuple(GRIDS)),
+    "speedup": (
+        "No run on real images has completed on the smallest device count yet.",
+        (*NONE_COMPLETED, "baseline failed"),
+    ),
+    "throughput_by_batch_size": ("No run has completed yet.", NONE_COMPLETED),
+    "throughput_by_gpus": ("No run has completed yet.", NONE_COMPLETED),
+    "time_to_accuracy": ("No run on real images has completed yet.", NONE_COMPLETED),
+    "variants": ("No configuration has completed in two variants yet.", NONE_COMPLETED),
+}
+"""What a figure says instead of drawing, and in which grids. Two inputs are drawn by a test of their own, below."""
+
+
+def find_colours_of_marks(axes) -> set[str]:
+    """Colours of lines, points and bars that can be seen. Dotted lines only guide the eye."""
+    lines = [(line.get_color(), line.get_xydata()) for line in axes.lines if line.get_linestyle() != ":"]
+    points = [(collection.get_facecolor(), collection.get_offsets()) for collection in axes.collections]
+    bars = [(patch.get_facecolor(), [[patch.get_width(), patch.get_height()]]) for patch in axes.patches]
+    bars = [(colour, size) for colour, size in bars if np.all(size)]
+    seen = [colour for colour, places in (*lines, *points, *bars) if np.isfinite(places).all(axis=1).any()]
+    return {colour for colours in seen for colour in map(to_hex, to_rgba_array(colours))}
+
+
+def assert_is_drawn(figure: Figure, names: tuple[str, ...]) -> None:
+    """Every panel has marks, both axes say what they show, and each name stands in the colour of a mark."""
+    assert figure.axes and not figure.texts
+    for axes in figure.axes:
+        title = axes.get_title(loc="left")
+        rows = [tick for sharing in axes.get_shared_y_axes().get_siblings(axes) for tick in sharing.get_yticklabels()]
+        marks = find_colours_of_marks(axes)
+        assert marks, f"nothing is drawn in {title!r}"
+        for label, ticks in ((axes.get_xlabel(), axes.get_xticklabels()), (axes.get_ylabel(), rows)):
+            in_words = [tick for tick in ticks if any(letter.isalpha() for letter in tick.get_text())]
+            assert label or in_words, f"an axis of {title!r} does not say what it shows"
+        texts = [*axes.texts, *rows]
+        for name in names:
+            assert any(name in text.get_text() for text in texts), f"{name} is not named in {title!r}"
+        direct = {to_hex(text.get_color()).upper() for text in axes.texts} & {*COLOURS} - {"#000000"}
+        assert direct <= {mark.upper() for mark in marks}, "a name stands beside nothing"
+
+
 @pytest.mark.parametrize("grid", GRIDS)
 @pytest.mark.parametrize("name", list_figures())
-def test_a_figure_is_drawn(tmp_path, name, grid):
+def test_a_figure_shows_marks_and_names_or_says_why_not(tmp_path, name, grid):
     tables = make_tables(tmp_path, *GRIDS[grid])
-    figure = load_figure(name).draw(**{table: tables[table] for table in describe_figure(name)["TABLES"]})
+    figure = load_figure(name).draw(**{table: tables[table] for table in describe_figure(name).tables})
     figure.savefig(tmp_path / "figure.svg")
     plt.close(figure)
+    sentence, empty_grids = SENTENCES.get(name, ("", ()))
+    if grid in empty_grids:
+        assert not figure.axes
+        assert [text.get_text() for text in figure.texts] == [sentence]
+    else:
+        assert_is_drawn(figure, NAMES.get(name, SERIES))
+
+
+def test_a_figure_without_marks_or_names_is_noticed():
+    with pytest.raises(AssertionError, match="nothing is drawn"):
+        assert_is_drawn(plt.subplots()[0], ())
+    figure, axes = plt.subplots()
+    axes.plot([1, 2], [float("nan")] * 2)
+    with pytest.raises(AssertionError, match="nothing is drawn"):
+        assert_is_drawn(figure, ())
+    axes.plot([1, 2], [3, 4], color=COLOURS[0])
+    with pytest.raises(AssertionError, match="does not say what it shows"):
+        assert_is_drawn(figure, ())
+    axes.set(xlabel="devices", ylabel="images/s")
+    with pytest.raises(AssertionError, match="a base is not named"):
+        assert_is_drawn(figure, SERIES)
+    axes.annotate("a base", (0, 0), color=COLOURS[1])
+    with pytest.raises(AssertionError, match="a name stands beside nothing"):
+        assert_is_drawn(figure, ("a base",))
+    plt.close("all")
 
 
 def test_a_count_that_never_got_there_has_no_speedup_rather_than_zero(tmp_path):
@@ -95,12 +176,13 @@ def test_a_count_that_never_got_there_has_no_speedup_rather_than_zero(tmp_path):
 
 
 def draw_inputs(tmp_path, *inputs):
-    """The figure that compares inputs, of a table in which each is a tenth slower than the one before."""
+    """Texts of the figure that compares inputs, each of which is a tenth slower than the one before."""
     runs = make_tables(tmp_path, *GRIDS["complete"])["runs"]
     tables = [runs.assign(input=name, images_per_s=runs["images_per_s"] * 0.9**i) for i, name in enumerate(inputs)]
     figure = load_figure("real_against_synthetic").draw(runs=pd.concat(tables))
     figure.savefig(tmp_path / "figure.svg")
     plt.close(figure)
+    assert_is_drawn(figure, tuple(f"{series}, 2 devices" for series in SERIES))
     return [text.get_text() for axes in figure.axes for text in axes.texts]
 
 

@@ -1,12 +1,17 @@
-"""What the launcher tells a run's processes, and how what they leave appears."""
+"""What the launcher tells the processes of a run, and how it publishes their files."""
 
 import json
 import sysconfig
 import threading
+from pathlib import Path
+
+import pytest
 
 from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.records import AttemptFolder
+from howmanygpus.train.start.attempts import build_launch_command, create_attempt
 from howmanygpus.train.start.launch import build_environment, hold_publishing, publish
+from records import make_run
 from specs import make_spec
 
 
@@ -30,7 +35,7 @@ def test_an_attempt_waits_while_another_of_its_run_publishes(tmp_path):
     for attempt in attempts:
         attempt.path.mkdir(parents=True)
         attempt.events.write_text(f"{attempt.path.name}\n")
-    run_dir, record = tmp_path / "run", {"attempt": "newer"}
+    run_dir, record = tmp_path / "run", make_run(make_spec())
     publishing = threading.Thread(target=publish, args=(make_spec(), attempts[1], run_dir, record, {"num_test": 0}))
     with hold_publishing(attempts[0]):
         publishing.start()
@@ -39,3 +44,28 @@ def test_an_attempt_waits_while_another_of_its_run_publishes(tmp_path):
     publishing.join(timeout=10)
     assert json.loads((run_dir / "run.json").read_text()) == record
     assert (run_dir / "events.jsonl").read_text() == "newer\n" and not attempts[1].path.exists()
+
+
+@pytest.mark.parametrize(
+    ("verdict", "parity", "is_refused"),
+    [
+        ("passed", "required", False),
+        ("failed", "required", True),
+        ("failed", "report", False),
+        ("failed", "off", False),
+        ("unsupported", "report", True),
+        ("not_checked", "off", False),
+    ],
+)
+def test_a_run_that_the_parity_gate_forbids_is_refused(tmp_path, monkeypatch, verdict, parity, is_refused):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "verdict.json"
+    file.write_text(json.dumps({"status": verdict, "reason": "loss: 1, allowed 0.1"}))
+    attempt = create_attempt("s/run", make_spec().to_dict(), {})
+    assert json.loads(attempt.spec.read_text())["study"] == "s" and attempt.path.parent == Path(
+        "results/attempts/s/run"
+    )
+    command = build_launch_command("python", attempt, "s/run", file, parity, 2)
+    options = dict(zip(command[3::2], command[4::2], strict=True))
+    assert options["--parity"] == verdict and options["--deadline-s"] == "120"
+    assert options.get("--refuse") == (f"loss: 1, allowed 0.1; see {file}" if is_refused else None)

@@ -1,4 +1,4 @@
-"""Tables from stored runs."""
+"""Tables are made from the records of runs and attempts."""
 
 import json
 
@@ -14,14 +14,14 @@ from howmanygpus.report.tables import runs as runs_table_of
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy, summarize_time_to_accuracy
 from howmanygpus.train.start.settling import settle
+from records import JOB, make_attempt, make_run
 from specs import make_spec
 
-HOST = {"hostname": "h", "cpu_model": "c", "python_version": "3", "driver_version": None, "git_commit": "abc"}
 QUALITY = {"metric": "accuracy", "thresholds": [0.5, 0.9]}
 
 
 def collect(plan, results):
-    """The tables of runs and of evaluations."""
+    """Make the tables of runs and of evaluations."""
     evaluations = evaluations_table.tabulate(plan, results)
     return runs_table_of.tabulate(plan, evaluations, results), evaluations
 
@@ -33,13 +33,10 @@ def plan_of(*specs, unsupported=(), billing=None):
 
 
 def store_run(results, name, spec, accuracies=(0.4, 0.8), window_s=(2.0, 3.0), **changes):
-    """A completed run of two windows of 10 steps and as many evaluations as accuracies, 10 test images each."""
+    """Store a run with two windows of 10 steps and one evaluation of 10 test images per accuracy."""
     folder = results / "results" / "runs" / name
     folder.mkdir(parents=True)
-    record = {"status": "completed", "reason": "", "spec": spec.to_dict(), "host": HOST, "manifest_sha256": "m"}
-    record |= {"started_at": "t", "peak_memory_bytes": 2**30, "versions": {"torch": "2"}, "device_model": None}
-    record |= {"init_s": 1, "compile_s": 2, "train_s": 5, "eval_s": 3, "wall_time_s": 20, "images_seen": 160, **changes}
-    (folder / "run.json").write_text(json.dumps(record))
+    (folder / "run.json").write_text(json.dumps(make_run(spec, **changes)))
     window = {"event": "window", "phase": "train", "num_steps": 10, "data_wait_s": 0.5}
     events = [window | {"phase": "warmup", "elapsed_s": 100.0}, *(window | {"elapsed_s": s} for s in window_s)]
     events += [
@@ -63,7 +60,6 @@ def test_rates_are_total_over_total_of_the_measured_windows(tmp_path):
     assert (row["peak_memory_gib"], row["quality_last"], row["quality_best"]) == (1.0, 0.8, 0.8)
 
 
-JOB = {"id": "7", "started_at": 1000.0, "queue_wait_s": 90.0}
 NODE_OF_FOUR = {"devices_per_node": 4, "billed": "node", "price_per_hour": 8.0, "currency": "EUR"}
 
 
@@ -72,7 +68,7 @@ NODE_OF_FOUR = {"devices_per_node": 4, "billed": "node", "price_per_hour": 8.0, 
     [({}, 4.0, 8.0), ({"billed": "device"}, 2.0, 16.0), ({"price_per_hour": None}, 4.0, None)],
 )
 def test_a_job_is_billed_by_its_devices_or_by_their_nodes(tmp_path, changes, billed, cost):
-    """Two devices of a node of four, for one hour."""
+    """The job has two devices of a node of four for one hour."""
     spec = make_spec(num_gpus=2)
     store_run(tmp_path, "run0", spec, job=JOB, finished_at="1970-01-01T01:16:40+00:00")
     row = collect(plan_of(spec, billing={"cpu": NODE_OF_FOUR | changes}), tmp_path)[0].iloc[0]
@@ -93,8 +89,8 @@ def test_there_is_one_row_per_planned_run_and_metrics_only_where_one_happened(tm
 def write_attempt(tmp_path, status, started="20260101T000000", **changes):
     folder = tmp_path / "results" / "attempts" / "run0" / f"{started}-1"
     folder.mkdir(parents=True)
-    record = {"status": status, "reason": f"why {status}", "host": HOST, "pid": 1, "started_at": "t", **changes}
-    (folder / "attempt.json").write_text(json.dumps(record))
+    (folder / "attempt.json").write_text(json.dumps(make_attempt(make_spec(), status, **changes)))
+    return folder / "attempt.json"
 
 
 def status_of_first(tmp_path, spec):

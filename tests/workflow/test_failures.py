@@ -1,7 +1,8 @@
-"""Failed, interrupted and killed runs: everything else goes on, and a later call does what is missing."""
+"""Failed, interrupted and killed runs: all others go on, and a later call does the missing ones."""
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,7 +27,6 @@ def project(project, prepared):
 
 
 def test_one_crashed_cell_leaves_all_tables(project):
-    """And figures in a report, which test_report.py looks at."""
     project.write_config(small=study())
     project.behave(dozing__base__gpus2="crash")
     output = project.snakemake(*RUNS, expect=1)
@@ -45,6 +45,38 @@ def test_one_crashed_cell_leaves_all_tables(project):
     project.snakemake(*TABLES)
     assert read_runs(project)["dozing2"]["status"] == "completed"
     assert project.planned(*TABLES) == []
+
+
+def test_a_new_failure_is_in_the_tables_of_available(project):
+    """Attempts are inputs of the tables: a new one rebuilds them; without a new one nothing is done."""
+    project.write_config(small=study(frameworks=["sleeping"]))
+    project.behave(sleeping__base__gpus2="crash")
+    project.snakemake(*RUNS, expect=1)
+    project.snakemake("available", *ROWS)
+    row = read_runs(project)["sleeping2"]
+    assert (row["status"], row["reason"]) == ("crashed", "RuntimeError: the fake backend was told to crash")
+    assert project.planned("available", *ROWS) == []
+
+    project.behave(sleeping__base__gpus2="kill_launcher")
+    project.snakemake(*RUNS, expect=1)
+    assert project.planned("available", *ROWS) == ["tabulate_evaluations small", "tabulate_runs small"]
+    project.snakemake("available", *ROWS)
+    row = read_runs(project)["sleeping2"]
+    assert (row["status"], row["reason"].split(",")[0]) == ("killed", "the launcher ended without a word")
+
+
+def test_a_wrong_record_is_refused_by_the_tables_with_the_remedy(project):
+    project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1]))
+    project.snakemake(*RUNS)
+    record = project.folder / "results" / "runs" / RUN / "run.json"
+    record.write_text(record.read_text().replace('"status": "completed"', '"status": "finished"'))
+    project.snakemake("available", *ROWS, expect=1)
+    message = project.read("results/logs/tabulate_evaluations/small.log")
+    assert message.startswith(f"results/runs/{RUN}/run.json: status: 'finished' is not one of"), message
+    assert f"delete results/runs/{RUN}, and" in message
+    shutil.rmtree(record.parent)
+    project.snakemake(*ROWS)
+    assert read_runs(project)["sleeping1"]["status"] == "completed"
 
 
 def test_expected_outcomes_are_rows_and_stop_nothing(project):
@@ -73,11 +105,11 @@ def test_chosen_outcomes_are_retried_by_name(project):
     result = subprocess.run(script, cwd=project.folder, check=True, capture_output=True, text=True)
     assert "1 runs set aside" in result.stdout
     assert project.planned_runs() == ["small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat1"]
-    assert list((project.folder / "results" / "logs").rglob("set-aside-*/run.json")), "nothing is deleted"
+    assert list((project.folder / "results" / "attempts").rglob("set-aside-*/run.json")), "nothing is deleted"
 
 
 def wait_for_event(project: Project, run: str) -> None:
-    folder = project.folder / "results" / "logs" / "train" / run
+    folder = project.folder / "results" / "attempts" / run
     deadline = time.monotonic() + 60
     while not any(path.read_text() for path in folder.glob("*/events.jsonl")):
         assert time.monotonic() < deadline, "the run did not start"
@@ -96,7 +128,7 @@ RUN = "small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat1"
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_workflow_leaves_nothing_half_written_and_goes_on_later(project, signum):
-    """Ctrl-C in a terminal, and a scheduler's SIGTERM, reach Snakemake and all its jobs."""
+    """Ctrl-C in a terminal and SIGTERM from a scheduler reach Snakemake and all its jobs."""
     project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1]))
     project.behave(sleeping__base__gpus1="hang")
     workflow = project.start()
@@ -106,7 +138,7 @@ def test_an_interrupted_workflow_leaves_nothing_half_written_and_goes_on_later(p
     assert workflow.returncode != 0, output
     assert_no_process_is_left(project)
     assert not (project.folder / "results" / "runs" / RUN / "run.json").exists()
-    (attempt,) = (project.folder / "results" / "logs" / "train" / RUN).glob("*/attempt.json")
+    (attempt,) = (project.folder / "results" / "attempts" / RUN).glob("*/attempt.json")
     assert json.loads(attempt.read_text())["status"] == "interrupted"
 
     project.behave()
@@ -120,7 +152,7 @@ def test_sigterm_to_snakemake_alone_finishes_the_current_run_and_starts_no_other
     project.behave(sleeping="wait_for_file")
     workflow = project.start()
     deadline = time.monotonic() + 60
-    while not list((project.folder / "results" / "logs" / "train").rglob("events.jsonl")):
+    while not list((project.folder / "results" / "attempts").rglob("events.jsonl")):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     workflow.terminate()

@@ -1,4 +1,4 @@
-"""One attempt at one run: what is published, what is kept, and that no process stays behind."""
+"""One attempt at a run: what is published, what is kept, and that no process is left."""
 
 import json
 import os
@@ -10,13 +10,14 @@ import time
 import psutil
 import pytest
 
+from howmanygpus.train.schema import read_record
 from project import Project
 from specs import make_spec
 from training.launching import write_inputs
 
 
 class Attempt:
-    """A launcher of a fake backend in a project's copy."""
+    """A launcher of a fake backend in a copy of the project."""
 
     def __init__(self, project: Project, behaviour=None, deadline_s=60, **changes):
         self.folder = project.folder / "inputs"
@@ -46,15 +47,19 @@ class Attempt:
         return sorted(path.name for path in self.run_dir.iterdir()) if self.run_dir.exists() else []
 
     @property
+    def run_record(self) -> dict:
+        return read_record(self.run_dir / "run.json")
+
+    @property
     def record(self) -> dict:
-        return json.loads((self.attempt / "attempt.json").read_text())
+        return read_record(self.attempt / "attempt.json")
 
 
 RUN_FILES = ["events.jsonl", "predictions.npz", "run.json", "telemetry.csv"]
 
 
 def wait_for_training(launcher: subprocess.Popen, attempt: Attempt) -> psutil.Process:
-    """The process that trains, once its first window is recorded."""
+    """Wait for the first window of a run and return the process that trains."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         events = attempt.attempt / "events.jsonl"
@@ -74,7 +79,7 @@ def test_a_completed_run_publishes_its_files_and_leaves_no_attempt(project):
     assert attempt.run() == 0
     assert attempt.published == RUN_FILES
     assert not attempt.attempt.exists()
-    record = json.loads((attempt.run_dir / "run.json").read_text())
+    record = attempt.run_record
     assert record["status"] == "completed"
     assert record["spec"] == attempt.spec.to_dict()
     assert len(record["manifest_sha256"]) == len(record["weights_sha256"]) == 64
@@ -92,7 +97,7 @@ def test_an_expected_outcome_is_published_and_exits_with_0(project, behaviour, s
     attempt = Attempt(project, behaviour)
     assert attempt.run() == 0
     assert attempt.published == RUN_FILES
-    record = json.loads((attempt.run_dir / "run.json").read_text())
+    record = attempt.run_record
     assert (record["status"], record["reason"]) == (status, reason)
 
 
@@ -103,6 +108,19 @@ def test_a_crash_publishes_nothing_and_keeps_its_attempt_with_the_reason(project
     assert attempt.record["status"] == "crashed"
     assert attempt.record["reason"] == "RuntimeError: the fake backend was told to crash"
     assert (attempt.attempt / "events.jsonl").read_text(), "what was measured before the crash is kept"
+
+
+def test_a_record_that_violates_its_schema_is_not_published(project):
+    backend = project.folder / "workflow/lib/howmanygpus/train/frameworks/fake/sleeping.py"
+    text = backend.read_text()
+    backend.write_text(text.replace('{"sleeping": "1.0"}', '{"sleeping": 1.0}'))
+    assert backend.read_text() != text
+    attempt = Attempt(project)
+    assert attempt.run() == 1
+    assert attempt.published == []
+    assert attempt.record["status"] == "crashed"
+    assert "run.json: versions: sleeping: 1.0 is not of type 'string'" in attempt.record["reason"]
+    assert (attempt.attempt / "events.jsonl").read_text(), "what was measured is kept"
 
 
 def test_the_deadline_ends_a_run_with_its_reason(project):
@@ -134,7 +152,7 @@ def test_killing_the_launcher_ends_its_processes_and_leaves_a_record(project):
     launcher.wait(timeout=30)
     assert_ends(training)
     assert attempt.published == []
-    assert attempt.record["status"] == "running", "the tables tell from the process that it was killed"
+    assert attempt.record["status"] == "running", "settle() finds that its process is gone"
 
 
 def test_changed_data_is_refused_before_training(project):
@@ -192,6 +210,6 @@ def test_a_refused_run_is_published_without_training(project):
     attempt.command += ["--parity", "failed", "--refuse", "gradients on 2 devices: 1, allowed 0.001"]
     assert attempt.run() == 0
     assert attempt.published == RUN_FILES
-    record = json.loads((attempt.run_dir / "run.json").read_text())
+    record = attempt.run_record
     assert (record["status"], record["reason"]) == ("failed_parity", "gradients on 2 devices: 1, allowed 0.001")
     assert (attempt.run_dir / "events.jsonl").read_text() == ""

@@ -77,5 +77,5 @@ def test_a_run_whose_image_is_missing_says_so_before_it_starts(finished):
         finished.snakemake("--forcerun", record, "--", record, expect=1)
     finally:
         path.write_bytes(content)
-    logs = list((finished.folder / "results" / "logs" / "train").rglob("attempt.json"))
+    logs = list((finished.folder / "results" / "attempts").rglob("attempt.json"))
     assert len(logs) == 1 and "0000007.png is missing; delete" in json.loads(logs[0].read_text())["reason"]

@@ -1,4 +1,4 @@
-"""The report opens in a browser, without errors and without asking the network for anything."""
+"""The report: it opens in a browser without errors or requests to the network, and has what it should show."""
 
 import json
 import shutil
@@ -6,11 +6,12 @@ import subprocess
 
 import pytest
 
-from project import RUNS, study
+from howmanygpus.report.figures import list_figures
+from project import ROOT, RUNS, study
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ADVICE = "cdn.tailwindcss.com should not be used in production"
-"""Advice to Snakemake's developers that a script embedded in every report prints; it asks the network for nothing."""
+"""Advice to Snakemake's developers that a script in every report prints. It is no request to the network."""
 QUIET = ("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync")
 
 
@@ -24,9 +25,9 @@ def project(project, prepared):
 
 
 def open_page(page, scratch) -> tuple[str, list[str], list[str]]:
-    """The page's content, what it wrote to the console, and the addresses it asked for beside itself.
+    """Return the page's content, its lines in the console, and the addresses that it requested.
 
-    The browser's own requests have no page as their initiator.
+    Requests of the browser itself are left out: their initiator is not a page.
     """
     net_log = scratch / "net.json"
     command = [
@@ -49,7 +50,6 @@ def open_page(page, scratch) -> tuple[str, list[str], list[str]]:
 
 @needs_chromium
 def test_the_report_opens_without_errors_or_requests(project, tmp_path):
-    """With figures of all runs but those that crashed."""
     project.write_config(small=study(inputs=["arrays", "synthetic"]))
     project.behave(dozing__base__gpus2="crash")
     project.snakemake(*RUNS, expect=1)
@@ -71,7 +71,58 @@ def test_an_error_and_a_request_would_be_noticed(tmp_path):
     assert console and requests == ["http://127.0.0.1:9/x.png"]
 
 
-def test_every_figure_has_a_caption_and_reaches_the_report_description(project):
-    figures = {path.stem for path in (project.folder / "workflow/lib/howmanygpus/report/figures").glob("[a-z]*.py")}
-    captions = {path.stem for path in (project.folder / "workflow/report").glob("*.rst")}
-    assert figures <= captions
+def test_every_figure_has_a_caption():
+    captions = {path.stem for path in (ROOT / "workflow" / "report").glob("*.rst")}
+    assert set(list_figures()) <= captions
+
+
+TOYS = {
+    "lib/howmanygpus/report/tables/rates.py": '''
+"""Median rate of each framework."""
+
+READS = ("runs",)
+IS_MERGED = True
+COLUMNS = ("framework", "images_per_s")
+
+
+def tabulate(plan, runs):
+    return runs.groupby("framework", as_index=False)["images_per_s"].median()
+''',
+    "lib/howmanygpus/report/figures/ranking.py": '''
+"""Frameworks by their median rate."""
+
+import matplotlib.pyplot as plt
+
+TITLE = "Ranking of frameworks"
+TABLES = ("rates",)
+
+
+def draw(rates):
+    figure, axes = plt.subplots()
+    axes.barh(rates["framework"], rates["images_per_s"])
+    return figure
+''',
+    "report/ranking.rst": "Median rate of each framework of study {{ snakemake.wildcards.study }}.",
+}
+
+
+def test_a_table_and_a_figure_with_its_caption_are_three_files_and_nothing_else(project):
+    project.write_config(small=study(num_gpus=[1]))
+    project.snakemake(*RUNS)
+    before = project.planned()
+    for path, text in TOYS.items():
+        (project.folder / "workflow" / path).write_text(text)
+    assert sorted({*project.planned()} - {*before}) == ["draw_ranking small", "tabulate_rates small"]
+    assert project.planned().count("merge_tables") == before.count("merge_tables") + 1
+    project.snakemake("available", "--until", "draw_ranking", "merge_tables")
+    for path in (
+        "tables/small/rates.tsv",
+        "tables/rates.tsv",
+        "figures/small/ranking.svg",
+        "figures/small/ranking.png",
+    ):
+        assert (project.folder / "results" / path).exists(), path
+    assert {line.split("\t")[0] for line in project.read("results/tables/rates.tsv").splitlines()[1:]} == {
+        *("sleeping", "dozing")
+    }
+    assert "sleeping" in project.read("results/figures/small/ranking.svg")

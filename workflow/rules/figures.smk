@@ -7,20 +7,19 @@ OUTPUTS  results/figures/{study}/{figure}.svg and .png
 
 for figure in figures.list_figures():
 
+    described = figures.describe_figure(figure)
+
     rule:
         name:
             f"draw_{figure}"
         input:
-            tables=expand(
-                "results/tables/{{study}}/{table}.tsv",
-                table=figures.describe_figure(figure)["TABLES"],
-            ),
+            tables=expand("results/tables/{{study}}/{table}.tsv", table=described.tables),
         output:
             svg=report(
                 f"results/figures/{{study}}/{figure}.svg",
                 caption=f"../report/{figure}.rst",
                 category="{study}",
-                labels={"figure": figures.describe_figure(figure)["TITLE"]},
+                labels={"figure": described.title},
             ),
             png=f"results/figures/{{study}}/{figure}.png",
         log:

@@ -1,12 +1,12 @@
 """
 Make tables from runs: one rule per module of workflow/lib/howmanygpus/report/tables/.
 
-INPUTS   results/plans/{study}.json, results/runs/{study}/, results/attempts/{study}/ (of runs without an outcome),
-         results/probe/ (of a cluster's devices)
+INPUTS   results/plans/{study}.json, results/runs/{study}/, results/attempts/{study}/ (for runs without an outcome),
+         results/probe/ (the preflight of a cluster)
 OUTPUTS  results/records/{study}.json (every record of a run or an attempt, with its hash)
-         results/tables/{study}/{table}.tsv, those of all studies in results/tables/, and the answer in words
+         results/tables/{study}/{table}.tsv and answer.txt; the same of all studies together in results/tables/
 
-A study's tables have one row per planned run, and metrics only where a run happened.
+The table `runs` of a study has one row per planned run. Metrics are empty if the run has none.
 """
 
 
@@ -39,21 +39,23 @@ rule list_records:
 
 for table in tables.list_tables():
 
+    described = tables.describe_table(table)
+
     rule:
         name:
             f"tabulate_{table}"
         input:
             plan="results/plans/{study}.json",
-            tables=expand("results/tables/{{study}}/{table}.tsv", table=tables.list_inputs(table)),
-            records="results/records/{study}.json" if "results" in tables.describe_table(table)["READS"] else [],
-            allreduces=products.allreduces if "allreduces" in tables.describe_table(table)["READS"] else [],
+            tables=expand("results/tables/{{study}}/{table}.tsv", table=described.inputs),
+            records="results/records/{study}.json" if described.reads_results else [],
+            allreduces=products.allreduces if described.reads_allreduces else [],
         output:
             table=f"results/tables/{{study}}/{table}.tsv",
         log:
             f"results/logs/tabulate_{table}/{{study}}.log",
         localrule: True
         params:
-            code=training.table_code(table, tables.describe_table(table)["USES_METRIC"]),
+            code=training.table_code(table, described.uses_metric),
             name=table,
             folder=subpath(output.table, parent=True),
         shell:

@@ -1,5 +1,5 @@
 """
-Targets to ask for by name, beside `all`.
+Targets besides `all`: `available`, and each study by its name.
 """
 
 

@@ -1,4 +1,4 @@
-"""Answer the question of one study in a few sentences with numbers."""
+"""Answer the question for one study in a few sentences with numbers."""
 
 import argparse
 from pathlib import Path
@@ -10,9 +10,9 @@ from howmanygpus.report.files import read_table
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--scaling", type=Path, required=True)
-    parser.add_argument("--time-to-accuracy", type=Path, required=True)
+    parser.add_argument("--runs", type=Path, required=True, help="table of that name")
+    parser.add_argument("--scaling", type=Path, required=True, help="table of that name")
+    parser.add_argument("--time-to-accuracy", type=Path, required=True, help="table of that name")
     parser.add_argument("--answer", type=Path, required=True, help="text file to write")
     arguments = parser.parse_args()
     text = answer(*(read_table(path) for path in (arguments.runs, arguments.scaling, arguments.time_to_accuracy)))

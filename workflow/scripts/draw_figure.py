@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from howmanygpus.report.figures import load_figure
+from howmanygpus.report.figures import describe_figure, load_figure
 from howmanygpus.report.files import read_table
 from howmanygpus.report.style import save_figure
 
@@ -12,12 +12,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--figure", required=True, help="module of howmanygpus/report/figures/")
     parser.add_argument("--tables", type=Path, required=True, help="folder of the study's tables")
-    parser.add_argument("--svg", type=Path, required=True)
-    parser.add_argument("--png", type=Path, required=True)
+    parser.add_argument("--svg", type=Path, required=True, help="SVG file to write")
+    parser.add_argument("--png", type=Path, required=True, help="PNG file to write")
     arguments = parser.parse_args()
-    figure = load_figure(arguments.figure)
-    tables = {name: read_table(arguments.tables / f"{name}.tsv") for name in figure.TABLES}
-    save_figure(figure.draw(**tables), arguments.svg, arguments.png)
+    names = describe_figure(arguments.figure).tables
+    tables = {name: read_table(arguments.tables / f"{name}.tsv") for name in names}
+    save_figure(load_figure(arguments.figure).draw(**tables), arguments.svg, arguments.png)
 
 
 if __name__ == "__main__":

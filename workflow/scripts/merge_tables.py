@@ -1,4 +1,4 @@
-"""Join the studies' tables of one kind."""
+"""Join the tables of one name of all studies."""
 
 import argparse
 from pathlib import Path

@@ -1,7 +1,7 @@
 """
-Set finished runs with chosen outcomes aside, so that the next call of the workflow does them again.
+Move runs with chosen outcomes aside, so that the next call of snakemake does them again.
 
-Nothing is deleted: a run's folder moves to results/attempts/, beside its failed attempts.
+Nothing is deleted: the folder of a run moves to results/attempts/, beside its failed attempts.
 
     .venv/bin/python workflow/scripts/retry_runs.py --status out_of_memory --study digits
 """
@@ -16,15 +16,15 @@ RUNS, ATTEMPTS = Path("results/runs"), Path("results/attempts")
 
 
 def find_runs(statuses: set[str], study: str | None) -> list[Path]:
-    """Folders of the runs of a study (of all without one) whose run.json bears one of the statuses."""
+    """Folders of the runs whose run.json has one of the statuses; of all studies if none is named."""
     records = sorted((RUNS / study if study else RUNS).rglob("run.json"))
     return [path.parent for path in records if json.loads(path.read_text())["status"] in statuses]
 
 
 def set_aside(run: Path) -> Path:
-    destination = (
-        ATTEMPTS / run.relative_to(RUNS) / f"set-aside-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{os.getpid()}"
-    )
+    """Move the folder of a run and return its new place."""
+    moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    destination = ATTEMPTS / run.relative_to(RUNS) / f"set-aside-{moment}-{os.getpid()}"
     destination.parent.mkdir(parents=True, exist_ok=True)
     os.replace(run, destination)
     return destination

@@ -1,4 +1,4 @@
-"""Put what the probes found on every kind of device into one table."""
+"""Make one table of what the probes found on each kind of device."""
 
 import argparse
 import json
@@ -10,7 +10,7 @@ from howmanygpus.report.probes import tabulate
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=Path, nargs="*", required=True)
+    parser.add_argument("--records", type=Path, nargs="*", required=True, help="JSON files of the probes")
     parser.add_argument("--probes", type=Path, required=True, help="table to write")
     arguments = parser.parse_args()
     table = tabulate([json.loads(path.read_text()) for path in arguments.records])

@@ -15,7 +15,7 @@ WRAPPER = """#!/bin/bash -l
 {load}exec {python} "$@"
 """
 """A login shell, as it knows `module`."""
-NEEDED = "import numpy, psutil, pynvml, safetensors"
+NEEDED = "import numpy, psutil, pynvml, safetensors, filelock, jsonschema, yaml"
 
 
 def take_existing(name: str, pins: list[Path], existing: dict) -> dict:

@@ -1,1 +1,1 @@
-"""The analysis side: makes data sets, and turns runs into tables, figures and an answer. Runs in .venv."""
+"""From runs to tables, figures, the answer and the report. It runs in the workflow's own environment, .venv."""

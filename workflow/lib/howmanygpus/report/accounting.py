@@ -1,4 +1,4 @@
-"""What a run's job waited for, used, and costs, from the job's own record."""
+"""How long a run's job waited, the device-hours it used, and their cost."""
 
 from datetime import datetime
 
@@ -6,17 +6,17 @@ COLUMNS = ("queue_wait_s", "device_hours", "billed_device_hours", "cost", "curre
 
 
 def to_seconds(moment: str) -> float:
-    """Since 1970, of an ISO 8601 moment."""
+    """Seconds since 1970 of a moment in ISO 8601."""
     return datetime.fromisoformat(moment).timestamp()
 
 
 def account(record: dict, billing: dict | None) -> dict:
-    """Columns of one attempt, as far as they are known; none for a run that was no job.
+    """Return those of COLUMNS that are known; none if the run was not a job.
 
-    record: of a run or an attempt, with the `job` of SLURM that it was; billing: of its device in the machine file.
-    A job counts from its start to the end of its run, in hours, for each of the run's devices; where nodes are billed,
-    for every device of them. A run inside an allocation that it shares with others counts from its own start, and the
-    allocation's wait is nobody's.
+    record: the record of a run or an attempt. billing: prices of its device, from the machine file. Time counts from
+    the start of the job to the end of the run, for each of the run's devices; if nodes are billed, for all devices of
+    its nodes. If the run shared an allocation with others, time counts from the start of the run, and it has no
+    queue_wait_s, since the allocation waited for all of them.
     """
     job = record.get("job")
     if not job or job["started_at"] is None:

@@ -1,4 +1,4 @@
-"""The answer to the question in the title: best framework and device count of a study, with numbers."""
+"""The answer in words: the best framework and device count of a study, with numbers."""
 
 import numpy as np
 import pandas as pd
@@ -8,7 +8,7 @@ from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accurac
 
 
 def answer(runs: pd.DataFrame, scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> str:
-    """A few lines of text on the tables of one study."""
+    """Describe the tables of one study in a few lines."""
     lines = [describe_study(runs)]
     measured = scaling[scaling["images_per_s_median"].notna()]
     real = measured[(measured["input"] != "synthetic") | (measured["input"].nunique() == 1)]
@@ -26,7 +26,7 @@ def describe_study(runs: pd.DataFrame) -> str:
 
 
 def answer_accuracy(table: pd.DataFrame) -> list[str]:
-    """Fastest and cheapest configuration for the most demanding threshold that all repeats of any reached."""
+    """Name the fastest and the cheapest configuration to the hardest threshold that some reached in all repeats."""
     if table.empty:
         return []
     summary = summarize_time_to_accuracy(table)
@@ -51,7 +51,7 @@ def answer_accuracy(table: pd.DataFrame) -> list[str]:
 
 
 def describe_runner_up(candidates: pd.DataFrame, fastest: pd.Series) -> str:
-    """The best of the other frameworks, and whether the repeats tell the two apart."""
+    """Name the fastest other framework, and say if its repeats overlap with those of the fastest."""
     others = candidates[candidates["series"] != fastest["series"]]
     if others.empty:
         return ""

@@ -1,4 +1,4 @@
-"""Tables on disk: tab-separated, with a header line, empty where a value is undefined."""
+"""Tables on disk: tab-separated with a header line; an undefined value is empty."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from howmanygpus.files import atomic_path
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
-    """The file appears whole or not at all; numbers have six significant digits."""
+    """Write a table atomically; numbers get six significant digits."""
     with atomic_path(path) as partial:
         table.to_csv(partial, sep="\t", index=False, float_format="%.6g")
 

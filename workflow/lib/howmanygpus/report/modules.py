@@ -1,25 +1,32 @@
-"""Constants of modules that describe themselves, read without importing them and the libraries they need."""
+"""Constants of modules that describe themselves, read without importing the modules and the libraries they need."""
 
 import ast
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 
 def list_modules(folder: Path) -> list[str]:
+    """Names of the modules in a folder, sorted."""
     return sorted(path.stem for path in folder.glob("[a-z]*.py"))
 
 
 @cache
-def _read_constants(path: Path) -> dict[str, ast.expr]:
-    assignments = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Assign)]
-    return {ast.unparse(node.targets[0]): node.value for node in assignments}
+def read_constants(path: Path) -> dict[str, Any]:
+    """The literal constants of a module, by name."""
+    constants = {}
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            try:
+                constants[node.targets[0].id] = ast.literal_eval(node.value)
+            except ValueError:
+                continue
+    return constants
 
 
-def describe_module(path: Path, required: tuple[str, ...], optional: dict) -> dict:
-    """Values of literal constants of a module. optional: with the values they have where the module does not say.
-
-    Raises KeyError for a required one that is missing.
-    """
-    constants = _read_constants(path)
-    known = {*required, *(optional.keys() & constants.keys())}
-    return optional | {name: ast.literal_eval(constants[name]) for name in known}
+def require_constant(path: Path, name: str) -> Any:
+    """One literal constant of a module. Raises ValueError, naming the module, if it has none of this name."""
+    constants = read_constants(path)
+    if name not in constants:
+        raise ValueError(f"{path} defines no literal {name}; see the docstring of {path.parent / '__init__.py'}")
+    return constants[name]

@@ -1,9 +1,11 @@
-"""What became of each planned run: its record, or its last attempt, or nothing yet."""
+"""What became of each planned run: the record of its outcome, else that of its last attempt, else nothing yet."""
 
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from howmanygpus.train.schema import RecordError, read_record
 
 RUNS, ATTEMPTS = Path("results/runs"), Path("results/attempts")
 IDENTITY = (
@@ -17,8 +19,8 @@ IDENTITY = (
 class Outcome:
     """One planned run.
 
-    path: of the run below results/runs/; record: its run.json, or that of its last attempt, or None without either;
-    has_run: whether the record is of a finished run.
+    path: folder of the run below results/runs/. record: its run.json, else the attempt.json of its last attempt, else
+    None. has_run: whether the record is a run.json.
     """
 
     path: str
@@ -31,7 +33,7 @@ class Outcome:
 
     @property
     def was_trained(self) -> bool:
-        """Whether it has evaluations: a run that diverged has those before it did."""
+        """Whether the run has evaluations. A run that diverged has those from before it did."""
         return self.has_run and self.status in ("completed", "diverged")
 
     def read_events(self) -> list[dict]:
@@ -39,7 +41,11 @@ class Outcome:
 
 
 def read_outcomes(plan: dict, results: Path = Path()) -> Iterator[Outcome]:
-    """Every planned run. plan: the content of results/plans/{study}.json; results: the folder with `results`."""
+    """Yield every planned run.
+
+    plan: content of results/plans/{study}.json. results: the folder that holds `results/`. Raises RecordError if a
+    record violates its schema.
+    """
     for path, planned in plan["runs"].items():
         identity = {key: planned["spec"][key] for key in IDENTITY}
         folder = results / RUNS / path
@@ -48,13 +54,13 @@ def read_outcomes(plan: dict, results: Path = Path()) -> Iterator[Outcome]:
 
 
 def _read_outcome(planned: dict, defaults: dict, folder: Path, attempts: Path) -> tuple[str, str, dict | None, bool]:
-    """(status, reason, record, has_run)."""
+    """Return (status, reason, record, has_run)."""
     if planned["unsupported"]:
         return "unsupported", planned["unsupported"], None, False
     if not (folder / "run.json").exists():
         record = _read_last_attempt(attempts)
         return ("missing", "not run yet", None, False) if record is None else (*describe_attempt(record), record, False)
-    record = json.loads((folder / "run.json").read_text())
+    record = _read_or_explain(folder / "run.json")
     # A run that is older than a key of the config did what the key's default says.
     was = defaults | record["spec"]
     if changed := [key for key, value in planned["spec"].items() if was.get(key) != value]:
@@ -64,13 +70,23 @@ def _read_outcome(planned: dict, defaults: dict, folder: Path, attempts: Path) -
 
 def _read_last_attempt(folder: Path) -> dict | None:
     records = sorted(folder.glob("*/attempt.json"))
-    return json.loads(records[-1].read_text()) if records else None
+    return _read_or_explain(records[-1]) if records else None
+
+
+def _read_or_explain(path: Path) -> dict:
+    """Read a record. If it violates its schema, RecordError says how to have the run done again."""
+    try:
+        return read_record(path)
+    except RecordError as error:
+        remedy = f"delete {path.parent}, and the next call of snakemake does the run again"
+        raise RecordError(f"{error}; the file was edited, or another version wrote it: {remedy}") from None
 
 
 def describe_attempt(record: dict) -> tuple[str, str]:
-    """Status and reason of a run that has no record, from its last attempt's.
+    """Status and reason of a run without an outcome, from the record of its last attempt.
 
-    An attempt without an end is running: train.start.settling has completed the records of the others.
+    An attempt that has not written its end is running: train.start.settling has completed the records of those that
+    ended without a word.
     """
     if record["status"] != "running":
         return record["status"], record["reason"]

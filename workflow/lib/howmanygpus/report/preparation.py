@@ -1,4 +1,6 @@
-"""How fast libraries prepare a data set, what filters change, and how large its files are."""
+"""The figure of what preparing a data set costs: speed of libraries, errors of filters, sizes of files."""
+
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -9,11 +11,13 @@ from howmanygpus.report.style import COLOURS, make_panels
 PANELS = {
     "library": ("Decoding and resizing, by library", "images_per_s", "images/s of one core", "{:.0f}"),
     "filter": ("Resizing, against LANCZOS in float32", "psnr_db", "PSNR (dB), more is closer", "{:.1f}"),
-    "format": ("Prepared images as files", "kb_per_image", "kB an image", "{:.1f}"),
+    "format": ("Prepared images as files", "kb_per_image", "kB per image", "{:.1f}"),
 }
+"""Title, column, axis label and number format of each part of the table."""
 
 
 def draw(table: pd.DataFrame) -> Figure:
+    """Draw one panel for each part that the table has."""
     parts = [part for part in PANELS if (table["part"] == part).any()]
     figure, panels = make_panels([PANELS[part][0] for part in parts], panel_size=(4.4, 3.0))
     for panel, part in zip(panels, parts, strict=True):
@@ -32,8 +36,8 @@ def _draw_bars(axes: Axes, rows: pd.DataFrame, column: str, text: str) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def _describe(row) -> str:
-    """A format's name bears what it changes."""
+def _describe(row: Any) -> str:
+    """Name of a bar; for a format, with the difference that it makes to the images."""
     if row.part != "format":
         return row.name
     return f"{row.name}\n" + (f"{row.psnr_db:.1f} dB" if row.mean_difference else "lossless")

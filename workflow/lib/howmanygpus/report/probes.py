@@ -1,10 +1,10 @@
-"""The table of what the probes found on every kind of device of a cluster."""
+"""The table of what the probes found on each kind of device of a cluster."""
 
 import pandas as pd
 
 
 def tabulate(records: list[dict]) -> pd.DataFrame:
-    """Findings first, then what was found, one row each."""
+    """One row per finding, then one per fact, for each device. records: the probes' JSON files."""
     rows = []
     for record in records:
         found = record["found"]

@@ -1,5 +1,6 @@
-"""How every figure looks: colours that colour-blind readers tell apart, names beside the lines, units on the axes."""
+"""The look of all figures: colours that colour-blind readers can tell apart, and names beside the lines."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import matplotlib
@@ -14,7 +15,7 @@ from matplotlib.figure import Figure
 from howmanygpus.files import atomic_path
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
-"""Okabe & Ito 2008, without its yellow, which is too pale for lines, and with a brown."""
+"""Okabe and Ito 2008, with a brown instead of its yellow, which is too pale for lines."""
 MARKERS = "osD^vPX*"
 GREY = "#767676"
 
@@ -33,25 +34,27 @@ plt.rcParams.update(
 
 
 def name_series(table: pd.DataFrame) -> pd.Series:
-    """What a line is called: its framework, and whatever else of variant, input, precision and device varies."""
+    """Name of each row's line: its framework, and those of variant, input, precision and device that vary."""
     varying = [column for column in ("variant", "input", "precision", "device") if table[column].nunique() > 1]
     return table[["framework", *varying]].astype(str).agg(" ".join, axis=1)
 
 
-def style_of(names: list[str]) -> dict[str, dict]:
-    """Colour and marker of each series; the same names get the same styles in every figure."""
+def style_of(names: Iterable[str]) -> dict[str, dict]:
+    """Colour and marker of each series. The same set of names gets the same styles in every figure."""
     return {
         name: {
             "color": COLOURS[i % len(COLOURS)],
-            # Where colours come again they have other markers.
+            # A colour that is used again gets another marker.
             "marker": MARKERS[(i + i // len(COLOURS)) % len(MARKERS)],
         }
         for i, name in enumerate(sorted(set(names)))
     }
 
 
-def make_panels(titles: list[str], panel_size=(4.6, 3.6), max_columns: int = 3) -> tuple[Figure, list[Axes]]:
-    """A figure with one titled panel for each title, in rows of at most max_columns."""
+def make_panels(
+    titles: list[str], panel_size: tuple[float, float] = (4.6, 3.6), max_columns: int = 3
+) -> tuple[Figure, list[Axes]]:
+    """Create a figure with one panel per title, in rows of at most max_columns; panel_size is in inches."""
     columns = min(len(titles), max_columns)
     rows = -(-len(titles) // columns)
     size = (panel_size[0] * columns, panel_size[1] * rows)
@@ -65,14 +68,16 @@ def make_panels(titles: list[str], panel_size=(4.6, 3.6), max_columns: int = 3) 
 
 
 def label_lines(axes: Axes, ends: dict[str, tuple[float, float, str]]) -> None:
-    """Write the names in a column right of the axes, each joined to its line's end (x, y, colour) by a thin line.
+    """Write the names in a column right of the axes, each joined to the end of its line by a thin line.
 
-    Names are moved up or down so that no two overlap and none leaves the height of the axes while there is room.
-    Call after the axes' limits are final.
+    ends: (x, y, colour) by name. Names are moved up or down so that they do not overlap, and stay within the height of
+    the axes if there is room. Call this after the limits of the axes are final.
     """
-    axes.figure.draw_without_rendering()
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    figure.draw_without_rendering()
     height = axes.get_window_extent().height
-    gap = 1.25 * matplotlib.rcParams["font.size"] * axes.figure.dpi / 72 / height
+    gap = 1.25 * matplotlib.rcParams["font.size"] * figure.dpi / 72 / height
     to_fraction = axes.transData + axes.transAxes.inverted()
     wanted = {name: to_fraction.transform(end[:2]) for name, end in ends.items()}
     ordered = sorted(ends, key=lambda name: (wanted[name][1], name))
@@ -81,7 +86,7 @@ def label_lines(axes: Axes, ends: dict[str, tuple[float, float, str]]) -> None:
         colour = ends[name][2]
         axes.annotate(
             name,
-            xy=wanted[name],
+            xy=(wanted[name][0], wanted[name][1]),
             xytext=(1.03, y),
             xycoords="axes fraction",
             textcoords="axes fraction",
@@ -94,7 +99,7 @@ def label_lines(axes: Axes, ends: dict[str, tuple[float, float, str]]) -> None:
 
 
 def _spread(wanted: list[float], gap: float) -> list[float]:
-    """Rising heights, moved so that neighbours are at least `gap` apart, within 0 to 1 where they all fit there."""
+    """Move rising heights so that neighbours are at least `gap` apart; within 0 to 1 if there is room for all."""
     heights: list[float] = []
     for y in wanted:
         heights.append(max(y, heights[-1] + gap) if heights else y)
@@ -110,8 +115,8 @@ def _spread(wanted: list[float], gap: float) -> list[float]:
     return heights
 
 
-def mark_counts(axes: Axes, counts) -> None:
-    """Ticks at the measured values of a logarithmic x axis, and no others."""
+def mark_counts(axes: Axes, counts: Iterable[int]) -> None:
+    """Make the x axis logarithmic, with ticks at the measured values only."""
     axes.set_xscale("log", base=2)
     counts = sorted({int(count) for count in counts})
     axes.set_xticks(counts, [str(count) for count in counts])
@@ -120,14 +125,14 @@ def mark_counts(axes: Axes, counts) -> None:
 
 
 def say_nothing_to_show(reason: str) -> Figure:
-    """An empty figure that says why it is empty."""
+    """Return a figure without axes that says why nothing is drawn."""
     figure = plt.figure(figsize=(6, 1.6))
     figure.text(0.5, 0.5, reason, ha="center", va="center", color=GREY)
     return figure
 
 
 def save_figure(figure: Figure, svg: Path, png: Path) -> None:
-    """Write both files; each appears whole or not at all. The SVG bears no date, so that it is reproducible."""
+    """Write both files atomically. The SVG has no date, so that it is reproducible."""
     for path, options in ((svg, {"metadata": {"Date": None}}), (png, {"dpi": 150})):
         with atomic_path(path) as partial:
             figure.savefig(partial, format=path.suffix[1:], bbox_inches="tight", **options)

@@ -1,4 +1,4 @@
-"""Bandwidth of the all-reduce alone by device count: what the network gives, beside what training makes of it."""
+"""Bandwidth of the all-reduce alone by device count: what the network can do without any training."""
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -11,6 +11,7 @@ NEEDS_PREFLIGHT = True
 
 
 def draw(allreduce: pd.DataFrame) -> Figure:
+    """Draw one panel per kind of device, with one line per array size."""
     if allreduce.empty:
         return say_nothing_to_show("No study uses more than one device.")
     sizes = [f"{size} MiB" for size in sorted(allreduce["size_mib"].unique())]

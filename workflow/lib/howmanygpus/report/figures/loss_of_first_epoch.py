@@ -1,6 +1,7 @@
-"""Training loss over the first epoch: frameworks that do the same work lie on each other."""
+"""Training loss over the first epoch: the lines of frameworks that do the same work coincide."""
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.style import label_lines, make_panels, name_series, say_nothing_to_show, style_of
@@ -8,10 +9,11 @@ from howmanygpus.report.style import label_lines, make_panels, name_series, say_
 TITLE = "Training loss over the first epoch"
 TABLES = ("losses",)
 WIDEST = 9.0
-"""Points; every later line is narrower, so that lines on each other can all be seen."""
+"""Width of the first line in points. Each later line is narrower, so that lines that coincide can all be seen."""
 
 
 def draw(losses: pd.DataFrame) -> Figure:
+    """Draw one panel per device count and batch size, with one line per series, of the first repeat."""
     real = losses[(losses["input"] != "synthetic") & losses["loss"].notna()]
     real = real[real["repeat"] == real["repeat"].min()]
     if real.empty:
@@ -26,7 +28,7 @@ def draw(losses: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_panel(axes, rows: pd.DataFrame, styles: dict) -> None:
+def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
     ends, lines = {}, list(rows.sort_values("last_step").groupby("series"))
     for position, (series, line) in enumerate(lines):
         width = WIDEST * (1 - position / len(lines)) + 0.8

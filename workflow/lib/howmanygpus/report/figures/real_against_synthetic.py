@@ -1,6 +1,7 @@
-"""What real images cost: throughput on each form of them beside throughput on random arrays of the same shape."""
+"""The cost of real images: throughput on each form of them beside throughput on random arrays of the same shape."""
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.style import GREY, make_panels, name_series, say_nothing_to_show
@@ -10,12 +11,13 @@ TABLES = ("runs",)
 COMPARES = "inputs"
 COLOURS = {"synthetic": ("#56B4E9", "black"), "arrays": ("#0072B2", "white"), "jpeg": ("#E69F00", "black")}
 COLOURS |= {"png": ("#D55E00", "black")}
-"""Of each input's bar and of the name on it; the first that a study has is what the others are compared with."""
+"""Colours of each input's bar and of the name on it. Inputs are compared with the first of these in the study."""
 BAR = 0.8
-"""Of the height of a row."""
+"""Part of the height of a row that its bars fill."""
 
 
 def draw(runs: pd.DataFrame) -> Figure:
+    """Draw one panel per batch size, with one bar per series, device count and input."""
     rates = compare_inputs(runs)
     if rates.empty:
         return say_nothing_to_show("No configuration has completed on more than one input.")
@@ -29,7 +31,7 @@ def draw(runs: pd.DataFrame) -> Figure:
 
 
 def compare_inputs(runs: pd.DataFrame) -> pd.DataFrame:
-    """Median, least and greatest rate of each configuration measured on two inputs; columns (input, statistic)."""
+    """Median, minimum and maximum rate of each configuration with at least two inputs; columns (input, statistic)."""
     runs = runs.assign(series=name_series(runs.assign(input="")))
     keys = ["per_device_batch_size", "series", "num_gpus"]
     rates = runs.groupby([*keys, "input"])["images_per_s"].agg(["median", "min", "max"]).unstack("input")
@@ -42,7 +44,7 @@ def count_inputs(rates: pd.DataFrame) -> int:
     return sum(source in rates for source in COLOURS)
 
 
-def draw_panel(axes, rows: pd.DataFrame, fastest: float) -> None:
+def draw_panel(axes: Axes, rows: pd.DataFrame, fastest: float) -> None:
     rows = rows.sort_values(["series", "num_gpus"], ascending=False).reset_index(drop=True)
     sources = [source for source in COLOURS if source in rows]
     height = BAR / len(sources)
@@ -65,4 +67,4 @@ def draw_panel(axes, rows: pd.DataFrame, fastest: float) -> None:
     ]
     axes.set_yticks(rows.index, labels)
     axes.set_xlim(0, 1.2 * fastest)
-    axes.set_xlabel(f"images/s over all devices, and the part of {sources[0]}")
+    axes.set_xlabel(f"images/s over all devices, and percentage of {sources[0]}")

@@ -4,6 +4,7 @@ import textwrap
 
 import matplotlib.pyplot as plt
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -19,14 +20,16 @@ STATUS_COLOURS = {
     "stale": "#F0E442",
 }
 FAILED_COLOUR = "#D55E00"
-"""Crashed, killed, interrupted, over its time limit."""
+"""Colour of all other statuses, such as crashed, killed, interrupted and time_limit."""
 MAX_REASONS = 20
 WITHOUT_LOG = ("unsupported", "missing")
+"""Statuses of runs that were not started."""
 ROW = ["framework", "variant", "input", "precision", "device"]
 COLUMN = ["num_gpus", "per_device_batch_size"]
 
 
 def draw(runs: pd.DataFrame) -> Figure:
+    """Draw one cell per configuration; below, list the reasons of the runs that did not complete."""
     rows = list(runs.groupby(ROW, sort=False).groups)
     columns = list(runs.groupby(COLUMN).groups)
     reasons = list_reasons(runs)
@@ -48,8 +51,8 @@ def draw(runs: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_cell(axes, x: int, y: int, cell: pd.DataFrame) -> None:
-    """Coloured by the first status that is not `completed`, if any; text names it."""
+def draw_cell(axes: Axes, x: int, y: int, cell: pd.DataFrame) -> None:
+    """Draw a cell in the colour of its first status other than `completed`, if there is one, and name that status."""
     done = (cell["status"] == "completed").sum()
     others = cell.loc[cell["status"] != "completed", "status"]
     status = others.iloc[0] if len(others) else "completed"
@@ -61,14 +64,14 @@ def draw_cell(axes, x: int, y: int, cell: pd.DataFrame) -> None:
 
 
 def list_reasons(runs: pd.DataFrame) -> list[str]:
-    """One line per reason, most frequent first, with the number of runs and an example, and a line for its log."""
+    """One line per reason, the most frequent first, with its number of runs and an example, and a line with its log."""
     other = runs[runs["status"] != "completed"].fillna({"reason": ""})
     lines = []
     for (status, reason), group in other.groupby(["status", "reason"], sort=False):
         run = group.iloc[0]
         example = f"{run['framework']} {run['variant']} {run['num_gpus']} x {run['per_device_batch_size']}"
         text = textwrap.shorten(str(reason), 110, placeholder=" ...")
-        said = [f"{status}, {len(group)} run{'s' if len(group) > 1 else ''} (as {example}): {text}"]
+        said = [f"{status}, {len(group)} run{'s' if len(group) > 1 else ''} (e.g. {example}): {text}"]
         if status not in WITHOUT_LOG:
             said.append(f"    results/logs/train/{run['run_dir'].removeprefix('results/runs/')}.log")
         lines.append((len(group), said))

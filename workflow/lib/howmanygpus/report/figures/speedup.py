@@ -1,7 +1,8 @@
-"""Speed-up of throughput beside speed-up of time to accuracy: what more devices are worth to someone who waits."""
+"""Speed-up of throughput beside speed-up of time to accuracy: how much sooner more devices give the result."""
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.style import (
@@ -21,6 +22,7 @@ TABLES = ("scaling", "time_to_accuracy")
 
 
 def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> Figure:
+    """Draw two panels per scaling curve, one for each speed-up."""
     throughput = scaling[scaling["speedup"].notna() & (scaling["input"] != "synthetic")]
     if throughput.empty:
         return say_nothing_to_show("No run on real images has completed on the smallest device count yet.")
@@ -40,17 +42,19 @@ def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> Figure:
 
 
 def choose_threshold(time_to_accuracy: pd.DataFrame) -> float:
-    """The most demanding threshold that at least one configuration reached in most repeats, else the easiest."""
+    """The highest threshold that at least one configuration reached in most repeats, else the lowest of all."""
     summary = summarize_time_to_accuracy(time_to_accuracy)
     reached = summary[np.isfinite(summary["time_s_median"])]
     easiest = time_to_accuracy["threshold"].min() if len(time_to_accuracy) else float("nan")
     return reached["threshold"].max() if len(reached) else easiest
 
 
-def compute_accuracy_speedup(throughput: pd.DataFrame, time_to_accuracy: pd.DataFrame, threshold: float):
-    """`throughput` with accuracy_speedup: median time on the baseline's device count over the median time here.
+def compute_accuracy_speedup(
+    throughput: pd.DataFrame, time_to_accuracy: pd.DataFrame, threshold: float
+) -> pd.DataFrame:
+    """Add accuracy_speedup to `throughput`: the median time on the baseline's device count over that of the row.
 
-    It is empty, and is_never is true, where half or more of the repeats never reached the threshold.
+    It is empty, and is_never is true, if half or more of the repeats never reached the threshold.
     """
     summary = summarize_time_to_accuracy(time_to_accuracy)
     summary = summary[summary["threshold"] == threshold]
@@ -63,7 +67,7 @@ def compute_accuracy_speedup(throughput: pd.DataFrame, time_to_accuracy: pd.Data
     return joined.assign(accuracy_speedup=speedup, is_never=np.isinf(joined["time_s_median"]))
 
 
-def draw_panel(axes, rows: pd.DataFrame, column: str, styles: dict) -> None:
+def draw_panel(axes: Axes, rows: pd.DataFrame, column: str, styles: dict) -> None:
     counts = rows["num_gpus"].agg(["min", "max"])
     axes.plot(counts, counts / counts.iloc[0], color=GREY, linestyle=":")
     ends = {"ideal": (counts.iloc[1], counts.iloc[1] / counts.iloc[0], GREY)}
@@ -81,8 +85,8 @@ def draw_panel(axes, rows: pd.DataFrame, column: str, styles: dict) -> None:
     label_lines(axes, ends)
 
 
-def mark_never(axes, cells: pd.DataFrame, styles: dict) -> None:
-    """A cross and a word at the foot of the panel for each device count that never reached the threshold."""
+def mark_never(axes: Axes, cells: pd.DataFrame, styles: dict) -> None:
+    """Draw a cross with a label at the foot of the panel for each device count that never reached the threshold."""
     for position, cell in enumerate(cells.itertuples()):
         place, colour = (cell.num_gpus, 0.05 + 0.09 * position), styles[cell.series]["color"]
         transform = axes.get_xaxis_transform()

@@ -1,4 +1,4 @@
-"""Throughput by per-device batch size, one panel per device count."""
+"""Throughput by per-device batch size."""
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -10,6 +10,7 @@ TABLES = ("runs",)
 
 
 def draw(runs: pd.DataFrame) -> Figure:
+    """Draw one panel per device count, with one line per series: medians, and bars from minimum to maximum."""
     measured = runs[(runs["input"] != "synthetic") | (runs["input"].nunique() == 1)]
     measured = measured[measured["images_per_s"].notna()]
     if measured.empty:

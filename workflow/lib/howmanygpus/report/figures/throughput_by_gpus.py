@@ -1,6 +1,7 @@
-"""Throughput by device count, with the ideal line of each curve and the spread of its repeats."""
+"""Throughput by device count, with ideal scaling."""
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.style import (
@@ -19,6 +20,7 @@ TABLES = ("scaling",)
 
 
 def draw(scaling: pd.DataFrame) -> Figure:
+    """Draw one panel per scaling curve: medians, bars from minimum to maximum, and a dotted line for ideal scaling."""
     measured = scaling[(scaling["input"] != "synthetic") | (scaling["input"].nunique() == 1)]
     measured = measured[measured["num_repeats"] > 0]
     if measured.empty:
@@ -34,7 +36,7 @@ def draw(scaling: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_panel(axes, rows: pd.DataFrame, styles: dict) -> None:
+def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
     ends = {}
     for series, line in rows.sort_values("num_gpus").groupby("series"):
         style = styles[series]

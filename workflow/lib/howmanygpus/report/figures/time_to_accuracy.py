@@ -1,7 +1,10 @@
-"""Training time to each threshold by device count; what never reached one stands at the top, as such."""
+"""Training time to each threshold by device count. Configurations that never reached it are marked at the top."""
+
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.style import (
@@ -21,6 +24,7 @@ TABLES = ("time_to_accuracy", "scaling")
 
 
 def draw(time_to_accuracy: pd.DataFrame, scaling: pd.DataFrame) -> Figure:
+    """Draw one panel per threshold and scaling curve: medians, and bars from minimum to maximum."""
     if time_to_accuracy.empty:
         return say_nothing_to_show("No run on real images has completed yet.")
     curves = scaling[[*CURVE, "num_gpus", "per_device_batch_size", "scaling_mode", "fixed_batch_size"]]
@@ -41,7 +45,7 @@ def draw(time_to_accuracy: pd.DataFrame, scaling: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_panel(axes, rows: pd.DataFrame, styles: dict, top: float) -> None:
+def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict, top: float) -> None:
     ends = {}
     for position, (series, line) in enumerate(rows.sort_values("num_gpus").groupby("series")):
         style = styles[series]
@@ -62,7 +66,7 @@ def draw_panel(axes, rows: pd.DataFrame, styles: dict, top: float) -> None:
         else:
             ends[series] = (last["num_gpus"], last["time_s_median"], style["color"])
     if is_never(rows).any():
-        note = "x  not reached; k/n: by k of n repeats"
+        note = "x: reached in only k/n repeats"
         axes.annotate(note, (0.03, 0.03), xycoords="axes fraction", color=GREY, fontsize=9)
     mark_counts(axes, rows["num_gpus"])
     axes.set_ylim(0, top)
@@ -71,10 +75,11 @@ def draw_panel(axes, rows: pd.DataFrame, styles: dict, top: float) -> None:
     label_lines(axes, ends)
 
 
-def is_never(cells):
-    """Where half or more of the repeats never reached the threshold."""
+def is_never(cells: Any) -> Any:
+    """Whether half or more of the repeats never reached the threshold."""
     return np.isinf(cells["time_s_median"])
 
 
-def count(cell) -> str:
+def count(cell: Any) -> str:
+    """Repeats that reached the threshold, of all repeats."""
     return f"{cell.num_reached}/{cell.num_repeats}"

@@ -1,7 +1,8 @@
-"""What each variant gains or loses in throughput, and whether it still trains to the same quality."""
+"""Throughput of each variant over that of the first variant, and whether it trains to the same quality."""
 
 import matplotlib.pyplot as plt
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -14,6 +15,7 @@ SAME, OTHER = COLOURS[0], COLOURS[1]
 
 
 def draw(variants: pd.DataFrame) -> Figure:
+    """Draw one row per configuration and variant: throughput ratio on the left, difference in quality on the right."""
     if variants.empty:
         return say_nothing_to_show("No configuration has completed in two variants yet.")
     rows = variants.sort_values(["variant", "framework", "num_gpus", "per_device_batch_size"], ascending=False)
@@ -30,7 +32,7 @@ def draw(variants: pd.DataFrame) -> Figure:
 
 
 def name_rows(rows: pd.DataFrame) -> list[str]:
-    """variant, framework, devices, and whatever else varies."""
+    """Name of each row: variant, framework, devices, and those of batch size, input, precision and device that vary."""
     varying = [name for name in ("input", "precision", "device") if rows[name].nunique() > 1]
     sizes = rows["per_device_batch_size"].nunique() > 1
     return [
@@ -41,7 +43,7 @@ def name_rows(rows: pd.DataFrame) -> list[str]:
     ]
 
 
-def draw_throughput(axes, rows: pd.DataFrame, colours: list[str]) -> None:
+def draw_throughput(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
     axes.axvline(1.0, color=GREY, linestyle=":")
     axes.hlines(rows.index, 1.0, rows["throughput_ratio"], color=colours, linewidth=3)
     axes.scatter(rows["throughput_ratio"], rows.index, color=colours, zorder=3)
@@ -51,11 +53,11 @@ def draw_throughput(axes, rows: pd.DataFrame, colours: list[str]) -> None:
         axes.annotate(text, place, (8 * side, 0), textcoords="offset points", va="center", ha=anchor, fontsize=10)
     least, most = min(rows["throughput_ratio"].min(), 1), max(rows["throughput_ratio"].max(), 1)
     axes.set_xlim(least - 0.25 * (most - least) - 0.05, most + 0.25 * (most - least) + 0.05)
-    axes.set_xlabel(f"images/s over those of {rows['base_variant'].iloc[0]}")
+    axes.set_xlabel(f"images/s divided by those of {rows['base_variant'].iloc[0]}")
     axes.set_title("throughput")
 
 
-def draw_quality(axes, rows: pd.DataFrame, colours: list[str]) -> None:
+def draw_quality(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
     axes.set_title("quality at the end")
     judged = rows[rows["quality_difference"].notna()]
     if judged.empty:

@@ -1,8 +1,8 @@
 """
 Quality metrics, one module each.
 
-A module defines UNIT, BETTER (`higher` or `lower`) and `compute(rank, loss)`, which gets the stored predictions
-of one evaluation over the whole test split and returns a number, or None where it is undefined.
+A module defines UNIT, BETTER (`higher` or `lower`) and `compute(rank, loss)`. It gets the stored predictions of one
+evaluation over the whole test split and returns a number, or None if it is undefined.
 """
 
 import importlib

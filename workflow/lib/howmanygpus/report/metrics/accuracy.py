@@ -1,4 +1,4 @@
-"""Share of test images whose true label got the highest score."""
+"""Fraction of test images whose true label has the highest score."""
 
 import numpy as np
 
@@ -6,5 +6,5 @@ UNIT, BETTER = "fraction of test images", "higher"
 
 
 def compute(rank: np.ndarray, loss: np.ndarray) -> float | None:
-    """rank: (images,), 0 where the prediction is right."""
+    """rank: (images,), 0 if the prediction is right; loss: (images,)."""
     return float(np.mean(rank == 0)) if len(rank) else None

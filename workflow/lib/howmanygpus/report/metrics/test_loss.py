@@ -6,5 +6,5 @@ UNIT, BETTER = "nats per image", "lower"
 
 
 def compute(rank: np.ndarray, loss: np.ndarray) -> float | None:
-    """loss: (images,), nan where a logit was not finite."""
+    """rank: (images,); loss: (images,), nan if a logit of the image was not finite."""
     return float(np.mean(loss)) if len(loss) and np.isfinite(loss).all() else None

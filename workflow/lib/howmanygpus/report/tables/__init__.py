@@ -1,41 +1,59 @@
 """
 Tables of a study, one module each.
 
-A module defines COLUMNS and `tabulate(plan, **inputs)`, which returns a data frame with these columns. `plan` is the
-content of results/plans/{study}.json. READS names what it is made from: other tables of the study, which it gets by
-name; `results`, the folder that holds `results/`, for tables made from runs and attempts; `allreduces`, the records of
-the preflight. USES_METRIC, if it is true, says that the study's metric is computed for it. IS_MERGED, if it is true,
-has the tables of all studies joined in results/tables/. NEEDS_PREFLIGHT: made if the preflight has measured something.
+A module defines COLUMNS, READS and `tabulate(plan, **inputs)`, which returns a data frame with these columns. `plan` is
+the content of results/plans/{study}.json. READS names the inputs: other tables of the study; `results`, the folder that
+holds `results/`, for tables made from runs and attempts; `allreduces`, the records of the preflight.
+
+Three constants are optional. USES_METRIC = True: the table depends on the code of the study's metric. IS_MERGED = True:
+the tables of all studies are joined in results/tables/. NEEDS_PREFLIGHT = True: the table is made only if the
+preflight measures.
 """
 
 import importlib
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
-from howmanygpus.report.modules import describe_module, list_modules
+from howmanygpus.report.modules import list_modules, read_constants, require_constant
 
 FOLDER = Path(__file__).parent
-OPTIONAL = {"USES_METRIC": False, "IS_MERGED": False, "NEEDS_PREFLIGHT": False}
-OTHERS = ("results", "allreduces")
-"""What tables are made from besides other tables."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a table's module says of itself. inputs: other tables of the study that the table is made from."""
+
+    inputs: tuple[str, ...]
+    reads_results: bool
+    reads_allreduces: bool
+    uses_metric: bool
+    is_merged: bool
+    needs_preflight: bool
 
 
 def list_tables(preflight: bool = True) -> list[str]:
-    return [name for name in list_modules(FOLDER) if preflight or not describe_table(name)["NEEDS_PREFLIGHT"]]
+    """Names of the tables of a study; without a preflight, those that do not need it."""
+    return [name for name in list_modules(FOLDER) if preflight or not describe_table(name).needs_preflight]
 
 
 def list_merged() -> list[str]:
-    return [name for name in list_tables() if describe_table(name)["IS_MERGED"]]
+    return [name for name in list_tables() if describe_table(name).is_merged]
 
 
-def load_table(name: str):
+def load_table(name: str) -> ModuleType:
     return importlib.import_module(f"{__name__}.{name}")
 
 
-def describe_table(name: str) -> dict:
-    """The constants of a table's module."""
-    return describe_module(FOLDER / f"{name}.py", ("READS",), OPTIONAL)
-
-
-def list_inputs(name: str) -> list[str]:
-    """Tables of the same study that a table is made from."""
-    return [each for each in describe_table(name)["READS"] if each not in OTHERS]
+def describe_table(name: str) -> Description:
+    """Read a table's module without importing it."""
+    path = FOLDER / f"{name}.py"
+    reads, constants = require_constant(path, "READS"), read_constants(path)
+    return Description(
+        inputs=tuple(each for each in reads if each not in ("results", "allreduces")),
+        reads_results="results" in reads,
+        reads_allreduces="allreduces" in reads,
+        uses_metric=constants.get("USES_METRIC", False),
+        is_merged=constants.get("IS_MERGED", False),
+        needs_preflight=constants.get("NEEDS_PREFLIGHT", False),
+    )

@@ -1,4 +1,4 @@
-"""Bandwidth of all-reduces, from what the preflight measured."""
+"""Bandwidth of all-reduce operations, which the preflight measured."""
 
 import pandas as pd
 
@@ -8,11 +8,7 @@ COLUMNS = ("device", "num_gpus", "num_nodes", "size_mib", "median_s", "bus_gb_pe
 
 
 def tabulate(plan: dict, allreduces: list[dict]) -> pd.DataFrame:
-    """One row per device count and size. allreduces: the records of the preflight.
-
-    bus_gb_per_s: 10^9 bytes a second that each device sends and receives where the algorithm is the best possible,
-    2 (n - 1) / n times the array over the median time (NVIDIA's nccl-tests, PERFORMANCE.md, "bus bandwidth").
-    """
+    """One row per device count and array size. allreduces: the records of the preflight."""
     rows = [
         {key: record[key] for key in ("device", "num_gpus", "num_nodes")}
         | {"size_mib": size["size_mib"], "median_s": size["median_s"]}
@@ -24,4 +20,8 @@ def tabulate(plan: dict, allreduces: list[dict]) -> pd.DataFrame:
 
 
 def compute_bus_bandwidth(num_devices: int, size_mib: float, seconds: float) -> float:
+    """Bus bandwidth in 10^9 bytes per second: what each device sends and receives under an optimal algorithm.
+
+    It is 2 (n - 1) / n times the size of the array over the time (NVIDIA's nccl-tests, PERFORMANCE.md).
+    """
     return 2 * (num_devices - 1) / num_devices * size_mib * 2**20 / seconds / 1e9

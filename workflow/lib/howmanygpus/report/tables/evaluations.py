@@ -1,4 +1,4 @@
-"""Quality after each evaluated epoch of every run, with the training clock and the wall clock at that moment."""
+"""Quality of every run after each evaluated epoch, with the training clock and the wall clock at that moment."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ COLUMNS = (*IDENTITY, "epoch", "train_s", "wall_s", "quality")
 
 
 def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
-    """One row per evaluation of the runs that completed or diverged."""
+    """One row per evaluation of the runs that completed or diverged. results: the folder that holds `results/`."""
     metric = plan["config"]["quality"]["metric"]
     outcomes = [outcome for outcome in read_outcomes(plan, results) if outcome.was_trained]
     rows = [row for outcome in outcomes for row in evaluate(outcome, metric)]
@@ -22,6 +22,7 @@ def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
 
 
 def evaluate(outcome: Outcome, metric: str) -> list[dict]:
+    """Rows of one run."""
     stored, compute = np.load(outcome.folder / "predictions.npz"), load_metric(metric).compute
     moments = [event for event in outcome.read_events() if event["event"] == "evaluation"]
     return [

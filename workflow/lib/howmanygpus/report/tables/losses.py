@@ -1,4 +1,4 @@
-"""Training loss over the first epoch of every run, window by window."""
+"""Training loss of every window in the first epoch of every run."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ COLUMNS = (*IDENTITY, "last_step", "loss")
 
 
 def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
-    """One row per window of the first epoch of each finished run: its last step and its mean loss."""
+    """One row per window of the first epoch of each run with an outcome: its last step and its mean loss."""
     rows = []
     for outcome in read_outcomes(plan, results):
         for event in outcome.read_events() if outcome.has_run else ():

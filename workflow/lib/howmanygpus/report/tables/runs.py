@@ -1,7 +1,7 @@
 """
-Every planned run: what became of it, how fast and how well it trained, and where that can be checked.
+Every planned run: its status, how fast it trained, to what quality, and with which versions.
 
-Rates are total over total of the measured windows; nothing is read from a log, and what is undefined is empty.
+A rate is all images over all seconds of the measured windows. Values that are undefined are empty.
 """
 
 from pathlib import Path
@@ -33,7 +33,7 @@ COLUMNS = (*IDENTITY, *OUTCOME, *PROVENANCE)
 
 
 def tabulate(plan: dict, evaluations: pd.DataFrame, results: Path = Path()) -> pd.DataFrame:
-    """One row per planned run. evaluations: the table of that name."""
+    """One row per planned run. evaluations: the table of that name; results: the folder that holds `results/`."""
     quality = summarize_quality(evaluations, plan["config"]["quality"]["metric"])
     billing = plan["billing"]
     rows = [describe_run(outcome, billing, quality) for outcome in read_outcomes(plan, results)]
@@ -41,7 +41,7 @@ def tabulate(plan: dict, evaluations: pd.DataFrame, results: Path = Path()) -> p
 
 
 def describe_run(outcome: Outcome, billing: dict, quality: dict[tuple, dict]) -> dict:
-    """billing: by device, see report.accounting; quality: by identity."""
+    """Row of one run. billing: prices by device, see report.accounting; quality: by the values of the identity."""
     row = outcome.identity | {"status": outcome.status, "reason": outcome.reason, "run_dir": str(RUNS / outcome.path)}
     if outcome.record is None:
         return row
@@ -56,6 +56,7 @@ def describe_run(outcome: Outcome, billing: dict, quality: dict[tuple, dict]) ->
 
 
 def describe_provenance(record: dict) -> dict:
+    """Versions, host and hashes. record: a run.json."""
     host, versions = record["host"], record.get("versions", {})
     return {
         "framework_version": " ".join(f"{name} {version}" for name, version in versions.items()) or None,
@@ -66,12 +67,12 @@ def describe_provenance(record: dict) -> dict:
         "manifest_sha256": record["manifest_sha256"],
         "hostname": host["hostname"],
         "started_at": record["started_at"],
-        "parity": record.get("parity", "not_checked"),
+        "parity": record["parity"],
     }
 
 
 def describe_timing(record: dict, events: list[dict]) -> dict:
-    """Rates over the measured windows, and the run's clocks."""
+    """Rates over the measured windows, and the clocks of the run. record: a run.json; events: its events.jsonl."""
     windows = [event for event in events if event["event"] == "window" and event["phase"] == "train"]
     steps = np.array([window["num_steps"] for window in windows])
     elapsed_s = np.array([window["elapsed_s"] for window in windows])
@@ -86,12 +87,12 @@ def describe_timing(record: dict, events: list[dict]) -> dict:
         "staging_s": record.get("staging_s"),
         **{key: record[key] for key in ("init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen")},
         "peak_memory_gib": None if peak is None else peak / GIB,
-        "host_to_device_gib_per_s": record.get("host_to_device_gib_per_s"),
+        "host_to_device_gib_per_s": record["host_to_device_gib_per_s"],
     }
 
 
 def summarize_quality(evaluations: pd.DataFrame, metric: str) -> dict[tuple, dict]:
-    """Last and best quality of each run that was evaluated, by its identity."""
+    """Last and best quality of each run that was evaluated, by the values of its identity."""
     best = "max" if load_metric(metric).BETTER == "higher" else "min"
     defined = evaluations[evaluations["quality"].notna()].astype({"quality": float})
     summary = defined.groupby(list(IDENTITY), sort=False)["quality"].agg(["last", best])

@@ -1,4 +1,4 @@
-"""Throughput over the repeats of each configuration, and how it grows along each scaling curve."""
+"""Throughput of each configuration over its repeats, and its speed-up along each scaling curve."""
 
 import pandas as pd
 
@@ -12,26 +12,27 @@ COLUMNS = [
     *("baseline_num_gpus", "speedup", "scaling_efficiency"),
 ]
 FIXED = {"weak": "per_device_batch_size", "strong": "global_batch_size"}
-"""What each scaling mode holds constant along a curve."""
+"""The batch size that each scaling mode keeps constant along a curve."""
 MODES = ("weak", "strong")
-"""In the order in which tables and figures show them."""
+"""Scaling modes in the order in which tables and figures show them."""
 
 
 def name_curve(scaling_mode: str, fixed_batch_size: int) -> str:
+    """Title of a curve, such as "weak scaling, 64 images per device"."""
     scope = {"weak": "per device", "strong": "over all devices"}[scaling_mode]
     return f"{scaling_mode} scaling, {fixed_batch_size} images {scope}"
 
 
 def tabulate(plan: dict, runs: pd.DataFrame) -> pd.DataFrame:
-    """runs: the table of that name."""
+    """One row per configuration and scaling mode. runs: the table of that name."""
     return compute_scaling(runs, plan["curves"])
 
 
 def compute_scaling(runs: pd.DataFrame, curves: dict[str, list[int]]) -> pd.DataFrame:
-    """One row per configuration and scaling mode that it belongs to.
+    """One row per configuration and scaling mode.
 
-    runs: the runs table; curves: the batch sizes that each mode holds fixed. The baseline is the smallest planned
-    device count of the curve; without a completed run there, speedup is empty. Medians are compared.
+    runs: the table of that name; curves: the batch sizes that each mode keeps constant. Speed-up compares the median
+    with that of the baseline, the smallest planned device count of the curve. It is empty if no run completed there.
     """
     frames = []
     for mode in MODES:

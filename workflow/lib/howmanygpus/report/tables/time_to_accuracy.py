@@ -1,4 +1,4 @@
-"""When each run first reached each threshold of its quality metric; runs that never did are kept."""
+"""When each run first reached each threshold of the quality metric. Runs that never did have rows too."""
 
 import pandas as pd
 
@@ -13,15 +13,15 @@ CONFIGURATION = [name for name in IDENTITY if name not in ("repeat", "seed")]
 
 
 def tabulate(plan: dict, runs: pd.DataFrame, evaluations: pd.DataFrame) -> pd.DataFrame:
-    """runs, evaluations: the tables of these names."""
+    """One row per threshold and run. runs, evaluations: the tables of these names."""
     return compute_time_to_accuracy(runs, evaluations, plan["config"]["quality"])
 
 
 def compute_time_to_accuracy(runs: pd.DataFrame, evaluations: pd.DataFrame, quality: dict) -> pd.DataFrame:
     """One row per threshold and run on real images that completed or diverged.
 
-    time_to_accuracy_s is the training clock (without start-up, first step and evaluation) at the end of the first
-    epoch whose evaluation reached the threshold; wall_time_s is everything since the run's launcher started.
+    time_to_accuracy_s is the training clock at the end of the first epoch whose evaluation reached the threshold; it
+    excludes start-up, the first step and evaluation. wall_time_s counts everything since the launcher started.
     """
     better = load_metric(quality["metric"]).BETTER
     own_evaluations = dict(list(evaluations.groupby(list(IDENTITY))))
@@ -40,10 +40,10 @@ def compute_time_to_accuracy(runs: pd.DataFrame, evaluations: pd.DataFrame, qual
 
 
 def summarize_time_to_accuracy(table: pd.DataFrame) -> pd.DataFrame:
-    """Per configuration and threshold: num_repeats, num_reached and the median, least and greatest time of all.
+    """One row per configuration and threshold: num_repeats, num_reached, and median, minimum and maximum of the time.
 
-    A repeat that never reached the threshold counts as infinitely slow, so that the median is infinite where half
-    or more of the repeats failed.
+    A repeat that never reached the threshold counts as infinitely slow: the median is infinite if half or more of the
+    repeats failed.
     """
     times = table.assign(time_s=table["time_to_accuracy_s"].where(table["reached"], float("inf")))
     grouped = times.groupby([*CONFIGURATION, "metric", "threshold"], sort=False)

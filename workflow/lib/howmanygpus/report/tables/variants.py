@@ -1,4 +1,4 @@
-"""What each variant of a study changes against its first: throughput, and quality beyond what seeds alone change."""
+"""Throughput and quality of each variant of a study, compared with the first variant."""
 
 import numpy as np
 import pandas as pd
@@ -13,20 +13,20 @@ COLUMNS = [
     *("quality_metric", "base_quality", "quality", "quality_difference", "quality_tolerance", "same_quality"),
 ]
 STANDARD_ERRORS = 3.0
-"""Of a difference of means; chance alone goes beyond in 1 of 370 comparisons, so that a page of them stays quiet."""
+"""Tolerance of a difference of means. Chance alone exceeds it in 1 of 370 comparisons, so false alarms are rare."""
 
 
 def tabulate(plan: dict, runs: pd.DataFrame) -> pd.DataFrame:
-    """runs: the table of that name."""
+    """One row per configuration and variant. runs: the table of that name."""
     return compute_variants(runs, list(plan["config"]["variants"]))
 
 
 def compute_variants(runs: pd.DataFrame, variants: list[str]) -> pd.DataFrame:
-    """One row per configuration and variant but the first, which is the base.
+    """One row per configuration and variant. The first variant is the base and has no rows.
 
-    runs: the runs table of one study; variants: in the order of the config. Rates are medians of the repeats, quality
-    their mean at the end of training. same_quality says whether the means differ by no more than STANDARD_ERRORS
-    standard errors; it is empty where nothing tells the spread of seeds.
+    runs: the table of that name; variants: names in the order of the config. Rates are medians over the repeats;
+    quality is the mean over the repeats at the end of training. same_quality says whether the means differ by at most
+    STANDARD_ERRORS standard errors. It is empty if no configuration has repeats to estimate the spread from.
     """
     completed = runs[runs["status"] == "completed"]
     spread = pool_spread_of_seeds(completed)
@@ -51,7 +51,7 @@ def compute_variants(runs: pd.DataFrame, variants: list[str]) -> pd.DataFrame:
 
 
 def pool_spread_of_seeds(completed: pd.DataFrame) -> float:
-    """Standard deviation of the final quality over repeats, pooled over all configurations; NaN without repeats."""
+    """Standard deviation of the final quality over repeats, pooled over all configurations. NaN without repeats."""
     groups = completed.groupby(["variant", *CELL])["quality_last"]
     freedom = (groups.count() - 1).clip(lower=0)
     if not freedom.sum():

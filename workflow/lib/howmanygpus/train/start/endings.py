@@ -1,4 +1,4 @@
-"""What became of an attempt that left no outcome, and how it is written down."""
+"""Why an attempt ended without an outcome, and the record of it."""
 
 import errno
 import os
@@ -7,9 +7,10 @@ import signal
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.train.records import AttemptFolder
+from howmanygpus.train.schema import RecordError, check_record
 
 OUT_OF_HOST_MEMORY = re.compile("exceeded memory limit|oom-kill|Out Of Memory", re.IGNORECASE)
-"""What slurmstepd says where it, or the kernel in its name, has killed processes that took too much."""
+"""What slurmstepd prints when it, or the kernel for it, has killed processes that took too much memory."""
 CRASHES = (
     ("RendezvousError", "no_rendezvous"),
     (f"[Errno {errno.ENOSPC}]", "disk_full"),
@@ -17,6 +18,8 @@ CRASHES = (
     ("MemoryError", "host_out_of_memory"),
 )
 """Statuses of a run that ended with an error, by part of its text."""
+KEPT = ("spec", "status", "reason", "pid", "started_at", "finished_at", "parity")
+"""Keys of the record of every attempt that has ended."""
 
 
 def name_crash(reason: str) -> dict:
@@ -24,9 +27,9 @@ def name_crash(reason: str) -> dict:
 
 
 def find_crash(attempt: AttemptFolder, exit_status: int) -> dict:
-    """Status and reason: the last line of the traceback that was there first, else the exit status.
+    """Status and reason: the last line of the traceback that was written first, else the exit status.
 
-    A process that fails takes the others with it, whose last words are about the connection they lost.
+    The processes that lose a failed one fail later, with errors about the lost connection.
     """
     if attempt.said.exists():
         for line in attempt.said.read_text(errors="replace").splitlines():
@@ -43,7 +46,16 @@ def find_crash(attempt: AttemptFolder, exit_status: int) -> dict:
 
 
 def write_last_words(attempt: AttemptFolder, record: dict) -> None:
-    """Say how the attempt ended, also on a full disk: the record is worth more than what else the attempt has left."""
+    """Write how the attempt ended, on a full disk too: the record is worth more than the attempt's other files.
+
+    A record that violates its schema is an internal error. Then only the keys that every record has are written, with
+    the violation as the reason.
+    """
+    try:
+        check_record(attempt.record, record)
+    except RecordError as error:
+        reason = f"{error}; the attempt had ended with {record['status']}: {record['reason']}"
+        record = {key: record[key] for key in KEPT} | {"status": "crashed", "reason": reason}
     try:
         write_json_atomic(attempt.record, record)
     except OSError as error:

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import psutil
 
-from howmanygpus.files import hold_lock, sha256_of_file, write_json_atomic
+from howmanygpus.files import hold_lock, sha256_of_file
 from howmanygpus.train.host import slurm
 from howmanygpus.train.host.devices import assign_devices, describe_host, list_gpu_uuids
 from howmanygpus.train.host.placement import Placement
@@ -38,6 +38,7 @@ from howmanygpus.train.host.telemetry import Telemetry, find_sources, merge_node
 from howmanygpus.train.input.prepared import read_description, verify_data, verify_hashes
 from howmanygpus.train.loop.predictions import PredictionStore, merge_predictions
 from howmanygpus.train.records import AttemptFolder
+from howmanygpus.train.schema import write_record
 from howmanygpus.train.spec import RunSpec
 from howmanygpus.train.start.endings import find_crash, name_crash, write_last_words
 from howmanygpus.train.start.launchers import build_command
@@ -155,23 +156,27 @@ def run_processes(
 
 @contextmanager
 def hold_publishing(attempt: AttemptFolder):
-    """One attempt of a run publishes at a time: what appears is one attempt's, whoever else still runs."""
+    """Let one attempt of a run publish at a time, so that the files of a run are those of one attempt."""
     with hold_lock(attempt.path.parent / ".publishing.lock"):
         yield
 
 
 def publish(spec: RunSpec, attempt: AttemptFolder, run_dir: Path, record: dict, description: dict) -> None:
-    """Move the attempt's files to the run's folder; run.json appears last."""
+    """Move the attempt's files to the run's folder; run.json appears last.
+
+    Raises RecordError, before anything has moved, if `record` violates its schema.
+    """
     if not list(attempt.path.glob("predictions.rank*.npz")):
         PredictionStore().write(attempt.predictions_of(0))
     merge_predictions(sorted(attempt.path.glob("predictions.rank*.npz")), description["num_test"], attempt.predictions)
     attempt.events.touch()
-    files = (attempt.events, attempt.telemetry, attempt.predictions, attempt.initial_weights, attempt.final_weights)
+    write_record(attempt.run, record)
+    weights = (attempt.initial_weights, attempt.final_weights)
+    files = (attempt.events, attempt.telemetry, attempt.predictions, *weights, attempt.run)
     with hold_publishing(attempt):
         run_dir.mkdir(parents=True, exist_ok=True)
         for file in filter(Path.exists, files):
             os.replace(file, run_dir / file.name)
-        write_json_atomic(run_dir / "run.json", record)
     shutil.rmtree(attempt.path)
 
 
@@ -185,7 +190,7 @@ def run_attempt(
         record |= {"job": slurm.describe_job() | {"packed": placement.scheduler == "none"}}
     if placement.scheduler == "slurm":
         cancel_older_attempts(attempt, record["job"]["id"])
-    write_json_atomic(attempt.record, record)
+    write_record(attempt.record, record)
     description = verify_inputs(spec)
     record |= {"manifest_sha256": description["sha256"]["manifest.tsv"]}
     record |= {"weights_sha256": sha256_of_file(Path(spec.weights_file))}
@@ -224,7 +229,7 @@ def read_processes(attempt: AttemptFolder) -> list[dict]:
 
 
 def refuse(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, record: dict, reason: str) -> int:
-    """Publish that a run was not started because its framework failed the parity gate or has no build for the node."""
+    """Publish that a run was not started: its framework failed the parity gate or does not support the device."""
     description = read_description(Path(spec.data_dir))
     record |= {"host": describe_host([]), "manifest_sha256": description["sha256"]["manifest.tsv"]}
     status = "unsupported" if record["parity"] == "unsupported" else "failed_parity"
@@ -235,7 +240,7 @@ def refuse(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, record: dict, r
 
 
 def launch(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, options: argparse.Namespace) -> int:
-    """Do one attempt; returns the exit status. A failed attempt's record says why, whatever happened."""
+    """Do one attempt and return the exit status. However an attempt fails, its record says why."""
     record = {"spec": spec.to_dict(), "status": "running", "reason": "", "pid": os.getpid(), "started_at": now()}
     record |= {"parity": options.parity}
     try:

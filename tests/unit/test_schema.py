@@ -1,0 +1,147 @@
+"""run.json and attempt.json have a schema, which launcher and tables check."""
+
+import dataclasses
+import json
+
+import pytest
+import yaml
+
+from howmanygpus.report.outcomes import read_outcomes
+from howmanygpus.train.records import AttemptFolder
+from howmanygpus.train.schema import SCHEMA, RecordError, check_record, read_record, write_record
+from howmanygpus.train.spec import OptimizerSpec, RunSpec
+from howmanygpus.train.start.endings import write_last_words
+from howmanygpus.train.start.launch import publish
+from records import JOB, MEASURED, make_attempt, make_run
+from specs import make_spec
+
+DEFINITIONS = yaml.safe_load(SCHEMA.read_text())["$defs"]
+MISSING = object()
+
+
+def find_undescribed(rule: dict, place: str) -> list[str]:
+    """Places of keys without a type or a description."""
+    if "$ref" in rule:
+        rule = DEFINITIONS[rule["$ref"].removeprefix("#/$defs/")]
+    has_both = "description" in rule and {"type", "enum", "const"} & set(rule)
+    inner = rule.get("properties", {}) | rule.get("items", {}).get("properties", {})
+    return ([] if has_both else [place]) + [
+        found for key, value in inner.items() for found in find_undescribed(value, f"{place}.{key}")
+    ]
+
+
+@pytest.mark.parametrize("kind", ["run", "attempt"])
+def test_every_key_has_a_type_and_a_description(kind):
+    assert find_undescribed(DEFINITIONS[kind], kind) == []
+
+
+def test_the_schema_has_the_keys_of_a_specification():
+    spec = DEFINITIONS["spec"]["properties"]
+    assert list(spec) == [field.name for field in dataclasses.fields(RunSpec)]
+    assert list(spec["optimizer"]["properties"]) == [field.name for field in dataclasses.fields(OptimizerSpec)]
+
+
+@pytest.mark.parametrize("status", DEFINITIONS["run"]["properties"]["status"]["enum"])
+def test_a_record_of_each_outcome_is_accepted(tmp_path, status):
+    write_record(tmp_path / "run.json", make_run(make_spec(), status, job=JOB))
+    assert read_record(tmp_path / "run.json")["status"] == status
+
+
+@pytest.mark.parametrize("status", DEFINITIONS["attempt"]["properties"]["status"]["enum"])
+def test_a_record_of_each_end_of_an_attempt_is_accepted(tmp_path, status):
+    write_record(tmp_path / "attempt.json", make_attempt(make_spec(), status))
+    assert read_record(tmp_path / "attempt.json")["status"] == status
+
+
+@pytest.mark.parametrize(
+    ("status", "changes", "message"),
+    [
+        ("completed", {"images": 3}, "Additional properties are not allowed ('images' was unexpected)"),
+        ("completed", {"train_s": MISSING}, "'train_s' is a required property"),
+        ("completed", {"train_s": "5"}, "train_s: '5' is not of type 'number'"),
+        ("completed", {"train_s": -1}, "train_s: -1 is less than the minimum of 0"),
+        ("completed", {"code": MISSING}, "'code' is a required property"),
+        ("completed", {"finished_at": MISSING}, "'finished_at' is a required property"),
+        ("completed", {"versions": {"torch": 2}}, "versions: torch: 2 is not of type 'string'"),
+        ("crashed", {}, "status: 'crashed' is not one of"),
+        ("out_of_memory", {"train_s": 5}, "train_s: a record with this status does not have this key"),
+        ("failed_parity", {"init_s": 1} | MEASURED, "a record with this status does not have this key"),
+        ("unsupported", {"init_s": 1}, "is a dependency of 'init_s'"),
+        ("completed", {"spec": {"study": "s"}}, "spec: 'dataset' is a required property"),
+        ("completed", {"host": {"hostname": "h"}}, "host: 'cpu_model' is a required property"),
+        ("completed", {"manifest_sha256": "0123"}, "manifest_sha256: '0123' does not match"),
+    ],
+)
+def test_a_wrong_record_is_refused_with_its_file_and_key(tmp_path, status, changes, message):
+    record = {key: value for key, value in make_run(make_spec(), status, **changes).items() if value is not MISSING}
+    with pytest.raises(RecordError) as error:
+        write_record(tmp_path / "run.json", record)
+    assert str(error.value).startswith(f"{tmp_path}/run.json: ") and message in str(error.value)
+    assert not (tmp_path / "run.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("status", "changes", "message"),
+    [
+        ("running", {"finished_at": "now"}, "finished_at: a record with this status does not have this key"),
+        ("crashed", {"finished_at": MISSING}, "'finished_at' is a required property"),
+        ("completed", {}, "status: 'completed' is not one of"),
+        ("crashed", {"train_s": 5}, "('train_s' was unexpected)"),
+    ],
+)
+def test_a_wrong_record_of_an_attempt_is_refused(tmp_path, status, changes, message):
+    record = make_attempt(make_spec(), status, **changes)
+    with pytest.raises(RecordError) as error:
+        check_record(tmp_path / "attempt.json", {key: value for key, value in record.items() if value is not MISSING})
+    assert message in str(error.value)
+
+
+def test_an_attempt_that_was_settled_needs_no_end(tmp_path):
+    record = make_attempt(make_spec(), "killed", settled=True)
+    del record["finished_at"]
+    check_record(tmp_path / "attempt.json", record)
+
+
+@pytest.mark.parametrize("changes", [{"versions": {"torch": 2}}, {"train_s": float("nan")}])
+def test_a_wrong_record_is_not_published(tmp_path, changes):
+    attempt, run_dir = AttemptFolder(tmp_path / "attempts" / "1"), tmp_path / "run"
+    attempt.path.mkdir(parents=True)
+    attempt.events.write_text("measured\n")
+    with pytest.raises(ValueError):
+        publish(make_spec(), attempt, run_dir, make_run(make_spec(), **changes), {"num_test": 0})
+    assert not run_dir.exists()
+    assert attempt.events.read_text() == "measured\n", "what was measured is kept"
+
+
+def test_last_words_that_violate_the_schema_are_reduced_to_what_is_certain(tmp_path):
+    attempt = AttemptFolder(tmp_path)
+    write_last_words(attempt, make_attempt(make_spec(), "time_limit", host={"hostname": "h"}))
+    record = read_record(attempt.record)
+    assert record["status"] == "crashed" and "host" not in record
+    assert "host: 'cpu_model' is a required property" in record["reason"]
+    assert record["reason"].endswith("the attempt had ended with time_limit: why time_limit")
+
+
+def plan_of(spec: RunSpec) -> dict:
+    return {"runs": {"s/run": {"spec": spec.to_dict(), "unsupported": ""}}, "defaults": {}}
+
+
+@pytest.mark.parametrize("text", [json.dumps(make_run(make_spec(), train_s="5")), '{"status": "comp'])
+def test_tables_refuse_a_wrong_record_with_the_remedy(tmp_path, text):
+    folder = tmp_path / "results" / "runs" / "s" / "run"
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text(text)
+    with pytest.raises(RecordError) as error:
+        list(read_outcomes(plan_of(make_spec()), tmp_path))
+    assert str(folder / "run.json") in str(error.value)
+    assert f"delete {folder}, and the next call of snakemake does the run again" in str(error.value)
+
+
+def test_a_record_that_is_older_than_a_key_of_the_config_is_accepted(tmp_path):
+    record = make_run(make_spec())
+    del record["spec"]["powersgd_rank"]
+    folder = tmp_path / "results" / "runs" / "s" / "run"
+    folder.mkdir(parents=True)
+    write_record(folder / "run.json", record)
+    (outcome,) = read_outcomes(plan_of(make_spec()) | {"defaults": {"powersgd_rank": 2}}, tmp_path)
+    assert outcome.status == "completed"
