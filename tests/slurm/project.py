@@ -50,14 +50,14 @@ class ClusterProject(Project):
 
     def find_attempts(self, cell: str) -> list[dict]:
         """Records of the attempts that left any, oldest first, at the runs whose path has `cell` in it."""
-        found = sorted((self.folder / "results" / "logs" / "train").rglob("attempt.json"))
+        found = sorted((self.folder / "results" / "attempts").rglob("attempt.json"))
         return [json.loads(path.read_text()) for path in found if cell in str(path)]
 
     def wait_for_running(self, cell: str) -> dict:
         """The job of a run, once its processes have all come."""
 
         def is_running():
-            found = (self.folder / "results" / "logs" / "train").rglob("processes-*/process0.json")
+            found = (self.folder / "results" / "attempts").rglob("processes-*/process0.json")
             attempts = self.find_attempts(cell)
             return attempts and "job" in attempts[-1] and any(cell in str(path) for path in found)
 

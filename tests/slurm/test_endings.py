@@ -68,7 +68,7 @@ def find_cell(project, name):
     count = {"lost": 4, "stranded": 2}.get(name, 1)
     study_name = {1: "one", 2: "two", 4: "four"}[count]
     cell = f"{study_name}/{name}/base/arrays_fp32_fake_gpus{count}_batch8_repeat1"
-    return project.folder / "results" / "logs" / "train" / cell
+    return project.folder / "results" / "attempts" / cell
 
 
 @contextmanager
