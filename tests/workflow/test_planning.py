@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from project import run_snakefile
+from project import RUNS, run_snakefile, study
 
 SNAKEFILE = """
 from howmanygpus.snakemake_patches import planning
@@ -42,3 +42,20 @@ def test_missing_files_behind_an_ancient_one_are_made(tmp_path):
 def test_snakemake_alone_does_not_make_them(tmp_path):
     """If this fails, Snakemake no longer needs the patch."""
     assert run(tmp_path, "pass") == {"first.txt"}
+
+
+GATE = ("--forcerun", "leave_unchecked")
+UNPATCHED = "\n\ndef apply(): pass\n"
+
+
+def test_a_changed_setting_is_noticed_beside_a_changed_gate(project):
+    """The verdict is an ancient() input of `train`, so that a changed gate alone reruns no training."""
+    values = {"frameworks": ["sleeping"], "num_gpus": [1]}
+    project.write_config(small=study(**values))
+    project.snakemake(*RUNS)
+    assert project.planned(*RUNS, *GATE) == ["leave_unchecked"]
+    project.write_config(small=study(**values, steps=30))
+    run = "small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat1"
+    assert project.planned(*RUNS, *GATE) == ["leave_unchecked", run]
+    project.edit("workflow/lib/howmanygpus/snakemake_patches/planning.py", UNPATCHED)
+    assert project.planned(*RUNS, *GATE) == ["leave_unchecked"], "Snakemake no longer needs the patch"
