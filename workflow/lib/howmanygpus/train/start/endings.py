@@ -1,4 +1,4 @@
-"""What became of an attempt that left no outcome, and how it is written down."""
+"""Find out how an attempt without an outcome ended, and write that down."""
 
 import errno
 import os
@@ -9,24 +9,25 @@ from howmanygpus.files import write_json_atomic
 from howmanygpus.train.records import AttemptFolder
 
 OUT_OF_HOST_MEMORY = re.compile("exceeded memory limit|oom-kill|Out Of Memory", re.IGNORECASE)
-"""What slurmstepd says where it, or the kernel in its name, has killed processes that took too much."""
+"""Words of slurmstepd after it, or the kernel on its behalf, has killed processes that took too much memory."""
 CRASHES = (
     ("RendezvousError", "no_rendezvous"),
     (f"[Errno {errno.ENOSPC}]", "disk_full"),
     ("No space left on device", "disk_full"),
     ("MemoryError", "host_out_of_memory"),
 )
-"""Statuses of a run that ended with an error, by part of its text."""
+"""Statuses of a run that ended with an error, by part of the error's text."""
 
 
 def name_crash(reason: str) -> dict:
+    """Return the status of a run that ended with an error, and the error as the reason."""
     return {"status": next((status for part, status in CRASHES if part in reason), "crashed"), "reason": reason}
 
 
 def find_crash(attempt: AttemptFolder, exit_status: int) -> dict:
-    """Status and reason: the last line of the traceback that was there first, else the exit status.
+    """Return status and reason of an attempt: the last line of its first traceback, else its exit status.
 
-    A process that fails takes the others with it, whose last words are about the connection they lost.
+    The first traceback counts, because the other processes fail after it and report the connection that they lost.
     """
     if attempt.said.exists():
         for line in attempt.said.read_text(errors="replace").splitlines():
@@ -43,7 +44,7 @@ def find_crash(attempt: AttemptFolder, exit_status: int) -> dict:
 
 
 def write_last_words(attempt: AttemptFolder, record: dict) -> None:
-    """Say how the attempt ended, also on a full disk: the record is worth more than what else the attempt has left."""
+    """Write how the attempt ended. On a full disk, delete its large files first: the record is worth more."""
     try:
         write_json_atomic(attempt.record, record)
     except OSError as error:
