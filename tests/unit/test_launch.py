@@ -1,4 +1,4 @@
-"""What the launcher tells a run's processes, and how what they leave appears."""
+"""Which environment the launcher gives to a run's processes, and how it publishes their files."""
 
 import json
 import sysconfig

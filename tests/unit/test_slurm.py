@@ -1,4 +1,4 @@
-"""What jobs ask of SLURM, what its answers mean, and which processes a run starts there."""
+"""What jobs request from SLURM, what its answers mean, and which processes a run starts in a job."""
 
 import json
 import sys
@@ -26,7 +26,7 @@ A100 = {
 
 @pytest.fixture
 def write_machine(tmp_path):
-    """A function from changes of the device and of the `slurm` section to the machine."""
+    """Return a function that writes and reads a machine file with changes of its device and its `slurm` section."""
 
     def write(slurm=None, packed=False, **device):
         values = {"scheduler": "slurm", "devices": {"a100": A100 | device}, "slurm": slurm or {}}
@@ -84,7 +84,7 @@ def test_inside_an_allocation_nothing_is_asked_for(write_machine):
         ({"nodes": "packed"}, 'devices.a100.nodes: "packed" is not known here; choose from exclusive, shared'),
     ],
 )
-def test_a_machine_file_that_cannot_be(write_machine, changes, words):
+def test_an_impossible_machine_file_is_refused(write_machine, changes, words):
     with pytest.raises(ConfigError) as error:
         write_machine(**changes)
     assert words in str(error.value)
@@ -104,7 +104,7 @@ def test_one_process_is_unsupported_beyond_a_node(write_machine):
     assert nodes == {1: 1, 8: 2}
 
 
-def test_a_batchnorm_that_knows_one_process_only_is_unsupported_beyond_a_node(write_machine):
+def test_a_batchnorm_that_synchronizes_within_one_process_is_unsupported_beyond_a_node(write_machine):
     machine = write_machine(compute_capability="8.0")
     plan = plan_of(machine, frameworks=["mxnet_gluon"], num_gpus=[4, 8], batchnorm="synchronized")
     reasons = {run.num_gpus: run.unsupported for run in plan.runs.values()}
