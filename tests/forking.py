@@ -15,10 +15,16 @@ from pathlib import Path
 STARTED_BY_USERS = [sys.executable, "-m", "snakemake"]
 
 
+def listen_to_ctrl_c() -> None:
+    """Let a child react to SIGINT as in a terminal, for preexec_fn: a background job of a shell script ignores it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @functools.cache
 def _parent() -> subprocess.Popen:
     """It ends with this process: at the end of its input."""
-    return subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    command, pipe = [sys.executable, __file__], subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, preexec_fn=listen_to_ctrl_c)
 
 
 def run_snakemake(arguments: list[str], cwd: Path, env: dict[str, str], output: Path, timeout_s: float) -> int:

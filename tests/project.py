@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import yaml
 
-from forking import STARTED_BY_USERS, run_snakemake
+from forking import STARTED_BY_USERS, listen_to_ctrl_c, run_snakemake
 from howmanygpus.environments.pins import hash_requirements
 from howmanygpus.plan.invalidation.pins import environment_record
 
@@ -44,12 +44,13 @@ FRAMEWORKS["{name}"] = Framework(
 """
 
 
-def run_snakefile(folder: Path, text: str, *options: str, check: bool = False) -> subprocess.CompletedProcess:
+def run_snakefile(folder: Path, text: str, *arguments: str, check: bool = False) -> subprocess.CompletedProcess:
     """Another workflow than the project's, which finds its library, in a process of its own."""
     (folder / "Snakefile").write_text(text)
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", *options]
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", *arguments]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=check)
+    options = {"capture_output": True, "text": True, "timeout": 60, "check": check}
+    return subprocess.run(command, cwd=folder, env=environment, preexec_fn=listen_to_ctrl_c, **options)
 
 
 def study(**changes) -> dict:
@@ -156,6 +157,7 @@ class Project:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            preexec_fn=listen_to_ctrl_c,
         )
 
     def processes(self) -> list[psutil.Process]:

@@ -1,6 +1,7 @@
 """
-A grid in which everything happens that SLURM or a run can end by, with and without an accounting database: each cell
-has its own status and reason, the others go on, and a second call completes what is missing and nothing else.
+A grid in which each run ends in another way, with and without an accounting database.
+
+Each run gets its own status and reason, the others go on, and a second call completes the missing runs and no others.
 """
 
 import subprocess
@@ -18,17 +19,17 @@ import os, sys, time
 if "howmanygpus.train.start.task" in sys.orig_argv and os.environ.get("SLURM_PROCID") == "1":
     time.sleep(600)
 """
-"""Keeps the second process of a run from starting."""
+"""A sitecustomize.py that keeps the second process of a run from starting."""
 ALONE = ["completing", "cancelled", "limited", "starving", "oversized", "diverging", "unwritten"]
-"""Backends of runs on one device, named by what becomes of them. `lost` has a node's devices, `stranded` two."""
+"""Backends of runs on one device, named by how they end. `lost` uses all devices of a node, `stranded` two."""
 TOLD_BY_THE_RUN = {"oversized", "diverging", "unwritten", "stranded"}
-"""By itself, whichever of SLURM's commands is asked: looked at once, with squeue."""
+"""Runs that record their end without asking SLURM, so that they are tested with squeue only."""
 UNFINISHED = {"cancelled", "limited", "starving", "unwritten", "lost", "stranded"}
 
 
 @pytest.fixture(scope="module", params=["squeue", "sacct"])
 def cluster(request, tmp_path_factory):
-    """Without a database where squeue is asked, with one where sacct is."""
+    """A cluster without a database, asked by squeue, and one with a database, asked by sacct."""
     accounting = request.param == "sacct"
     if obstacle := find_obstacle(accounting):
         pytest.skip(obstacle)
@@ -64,7 +65,7 @@ def start_grid(cluster, prepared, folder) -> ClusterProject:
 
 
 def find_cell(project, name):
-    """Folder of a run's attempts."""
+    """Return the folder of a run's attempts."""
     count = {"lost": 4, "stranded": 2}.get(name, 1)
     study_name = {1: "one", 2: "two", 4: "four"}[count]
     cell = f"{study_name}/{name}/base/arrays_fp32_fake_gpus{count}_batch8_repeat1"
@@ -73,7 +74,7 @@ def find_cell(project, name):
 
 @contextmanager
 def full_disk(folder):
-    """A disk of 44 kB at a folder."""
+    """Mount a disk of 44 kB at a folder."""
     folder.mkdir(parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=44k", "tmpfs", str(folder)], check=True)
     try:
@@ -83,11 +84,11 @@ def full_disk(folder):
 
 
 def provoke(project, cluster) -> None:
-    """Run the grid and have each run meet its end."""
+    """Run the grid, and make each run end in its own way."""
     process = project.start(*ROWS)
     jobs = {name: project.wait_for_running(f"/{name}/") for name in ("cancelled", "limited", "lost")}
     cluster.run("scancel", jobs["cancelled"]["id"])
-    # A minute is SLURM's shortest limit, but its end may be sooner.
+    # SLURM's shortest time limit is a minute; an earlier end is possible.
     for limit in ("TimeLimit=1", "EndTime=now+1"):
         cluster.run("scontrol", "update", f"JobId={jobs['limited']['id']}", limit)
     alone = [jobs["lost"]["id"]]
@@ -106,7 +107,7 @@ def read_rows(project) -> dict[str, dict]:
 
 @pytest.fixture(scope="module")
 def first(cluster, prepared, tmp_path_factory):
-    """What the first call leaves: the rows of the table, the grid figure, and which runs are still missing."""
+    """The results of the first call: rows of the table, the figure of the grid, and the runs that are still missing."""
     project = start_grid(cluster, prepared, tmp_path_factory.mktemp("endings") / "project")
     with full_disk(find_cell(project, "unwritten")):
         provoke(project, cluster)
@@ -128,7 +129,7 @@ ENDINGS = {
     "stranded": ("no_rendezvous", "1 of 2 processes were not there after 5 s (rank 1)"),
     "lost": ("node_failed", "SLURM lost a node of the job (node"),
 }
-"""Status, and words of the reason."""
+"""Status of each run, and words of its reason."""
 
 
 def test_each_run_has_the_status_and_the_reason_of_its_end(first, cluster):
@@ -138,7 +139,7 @@ def test_each_run_has_the_status_and_the_reason_of_its_end(first, cluster):
         assert (row["status"], words in row["reason"]) == (status, True), row
 
 
-def test_the_figure_of_the_grid_says_what_happened(first):
+def test_the_figure_of_the_grid_shows_each_status(first):
     for name in first.rows.keys() & set(ALONE):
         assert ENDINGS[name][1] in first.figure, name
 
@@ -148,7 +149,7 @@ def test_only_runs_without_an_outcome_are_still_missing(first):
 
 
 @pytest.mark.parametrize("cluster", ["squeue"], indirect=True)
-def test_a_second_call_completes_them_with_more_memory_where_it_was_too_little(first):
+def test_a_second_call_completes_them_and_gives_a_run_more_memory_if_it_had_too_little(first):
     project = first.project
     project.behave(starving__={"allocate_mb": 500}, oversized__="out_of_memory", diverging__="diverge")
     (project.folder / "workflow" / "lib" / "sitecustomize.py").unlink()

@@ -8,7 +8,7 @@ import pytest
 
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.report.files import read_table
-from howmanygpus.snakemake_patches.plugin import KEPT
+from howmanygpus.snakemake_patches.one_snakemake import KEPT
 from project import ONLY_SGD, RUNS, Project, study
 from slurm.cluster import GPUS_PER_NODE
 from slurm.project import ClusterProject

@@ -1,4 +1,4 @@
-"""Jobs that SLURM takes back, and a Snakemake that is killed or stopped: what runs goes on, a second call completes."""
+"""Preempted jobs, and a Snakemake that is killed or interrupted: a second call completes what is missing."""
 
 import json
 import os
@@ -10,12 +10,12 @@ import pytest
 from project import ROWS, study
 
 WAITING = "_gpus2_"
-"""The cell in which these tests provoke something."""
+"""Part of the path of the run that these tests disturb."""
 
 
 @pytest.fixture
 def grid(project):
-    """Two cells, of which the second waits for the file go_on."""
+    """A project with two runs, the second of which waits for the file go_on."""
     project.write_config(
         grid=study(frameworks=["sleeping"], devices=["fake"], num_gpus=[1, 2], per_device_batch_size=[8])
     )
@@ -36,7 +36,7 @@ def find_state(cluster, job) -> str:
 
 
 def give_nodes_to_another(grid, cluster) -> str:
-    """When only the waiting run's job is there, another of higher priority asks for all nodes; returns the former."""
+    """Once the waiting run's job is alone, preempt it by a job that requests all nodes; return the preempted job."""
     job = grid.wait_for_running(WAITING)["id"]
     grid.wait_until(lambda: cluster.run("squeue", "--noheader", "--format=%i").split() == [job], "the other job's end")
     command = ["srun", "--partition=urgent", "--nodes=3", "--exclusive", "--mem=0", "sleep", "1"]
@@ -47,8 +47,8 @@ def give_nodes_to_another(grid, cluster) -> str:
 def test_a_preempted_run_starts_again_and_completes(grid, cluster):
     process = grid.start(*ROWS)
     job = give_nodes_to_another(grid, cluster)
-    # SLURM waits two minutes before it starts such a job again.
-    grid.wait_until(lambda: find_state(cluster, job) == "PENDING", "its return to the queue")
+    # SLURM waits two minutes before it starts a preempted job again.
+    grid.wait_until(lambda: find_state(cluster, job) == "PENDING", "the job's return to the queue")
     cluster.run("scontrol", "update", f"JobId={job}", "StartTime=now")
     (grid.folder / "go_on").touch()
     output, _ = process.communicate(timeout=300)
@@ -96,7 +96,7 @@ def test_a_killed_snakemake_resumes_while_its_old_job_still_runs(grid, cluster):
 
 
 def press_ctrl_c(process) -> str:
-    """Once. Where nothing comes of it the failure shows what each of Snakemake's threads is at."""
+    """Press Ctrl-C once and return what is printed. If Snakemake does not end, fail with a traceback of each thread."""
     process.send_signal(signal.SIGINT)
     try:
         return process.communicate(timeout=120)[0]
@@ -114,7 +114,7 @@ def test_ctrl_c_cancels_the_jobs(grid, cluster):
         return sum(path.read_text().count("(Rule: train)") for path in logs.iterdir()) == 1
 
     grid.wait_until(others_have_ended, "Snakemake's noticing the other job's end")
-    # At this moment Snakemake has no list of the jobs that it would cancel: it has given it to the plugin.
+    # At this moment the plugin is asking for the jobs' states, and its list of jobs to cancel is empty.
     output = press_ctrl_c(process)
     assert process.returncode != 0, output
     grid.wait_until(lambda: find_state(cluster, job) == "CANCELLED", "the job's end")

@@ -1,4 +1,4 @@
-"""What a probe finds wrong, and what the preflight's numbers mean."""
+"""What a probe reports about a node, and what the numbers of the preflight mean."""
 
 import pytest
 
@@ -22,7 +22,7 @@ FOUND = {
 }
 
 
-def test_a_node_as_the_machine_file_says_has_no_findings():
+def test_a_node_that_matches_the_machine_file_has_no_findings():
     assert judge(FOUND, EXPECTED) == []
 
 
@@ -48,20 +48,20 @@ def test_each_difference_is_a_finding(found, expected, level, words):
     assert finding["level"] == level and words in finding["text"]
 
 
-def test_this_host_can_be_looked_at_and_put_into_a_table():
+def test_this_host_can_be_probed_and_tabulated():
     expected = EXPECTED | {"kind": "cpu", "request": None, "network_interface": None, "bind_cores": False}
     found = look_around(expected)
     table = tabulate_probes([{"device": "d", "found": found, "findings": judge(found, expected)}])
     assert "lo 127.0.0.1" in table.set_index("what").loc["interfaces", "value"]
 
 
-def test_limits_in_slurms_words():
+def test_time_limits_of_slurm_are_read_in_minutes():
     assert [to_minutes(limit) for limit in ("1-02:00:00", "00:30:30", "UNLIMITED", None)] == [
         *(1560, 30.5, float("inf"), float("inf"))
     ]
 
 
-def test_drivers_and_stacks():
+def test_a_driver_that_is_too_old_for_a_stack_is_refused():
     assert find_refusal("pytorch-cpu", None) == find_refusal("jax-cuda13", "580.65.06") == ""
     assert find_refusal("mxnet-cuda11", "440.33") == "mxnet-cuda11 needs driver 450.80 or later, the node has 440.33"
 

@@ -1,4 +1,4 @@
-"""Processes of a run find each other, and say which of them did not come."""
+"""Processes of a run find each other, and report which of them are missing."""
 
 import multiprocessing
 import os
@@ -22,7 +22,7 @@ from project import ROOT
 
 
 def take_port(connection):
-    # All of them try the same port first.
+    # The first port to try depends on the process id: let all processes try the same one first.
     rendezvous.os.getpid = lambda: 0
     connection.send(reserve_port())
     connection.recv()
@@ -52,7 +52,7 @@ os.execvp("cat", ["cat"])
 
 
 def test_a_port_stays_reserved_for_the_program_that_its_process_becomes(tmp_path, monkeypatch):
-    """And whatever folder others have for temporary files."""
+    """The reservation does not depend on the folder for temporary files."""
     environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib"), "TMPDIR": str(tmp_path)}
     command, pipe = [sys.executable, "-c", BECOME_A_FRAMEWORK], subprocess.PIPE
     with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True) as process:
@@ -66,32 +66,32 @@ def test_a_port_stays_reserved_for_the_program_that_its_process_becomes(tmp_path
     assert reserve_port() == reserved
 
 
-def test_a_port_that_another_program_listens_on_is_passed_over(monkeypatch):
+def test_a_port_that_another_program_listens_on_is_skipped(monkeypatch):
     first = reserve_port()
     monkeypatch.setattr("howmanygpus.train.start.rendezvous.is_free", lambda port: port % 2 == 0)
     assert reserve_port() % 2 == 0 and first
 
 
-def test_all_see_all_in_the_order_of_ranks(tmp_path):
+def test_each_process_gets_all_addresses_in_the_order_of_ranks(tmp_path):
     for rank in (2, 0, 1):
         announce(tmp_path, rank, {"address": f"host:{rank}"})
     assert [other["address"] for other in wait_for_all(tmp_path, 3, timeout_s=1)] == ["host:0", "host:1", "host:2"]
 
 
-def test_a_rank_that_comes_twice_is_refused(tmp_path):
+def test_a_rank_that_is_announced_twice_is_refused(tmp_path):
     announce(tmp_path, 1, {})
     with pytest.raises(RendezvousError, match="process 1 of this run was started twice"):
         announce(tmp_path, 1, {})
     assert len(read_all(tmp_path)) == 1
 
 
-def test_who_does_not_come_is_named(tmp_path):
+def test_missing_processes_are_named(tmp_path):
     announce(tmp_path, 0, {})
     with pytest.raises(RendezvousError, match=r"2 of 3 processes were not there after 0 s \(rank 1, 2\)"):
         wait_for_all(tmp_path, 3, timeout_s=0.3)
 
 
-def test_an_interface_that_is_not_there_is_named_with_those_that_are():
+def test_an_unknown_interface_is_refused_with_a_list_of_the_known_ones():
     with pytest.raises(RendezvousError, match=r"network_interface ib7 is not among those of .*: .*lo"):
         find_address("ib7", "")
     assert find_address("lo", "") == "127.0.0.1"

@@ -1,24 +1,16 @@
-"""What jobs ask of SLURM, what its answers mean, and which processes a run starts there."""
+"""What jobs request from SLURM, what its answers mean, and which processes a run starts in a job."""
 
-import asyncio
 import json
-import os
 import sys
-import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-import snakemake_executor_plugin_slurm as slurm_plugin
 import yaml
 
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import read_machine
 from howmanygpus.plan.jobs import JobSize, job_resources, list_resources, placement
 from howmanygpus.plan.plan import Plan
-from howmanygpus.snakemake_patches import plugin
 from howmanygpus.train.host import slurm
 from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.start.launchers import build_command
@@ -34,7 +26,7 @@ A100 = {
 
 @pytest.fixture
 def write_machine(tmp_path):
-    """A function from changes of the device and of the `slurm` section to the machine."""
+    """Return a function that writes and reads a machine file with changes of its device and its `slurm` section."""
 
     def write(slurm=None, packed=False, **device):
         values = {"scheduler": "slurm", "devices": {"a100": A100 | device}, "slurm": slurm or {}}
@@ -92,7 +84,7 @@ def test_inside_an_allocation_nothing_is_asked_for(write_machine):
         ({"nodes": "packed"}, 'devices.a100.nodes: "packed" is not known here; choose from exclusive, shared'),
     ],
 )
-def test_a_machine_file_that_cannot_be(write_machine, changes, words):
+def test_an_impossible_machine_file_is_refused(write_machine, changes, words):
     with pytest.raises(ConfigError) as error:
         write_machine(**changes)
     assert words in str(error.value)
@@ -112,84 +104,13 @@ def test_one_process_is_unsupported_beyond_a_node(write_machine):
     assert nodes == {1: 1, 8: 2}
 
 
-def test_a_batchnorm_that_knows_one_process_only_is_unsupported_beyond_a_node(write_machine):
+def test_a_batchnorm_that_synchronizes_within_one_process_is_unsupported_beyond_a_node(write_machine):
     machine = write_machine(compute_capability="8.0")
     plan = plan_of(machine, frameworks=["mxnet_gluon"], num_gpus=[4, 8], batchnorm="synchronized")
     reasons = {run.num_gpus: run.unsupported for run in plan.runs.values()}
     assert reasons[4] == "" and "synchronizes BatchNorm within a process" in reasons[8]
     local = plan_of(machine, frameworks=["mxnet_gluon"], num_gpus=[8])
     assert not any(run.unsupported for run in local.runs.values())
-
-
-@pytest.mark.parametrize(
-    "state, named",
-    [
-        ("CANCELLED by 1000", "CANCELLED"),
-        ("COMPLETED", "COMPLETED"),
-        ("RUNNING", "RUNNING"),
-        ("PREEMPTED", "CANCELLED"),
-    ],
-)
-def test_states_are_named_as_the_plugin_knows_them(monkeypatch, state, named):
-    monkeypatch.setattr(plugin, "ask_for_job", lambda job_id: {"Requeue": "0"})
-    assert plugin.name_state("7", state) == named
-
-
-@pytest.fixture
-def mended(monkeypatch) -> list:
-    """What is called of the plugin and of SLURM, once the plugin is mended for this test."""
-    called = []
-    monkeypatch.setattr(slurm_plugin, "query_job_status", lambda *_: None)
-    monkeypatch.setattr(slurm_plugin.Executor, "cancel_jobs", lambda executor, jobs: called.append(jobs))
-    for name in ("sleep", "additional_general_args"):
-        monkeypatch.setattr(slurm_plugin.Executor, name, getattr(slurm_plugin.Executor, name))
-    monkeypatch.setattr(plugin.subprocess, "run", lambda command, **_: called.append(command))
-    plugin.mend_plugin()
-    return called
-
-
-def test_ctrl_c_cancels_every_job_of_the_call_and_submits_no_more(mended):
-    submitting, gate = ThreadPoolExecutor(1), threading.Event()
-    submitting.submit(lambda: mended.append("first" if gate.wait(10) else ""))
-    submitting.submit(mended.append, "second")
-    threading.Timer(0.2, gate.set).start()
-    executor = SimpleNamespace(run_uuid="the-call", _job_submission_executor=submitting)
-    slurm_plugin.Executor.cancel_jobs(executor, [])
-    assert mended == ["first", ["scancel", "--name=the-call"], []]
-
-
-def test_the_end_of_a_call_waits_for_no_question(mended):
-    executor = SimpleNamespace(wait=True, next_seconds_between_status_checks=60)
-    started = time.monotonic()
-    threading.Timer(0.1, setattr, (executor, "wait", False)).start()
-    asyncio.run(slurm_plugin.Executor.sleep(executor))
-    assert time.monotonic() - started < 30
-    executor = SimpleNamespace(wait=True, next_seconds_between_status_checks=0.2)
-    started = time.monotonic()
-    asyncio.run(slurm_plugin.Executor.sleep(executor))
-    assert time.monotonic() - started >= 0.2
-
-
-def test_a_job_starts_one_snakemake_and_a_job_of_an_array_a_second(mended):
-    settings = SimpleNamespace(executor_settings=SimpleNamespace(pass_command_as_script=False))
-    asked = {
-        rules: slurm_plugin.Executor.additional_general_args(SimpleNamespace(array_jobs=set(rules), workflow=settings))
-        for rules in ((), ("train",))
-    }
-    assert asked == {(): [], ("train",): "--executor slurm-jobstep --jobs 1"}
-
-
-def test_what_a_job_asked_for_is_not_asked_again_by_what_it_starts(monkeypatch):
-    kept = {"SLURM_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "1", "SLURM_CONF": "slurm.conf", "HOME": "/"}
-    given = kept | {"SLURM_NTASKS": "2", "SRUN_CPUS_PER_TASK": "4", "SBATCH_EXCLUSIVE": "1"}
-    monkeypatch.setattr(os, "environ", given)
-    plugin.forget_requests()
-    assert given == kept
-
-
-def test_a_preempted_job_that_will_start_again_is_waited_for(monkeypatch):
-    monkeypatch.setattr(plugin, "ask_for_job", lambda job_id: {"Requeue": "1"})
-    assert plugin.name_state("7", "PREEMPTED") == "PREEMPTED"
 
 
 def test_devices_spread_evenly_or_are_refused(write_machine):

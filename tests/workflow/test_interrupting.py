@@ -1,16 +1,17 @@
-"""Ctrl-C ends Snakemake, wherever it falls."""
+"""Ctrl-C ends Snakemake, whatever Snakemake is doing at that moment."""
 
 import signal
 import threading
+from pathlib import Path
 
 import pytest
 
-from howmanygpus.snakemake_patches.plugin import Interruptible
+from howmanygpus.snakemake_patches.interrupting import Interruptible
 from project import run_snakefile
 
 SNAKEFILE = """
 import os, signal
-from howmanygpus.snakemake_patches.plugin import mend_scheduler
+from howmanygpus.snakemake_patches import interrupting
 from snakemake.logging import logger
 
 was_pressed = False
@@ -31,7 +32,7 @@ def press_in_a_function(wildcards, input):
     return 1
 
 onstart:
-    {mend}
+    {patch}
 
 rule all:
     input: "third.txt"
@@ -52,10 +53,12 @@ rule third:
     shell: "touch {{output}}"
 """
 PRESSES = {"a rule's function": "press()", "a log message": "log_and_press()"}
+"""Where Ctrl-C is pressed after the first rule has run, and the code that does it."""
 
 
-def run(folder, press: str, mend: str = "mend_scheduler()") -> str:
-    return run_snakefile(folder, SNAKEFILE.format(press=press, mend=mend), "--scheduler", "greedy").stderr
+def run(folder: Path, press: str, patch: str = "interrupting.apply()") -> str:
+    """What Snakemake prints."""
+    return run_snakefile(folder, SNAKEFILE.format(press=press, patch=patch), "--scheduler", "greedy").stderr
 
 
 @pytest.mark.parametrize("place", PRESSES)
@@ -64,15 +67,24 @@ def test_ctrl_c_is_not_lost_in(tmp_path, place):
     assert (tmp_path / "first.txt").exists() and not (tmp_path / "third.txt").exists()
 
 
+def test_ctrl_c_reaches_snakemake_if_the_tests_themselves_ignore_it(tmp_path):
+    """As in a background job of a shell script, and with some runners of CI."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert "Terminating processes on user request" in run(tmp_path, "press()")
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("place", PRESSES)
 def test_snakemake_alone_loses_it_in(tmp_path, place):
-    """Where this fails, a newer Snakemake needs no mending."""
-    assert "Terminating processes on user request" not in run(tmp_path, PRESSES[place], mend="pass")
+    """If this fails, Snakemake no longer needs the patch."""
+    assert "Terminating processes on user request" not in run(tmp_path, PRESSES[place], patch="pass")
 
 
 @pytest.fixture
 def pressed_here():
-    """A semaphore that hears the Ctrl-C of this process."""
+    """A semaphore whose wait ends if this process gets SIGINT."""
     news = Interruptible(threading.Semaphore(0))
     before = signal.signal(signal.SIGINT, news.press)
     yield news

@@ -1,13 +1,13 @@
-"""Missing files are planned, whatever else is."""
+"""Jobs behind an ancient() file are planned if they have a reason of their own to run."""
 
-import pytest
+from pathlib import Path
 
-from project import run_snakefile
+from project import RUNS, run_snakefile, study
 
 SNAKEFILE = """
-from howmanygpus.snakemake_patches.plugin import mend_planning
+from howmanygpus.snakemake_patches import planning
 
-{mend}
+{patch}
 
 rule all:
     input: "third.txt"
@@ -28,14 +28,34 @@ rule third:
 """
 
 
-def run(folder, mend: str) -> set[str]:
-    """Files after a call that makes the first one again, which the others take as it is."""
+def run(folder: Path, patch: str) -> set[str]:
+    """Files after a call that makes the first one again, which is an ancient() input of the second."""
     (folder / "first.txt").touch()
-    run_snakefile(folder, SNAKEFILE.format(mend=mend), "--forcerun", "first", check=True)
+    run_snakefile(folder, SNAKEFILE.format(patch=patch), "--forcerun", "first", check=True)
     return {path.name for path in folder.glob("*.txt")}
 
 
-@pytest.mark.parametrize(("mend", "number"), [("mend_planning()", 3), ("pass", 1)])
-def test_files_behind_an_ancient_one_are_made(tmp_path, mend, number):
-    """Where this fails without the mending, a newer Snakemake needs none."""
-    assert len(run(tmp_path, mend)) == number
+def test_missing_files_behind_an_ancient_one_are_made(tmp_path):
+    assert run(tmp_path, "planning.apply()") == {"first.txt", "second.txt", "third.txt"}
+
+
+def test_snakemake_alone_does_not_make_them(tmp_path):
+    """If this fails, Snakemake no longer needs the patch."""
+    assert run(tmp_path, "pass") == {"first.txt"}
+
+
+GATE = ("--forcerun", "leave_unchecked")
+UNPATCHED = "\n\ndef apply(): pass\n"
+
+
+def test_a_changed_setting_is_noticed_beside_a_changed_gate(project):
+    """The verdict is an ancient() input of `train`, so that a changed gate alone reruns no training."""
+    values = {"frameworks": ["sleeping"], "num_gpus": [1]}
+    project.write_config(small=study(**values))
+    project.snakemake(*RUNS)
+    assert project.planned(*RUNS, *GATE) == ["leave_unchecked"]
+    project.write_config(small=study(**values, steps=30))
+    run = "small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat1"
+    assert project.planned(*RUNS, *GATE) == ["leave_unchecked", run]
+    project.edit("workflow/lib/howmanygpus/snakemake_patches/planning.py", UNPATCHED)
+    assert project.planned(*RUNS, *GATE) == ["leave_unchecked"], "Snakemake no longer needs the patch"

@@ -1,17 +1,28 @@
-"""Patches of Snakemake and of its executor plugin for SLURM, one file each."""
+"""
+Patches of Snakemake and of its executor plugin for SLURM, one file each.
 
-from howmanygpus.snakemake_patches.plugin import forget_requests, mend_planning, mend_plugin, mend_scheduler
+docs/upstream.md describes each problem for the maintainers, with a minimal example.
+"""
+
+from howmanygpus.snakemake_patches import cancelling, ending, interrupting, one_snakemake, planning, states
 
 
 def patch_every_process(is_job: bool) -> None:
-    """Call when the workflow is read, in Snakemake itself and in the jobs it submits."""
-    mend_planning()
+    """Apply the patches that Snakemake needs to plan. Call it when the workflow is read.
+
+    is_job: whether this Snakemake runs inside a job that another one submitted.
+    """
+    planning.apply()
     if is_job:
-        forget_requests()
+        one_snakemake.forget_requests()
 
 
 def patch_scheduling(submits: bool) -> None:
-    """Call before jobs start. submits: whether jobs go to SLURM."""
-    mend_scheduler()
+    """Apply the patches that Snakemake needs to run jobs. Call it before jobs start.
+
+    submits: whether jobs are submitted to SLURM.
+    """
+    interrupting.apply()
     if submits:
-        mend_plugin()
+        for patch in (states, cancelling, ending, one_snakemake):
+            patch.apply()

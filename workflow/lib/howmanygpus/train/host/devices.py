@@ -1,4 +1,4 @@
-"""Which devices a run uses, and what they and their host are."""
+"""Choose the devices of a run, and describe them and their host."""
 
 import os
 import platform
@@ -16,14 +16,14 @@ from howmanygpus.train.spec import RunSpec
 
 @dataclass(frozen=True)
 class Assignment:
-    """cores: of the whole run; gpu_uuids: in rank order, empty on a CPU."""
+    """What a run may use on this node. cores: for the whole run; gpu_uuids: in the order of ranks, empty on a CPU."""
 
     cores: list[int]
     gpu_uuids: list[str]
 
 
 def list_gpu_uuids() -> list[str]:
-    """UUIDs of the NVIDIA devices that CUDA_VISIBLE_DEVICES allows, in its order; empty without a driver."""
+    """Return UUIDs of the NVIDIA devices that CUDA_VISIBLE_DEVICES allows, in its order; empty without a driver."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
@@ -40,7 +40,7 @@ def list_gpu_uuids() -> list[str]:
 
 
 def find_compute_capability() -> str | None:
-    """Of the first visible GPU, such as "8.0"; None without one."""
+    """Return the compute capability of the first visible GPU, such as "8.0"; None without a GPU."""
     uuids = list_gpu_uuids()
     if not uuids:
         return None
@@ -49,9 +49,9 @@ def find_compute_capability() -> str | None:
 
 
 def assign_devices(spec: RunSpec, bind_cores: bool = True) -> Assignment:
-    """The first cores and GPUs of this node that this process may use; raises ValueError where there are too few.
+    """Assign the first cores and GPUs of this node that this process may use; raise ValueError if there are too few.
 
-    Without bind_cores all cores, which the scheduler has chosen.
+    Without bind_cores the run keeps all cores, because the scheduler has chosen them.
     """
     num_devices, cores = spec.devices_per_node, list_cores()
     num_cores = num_devices * spec.cores_per_device
@@ -74,7 +74,7 @@ def assign_devices(spec: RunSpec, bind_cores: bool = True) -> Assignment:
 
 
 def describe_host(gpu_uuids: list[str]) -> dict:
-    """Host name, processor, GPU model and driver, and the commit of the code."""
+    """Return host name, processor, GPUs and their driver, and the commit of the code."""
     description = {
         "hostname": socket.gethostname(),
         "cpu_model": _cpu_model(),
@@ -98,7 +98,7 @@ def _cpu_model() -> str:
 
 
 def _git_commit() -> str | None:
-    """Commit of the working directory, with `-dirty` where tracked files differ; None outside git."""
+    """Return the commit of the working directory, with `-dirty` if tracked files differ; None outside git."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     with suppress(OSError):
         result = subprocess.run(command, capture_output=True, text=True)

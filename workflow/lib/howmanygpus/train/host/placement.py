@@ -1,4 +1,4 @@
-"""Where and how a run's processes start: what a run is told of the machine, besides its number of devices."""
+"""Settings of the machine that a run needs besides its number of devices: where and how its processes start."""
 
 import dataclasses
 import json
@@ -8,13 +8,14 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Placement:
-    """The defaults are this machine itself.
+    """How the processes of a run start. The defaults describe a single machine without a scheduler.
 
-    scheduler: `none` or `slurm`, inside a job of which the launcher then runs.
-    step_options: of srun, for every step, with {n} for its devices on each node; SLURM's steps have none of their
-        job's devices without being told.
-    bind_cores: bind each process to its device's cores.
+    scheduler: `none`, or `slurm` if the launcher runs inside a job of SLURM.
+    step_options: options of srun for every step, with {n} for the number of devices on each node. A step has none of
+        its job's devices unless it asks for them.
+    bind_cores: whether each process is bound to its device's cores.
     network_interface, rendezvous_suffix: how the other nodes reach this one.
+    rendezvous_timeout_s: how long processes wait for each other.
     scratch: folder on each node to which the data are copied first.
     """
 
@@ -27,12 +28,12 @@ class Placement:
     scratch: str | None = None
 
     def describe_step(self, devices_per_node: int) -> list[str]:
-        """Options of srun for a step with so many devices on each node."""
+        """Return srun's options for a step with this number of devices on each node."""
         return [option.format(n=devices_per_node) for option in self.step_options]
 
     @classmethod
     def without_data(cls, values: dict) -> "Placement":
-        """The same for processes that read nothing worth copying."""
+        """Return the placement of processes that read no data, so that nothing is copied."""
         return cls(**values | {"scratch": None})
 
     def to_dict(self) -> dict:
@@ -40,5 +41,5 @@ class Placement:
 
     @classmethod
     def read(cls, path: Path) -> "Placement":
-        """From a JSON file; this machine where there is none. Raises TypeError for an unknown key."""
+        """Read a JSON file; return the defaults if it does not exist. Raises TypeError for an unknown key."""
         return cls(**json.loads(Path(path).read_text())) if Path(path).exists() else cls()

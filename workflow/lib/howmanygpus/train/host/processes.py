@@ -1,4 +1,4 @@
-"""What the operating system is asked for: cores, memory, and that no process outlives its parent."""
+"""Requests to the operating system: cores, memory, and that no process outlives its parent."""
 
 import ctypes
 import os
@@ -20,19 +20,19 @@ def die_with_parent(signum: int = signal.SIGKILL) -> None:
 
 
 KEPT_BYTES = {"TRIM": 2**31 - 1, "MMAP": 32 * 2**20}
-"""By the threshold of glibc's malloc, the most that each takes (mallopt(3))"""
+"""Thresholds of glibc's malloc with the largest value that each accepts (mallopt(3))"""
 KEEP_FREED_MEMORY = {f"MALLOC_{name}_THRESHOLD_": str(most) for name, most in KEPT_BYTES.items()}
-"""Environment variables with which malloc reuses the memory of a step in the next.
+"""Environment variables with which malloc keeps the memory of one training step for the next.
 
-It may give it back to the kernel after each step instead, and pay page faults for it again, depending on what was
-freed since the process started: a difference between frameworks that is none of theirs.
+By default, malloc may return memory to the kernel after each step and pay for page faults in the next one. Whether it
+does depends on what the process has freed before. This would look like a difference between frameworks.
 """
 NUMBERS_OF_MALLOPT = {"TRIM": -1, "MMAP": -3}
 """malloc.h of glibc"""
 
 
 def keep_freed_memory() -> None:
-    """Tell glibc's malloc again what KEEP_FREED_MEMORY told it, for where a library has told it otherwise."""
+    """Set the thresholds of KEEP_FREED_MEMORY again, in case a library has changed them."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
@@ -42,7 +42,7 @@ def keep_freed_memory() -> None:
 
 
 def list_cores() -> list[int]:
-    """Cores this process may use, one hardware thread of each physical core before any second one."""
+    """Return the cores that this process may use: one hardware thread of each physical core before any second one."""
     allowed = sorted(os.sched_getaffinity(0))
     return sorted(allowed, key=lambda core: (_position_among_siblings(core), core))
 
@@ -59,17 +59,17 @@ def _position_among_siblings(core: int) -> int:
 
 
 BINDING_IS_LEFT_ALONE = "HOWMANYGPUS_LEAVE_BINDING"
-"""Environment variable that the launcher sets where a scheduler has bound the processes to their cores."""
+"""Environment variable that the launcher sets if a scheduler has bound the processes to their cores."""
 
 
 def bind_to_device_cores(local_rank: int, cores_per_device: int) -> None:
-    """Bind this process to its device's share of the cores that the run was bound to on this node."""
+    """Bind this process to its device's share of the run's cores on this node."""
     if BINDING_IS_LEFT_ALONE not in os.environ:
         os.sched_setaffinity(0, list_cores()[local_rank * cores_per_device : (local_rank + 1) * cores_per_device])
 
 
 def stop_process_tree(root: psutil.Process, grace_s: float) -> None:
-    """SIGTERM to a process and all its descendants, SIGKILL to what is left after grace_s seconds."""
+    """Send SIGTERM to a process and all its descendants, and SIGKILL to those that still run after grace_s seconds."""
     try:
         tree = [root, *root.children(recursive=True)]
     except psutil.NoSuchProcess:

@@ -1,4 +1,4 @@
-"""What a launcher inside a job of SLURM asks and tells it. Outside of a job, nothing."""
+"""Questions and commands to SLURM from a launcher that runs inside one of its jobs."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.spec import RunSpec
 
 PATIENCE_S = 20.0
-"""SLURM's clients wait long for a controller that does not answer."""
+"""How long to wait for a command of SLURM, in seconds; without a limit it waits long for a lost controller."""
 FIELD = re.compile(r"(\S+?)=(.*?)(?=\s\S+?=|\s*$)")
 STATES = {
     "TIMEOUT": ("time_limit", "SLURM ended the job at its time limit of {TimeLimit}"),
@@ -26,11 +26,15 @@ STATES = {
 
 
 def find_job_id() -> str | None:
+    """Return the id of the job that this process is part of; None outside of jobs."""
     return os.environ.get("SLURM_JOB_ID")
 
 
 def ask_for_job(job_id: str) -> dict[str, str]:
-    """What the controller knows of a job, under scontrol's names; empty where it does not answer or has forgotten."""
+    """Return what the controller knows about a job, under scontrol's names.
+
+    The result is empty if the controller does not answer or has forgotten the job.
+    """
     command = ["scontrol", "--oneliner", "show", "job", job_id]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
@@ -40,7 +44,7 @@ def ask_for_job(job_id: str) -> dict[str, str]:
 
 
 def to_seconds(moment: str) -> float | None:
-    """Seconds since 1970 of scontrol's local time; None for a moment that has not come."""
+    """Convert scontrol's local time to seconds since 1970; None for a time that is not known yet."""
     try:
         return time.mktime(time.strptime(moment, "%Y-%m-%dT%H:%M:%S"))
     except ValueError:
@@ -48,9 +52,9 @@ def to_seconds(moment: str) -> float | None:
 
 
 def describe_job() -> dict:
-    """The job this process is part of: what it asked for, what it was given, how long it waited.
+    """Describe the job that this process is part of: what it asked for, what it was given, how long it waited.
 
-    queue_wait_s: from the moment the job could have started to when it did; None where SLURM did not answer.
+    queue_wait_s: from the time at which the job could have started to its start; None if SLURM did not answer.
     """
     job_id = find_job_id()
     job = ask_for_job(job_id)
@@ -69,7 +73,7 @@ def describe_job() -> dict:
 
 
 def keep_what_is_said(stream, path: Path) -> None:
-    """Pass the lines of srun's stderr on, and keep them: only there SLURM says why it has killed a step."""
+    """Copy the lines of srun's stderr to a file as well: SLURM says only there why it has killed a step."""
 
     def pass_on() -> None:
         with open(path, "w") as kept:
@@ -82,18 +86,18 @@ def keep_what_is_said(stream, path: Path) -> None:
 
 
 def cancel(job_id: str) -> None:
-    """Cancel a job if it still runs."""
+    """Cancel a job; does nothing if it has ended."""
     subprocess.run(["scancel", job_id], capture_output=True, timeout=PATIENCE_S)
 
 
 def explain_end() -> dict:
-    """Status and reason of a run that a signal ends, if the job's state tells; empty where it does not."""
+    """Return status and reason of a run that a signal has ended, from its job's state; empty if that does not tell."""
     job_id = find_job_id()
     return explain(ask_for_job(job_id)) if job_id else {}
 
 
 def explain(job: dict[str, str]) -> dict:
-    """Status and reason of a run, from its job's fields; empty for a job that SLURM did not end."""
+    """Return status and reason of a run, from its job's fields; empty for a job that SLURM did not end."""
     if job.get("JobState") not in STATES:
         return {}
     status, reason = STATES[job["JobState"]]
@@ -102,13 +106,16 @@ def explain(job: dict[str, str]) -> dict:
 
 
 def list_nodes(job: dict[str, str]) -> list[str]:
-    """Names of a job's nodes, in its own order."""
+    """Return the names of a job's nodes, in the job's order."""
     command = ["scontrol", "show", "hostnames", job["NodeList"]]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_S).stdout.split()
 
 
 def restore_environment(spec: RunSpec, placement: Placement) -> dict[str, str]:
-    """The variables by which mpirun finds the nodes of its job: Snakemake's plugin takes them from its jobs."""
+    """Return the variables by which mpirun finds the nodes of its job, which were removed from the job's environment.
+
+    See howmanygpus.snakemake_patches.one_snakemake for the reason.
+    """
     nodes = ",".join(list_nodes(ask_for_job(find_job_id()))[: spec.num_nodes])
     each = str(spec.devices_per_node) + (f"(x{spec.num_nodes})" if spec.num_nodes > 1 else "")
     return {

@@ -1,8 +1,8 @@
 """
-telemetry.csv: what the devices and the hosts did while a run went on.
+Sample what the devices and the hosts do during a run, into telemetry.csv.
 
-On one machine the launcher samples it. On a cluster a program of its own does on each node, started by the first
-process there, and the launcher puts the nodes' files together.
+On one machine the launcher takes the samples. On a cluster, the first process of each node starts this module as a
+program, and the launcher merges the nodes' files.
 """
 
 import argparse
@@ -20,9 +20,9 @@ GIB = 2**30
 
 
 class ProcessTree:
-    """CPU time and resident memory of a process and its descendants, over the cores given to the run.
+    """CPU time and resident memory of a process and its descendants. num_cores: of the run, on this node.
 
-    Looking for descendants reads all of /proc, so it is done at every tenth sample only.
+    The search for descendants reads all of /proc, so it is done at every tenth sample only.
     """
 
     name = "cpu"
@@ -74,7 +74,7 @@ class NvmlDevice:
 
 
 class Telemetry:
-    """Samples every source each `interval_s` seconds in a thread, until the block is left."""
+    """Sample every source each `interval_s` seconds in a thread, until the block is left."""
 
     def __init__(self, path: Path, sources: list, node: int = 0, interval_s: float = 1.0):
         self._path, self._sources, self._node, self._interval_s = path, sources, node, interval_s
@@ -102,27 +102,29 @@ class Telemetry:
 
 
 def find_sources(pid: int, num_cores: int, gpu_uuids: list[str]) -> list:
+    """Return what is sampled on a node: the process tree of `pid`, and each GPU."""
     return [ProcessTree(pid, num_cores), *(NvmlDevice(uuid) for uuid in gpu_uuids)]
 
 
 def path_of_node(folder: Path, node: int) -> Path:
+    """Return the path of a node's file."""
     return Path(folder) / f"telemetry.node{node}.csv"
 
 
 def merge_nodes(folder: Path, path: Path) -> None:
-    """Put the nodes' files in `folder` together, in the order of the nodes; without any, only the header is written."""
+    """Merge the nodes' files of `folder`, in the order of nodes. Without any, only the header is written."""
     parts = [part.read_text().splitlines(keepends=True) for part in sorted(Path(folder).glob("telemetry.node*.csv"))]
-    # A node that was lost may have left half a line.
+    # A lost node may have left half a line.
     lines = [line for part in parts for line in part[1:] if line.endswith("\n")]
     path.write_text(",".join(COLUMNS) + "\n" + "".join(lines))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, required=True, help="where this node's file goes")
+    parser.add_argument("--folder", type=Path, required=True, help="folder of this node's file")
     parser.add_argument("--node", type=int, required=True)
-    parser.add_argument("--pid", type=int, required=True, help="process whose descendants are watched; ends with it")
-    parser.add_argument("--num-cores", type=int, required=True, help="that the run has on this node")
+    parser.add_argument("--pid", type=int, required=True, help="process to watch, with its descendants, until it ends")
+    parser.add_argument("--num-cores", type=int, required=True, help="cores that the run has on this node")
     parser.add_argument("--gpu-uuids", nargs="*", default=[])
     arguments = parser.parse_args()
     sources = find_sources(arguments.pid, arguments.num_cores, arguments.gpu_uuids)

@@ -23,6 +23,7 @@ KEPT = ("spec", "status", "reason", "pid", "started_at", "finished_at", "parity"
 
 
 def name_crash(reason: str) -> dict:
+    """Return the status of a run that ended with an error, and the error as the reason."""
     return {"status": next((status for part, status in CRASHES if part in reason), "crashed"), "reason": reason}
 
 

@@ -1,8 +1,8 @@
 """
-Start the processes of one run, watch over them, and publish what they leave.
+Start the processes of one run, wait for them, and publish their files.
 
-The run writes in a folder of its own attempt. On an expected outcome its files move to the run's folder, run.json
-last, and the exit status is 0. On a crash, a signal or the deadline the folder stays, with attempt.json telling
+The processes write to the folder of this attempt. After an expected outcome its files move to the run's folder,
+run.json last, and the exit status is 0. After a crash, a signal or the deadline the folder stays, its attempt.json says
 why, and the exit status is not 0.
 """
 
@@ -45,7 +45,7 @@ from howmanygpus.train.start.launchers import build_command
 from howmanygpus.train.start.rendezvous import open_meeting, read_all
 
 GRACE_S = 10.0
-"""How long processes may take to end after SIGTERM."""
+"""How long processes may take to end after SIGTERM, in seconds."""
 
 
 class Interrupted(Exception):
@@ -65,14 +65,14 @@ def raise_interrupted(signum: int, _frame) -> None:
 
 
 def ignore_signals() -> None:
-    """While cleaning up, a second Ctrl-C changes nothing."""
+    """Let a second Ctrl-C change nothing while the launcher cleans up."""
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, signal.SIG_IGN)
 
 
 @contextmanager
 def hold_machine(placement: Placement):
-    """Wait until no other run of this user is being measured on this host. A scheduler sees to that by itself."""
+    """Wait until no other run of this user is being measured on this host; a scheduler gives each its own devices."""
     if placement.scheduler != "none":
         yield
         return
@@ -81,7 +81,7 @@ def hold_machine(placement: Placement):
 
 
 def verify_inputs(spec: RunSpec) -> dict:
-    """Compare data and weights with what was recorded of them; returns the data's description."""
+    """Compare data and weights with their records, and return the description of the data."""
     description = read_description(Path(spec.data_dir))
     verify_data(Path(spec.data_dir), description)
     weights = Path(spec.weights_file)
@@ -90,13 +90,13 @@ def verify_inputs(spec: RunSpec) -> dict:
 
 
 def build_environment(spec: RunSpec, placement: Placement) -> dict[str, str]:
-    """Environment variables of the run's processes."""
+    """Return the environment variables of the run's processes."""
     on_gpu = {"LD_LIBRARY_PATH": os.pathsep.join(find_cuda_libraries())} if spec.device_kind == "cuda" else {}
     return {
         **os.environ,
         "OMP_NUM_THREADS": str(spec.cores_per_device),
         "TF_CPP_MIN_LOG_LEVEL": "1",
-        # Open MPI refuses to run as root, which is usual in containers.
+        # Open MPI refuses to run as root otherwise, and containers usually run as root.
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "PYTHONUNBUFFERED": "1",
@@ -107,7 +107,10 @@ def build_environment(spec: RunSpec, placement: Placement) -> dict[str, str]:
 
 
 def find_cuda_libraries() -> list[str]:
-    """Folders of the environment's own CUDA libraries, which MXNet and CuPy do not look for; then what was set."""
+    """Return the folders of the environment's own CUDA libraries, and then what LD_LIBRARY_PATH has.
+
+    MXNet and CuPy do not look for these folders themselves.
+    """
     own = sorted(str(path) for path in Path(sysconfig.get_path("purelib")).glob("nvidia/*/lib"))
     return [*own, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
 
@@ -123,9 +126,9 @@ def start_processes(command: list[str], environment: dict[str, str], cores: list
 def run_processes(
     spec: RunSpec, placement: Placement, attempt: AttemptFolder, module: str, options: list[str], deadline_s: float
 ) -> int:
-    """Run a module's processes to the end; returns the exit status, and leaves their telemetry.
+    """Run a module's processes to the end, write their telemetry, and return the exit status.
 
-    Raises TimeoutError at the deadline, Interrupted at a signal, ValueError where devices or cores are missing.
+    Raises TimeoutError at the deadline, Interrupted at a signal, and ValueError if devices or cores are missing.
     """
     meeting = open_meeting(attempt.path, spec, placement)
     command, environment = build_command(spec, placement, meeting, module, options), build_environment(spec, placement)
@@ -136,7 +139,7 @@ def run_processes(
         sources = find_sources(child.pid, len(assignment.cores), assignment.gpu_uuids)
         telemetry = Telemetry(path_of_node(meeting, 0), sources)
     else:
-        # Cores, devices and telemetry are the affair of each node's own processes.
+        # The processes of each node take their cores and devices and start the telemetry themselves.
         environment |= slurm.restore_environment(spec, placement)
         child = start_processes(command, environment, list_cores(), stderr=subprocess.PIPE, text=True)
         slurm.keep_what_is_said(child.stderr, attempt.said)
@@ -183,7 +186,7 @@ def publish(spec: RunSpec, attempt: AttemptFolder, run_dir: Path, record: dict, 
 def run_attempt(
     spec: RunSpec, placement: Placement, attempt: AttemptFolder, options: argparse.Namespace, record: dict
 ) -> int:
-    """Verify, run and publish; adds to `record` what becomes known. Returns the exit status."""
+    """Verify the inputs, run and publish; return the exit status. What becomes known is added to `record`."""
     gpu_uuids = list_gpu_uuids()[: spec.devices_per_node] if spec.device_kind == "cuda" else []
     record |= {"host": describe_host(gpu_uuids)}
     if slurm.find_job_id():
@@ -215,7 +218,7 @@ def run_attempt(
 
 
 def cancel_older_attempts(attempt: AttemptFolder, job_id: str) -> None:
-    """End the jobs of earlier attempts at this run: those of a Snakemake that was killed go on without it."""
+    """Cancel the jobs of earlier attempts at this run: jobs of a Snakemake that was killed continue without it."""
     for path in attempt.path.parent.glob("*/attempt.json"):
         record = json.loads(path.read_text())
         other = record.get("job", {}).get("id")
@@ -224,7 +227,7 @@ def cancel_older_attempts(attempt: AttemptFolder, job_id: str) -> None:
 
 
 def read_processes(attempt: AttemptFolder) -> list[dict]:
-    """Where the run's processes were and which devices they saw; empty where the launcher needs no meeting."""
+    """Return where the run's processes were and which devices they saw; empty if they did not need to meet."""
     return [process for meeting in attempt.path.glob("processes-*") for process in read_all(meeting)]
 
 
@@ -267,12 +270,12 @@ def launch(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, options: argpar
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--attempt", required=True, help="folder of this attempt, holding spec.json")
+    parser.add_argument("--attempt", required=True, help="folder of this attempt, with its spec.json")
     parser.add_argument("--run-dir", type=Path, required=True, help="where the run's files go when it is done")
     parser.add_argument("--deadline-s", type=float, required=True, help="seconds after which the run is stopped")
     parser.add_argument("--save-weights", action="store_true", help="store the weights before and after training")
-    parser.add_argument("--parity", default="not_checked", help="what the parity gate said of the framework")
-    parser.add_argument("--refuse", default="", help="do not train, and give this as the reason")
+    parser.add_argument("--parity", default="not_checked", help="status of the framework in the parity gate")
+    parser.add_argument("--refuse", default="", help="do not train, and record this as the reason")
     arguments = parser.parse_args()
     die_with_parent(signal.SIGTERM)
     for signum in (signal.SIGINT, signal.SIGTERM):

@@ -1,10 +1,10 @@
 """
-The command lines that start a run's processes.
+Build the command line that starts the processes of a run.
 
-`plain` is one process for all devices, `per_node` one for each node's, `torchrun`, `horovodrun`, `mpirun` and
-`per_device` one for each. On one machine torchrun, horovodrun, mpirun or train.start.spawn starts them; in a job of
-SLURM srun (one task each) or mpirun does. If srun, mpirun or spawn starts them, each process first becomes
-train.start.task, which finds its place.
+The launcher `plain` starts one process for all devices, and `per_node` starts one per node. `torchrun`, `horovodrun`,
+`mpirun` and `per_device` start one per device. On one machine, torchrun, horovodrun, mpirun or train.start.spawn starts
+these; in a job of SLURM, srun (one task each) or mpirun does. A process that srun, mpirun inside a job, or spawn has
+started begins as train.start.task, which finds its rank.
 """
 
 import os
@@ -24,7 +24,7 @@ def count_processes(spec: RunSpec) -> int:
 
 
 def build_command(spec: RunSpec, placement: Placement, folder: Path, module: str, options: list[str]) -> list[str]:
-    """The command line of a module's processes. folder: where they meet, empty and seen by all of them."""
+    """Return the command line of a module's processes. folder: an empty folder that all of them can read."""
     target = [module, *options]
     task = [sys.executable, "-m", "howmanygpus.train.start.task", "--folder", str(folder), *target]
     if placement.scheduler == "slurm":
@@ -47,7 +47,10 @@ def takes_mpirun(spec: RunSpec) -> bool:
 
 
 def srun(spec: RunSpec, placement: Placement) -> list[str]:
-    """One task per process. Every task sees all devices of its node, as NCCL wants to; the first to fail ends all."""
+    """Return srun with its options: one task per process. The first task that fails ends all of them.
+
+    Every task sees all devices of its node, because NCCL needs that.
+    """
     num_processes = count_processes(spec)
     tasks_per_node = num_processes // spec.num_nodes
     cores_per_task = spec.cores_per_device * spec.devices_per_node // tasks_per_node
@@ -60,7 +63,7 @@ def srun(spec: RunSpec, placement: Placement) -> list[str]:
 
 
 def mpirun(spec: RunSpec, placement: Placement) -> list[str]:
-    """Unbound, as each process binds itself; over the nodes of the job, if there is one."""
+    """Return mpirun with its options. It does not bind processes to cores, because each process binds itself."""
     command = [find_program("mpirun"), "-np", str(spec.num_gpus), "--bind-to", "none"]
     if placement.scheduler == "slurm":
         return [*command, "--map-by", f"ppr:{spec.devices_per_node}:node:OVERSUBSCRIBE"]
@@ -68,6 +71,6 @@ def mpirun(spec: RunSpec, placement: Placement) -> list[str]:
 
 
 def find_program(name: str) -> str:
-    """The environment's own, else the machine's."""
+    """Return the path of this environment's own program, or its name alone if the environment has none."""
     own = Path(sys.executable).with_name(name)
     return str(own) if os.access(own, os.X_OK) else name

@@ -1,8 +1,8 @@
 """
-How the processes of a run find each other: each leaves its address in a folder that all of them see.
+Let the processes of a run find each other: each writes its address to a folder that all of them can read.
 
-A launcher that knows all addresses beforehand (torchrun) needs none of this; several frameworks expect a list of them,
-others the first one only.
+Some frameworks need the addresses of all processes, others only the first one. A launcher that tells its processes the
+addresses (torchrun) does not need this module.
 """
 
 import json
@@ -19,19 +19,19 @@ from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.spec import RunSpec
 
 PORTS = range(20000, 32000)
-"""Below those that Linux gives to outgoing connections (ip_local_port_range, from 32768), so that none takes ours."""
+"""Below the ports that Linux gives to outgoing connections (ip_local_port_range, from 32768), which would take ours."""
 POLL_S = 0.2
 
 
 class RendezvousError(Exception):
-    """Some process did not come in time, or came twice."""
+    """A process did not announce itself in time, or did so twice."""
 
 
 def reserve_port() -> int:
-    """A port that no other run on this host takes while this process lives.
+    """Return a port that no other run on this host takes while this process lives.
 
-    The name of an abstract Unix socket says so (unix(7)): known wherever the port is, whatever TMPDIR is; it outlives
-    exec and leaves no file. Where another program listens, the port is passed over.
+    An abstract Unix socket (unix(7)) reserves it. Its name is valid in the same network namespace as the port, does not
+    depend on TMPDIR, survives exec and leaves no file. Ports on which another program listens are skipped.
     """
     start = PORTS.start + os.getpid() % len(PORTS)
     for port in (*range(start, PORTS.stop), *range(PORTS.start, start)):
@@ -58,7 +58,7 @@ def is_free(port: int) -> bool:
 
 
 def find_address(interface: str | None, suffix: str) -> str:
-    """How other nodes reach this one: the IPv4 address of an interface, or the host name with a suffix."""
+    """Return how other nodes reach this one: the IPv4 address of an interface, or the host name with a suffix."""
     if interface is None:
         return socket.gethostname() + suffix
     addresses = psutil.net_if_addrs()
@@ -72,7 +72,7 @@ def find_address(interface: str | None, suffix: str) -> str:
 
 
 def open_meeting(attempt: Path, spec: RunSpec, placement: Placement) -> Path:
-    """A new folder inside an attempt's, in which the processes of one launch meet; it tells them what they are for."""
+    """Make a folder inside an attempt's folder for the processes of one launch, with their spec and placement."""
     folder = Path(tempfile.mkdtemp(prefix="processes-", dir=attempt))
     write_json_atomic(folder / "spec.json", spec.to_dict())
     write_json_atomic(folder / "placement.json", placement.to_dict())
@@ -80,15 +80,17 @@ def open_meeting(attempt: Path, spec: RunSpec, placement: Placement) -> Path:
 
 
 def read_meeting(folder: Path) -> tuple[RunSpec, Placement]:
+    """Read what open_meeting wrote."""
     return RunSpec.read(folder / "spec.json"), Placement.read(folder / "placement.json")
 
 
 def path_of(folder: Path, rank: int) -> Path:
+    """Return the path of a process's description."""
     return Path(folder) / f"process{rank}.json"
 
 
 def announce(folder: Path, rank: int, description: dict) -> None:
-    """Leave this process's description; raises RendezvousError where its rank has been here before."""
+    """Write this process's description; raise RendezvousError if another process with this rank has done so."""
     claim = Path(folder) / f"process{rank}.claim"
     try:
         os.close(os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
@@ -98,7 +100,7 @@ def announce(folder: Path, rank: int, description: dict) -> None:
 
 
 def wait_for_all(folder: Path, num_processes: int, timeout_s: float) -> list[dict]:
-    """Descriptions of all processes by rank; raises RendezvousError naming those that did not come in time."""
+    """Return the descriptions of all processes by rank; raise RendezvousError naming those missing after timeout_s."""
     deadline = time.monotonic() + timeout_s
     while missing := [rank for rank in range(num_processes) if not path_of(folder, rank).exists()]:
         if time.monotonic() > deadline:
@@ -111,6 +113,6 @@ def wait_for_all(folder: Path, num_processes: int, timeout_s: float) -> list[dic
 
 
 def read_all(folder: Path) -> list[dict]:
-    """Descriptions of the processes that have come, by rank."""
+    """Return the descriptions of the processes that have announced themselves so far, by rank."""
     found = [json.loads(path.read_text()) for path in Path(folder).glob("process*.json")]
     return sorted(found, key=lambda description: description["rank"])

@@ -1,8 +1,8 @@
 """
-How attempts ended that could not say so themselves: after kill -9, or when a node was lost with everything on it.
+Complete the records of attempts whose launcher could not write how they ended: after kill -9, or on a lost node.
 
-The scheduler or the process list knows. They are asked when Snakemake starts and when it ends: tables are made from the
-records alone.
+The scheduler or the process list knows. Snakemake asks them when it starts and when it ends, because the tables are
+made from the records alone.
 """
 
 import json
@@ -15,14 +15,17 @@ from howmanygpus.train.host.slurm import PATIENCE_S, ask_for_job, explain
 
 ATTEMPTS, OLDER_ATTEMPTS = Path("results/attempts"), Path("results/logs/train")
 ALIVE = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "REQUEUED", "RESIZING", "STAGE_OUT"}
-
-
+"""States of jobs that have not ended"""
 TERMINATED = ("exit status 143", "killed by SIGTERM")
-"""Reasons of attempts that were told to end, while the controller was too busy to say why: 143 is 128 + SIGTERM."""
+"""Reasons of attempts that got SIGTERM while the controller was too busy to say why; 143 is 128 + SIGTERM."""
+
+
+class OlderResultsError(Exception):
+    """The results folder has results that this version would replace."""
 
 
 def ask_database(job_id: str) -> dict[str, str]:
-    """What the accounting database knows of a job, in scontrol's words; empty where there is none."""
+    """Return what the accounting database knows of a job, under scontrol's names; empty without a database."""
     command = ["sacct", "--allocations", "--noheader", "--parsable2", "--format=State,NodeList,Timelimit", "-j", job_id]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
@@ -35,9 +38,9 @@ def ask_database(job_id: str) -> dict[str, str]:
 
 
 def settle(attempts: Path = ATTEMPTS) -> list[Path]:
-    """Complete the records of attempts that ended without a word, or by a signal they could not explain.
+    """Complete the records of attempts that have ended without an outcome, or by a signal they could not explain.
 
-    Returns the records of those that said nothing.
+    Returns the records that still said `running`.
     """
     silent = []
     for path in sorted(attempts.rglob("attempt.json")):
@@ -76,18 +79,20 @@ def _find_end_of_job(record: dict) -> dict:
 
 
 def is_older_start(record: dict, job: dict[str, str]) -> bool:
-    """Whether the job that now runs or waits is another start of it: SLURM has put it in the queue again."""
+    """Whether SLURM has requeued the job since, so that what runs or waits now is another start of it."""
     return int(job.get("Restarts", 0)) > record["job"]["restarts"]
 
 
 def refuse_older_results(older_attempts: Path = OLDER_ATTEMPTS) -> None:
-    """Raise ConfigError for results of version 0.1, whose runs this version would silently do again and replace."""
-    if next(older_attempts.rglob("attempt.json"), None) or next(older_attempts.rglob(".publishing.lock"), None):
-        raise OlderResultsError(
-            "results: they were made by version 0.1, and all code has moved since: every run would be done again and "
-            "replaced; keep them with `mv results results-0.1`, or continue with the version that made them"
-        )
+    """Raise OlderResultsError for results of version 0.1, whose runs this version would silently replace.
 
-
-class OlderResultsError(Exception):
-    """There are results that this version would replace."""
+    Version 0.1 has a folder of attempts for each run (study/framework/variant/cell) where this version has a log. Every
+    Snakemake process looks there, also in jobs, so only folders are looked into; the logs may be thousands.
+    """
+    for run in older_attempts.glob("*/*/*/*/"):
+        if (run / ".publishing.lock").exists() or any(run.glob("*/attempt.json")):
+            raise OlderResultsError(
+                f"results: {run} was written by version 0.1, and all code has moved since: every run would be done "
+                "again and replaced; keep them with `mv results results-0.1`, or continue with the version that made "
+                "them"
+            )

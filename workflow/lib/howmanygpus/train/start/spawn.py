@@ -1,4 +1,4 @@
-"""Start processes on this machine, one per device, as srun does on a cluster; where one fails, the others end."""
+"""Start processes on this machine, one per device, as srun does on a cluster. If one fails, the others are killed."""
 
 import argparse
 import os
@@ -14,8 +14,8 @@ POLL_S = 0.1
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--num-processes", type=int, required=True)
-    parser.add_argument("--folder", required=True, help="where the processes meet, see howmanygpus.train.start.task")
-    parser.add_argument("module", help="what each of them runs, with its options")
+    parser.add_argument("--folder", required=True, help="where the processes announce themselves")
+    parser.add_argument("module", help="module that each of them runs, with its options")
     parser.add_argument("options", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     die_with_parent()

@@ -1,4 +1,4 @@
-"""Copies of the data on a node's own disk, made once per node and data set."""
+"""Copy the data to a node's own disk, once per node and data set."""
 
 import os
 import shutil
@@ -9,14 +9,15 @@ from howmanygpus.files import atomic_folder, hold_lock
 from howmanygpus.train.input.prepared import read_description
 
 STAGED = "HOWMANYGPUS_DATA_DIR"
-"""Environment variable by which a process learns where the data lie instead."""
+"""Environment variable with the folder of the copy, which a process reads in place of the data."""
 
 
 def stage(data_dir: Path, scratch: str) -> tuple[Path, float]:
-    """Folder of the copy, and the seconds it took to have it there; the first process of a node makes it.
+    """Return the folder of the copy, and the seconds until it was there; the first process of a node makes it.
 
-    Its name bears the hash of the manifest of the images, so that other data are another folder. It stays for the next
-    run. Variables such as $TMPDIR are this node's. Raises FileNotFoundError where the scratch folder does not exist.
+    The folder's name has the hash of the images' manifest, so that other data go to another folder. The copy stays for
+    the next run. Variables in `scratch`, such as $TMPDIR, are those of this node. Raises FileNotFoundError if the
+    scratch folder does not exist.
     """
     started, root = time.monotonic(), Path(os.path.expandvars(scratch))
     if not root.is_dir():

@@ -1,8 +1,9 @@
 """
-What a process does before it becomes the one that trains, if srun, mpirun or train.start.spawn started it.
+Prepare a process that srun, mpirun or train.start.spawn has started, and then run a module in it.
 
-It finds its rank, makes sure that nobody else bears it, takes its node's devices, learns the addresses of the others,
-starts the node's telemetry if it is the node's first, and then runs the module it was given with the same Python.
+The process finds its rank and makes sure that no other has the same. It takes its node's devices and learns the
+addresses of the others. The first process of a node starts the node's telemetry. Then the process runs the given module
+with the same Python.
 """
 
 import argparse
@@ -33,22 +34,26 @@ RANK_VARIABLES = (
 
 @dataclass(frozen=True)
 class Place:
+    """Which of the run's processes this one is; local_rank counts on its node."""
+
     rank: int
     local_rank: int
     num_processes: int
 
 
 def find_place() -> Place:
+    """Read the place from the launcher's environment variables; raise RuntimeError if no launcher has set any."""
     for names in RANK_VARIABLES:
         if names[0] in os.environ:
             return Place(*(int(os.environ[name]) for name in names))
     raise RuntimeError(
-        f"none of {', '.join(names[0] for names in RANK_VARIABLES)} is set: srun, mpirun or spawn does so"
+        f"none of {', '.join(names[0] for names in RANK_VARIABLES)} is set; start this module by srun, mpirun or "
+        "howmanygpus.train.start.spawn"
     )
 
 
 def check_devices(spec: RunSpec, placement: Placement) -> str | None:
-    """CUDA_VISIBLE_DEVICES as the scheduler set it; raises RuntimeError where it names fewer than were asked for."""
+    """Return CUDA_VISIBLE_DEVICES as the scheduler set it; raise RuntimeError if devices are missing in it."""
     given = os.environ.get("CUDA_VISIBLE_DEVICES")
     num_given = len([device for device in (given or "").split(",") if device])
     if placement.step_options and num_given < spec.devices_per_node:
@@ -57,7 +62,7 @@ def check_devices(spec: RunSpec, placement: Placement) -> str | None:
 
 
 def prepare(folder: Path, spec: RunSpec, placement: Placement) -> None:
-    """Take this process's place among the others, and say so in the environment of what comes next."""
+    """Announce this process, wait for the others, and set the environment of the module that runs next."""
     place = find_place()
     if place.num_processes != count_processes(spec):
         raise RuntimeError(f"{place.num_processes} processes were started, not {count_processes(spec)}")
@@ -86,7 +91,7 @@ def prepare(folder: Path, spec: RunSpec, placement: Placement) -> None:
 
 
 def set_environment(place: Place, addresses: list[str], network_interface: str | None) -> None:
-    """What PyTorch reads by itself, all addresses for those who want them, and the interface for NCCL and gloo."""
+    """Set what PyTorch reads, the addresses of all processes for other frameworks, and NCCL's and gloo's interface."""
     first_host, _, first_port = addresses[0].rpartition(":")
     os.environ |= {
         **{"RANK": str(place.rank), "LOCAL_RANK": str(place.local_rank), "WORLD_SIZE": str(place.num_processes)},
@@ -97,7 +102,7 @@ def set_environment(place: Place, addresses: list[str], network_interface: str |
 
 
 def start_telemetry(folder: Path, node: int, num_cores: int, gpu_uuids: list[str]) -> None:
-    """It watches this process's siblings, and ends with this process."""
+    """Start a program that watches this process and its siblings, and that ends with this process."""
     command = [sys.executable, "-m", "howmanygpus.train.host.telemetry", "--folder", str(folder), "--node", str(node)]
     options = ["--pid", str(os.getppid()), "--num-cores", str(num_cores), "--gpu-uuids", *gpu_uuids]
     subprocess.Popen([*command, *options], preexec_fn=die_with_parent)
@@ -105,8 +110,8 @@ def start_telemetry(folder: Path, node: int, num_cores: int, gpu_uuids: list[str
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, required=True, help="where the processes meet")
-    parser.add_argument("module", help="what to run, with its options")
+    parser.add_argument("--folder", type=Path, required=True, help="where the processes announce themselves")
+    parser.add_argument("module", help="module to run, with its options")
     parser.add_argument("options", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     die_with_parent()

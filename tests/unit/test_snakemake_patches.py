@@ -1,0 +1,209 @@
+"""Patches are applied once, to the functions that they were written for, and refused otherwise; what each changes."""
+
+import asyncio
+import functools
+import os
+import re
+import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import pytest
+import snakemake.api  # noqa: F401  (snakemake.dag cannot be imported before it)
+import snakemake_executor_plugin_slurm as slurm_plugin
+from packaging.specifiers import SpecifierSet
+from snakemake.dag import DAG
+from snakemake.scheduling.job_scheduler import JobScheduler
+from snakemake_interface_common.exceptions import WorkflowError
+
+from howmanygpus.snakemake_patches import cancelling, ending, interrupting, one_snakemake, patching, planning, states
+from project import ROOT
+
+SLURM_PLUGIN = "snakemake-executor-plugin-slurm"
+PATCHES = [
+    (planning, "snakemake", DAG, "bfs"),
+    (planning, "snakemake", DAG, "update_needrun"),
+    (interrupting, "snakemake", JobScheduler, "schedule"),
+    (states, SLURM_PLUGIN, slurm_plugin, "query_job_status"),
+    (cancelling, SLURM_PLUGIN, slurm_plugin.Executor, "cancel_jobs"),
+    (ending, SLURM_PLUGIN, slurm_plugin.Executor, "sleep"),
+    (ending, "snakemake-interface-executor-plugins", slurm_plugin.Executor, "sleep"),
+    (one_snakemake, SLURM_PLUGIN, slurm_plugin.Executor, "additional_general_args"),
+]
+"""Patch, a package that it needs, and where the function is that it replaces."""
+each_patch = pytest.mark.parametrize(
+    ("patch", "package", "owner", "name"), PATCHES, ids=[f"{name}-{package}" for _, package, _, name in PATCHES]
+)
+
+
+@pytest.fixture(autouse=True)
+def upstream(monkeypatch):
+    """Let each test begin with the packages' own functions, and give them back to the next."""
+    for _, _, owner, name in PATCHES:
+        function = getattr(owner, name)
+        assert not hasattr(function, patching.MARK)
+        monkeypatch.setattr(owner, name, function)
+
+
+@each_patch
+def test_an_untested_version_is_refused_with_the_remedy(monkeypatch, patch, package, owner, name):
+    before, installed = getattr(owner, name), patching.version
+    monkeypatch.setattr(patching, "version", lambda each: "10.1.0" if each == package else installed(each))
+    with pytest.raises(WorkflowError) as error:
+        patch.apply()
+    words = str(error.value)
+    assert f"{package} 10.1.0 is installed" in words and f"tested with {patching.TESTED[package]} only" in words
+    assert "Install the versions that envs/workflow.txt pins" in words
+    assert f"widen the range in {patching.__file__}" in words
+    assert getattr(owner, name) is before
+
+
+def test_the_pinned_versions_are_tested_ones():
+    pins = dict(re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "envs" / "workflow.txt").read_text(), flags=re.MULTILINE))
+    for package in ("snakemake", SLURM_PLUGIN):
+        assert SpecifierSet(patching.TESTED[package]).contains(pins[package])
+
+
+@each_patch
+def test_a_patch_that_is_applied_twice_is_applied_once(patch, package, owner, name):
+    before = getattr(owner, name)
+    patch.apply()
+    once = getattr(owner, name)
+    patch.apply()
+    assert getattr(owner, name) is once and once.__wrapped__ is before
+
+
+def decorate(function):
+    """As another library might."""
+
+    @functools.wraps(function)
+    def decorated(*arguments, **options):
+        return function(*arguments, **options)
+
+    return decorated
+
+
+@each_patch
+def test_a_function_that_is_decorated_already_is_patched(monkeypatch, patch, package, owner, name):
+    decorated = decorate(getattr(owner, name))
+    monkeypatch.setattr(owner, name, decorated)
+    patch.apply()
+    assert hasattr(getattr(owner, name), patching.MARK) and getattr(owner, name).__wrapped__ is decorated
+
+
+@each_patch
+def test_a_patch_below_the_decorator_of_another_library_is_enough(monkeypatch, patch, package, owner, name):
+    patch.apply()
+    decorated = decorate(getattr(owner, name))
+    monkeypatch.setattr(owner, name, decorated)
+    patch.apply()
+    assert getattr(owner, name) is decorated
+
+
+@each_patch
+@pytest.mark.parametrize("foreign", [lambda self, others: None, "no function", None])
+def test_a_foreign_function_is_refused(monkeypatch, patch, package, owner, name, foreign):
+    monkeypatch.setattr(owner, name, foreign)
+    with pytest.raises(
+        WorkflowError, match=rf"{owner.__name__}\.{name} is .*, but .* was written for snakemake.*{name}"
+    ):
+        patch.apply()
+    assert getattr(owner, name) is foreign
+
+
+@pytest.mark.parametrize(
+    ("state", "named"),
+    [
+        ("CANCELLED by 1000", "CANCELLED"),
+        ("COMPLETED", "COMPLETED"),
+        ("RUNNING", "RUNNING"),
+        ("PREEMPTED", "CANCELLED"),
+    ],
+)
+def test_the_plugin_sees_states_by_names_that_it_knows(monkeypatch, state, named):
+    async def answer(*_):
+        return {"7": state}, 0.1
+
+    function = functools.wraps(slurm_plugin.query_job_status)(answer)
+    monkeypatch.setattr(slurm_plugin, "query_job_status", function)
+    monkeypatch.setattr(states, "ask_for_job", lambda job_id: {"Requeue": "0"})
+    states.apply()
+    assert asyncio.run(slurm_plugin.query_job_status("squeue", None)) == ({"7": named}, 0.1)
+
+
+def test_a_question_that_slurm_does_not_answer_stays_unanswered(monkeypatch):
+    async def fail(*_):
+        return None, None
+
+    monkeypatch.setattr(slurm_plugin, "query_job_status", functools.wraps(slurm_plugin.query_job_status)(fail))
+    states.apply()
+    assert asyncio.run(slurm_plugin.query_job_status("squeue", None)) == (None, None)
+
+
+def test_a_preempted_job_that_will_start_again_is_waited_for(monkeypatch):
+    monkeypatch.setattr(states, "ask_for_job", lambda job_id: {"Requeue": "1"})
+    assert states.name_state("7", "PREEMPTED") == "PREEMPTED"
+
+
+@pytest.fixture
+def called(monkeypatch) -> list:
+    """Calls of scancel and of the plugin's own cancelling, once that is patched."""
+    calls = []
+    own = functools.wraps(slurm_plugin.Executor.cancel_jobs)(lambda executor, jobs: calls.append(jobs))
+    monkeypatch.setattr(slurm_plugin.Executor, "cancel_jobs", own)
+    monkeypatch.setattr(cancelling.subprocess, "run", lambda command, **_: calls.append(command))
+    cancelling.apply()
+    return calls
+
+
+def test_ctrl_c_cancels_every_job_of_the_call_and_submits_no_more(called):
+    submitting, gate = ThreadPoolExecutor(1), threading.Event()
+    submitting.submit(lambda: called.append("first" if gate.wait(10) else ""))
+    submitting.submit(called.append, "second")
+    threading.Timer(0.2, gate.set).start()
+    executor = SimpleNamespace(run_uuid="the-call", _job_submission_executor=submitting)
+    slurm_plugin.Executor.cancel_jobs(executor, [])
+    assert called == ["first", ["scancel", "--name=the-call"], []]
+
+
+def test_a_controller_that_does_not_answer_leaves_the_plugin_its_own_attempt(called, monkeypatch):
+    def wait(command, timeout, **_):
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(cancelling.subprocess, "run", wait)
+    executor = SimpleNamespace(run_uuid="the-call", _job_submission_executor=ThreadPoolExecutor(1))
+    slurm_plugin.Executor.cancel_jobs(executor, ["a job"])
+    assert called == [["a job"]]
+
+
+def test_the_end_of_a_call_waits_for_no_question():
+    ending.apply()
+    executor = SimpleNamespace(wait=True, next_seconds_between_status_checks=60)
+    started = time.monotonic()
+    threading.Timer(0.1, setattr, (executor, "wait", False)).start()
+    asyncio.run(slurm_plugin.Executor.sleep(executor))
+    assert time.monotonic() - started < 30
+    executor = SimpleNamespace(wait=True, next_seconds_between_status_checks=0.2)
+    started = time.monotonic()
+    asyncio.run(slurm_plugin.Executor.sleep(executor))
+    assert time.monotonic() - started >= 0.2
+
+
+def test_a_job_starts_one_snakemake_and_a_job_of_an_array_a_second():
+    one_snakemake.apply()
+    settings = SimpleNamespace(executor_settings=SimpleNamespace(pass_command_as_script=False))
+    asked = {
+        rules: slurm_plugin.Executor.additional_general_args(SimpleNamespace(array_jobs=set(rules), workflow=settings))
+        for rules in ((), ("train",))
+    }
+    assert asked == {(): [], ("train",): "--executor slurm-jobstep --jobs 1"}
+
+
+def test_what_a_job_asked_for_is_not_asked_again_by_what_it_starts(monkeypatch):
+    kept = {"SLURM_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "1", "SLURM_CONF": "slurm.conf", "HOME": "/"}
+    given = kept | {"SLURM_NTASKS": "2", "SRUN_CPUS_PER_TASK": "4", "SBATCH_EXCLUSIVE": "1"}
+    monkeypatch.setattr(os, "environ", given)
+    one_snakemake.forget_requests()
+    assert given == kept
