@@ -43,7 +43,7 @@ check: $(INSTALLED)
 	ruff check . && ruff format --check . && snakefmt --check Snakefile workflow/rules
 	PYTHONPATH=workflow/lib lint-imports
 	mypy
-	snakemake --lint
+	python workflow/scripts/lint_rules.py
 
 resolve: $(INSTALLED)
 	PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/resolve_environments.py

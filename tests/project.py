@@ -83,6 +83,7 @@ class Project:
                 shutil.copytree(source, self.folder / name)
             else:
                 shutil.copy2(source, self.folder / name)
+        (self.folder / ".venv").symlink_to(sys.prefix)
         for name in fakes:
             self.add_fake(name)
 

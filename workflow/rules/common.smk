@@ -6,7 +6,6 @@ Logic is in workflow/lib/howmanygpus/plan/; here it meets Snakemake.
 
 import atexit
 import gc
-import shlex
 import sys
 from pathlib import Path
 
@@ -33,9 +32,10 @@ from howmanygpus.plan.rules.training import TrainingRules
 from howmanygpus.report import figures, tables
 from howmanygpus.train.start.settling import OlderResultsError, refuse_older_results, settle
 
-RUN = f"PYTHONPATH=workflow/lib${{PYTHONPATH:+:$PYTHONPATH}} {shlex.quote(sys.executable)}"
-"""Begins each script's shell line: this Python with the project's package."""
 IS_DRY_RUN = bool({"--dry-run", "--dryrun", "-n", "-np"} & set(sys.argv))
+
+if not Path(".venv/bin/python").exists():
+    raise WorkflowError(".venv: the Python of the workflow's steps is not there; run `make .venv/installed`")
 
 # Snakemake keeps millions of small objects for a large grid: look for garbage among them less often.
 gc.set_threshold(100_000, 50, 100)
@@ -116,6 +116,7 @@ wildcard_constraints:
     table="|".join(tables.list_merged()),
     task="[a-z0-9_]+_[0-9]+x[0-9]+x[0-9]+_classes[0-9]+_(local|synchronized)",
     checked="[a-z0-9_-]+-[0-9a-f]{8}",
+    group="[a-z0-9_-]+-[0-9a-f]{8}",
     batchnorm="local|synchronized",
     height=r"\d+",
     width=r"\d+",

@@ -31,7 +31,7 @@ for figure in figures.list_figures():
             tables=lambda wildcards, input: str(Path(input.tables[0]).parent),
         shell:
             r"""
-            {RUN} workflow/scripts/draw_figure.py \
+            PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/draw_figure.py \
                 --figure {params.figure:q} \
                 --tables {params.tables:q} \
                 --svg {output.svg:q} \

@@ -13,6 +13,7 @@ backend asks for another verdict.
 
 
 localrules:
+    check_parity,
     leave_unchecked,
     write_parity_page,
 
@@ -31,7 +32,7 @@ rule compute_reference:
         code=lambda wildcards: hash_reference(wildcards.model),
     shell:
         r"""
-        {RUN} workflow/scripts/compute_reference.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/compute_reference.py \
             --model {wildcards.model:q} \
             --image-shape {wildcards.height} {wildcards.width} {wildcards.channels} \
             --num-classes {wildcards.num_classes} \
@@ -55,38 +56,65 @@ rule leave_unchecked:
         cell=parity.unchecked_request,
     shell:
         r"""
-        {RUN} workflow/scripts/leave_unchecked.py --cell {params.cell:q} --verdict {output.verdict:q} >{log:q} 2>&1
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/leave_unchecked.py --cell {params.cell:q} --verdict {output.verdict:q} >{log:q} 2>&1
         """
 
 
-rule check_parity:
+rule observe_parity:
+    """One start of a framework per layout of devices does the tasks of all its cells."""
     input:
-        reference="results/parity/{task}/reference.json",
+        references=parity.references,
         environment=ancient(parity.environment),
         probe=ancient(parity.probe),
     output:
-        verdict="results/parity/{task}/{checked}.json",
+        record="results/parity/observed/{group}.json",
     log:
-        "results/logs/check_parity/{task}/{checked}.log",
+        "results/logs/observe_parity/{group}.log",
     priority: 1000000
     threads: parity.num_gpus
     resources:
         **cluster.resources(parity.size),
         measurement=100,
     params:
-        code=parity.code,
-        cell=parity.request,
+        code=parity.observing_code,
+        request=parity.group_request,
         layouts=parity.layouts,
         placement=parity.placement,
     shell:
         r"""
-        {RUN} workflow/scripts/check_parity.py \
-            --cell {params.cell:q} \
-            --layouts {params.layouts} \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/observe_parity.py \
+            --request {params.request:q} \
+            --layouts {params.layouts:q} \
             --placement {params.placement:q} \
-            --reference {input.reference:q} \
             --environment {input.environment:q} \
             --probe {input.probe:q} \
+            --record {output.record:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule check_parity:
+    input:
+        observed=parity.observed,
+        reference="results/parity/{task}/reference.json",
+    output:
+        verdict="results/parity/{task}/{checked}.json",
+    log:
+        "results/logs/check_parity/{task}/{checked}.log",
+    priority: 1000000
+    params:
+        code=hash_script("check_parity"),
+        cell=parity.request,
+        key=parity.key,
+        layouts=parity.cell_layouts,
+    shell:
+        r"""
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/check_parity.py \
+            --cell {params.cell:q} \
+            --key {params.key:q} \
+            --layouts {params.layouts} \
+            --reference {input.reference:q} \
+            --observed {input.observed:q} \
             --verdict {output.verdict:q} \
             >{log:q} 2>&1
         """
@@ -114,7 +142,7 @@ rule write_parity_page:
         code=hash_script("write_parity_page"),
     shell:
         r"""
-        {RUN} workflow/scripts/write_parity_page.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/write_parity_page.py \
             --verdicts {input.verdicts:q} \
             --table {output.table:q} \
             --page {output.page:q} \

@@ -50,7 +50,7 @@ rule acquire:
         folder=data.acquired_folder,
     shell:
         r"""
-        {RUN} workflow/scripts/acquire.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/acquire.py \
             --source {params.source:q} \
             --options {params.options:q} \
             --downloads results/downloads \
@@ -78,7 +78,7 @@ rule prepare_arrays:
         folder=subpath(output.description, parent=True),
     shell:
         r"""
-        {RUN} workflow/scripts/prepare_arrays.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/prepare_arrays.py \
             --source {params.source:q} \
             --options {params.options:q} \
             --acquired={params.acquired:q} \
@@ -104,7 +104,7 @@ rule prepare_shard:
         acquired=data.acquired_folder,
     shell:
         r"""
-        {RUN} workflow/scripts/prepare_shard.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/prepare_shard.py \
             --source {params.source:q} \
             --options {params.options:q} \
             --acquired={params.acquired:q} \
@@ -139,7 +139,7 @@ rule merge_shards:
         folder=subpath(output.description, parent=True),
     shell:
         r"""
-        {RUN} workflow/scripts/merge_shards.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/merge_shards.py \
             --source {params.source:q} \
             --options {params.options:q} \
             --acquired={params.acquired:q} \
@@ -170,7 +170,7 @@ rule measure_preparation:
         num_images=SAMPLE_IMAGES,
     shell:
         r"""
-        {RUN} workflow/scripts/measure_preparation.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/measure_preparation.py \
             --source {params.source:q} \
             --options {params.options:q} \
             --acquired={params.acquired:q} \
@@ -197,7 +197,7 @@ rule draw_preparation:
         code=hash_script("draw_preparation"),
     shell:
         r"""
-        {RUN} workflow/scripts/draw_preparation.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/draw_preparation.py \
             --table {input.table:q} \
             --svg {output.svg:q} \
             --png {output.png:q} \
@@ -218,7 +218,7 @@ rule prepare_synthetic:
         folder=subpath(output.description, parent=True),
     shell:
         r"""
-        {RUN} workflow/scripts/prepare_arrays.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/prepare_arrays.py \
             --source {params.source:q} \
             --options {params.options:q} \
             --random \
@@ -246,7 +246,7 @@ rule prepare_images:
         folder=subpath(output.description, parent=True),
     shell:
         r"""
-        {RUN} workflow/scripts/prepare_images.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/prepare_images.py \
             --arrays {params.arrays:q} \
             --form {wildcards.form} \
             --threads {threads} \
@@ -265,7 +265,7 @@ rule initialize_weights:
         code=lambda wildcards: hash_script("initialize_weights", f"train.models.{wildcards.model}.parameters"),
     shell:
         r"""
-        {RUN} workflow/scripts/initialize_weights.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/initialize_weights.py \
             --model {wildcards.model:q} \
             --image-shape {wildcards.height} {wildcards.width} {wildcards.channels} \
             --num-classes {wildcards.num_classes} \

@@ -24,7 +24,7 @@ rule probe_device:
         expected=cluster.expectation,
     shell:
         r"""
-        {RUN} workflow/scripts/probe_device.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/probe_device.py \
             --device {wildcards.device:q} \
             --expected {params.expected:q} \
             --record {output.record:q} \
@@ -48,7 +48,7 @@ rule tabulate_probes:
         code=hash_script("tabulate_probes"),
     shell:
         r"""
-        {RUN} workflow/scripts/tabulate_probes.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/tabulate_probes.py \
             --records {input.records:q} \
             --probes {output.probes:q} \
             >{log:q} 2>&1
@@ -74,7 +74,7 @@ rule measure_allreduce:
         placement=cluster.placement,
     shell:
         r"""
-        {RUN} workflow/scripts/measure_allreduce.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/measure_allreduce.py \
             --device {wildcards.device:q} \
             --cell {params.cell:q} \
             --num-devices {wildcards.num_gpus} \

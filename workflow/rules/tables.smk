@@ -30,7 +30,7 @@ rule list_records:
         code=hash_script("list_records"),
     shell:
         r"""
-        {RUN} workflow/scripts/list_records.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/list_records.py \
             --study {wildcards.study} \
             --records {output.records:q} \
             >{log:q} 2>&1
@@ -60,7 +60,7 @@ for table in tables.list_tables():
             folder=subpath(output.table, parent=True),
         shell:
             r"""
-            {RUN} workflow/scripts/make_table.py \
+            PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/make_table.py \
                 --name {params.name} \
                 --plan {input.plan:q} \
                 --tables {params.folder:q} \
@@ -86,7 +86,7 @@ rule merge_tables:
         code=hash_script("merge_tables"),
     shell:
         r"""
-        {RUN} workflow/scripts/merge_tables.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/merge_tables.py \
             --parts {input.parts:q} \
             --table {output.table:q} \
             >{log:q} 2>&1
@@ -111,7 +111,7 @@ rule answer_question:
         code=hash_script("answer_question"),
     shell:
         r"""
-        {RUN} workflow/scripts/answer_question.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/answer_question.py \
             --runs {input.runs:q} \
             --scaling {input.scaling:q} \
             --time-to-accuracy {input.time_to_accuracy:q} \

@@ -29,7 +29,7 @@ rule plan_runs:
         request=training.request,
     shell:
         r"""
-        {RUN} workflow/scripts/plan_runs.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/plan_runs.py \
             --request {params.request:q} \
             --plan {output.plan:q} \
             >{log:q} 2>&1
@@ -58,7 +58,7 @@ rule train:
         placement=training.placement,
     shell:
         r"""
-        {RUN} workflow/scripts/train.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/train.py \
             --run {wildcards.study:q}/{wildcards.framework:q}/{wildcards.variant:q}/{wildcards.cell:q} \
             --settings {params.settings:q} \
             --data {input.data:q} \

@@ -8,7 +8,7 @@ from howmanygpus.plan.config.datasets import describe_or_refuse
 from howmanygpus.plan.config.errors import check_schema
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.schema import fill_defaults, read_schema
-from howmanygpus.plan.parity import ParityCell
+from howmanygpus.plan.parity import ParityCell, ParityGroup, group_cells
 from howmanygpus.plan.runs import Run
 from howmanygpus.plan.studies import Study
 
@@ -72,6 +72,12 @@ class Plan:
     def checked_verdicts(self) -> set[str]:
         """Verdicts that some study asks for; where parity is off for all runs of a cell, nothing is checked."""
         return {self.verdicts[run.path] for study, run in self._supported if study.config["parity"] != "off"}
+
+    @cached_property
+    def parity_groups(self) -> dict[str, ParityGroup]:
+        """The checked cells by the name of their group's observations."""
+        checked = [self.parity_cells[verdict] for verdict in sorted(self.checked_verdicts)]
+        return {group.name: group for group in group_cells(checked)}
 
     @cached_property
     def devices(self) -> list[str]:

@@ -52,8 +52,8 @@ def hash_training(framework: str, model: str, loader: str = SHARED) -> str:
 
 @cache
 def hash_parity(framework: str, model: str) -> str:
-    """Hash of what the parity gate executes and a run does not; the verdict's name has the hash of the rest."""
-    own = find_script_code("check_parity", "train.parity.observe", "train.parity.probe")
+    """Hash of what observes for the parity gate and no run executes; the verdict's name has the hash of the rest."""
+    own = find_script_code("observe_parity", "train.parity.observe", "train.parity.probe")
     return hash_files(sorted(set(own) - set(find_training_code(framework, model))))
 
 

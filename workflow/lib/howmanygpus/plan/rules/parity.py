@@ -1,62 +1,88 @@
 """What the rules of the parity gate ask."""
 
+import json
 import re
 
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.code import hash_parity
 from howmanygpus.plan.invalidation.pins import environment_record
 from howmanygpus.plan.jobs import JobSize, placement
-from howmanygpus.plan.parity import ParityCell
+from howmanygpus.plan.parity import ParityCell, ParityGroup
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.rules.answers import Answers
 
 LIMIT_MIN = 30
-"""Time limit of the gate in minutes; resnet44 on every layout takes a few."""
+"""Time limit of a group's observation in minutes; resnet44 on every layout takes a few."""
 
 
 class ParityRules(Answers):
-    """Wildcards: `task` and `checked`, folder and file of a verdict."""
+    """Wildcards: `group`, the name of a group's observations; `task` and `checked`, folder and file of a verdict."""
 
     def __init__(self, plan: Plan):
         super().__init__()
         self._plan, self._machine = plan, plan.machine
 
-    def cell(self, wildcards) -> ParityCell:
+    def _group(self, wildcards) -> ParityGroup:
+        return self._plan.parity_groups[wildcards.group]
+
+    def _cell(self, wildcards) -> ParityCell:
         return self._plan.parity_cells[f"results/parity/{wildcards.task}/{wildcards.checked}.json"]
 
-    def request(self, wildcards) -> str:
-        return self.cell(wildcards).request()
+    def observing_code(self, wildcards) -> str:
+        """Hash of what observes and is not executed by runs; the rest is in the group's name."""
+        group = self._group(wildcards)
+        models = dict.fromkeys(cell.model for cell in group.cells)
+        return " ".join(hash_parity(group.first.framework, model) for model in models)
 
-    def code(self, wildcards) -> str:
-        cell = self.cell(wildcards)
-        return hash_parity(cell.framework, cell.model)
+    def group_request(self, wildcards) -> str:
+        return self._group(wildcards).request()
+
+    def references(self, wildcards) -> list[str]:
+        return self._group(wildcards).references
 
     def environment(self, wildcards) -> str:
-        return environment_record(self.cell(wildcards).environment)
+        return environment_record(self._group(wildcards).first.environment)
 
     def probe(self, wildcards) -> str | list:
-        """What was found on the cell's devices; nothing on one machine."""
-        return f"results/probe/{self.cell(wildcards).device}.json" if self._machine.is_cluster else []
+        """What was found on the group's devices; nothing on one machine."""
+        return f"results/probe/{self._group(wildcards).first.device}.json" if self._machine.is_cluster else []
 
-    def layouts(self, wildcards) -> list[str]:
-        """Devices x nodes that are checked."""
-        cell = self.cell(wildcards)
-        return cell.layouts(self._machine.device(cell.device))
+    def layouts(self, wildcards) -> str:
+        """JSON: keys of the cells to observe on each layout of devices x nodes."""
+        group = self._group(wildcards)
+        return json.dumps(group.layouts(self._machine.device(group.first.device)))
 
     def placement(self, wildcards, input) -> str:
-        return placement(self._machine, self._machine.device(self.cell(wildcards).device))
+        return placement(self._machine, self._machine.device(self._group(wildcards).first.device))
 
     def size(self, wildcards) -> JobSize:
-        """The job's size: the maximum over the cell's layouts."""
-        cell = self.cell(wildcards)
-        layouts = [tuple(map(int, layout.split("x"))) for layout in self.layouts(wildcards)]
+        """The job's size: the maximum over the group's layouts."""
+        cell = self._group(wildcards).first
+        device = self._machine.device(cell.device)
+        layouts = [tuple(map(int, layout.split("x"))) for layout in self._group(wildcards).layouts(device)]
         num_nodes = max(nodes for _, nodes in layouts)
         num_gpus = num_nodes * max(devices // nodes for devices, nodes in layouts)
-        launcher = FRAMEWORKS[cell.framework].launcher
-        return JobSize(self._machine.device(cell.device), launcher, num_gpus, num_nodes, LIMIT_MIN)
+        return JobSize(device, FRAMEWORKS[cell.framework].launcher, num_gpus, num_nodes, LIMIT_MIN)
 
     def num_gpus(self, wildcards) -> int:
         return self.size(wildcards).num_gpus
+
+    def observed(self, wildcards) -> str:
+        """Record of the observations that the verdict judges."""
+        cell = self._cell(wildcards)
+        name = next(name for name, group in self._plan.parity_groups.items() if cell in group.cells)
+        return f"results/parity/observed/{name}.json"
+
+    def key(self, wildcards) -> str:
+        """Name of the cell among the observations of its group."""
+        return self._cell(wildcards).key
+
+    def request(self, wildcards) -> str:
+        return self._cell(wildcards).request()
+
+    def cell_layouts(self, wildcards) -> list[str]:
+        cell = self._cell(wildcards)
+        return cell.layouts(self._machine.device(cell.device))
 
     def match_unchecked(self) -> str:
         """Regular expression of the verdicts that no study asks for, without folder and suffix."""

@@ -16,7 +16,7 @@ from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.prepared import open_data
 from howmanygpus.train.models.initialization import is_trainable
 from howmanygpus.train.parity.probe import hash_batch
-from howmanygpus.train.parity.task import GLOBAL_BATCH_SIZE, OPTIMIZERS, rates_of
+from howmanygpus.train.parity.task import CRASHED, GLOBAL_BATCH_SIZE, OPTIMIZERS, UNSUPPORTED, rates_of
 from howmanygpus.train.spec import RunSpec
 
 CHECKS = {
@@ -252,9 +252,12 @@ def judge(observed: dict[tuple[int, int], Path], task: Path, precision: str) -> 
     """The verdict on a framework from what it left in a folder per layout: numbers of devices and of nodes."""
     rows, facts = [], {}
     for layout, folder in observed.items():
-        unsupported = folder / "unsupported.json"
-        if unsupported.exists():
+        if (unsupported := folder / UNSUPPORTED).exists():
             return {"status": "unsupported", "reason": json.loads(unsupported.read_text())["reason"], "checks": rows}
+        if (crashed := folder / CRASHED).exists():
+            reason = json.loads(crashed.read_text())["reason"]
+            reason = f"the task could not be done on {describe_layout(layout)}: {reason}"
+            return {"status": "failed", "reason": reason, "checks": []}
         comparison = Comparison(folder, task, layout, precision)
         rows += comparison.run()
         facts = {

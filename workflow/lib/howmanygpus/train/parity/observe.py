@@ -1,40 +1,99 @@
-"""Start a framework's processes at the gate's task, on each number of devices in turn."""
+"""
+Start a framework's processes on one layout of devices, at all tasks of a group of the gate's cells.
+
+One start does every cell's task with every optimizer, one after the other: a framework takes longer to start than to do
+a task. Over several nodes each task has a start of its own, as not every framework can join its servers twice. If the
+processes end before all tasks are done, the task they were at has crashed, and another start does the rest.
+"""
 
 import argparse
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
+from howmanygpus.files import write_json_atomic
 from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.host.processes import die_with_parent
-from howmanygpus.train.parity.task import OPTIMIZERS, make_spec
+from howmanygpus.train.parity.task import CRASHED, OPTIMIZERS, UNSUPPORTED, make_spec
 from howmanygpus.train.records import AttemptFolder
+from howmanygpus.train.spec import RunSpec
+from howmanygpus.train.start.endings import find_crash
 from howmanygpus.train.start.launch import hold_machine, run_processes
+from howmanygpus.train.start.launchers import count_processes
 
 DEADLINE_S = 1800.0
 
 
+@dataclass(frozen=True)
+class Task:
+    """One cell's task with one optimizer. folder: where what was seen of the cell goes."""
+
+    spec: RunSpec
+    optimizer: str
+    folder: Path
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all processes have left what they saw, or the cell needs nothing more."""
+        if (self.folder / UNSUPPORTED).exists() or (self.folder / CRASHED).exists():
+            return True
+        seen = [self.folder / f"{self.optimizer}.rank{rank}.json" for rank in range(count_processes(self.spec))]
+        return all(path.exists() for path in seen)
+
+    def describe(self) -> dict:
+        """The task as train.parity.probe reads it."""
+        spec = self.folder / f"{self.optimizer}.spec.json"
+        return {"spec": str(spec), "optimizer": self.optimizer, "folder": str(self.folder)}
+
+
+def make_tasks(request: dict, keys: list[str], layout: tuple[int, int], folder: Path) -> list[Task]:
+    """Every cell with every optimizer, with their specifications stored. request: see ParityGroup.request."""
+    size, tasks = {"num_gpus": layout[0], "num_nodes": layout[1]}, []
+    for key in keys:
+        cell = dict(request["cells"][key])
+        task_folder, cell_folder = Path(cell.pop("task")), folder / key
+        cell_folder.mkdir(parents=True)
+        for optimizer in OPTIMIZERS:
+            spec = make_spec(request["framework"], cell, size, optimizer, task_folder)
+            (cell_folder / f"{optimizer}.spec.json").write_text(json.dumps(spec.to_dict()))
+            tasks.append(Task(spec, optimizer, cell_folder))
+    return tasks
+
+
+def start(tasks: list[Task], placement: Placement, attempt: AttemptFolder) -> int:
+    """Have one start of the framework do the tasks; returns the exit status."""
+    for error in attempt.path.glob("error.rank*.txt"):
+        error.unlink()
+    path = attempt.path / "tasks.json"
+    write_json_atomic(path, {"tasks": [task.describe() for task in tasks]})
+    options = ["--tasks", str(path), "--errors", str(attempt.path)]
+    with hold_machine(placement):
+        return run_processes(tasks[0].spec, placement, attempt, "howmanygpus.train.parity.probe", options, DEADLINE_S)
+
+
+def observe(tasks: list[Task], placement: Placement, attempt: AttemptFolder) -> None:
+    """Start the framework until every task is done or has crashed."""
+    while waiting := [task for task in tasks if not task.is_over]:
+        at_once = waiting if waiting[0].spec.num_nodes == 1 else waiting[:1]
+        status = start(at_once, placement, attempt)
+        if crashed := next((task for task in at_once if not task.is_over), None):
+            write_json_atomic(crashed.folder / CRASHED, {"reason": find_crash(attempt, status)["reason"]})
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--framework", type=json.loads, required=True, help="JSON: framework, family, launcher")
-    parser.add_argument("--cell", type=json.loads, required=True, help="JSON: what is checked, see task.make_spec")
-    parser.add_argument("--task", type=Path, required=True, help="folder of the task's data and weights")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--request", type=json.loads, required=True, help="JSON: framework and cells")
+    parser.add_argument("--keys", nargs="+", required=True, help="cells to observe on this layout")
     parser.add_argument("--num-devices", type=int, required=True)
     parser.add_argument("--num-nodes", type=int, default=1)
-    parser.add_argument("--placement", type=json.loads, default={}, help="JSON: see howmanygpus.train.host.placement")
-    parser.add_argument("--folder", type=Path, required=True, help="where to leave what was seen")
+    parser.add_argument("--placement", type=json.loads, default={}, help="JSON: see train.host.placement")
+    parser.add_argument("--folder", type=Path, required=True, help="where to leave what was seen, by cell")
     arguments = parser.parse_args()
-    placement, attempt = Placement.without_data(arguments.placement), AttemptFolder(arguments.folder)
     die_with_parent()
-    for optimizer in OPTIMIZERS:
-        size = {"num_gpus": arguments.num_devices, "num_nodes": arguments.num_nodes}
-        spec = make_spec(arguments.framework, arguments.cell, size, optimizer, arguments.task)
-        path = arguments.folder / f"{optimizer}.spec.json"
-        path.write_text(json.dumps(spec.to_dict()))
-        options = ["--spec", str(path), "--optimizer", optimizer, "--folder", str(arguments.folder)]
-        with hold_machine(placement):
-            status = run_processes(spec, placement, attempt, "howmanygpus.train.parity.probe", options, DEADLINE_S)
-        if status:
-            raise SystemExit(max(status, 1))
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    layout = (arguments.num_devices, arguments.num_nodes)
+    tasks = make_tasks(arguments.request, arguments.keys, layout, arguments.folder)
+    observe(tasks, Placement.without_data(arguments.placement), AttemptFolder(arguments.folder))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,16 @@
 """
-One process of a framework at the gate's task: does it with one optimizer, and stores what it saw and did.
+One process of a framework at the gate's tasks: do each with its optimizer, and store what was seen and done.
 
 The five steps go through the backend's own training, with the loop that also trains real runs.
 """
 
 import argparse
+import gc
 import hashlib
+import json
+import os
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +21,8 @@ from howmanygpus.train.host.processes import die_with_parent
 from howmanygpus.train.input.prepared import open_data
 from howmanygpus.train.loop.backend import Backend, UnsupportedError, load_backend
 from howmanygpus.train.loop.loop import TrainingLoop
-from howmanygpus.train.parity.task import rates_of
+from howmanygpus.train.parity.task import UNSUPPORTED, rates_of
+from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.spec import RunSpec
 
 
@@ -70,11 +76,13 @@ def observe_evaluation(backend: Backend, images: np.ndarray, num_devices: int) -
     return {"logits": first, "logits_again": again, "kept": kept, "logits_in_company": predict(backend, company)[kept]}
 
 
-def observe(spec: RunSpec, optimizer: str) -> tuple[dict[str, np.ndarray], dict]:
+def build_backend(spec: RunSpec, optimizer: str) -> Backend:
+    return load_backend(spec)(spec, open_data(spec.data_dir), load_file(spec.weights_file), rates_of(optimizer))
+
+
+def observe(backend: Backend, spec: RunSpec, optimizer: str) -> tuple[dict[str, np.ndarray], dict]:
     """Arrays and facts of one optimizer's five steps, on this process."""
-    data = open_data(spec.data_dir)
-    rates = rates_of(optimizer)
-    backend = load_backend(spec)(spec, data, load_file(spec.weights_file), rates)
+    data, rates = open_data(spec.data_dir), rates_of(optimizer)
     arrays = {f"initial/{name}": array for name, array in backend.weights().items()}
     share = len(data.test_images) // backend.num_processes
     images = data.test_images[backend.rank * share : (backend.rank + 1) * share]
@@ -90,25 +98,52 @@ def observe(spec: RunSpec, optimizer: str) -> tuple[dict[str, np.ndarray], dict]
         **{"rank": backend.rank, "num_processes": backend.num_processes, "losses": losses.values},
         **{"hashes": loop.hashes, "running_statistics": backend.running_statistics, "versions": backend.versions()},
     }
-    backend.close()
     return {name: np.ascontiguousarray(array) for name, array in arrays.items()}, facts
 
 
+def do_task(spec: RunSpec, optimizer: str, folder: Path) -> Backend | None:
+    """Do one task and store what was seen in `folder`; None if the framework does not support it."""
+    try:
+        backend = build_backend(spec, optimizer)
+        arrays, facts = observe(backend, spec, optimizer)
+    except UnsupportedError as error:
+        write_json_atomic(folder / UNSUPPORTED, {"reason": str(error)})
+        return None
+    stem = f"{optimizer}.rank{facts['rank']}"
+    save_file(arrays, folder / f"{stem}.safetensors")
+    write_json_atomic(folder / f"{stem}.json", facts)
+    return backend
+
+
+def do_tasks(tasks: list[dict], prepare: Callable[[dict], None] = lambda task: None) -> None:
+    """Do all tasks, each with a backend of its own; the last one leaves the process group for all.
+
+    prepare: called before each task.
+    """
+    cores, backend = os.sched_getaffinity(0), None
+    for task in tasks:
+        # A backend binds the process to its device's share of the cores that the process has.
+        os.sched_setaffinity(0, cores)
+        prepare(task)
+        done = do_task(RunSpec.read(task["spec"]), task["optimizer"], Path(task["folder"]))
+        backend = done or backend
+        gc.collect()
+    if backend is not None:
+        backend.close()
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--spec", type=Path, required=True, help="JSON: the run's specification")
-    parser.add_argument("--optimizer", required=True)
-    parser.add_argument("--folder", type=Path, required=True, help="where to leave what was seen")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=Path, required=True, help="JSON: the tasks, see train.parity.observe")
+    parser.add_argument("--errors", type=Path, required=True, help="folder for the traceback of a crash")
     arguments = parser.parse_args()
     die_with_parent()
     try:
-        arrays, facts = observe(RunSpec.read(arguments.spec), arguments.optimizer)
-    except UnsupportedError as error:
-        write_json_atomic(arguments.folder / "unsupported.json", {"reason": str(error)})
-        return
-    stem = f"{arguments.optimizer}.rank{facts['rank']}"
-    save_file(arrays, arguments.folder / f"{stem}.safetensors")
-    write_json_atomic(arguments.folder / f"{stem}.json", facts)
+        do_tasks(json.loads(arguments.tasks.read_text())["tasks"])
+    except Exception:
+        rank = os.environ.get("RANK") or os.environ.get("OMPI_COMM_WORLD_RANK") or 0
+        AttemptFolder(arguments.errors).error_of(int(rank)).write_text(traceback.format_exc())
+        raise
 
 
 if __name__ == "__main__":

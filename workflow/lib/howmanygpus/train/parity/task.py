@@ -30,6 +30,8 @@ COMMON_OPTIMIZER = {
     **{"learning_rate": 0.01, "beta1": 0.9, "beta2": 0.99, "epsilon": 1e-3, "lr_scaling": "none"},
     **{"lr_reference_batch_size": None, "lr_warmup_epochs": 0, "lr_schedule": "constant"},
 }
+UNSUPPORTED, CRASHED = "unsupported.json", "crashed.json"
+"""Files that say why a cell was not observed."""
 CHANNEL_MEAN, CHANNEL_STD = 127.0, 64.0
 
 
@@ -39,7 +41,7 @@ def rates_of(optimizer: str) -> np.ndarray:
 
 
 def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: Path) -> RunSpec:
-    """framework: name, family and launcher; cell: what is checked, see ParityCell.request; size: devices and nodes."""
+    """framework: its name, family, strategy and launcher; cell: see ParityCell.describe; size: devices and nodes."""
     return RunSpec.from_dict(
         {
             **{"study": "parity", "dataset": "parity", "variant": "base", "input": "arrays", "repeat": 1, "seed": 1},

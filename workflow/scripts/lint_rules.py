@@ -1,0 +1,40 @@
+"""
+Run `snakemake --lint` and fail for all it says, except for what the project has decided otherwise.
+
+    .venv/bin/python workflow/scripts/lint_rules.py
+"""
+
+import re
+import subprocess
+import sys
+
+DECIDED = {
+    "Specify a conda environment or container for each rule.": "every step runs in the pinned .venv (docs/decisions)",
+}
+"""Titles of lints that are not followed, with the reason."""
+SUBJECT, TITLE = re.compile(r"Lints for (.+):$"), re.compile(r" {4}\* (.+):$")
+
+
+def find_lints(output: str) -> list[str]:
+    """What Snakemake says, without what is decided: a line for each, with the rule or file that it is about."""
+    found, subject = [], ""
+    for line in output.splitlines():
+        if match := SUBJECT.match(line):
+            subject = match[1]
+        elif (match := TITLE.match(line)) and match[1] not in DECIDED:
+            found.append(f"{subject}: {match[1]}")
+    return found
+
+
+def main() -> None:
+    command = [sys.executable, "-m", "snakemake", "--lint"]
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    lints = find_lints(result.stdout)
+    if result.returncode and "Lints for" not in result.stdout:
+        sys.exit(result.stdout)
+    print("\n".join(lints) or "snakemake --lint: nothing, except what DECIDED names")
+    sys.exit(bool(lints))
+
+
+if __name__ == "__main__":
+    main()

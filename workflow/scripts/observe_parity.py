@@ -1,0 +1,46 @@
+"""Let one framework do the tasks of the parity gate on each layout of devices, and keep what was seen."""
+
+import argparse
+import json
+import subprocess
+from pathlib import Path
+
+from howmanygpus.environments.find import find_python
+from howmanygpus.files import atomic_folder, write_json_atomic
+from howmanygpus.train.preflight.stacks import find_refusal
+
+
+def find_stack_refusal(probe: Path | None, environment: Path) -> str:
+    """Why the nodes' driver does not run an environment; empty if it does, or if the nodes were not probed."""
+    if probe is None:
+        return ""
+    driver = json.loads(probe.read_text())["found"]["host"]["driver_version"]
+    return find_refusal(json.loads(environment.read_text())["name"], driver)
+
+
+def observe(python: str, request: str, layout: str, keys: list[str], placement: str, folder: Path) -> None:
+    num_devices, _, num_nodes = layout.partition("x")
+    command = [python, "-m", "howmanygpus.train.parity.observe", "--request", request, "--keys", *keys]
+    command += ["--num-devices", num_devices, "--num-nodes", num_nodes]
+    subprocess.run([*command, "--placement", placement, "--folder", str(folder / layout)], check=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--request", required=True, help="JSON: see howmanygpus.plan.parity.ParityGroup.request")
+    parser.add_argument("--layouts", type=json.loads, required=True, help="JSON: cells by devices x nodes, such as 2x1")
+    parser.add_argument("--placement", default="{}", help="JSON: how processes start, see train.host.placement")
+    parser.add_argument("--environment", type=Path, required=True, help="record of the framework's environment")
+    parser.add_argument("--probe", type=Path, nargs="?", help="what was found on the devices, if they were probed")
+    parser.add_argument("--record", type=Path, required=True, help="JSON file to write, beside the observations")
+    arguments = parser.parse_args()
+    refusal = find_stack_refusal(arguments.probe, arguments.environment)
+    # Beside the record, because processes on other nodes leave their files there too.
+    with atomic_folder(arguments.record.with_suffix("")) as folder:
+        for layout, keys in {} if refusal else arguments.layouts.items():
+            observe(find_python(arguments.environment), arguments.request, layout, keys, arguments.placement, folder)
+    write_json_atomic(arguments.record, {"layouts": arguments.layouts, "unsupported": refusal})
+
+
+if __name__ == "__main__":
+    main()
