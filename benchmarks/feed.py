@@ -1,7 +1,7 @@
 """
-One loader without any training, in its framework's environment: prints its rate as JSON. See loader.py.
+Run one loader without training, in its framework's environment, and print its rate as JSON. See loader.py.
 
-images_per_s is per second of the processors that all its threads and processes used; first_batch_s is of the clock.
+images_per_s is per second of processor time of all threads and processes; first_batch_s is wall time.
 """
 
 import argparse
@@ -17,11 +17,11 @@ from howmanygpus.train.input.prepared import open_data
 from howmanygpus.train.spec import RunSpec
 
 WARMUP_BATCHES = 6
-"""More than any loader keeps ahead with few workers."""
+"""More batches than any loader with few workers prepares in advance."""
 
 
 def processor_seconds() -> float:
-    """Of this process and its workers, so far."""
+    """Processor time of this process and its workers so far."""
     tree = [psutil.Process(), *psutil.Process().children(recursive=True)]
     return sum(sum(process.cpu_times()[:2]) for process in tree)
 
@@ -29,8 +29,8 @@ def processor_seconds() -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--spec", required=True, help="specification of a run")
-    parser.add_argument("--seconds", type=float, required=True)
-    parser.add_argument("--first-batch", type=Path, required=True, help="where the images of the first batch go")
+    parser.add_argument("--seconds", type=float, required=True, help="duration of the measurement")
+    parser.add_argument("--first-batch", type=Path, required=True, help="file for the images of the first batch")
     arguments = parser.parse_args()
     spec = RunSpec.read(arguments.spec)
     batches = iter(load_loader(spec.loader)(spec, open_data(spec.data_dir), 0, 1))

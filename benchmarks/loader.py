@@ -1,17 +1,17 @@
 """
-What the shared loader costs beyond its decoder, and each framework's own loader beside it.
+Measure the cost of the shared loader beyond its decoder, and compare it with each framework's own loader.
 
-Images of 264x264 (drawn like radiographs, or those of --images) as JPEG, PNG and arrays, gray and RGB; each is moved by
-up to 20 pixels and flipped or not. Nothing is trained. Rates are images per second of processor time, of all threads
-and processes of a loader, so that other work on the machine disturbs them little. Three comparisons, each of turns in
-one call on the same cores:
+Images of 264x264 (drawn like radiographs, or those of --images) are read as JPEG, PNG and arrays, gray and RGB. Each is
+moved by up to 20 pixels, and flipped or not. Nothing is trained. Rates are images per second of processor time of all
+threads and processes of a loader, so that other work on the machine has little effect. There are three comparisons; in
+each, both sides take turns on the same cores:
 
-bare    the shared loader with one worker against a bare loop over the same files: open, decode with the fastest library
-        there is, move, flip, into one batch over and over. From arrays with these changes and, on both sides, without.
-two     two processes with the shared loader at the same time, each on a core of its own, against one; and two bare
-        copies against one, which is as much as the memory of the machine lets two cores have.
-native  every framework's own loader against the shared one with as many workers on the same cores, in the framework's
-        environment, with what its decoder makes of the first batch's pixels.
+bare    the shared loader with one worker against a bare loop over the same files that opens, decodes with the fastest
+        library, moves and flips images into one reused batch. Arrays are compared with these changes and without.
+two     two processes with the shared loader at the same time, each on a core of its own, against one process; and two
+        bare copies against one, which shows the limit that the memory of the machine sets for two cores.
+native  every framework's own loader against the shared loader with the same number of workers on the same cores, in the
+        framework's environment. The pixels of the first batch are compared too.
 """
 
 import argparse
@@ -48,14 +48,14 @@ from howmanygpus.train.spec import RunSpec
 SIDE, PADDING, NUM_IMAGES, BATCH_SIZE = 264, 20, 512, 64
 FORMS = ("jpeg", "png", "arrays")
 USERS = {
-    **{"torch": "pytorch_ddp", "tf_data": "tensorflow_mirrored", "keras": "keras_mirrored"},
-    **{"gluon": "mxnet_gluon", "chainer": "chainer_mn"},
+    **{"torch.loader": "pytorch_ddp", "keras.tf_data": "tensorflow_mirrored", "keras.loader": "keras_mirrored"},
+    **{"gluon.loader": "mxnet_gluon", "chainer.loader": "chainer_mn"},
 }
-"""A framework for each loader, whose environment it is measured in."""
+"""A framework for each loader, in whose environment the loader is measured."""
 
 
 def draw_radiograph(random: np.random.Generator, channels: int) -> np.ndarray:
-    """Structure of all sizes and the noise of a detector."""
+    """Draw structures of several sizes and the noise of a detector."""
     image = np.full((SIDE, SIDE, channels), 120.0)
     for cells in (4, 12, 40):
         coarse = random.normal(0, 160 / cells**0.7, (cells, cells, channels)).astype(np.float32)
@@ -70,7 +70,7 @@ def read_real(path: Path, channels: int) -> np.ndarray:
 
 
 def prepare(folder: Path, channels: int, real: list[Path]) -> None:
-    """The images as arrays, PNG and JPEG; few real ones are repeated."""
+    """Write the images as arrays, PNG and JPEG. If there are only a few real images, they are repeated."""
     random = np.random.default_rng(channels)
     drawn = [read_real(path, channels) for path in real[:NUM_IMAGES]]
     drawn = drawn or [draw_radiograph(random, channels) for _ in range(NUM_IMAGES)]
@@ -92,7 +92,7 @@ def make_spec(data_dir: Path, framework: str, form: str, **settings) -> RunSpec:
 
 
 def rate_of(batches, seconds: float) -> float:
-    """Images per second of this process's own time, which is all in one thread: what others take does not count."""
+    """Images per CPU-second of this process, which works in one thread."""
     num_images, started = 0, time.process_time()
     while (elapsed_s := time.process_time() - started) < seconds:
         num_images += len(next(batches)[0])
@@ -120,7 +120,7 @@ DECODERS = {
 
 
 def copy_changed(image: np.ndarray, target: np.ndarray, top: int, left: int, flipped: int) -> None:
-    """As short as one can write it."""
+    """Move and flip an image in the shortest code."""
     if flipped % 2:
         image = cv2.flip(image, 1).reshape(image.shape)
     target[: SIDE - top, : SIDE - left] = image[top:, left:]
@@ -132,7 +132,7 @@ def copy_plainly(image: np.ndarray, target: np.ndarray, *_) -> None:
 
 
 def bare_loop(data: PreparedData, read, copy):
-    """Batches of the images that read(index) gives, in random order, each brought to its place by `copy`."""
+    """Yield batches of the images that read(index) returns, in random order, each placed by `copy`."""
     order, random = np.random.default_rng(1).permutation(NUM_IMAGES).tolist(), np.random.default_rng(2)
     batch = np.empty((BATCH_SIZE, *data.image_shape), np.uint8)
     while True:
@@ -153,7 +153,7 @@ def bare_files(data: PreparedData, decode):
 
 
 def compare_with_bare(folder: Path, form: str, channels: int, options) -> list[dict]:
-    """The shared loader with one worker and bare loops in turns, in this process."""
+    """Compare the shared loader with one worker and bare loops, in this process."""
     data, rows = open_data(folder / form), []
     unchanged = {"random_flip": False, "random_crop_padding": 0}
     if form == "arrays":
@@ -173,7 +173,7 @@ def compare_with_bare(folder: Path, form: str, channels: int, options) -> list[d
 
 
 def rate_alone(way: str, folder: Path, form: str, core: int, seconds: float) -> float:
-    """images/s of the shared loader, or of a bare copy out of the memory map, in a process of its own."""
+    """Rate of the shared loader, or of a bare copy out of the memory map, in a process of its own."""
     os.sched_setaffinity(0, [core])
     data = open_data(folder / form)
     if way == "shared":
@@ -197,7 +197,7 @@ def compare_two_with_one(folder: Path, form: str, channels: int, cores: list[int
 
 
 def feed(python: str, spec: RunSpec, folder: Path, cores: list[int], seconds: float) -> tuple[dict, np.ndarray]:
-    """What feed.py says of one loader in its framework's environment, and the images of its first batch."""
+    """Run feed.py for one loader in its framework's environment; returns its output and the first batch."""
     spec_file, first_batch = folder / "spec.json", folder / "first_batch.npy"
     spec_file.write_text(json.dumps(spec.to_dict()))
     command = [python, str(ROOT / "benchmarks" / "feed.py"), "--spec", str(spec_file), "--seconds", str(seconds)]
@@ -215,7 +215,7 @@ def feed(python: str, spec: RunSpec, folder: Path, cores: list[int], seconds: fl
 
 
 def compare_native(folder: Path, form: str, channels: int, loader: str, kind: str, workers: int, options) -> dict:
-    """A framework's own loader and the shared one in turns, each in a process of its own."""
+    """Compare a framework's own loader with the shared one, each in a process of its own."""
     framework = USERS[loader]
     python = read_python(build(FRAMEWORKS[framework].environments["cpu"], folder))
     settings = {"loader_workers": workers}
@@ -237,7 +237,7 @@ def compare_native(folder: Path, form: str, channels: int, loader: str, kind: st
 
 
 def describe(against: str, form: str, channels: int, what: str, workers: int, pairs: list) -> dict:
-    """One row: medians of both rates, and of the ratios of each pair."""
+    """One row: medians of both rates, and median and range of the ratios of all pairs."""
     ratios = sorted(rate / other for rate, other in pairs)
     row = {"what": what, "workers": workers, "input": form, "channels": channels, "against": against}
     row |= {"images_per_s": statistics.median(rate for rate, _ in pairs)}
@@ -248,7 +248,7 @@ def describe(against: str, form: str, channels: int, what: str, workers: int, pa
 
 
 def measure(folder: Path, channels: int, form: str, options) -> list[dict]:
-    """The rows of one form of images."""
+    """All rows for one form of images."""
     rows, allowed, cores = [], os.sched_getaffinity(0), list_cores()[:2]
     if "bare" in options.comparisons:
         os.sched_setaffinity(0, cores[-1:])
@@ -270,13 +270,19 @@ def main() -> None:
     parser.add_argument("--forms", nargs="+", choices=FORMS, default=FORMS)
     parser.add_argument("--channels", nargs="+", type=int, choices=(1, 3), default=(1, 3))
     parser.add_argument("--loaders", nargs="+", choices=list(NATIVE_LOADERS), default=list(NATIVE_LOADERS))
-    parser.add_argument("--workers", nargs="+", type=int, default=[1, 2], help="of native loaders, a core each")
-    parser.add_argument("--seconds", type=float, default=2.0, help="of each turn (default 2)")
-    parser.add_argument("--pairs", type=int, default=5, help="turns of both (default 5)")
-    parser.add_argument("--images", type=Path, help="folder of real images, resized to take the place of drawn ones")
+    parser.add_argument(
+        "--workers",
+        nargs="+",
+        type=int,
+        default=[1, 2],
+        help="numbers of native loaders' workers",
+    )
+    parser.add_argument("--seconds", type=float, default=2.0, help="duration of each turn (default 2)")
+    parser.add_argument("--pairs", type=int, default=5, help="number of turns of each side (default 5)")
+    parser.add_argument("--images", type=Path, help="folder of real images to use instead of drawn ones")
     options = parser.parse_args()
     if os.environ.items() < (os.environ | KEEP_FREED_MEMORY).items():
-        # malloc reads them when a process starts; runs have them too.
+        # malloc reads these variables when a process starts. Runs have them too.
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | KEEP_FREED_MEMORY)
     real = sorted(path for path in options.images.rglob("*.[jp][pn]g")) if options.images else []
     rows = []

@@ -1,11 +1,11 @@
 """
-What preparing images costs: a 1024x1024 gray PNG becomes a JPEG of 264x264, quality 90.
+Measure the cost of preparing images: a 1024x1024 gray PNG becomes a JPEG of 264x264, quality 90.
 
-On one core and image by image in turn: the workflow's way (kornia_rs, OpenCV AREA, simplejpeg, after a look at the
-header) against Pillow with LANCZOS and against OpenCV with AREA, as their users write them; ratios of the CPU time of
-all images. Then two processes at a time against one, also by CPU time, since they wait for no lock; the peak memory of
-preparing 10,000 images by one process and of merging them; and a dry run with a data set of 112,120 files. X-rays of
-the NIH are taken where they lie beside the checkout, else images made to be like them.
+Speed: the workflow's code (header check, kornia_rs, OpenCV AREA, simplejpeg) against Pillow with LANCZOS and against
+OpenCV with AREA, written as their users do. All run on one core and take turns image by image; ratios are of the CPU
+time of all images. Two processes at the same time are compared with one, also by CPU time, since they wait for no lock.
+Memory: the peak of preparing 10,000 images in one process and of merging them. Planning: a dry run with a data set of
+112,120 files. The images are X-rays of the NIH if they are beside the checkout, and similar generated images otherwise.
 """
 
 import argparse
@@ -67,7 +67,7 @@ WAYS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def make_xray(seed: int) -> bytes:
-    """A PNG of 1024x1024 gray levels that is as large as the NIH's are, about 400 kB: soft shapes and fine grain."""
+    """A gray PNG of 1024x1024 with soft shapes and fine grain, as large as those of the NIH, about 400 kB."""
     random = np.random.default_rng(seed)
     coarse = random.integers(30, 226, (9, 9)).astype(np.float32)
     soft = cv2.resize(coarse, (1024, 1024), interpolation=cv2.INTER_CUBIC)
@@ -76,7 +76,7 @@ def make_xray(seed: int) -> bytes:
 
 
 def gather_images(folder: Path) -> tuple[list[Path], str]:
-    """Gray PNG files of 1024x1024, and what they are."""
+    """Gray PNG files of 1024x1024, and a description of them."""
     if XRAYS.is_dir():
         paths = [path for path in sorted(XRAYS.iterdir()) if read_header(path.read_bytes()).kind == "gray"]
         return paths, f"{len(paths)} X-rays of the NIH"
@@ -87,7 +87,7 @@ def gather_images(folder: Path) -> tuple[list[Path], str]:
 
 
 def compare_ways(paths: list[Path], rounds: int) -> dict[str, list[float]]:
-    """Images per CPU-second of each way, once per round; every image goes through all ways in turn."""
+    """Images per CPU-second of each function, once per round; the functions take turns image by image."""
     images = [path.read_bytes() for path in paths]
     rates: dict[str, list[float]] = {name: [] for name in WAYS}
     for _ in range(rounds):
@@ -115,7 +115,7 @@ def _work(core: int, paths: list[Path], seconds: float, barrier, rates) -> None:
 
 
 def add_rates(paths: list[Path], cores: list[int], seconds: float) -> float:
-    """Sum of the images per CPU-second of processes that prepare at the same time, one on each core."""
+    """Sum of the images per CPU-second of processes that run at the same time, one on each core."""
     context = multiprocessing.get_context("spawn")
     barrier, rates = context.Barrier(len(cores)), context.Queue()
     workers = [context.Process(target=_work, args=(core, paths, seconds, barrier, rates)) for core in cores]
@@ -178,11 +178,11 @@ def ratios(rates: dict[str, list[float]], other: str) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5, help="times that all images go all ways (default 5)")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each count of processes (default 10)")
-    parser.add_argument("--pairs", type=int, default=3, help="pairs of one process and two (default 3)")
-    parser.add_argument("--images", type=int, default=10_000, help="whose preparation takes memory (default 10000)")
-    parser.add_argument("--files", type=int, default=112_120, help="files of the dry run (default 112120)")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds over all images (default 5)")
+    parser.add_argument("--seconds", type=float, default=10.0, help="duration of each turn (default 10)")
+    parser.add_argument("--pairs", type=int, default=3, help="turns of one and of two processes (default 3)")
+    parser.add_argument("--images", type=int, default=10_000, help="images for the peak memory (default 10000)")
+    parser.add_argument("--files", type=int, default=112_120, help="number of files for the dry run (default 112120)")
     arguments = parser.parse_args()
     cv2.setNumThreads(1)
     cores, rows = list_cores()[:2], []

@@ -1,4 +1,4 @@
-"""Small specifications and data for tests of the measured side."""
+"""Small run specifications and data for tests of the measured side."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ OPTIMIZER = {
 
 
 def make_spec(optimizer=None, **changes) -> RunSpec:
-    """One device, 8 images a step; changed by keyword. global_batch_size decides the per-device batch."""
+    """A run on one device with 8 images per step, changed by keywords. global_batch_size sets the per-device batch."""
     values = {
         **{"study": "s", "dataset": "d", "model": "small_cnn", "framework": "pytorch_ddp", "variant": "base"},
         **{"input": "arrays", "precision": "fp32", "device": "cpu", "device_kind": "cpu"},

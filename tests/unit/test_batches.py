@@ -48,7 +48,7 @@ def test_an_epoch_uses_no_image_twice_and_drops_the_incomplete_batch():
 
 
 def changed(image, words, random_flip, crop_padding):
-    """One image as the shared loader changes it, in memory that was not zero before."""
+    """Change one image as the shared loader does, in memory that is not zero before."""
     (change,) = draw_changes(np.array([words], np.uint64), random_flip, crop_padding)
     target = np.full_like(image, 77)
     place(image, target, change)
@@ -56,7 +56,7 @@ def changed(image, words, random_flip, crop_padding):
 
 
 def flip_pad_and_crop(image, words, random_flip, crop_padding):
-    """The same, as one would write it down."""
+    """Change one image by the plain definition of flip, padding and crop."""
     height, width, _ = image.shape
     top, left = (int(word) % (2 * crop_padding + 1) for word in words[2:])
     image = image[:, ::-1] if random_flip and words[1] & 1 else image

@@ -1,4 +1,4 @@
-"""Where images come from: each data set's own layout, labels and split."""
+"""Each data set has its own layout, labels and split."""
 
 import gzip
 import tarfile
@@ -17,7 +17,7 @@ HEADER = (
     "Image Index,Finding Labels,Follow-up #,Patient ID,Patient Age,Patient Gender,View Position,"
     "OriginalImage[Width,Height],OriginalImagePixelSpacing[x,y]"
 )
-"""As the NIH writes it, with commas inside of the names of two columns."""
+"""The header of the NIH's table, with commas inside the names of two columns."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Files are fetched whole or not at all, whatever the server does."""
+"""Files are fetched as a whole or not at all, whatever the server does."""
 
 import hashlib
 import threading
@@ -30,7 +30,7 @@ def get(server, folder, **options) -> Path:
 def refused(server, folder, message, **options) -> None:
     with pytest.raises(AcquisitionError, match=message):
         get(server, folder, **options)
-    assert not (folder / "file.tar.gz").exists(), "nothing half-written bears the file's name"
+    assert not (folder / "file.tar.gz").exists(), "an incomplete file never has the final name"
 
 
 def test_a_file_is_fetched_once(server, tmp_path):
@@ -142,7 +142,7 @@ def test_a_part_of_another_file_is_thrown_away(server, tmp_path):
 
 @pytest.fixture
 def unsized(server) -> Download:
-    """As the NIH publishes its archives: with MD5, without their sizes."""
+    """A file with an MD5 but without a size, as the NIH publishes its archives."""
     return replace(server.download(), checksum=f"md5:{hashlib.md5(CONTENT).hexdigest()}", num_bytes=None)
 
 

@@ -1,4 +1,4 @@
-"""Archives are extracted whole or not at all, whatever is in them."""
+"""Archives are extracted as a whole or not at all, whatever is in them."""
 
 import gzip
 import hashlib

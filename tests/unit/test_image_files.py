@@ -19,14 +19,14 @@ CHANNELS = (1, 3)
 
 
 def draw_scene(random, height: int, width: int, channels: int) -> np.ndarray:
-    """Waves and a little noise: something that JPEG can compress."""
+    """Waves and a little noise, which JPEG can compress."""
     rows, columns, phases = np.arange(height)[:, None, None], np.arange(width)[:, None], random.random(channels) * 6
     waves = np.sin(rows / 9 + phases) + np.cos(columns / 7 - phases)
     return np.clip(128 + 50 * waves + random.normal(0, 4, (height, width, channels)), 0, 255).astype(np.uint8)
 
 
 def prepare(folder: Path, form: str, channels: int, num_train: int = 20) -> tuple[Path, PreparedData]:
-    """Arrays of scenes in `folder`, and their images beside them; returns the images' folder and the arrays."""
+    """Write scenes as arrays and as image files below `folder`; returns the folder of the files and the arrays."""
     random = np.random.default_rng(channels)
     given = make_data(num_train=num_train, num_test=9, image_shape=(24, 31, channels))
     scenes = [draw_scene(random, 24, 31, channels) for _ in range(num_train + 9)]

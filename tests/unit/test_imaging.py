@@ -1,4 +1,4 @@
-"""One image file becomes right pixels or a reason, in every library."""
+"""Every library turns an image file into the correct pixels or into a reason."""
 
 import struct
 import zlib
@@ -31,7 +31,7 @@ REFUSED = {
 }
 SAME_GRAY = ("gray16.png", "gray_alpha.png", "rgba.png")
 TOLERANCES = {"palette.png": 8.0, "cmyk.jpg": 3.0, "exif_rotated.jpg": 2.5, "jpeg_named.png": 2.5}
-"""Mean difference, in levels, that a palette, CMYK's black or a JPEG's coding make."""
+"""Mean difference, in levels, that a palette, the black of CMYK or JPEG causes."""
 
 
 def find_reason(data: bytes, library: str, channels: int = 1) -> str:
@@ -42,7 +42,7 @@ def find_reason(data: bytes, library: str, channels: int = 1) -> str:
 
 @pytest.fixture(params=["generated", "shared"])
 def corrupt(request) -> dict[str, bytes]:
-    """The 18 bad and unusual files by name: made here, and the real ones where they are at hand."""
+    """The 18 bad and unusual files by name: generated ones, and the real ones if they are available."""
     if request.param == "generated":
         return GENERATED
     if not CORRUPT.is_dir():
@@ -52,7 +52,7 @@ def corrupt(request) -> dict[str, bytes]:
 
 @pytest.fixture
 def sources(corrupt) -> tuple[np.ndarray, np.ndarray]:
-    """The gray and the colour image of which the files were made."""
+    """The gray and the colour image from which the files were made."""
     if corrupt is GENERATED:
         return GRAY, RGB
     with Image.open(CORRUPT / "rgba.png") as gray, Image.open(CORRUPT / "jpeg_named.png") as rgb:
@@ -160,7 +160,7 @@ def test_a_file_cut_anywhere_is_refused(library):
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_damaged_codes_of_a_jpeg_are_refused_by_every_library_alike(library):
-    """A JPEG has no checksum: what its codes do not tell remains unseen, but no library sees less than another."""
+    """A JPEG has no checksum, so that some damage goes unnoticed, but no library notices less than another."""
     data = encode(RGB, "JPEG", quality=95)
     positions = range(data.index(b"\xff\xda") + 14, len(data) - 2, 11)
     refused = [position for position in positions if refuses(flip_bit(data, position), library)]
@@ -215,7 +215,7 @@ def test_a_missing_and_a_huge_file_are_refused(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("filter_name", FILTERS)
 def test_shrinking_averages_over_all_pixels(filter_name):
-    """Columns of 0 and 255 in turn are gray from afar; a filter that looks at few pixels makes stripes of them."""
+    """Alternating columns of 0 and 255 become gray; a filter that uses few pixels would make stripes of them."""
     stripes = np.tile(np.array([0, 255], np.uint8), (64, 64))[..., None]
     shrunk = resize(stripes, (13, 25), filter_name)
     assert shrunk.shape == (13, 25, 1)

@@ -1,4 +1,4 @@
-"""What preparing costs, measured on a sample, and its figure."""
+"""Speed and quality of preparing are measured on a sample and drawn."""
 
 import numpy as np
 import pandas as pd

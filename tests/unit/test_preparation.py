@@ -1,4 +1,4 @@
-"""Image files become arrays: listed, prepared in shards, merged."""
+"""Image files are listed, prepared in shards, and merged into arrays."""
 
 import csv
 import hashlib
@@ -35,7 +35,7 @@ def options_of(tree, **changes) -> dict:
 
 
 def prepare(task, folder):
-    """All shards one after the other, then the arrays; the folder of the arrays."""
+    """Prepare all shards, then merge them; returns the folder of the arrays."""
     (folder / "shards").mkdir(parents=True, exist_ok=True)
     files = [
         (folder / "shards" / f"{shard}.pixels", folder / "shards" / f"{shard}.tsv") for shard in range(task.num_shards)
@@ -104,7 +104,7 @@ def test_a_bad_file_fails_with_its_name_and_reason(tree, tmp_path):
     message = str(error.value)
     assert "train/cat/0002.png: unknown: begins with b'<html>'" in message and "on_bad_file: skip" in message
     assert "test/dog/0001.png: truncated" in message
-    assert list((tmp_path / "out").iterdir()) == [tmp_path / "out" / "shards"], "nothing is left half-written"
+    assert list((tmp_path / "out").iterdir()) == [tmp_path / "out" / "shards"], "no incomplete folder is left"
 
 
 def test_bad_files_are_skipped_and_listed_where_asked(tree, tmp_path):
@@ -183,7 +183,7 @@ _builtin_open = open
 
 
 def _open(path, mode, options):
-    """Without buffers, so that what is written is seen at once."""
+    """Open without a buffer, so that the size of the file is up to date."""
     return _builtin_open(path, mode, **options, buffering=0) if mode == "wb" else _builtin_open(path, mode, **options)
 
 

@@ -1,4 +1,4 @@
-"""Every image file ends with Pillow-SIMD, in its own environment, as it does with Pillow here."""
+"""Pillow-SIMD, in its own environment, gives the same pixels or reason as Pillow for every image file."""
 
 import hashlib
 import inspect
@@ -28,7 +28,7 @@ from howmanygpus.prepare.images.resizing import resize
 
 
 def describe(folder: Path) -> dict:
-    """Of every file, gray and RGB: the hash of its pixels, decoded and then shrunk; or the reason why it has none."""
+    """For every file, as gray and as RGB: hashes of the decoded and of the shrunk pixels, or the reason of refusal."""
     ends = {}
     for path in sorted(folder.iterdir()):
         for channels in (1, 3):

@@ -1,4 +1,4 @@
-"""Image files are prepared by jobs, and what changes is done again, and no more."""
+"""Jobs prepare image files, and a change reruns only the jobs it affects."""
 
 import io
 import json
@@ -90,7 +90,7 @@ def test_a_wrong_option_is_refused_before_the_first_job(copy):
 
 
 def write_xrays(folder):
-    """Ten patients with an image each, in one archive, and the NIH's table."""
+    """Write ten patients with one image each in an archive, and the NIH's table."""
     rows = ["Image Index,Finding Labels,Patient ID"]
     folder.mkdir()
     with tarfile.open(folder / "images_001.tar.gz", "w:gz") as tar:

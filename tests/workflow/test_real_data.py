@@ -1,4 +1,4 @@
-"""Real X-rays, birds and CIFAR-10 go all the way: fetched from a server, prepared in every form, trained on."""
+"""Real X-rays, birds and CIFAR-10 are fetched from a server, prepared in every form, and trained on."""
 
 import io
 import json
@@ -17,12 +17,12 @@ from project import TABLES, Project, study
 from servers import Server
 
 INPUTS = {"pytorch_ddp": ["arrays"], "mxnet_gluon": ["png", "jpeg"]}
-"""Of each framework."""
+"""Inputs of each framework."""
 pytestmark = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason=f"no real images in {SHARED_DATA}")
 
 
 def pack(paths: dict) -> bytes:
-    """A .tar.gz of files, by their names in it."""
+    """Pack files as .tar.gz. paths: by their names in the archive."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz", compresslevel=1) as tar:
         for name, path in paths.items():
@@ -31,7 +31,7 @@ def pack(paths: dict) -> bytes:
 
 
 def serve_cifar10(project: Project) -> Server:
-    """Batches of fewer images than the published ones, at an address of this host."""
+    """Serve batches with fewer images than the published ones at an address of this host."""
     folder = project.folder / "cifar-10-batches-bin"
     write_real(folder)
     server = Server(pack({f"{folder.name}/{path.name}": path for path in folder.iterdir()}))
@@ -50,14 +50,14 @@ def serve_cifar10(project: Project) -> Server:
 
 
 def as_option(server: Server) -> list[dict]:
-    """The option `downloads` of a data set whose archive the server has."""
+    """The option `downloads` for the archive of a server."""
     known = asdict(server.download())
     kind, _, checksum = known.pop("checksum").partition(":")
     return [{**known, kind: checksum}]
 
 
 def serve_xrays(folder) -> Server:
-    """The images in an archive, as the NIH publishes them; and into a folder their rows of its table."""
+    """Serve the images in an archive, as the NIH publishes them, and write their rows of its table to `folder`."""
     folder.mkdir()
     images = {f"images/{path.name}": path for path in (SHARED_DATA / "xray" / "images").iterdir()}
     table = (SHARED_DATA / "xray" / "Data_Entry_2017_sample.csv").read_text()
@@ -66,7 +66,7 @@ def serve_xrays(folder) -> Server:
 
 
 def serve_birds(listing) -> Server:
-    """The splits in an archive, and the list of what is in it."""
+    """Serve both splits in an archive, and write the list of its files to `listing`."""
     birds = {str(path.relative_to(SHARED_DATA)): path for path in sorted((SHARED_DATA / "birds").rglob("*.jpg"))}
     listing.write_text("\n".join(birds) + "\n")
     return Server(pack(birds))

@@ -1,14 +1,16 @@
 """
 Make the arrays and the initial weights that every framework reads.
 
-INPUTS   the folders that data sets' options name, which are only read
-OUTPUTS  results/downloads/ (fetched archives), results/raw/{dataset}.json and {dataset}/ (what was extracted)
+INPUTS   the folders in the options of the data sets, which are only read
+OUTPUTS  results/downloads/ (fetched archives)
+         results/raw/{dataset}.json and {dataset}/ (extracted files)
          results/prepared/{dataset}/{arrays,synthetic}/ (uint8 arrays, manifest.tsv, dataset.json)
          results/prepared/{dataset}/{png,jpeg}/ (the same images, each in a file of its own)
-         results/prepared/{dataset}/arrays/exclusions.tsv (of image files: those that were left out, with the reason)
-         results/prepared/{dataset}/shards/ (of image files: pixels and records, by which a change redoes one shard)
-         results/preparation/{dataset}.tsv, .svg, .png (of image files: what preparing costs)
          results/weights/{model}_{shape}_seed{seed}.safetensors
+         and for data sets of image files:
+         results/prepared/{dataset}/shards/ (pixels and records; a changed file reruns one shard)
+         results/prepared/{dataset}/arrays/exclusions.tsv (files that were left out, with the reason)
+         results/preparation/{dataset}.tsv, .svg, .png (speed and quality of preparing)
 """
 
 PREPARED_FILES = [
@@ -18,7 +20,7 @@ PREPARED_FILES = [
 
 
 SAMPLE_IMAGES = 48
-"""Of a data set, on which preparing is measured."""
+"""Number of images of a data set with which preparing is measured."""
 
 
 localrules:
