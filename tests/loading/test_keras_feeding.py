@@ -132,8 +132,5 @@ def test_freed_memory_is_kept_although_tensorflow_maps_it_anew(seen):
 
 
 def test_a_step_of_fit_waits_for_a_batch_that_comes_after_it_began(seen):
-    """Of the nine steps after the first, those of odd number find their batch there, and four others wait for theirs.
-
-    A batch that arrives ahead was handed over before its step began, whenever fit took it.
-    """
+    """In the nine steps after the first, every other batch had arrived before its step began."""
     assert seen["steps"] == {"done": 10, "waited_s": 4 * 0.25}
