@@ -18,7 +18,10 @@ from tensorflow.core.framework import dataset_options_pb2
 from tensorflow.python.data.ops import multi_device_iterator_ops
 from howmanygpus.train.frameworks.keras import fit_horovod as horovod_keras
 from howmanygpus.train.frameworks.keras import fit_mirrored as keras_mirrored
+from howmanygpus.train.frameworks.keras.fit import CountSteps
 from howmanygpus.train.frameworks.keras.tf_data import TfDataBatches
+from howmanygpus.train.loop.loop import TrainingLoop
+from specs import make_data, make_spec
 
 MIB = 2**20
 batch = np.zeros((2, 1, 1, 1), np.uint8), np.zeros(2, np.int32)
@@ -77,14 +80,40 @@ tuned = []
 for dataset in fed:
     known = dataset_options_pb2.Options.FromString(tf.raw_ops.GetOptions(input_dataset=dataset._variant_tensor).numpy())
     tuned.append(known.autotune_options.WhichOneof("optional_enabled") is None or known.autotune_options.enabled)
-print(json.dumps({"tuned": tuned, "mapped": mapped}))
+
+# A loop whose clock stands still but for the loader, which takes 0.25 s a batch. Every second batch arrives ahead.
+now, backend = [0.0], SimpleNamespace(rank=0, num_processes=1, start_epoch=lambda: None, wait_until_idle=lambda: None)
+backend.max_over_ranks, backend.take_window_loss = lambda value: value, lambda steps: 0.5
+spec = make_spec(epochs=1, warmup_steps=1, input="synthetic")
+timed = TrainingLoop(spec, make_data(num_train=80), backend, np.zeros(10), None, clock=lambda: now[0])
+loaded = iter(timed.training_batches)
+
+def load_slowly():
+    for batch in loaded:
+        now[0] += 0.25
+        yield batch
+
+timed.host_batches = load_slowly
+arriving, counting = timed.handed_batches(), CountSteps(timed, backend)
+counting.on_epoch_begin(0)
+for step in range(10):
+    counting.on_train_batch_begin(step)
+    if step % 2 == 0:
+        next(arriving), next(arriving)
+counting.on_epoch_end(0)
+steps = {"done": timed.steps_done, "waited_s": timed.clocks.data_wait_s}
+print(json.dumps({"tuned": tuned, "mapped": mapped, "steps": steps}))
 """
 
 
 @pytest.fixture(scope="module")
 def seen(environment_python):
     """What the script saw, in an environment in which both of Keras's backends can be imported."""
-    environment = os.environ | KEEP_FREED_MEMORY | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+    environment = (
+        os.environ
+        | KEEP_FREED_MEMORY
+        | {"PYTHONPATH": os.pathsep.join([str(ROOT / "workflow" / "lib"), str(ROOT / "tests")])}
+    )
     command = [environment_python("horovod-tensorflow-cpu"), "-c", SCRIPT]
     result = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-3000:]
@@ -100,3 +129,8 @@ def test_freed_memory_is_kept_although_tensorflow_maps_it_anew(seen):
     before, by_tensorflow, after, after_loader = seen["mapped"]
     assert not (before or after or after_loader)
     assert by_tensorflow, "TensorFlow leaves malloc alone: nothing needs keep_freed_memory() any more"
+
+
+def test_a_step_of_fit_waits_for_a_batch_that_comes_after_it_began(seen):
+    """In the nine steps after the first, every other batch had arrived before its step began."""
+    assert seen["steps"] == {"done": 10, "waited_s": 4 * 0.25}
