@@ -7,13 +7,11 @@ alone. Beside it the same grid inside one packed allocation, one run after the o
 
     .venv/bin/python benchmarks/slurm_cost.py
 
-What a patch of workflow/lib/howmanygpus/snakemake_patches/ saves is the difference to a call without it:
+Or what a patch of howmanygpus.snakemake_patches saves, with and without it in turn: `one_snakemake` on each of a few
+jobs that run alone, `ending` from a Ctrl-C to the end of Snakemake.
 
-    .venv/bin/python benchmarks/slurm_cost.py --without-packed --repeats 1 --jobs 1 --sleep-s 1
-    .venv/bin/python benchmarks/slurm_cost.py --without-packed --repeats 1 --jobs 1 --sleep-s 1 \\
-        --without-patch one_snakemake
-    .venv/bin/python benchmarks/slurm_cost.py --ctrl-c-after-s 60
-    .venv/bin/python benchmarks/slurm_cost.py --ctrl-c-after-s 60 --without-patch ending
+    .venv/bin/python benchmarks/slurm_cost.py --patch one_snakemake
+    .venv/bin/python benchmarks/slurm_cost.py --patch ending
 """
 
 import argparse
@@ -35,8 +33,11 @@ from slurm.cluster import GPUS_PER_NODE, Cluster, find_obstacle
 from slurm.project import ClusterProject
 
 NUM_NODES, NUM_GPUS, REPEATS, FRAMEWORKS = 3, (1, 2, 4), 4, ("sleeping", "dozing")
+PATCHES = "workflow/lib/howmanygpus/snakemake_patches"
 UNPATCHED = "\n\ndef apply(): pass\n\n\ndef forget_requests(): pass\n"
 """At the end of a patch's file, takes it out of use."""
+JOBS_ALONE, RUNNING_S = 3, 75.0
+"""Jobs of each round of `one_snakemake`; seconds for which a job runs until the Ctrl-C of `ending`."""
 
 
 def count_ideal_rounds(num_gpus: list[int]) -> int:
@@ -54,19 +55,11 @@ def count_ideal_rounds(num_gpus: list[int]) -> int:
     return -(-len(free) // NUM_NODES)
 
 
-def make_project(folder: Path, cluster: Cluster, arguments: argparse.Namespace) -> ClusterProject:
-    """A copy of the project without the patches that the call leaves out."""
+def make_grid(folder: Path, cluster: Cluster, sleep_s: float) -> ClusterProject:
     project = ClusterProject(folder, cluster, fakes=FRAMEWORKS)
-    for name in arguments.without_patch:
-        project.edit(f"workflow/lib/howmanygpus/snakemake_patches/{name}.py", UNPATCHED)
-    return project
-
-
-def make_grid(folder: Path, cluster: Cluster, arguments: argparse.Namespace) -> ClusterProject:
-    project = make_project(folder, cluster, arguments)
-    options = {"devices": ["fake"], "num_gpus": list(NUM_GPUS), "repeats": arguments.repeats}
+    options = {"devices": ["fake"], "num_gpus": list(NUM_GPUS), "repeats": REPEATS}
     project.write_config(grid=study(frameworks=list(FRAMEWORKS), per_device_batch_size=[8], **options))
-    project.behave(grid={"sleep_s": arguments.sleep_s})
+    project.behave(grid={"sleep_s": sleep_s})
     return project
 
 
@@ -80,22 +73,22 @@ def read_jobs(project: ClusterProject) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def measure_jobs(folder: Path, cluster: Cluster, arguments: argparse.Namespace) -> dict:
-    project = make_grid(folder, cluster, arguments)
+def measure_jobs(folder: Path, cluster: Cluster, sleep_s: float) -> dict:
+    project = make_grid(folder, cluster, sleep_s)
     # What comes before the grid on every cluster is not part of it.
     project.snakemake("--until", "leave_unchecked", "prepare_arrays", "initialize_weights", timeout_s=300)
     started = time.time()
-    project.snakemake("grid", "--jobs", str(arguments.jobs), timeout_s=3000)
+    project.snakemake("grid", timeout_s=3000)
     elapsed_s, jobs = time.time() - started, read_jobs(project)
     return {
         "makespan_s": jobs["end"].max() - started,
         "with_tables_and_figures_s": elapsed_s,
-        "beyond_the_work_s": float((jobs["end"] - jobs["start"] - arguments.sleep_s).median()),
+        "beyond_the_work_s": float((jobs["end"] - jobs["start"] - sleep_s).median()),
     }
 
 
-def measure_packed(folder: Path, cluster: Cluster, arguments: argparse.Namespace) -> dict:
-    project = make_grid(folder, cluster, arguments)
+def measure_packed(folder: Path, cluster: Cluster, sleep_s: float) -> dict:
+    project = make_grid(folder, cluster, sleep_s)
     script = project.folder / "profiles" / "slurm" / "packed.sbatch"
     text = script.read_text().replace("gpu:a100:4", f"gpu:fake:{GPUS_PER_NODE}")
     script.write_text(text.replace(".venv/bin/snakemake", f"{sys.executable} -m snakemake"))
@@ -105,28 +98,59 @@ def measure_packed(folder: Path, cluster: Cluster, arguments: argparse.Namespace
     return {"makespan_s": read_jobs(project)["end"].max() - started}
 
 
-def measure_ctrl_c(folder: Path, cluster: Cluster, arguments: argparse.Namespace) -> dict:
-    """Seconds from Ctrl-C to Snakemake's end, while one job has been running for some time."""
-    project = make_project(folder, cluster, arguments)
-    project.write_config(grid=study(frameworks=["sleeping"], devices=["fake"], num_gpus=[1], per_device_batch_size=[8]))
-    project.behave(sleeping="wait_for_file")
+def measure_jobs_alone(project: ClusterProject) -> list[float]:
+    """Seconds of each job beyond its second of sleep, one job at a time."""
+    options = {"devices": ["fake"], "num_gpus": [1], "repeats": JOBS_ALONE, "per_device_batch_size": [8]}
+    project.write_config(grid=study(frameworks=["sleeping"], **options))
+    project.behave(grid={"sleep_s": 1})
+    project.snakemake("--until", "train", "--jobs", "1", timeout_s=300)
+    jobs = read_jobs(project)
+    return list(jobs["end"] - jobs["start"] - 1)
+
+
+def measure_ctrl_c(project: ClusterProject) -> list[float]:
+    """Seconds from Ctrl-C to the end of Snakemake, after one job has been running for RUNNING_S."""
+    options = {"devices": ["fake"], "num_gpus": [1], "per_device_batch_size": [8]}
+    project.write_config(grid=study(frameworks=["sleeping"], **options))
+    project.behave(grid="wait_for_file")
     process = project.start("--until", "train")
-    project.wait_for_running("sleeping")
-    time.sleep(arguments.ctrl_c_after_s)
+    project.wait_for_running("grid")
+    time.sleep(RUNNING_S)
     pressed = time.monotonic()
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=600)
-    return {"until_end_s": time.monotonic() - pressed}
+    return [time.monotonic() - pressed]
 
 
-def measure_grid(scratch: Path, cluster: Cluster, arguments: argparse.Namespace) -> list[dict]:
-    runs = [count for count in NUM_GPUS for _ in range(arguments.repeats * len(FRAMEWORKS))]
-    ideal_s = count_ideal_rounds(runs) * arguments.sleep_s
-    rows = [{"mode": "jobs on shared nodes", **measure_jobs(scratch / "jobs", cluster, arguments)}]
-    if not arguments.without_packed:
-        packed = measure_packed(scratch / "packed", cluster, arguments)
+COMPARED = {"one_snakemake": (measure_jobs_alone, 2), "ending": (measure_ctrl_c, 1)}
+"""What is measured of a patch, and how often with and without it."""
+
+
+def compare_patch(name: str, scratch: Path, cluster: Cluster) -> list[dict]:
+    """Median seconds with and without a patch, in turn, since other work on this machine slows either down."""
+    measure, rounds = COMPARED[name]
+    seconds: dict[str, list[float]] = {"with": [], "without": []}
+    for number in range(rounds):
+        for mode, measured in seconds.items():
+            project = ClusterProject(scratch / f"{mode}{number}", cluster, fakes=FRAMEWORKS)
+            if mode == "without":
+                project.edit(f"{PATCHES}/{name}.py", UNPATCHED)
+            measured += measure(project)
+    return [
+        {"mode": f"{mode} {name}", "measured": len(each), "median_s": pd.Series(each).median(), "max_s": max(each)}
+        for mode, each in seconds.items()
+    ]
+
+
+def measure_grid(scratch: Path, cluster: Cluster, sleep_s: float, is_packed: bool) -> list[dict]:
+    """Rows of the grid as jobs, and inside one allocation if asked for."""
+    runs = [count for count in NUM_GPUS for _ in range(REPEATS * len(FRAMEWORKS))]
+    ideal_s = count_ideal_rounds(runs) * sleep_s
+    rows = [{"mode": "jobs on shared nodes", **measure_jobs(scratch / "jobs", cluster, sleep_s)}]
+    if is_packed:
+        packed = measure_packed(scratch / "packed", cluster, sleep_s)
         rows.append({"mode": "packed allocation of one node", **packed})
-    for row, best_s in zip(rows, (ideal_s, len(runs) * arguments.sleep_s), strict=False):
+    for row, best_s in zip(rows, (ideal_s, len(runs) * sleep_s), strict=False):
         row |= {"runs": len(runs), "ideal_s": best_s, "over_ideal": row["makespan_s"] / best_s}
     return rows
 
@@ -135,22 +159,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sleep-s", type=float, default=30.0)
     parser.add_argument("--without-packed", action="store_true", help="leave out the packed allocation")
-    parser.add_argument("--repeats", type=int, default=REPEATS, help="repeats of each run of the grid")
-    parser.add_argument("--jobs", type=int, default=100, help="jobs at a time; 1 shows the cost of a job alone")
-    parser.add_argument("--without-patch", action="append", default=[], metavar="NAME", help="leave out a patch")
-    parser.add_argument("--ctrl-c-after-s", type=float, help="measure the end after Ctrl-C in place of the grid")
+    parser.add_argument("--patch", choices=COMPARED, help="measure what this patch saves, in place of the grid")
     arguments = parser.parse_args()
     if obstacle := find_obstacle():
         sys.exit(obstacle)
     with tempfile.TemporaryDirectory() as scratch, Cluster(Path(scratch) / "cluster", NUM_NODES) as cluster:
-        if arguments.ctrl_c_after_s:
-            mode = f"Ctrl-C after {arguments.ctrl_c_after_s:.0f} s"
-            rows = [{"mode": mode, **measure_ctrl_c(Path(scratch) / "project", cluster, arguments)}]
+        if arguments.patch:
+            rows = compare_patch(arguments.patch, Path(scratch), cluster)
         else:
-            rows = measure_grid(Path(scratch), cluster, arguments)
-    for row in rows:
-        row["without_patches"] = " ".join(arguments.without_patch)
-    write_benchmark("slurm_cost", rows)
+            rows = measure_grid(Path(scratch), cluster, arguments.sleep_s, not arguments.without_packed)
+    write_benchmark(f"slurm_cost_{arguments.patch}" if arguments.patch else "slurm_cost", rows)
 
 
 if __name__ == "__main__":

@@ -113,6 +113,17 @@ def test_a_foreign_function_is_refused(monkeypatch, patch, package, owner, name,
     assert getattr(owner, name) is foreign
 
 
+@pytest.mark.parametrize("patch", dict.fromkeys(patch for patch, *_ in PATCHES))
+def test_a_patch_and_the_page_for_the_maintainers_name_the_same_issues(patch):
+    name = patch.__name__.rpartition(".")[2]
+    page = (ROOT / "docs" / "upstream.md").read_text()
+    assert f"[`{name}.py`](#{name})" in page
+    section = page.split(f"\n## {name}\n")[1].split("\n## ")[0]
+    issues = re.findall(r"https://github.com/\S+/(?:issues|pull)/\d+", patch.__doc__)
+    assert all(issue in section for issue in issues) and (issues or "We found no issue" in section)
+    assert "Upstream: " in patch.__doc__ and "Tested with " in patch.__doc__
+
+
 @pytest.mark.parametrize(
     ("state", "named"),
     [
