@@ -1,7 +1,5 @@
 """PyTorch DistributedDataParallel with one fault, named by PLANTED_FAULT, for tests of the parity gate."""
 
-import functools
-import gc
 import os
 
 import numpy as np
@@ -10,9 +8,6 @@ import torch.distributed as dist
 
 from howmanygpus.train.frameworks.torch.ddp import PytorchDdp
 from howmanygpus.train.input.batches import TrainingBatches
-
-dist.init_process_group = functools.cache(dist.init_process_group)
-"""A process that does the task several times joins the group once, and leaves it at its end."""
 
 
 def keep_own_gradient(_, bucket):
@@ -66,10 +61,6 @@ class Faulty(PytorchDdp):
             with torch.no_grad():
                 return self.network(*batch.take()).numpy()
         return super().predict(batch)
-
-    def close(self):
-        del self.network
-        gc.collect()
 
 
 BACKEND = Faulty

@@ -1,24 +1,32 @@
 """
-Takes the place of howmanygpus.train.parity.probe: one process does the task with each of PLANTED_FAULTS in turn.
+Takes the place of howmanygpus.train.parity.probe: one process does each task with each of PLANTED_FAULTS in turn.
 
-A framework takes longer to start than to do the task. The gate's own probe, renamed, does the task.
+A framework takes longer to start than to do the task. The gate's own probe, renamed, does the tasks.
 """
 
+import argparse
+import json
 import os
-import sys
 from pathlib import Path
 
 from howmanygpus.train.parity import renamed_probe
 
 
 def main() -> None:
-    place = sys.argv.index("--folder") + 1
-    folder, cores = Path(sys.argv[place]), os.sched_getaffinity(0)
-    for fault in os.environ["PLANTED_FAULTS"].split(","):
-        os.environ["PLANTED_FAULT"] = fault
-        os.sched_setaffinity(0, cores)  # as at the start of a process
-        sys.argv[place] = str(folder / fault)
-        renamed_probe.main()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tasks", type=Path)
+    parser.add_argument("--errors")
+    tasks = json.loads(parser.parse_args().tasks.read_text())["tasks"]
+    faulty = [
+        task | {"fault": fault, "folder": f"{task['folder']}/{fault}"}
+        for fault in os.environ["PLANTED_FAULTS"].split(",")
+        for task in tasks
+    ]
+    renamed_probe.do_tasks(faulty, lambda task: os.environ.update(PLANTED_FAULT=task["fault"]))
+    for task in tasks:
+        # The gate waits for what was seen in the folder of the cell itself.
+        rank = os.environ.get("RANK") or os.environ.get("OMPI_COMM_WORLD_RANK")
+        Path(task["folder"], f"{task['optimizer']}.rank{rank}.json").write_text("{}")
 
 
 if __name__ == "__main__":

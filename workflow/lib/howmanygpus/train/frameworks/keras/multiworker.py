@@ -4,6 +4,7 @@ A custom TensorFlow training loop under MultiWorkerMirroredStrategy: one process
 BatchNorm is local to each replica; evaluation uses the mean of the replicas' running statistics.
 """
 
+import functools
 import json
 import os
 
@@ -16,6 +17,13 @@ from howmanygpus.train.host.processes import bind_to_device_cores
 from howmanygpus.train.spec import RunSpec
 
 Collectives = tf.distribute.experimental.CommunicationImplementation
+
+
+@functools.cache
+def join_workers(implementation: Collectives) -> tf.distribute.Strategy:
+    """The strategy of this process. TensorFlow can make one only; the parity gate does several tasks with it."""
+    options = tf.distribute.experimental.CommunicationOptions(implementation=implementation)
+    return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
 
 
 class TensorflowMultiworker(TensorflowMirrored):
@@ -35,8 +43,7 @@ class TensorflowMultiworker(TensorflowMirrored):
             tf.config.threading.set_intra_op_parallelism_threads(spec.cores_per_device)
             tf.config.threading.set_inter_op_parallelism_threads(2)
             implementation = Collectives.RING
-        options = tf.distribute.experimental.CommunicationOptions(implementation=implementation)
-        strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+        strategy = join_workers(implementation)
         self._sum = tf.function(lambda value: strategy.run(self._sum_in_replica, args=(value,)))
         return strategy
 

@@ -38,7 +38,8 @@ class PytorchDdp(TorchBackend):
         options = {"device_id": self.device} if self.is_cuda else {}
         if spec.eval_devices == "first":
             options["timeout"] = PATIENCE
-        dist.init_process_group("nccl" if self.is_cuda else "gloo", **options)
+        if not dist.is_initialized():  # the parity gate does several tasks in one process
+            dist.init_process_group("nccl" if self.is_cuda else "gloo", **options)
         device_ids = [local_rank] if self.is_cuda else None
         self.network = DistributedDataParallel(self.network, device_ids, forward_sync_buffers=False)
         self._compress_gradients()
