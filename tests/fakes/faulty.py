@@ -23,6 +23,8 @@ def sum_gradients(_, bucket):
 class Faulty(PytorchDdp):
     def __init__(self, spec, data, weights, learning_rates):
         self.fault = os.environ["PLANTED_FAULT"]
+        if os.environ.get("CRASH_AT") == spec.precision:
+            raise RuntimeError("told to crash")
         if self.fault == "stale_weights":
             weights = {name: array * np.float32(1.01) for name, array in weights.items()}
         if self.fault == "permuted_weights":

@@ -22,6 +22,8 @@ def main() -> None:
         for fault in os.environ["PLANTED_FAULTS"].split(",")
         for task in tasks
     ]
+    for task in faulty:
+        Path(task["folder"]).mkdir(exist_ok=True)
     renamed_probe.do_tasks(faulty, lambda task: os.environ.update(PLANTED_FAULT=task["fault"]))
     for task in tasks:
         # The gate waits for what was seen in the folder of the cell itself.

@@ -1,161 +1,112 @@
 """The parity gate passes every backend, and catches each planted fault by the check that names it."""
 
-import functools
-import json
-import os
 import shutil
-import subprocess
 
 import pytest
 
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.report.parity.judge import judge
 from howmanygpus.report.parity.page import render_page, tabulate
-from howmanygpus.train.parity.task import OPTIMIZERS
+from howmanygpus.train.parity.task import CRASHED, OPTIMIZERS
+from parity.observing import CELL, Observer, names_of
 from project import FAKES, ONLY_SGD, ROOT
 from training.launching import BY_MPI
 
-LIBRARY = ROOT / "workflow" / "lib"
-CELL = {"precision": "fp32", "device": "cpu", "device_kind": "cpu", "batchnorm": "local", "loss_on_every_device": False}
-CELL |= {"cores_per_device": 1}
 DEPTH, SHALLOW_DEPTH = "BLOCKS_PER_STAGE = 7", "BLOCKS_PER_STAGE = 1"
+SMALL = {"model": "small_cnn", **BY_MPI}
+DEEP = {"model": "resnet44"}
+
+
+def supports(framework: str, cell: dict) -> bool:
+    entry = FRAMEWORKS[framework]
+    batchnorm, precision = cell.get("batchnorm", "local"), cell.get("precision", "fp32")
+    return batchnorm in entry.batchnorm["cpu"] and precision in entry.precisions["cpu"]
+
+
+ON_ONE = {"small": SMALL, "small_bf16": SMALL | {"precision": "bf16"}}
+"""Cells that each framework is observed at on one device: with biases and pooling."""
+ON_TWO = {"deep": DEEP, "deep_synchronized": DEEP | {"batchnorm": "synchronized"}}
+"""On two, if the framework can: with BatchNorm and shortcuts. XLA optimises the code of both."""
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory):
-    """A copy with faulty backends, and with fewer blocks in resnet44, which frameworks then build sooner."""
-    library = tmp_path_factory.mktemp("library") / "lib"
-    shutil.copytree(LIBRARY, library, ignore=shutil.ignore_patterns("__pycache__"))
-    package = library / "howmanygpus" / "train"
-    for name in FAULTY:
-        shutil.copy2(FAKES / f"{name}.py", package / "frameworks" / FAULTY[name][0] / f"{name}.py")
-    parameters = package / "models" / "resnet44" / "parameters.py"
-    assert parameters.read_text().count(DEPTH) == 1
-    parameters.write_text(parameters.read_text().replace(DEPTH, SHALLOW_DEPTH))
-    return library
+def copies(tmp_path_factory):
+    """A function from a name to a copy of the library with faulty backends, and fewer blocks in resnet44.
 
-
-@pytest.fixture(scope="session")
-def library_of_sgd(library):
-    """The same, whose gate does its task with one optimizer in the place of two."""
-    copy = library.with_name("lib_of_sgd")
-    shutil.copytree(library, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    with open(copy / "howmanygpus" / "train" / "parity" / "task.py", "a") as file:
+    `gate` is the gate as it is; `faults` does its tasks with one optimizer and one fault after the other.
+    """
+    folder = tmp_path_factory.mktemp("library")
+    for name in ("gate", "faults"):
+        library = shutil.copytree(
+            ROOT / "workflow" / "lib", folder / name, ignore=shutil.ignore_patterns("__pycache__")
+        )
+        train = library / "howmanygpus" / "train"
+        parameters = train / "models" / "resnet44" / "parameters.py"
+        assert parameters.read_text().count(DEPTH) == 1
+        parameters.write_text(parameters.read_text().replace(DEPTH, SHALLOW_DEPTH))
+    for name, (family, *_) in FAULTY.items():
+        shutil.copy2(FAKES / f"{name}.py", train / "frameworks" / family / f"{name}.py")
+    with open(train / "parity" / "task.py", "a") as file:
         file.write(ONLY_SGD)
-    return copy
+    (train / "parity" / "probe.py").rename(train / "parity" / "renamed_probe.py")
+    shutil.copy2(FAKES / "probe_of_faults.py", train / "parity" / "probe.py")
+    return lambda name: folder / name
 
 
 @pytest.fixture(scope="session")
-def task(environment_python, tmp_path_factory, library):
-    """A function from a model and its BatchNorm to the folder of its task and reference."""
-    done = {}
+def gate(copies, environment_python, tmp_path_factory):
+    return Observer(copies("gate"), tmp_path_factory.mktemp("observed"), environment_python)
 
-    def get(model, batchnorm="local"):
-        if (model, batchnorm) not in done:
-            folder = tmp_path_factory.mktemp(f"task_{model}_{batchnorm}")
-            command = [environment_python("pytorch-cpu"), "-W", "ignore", "-m", "howmanygpus.train.parity.reference"]
-            command += ["--model", model, "--image-shape", "8", "8", "1", "--num-classes", "10"]
-            command += ["--batchnorm", batchnorm, "--folder", str(folder)]
-            subprocess.run(command, env=os.environ | {"PYTHONPATH": str(library)}, check=True)
-            done[model, batchnorm] = folder
-        return done[model, batchnorm]
+
+@pytest.fixture(scope="session")
+def faulty_gate(copies, environment_python, tmp_path_factory):
+    return Observer(copies("faults"), tmp_path_factory.mktemp("observed_faults"), environment_python)
+
+
+@pytest.fixture(scope="session")
+def judge_cell(gate):
+    """A function from a framework, cells and one of them to the verdict, with what one start for all of them did."""
+
+    def get(framework, cells, key, num_devices, precision=None):
+        supported = {name: cell for name, cell in cells.items() if supports(framework, cell)}
+        environment = FRAMEWORKS[framework].environments["cpu"]
+        folder = gate.observe(names_of(framework), environment, supported, num_devices)
+        cell = CELL | cells[key]
+        task = gate.task(cell["model"], cell["batchnorm"])
+        return judge({(num_devices, 1): folder / key}, task, precision or cell["precision"])
 
     return get
 
 
-@pytest.fixture(scope="session")
-def library_of_faults(library_of_sgd):
-    """And whose probe does it with one fault after the other."""
-    copy = library_of_sgd.with_name("lib_of_faults")
-    shutil.copytree(library_of_sgd, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    parity = copy / "howmanygpus" / "train" / "parity"
-    (parity / "probe.py").rename(parity / "renamed_probe.py")
-    shutil.copy2(FAKES / "probe_of_faults.py", parity / "probe.py")
-    return copy
-
-
-@pytest.fixture
-def check(library, tmp_path):
-    """A function to the verdict on a backend that is started with `names`."""
-    return functools.partial(observe_and_judge, library, tmp_path)
-
-
-@pytest.fixture
-def check_sgd(library_of_sgd, tmp_path, monkeypatch):
-    """The same, from the steps of one optimizer."""
-    monkeypatch.delitem(OPTIMIZERS, "adam")
-    return functools.partial(observe_and_judge, library_of_sgd, tmp_path)
-
-
-def observe_and_judge(library, folder, python, task, cell, names, device_counts):
-    observed = {(count, 1): folder / str(count) for count in device_counts}
-    for (num_devices, _), path in observed.items():
-        observe(library, path, python, task, cell, names, num_devices)
-    return judge(observed, task, (CELL | cell)["precision"])
-
-
-def observe(library, folder, python, task, cell, names, num_devices, **changes):
-    """Have a backend do the task; what was seen is in `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    command = [python, "-m", "howmanygpus.train.parity.observe", "--framework", json.dumps(names)]
-    command += ["--cell", json.dumps(CELL | cell), "--task", str(task)]
-    command += ["--num-devices", str(num_devices), "--folder", str(folder)]
-    environment = os.environ | {"PYTHONPATH": str(library), **changes}
-    result = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert result.returncode == 0, result.stdout[-1000:] + result.stderr[-3000:]
-
-
-def names_of(framework):
-    entry = FRAMEWORKS[framework]
-    return {"framework": framework} | {key: getattr(entry, key) for key in ("family", "strategy", "launcher")}
-
-
-FIRST_OF_FAMILY = {entry.family: name for name, entry in reversed(FRAMEWORKS.items())}.values()
-"""They take both optimizers. That all others train alike with Adam is seen in their runs (tests/training/)."""
-
-
-@pytest.mark.usefixtures("compile_soon")
 @pytest.mark.parametrize("framework", list(FRAMEWORKS))
-def test_every_backend_passes_on_one_device(framework, request, task, environment_python):
-    """With biases and pooling."""
-    check = request.getfixturevalue("check" if framework in FIRST_OF_FAMILY else "check_sgd")
-    entry, cell, names = FRAMEWORKS[framework], {"model": "small_cnn", **BY_MPI}, names_of(framework)
-    verdict = check(environment_python(entry.environments["cpu"]), task("small_cnn"), cell, names, [1])
+def test_every_backend_passes_on_one_device(framework, judge_cell):
+    verdict = judge_cell(framework, ON_ONE, "small", 1)
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
     assert {f"updates_{name}" for name in OPTIMIZERS} <= {row["check"] for row in verdict["checks"]}
 
 
-@pytest.mark.parametrize("framework", list(FRAMEWORKS))
-def test_every_backend_passes(framework, check_sgd, task, environment_python):
-    """On two devices, where the framework can, with BatchNorm and shortcuts; of JAX the code that XLA optimises."""
-    entry, cell, names = FRAMEWORKS[framework], {"model": "resnet44"}, names_of(framework)
-    counts = [entry.max_devices.get("cpu", 2)]
-    verdict = check_sgd(environment_python(entry.environments["cpu"]), task("resnet44"), cell, names, counts)
+@pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if supports(name, ON_ONE["small_bf16"])])
+def test_bf16_is_within_its_tolerance_and_beyond_that_of_fp32(framework, judge_cell):
+    verdict = judge_cell(framework, ON_ONE, "small_bf16", 1)
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
-    assert {row["devices"] for row in verdict["checks"]} == set(counts)
-    assert "updates_adam" not in {row["check"] for row in verdict["checks"]}
-    page = render_page(tabulate([{"task": "a_task", "framework": framework, **CELL, **cell, **verdict}]))
+    assert judge_cell(framework, ON_ONE, "small_bf16", 1, precision="fp32")["status"] == "failed"
+
+
+@pytest.mark.parametrize("framework", list(FRAMEWORKS))
+def test_every_backend_passes_on_two_devices(framework, judge_cell):
+    num_devices = FRAMEWORKS[framework].max_devices.get("cpu", 2)
+    verdict = judge_cell(framework, ON_TWO, "deep", num_devices)
+    assert (verdict["status"], verdict["reason"]) == ("passed", "")
+    assert {row["devices"] for row in verdict["checks"]} == {num_devices}
+    assert {f"updates_{name}" for name in OPTIMIZERS} <= {row["check"] for row in verdict["checks"]}
+    page = render_page(tabulate([{"task": "a_task", "framework": framework, **CELL, **DEEP, **verdict}]))
     assert framework in page and "averaging" in page
 
 
-@pytest.mark.usefixtures("compile_soon")
-@pytest.mark.parametrize(
-    "framework", [name for name, entry in FRAMEWORKS.items() if "synchronized" in entry.batchnorm["cpu"]]
-)
-def test_synchronized_batchnorm_takes_the_global_batchs_statistics(framework, check_sgd, task, environment_python):
-    cell, python = {"model": "resnet44", "batchnorm": "synchronized"}, FRAMEWORKS[framework].environments["cpu"]
-    folder = task("resnet44", "synchronized")
-    verdict = check_sgd(environment_python(python), folder, cell, names_of(framework), [2])
+@pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if supports(name, ON_TWO["deep_synchronized"])])
+def test_synchronized_batchnorm_uses_the_global_batchs_statistics(framework, judge_cell):
+    verdict = judge_cell(framework, ON_TWO, "deep_synchronized", 2)
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
-
-
-@pytest.mark.parametrize("framework", [name for name, entry in FRAMEWORKS.items() if "bf16" in entry.precisions["cpu"]])
-def test_bf16_is_within_its_tolerance_and_beyond_that_of_fp32(framework, check_sgd, task, environment_python, tmp_path):
-    cell = {"model": "small_cnn", "precision": "bf16", **BY_MPI}
-    python = FRAMEWORKS[framework].environments["cpu"]
-    verdict = check_sgd(environment_python(python), task("small_cnn"), cell, names_of(framework), [1])
-    assert (verdict["status"], verdict["reason"]) == ("passed", "")
-    assert judge({(1, 1): tmp_path / "1"}, task("small_cnn"), "fp32")["status"] == "failed"
 
 
 AVERAGING = {"gradients_not_averaged": "averaging", "gradients_summed": "averaging"}
@@ -187,31 +138,40 @@ PLANTED += [(backend, "small_cnn", fault) for backend in list(FAULTY)[1:] for fa
 
 
 @pytest.fixture(scope="session")
-def see_faults(library_of_faults, environment_python, task, tmp_path_factory):
-    """A function from a backend and a model to the folder of what was seen, with a folder for each fault."""
-    seen = {}
+def see_faults(faulty_gate):
+    """A function from a backend and a model to the folder of what one start did, with a folder for each fault."""
 
     def get(backend, model):
-        if (backend, model) not in seen:
-            seen[backend, model] = folder = tmp_path_factory.mktemp(f"{backend}_{model}") / "seen"
-            family, launcher, environment = FAULTY[backend]
-            names = {"framework": backend, "family": family, "strategy": backend, "launcher": launcher}
-            faults = [fault for name, of, fault in PLANTED if (name, of) == (backend, model)]
-            for fault in faults:
-                (folder / fault).mkdir(parents=True)
-            python, cell = environment_python(environment), {"model": model, **BY_MPI}
-            observe(library_of_faults, folder, python, task(model), cell, names, 2, PLANTED_FAULTS=",".join(faults))
-            for fault in faults:
-                shutil.copy2(folder / "sgd.spec.json", folder / fault)
-        return seen[backend, model]
+        family, launcher, environment = FAULTY[backend]
+        names = {"framework": backend, "family": family, "strategy": backend, "launcher": launcher}
+        faults = [fault for name, of, fault in PLANTED if (name, of) == (backend, model)]
+        cells = {model: {"model": model, **BY_MPI}}
+        return faulty_gate.observe(names, environment, cells, 2, PLANTED_FAULTS=",".join(faults)) / model
 
     return get
 
 
 @pytest.mark.parametrize(("backend", "model", "fault"), PLANTED)
-def test_each_fault_is_caught_by_the_check_that_names_it(backend, model, fault, see_faults, task, monkeypatch):
+def test_each_fault_is_caught_by_the_check_that_names_it(
+    backend, model, fault, see_faults, faulty_gate, monkeypatch, tmp_path
+):
     """One start of a backend does the task with all of them, and with none."""
     monkeypatch.delitem(OPTIMIZERS, "adam")
-    verdict = judge({(2, 1): see_faults(backend, model) / fault}, task(model), CELL["precision"])
+    seen = see_faults(backend, model)
+    folder = shutil.copytree(seen / fault, tmp_path / "seen")
+    shutil.copy2(seen / "sgd.spec.json", folder)
+    verdict = judge({(2, 1): folder}, faulty_gate.task(model), CELL["precision"])
     assert verdict["reason"].partition(" ")[0] == FAULTS[model][fault]
     assert verdict["status"] == ("passed" if fault == "none" else "failed")
+
+
+def test_a_crash_fails_its_own_cell_and_another_start_does_the_rest(faulty_gate):
+    """One model crashes at its first task; the one after it is observed all the same."""
+    family, launcher, environment = FAULTY["faulty"]
+    names = {"framework": "faulty", "family": family, "strategy": "faulty", "launcher": launcher}
+    cells = {"first": {"model": "small_cnn", "precision": "no_such_precision"}, "second": {"model": "small_cnn"}}
+    seen = faulty_gate.observe(names, environment, cells, 1, PLANTED_FAULTS="none", CRASH_AT="no_such_precision")
+    assert (seen / "first" / CRASHED).exists() and not (seen / "second" / CRASHED).exists()
+    verdict = judge({(1, 1): seen / "first"}, faulty_gate.task("small_cnn"), "fp32")
+    assert verdict["status"] == "failed"
+    assert "the task could not be done on 1 devices: RuntimeError: told to crash" in verdict["reason"]

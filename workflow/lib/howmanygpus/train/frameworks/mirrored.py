@@ -1,6 +1,7 @@
 """What the backends under MirroredStrategy and its variants share: a replica of the model on each device."""
 
 import abc
+import functools
 
 import keras
 import numpy as np
@@ -24,6 +25,15 @@ def find_devices(spec: RunSpec) -> list[str]:
     host = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(host, [tf.config.LogicalDeviceConfiguration()] * spec.num_gpus)
     return [f"/cpu:{i}" for i in range(spec.num_gpus)]
+
+
+@functools.cache
+def mirror(devices: tuple[str, ...]) -> tf.distribute.Strategy:
+    """The strategy of this process. The parity gate does several tasks with it.
+
+    A second strategy would number its collectives as the first does, and TensorFlow would mix them up.
+    """
+    return tf.distribute.MirroredStrategy(list(devices))
 
 
 def put_on_replicas(strategy: tf.distribute.Strategy, array: np.ndarray):
@@ -68,7 +78,7 @@ class MirroredBackend(KerasBackend):
         self._predict_on_all = tf.function(lambda images: self.strategy.run(self._compute_logits, (images,)))
 
     def build_strategy(self, spec: RunSpec) -> tf.distribute.Strategy:
-        return tf.distribute.MirroredStrategy(find_devices(spec))
+        return mirror(tuple(find_devices(spec)))
 
     @abc.abstractmethod
     def prepare_training(self, optimizer: keras.optimizers.Optimizer) -> None:

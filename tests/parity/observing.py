@@ -1,0 +1,89 @@
+"""
+What frameworks do with the gate's tasks, observed outside the workflow and kept in the cache by all it depends on.
+
+Kept observations are judged again by every test. CI observes anew.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from howmanygpus.environments.build import find_cache
+from howmanygpus.files import atomic_folder, hold_lock
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.invalidation import syntax
+from howmanygpus.plan.invalidation.pins import hash_pins
+
+SHAPE, NUM_CLASSES = ("8", "8", "1"), "10"
+CELL = {"precision": "fp32", "device": "cpu", "device_kind": "cpu", "batchnorm": "local", "loss_on_every_device": False}
+CELL |= {"cores_per_device": 1}
+
+
+def hash_library(library: Path) -> str:
+    """Hash of the code of a copy of workflow/lib/ that can change what is observed."""
+    files = [library / "howmanygpus" / "files.py", *sorted((library / "howmanygpus" / "train").rglob("*.py"))]
+    digests = [f"{path.relative_to(library)} {syntax.read_code(path).digest}" for path in files]
+    return hashlib.sha256("\n".join(digests).encode()).hexdigest()
+
+
+def keep(name: str, key: list, scratch: Path, make: Callable[[Path], None]) -> Path:
+    """The folder that make(folder) fills, kept by everything in `key`; in CI a new one below `scratch`."""
+    digest = hashlib.sha256(json.dumps([sys.version, *key]).encode()).hexdigest()[:16]
+    parent = (scratch if os.environ.get("CI") else find_cache().with_name("observations")) / name
+    with hold_lock(parent.with_suffix(".lock")):
+        if not (parent / digest).exists():
+            shutil.rmtree(parent, ignore_errors=True)
+            with atomic_folder(parent / digest) as partial:
+                make(partial)
+    return parent / digest
+
+
+class Observer:
+    """Starts frameworks with one copy of the library. Everything it returns is kept."""
+
+    def __init__(self, library: Path, scratch: Path, find_python: Callable[[str], str]):
+        self.library, self.scratch, self.find_python = library, scratch, find_python
+        self._code = hash_library(library)
+
+    def task(self, model: str, batchnorm: str = "local") -> Path:
+        """Folder of a model's task and reference."""
+        options = ["--model", model, "--image-shape", *SHAPE, "--num-classes", NUM_CLASSES, "--batchnorm", batchnorm]
+
+        def make(folder: Path) -> None:
+            self._run("pytorch-cpu", ["-W", "ignore", "-m", "howmanygpus.train.parity.reference", *options], folder)
+
+        key = [self._code, hash_pins("pytorch-cpu"), options]
+        return keep(f"task-{model}-{batchnorm}", key, self.scratch, make)
+
+    def observe(self, names: dict, environment: str, cells: dict[str, dict], num_devices: int, **variables) -> Path:
+        """Folder with what one start did with some cells, by their names. names: framework, family and so on.
+
+        cells: each with its model and what differs from CELL. variables: of the processes' environment.
+        """
+        described = {key: CELL | {"framework": names["framework"]} | cell for key, cell in cells.items()}
+        tasks = {key: self.task(cell["model"], cell["batchnorm"]) for key, cell in described.items()}
+        request = {key: cell | {"task": str(tasks[key])} for key, cell in described.items()}
+        options = ["--request", json.dumps({"framework": names, "cells": request}), "--keys", *request]
+        options += ["--num-devices", str(num_devices)]
+
+        def make(folder: Path) -> None:
+            self._run(environment, ["-m", "howmanygpus.train.parity.observe", *options], folder, **variables)
+
+        key = [self._code, hash_pins(environment), options, variables]
+        return keep(f"{names['framework']}-{'-'.join(request)}-{num_devices}", key, self.scratch, make)
+
+    def _run(self, environment: str, words: list[str], folder: Path, **variables) -> None:
+        command = [self.find_python(environment), *words, "--folder", str(folder)]
+        variables = os.environ | {"PYTHONPATH": str(self.library), **variables}
+        result = subprocess.run(command, env=variables, capture_output=True, text=True)
+        assert result.returncode == 0, result.stdout[-1000:] + result.stderr[-3000:]
+
+
+def names_of(framework: str) -> dict:
+    entry = FRAMEWORKS[framework]
+    return {"framework": framework} | {key: getattr(entry, key) for key in ("family", "strategy", "launcher")}
