@@ -15,8 +15,9 @@ from howmanygpus.train.parity import renamed_probe
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--tasks", type=Path)
-    parser.add_argument("--errors")
-    tasks = json.loads(parser.parse_args().tasks.read_text())["tasks"]
+    parser.add_argument("--errors", type=Path)
+    arguments = parser.parse_args()
+    tasks = json.loads(arguments.tasks.read_text())["tasks"]
     faulty = [
         task | {"fault": fault, "folder": f"{task['folder']}/{fault}"}
         for fault in os.environ["PLANTED_FAULTS"].split(",")
@@ -24,7 +25,7 @@ def main() -> None:
     ]
     for task in faulty:
         Path(task["folder"]).mkdir(exist_ok=True)
-    renamed_probe.do_tasks(faulty, lambda task: os.environ.update(PLANTED_FAULT=task["fault"]))
+    renamed_probe.do_all(faulty, arguments.errors, lambda task: os.environ.update(PLANTED_FAULT=task["fault"]))
     for task in tasks:
         # The gate waits for what was seen in the folder of the cell itself.
         rank = os.environ.get("RANK") or os.environ.get("OMPI_COMM_WORLD_RANK")

@@ -132,18 +132,23 @@ def do_tasks(tasks: list[dict], prepare: Callable[[dict], None] = lambda task: N
         backend.close()
 
 
+def do_all(tasks: list[dict], errors: Path, prepare: Callable[[dict], None] = lambda task: None) -> None:
+    """The same, leaving the traceback of a crash in the folder `errors`."""
+    try:
+        do_tasks(tasks, prepare)
+    except Exception:
+        rank = os.environ.get("RANK") or os.environ.get("OMPI_COMM_WORLD_RANK") or 0
+        AttemptFolder(errors).error_of(int(rank)).write_text(traceback.format_exc())
+        raise
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=Path, required=True, help="JSON: the tasks, see train.parity.observe")
     parser.add_argument("--errors", type=Path, required=True, help="folder for the traceback of a crash")
     arguments = parser.parse_args()
     die_with_parent()
-    try:
-        do_tasks(json.loads(arguments.tasks.read_text())["tasks"])
-    except Exception:
-        rank = os.environ.get("RANK") or os.environ.get("OMPI_COMM_WORLD_RANK") or 0
-        AttemptFolder(arguments.errors).error_of(int(rank)).write_text(traceback.format_exc())
-        raise
+    do_all(json.loads(arguments.tasks.read_text())["tasks"], arguments.errors)
 
 
 if __name__ == "__main__":
