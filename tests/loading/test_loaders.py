@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.invalidation.code import training_code
+from howmanygpus.plan.invalidation.code import find_training_code
 from howmanygpus.plan.loaders import NATIVE_LOADERS
 from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.prepared import open_data
@@ -22,8 +22,8 @@ from specs import make_spec
 from training.launching import train, write_data
 
 USERS = {
-    **{"torch": "pytorch_ddp", "tf_data": "tensorflow_mirrored", "keras": "keras_mirrored"},
-    **{"gluon": "mxnet_gluon", "chainer": "chainer_mn"},
+    **{"torch.loader": "pytorch_ddp", "keras.tf_data": "tensorflow_mirrored", "keras.loader": "keras_mirrored"},
+    **{"gluon.loader": "mxnet_gluon", "chainer.loader": "chainer_mn"},
 }
 """A framework for each loader."""
 LOAD_BATCHES = ROOT / "tests" / "loading" / "load_batches.py"
@@ -31,7 +31,7 @@ KINDS = [(name, kind) for name, loader in NATIVE_LOADERS.items() for kind in loa
 FORMS = ("arrays", "png", "jpeg")
 CHANNELS = (1, 3)
 AUGMENTED = {"random_flip": True, "random_crop_padding": 3, "epochs": 2, "global_batch_size": 8}
-LEVELS = {"tf_data": (8, 1.3)}
+LEVELS = {"keras.tf_data": (8, 1.3)}
 """Of 255: by how much JPEG decoders that are not exact differ from simplejpeg on noise, at most and in the mean.
 
 TensorFlow takes the fast inverse transform; those of Pillow and OpenCV are the same as simplejpeg's.
@@ -164,6 +164,6 @@ def test_a_run_with_its_own_loader_trains_as_with_the_shared_one(
     for name, expected in with_the_shared_one.final_weights.items():
         assert np.allclose(native.final_weights[name], expected, rtol=1e-3, atol=1e-5), name
     executed = {f"workflow/lib/{path}" for path in native.record["code"]}
-    assert f"workflow/lib/howmanygpus/train/input/loaders/{loader}.py" in executed
+    assert f"workflow/lib/howmanygpus/train/frameworks/{loader.replace('.', '/')}.py" in executed
     empty = {path for path in executed if not (ROOT / path).stat().st_size}
-    assert executed - empty <= set(training_code(framework, "small_cnn", "native"))
+    assert executed - empty <= set(find_training_code(framework, "small_cnn", "native"))

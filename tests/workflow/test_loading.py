@@ -9,7 +9,7 @@ from project import Project, study
 OWN_LOADER = """
 import dataclasses
 
-FRAMEWORKS["dozing"] = dataclasses.replace(FRAMEWORKS["dozing"], native_loader="pillow")
+FRAMEWORKS["dozing"] = dataclasses.replace(FRAMEWORKS["dozing"], native_loader="fake.loader")
 """
 VARIANTS = {"shared": {}, "native": {"loader": "native", "loader_workers": 2}}
 CELLS = [f"{form}_fp32_cpu_gpus1_batch64_repeat1" for form in ("jpeg", "png")]
@@ -19,14 +19,13 @@ RECORDS = [f"results/runs/{run}/run.json" for run in RUNS]
 
 
 def give_dozing_a_loader(project: Project) -> None:
-    """A fake one, in the place of the file that several real ones share."""
-    library = project.folder / "workflow" / "lib"
+    family = project.folder / "workflow" / "lib" / "howmanygpus" / "train" / "frameworks" / "fake"
     project.edit("workflow/lib/howmanygpus/plan/frameworks.py", OWN_LOADER)
     project.edit(
-        "workflow/lib/howmanygpus/plan/loaders.py", '\nNATIVE_LOADERS["pillow"] = NativeLoader(("threads",))\n'
+        "workflow/lib/howmanygpus/plan/loaders.py", '\nNATIVE_LOADERS["fake.loader"] = NativeLoader(("threads",))\n'
     )
     text = "from howmanygpus.train.input.batches import TrainingBatches\n\n\nclass LOADER(TrainingBatches):\n    pass\n"
-    (library / "trainbench" / "loaders" / "pillow.py").write_text(text)
+    (family / "loader.py").write_text(text)
 
 
 @pytest.fixture(scope="module")
@@ -57,14 +56,14 @@ def test_files_are_made_from_the_arrays_and_trained_on(finished):
 
 def test_a_loader_of_its_own_is_in_the_record_of_the_run_alone(finished):
     for path, run in read_runs(finished).items():
-        ran = "howmanygpus/train/input/pillow.py" in run["code"]
+        ran = "howmanygpus/train/frameworks/fake/loader.py" in run["code"]
         assert ran == ("/native/" in path), path
-        assert (run["spec"]["loader"], run["spec"]["loader_workers"]) == (("pillow", 2) if ran else ("shared", 1))
+        assert (run["spec"]["loader"], run["spec"]["loader_workers"]) == (("fake.loader", 2) if ran else ("shared", 1))
 
 
 def test_a_second_call_does_nothing_and_an_edited_loader_reruns_its_runs(finished):
     assert finished.planned(*RECORDS) == []
-    finished.edit("workflow/lib/howmanygpus/train/input/pillow.py")
+    finished.edit("workflow/lib/howmanygpus/train/frameworks/fake/loader.py", "\nNEW = 1\n")
     assert finished.planned_runs(*RECORDS) == NATIVE_RUNS
 
 
