@@ -128,7 +128,7 @@ class Project:
         named = {part.replace("__", "/"): behaviour for part, behaviour in behaviours.items()}
         (self.folder / "fake_behaviour.json").write_text(json.dumps(named))
 
-    def edit(self, path: str, addition: str = "\n# edited\n") -> None:
+    def edit(self, path: str, addition: str) -> None:
         with open(self.folder / path, "a") as file:
             file.write(addition)
 

@@ -23,5 +23,5 @@ def test_a_framework_that_fails_is_trained_only_where_parity_is_not_required(pro
     assert {status for status, _ in read_statuses(project).values()} == {"completed"}
     assert "failed" in project.read("results/tables/small/runs.tsv"), "the verdict stands beside the numbers"
 
-    project.edit("workflow/lib/howmanygpus/report/parity/judge.py")
+    project.edit("workflow/lib/howmanygpus/report/parity/judge.py", "\nNEW = 1\n")
     assert "check_parity" in project.planned() and project.planned_runs() == [], "a changed gate trains nothing"
