@@ -13,6 +13,7 @@ import pytest
 
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.code import find_training_code
+from howmanygpus.plan.invalidation.syntax import read_code
 from howmanygpus.plan.loaders import NATIVE_LOADERS
 from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.prepared import open_data
@@ -165,5 +166,5 @@ def test_a_run_with_its_own_loader_trains_as_with_the_shared_one(
         assert np.allclose(native.final_weights[name], expected, rtol=1e-3, atol=1e-5), name
     executed = {f"workflow/lib/{path}" for path in native.record["code"]}
     assert f"workflow/lib/howmanygpus/train/frameworks/{loader.replace('.', '/')}.py" in executed
-    empty = {path for path in executed if not (ROOT / path).stat().st_size}
+    empty = {path for path in executed if read_code(ROOT / path).is_empty}
     assert executed - empty <= set(find_training_code(framework, "small_cnn", "native"))

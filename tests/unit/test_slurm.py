@@ -71,7 +71,7 @@ def test_a_further_attempt_has_more_time_and_memory(write_machine):
 
 def test_inside_an_allocation_nothing_is_asked_for(write_machine):
     machine = write_machine(packed=True)
-    assert set(ask(machine, "plain", 1)) == {"limit_min", "runtime"}
+    assert set(ask(machine, "plain", 1)) == {"limit_min"}
     assert placement(machine, machine.device("a100")) == "{}"
 
 
@@ -79,7 +79,7 @@ def test_inside_an_allocation_nothing_is_asked_for(write_machine):
     ("changes", "words"),
     [
         ({"request": None}, "devices.a100.request is missing: no job would be given a GPU"),
-        ({"request": "gpu:a100"}, 'devices.a100.request: "gpu:a100" does not match [{]n[}]; How a job asks'),
+        ({"request": "gpu:a100"}, 'devices.a100.request: "gpu:a100" does not match [{]n[}]; How a job requests'),
         ({"cores_per_device": None}, "devices.a100.cores_per_device is missing: with a scheduler nobody can look"),
         ({"nodes": "packed"}, 'devices.a100.nodes: "packed" is not known here; choose from exclusive, shared'),
     ],

@@ -59,7 +59,11 @@ def test_a_new_failure_is_in_the_tables_of_available(project):
 
     project.behave(sleeping__base__gpus2="kill_launcher")
     project.snakemake(*RUNS, expect=1)
-    assert project.planned("available", *ROWS) == ["tabulate_evaluations small", "tabulate_runs small"]
+    assert project.planned("available", *ROWS) == [
+        "list_records small",
+        "tabulate_evaluations small",
+        "tabulate_runs small",
+    ]
     project.snakemake("available", *ROWS)
     row = read_runs(project)["sleeping2"]
     assert (row["status"], row["reason"].split(",")[0]) == ("killed", "the launcher ended without a word")

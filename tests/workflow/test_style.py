@@ -1,33 +1,34 @@
-"""The project's own checks: ruff, snakefmt, snakemake --lint, and small files."""
-
-import os
-import subprocess
-import sys
-from pathlib import Path
-
-import pytest
+"""What the project promises of its own files; `make check` has the linters."""
 
 from project import ROOT
 
-CHECKS = {
-    "ruff check": ["ruff", "check", "."],
-    "ruff format": ["ruff", "format", "--check", "."],
-    "snakefmt": ["snakefmt", "--check", "Snakefile", "workflow/rules"],
-    "lint": ["snakemake", "--lint"],
-}
-
-
-@pytest.mark.parametrize("check", CHECKS)
-def test_clean(check):
-    command = [sys.executable, "-m", *CHECKS[check]]
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    result = subprocess.run(command, cwd=ROOT, env=os.environ | {"PATH": path}, capture_output=True, text=True)
-    assert result.returncode == 0, result.stdout + result.stderr
+LIBRARY = ROOT / "workflow" / "lib" / "howmanygpus"
+LARGE_ROOMS = {"figures", "sources"}
+"""One file each of what there may be many."""
 
 
 def test_files_stay_small():
-    files = [*(ROOT / "workflow").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]
+    files = [path for top in ("workflow", "benchmarks", "tests") for path in (ROOT / top).rglob("*.py")]
     assert {str(path) for path in files if len(path.read_text().splitlines()) > 300} == set()
+
+
+def test_rooms_stay_small():
+    rooms = {path.parent for path in LIBRARY.rglob("*.py")}
+    sizes = {str(room.relative_to(LIBRARY)): len(list(room.glob("*.py"))) for room in rooms}
+    assert {room for room, count in sizes.items() if count > 12 and room.rpartition("/")[2] not in LARGE_ROOMS} == set()
+
+
+def test_what_is_common_to_the_rules_is_glue():
+    lines = [line for path in (ROOT / "workflow" / "rules").glob("common*.smk") for line in path.open()]
+    assert len(lines) < 150
+
+
+def test_no_script_is_imported():
+    names = [path.stem for path in (ROOT / "workflow" / "scripts").glob("*.py")]
+    files = [path for top in ("workflow", "benchmarks", "tests") for path in (ROOT / top).rglob("*.py")]
+    for path in files:
+        imported = [line for line in path.read_text().splitlines() if line.startswith(("import ", "from "))]
+        assert not [line for line in imported if line.split()[1] in names and line.split()[1] != "train"], path
 
 
 def test_the_schema_describes_every_key_with_its_default():

@@ -1,0 +1,44 @@
+"""No code of a framework reads a clock: the loop owns all of them."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from howmanygpus.train import frameworks
+
+CLOCKS = {"clock", "perf_counter", "perf_counter_ns", "process_time", "monotonic_ns", "time_ns", "thread_time"}
+MAY_WAIT = {"horovod.py": {"monotonic", "sleep"}}
+"""A deadline for processes to find each other is no measurement."""
+
+
+def clocks_read(source: str, allowed: set[str]) -> set[str]:
+    """Names in a module that read a clock, and whatever it takes from the module `time` beyond what is allowed."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute):
+            is_of_time = isinstance(node.value, ast.Name) and node.value.id in ("time", "timeit")
+            found |= {node.attr} if is_of_time or node.attr in CLOCKS else set()
+        elif isinstance(node, ast.ImportFrom) and node.module in ("time", "timeit"):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.Name) and node.id in CLOCKS:
+            found.add(node.id)
+    return found - allowed
+
+
+@pytest.mark.parametrize(
+    "source", ["import time; time.time()", "from time import time", "loop.clock()", "x = time.perf_counter"]
+)
+def test_a_clock_would_be_seen(source):
+    assert clocks_read(source, {"sleep"})
+
+
+def test_no_framework_reads_a_clock():
+    """The loop owns all clocks."""
+    folder = Path(frameworks.__file__).parent
+    read = {
+        str(path.relative_to(folder)): clocks_read(path.read_text(), MAY_WAIT.get(str(path.relative_to(folder)), set()))
+        for path in sorted(folder.rglob("*.py"))
+    }
+    assert len(read) > 50
+    assert not {path: names for path, names in read.items() if names}
