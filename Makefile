@@ -60,8 +60,8 @@ adopt:
 
 # flock(1) takes the lock, so that two calls at once build one environment: nothing is installed yet that could lock.
 $(INSTALLED): envs/workflow.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "$(PYTHON) is older than Python 3.11; name a newer one: make PYTHON=python3.11 ..."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11, 4))' || \
+		{ echo "$(PYTHON) is older than Python 3.11.4; name a newer one: make PYTHON=python3.11 ..."; exit 1; }
 	@mkdir -p "$(CACHE)/environments"
 	PIP_QUIET=1 PYTHONPATH=workflow/lib flock "$(CACHE)/environments/workflow.lock" \
 		$(PYTHON) workflow/scripts/build_environment.py --name workflow --pins $< --link $(VENV)

@@ -1,5 +1,6 @@
 """Every environment that a framework names can be built again as it was."""
 
+import json
 import os
 import re
 import subprocess
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.environments import build
+from howmanygpus.environments import build, find
 from howmanygpus.environments.existing import link
 from howmanygpus.environments.pins import find_pins, read_requirements
 from howmanygpus.plan.frameworks import FRAMEWORKS
@@ -66,3 +67,32 @@ def test_no_pip_of_the_machines_own_installs_elsewhere():
     ask = [machines, "-c", "from howmanygpus.environments import build; print(build.HAS_PIP)"]
     environment = os.environ | {"PYTHONPATH": f"{ROOT}/workflow/lib"}
     assert subprocess.run(ask, env=environment, capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_an_environment_that_is_gone_from_the_cache_is_built_again_with_its_horovod(tmp_path, monkeypatch):
+    """Its record outlives the cache; the wheel is built again too, from the ingredients that the record names."""
+    built = []
+
+    def build(name, pins, horovod=None):
+        built.append((name, [str(path) for path in pins], horovod))
+        return {"name": name, "python": f"/new/{name}/bin/python", "pins": pins}
+
+    def build_wheel(base, tools, source, family, device, jobs):
+        built.append(("horovod", base["name"], family, device))
+        return {"wheel": "/new/horovod.whl", "sha256": "new"}
+
+    monkeypatch.setattr(find, "build_environment", build)
+    monkeypatch.setattr(find, "build_horovod", build_wheel)
+    ingredients = {"base": "pytorch-cpu", "base_pins": ["envs/pytorch-cpu.txt"], "tools": ["t"], "source": "s"}
+    ingredients |= {"family": "torch", "device": "cpu"}
+    record = {"name": "horovod-pytorch-cpu", "python": str(tmp_path / "gone" / "python"), "pins": ["p.txt"]}
+    record |= {"horovod": {"wheel": str(tmp_path / "gone.whl"), "sha256": "old", "ingredients": ingredients}}
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps(record))
+    assert find.find_python(path) == "/new/horovod-pytorch-cpu/bin/python"
+    wheel = {"wheel": "/new/horovod.whl", "sha256": "new"}
+    assert built == [
+        ("pytorch-cpu", ["envs/pytorch-cpu.txt"], None),
+        ("horovod", "pytorch-cpu", "torch", "cpu"),
+        ("horovod-pytorch-cpu", ["p.txt"], wheel),
+    ]

@@ -41,3 +41,10 @@ def test_the_schema_describes_every_key_with_its_default():
                 is_reference_only = rule in (schema["$defs"].get("overrides"), schema["$defs"].get("exclusion"))
                 assert is_reference_only or "description" in value or "$ref" in value, key
                 assert is_reference_only or "default" in value or "$ref" in value or key in rule["required"], key
+
+
+def test_no_benchmark_imports_a_test():
+    names = {path.stem for path in (ROOT / "tests").rglob("*.py")}
+    for path in (ROOT / "benchmarks").rglob("*.py"):
+        imported = [line.split()[1] for line in path.read_text().splitlines() if line.startswith(("import ", "from "))]
+        assert not names & {name.partition(".")[0] for name in imported}, path

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+SHARED_DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 """Real sample images beside the checkout. Tests that use them are skipped if they are absent."""
 
 

@@ -17,7 +17,8 @@ from forking import STARTED_BY_USERS, listen_to_ctrl_c, run_snakemake
 from howmanygpus.environments.pins import hash_requirements
 from howmanygpus.plan.invalidation.pins import environment_record
 
-ROOT = Path(__file__).resolve().parent.parent
+SANDBOX = Path(__file__).resolve().parent
+ROOT = SANDBOX.parents[1]
 FAKES = ROOT / "tests" / "fakes"
 ONLY_SGD = '\ndel OPTIMIZERS["adam"]\n'
 """At the end of a copy's howmanygpus/train/parity/task.py: the gate takes half as long."""
@@ -93,7 +94,7 @@ class Project:
         folder = library / "train" / "frameworks" / family
         folder.mkdir(exist_ok=True)
         (folder / "__init__.py").touch()
-        shutil.copy2(FAKES / "sleeping.py", folder / f"{strategy}.py")
+        shutil.copy2(SANDBOX / "fakes" / "sleeping.py", folder / f"{strategy}.py")
         (library / "train" / "models" / "small_cnn" / f"{family}.py").write_text("")
         with open(library / "plan" / "frameworks.py", "a") as file:
             file.write(REGISTRY_ENTRY.format(name=name, launcher=launcher, family=family, strategy=strategy))
@@ -108,7 +109,7 @@ class Project:
         record.write_text(json.dumps({"name": "fake-cpu", "python": sys.executable}))
 
     def take_environment(self, record: Path) -> None:
-        """Of tests/environments.py, in the place of what the workflow's jobs would build."""
+        """A record that `environments.py` here made, in place of what the workflow's jobs would build."""
         taken = self.folder / environment_record(record.stem)
         taken.parent.mkdir(parents=True, exist_ok=True)
         for suffix in (".json", ".horovod.json"):
