@@ -2,8 +2,8 @@
 What planning and scheduling cost.
 
 A dry run of 1,000 and of 5,000 runs is compared with one of a bare grid: as many jobs of two inputs and one output,
-in a Snakefile of ten lines. Both take turns; each counts with the least processor time of its calls, as other work of the
-machine only adds to it. Beside these ratios stand seconds a run beyond its work, for runs that only sleep.
+in a Snakefile of ten lines. Both take turns. Each counts with the least processor time of its calls, because other
+work of the machine only adds to it. Beside these ratios stand seconds a run beyond its work, for runs that only sleep.
 """
 
 import argparse
