@@ -70,7 +70,8 @@ def build_environment(name: str, pins: list[Path], horovod: dict | None = None, 
     horovod: record of the wheel to install with it. lock: wait for other processes that build the same one; without
     it the caller sees to that.
     """
-    cache, digest, more = find_cache(), hash_pins(pins), ()
+    cache, digest = find_cache(), hash_pins(pins)
+    more: tuple[str, ...] = ()
     if horovod:
         digest = hashlib.sha256(f"{digest} {horovod['sha256']}".encode()).hexdigest()
         more = (horovod["wheel"],)
@@ -82,8 +83,8 @@ def build_environment(name: str, pins: list[Path], horovod: dict | None = None, 
             cache.mkdir(parents=True, exist_ok=True)
             install(folder, pins, more)
             record = {"name": name, "python": str(python), "pins": [str(path) for path in pins], "sha256": digest}
-            record |= {"horovod": horovod} if horovod else {}
-            write_json_atomic(marker, record | {"packages": list_packages(call_pip(python))})
+            built = {"horovod": horovod} if horovod else {}
+            write_json_atomic(marker, {**record, **built, "packages": list_packages(call_pip(python))})
     return json.loads(marker.read_text())
 
 

@@ -104,19 +104,19 @@ def download_source(bin_folder: Path | str, pins: Path, folder: Path) -> Path:
 
 def build(folder: Path, base: dict, tools: list[Path], source_pins: Path, switches: dict[str, str]) -> Path:
     """Build in a scratch folder; returns the wheel, in `folder`. switches: environment variables of the build."""
-    with tempfile.TemporaryDirectory(prefix="horovod-") as scratch:
-        scratch = Path(scratch)
+    with tempfile.TemporaryDirectory(prefix="horovod-") as temporary:
+        scratch = Path(temporary)
         bin_folder = make_builder(scratch / "builder", base["python"], tools)
         archive = download_source(bin_folder, source_pins, scratch)
         with tarfile.open(archive) as file:
             file.extractall(scratch, filter="data")
         source = archive.with_name(archive.name.removesuffix(".tar.gz"))
         apply_edits(source)
-        wheel = [*call_pip(bin_folder / "python"), "wheel", *BESIDE_TOOLS, "--verbose"]
+        command = [*call_pip(bin_folder / "python"), "wheel", *BESIDE_TOOLS, "--verbose"]
         environment = find_tools(bin_folder) | switches
         if "HOROVOD_GPU_OPERATIONS" in switches:
             environment |= find_tools(bin_folder, find_nvcc(bin_folder)) | link_nccl(scratch / "nccl", base["python"])
-        subprocess.run([*wheel, "--wheel-dir", str(folder), str(source)], check=True, env=environment)
+        subprocess.run([*command, "--wheel-dir", str(folder), str(source)], check=True, env=environment)
     (wheel,) = folder.glob("horovod-*.whl")
     return wheel
 

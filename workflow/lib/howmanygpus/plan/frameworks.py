@@ -1,6 +1,7 @@
 """Every framework a study may name: the family of its models, its environments, its launcher, what it supports."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,8 @@ class Framework:
 
 
 PRECISIONS = {"cpu": ("fp32", "bf16"), "cuda": ("fp32", "tf32", "bf16")}
-ONLY_FP32 = {"cpu": ("fp32",), "cuda": ("fp32",)}
-TORCH = {
+ONLY_FP32: dict[str, tuple[str, ...]] = {"cpu": ("fp32",), "cuda": ("fp32",)}
+TORCH: dict[str, Any] = {
     "family": "torch",
     "environments": {"cpu": "pytorch-cpu", "cuda": "pytorch-cuda13"},
     "capabilities": ("7.5", None),
@@ -53,7 +54,7 @@ TORCH = {
         "cuda": "channels_last, torch.compile, a fused optimizer and cudnn.benchmark",
     },
 }
-TENSORFLOW = {
+TENSORFLOW: dict[str, Any] = {
     "family": "keras",
     "launcher": "plain",
     "environments": {"cpu": "tensorflow-cpu", "cuda": "tensorflow-cuda12"},

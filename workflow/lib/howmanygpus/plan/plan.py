@@ -38,7 +38,7 @@ class Plan:
     @cached_property
     def priorities(self) -> dict[str, int]:
         """A place in a seeded random order for each run, so that drift of the machine does not look like scaling."""
-        places = {}
+        places: dict[str, int] = {}
         for name, study in self.studies.items():
             order = list(range(1, len(study.runs) + 1))
             random.Random(f"{name}{study.config['seed']}").shuffle(order)

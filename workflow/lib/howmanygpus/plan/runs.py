@@ -8,6 +8,7 @@ job that starts the run both make it here, so that a new key with a default chan
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from howmanygpus.plan.config.schema import study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS
@@ -54,8 +55,12 @@ class Run:
 
     @classmethod
     def from_path(cls, path: str) -> "Run":
-        parts = PATH.fullmatch(path).groupdict()
-        return cls(**{key: int(value) if value.isdigit() else value for key, value in parts.items()})
+        match = PATH.fullmatch(path)
+        if match is None:
+            raise ValueError(f"{path!r} is not the folder of a run below results/runs/; give one of the plan's runs")
+        parts = match.groupdict().items()
+        values: dict[str, Any] = {key: int(value) if value.isdigit() else value for key, value in parts}
+        return cls(**values)
 
 
 def usual_layout(device: str) -> dict:

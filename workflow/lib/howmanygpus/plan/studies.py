@@ -4,6 +4,7 @@ import itertools
 import json
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from howmanygpus.plan.config.datasets import describe_or_refuse, options_of_runs
 from howmanygpus.plan.config.errors import ConfigError, refuse, suggest
@@ -189,8 +190,8 @@ class Study:
         settings = {key: self.config[key] for key in ("dataset", "model")}
         settings["options"] = options_of_runs(self.dataset_options)
         device = self._device(run)
-        layout = {"num_nodes": device.num_nodes(run.num_gpus), "cores_per_device": device.cores_per_device}
-        layout |= {"device_kind": device.kind}
+        layout: dict[str, Any] = {"num_nodes": device.num_nodes(run.num_gpus), "device_kind": device.kind}
+        layout["cores_per_device"] = device.cores_per_device
         return settings | drop_defaults(training, self.defaults, NESTED_KEYS) | drop_usual_layout(layout, run.device)
 
     def request(self) -> str:

@@ -59,7 +59,7 @@ def replace(owner: Any, name: str, written_for: str, make: Callable[[Any], Any])
     written_for: the function that the replacement was written for, as `describe` returns it. Raises WorkflowError if
     another one is there, for example because the package has changed or another library has replaced it.
     """
-    upstream = getattr(owner, name, None)
+    upstream: Any = getattr(owner, name, None)
     if hasattr(upstream, MARK):
         return
     if describe(upstream) != written_for:

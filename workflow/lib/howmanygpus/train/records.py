@@ -3,12 +3,19 @@
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 
 def finite_or_none(value: float | None) -> float | None:
     """Return None for nan and infinity, which JSON does not have."""
     return value if value is not None and abs(value) < float("inf") else None
+
+
+class Events(Protocol):
+    """What takes the events of a training loop."""
+
+    def write(self, event: str, **values: Any) -> None:
+        """Take one event."""
 
 
 class EventLog:

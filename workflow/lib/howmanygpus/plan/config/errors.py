@@ -2,6 +2,7 @@
 
 import difflib
 import json
+from typing import Any
 
 import jsonschema
 
@@ -31,10 +32,12 @@ def check_schema(values: dict, schema: dict, root: str) -> None:
 
 
 def _explain(error: jsonschema.ValidationError, place: str) -> ConfigError:
-    value, rule = error.instance, error.validator_value
+    value: Any = error.instance
+    rule: Any = error.validator_value
+    schema: Any = error.schema
     match error.validator:
         case "additionalProperties":
-            known = error.schema.get("properties", {})
+            known = schema.get("properties", {})
             unknown = sorted(set(value) - set(known))[0]
             return ConfigError(f"{place}: unknown key {json.dumps(unknown)}; {suggest(unknown, known)}")
         case "required":
@@ -51,7 +54,7 @@ def _explain(error: jsonschema.ValidationError, place: str) -> ConfigError:
             others = "dashes" if "-]" in rule else "underscores"
             return refuse(place, value, "is no valid name", f"use lower-case letters, digits and {others}")
         case "pattern":
-            return refuse(place, value, f"does not match {rule}", error.schema["description"])
+            return refuse(place, value, f"does not match {rule}", schema["description"])
         case "uniqueItems":
             return refuse(place, value, "repeats an entry", "keep each once")
         case "minItems" | "minProperties":

@@ -153,7 +153,7 @@ def _complete_device(name: str, options: dict, scheduler: str, path: Path) -> De
 
 def _look_at_machine(kind: str, options: dict) -> dict:
     """What the machine file leaves open, for the devices of this machine."""
-    num_cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
+    num_cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     if kind == "cpu":
         cores_per_device = options["cores_per_device"] or 1
         count = options["devices_per_node"] or num_cores // cores_per_device

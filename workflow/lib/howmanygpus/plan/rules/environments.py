@@ -36,7 +36,9 @@ class EnvironmentRules(Answers):
         return f"results/environments/{wildcards.environment}-{wildcards.pins_hash}.horovod.json"
 
     def horovod_base(self, wildcards) -> str:
-        return environment_record(find_horovod_base(wildcards.environment))
+        base = find_horovod_base(wildcards.environment)
+        assert base is not None, f"{wildcards.environment} has no Horovod"
+        return environment_record(base)
 
     def horovod_family(self, wildcards) -> str:
         entries = FRAMEWORKS.values()

@@ -211,16 +211,16 @@ class Comparison:
             expected = self.expected[optimizer]
             found, reference = seen.weights("final"), select(expected, f"final_{self.suffix}")
             names = [name for name in reference if is_trainable(name)]
-            changes = [
+            changed, expected_change = (
                 {name: weights[name].astype(np.float64) - self.task_weights[name] for name in names}
                 for weights in (found, reference)
-            ]
+            )
             rounding = {
                 name: GATES_OF_FIVE_STEPS * norm(expected[f"rounding/final_{self.suffix}/{name}"])
                 + len(rates_of(optimizer)) * FLOAT32_ULP * norm(self.task_weights[name])
                 for name in names
             }
-            value, tolerance, name = compare_worst(*changes, self.allowed.updates, rounding)
+            value, tolerance, name = compare_worst(changed, expected_change, self.allowed.updates, rounding)
             self._add(f"updates_{optimizer}", value, tolerance, name)
 
     def _check_state(self) -> None:
@@ -234,8 +234,8 @@ class Comparison:
             }
             self._add("statistics", *compare_worst(found, statistics, self.allowed.after, rounding))
         key = f"final_logits_{self.suffix}"
-        rounding = GATES_OF_FIVE_STEPS * norm(expected[f"rounding/{key}"]) / norm(expected[key])
-        tolerance = self.allowed.after + rounding
+        widened = GATES_OF_FIVE_STEPS * norm(expected[f"rounding/{key}"]) / norm(expected[key])
+        tolerance = self.allowed.after + widened
         self._add("evaluation_after", compare(seen.join("final_logits"), expected[key]), tolerance)
         if len(seen.arrays) > 1:
             parameters = [name for name in seen.arrays[0] if name.startswith("final/") and is_trainable(name)]
@@ -250,7 +250,8 @@ class Comparison:
 
 def judge(observed: dict[tuple[int, int], Path], task: Path, precision: str) -> dict:
     """The verdict on a framework from what it left in a folder per layout: numbers of devices and of nodes."""
-    rows, facts = [], {}
+    rows: list[dict] = []
+    facts: dict = {}
     for layout, folder in observed.items():
         if (unsupported := folder / UNSUPPORTED).exists():
             return {"status": "unsupported", "reason": json.loads(unsupported.read_text())["reason"], "checks": rows}

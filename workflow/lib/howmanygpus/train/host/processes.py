@@ -51,7 +51,7 @@ def _position_among_siblings(core: int) -> int:
     path = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
     if not path.exists():
         return 0
-    siblings = []
+    siblings: list[int] = []
     for part in path.read_text().strip().split(","):
         first, _, last = part.partition("-")
         siblings.extend(range(int(first), int(last or first) + 1))

@@ -51,12 +51,11 @@ def to_seconds(moment: str) -> float | None:
         return None
 
 
-def describe_job() -> dict:
-    """Describe the job that this process is part of: what it asked for, what it was given, how long it waited.
+def describe_job(job_id: str) -> dict:
+    """Describe a job: what it asked for, what it was given, how long it waited.
 
     queue_wait_s: from the time at which the job could have started to its start; None if SLURM did not answer.
     """
-    job_id = find_job_id()
     job = ask_for_job(job_id)
     started, eligible = to_seconds(job.get("StartTime", "")), to_seconds(job.get("EligibleTime", ""))
     return {
@@ -116,11 +115,13 @@ def restore_environment(spec: RunSpec, placement: Placement) -> dict[str, str]:
 
     See howmanygpus.snakemake_patches.one_snakemake for the reason.
     """
-    nodes = ",".join(list_nodes(ask_for_job(find_job_id()))[: spec.num_nodes])
+    job_id = find_job_id()
+    assert job_id is not None, "SLURM_JOB_ID is not set: mpirun must start inside a job of SLURM"
+    nodes = ",".join(list_nodes(ask_for_job(job_id))[: spec.num_nodes])
     each = str(spec.devices_per_node) + (f"(x{spec.num_nodes})" if spec.num_nodes > 1 else "")
     return {
         **dict.fromkeys(("SLURM_NODELIST", "SLURM_JOB_NODELIST"), nodes),
         **dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), str(spec.num_nodes)),
-        **{"SLURM_JOBID": find_job_id(), "SLURM_TASKS_PER_NODE": each},
+        **{"SLURM_JOBID": job_id, "SLURM_TASKS_PER_NODE": each},
         "PRTE_MCA_plm_slurm_args": " ".join(placement.describe_step(spec.devices_per_node)),
     }

@@ -32,7 +32,8 @@ class ProcessTree:
         self._root, self._num_cores = psutil.Process(pid), num_cores
         self._last: dict[psutil.Process, float] = {}
         self._last_time = time.monotonic()
-        self._num_samples, self._processes = 0, []
+        self._num_samples = 0
+        self._processes: list[psutil.Process] = []
 
     def _find_processes(self) -> None:
         if self._num_samples % self.samples_per_search == 0:

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 
 from howmanygpus.train.input.draws import Change, Share, Shares
-from howmanygpus.train.input.image_files import fill_in_threads
+from howmanygpus.train.input.image_files import ImageFiles, fill_in_threads
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.spec import RunSpec
 
@@ -93,7 +93,7 @@ class TrainingBatches:
 
 
 def evaluation_batches(
-    images: np.ndarray, batch_size: int, rank: int, num_processes: int
+    images: np.ndarray | ImageFiles, batch_size: int, rank: int, num_processes: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield (images, samples) of one process's share of a split, every image exactly once over all processes.
 

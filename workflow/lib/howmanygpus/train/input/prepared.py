@@ -40,11 +40,11 @@ class PreparedData:
         return self.train_images.shape[1:]
 
 
-def read_description(data_dir: Path) -> dict:
+def read_description(data_dir: Path | str) -> dict:
     return json.loads((Path(data_dir) / DESCRIPTION).read_text())
 
 
-def open_data(data_dir: Path, num_threads: int = 1) -> PreparedData:
+def open_data(data_dir: Path | str, num_threads: int = 1) -> PreparedData:
     """Open a prepared folder. num_threads: threads that decode the images of a batch, if they are files."""
     folder, description = Path(data_dir), read_description(data_dir)
     arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS if is_array(name, description)}

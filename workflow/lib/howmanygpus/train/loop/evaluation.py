@@ -1,5 +1,6 @@
 """Evaluations of a run. Each covers every image of the test split once, on all devices or on the first."""
 
+from collections.abc import Generator, Iterator
 from contextlib import closing
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from howmanygpus.train.input.batches import evaluation_batches
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import Backend
-from howmanygpus.train.loop.feeding import feed
+from howmanygpus.train.loop.feeding import Ahead, feed
 from howmanygpus.train.loop.predictions import PredictionStore, score_single_label
 from howmanygpus.train.spec import RunSpec
 
@@ -18,9 +19,9 @@ class Evaluation:
     def __init__(self, spec: RunSpec, data: PreparedData, backend: Backend):
         self.spec, self.data, self.backend = spec, data, backend
         self.predictions = PredictionStore()
-        self._feed = None
+        self._feed: Ahead | Generator | None = None
 
-    def _batches(self):
+    def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Return this process's (images, samples); nothing if another process's device predicts everything."""
         spec, backend, images = self.spec, self.backend, self.data.test_images
         size = spec.eval_batch_size or spec.per_device_batch_size
@@ -28,17 +29,18 @@ class Evaluation:
             return evaluation_batches(images, size * spec.num_gpus, backend.rank, backend.num_processes)
         return evaluation_batches(images, size, 0, 1) if backend.rank == 0 else iter(())
 
-    def start_feeding(self) -> None:
-        """Begin to read the next evaluation's batches, unless that has begun already."""
+    def start_feeding(self) -> Ahead | Generator:
+        """Begin to read the next evaluation's batches, unless that has begun already, and return them."""
         if self._feed is None:
             put = self.backend.put_for_prediction
             self._feed = feed(self._batches(), lambda batch: (put(batch[0]), batch[1]), self.spec.prefetch)
+        return self._feed
 
     def evaluate(self, epoch: int) -> None:
         """Predict all images and keep their scores."""
         self.backend.prepare_evaluation()
-        self.start_feeding()
-        batches, self._feed = self._feed, None
+        batches = self.start_feeding()
+        self._feed = None
         scores = [(np.zeros(0, np.int64), np.zeros(0, np.uint16), np.zeros(0, np.float32))]
         with closing(batches):
             for batch, samples in batches:

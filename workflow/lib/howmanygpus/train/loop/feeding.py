@@ -4,7 +4,8 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ COPIES = 5
 GIB = 2**30
 
 
-def feed(items: Iterable, prepare: Callable, depth: int):
+def feed(items: Iterable, prepare: Callable, depth: int) -> "Ahead | Generator":
     """Return an iterator over prepare(item) of every item, up to `depth` ahead of its user; 0 prepares in line.
 
     Its close() stops what is still in progress.
@@ -24,7 +25,7 @@ def feed(items: Iterable, prepare: Callable, depth: int):
     return Ahead(items, prepare, depth) if depth else in_line(items, prepare)
 
 
-def in_line(items: Iterable, prepare: Callable):
+def in_line(items: Iterable, prepare: Callable) -> Generator:
     for item in items:
         yield prepare(item)
 
@@ -39,7 +40,9 @@ class Ahead:
 
     def __init__(self, items: Iterable, prepare: Callable, depth: int):
         self._items, self._prepare, self._depth = items, prepare, depth
-        self._ready, self._changed, self._stopped, self._error = deque(), threading.Condition(), False, None
+        self._changed, self._stopped = threading.Condition(), False
+        self._ready: deque[Any] = deque()
+        self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
         self._thread.start()
 
@@ -72,10 +75,10 @@ class Ahead:
             self._ready.append(item)
             self._changed.notify_all()
 
-    def __iter__(self):
+    def __iter__(self) -> "Ahead":
         return self
 
-    def __next__(self):
+    def __next__(self) -> Any:
         with self._changed:
             self._changed.wait_for(lambda: self._ready or self._stopped)
             if self._stopped or self._ready[0] is self._END:

@@ -8,6 +8,7 @@ slowest process's time counts.
 
 import math
 import time
+from collections.abc import Generator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,8 +17,8 @@ from howmanygpus.train.input.loaders import load_loader
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import Backend
 from howmanygpus.train.loop.evaluation import Evaluation
-from howmanygpus.train.loop.feeding import feed
-from howmanygpus.train.records import EventLog, finite_or_none
+from howmanygpus.train.loop.feeding import Ahead, feed
+from howmanygpus.train.records import Events, finite_or_none
 from howmanygpus.train.spec import RunSpec
 
 
@@ -57,7 +58,7 @@ class TrainingLoop:
         data: PreparedData,
         backend: Backend,
         learning_rates: np.ndarray,
-        events: EventLog | None,
+        events: Events | None,
         clock=time.perf_counter,
     ):
         self.spec, self.data, self.backend, self.events, self._clock = spec, data, backend, events, clock
@@ -68,7 +69,7 @@ class TrainingLoop:
         self.evaluation = Evaluation(spec, data, backend)
         self.clocks = Clocks()
         self.steps_done = 0
-        self._feed = None
+        self._feed: Ahead | Generator | None = None
         self._handed_over: dict[int, float] = {}
         self._step_began: float | None = None
         self._open_window()

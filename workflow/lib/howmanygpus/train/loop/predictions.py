@@ -61,5 +61,5 @@ def merge_predictions(parts: list[Path], num_test: int, destination: Path) -> No
     if len(loaded[0]["epoch"]) and not np.array_equal(np.sort(sample), np.arange(num_test)):
         raise ValueError(f"evaluation covered {len(sample)} images ({len(set(sample))} distinct), not {num_test}")
     order = np.argsort(sample)
-    joined = {key: np.concatenate([part[key] for part in loaded], axis=1)[:, order] for key in ("rank", "loss")}
-    np.savez_compressed(destination, epoch=loaded[0]["epoch"], **joined)
+    rank, loss = (np.concatenate([part[key] for part in loaded], axis=1)[:, order] for key in ("rank", "loss"))
+    np.savez_compressed(destination, epoch=loaded[0]["epoch"], rank=rank, loss=loss)

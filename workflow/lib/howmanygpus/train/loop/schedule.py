@@ -23,7 +23,10 @@ def count_steps_per_epoch(num_train: int, global_batch_size: int) -> int:
 
 def count_steps(spec: RunSpec, steps_per_epoch: int) -> int:
     """Count the optimizer updates of the whole run."""
-    return spec.steps if spec.steps is not None else spec.epochs * steps_per_epoch
+    if spec.steps is not None:
+        return spec.steps
+    assert spec.epochs is not None, "a run has either epochs or steps"
+    return spec.epochs * steps_per_epoch
 
 
 def scaling_factor(spec: RunSpec) -> float:

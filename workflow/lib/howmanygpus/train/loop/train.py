@@ -7,6 +7,7 @@ import sys
 import time
 import traceback
 from pathlib import Path
+from typing import Any
 
 from safetensors.numpy import load_file, save_file
 
@@ -27,11 +28,34 @@ def hash_loaded_code() -> dict[str, str]:
     """Return the SHA-256 of every file of this package that this process imported, by path inside workflow/lib."""
     library = Path(__file__).resolve().parents[3]
     files = {
-        Path(module.__file__).resolve()
+        Path(file).resolve()
         for name, module in list(sys.modules.items())
-        if name.split(".")[0] == "howmanygpus" and getattr(module, "__file__", None)
+        if name.split(".")[0] == "howmanygpus" and (file := getattr(module, "__file__", None))
     } | {Path(__file__).resolve()}
     return {str(file.relative_to(library)): hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(files)}
+
+
+def describe_training(loop: TrainingLoop, started_at: float) -> dict[str, Any]:
+    """Return what the loop and its backend know at the end of training. Every process must call it."""
+    spec, backend, clocks = loop.spec, loop.backend, loop.clocks
+    peak_bytes = backend.peak_memory_bytes()
+    return {
+        "compile_s": clocks.compile_s,
+        "warmup_s": clocks.warmup_s,
+        "measured_s": clocks.measured_s,
+        "measured_steps": clocks.measured_steps,
+        "data_wait_s": clocks.data_wait_s,
+        "train_s": clocks.train_s,
+        "eval_s": clocks.eval_s,
+        "wall_time_s": time.time() - started_at,
+        "steps": loop.steps_done,
+        "images_seen": loop.steps_done * spec.global_batch_size,
+        "peak_memory_bytes": None if peak_bytes is None else int(backend.max_over_ranks(float(peak_bytes))),
+        "num_processes": backend.num_processes,
+        "versions": backend.versions(),
+        "device_model": backend.device_model(),
+        "host_to_device_gib_per_s": measure_host_to_device(backend, spec, loop.data),
+    }
 
 
 def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: bool) -> None:
@@ -61,30 +85,12 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
         reason = str(error).splitlines()[0]
         write_json_atomic(attempt.outcome, {"status": "out_of_memory", "reason": reason, "code": hash_loaded_code()})
         os._exit(1)
-    outcome = {"status": status, "reason": reason, "code": hash_loaded_code()}
+    outcome: dict[str, Any] = {"status": status, "reason": reason, "code": hash_loaded_code()}
     if loop is not None:
-        loop.evaluation.predictions.write(attempt.predictions_of(backend.rank))
-        peak_bytes = backend.peak_memory_bytes()
-        outcome |= {
-            "init_s": init_s,
-            "compile_s": loop.clocks.compile_s,
-            "warmup_s": loop.clocks.warmup_s,
-            "measured_s": loop.clocks.measured_s,
-            "measured_steps": loop.clocks.measured_steps,
-            "data_wait_s": loop.clocks.data_wait_s,
-            "train_s": loop.clocks.train_s,
-            "eval_s": loop.clocks.eval_s,
-            "wall_time_s": time.time() - started_at,
-            "steps": loop.steps_done,
-            "images_seen": loop.steps_done * spec.global_batch_size,
-            "peak_memory_bytes": None if peak_bytes is None else int(backend.max_over_ranks(float(peak_bytes))),
-            "num_processes": backend.num_processes,
-            "versions": backend.versions(),
-            "device_model": backend.device_model(),
-            "host_to_device_gib_per_s": measure_host_to_device(backend, spec, data),
-        }
-        if save_weights and backend.rank == 0:
-            save_file(backend.weights(), attempt.final_weights)
+        loop.evaluation.predictions.write(attempt.predictions_of(loop.backend.rank))
+        outcome |= {"init_s": init_s, **describe_training(loop, started_at)}
+        if save_weights and loop.backend.rank == 0:
+            save_file(loop.backend.weights(), attempt.final_weights)
     if backend is None or backend.rank == 0:
         write_json_atomic(attempt.outcome, outcome)
     if backend is not None:

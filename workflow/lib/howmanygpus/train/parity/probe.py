@@ -12,6 +12,7 @@ import os
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors.numpy import load_file, save_file
@@ -34,10 +35,10 @@ def hash_batch(images: np.ndarray, labels: np.ndarray) -> str:
 class Losses:
     """Takes the place of the event log."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.values: list[float] = []
 
-    def write(self, event: str, **values) -> None:
+    def write(self, event: str, **values: Any) -> None:
         if event == "window":
             self.values.append(values["loss"])
 
@@ -85,7 +86,7 @@ def observe(backend: Backend, spec: RunSpec, optimizer: str) -> tuple[dict[str, 
     data, rates = open_data(spec.data_dir), rates_of(optimizer)
     arrays = {f"initial/{name}": array for name, array in backend.weights().items()}
     share = len(data.test_images) // backend.num_processes
-    images = data.test_images[backend.rank * share : (backend.rank + 1) * share]
+    images = data.test_images[np.arange(backend.rank * share, (backend.rank + 1) * share)]
     arrays |= observe_evaluation(backend, images, spec.num_gpus // backend.num_processes)
     losses = Losses()
     with ObservedLoop(spec, data, backend, rates, losses) as loop:

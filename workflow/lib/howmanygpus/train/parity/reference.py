@@ -13,6 +13,7 @@ import argparse
 import importlib
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -116,7 +117,8 @@ class Reference:
 
     def compute_gradients(self, images: np.ndarray, labels: np.ndarray) -> tuple[float, dict[str, torch.Tensor]]:
         """Loss and gradients of the mean over the global batch, by PyTorch's names."""
-        losses, gradients = [], {}
+        losses: list[float] = []
+        gradients: dict[str, torch.Tensor] = {}
         parts = zip(self._normalise(images).chunk(len(self.shards)), np.split(labels, len(self.shards)), strict=True)
         for shard, (x, y) in zip(self.shards, parts, strict=True):
             shard.train()
@@ -199,7 +201,7 @@ def write_reference(model: str, batchnorm: str, shape: tuple[int, int, int], num
     """Choose the task's data; store the task, and what each optimizer should give on each number of devices."""
     weights = draw_task_weights(model, shape, num_classes)
     framework = {"framework": "reference", "family": "torch", "strategy": "none", "launcher": "plain"}
-    cell = {"model": model, "precision": "fp64", "device": "cpu", "batchnorm": batchnorm}
+    cell: dict[str, Any] = {"model": model, "precision": "fp64", "device": "cpu", "batchnorm": batchnorm}
     cell |= {"device_kind": "cpu", "loss_on_every_device": False, "cores_per_device": 1}
     size = {"num_gpus": 1, "num_nodes": 1}
     specs = {name: make_spec(framework, cell, size, name, folder) for name in OPTIMIZERS}

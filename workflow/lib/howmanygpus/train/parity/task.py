@@ -7,6 +7,7 @@ zeros in them a wrong epsilon or a forgotten offset could not be seen.
 
 import importlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors.numpy import save_file
@@ -21,7 +22,7 @@ NUM_TRAIN, NUM_TEST = 20, 8
 """Two steps and a rest per epoch, so that five steps see three orders of the images."""
 RATES = np.array([0.004, 0.002, 0.001, 0.003, 0.002], np.float32)
 """Not constant: momentum rules differ in what a changing rate does. Small, so that rounding does not grow."""
-OPTIMIZERS = {
+OPTIMIZERS: dict[str, dict[str, Any]] = {
     "sgd": {"name": "sgd", "momentum": 0.9, "weight_decay": 1e-3, "scale": 1.0},
     "adam": {"name": "adam", "momentum": 0.0, "weight_decay": 1e-3, "scale": 0.1},
 }

@@ -22,7 +22,8 @@ GIB = 2**30
 def look_around(expected: dict) -> dict:
     """Everything that is recorded of a node. expected: keys of the machine file, see plan.jobs.expectation."""
     uuids = list_gpu_uuids()
-    job = ask_for_job(find_job_id()) if find_job_id() else {}
+    job_id = find_job_id()
+    job = ask_for_job(job_id) if job_id else {}
     return {
         "host": describe_host(uuids),
         "visible_devices": os.environ.get("CUDA_VISIBLE_DEVICES"),

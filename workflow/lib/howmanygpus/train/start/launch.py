@@ -17,7 +17,7 @@ import sysconfig
 import tempfile
 import time
 import traceback
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -132,6 +132,7 @@ def run_processes(
     """
     meeting = open_meeting(attempt.path, spec, placement)
     command, environment = build_command(spec, placement, meeting, module, options), build_environment(spec, placement)
+    telemetry: AbstractContextManager = nullcontext()
     if placement.scheduler == "none":
         assignment = assign_devices(spec, placement.bind_cores)
         environment |= {"CUDA_VISIBLE_DEVICES": ",".join(assignment.gpu_uuids)}
@@ -143,7 +144,6 @@ def run_processes(
         environment |= slurm.restore_environment(spec, placement)
         child = start_processes(command, environment, list_cores(), stderr=subprocess.PIPE, text=True)
         slurm.keep_what_is_said(child.stderr, attempt.said)
-        telemetry = nullcontext()
     try:
         with telemetry:
             return child.wait(timeout=deadline_s)
@@ -189,8 +189,8 @@ def run_attempt(
     """Verify the inputs, run and publish; return the exit status. What becomes known is added to `record`."""
     gpu_uuids = list_gpu_uuids()[: spec.devices_per_node] if spec.device_kind == "cuda" else []
     record |= {"host": describe_host(gpu_uuids)}
-    if slurm.find_job_id():
-        record |= {"job": slurm.describe_job() | {"packed": placement.scheduler == "none"}}
+    if job_id := slurm.find_job_id():
+        record |= {"job": slurm.describe_job(job_id) | {"packed": placement.scheduler == "none"}}
     if placement.scheduler == "slurm":
         cancel_older_attempts(attempt, record["job"]["id"])
     write_record(attempt.record, record)

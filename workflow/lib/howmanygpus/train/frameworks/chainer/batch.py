@@ -1,6 +1,7 @@
 """Batches of the Chainer family, on the device or on their way there."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import chainer
 import numpy as np
@@ -11,7 +12,7 @@ class Batch:
     """Arrays on a device. `copied` is CuPy's event of their arrival, None if nothing had to be copied."""
 
     arrays: tuple
-    copied: object | None
+    copied: Any
 
     def take(self) -> tuple:
         """Return the arrays; work that is enqueued from now on waits for the copy."""

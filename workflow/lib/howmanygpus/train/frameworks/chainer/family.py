@@ -102,7 +102,8 @@ class Optimizer:
     """
 
     def __init__(self, spec: OptimizerSpec):
-        self.spec, self._step, self._rate = spec, 0, None
+        self.spec, self._step = spec, 0
+        self._rate: float | None = None
         if spec.name == "sgd":
             self.optimizer = chainer.optimizers.MomentumSGD(spec.learning_rate, spec.momentum)
         else:

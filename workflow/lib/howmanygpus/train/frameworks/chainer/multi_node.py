@@ -4,6 +4,8 @@ ChainerMN: one process per device, started by mpirun; NCCL on GPUs, plain MPI on
 BatchNormalization is local to each process; evaluation uses the mean of the processes' running statistics.
 """
 
+from typing import Any
+
 import chainer
 import chainer.functions as F
 import chainermn
@@ -40,7 +42,7 @@ class ChainerMn(StepwiseBackend):
         # The first update of a multi-node optimizer only broadcasts; every process already has the same weights.
         self.multi_node_optimizer.update(lambda: chainer.Variable(np.zeros((), np.float32)))
         self._copier = Copier(self.device)
-        self._losses = []
+        self._losses: list[Any] = []  # arrays of numpy or CuPy
 
     def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> Batch:
         return self._copier.put(images, labels)

@@ -67,7 +67,7 @@ class JaxSharding(StepwiseBackend):
         )
         self._predict_on_first = jax.jit(self._predict_on_shard)
         self._only_first = spec.eval_devices == "first"
-        self._losses = []
+        self._losses: list[jax.Array] = []
 
     def _step_on_shard(self, parameters, optimizer_state, statistics, images, labels):
         """Take one device's part of a step: forward and backward on its shard, then the mean of all gradients."""

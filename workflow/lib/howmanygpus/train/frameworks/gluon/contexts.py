@@ -53,7 +53,7 @@ class MxnetGluon(StepwiseBackend):
         self.trainer = gluon.Trainer(trained, self.optimizer.optimizer, kvstore=kvstore, update_on_kvstore=False)
         self._trained = list(trained.values())
         self.loss_function = gluon.loss.SoftmaxCrossEntropyLoss()
-        self._losses = []
+        self._losses: list[list[mx.nd.NDArray]] = []
 
     def _put(self, array: np.ndarray, contexts: list[mx.Context]) -> list[mx.nd.NDArray]:
         """Put an equal part of an array on each context."""

@@ -70,7 +70,7 @@ def load_weights(parameters: dict[str, mx.gluon.Parameter], weights: dict[str, n
 def read_weights(parameters: dict[str, mx.gluon.Parameter]) -> dict[str, np.ndarray]:
     """Return parameters of the first device and the mean of all devices' running statistics, in canonical layouts."""
     arrays = {
-        name: np.mean([replica.asnumpy() for replica in parameter.list_data()], axis=0, dtype=np.float32)
+        name: np.stack([replica.asnumpy() for replica in parameter.list_data()]).mean(axis=0, dtype=np.float32)
         if name.endswith((".mean", ".variance"))
         else parameter.list_data()[0].asnumpy()
         for name, parameter in parameters.items()
@@ -89,7 +89,8 @@ class Optimizer:
     """
 
     def __init__(self, spec: OptimizerSpec):
-        self.spec, self._step, self._rate = spec, 0, None
+        self.spec, self._step = spec, 0
+        self._rate: float | None = None
         options = {"learning_rate": spec.learning_rate, "wd": spec.weight_decay}
         if spec.name == "sgd":
             self.optimizer = mx.optimizer.SGD(momentum=spec.momentum, lazy_update=False, **options)

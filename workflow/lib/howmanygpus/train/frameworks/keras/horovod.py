@@ -29,7 +29,7 @@ class HorovodTensorflow(HorovodKerasBackend, StepwiseBackend):
         self.optimizer = build_optimizer(spec.optimizer, learning_rates)
         self.start_from_first(self.optimizer)
         self.loss_function = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        self._losses = []
+        self._losses: list[tf.Tensor] = []
 
     @tf.function(autograph=False)  # nothing needs conversion, and that of Horovod's code takes seconds
     def _take_step(self, images, labels):

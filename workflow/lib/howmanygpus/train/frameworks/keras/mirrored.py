@@ -21,7 +21,7 @@ class TensorflowMirrored(MirroredBackend, StepwiseBackend):
         if self.spec.tier == "best":
             self._differentiate = tf.function(self._compute_gradients, jit_compile=True)
         self._step = tf.function(self._step_on_all)
-        self._losses = []
+        self._losses: list[tf.Tensor] = []
 
     def _compute_gradients(self, images, labels):
         with tf.GradientTape() as tape:

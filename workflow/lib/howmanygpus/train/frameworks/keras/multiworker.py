@@ -7,6 +7,7 @@ BatchNorm is local to each replica; evaluation uses the mean of the replicas' ru
 import functools
 import json
 import os
+from typing import TypeAlias
 
 import keras
 import numpy as np
@@ -16,7 +17,7 @@ from howmanygpus.train.frameworks.keras.mirrored import TensorflowMirrored
 from howmanygpus.train.host.processes import bind_to_device_cores
 from howmanygpus.train.spec import RunSpec
 
-Collectives = tf.distribute.experimental.CommunicationImplementation
+Collectives: TypeAlias = tf.distribute.experimental.CommunicationImplementation
 
 
 @functools.cache

@@ -6,15 +6,22 @@ is decoded with TensorFlow's defaults, which include the fast and less exact inv
 """
 
 from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
 import tensorflow as tf
 
 from howmanygpus.train.host.processes import keep_freed_memory
 from howmanygpus.train.input.batches import TrainingBatches
+from howmanygpus.train.input.image_files import ImageFiles
 
 
 class TfDataBatches(TrainingBatches):
+    @property
+    def files(self) -> ImageFiles:
+        """The planner gives this loader no images in arrays."""
+        return cast(ImageFiles, self.data.train_images)
+
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         # On the host, also under a strategy that has other devices.
         with tf.device("/cpu:0"):
@@ -39,10 +46,11 @@ class TfDataBatches(TrainingBatches):
 
     def describe_steps(self) -> Iterator[dict]:
         """Yield each step's paths, labels and flips, and where the crop begins in the padded image."""
-        files, labels, padding = self.data.train_images, self.data.train_labels, self.spec.random_crop_padding
-        for share in self.shares:
+        labels, padding = self.data.train_labels, self.spec.random_crop_padding
+        for step in range(self.num_steps):
+            share = self.shares[step]
             yield {
-                "path": [files.path(sample) for sample in share.samples],
+                "path": [self.files.path(sample) for sample in share.samples],
                 "label": labels[share.samples],
                 "flipped": [change.flipped for change in share.changes],
                 "place": [(change.top + padding, change.left + padding) for change in share.changes],
@@ -50,7 +58,7 @@ class TfDataBatches(TrainingBatches):
 
     def load(self, item: dict) -> tuple[tf.Tensor, tf.Tensor]:
         height, width, channels = self.data.image_shape
-        decode = tf.io.decode_jpeg if self.data.train_images.form == "jpeg" else tf.io.decode_png
+        decode = tf.io.decode_jpeg if self.files.form == "jpeg" else tf.io.decode_png
         image = decode(tf.io.read_file(item["path"]), channels=channels)
         image.set_shape((height, width, channels))
         image = tf.cond(item["flipped"], lambda: tf.image.flip_left_right(image), lambda: image)

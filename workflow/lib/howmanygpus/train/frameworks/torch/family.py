@@ -124,7 +124,7 @@ class TorchBackend(StepwiseBackend):
         self._copier = Copier(self.device)
         self.optimizer = build_optimizer(self.network.parameters(), spec)
         self.loss_function = nn.CrossEntropyLoss(reduction="mean")
-        self._losses = []
+        self._losses: list[torch.Tensor] = []
         self.network.train()
 
     def compute_loss(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

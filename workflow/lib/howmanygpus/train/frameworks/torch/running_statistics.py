@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from howmanygpus.train.spec import RunSpec
 
 
-class BiasedVariance:
+class BiasedVariance(nn.Module):
     """Mixin for a BatchNorm whose running variance is that of the batch, as in Keras, flax and MXNet.
 
     PyTorch accumulates n / (n - 1) times the variance of the batch, where n is the number of values per channel. The

@@ -1,5 +1,7 @@
 """Convolution of the MXNet Gluon family."""
 
+from typing import Any
+
 from mxnet.gluon import nn
 
 from howmanygpus.train.frameworks.geometry import Padding, Size, as_pair, as_sides, as_symmetric
@@ -31,7 +33,8 @@ def conv(
     use_bias: bool,
 ) -> nn.HybridBlock:
     """Padding is with zeros."""
-    size, options = as_pair(kernel), {"in_channels": in_channels, "use_bias": use_bias}
+    size = as_pair(kernel)
+    options: dict[str, Any] = {"in_channels": in_channels, "use_bias": use_bias}
     options |= {"strides": (stride, stride), "groups": groups}
     symmetric = as_symmetric(padding)
     if symmetric is None:

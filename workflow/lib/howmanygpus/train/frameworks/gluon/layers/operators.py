@@ -1,10 +1,11 @@
 """MXNet has each operator twice, for arrays and for the symbols of a hybridised network."""
 
 from types import ModuleType
+from typing import TypeAlias
 
 import mxnet as mx
 
-Tensor = mx.nd.NDArray | mx.sym.Symbol
+Tensor: TypeAlias = mx.nd.NDArray | mx.sym.Symbol
 
 
 def operators_of(x: Tensor) -> ModuleType:
