@@ -19,7 +19,7 @@ from howmanygpus.train.input.image_files import ImageFiles
 class TfDataBatches(TrainingBatches):
     @property
     def files(self) -> ImageFiles:
-        """The planner gives this loader no images in arrays."""
+        """The training images, which are files: the planner refuses this loader for arrays."""
         return cast(ImageFiles, self.data.train_images)
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
