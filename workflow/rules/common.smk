@@ -1,7 +1,7 @@
 """
-Read config and machine file, plan all runs once, and hand the rules what answers their questions.
+Read the config and the machine file, plan all runs once, and create the objects whose methods the rules use.
 
-Logic is in workflow/lib/howmanygpus/plan/; here it meets Snakemake.
+The logic is in workflow/lib/howmanygpus/plan/. This file connects it to Snakemake.
 """
 
 import atexit
@@ -37,7 +37,7 @@ IS_DRY_RUN = bool({"--dry-run", "--dryrun", "-n", "-np"} & set(sys.argv))
 if not Path(".venv/bin/python").exists():
     raise WorkflowError(".venv: the Python of the workflow's steps is not there; run `make .venv/installed`")
 
-# Snakemake keeps millions of small objects for a large grid: look for garbage among them less often.
+# For a large grid Snakemake keeps millions of small objects, so the garbage collector runs less often.
 gc.set_threshold(100_000, 50, 100)
 
 snakemake_patches.patch_every_process(is_job=bool(workflow.remote_exec))
@@ -51,7 +51,7 @@ try:
 except (ConfigError, OlderResultsError) as error:
     raise WorkflowError(str(error)) from None
 
-# The report describes the method from the complete configuration, defaults included.
+# The report describes the method by the complete configuration, including defaults.
 config["studies"] = {name: study.config for name, study in PLAN.studies.items()}
 
 training, parity, data = TrainingRules(PLAN), ParityRules(PLAN), DataRules(PLAN)
@@ -67,7 +67,7 @@ products = Products(
 for shortage in PLAN.find_shortages():
     logger.warning(shortage)
 
-# Printed last, below the list of jobs: only then is it known whether anything is to be done.
+# The estimate is printed at exit, so that it appears below the list of jobs.
 if IS_DRY_RUN:
     atexit.register(print, describe_device_hours(PLAN), end="", file=sys.stderr)
 
@@ -77,7 +77,7 @@ def settle_attempts():
         logger.info(f"{record.parent} had ended without a word; see its attempt.json")
 
 
-# Tables are made from the records of attempts: these are completed before Snakemake looks at them.
+# Tables are made from the records of attempts, so these are completed before Snakemake reads them.
 if not workflow.remote_exec and not IS_DRY_RUN:
     settle_attempts()
 

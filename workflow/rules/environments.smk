@@ -1,10 +1,10 @@
 """
-Build one virtual environment per framework and accelerator stack, in the cache, or take an interpreter that is there.
+Build one virtual environment per framework and accelerator stack in the cache, or use an existing interpreter.
 
 INPUTS   envs/{environment}.txt and what it includes (through the hash in the record's name)
-OUTPUTS  results/environments/{environment}-{pins_hash}.json (where its Python is, and every package in it)
+OUTPUTS  results/environments/{environment}-{pins_hash}.json (path of its Python, and all its packages)
          results/environments/{environment}-{pins_hash}.horovod.json (the wheel that was built for it)
-         results/environments/{environment}-{pins_hash}.wheels.json (its wheels, where jobs could not fetch them)
+         results/environments/{environment}-{pins_hash}.wheels.json (its wheels, if jobs cannot fetch them)
 """
 
 
@@ -43,7 +43,7 @@ rule build_horovod:
         "results/logs/build_horovod/{environment}-{pins_hash}.log",
     threads: 4
     resources:
-        # A compiler takes up to 1.5 GB.
+        # Each compiler process needs up to 1.5 GB.
         mem_mb=8000,
     params:
         family=environments.horovod_family,

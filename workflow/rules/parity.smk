@@ -1,14 +1,15 @@
 """
-Prove, before anything is timed, that a framework does the same work as every other.
+Check, before anything is timed, that every framework does the same work.
 
 INPUTS   results/environments/
-OUTPUTS  results/parity/{model}_{shape}_{batchnorm}/reference.json (a fixed task beside it, and what it should give)
+OUTPUTS  results/parity/{model}_{shape}_{batchnorm}/reference.json (the expected result of the fixed task beside it)
          results/parity/{model}_{shape}_{batchnorm}/{framework}_{precision}_{device}-{hash}.json (the verdict)
          results/tables/parity.tsv, results/parity/parity.html (every check of every framework)
 
-A run reads its verdict when it starts and does not train where it failed. The verdict is ancient to the run, so a
-change of the gate reruns the gate and no training; its name bears the hash of the code it is about, so a change of a
-backend asks for another verdict.
+A run reads its verdict when it starts. If the check failed, the run does not train, unless its study sets
+`parity: report`. The verdict is an `ancient` input of the run, so a change of the gate reruns the gate but no training.
+The verdict's name contains the hash of the code that it covers, so a change of a framework's code requires a new
+verdict.
 """
 
 
@@ -44,7 +45,7 @@ rule compute_reference:
 
 
 rule leave_unchecked:
-    """Say of a cell that no study asks to check that nobody did, without a job that waits for its devices."""
+    """Record that a cell was not checked, because no study requires it. This needs no job with devices."""
     output:
         verdict="results/parity/{unchecked}.json",
     log:
@@ -61,7 +62,7 @@ rule leave_unchecked:
 
 
 rule observe_parity:
-    """One start of a framework per layout of devices does the tasks of all its cells."""
+    """Start a framework once per layout of devices, and do the tasks of all cells of the group."""
     input:
         references=parity.references,
         environment=ancient(parity.environment),

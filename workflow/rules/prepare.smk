@@ -1,16 +1,16 @@
 """
 Make the arrays and the initial weights that every framework reads.
 
-INPUTS   the folders in the options of the data sets, which are only read
+INPUTS   the folders in the options of the data sets (they are only read)
 OUTPUTS  results/downloads/ (fetched archives)
          results/raw/{dataset}.json and {dataset}/ (extracted files)
          results/prepared/{dataset}/{arrays,synthetic}/ (uint8 arrays, manifest.tsv, dataset.json)
-         results/prepared/{dataset}/{png,jpeg}/ (the same images, each in a file of its own)
+         results/prepared/{dataset}/{png,jpeg}/ (the same images, one file per image)
          results/weights/{model}_{shape}_seed{seed}.safetensors
-         and for data sets of image files:
+         For data sets of image files, there are also:
          results/prepared/{dataset}/shards/ (pixels and records; a changed file reruns one shard)
          results/prepared/{dataset}/arrays/exclusions.tsv (files that were left out, with the reason)
-         results/preparation/{dataset}.tsv, .svg, .png (speed and quality of preparing)
+         results/preparation/{dataset}.tsv, .svg, .png (speed and quality of the preparation)
 """
 
 PREPARED_FILES = [
@@ -20,7 +20,7 @@ PREPARED_FILES = [
 
 
 SAMPLE_IMAGES = 48
-"""Number of images of a data set with which preparing is measured."""
+"""Number of images of a data set with which the preparation is measured."""
 
 
 localrules:
@@ -230,7 +230,7 @@ rule prepare_synthetic:
 
 
 rule prepare_images:
-    """Write prepared arrays as PNG or JPEG files, each image in a file of its own, with labels and a manifest."""
+    """Write prepared arrays as PNG or JPEG files, one file per image, with labels and a manifest."""
     input:
         arrays="results/prepared/{dataset}/arrays/dataset.json",
     output:

@@ -1,9 +1,9 @@
 """
-Look at a cluster's devices before the grid; on one machine there is nothing to look at.
+Probe a cluster's devices before any run starts. On a single machine these rules are not used.
 
 INPUTS   the machine file
-OUTPUTS  results/probe/{device}.json (a node of each kind of device), results/tables/probes.tsv
-         results/probe/{device}_gpus{num_gpus}.json (its all-reduce, of which tables.smk makes a table)
+OUTPUTS  results/probe/{device}.json (findings on one node for each kind of device), results/tables/probes.tsv
+         results/probe/{device}_gpus{num_gpus}.json (its all-reduce times, from which tables.smk makes a table)
 """
 
 

@@ -4,9 +4,9 @@ Make tables from runs: one rule per module of workflow/lib/howmanygpus/report/ta
 INPUTS   results/plans/{study}.json, results/runs/{study}/, results/attempts/{study}/ (for runs without an outcome),
          results/probe/ (the preflight of a cluster)
 OUTPUTS  results/records/{study}.json (every record of a run or an attempt, with its hash)
-         results/tables/{study}/{table}.tsv and answer.txt; the same of all studies together in results/tables/
+         results/tables/{study}/{table}.tsv and answer.txt; those over all studies are in results/tables/
 
-The table `runs` of a study has one row per planned run. Metrics are empty if the run has none.
+The table `runs` of a study has one row per planned run. Metrics are empty for runs without results.
 """
 
 
@@ -18,7 +18,7 @@ localrules:
 
 
 rule list_records:
-    """One small file instead of thousands of inputs for each table that is made from the runs."""
+    """List all records in one small file, so that no table made from the runs needs thousands of inputs."""
     input:
         runs=products.records,
         attempts=products.attempts,

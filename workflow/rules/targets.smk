@@ -1,5 +1,5 @@
 """
-Targets besides `all`: `available`, and each study by its name.
+Define the targets besides `all`: the target `available`, and one target per study with the study's name.
 """
 
 

@@ -1,17 +1,18 @@
 """
-Train one network once per planned run.
+Train the network of a study once for each planned run.
 
 INPUTS   results/prepared/{dataset}/{input}/, results/weights/, results/environments/, results/parity/
-OUTPUTS  results/runs/.../run.json (one summary, written last), and beside it events.jsonl (one line per window and
-         evaluation), telemetry.csv, predictions.npz
-         results/attempts/.../ (what a failed attempt left)
+OUTPUTS  results/runs/.../run.json (one summary, written last); beside it are events.jsonl (one line per window and
+         evaluation), telemetry.csv and predictions.npz
+         results/attempts/.../ (the files of a failed attempt)
          results/plans/{study}.json (every planned run, complete, for the tables)
 
-What reruns a run: the code it executes, its settings, the small records of its data and weights, and its pins (by
-their hash in the name of the environment's record). Arrays and weights lie beside their records and are verified by
-hash at start; large files would only be compared by their time. The launcher publishes a run's files together, run.json
-last, so Snakemake follows that one alone: every further output would be paid for in planning time. The plan is no input
-of a run: Snakemake does not look for changes in jobs behind one that it reruns anyway.
+A run is rerun if any of these change: the code it executes, its settings, the small records of its data and weights, or
+its pins, whose hash is in the name of the environment's record. Arrays and weights are stored beside their records and
+are verified by hash when a run starts, because Snakemake compares large files only by their time. The launcher
+publishes all files of a run together, with run.json last. Snakemake tracks only run.json, because every further output
+would cost planning time. The plan is not an input of a run, because Snakemake skips the rerun checks downstream of a
+scheduled job.
 """
 
 

@@ -1,1 +1,1 @@
-"""The planning side: turns config and machine file into planned runs. Imported by the Snakefile, in .venv."""
+"""Turns the config and the machine file into planned runs. The Snakefile imports it in .venv."""

@@ -1,4 +1,4 @@
-"""How many device-hours the runs that are missing will take: what a dry run says before anybody pays for them."""
+"""Estimates the device-hours of the missing runs, so that a dry run shows the cost in advance."""
 
 import json
 from collections import defaultdict
@@ -11,10 +11,10 @@ RUNS = Path("results/runs")
 
 
 def describe_device_hours(plan: Plan, runs: Path = RUNS) -> str:
-    """A line; empty where no run is missing.
+    """Return the estimate as one line of text, or an empty text if no run is missing.
 
-    A run is expected to take as long as those of its study that differ in repeat, variant or batch size alone, and
-    else as its time limit says, which none exceeds in its first attempt.
+    The expected time of a run is the mean of the finished runs of its study with the same framework, device and number
+    of devices. If there are none, it is the time limit, which no run exceeds in its first attempt.
     """
     seconds, missing = defaultdict(list), []
     for study in plan.studies.values():

@@ -1,4 +1,4 @@
-"""Every framework a study may name: the family of its models, its environments, its launcher, what it supports."""
+"""The registry of frameworks: the family, environments and launcher of each, and the settings that it supports."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,20 +6,20 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Framework:
-    """One entry. Dictionaries are by device kind, `cpu` or `cuda`.
+    """One framework of the registry. The keys of dictionaries are device kinds, `cpu` or `cuda`.
 
-    family: folder of its code in train/frameworks/ and file name of its models in train/models/<model>/.
-    strategy: file of its way to use several devices, in the family's folder.
-    launcher: how its processes start, see train.start.launchers; all but `plain` can span nodes.
-    environments: pins in envs/.
-    capabilities: lowest and highest CUDA compute capability that its builds have machine code for.
-    precisions: what it offers.
-    batchnorm: which BatchNorm it offers on more than one device.
-    synchronizes_over_nodes: whether its synchronized BatchNorm is that of all nodes.
-    max_devices: where it does not take any number.
-    compressions: of gradients, on every device kind.
-    best: its own recommended fast path, in words; without an entry there is none beyond the `equal` tier.
-    native_loader: its own loader, a key of plan.loaders.NATIVE_LOADERS; None if it brings none.
+    family: folder of its code in train/frameworks/, and file name of its models in train/models/<model>/.
+    strategy: file in the family's folder that implements training on several devices.
+    launcher: how its processes start, see train.start.launchers. All launchers except `plain` can span nodes.
+    environments: names of the pin files in envs/.
+    capabilities: lowest and highest CUDA compute capability for which its builds contain machine code.
+    precisions: the precisions that it offers.
+    batchnorm: the kinds of BatchNorm that it offers on more than one device.
+    synchronizes_over_nodes: whether its synchronized BatchNorm covers the devices of all nodes.
+    max_devices: the maximum number of devices, if there is one.
+    compressions: the gradient compressions that it offers, which are the same for every device kind.
+    best: a description of the fast path that it recommends. Without an entry, only the `equal` tier exists.
+    native_loader: its own loader, a key of plan.loaders.NATIVE_LOADERS, or None if it has none.
     """
 
     family: str
@@ -68,7 +68,7 @@ HOROVOD_TENSORFLOW = TENSORFLOW | {
     "environments": {"cpu": "horovod-tensorflow-cpu", "cuda": "horovod-tensorflow-cuda12"},
     "batchnorm": {"cpu": ("local",), "cuda": ("local",)},
     "compressions": ("fp16",),
-    # XLA cannot compile a step with Horovod's operation in it.
+    # XLA cannot compile a step that contains Horovod's operation.
     "best": {},
 }
 
@@ -114,7 +114,7 @@ FRAMEWORKS = {
         strategy="contexts",
         launcher="per_node",
         environments={"cpu": "mxnet-cpu", "cuda": "mxnet-cuda11"},
-        # Machine code for sm_50 to sm_86 and no PTX that later devices could compile.
+        # The build contains machine code for sm_50 to sm_86, and no PTX that later devices could compile.
         capabilities=("5.0", "8.6"),
         precisions=ONLY_FP32,
         batchnorm={"cpu": ("local",), "cuda": ("local", "synchronized")},
@@ -134,13 +134,13 @@ FRAMEWORKS = {
     ),
 }
 LOSS_ON_EVERY_DEVICE = "pytorch_dp"
-"""The one framework that can also compute its loss on the first device alone."""
+"""The only framework that can also compute its loss on the first device alone."""
 
 
 def find_unsupported_reason(framework: str, device, precision: str, num_gpus: int, settings: dict) -> str:
-    """Why a combination is not run at all; empty where it is.
+    """Return why a combination is not supported, or an empty text if it is.
 
-    device: a plan.config.machine.Device; settings: `batchnorm`, `tier`, `gradient_compression`,
+    device: a plan.config.machine.Device. settings: `batchnorm`, `tier`, `gradient_compression`,
     `horovod_controller` and `loss_on_every_device`.
     """
     entry, device_kind, capability = FRAMEWORKS[framework], device.kind, device.compute_capability

@@ -1,8 +1,9 @@
 """
-What jobs ask of SLURM, in the words of Snakemake's executor plugin.
+Computes the SLURM resources that jobs request, in the terms of Snakemake's executor plugin.
 
-The plugin's own `gpu` and `mpi` would split GPUs unevenly over nodes and refuse a single task, so a job asks for its
-devices node by node, runs its commands in the batch script, and there starts the processes with srun.
+The plugin's own `gpu` resource would split GPUs unevenly over nodes, and its `mpi` resource would refuse a single task.
+A job therefore requests its devices per node, runs its commands in the batch script, and starts the processes from
+there with srun.
 """
 
 import json
@@ -13,18 +14,18 @@ from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.train.start.launchers import count_processes_per_node
 
 BATCH_SCRIPT = ""
-"""A value for the resource `mpi` with which the plugin runs a job's commands in the batch script and asks no more."""
+"""With this value of the resource `mpi`, the plugin runs the job's commands in the batch script."""
 
 
 def asks_by_gres(device: Device) -> bool:
-    """Whether devices are asked for as a gres, rather than by an option of sbatch's own or not at all."""
+    """Say whether devices are requested as a gres, rather than by another option of sbatch or not at all."""
     request = device.options["request"]
     return request is not None and not request.startswith("-")
 
 
 @dataclass(frozen=True)
 class JobSize:
-    """What a job needs: launcher of train.start.launchers, numbers of devices and nodes, and time limit in minutes."""
+    """The size of a job. The launcher is one of train.start.launchers, and the time limit is in minutes."""
 
     device: Device
     launcher: str
@@ -34,9 +35,10 @@ class JobSize:
 
 
 def job_resources(machine: Machine, size: JobSize, attempt: int) -> dict:
-    """Resources of a job; None is not asked for.
+    """Return the resources of a job. A resource with the value None is not requested.
 
-    `limit_min` is the run's own time limit, and `runtime` the job's. A further attempt gets more time and more memory.
+    `limit_min` is the time limit of the run, and `runtime` is that of the job. Each further attempt gets more time and
+    more memory.
     """
     device, num_gpus, num_nodes, limit_min = size.device, size.num_gpus, size.num_nodes, size.limit_min
     if not machine.submits:
@@ -67,7 +69,7 @@ def job_resources(machine: Machine, size: JobSize, attempt: int) -> dict:
 
 
 def list_resources(machine: Machine) -> tuple[str, ...]:
-    """Names of what job_resources returns."""
+    """List the names of the resources that job_resources returns."""
     if not machine.submits:
         return ("limit_min",)
     layout = ("mpi", "nodes", "tasks", "cpus_per_task", "gres", "mem_mb")
@@ -75,7 +77,7 @@ def list_resources(machine: Machine) -> tuple[str, ...]:
 
 
 def expectation(machine: Machine, device: Device, frameworks: set[str], longest_job_min: float) -> dict:
-    """What a probe compares a node with, see howmanygpus.train.preflight.probe.judge."""
+    """Return the expected values with which a probe compares a node; see howmanygpus.train.preflight.probe.judge."""
     keys = ("devices_per_node", "max_nodes", "cores_per_device", "compute_capability", "request")
     shared = ("bind_cores", "network_interface", "rendezvous_suffix", "scratch", "compute_nodes_have_network")
     environments = sorted({FRAMEWORKS[framework].environments.get(device.kind, "") for framework in frameworks} - {""})
@@ -87,11 +89,15 @@ def expectation(machine: Machine, device: Device, frameworks: set[str], longest_
 
 
 def placement(machine: Machine, device: Device) -> str:
-    """How the processes of a run start, as JSON of a howmanygpus.train.host.placement.Placement; {} on this machine."""
+    """Return how the processes of a run start, as JSON of a howmanygpus.train.host.placement.Placement.
+
+    A run that is no job of its own gets {}, or `bind_cores` alone if the machine file switches it off.
+    """
     if not machine.submits:
         return "{}" if machine.slurm.get("bind_cores", True) else json.dumps({"bind_cores": False})
     request = device.options["request"]
-    # Nothing of --gpu-bind: unless asked to, SLURM binds no task to a GPU of its own, and 22.05 shows none for `none`.
+    # --gpu-bind is left out: by default SLURM binds no task to a single GPU, and with --gpu-bind=none SLURM 22.05 hides
+    # all GPUs from the tasks.
     step_options = [f"--gres={request}" if asks_by_gres(device) else request] if request else []
     keys = ("bind_cores", "network_interface", "rendezvous_suffix", "rendezvous_timeout_s", "scratch")
     values = {key: machine.slurm[key] for key in keys}

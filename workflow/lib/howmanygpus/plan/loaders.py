@@ -1,4 +1,4 @@
-"""What a study may ask for about loading: the form of the images, the shared loader and those that frameworks bring."""
+"""Checks and resolves the loading settings of a study: the inputs, and the shared or the native loader."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,15 @@ from howmanygpus.plan.frameworks import FRAMEWORKS
 
 SHARED, NATIVE = "shared", "native"
 FILES = ("png", "jpeg")
-"""Inputs with a file per image."""
+"""Inputs that have one file per image."""
 
 
 @dataclass(frozen=True)
 class NativeLoader:
-    """A module below train/frameworks/, by its dotted name.
+    """A loader that a framework brings. The key in NATIVE_LOADERS is its dotted module name below train/frameworks/.
 
-    kinds: of its workers, the one that the framework's users have without asking first. inputs: what it reads.
+    kinds: the kinds of workers that it offers; the framework's default comes first.
+    inputs: the inputs that it can read.
     description: its classes and decoder, for the table in config/README.md.
     """
 
@@ -35,7 +36,7 @@ NATIVE_LOADERS = {
 
 
 def check_inputs(place: str, inputs: list[str], source: str, image_shape: tuple[int, int, int]) -> None:
-    """Raise ConfigError where a data source has no such images, or images have no place in a file."""
+    """Raise ConfigError if a data source lacks an input, or if an image file cannot store that many channels."""
     if source == "synthetic" and inputs != ["synthetic"]:
         raise refuse(place, inputs, "with a synthetic data set", "write [synthetic]")
     files, channels = [form for form in inputs if form in FILES], image_shape[2]
@@ -45,9 +46,9 @@ def check_inputs(place: str, inputs: list[str], source: str, image_shape: tuple[
 
 
 def check_loaders(place: str, variants: dict[str, dict], given: dict[str, dict]) -> None:
-    """Raise ConfigError where the shared loader is asked for workers that it has not.
+    """Raise ConfigError if `loader_kind` is set for the shared loader, which only has threads.
 
-    variants: complete settings by name; given: what the config says of each.
+    variants: complete settings by name. given: the settings of each variant as the config gives them.
     """
     for variant, settings in variants.items():
         kind = settings["loader_kind"]
@@ -59,9 +60,10 @@ def check_loaders(place: str, variants: dict[str, dict], given: dict[str, dict])
 
 
 def find_missing_loader(framework: str, source: str, settings: dict) -> str:
-    """Why a framework has no loader of its own as asked for; empty where it has, or where nobody asks.
+    """Return why a framework lacks the requested native loader.
 
-    source: the input; settings: `loader` and `loader_kind`.
+    The text is empty if the framework has the loader, or if the shared loader is requested.
+    source: the input. settings: `loader` and `loader_kind`.
     """
     if settings["loader"] == SHARED:
         return ""
@@ -79,9 +81,9 @@ def find_missing_loader(framework: str, source: str, settings: dict) -> str:
 
 
 def resolve_loader(framework: str, settings: dict) -> dict:
-    """`loader` and `loader_kind` as the measured side takes them: a module's name, and the kind of its workers.
+    """Return `loader` and `loader_kind` for `train`: the name of a module, and the kind of its workers.
 
-    As they are where the framework has no loader, and the run is never started.
+    If the framework has no native loader, both are returned unchanged, because the run is never started.
     """
     name = FRAMEWORKS[framework].native_loader
     if settings["loader"] == SHARED:

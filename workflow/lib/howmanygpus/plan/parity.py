@@ -1,9 +1,9 @@
 """
-What the parity gate checks: one cell for everything that decides whether runs do the same work.
+Defines what the parity gate checks. A cell combines all settings that decide whether runs do the same work.
 
-A verdict's file name has the hash of the code and pins that it is about, so that a changed strategy needs another file.
-The gate's own code is a parameter of its own rules only, so that changing the gate reruns no training. Cells of one
-framework and device form a group: a framework takes longer to start than to do all their tasks.
+A verdict's file name contains the hash of the code and pins that it covers, so a changed strategy needs a new verdict.
+The gate's own code is a parameter of the gate's rules only, so a change of the gate reruns no training. The cells of
+one framework and device form a group, because a framework takes longer to start than to do all their tasks.
 """
 
 import hashlib
@@ -21,7 +21,10 @@ MOST_DEVICES = 2
 
 @dataclass(frozen=True)
 class ParityCell:
-    """shape: height, width, channels. Runs of one cell share a verdict; those over nodes have one of their own."""
+    """One cell of the parity gate. All runs of a cell share its verdict; runs on several nodes have a separate cell.
+
+    shape: height, width and channels of the images.
+    """
 
     framework: str
     model: str
@@ -41,7 +44,7 @@ class ParityCell:
 
     @property
     def task(self) -> str:
-        """Name of the task's folder below results/parity/, which cells of all frameworks share."""
+        """The name of the task's folder below results/parity/, which the cells of all frameworks share."""
         height, width, channels = self.shape
         return f"{self.model}_{height}x{width}x{channels}_classes{self.num_classes}_{self.batchnorm}"
 
@@ -54,12 +57,12 @@ class ParityCell:
 
     @property
     def key(self) -> str:
-        """Name of the cell among those of its group."""
+        """The name of the cell within its group."""
         option = "_loss-on-every-device" if self.loss_on_every_device else ""
         return f"{self.task}_{self.precision}{option}"
 
     def describe(self) -> dict:
-        """The cell as train.parity.task.make_spec takes it."""
+        """Return the cell as train.parity.task.make_spec expects it."""
         what = ("framework", "model", "precision", "batchnorm", "loss_on_every_device")
         where = ("device", "device_kind", "cores_per_device")
         return {key: getattr(self, key) for key in (*what, *where)}
@@ -68,7 +71,11 @@ class ParityCell:
         return json.dumps(self.describe())
 
     def layouts(self, device: Device) -> list[str]:
-        """Devices x nodes: two on as many nodes; or one, and two on one node, where framework and machine have them."""
+        """Return the layouts to observe, each written as devices x nodes.
+
+        A cell over nodes has two devices on two nodes. Any other cell has one device. It also has two devices on one
+        node if the framework supports them and the machine has them.
+        """
         if self.over_nodes:
             return [f"{MOST_DEVICES}x{MOST_DEVICES}"]
         framework = FRAMEWORKS[self.framework]
@@ -80,7 +87,7 @@ class ParityCell:
 
 @dataclass(frozen=True)
 class ParityGroup:
-    """Cells of one framework on one kind of device, which one start of the framework per layout observes."""
+    """Cells of one framework on one kind of device. One start of the framework per layout observes them."""
 
     cells: tuple[ParityCell, ...]
 
@@ -90,7 +97,7 @@ class ParityGroup:
 
     @cached_property
     def name(self) -> str:
-        """Name of its observations. It has the hash of the verdicts' names, and so of the code that they are about."""
+        """The name of the group's observations. It has a hash of the verdicts' names, which include code hashes."""
         verdicts = sorted(cell.verdict for cell in self.cells)
         digest = hashlib.sha256(json.dumps(verdicts).encode()).hexdigest()[:8]
         option = "_over-nodes" if self.first.over_nodes else ""
@@ -98,11 +105,11 @@ class ParityGroup:
 
     @property
     def references(self) -> list[str]:
-        """Files of the tasks that the cells are observed at, each once."""
+        """The reference files of the tasks on which the cells are observed, without duplicates."""
         return list(dict.fromkeys(f"results/parity/{cell.task}/reference.json" for cell in self.cells))
 
     def layouts(self, device: Device) -> dict[str, list[str]]:
-        """Keys of the cells that are observed on each layout: devices x nodes."""
+        """Return the keys of the cells to observe, by layout (devices x nodes)."""
         layouts: dict[str, list[str]] = {}
         for cell in self.cells:
             for layout in cell.layouts(device):
@@ -110,7 +117,7 @@ class ParityGroup:
         return layouts
 
     def request(self) -> str:
-        """The cells by key, each with the folder of its task, as train.parity.observe takes them."""
+        """Return the cells by key, each with the folder of its task, as train.parity.observe expects them."""
         cells = {cell.key: cell.describe() | {"task": f"results/parity/{cell.task}"} for cell in self.cells}
         entry = FRAMEWORKS[self.first.framework]
         names = {"framework": self.first.framework}
@@ -119,7 +126,7 @@ class ParityGroup:
 
 
 def group_cells(cells: Iterable[ParityCell]) -> list[ParityGroup]:
-    """The cells by what one process needs to have in common."""
+    """Group cells that one process can observe: same framework, device and cores, and all or none over nodes."""
     groups: dict[tuple, list[ParityCell]] = {}
     for cell in cells:
         common = (cell.framework, cell.device, cell.device_kind, cell.cores_per_device, cell.over_nodes)

@@ -1,4 +1,4 @@
-"""All studies of a config: every run they ask for, checked before anything starts."""
+"""Combines all studies of a config into one plan, and checks it before anything starts."""
 
 import json
 import random
@@ -14,7 +14,7 @@ from howmanygpus.plan.studies import Study
 
 
 class Plan:
-    """All studies of a config. Raises ConfigError for a config that cannot be run as it stands."""
+    """All studies of a config. The constructor raises ConfigError for an invalid config."""
 
     def __init__(self, config: dict, machine: Machine):
         schema = read_schema("config")
@@ -37,7 +37,7 @@ class Plan:
 
     @cached_property
     def priorities(self) -> dict[str, int]:
-        """A place in a seeded random order for each run, so that drift of the machine does not look like scaling."""
+        """The position of each run in a seeded random order. Drift of the machine then does not look like scaling."""
         places: dict[str, int] = {}
         for name, study in self.studies.items():
             order = list(range(1, len(study.runs) + 1))
@@ -47,7 +47,7 @@ class Plan:
 
     @cached_property
     def settings(self) -> dict[str, str]:
-        """Each run's settings as JSON."""
+        """The settings of each run as JSON, by the run's path."""
         return {
             run.path: json.dumps(study.settings(run), sort_keys=True)
             for study in self.studies.values()
@@ -60,43 +60,43 @@ class Plan:
 
     @cached_property
     def verdicts(self) -> dict[str, str]:
-        """The parity verdict that each run waits for, by the run's path."""
+        """The file of the parity verdict that each run depends on, by the run's path."""
         return {run.path: study.parity_cell(run).verdict for study, run in self._supported}
 
     @cached_property
     def parity_cells(self) -> dict[str, ParityCell]:
-        """Every cell of the gate, by the file of its verdict."""
+        """All cells of the parity gate, by the file of their verdict."""
         return {self.verdicts[run.path]: study.parity_cell(run) for study, run in self._supported}
 
     @cached_property
     def checked_verdicts(self) -> set[str]:
-        """Verdicts that some study asks for; where parity is off for all runs of a cell, nothing is checked."""
+        """The verdicts that are checked. A cell is not checked if parity is off in all studies that use it."""
         return {self.verdicts[run.path] for study, run in self._supported if study.config["parity"] != "off"}
 
     @cached_property
     def parity_groups(self) -> dict[str, ParityGroup]:
-        """The checked cells by the name of their group's observations."""
+        """The groups of the checked cells, by the name of the group's observations."""
         checked = [self.parity_cells[verdict] for verdict in sorted(self.checked_verdicts)]
         return {group.name: group for group in group_cells(checked)}
 
     @cached_property
     def devices(self) -> list[str]:
-        """Names of all devices in use."""
+        """The names of all devices that runs use."""
         return list(dict.fromkeys(run.device for run in self.runs.values()))
 
     @cached_property
     def dataset_options(self) -> dict[str, dict]:
-        """Source and options of every data set of the config, and of those that studies use by their source's name."""
+        """Source and options of all data sets: those of the config, and those that studies name by their source."""
         return self.config["datasets"] | {
             study.config["dataset"]: study.dataset_options for study in self.studies.values()
         }
 
     def is_left_out(self, run: Run) -> bool:
-        """Whether a run is not for this call: it does not fit in the one node of a packed allocation."""
+        """Say whether this call skips a run, because the run does not fit on the single node of a packed allocation."""
         return self.machine.packed and self.machine.device(run.device).num_nodes(run.num_gpus) > 1
 
     def find_shortages(self) -> list[str]:
-        """What the studies ask for and the machine lacks, as messages."""
+        """Return a message for each number of devices that a study requests and the machine lacks."""
         shortages = []
         for study in self.studies.values():
             runs = [run for run in study.runs if not self.is_left_out(run)]

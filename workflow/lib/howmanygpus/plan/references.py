@@ -1,8 +1,9 @@
 """
-Reference tables in Markdown: the keys of config and machine file from the schemas, the frameworks from the registry.
+Generates reference tables in Markdown. The keys of config and machine file come from the schemas, and the frameworks
+from the registry.
 
-A document shows a table between two comments, `<!-- generated: NAME -->` and `<!-- end -->`. `make references` writes
-the text between them; a test compares it.
+A document contains a table between two comments, `<!-- generated: NAME -->` and `<!-- end -->`. `make references`
+writes the text between them, and a test checks that it is up to date.
 """
 
 import json
@@ -26,15 +27,15 @@ PROCESSES = {
     "horovodrun": ("one per device", "srun starts one task per device; mpirun with `horovod_controller: mpi`"),
     "mpirun": ("one per device", "mpirun of the environment starts them on the job's nodes"),
 }
-"""Processes of a run, and how they start in a job of SLURM, by launcher; see train.start.launchers."""
+"""The processes of a run, and how they start in a SLURM job, by launcher; see train.start.launchers."""
 
 
 class MarkerError(ValueError):
-    """A document names a table that does not exist, or has no table at all."""
+    """A document names a table that does not exist, or contains no table."""
 
 
 def render_document(text: str, name: str) -> str:
-    """The text of a document with its tables generated again. name: of the document, for errors."""
+    """Return the text of a document with regenerated tables. `name` is the document's name for error messages."""
     if not MARKED.search(text):
         raise MarkerError(f"{name}: no `<!-- generated: NAME -->` ... `<!-- end -->` was found; restore the comments")
 
@@ -48,14 +49,14 @@ def render_document(text: str, name: str) -> str:
 
 
 def format_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A Markdown table, one line per row."""
+    """Return a Markdown table with one line per row."""
     lines = [list(header), *map(list, rows)]
     lines.insert(1, ["---"] * len(lines[0]))
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
 def describe_keys(schema_name: str, object_name: str | None = None) -> str:
-    """Table of the keys of one object of a schema, or of its top level."""
+    """Return a table of the keys of one object of a schema, or of its top level."""
     schema = read_schema(schema_name)
     rule = schema["$defs"][object_name] if object_name else schema
     rows = []
@@ -67,7 +68,7 @@ def describe_keys(schema_name: str, object_name: str | None = None) -> str:
 
 
 def list_overrides() -> str:
-    """The keys that a variant may override, as one sentence."""
+    """Return one sentence that lists the keys that a variant may override."""
     keys = read_schema("config")["$defs"]["overrides"]["properties"]
     return f"A variant may override {_join_words([f'`{key}`' for key in keys])}.\n"
 
@@ -80,7 +81,7 @@ def _resolve(rule: dict, schema: dict) -> dict:
 
 
 def _show(value) -> str:
-    """A value as YAML writes it."""
+    """Format a value as YAML writes it."""
     if isinstance(value, float) and value < 1e-3:
         return f"`{value:.1e}`".replace("e-0", "e-")
     text = json.dumps(value)
@@ -88,7 +89,7 @@ def _show(value) -> str:
 
 
 def _describe_values(rule: dict, schema: dict) -> str:
-    """What a key accepts, in words."""
+    """Describe in words the values that a key accepts."""
     rule = _resolve(rule, schema)
     if "enum" in rule:
         return ", ".join("null" if value is None else f"`{value}`" for value in rule["enum"])
@@ -130,7 +131,7 @@ def _code(words: Iterable[str]) -> str:
 
 
 def describe_frameworks() -> str:
-    """Processes, environments and GPU generations of every framework."""
+    """Return a table of the processes, environments and GPU generations of every framework."""
 
     def describe(entry: Framework) -> list[str]:
         lowest, highest = entry.capabilities
@@ -142,7 +143,7 @@ def describe_frameworks() -> str:
 
 
 def describe_abilities() -> str:
-    """What each framework offers of the settings that not all have."""
+    """Return a table of the settings that only some frameworks support."""
 
     def describe(entry: Framework) -> list[str]:
         synchronized = [kind for kind, offered in entry.batchnorm.items() if "synchronized" in offered]
@@ -169,7 +170,7 @@ def describe_best_tiers() -> str:
 
 
 def describe_loaders() -> str:
-    """The native loaders, with the kinds of workers and the inputs that each has, and the frameworks that use it."""
+    """Return a table of the native loaders: their frameworks, kinds of workers, and inputs."""
     rows = []
     for name, loader in NATIVE_LOADERS.items():
         users = [framework for framework, entry in FRAMEWORKS.items() if entry.native_loader == name]
@@ -180,7 +181,7 @@ def describe_loaders() -> str:
 
 
 def describe_processes() -> str:
-    """How the processes of each framework start on a cluster: frameworks that start alike share a row."""
+    """Return a table of how processes start on a cluster. Frameworks that start in the same way share a row."""
     users: dict[tuple[str, str], list[str]] = {}
     for name, entry in FRAMEWORKS.items():
         users.setdefault(PROCESSES[entry.launcher], []).append(name)
@@ -205,4 +206,4 @@ TABLES: dict[str, Callable[[], str]] = {
     "loaders": describe_loaders,
     "processes": describe_processes,
 }
-"""Every generated table, by the name in its comment."""
+"""All generated tables, by the name in their comments."""

@@ -1,8 +1,8 @@
 """
-A planned run: its path, and its complete specification.
+Defines a planned run, its path, and its complete specification.
 
-The specification follows from the path and from the settings that differ from their defaults; the planner and the
-job that starts the run both make it here, so that a new key with a default changes no finished run.
+The specification is derived from the path and from the settings that differ from their defaults. The planner and the
+job that starts the run both derive it here. A new key with a default therefore does not rerun finished runs.
 """
 
 import re
@@ -22,7 +22,7 @@ TRAINING_KEYS = (
     *("batchnorm", "tier", "loss_on_every_device", "gradient_compression", "powersgd_rank"),
     "horovod_controller",
 )
-"""Keys of a study that change what a run does, beside those in its path."""
+"""Keys of a study that change what a run does, apart from the keys in its path."""
 
 PATH = re.compile(
     r"(?P<study>[^/]+)/(?P<framework>[^/]+)/(?P<variant>[^/]+)/(?P<input>[^_]+)_(?P<precision>[^_]+)_(?P<device>[^_]+)"
@@ -32,7 +32,7 @@ PATH = re.compile(
 
 @dataclass(frozen=True)
 class Run:
-    """One planned run; `unsupported` says why it is not started, or is empty."""
+    """One planned run. `unsupported` says why it is not started; it is empty if the run is supported."""
 
     study: str
     framework: str
@@ -47,7 +47,7 @@ class Run:
 
     @cached_property
     def path(self) -> str:
-        """Folder of the run, below results/runs/."""
+        """The folder of the run below results/runs/."""
         return (
             f"{self.study}/{self.framework}/{self.variant}/{self.input}_{self.precision}_{self.device}"
             f"_gpus{self.num_gpus}_batch{self.per_device_batch_size}_repeat{self.repeat}"
@@ -64,7 +64,7 @@ class Run:
 
 
 def usual_layout(device: str) -> dict:
-    """Of devices whose layout a run's settings do not mention."""
+    """Return the default layout of a device, which is left out of a run's settings."""
     return {"num_nodes": 1, "cores_per_device": 1, "device_kind": "cpu" if device == "cpu" else "cuda"}
 
 
@@ -74,9 +74,9 @@ def drop_usual_layout(layout: dict, device: str) -> dict:
 
 
 def complete_spec(run: Run, settings: dict, data_dir: str, weights_file: str) -> dict:
-    """Everything the measured side is told of a run: the fields of howmanygpus.train.spec.RunSpec.
+    """Return the complete specification of a run: the fields of howmanygpus.train.spec.RunSpec.
 
-    settings: dataset, model, and what differs from the usual layout of devices and from the schema's defaults.
+    settings: dataset, model, and all values that differ from the default layout or from the schema's defaults.
     """
     framework, defaults = FRAMEWORKS[run.framework], study_defaults()
     training = {key: settings.get(key, defaults[key]) for key in TRAINING_KEYS}

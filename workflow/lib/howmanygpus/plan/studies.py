@@ -19,14 +19,14 @@ from howmanygpus.prepare.sources import Description
 PACKAGE = Path(__file__).resolve().parents[1]
 MODELS = PACKAGE / "train" / "models"
 NESTED_KEYS = ("optimizer", "quality")
-"""Keys of a study that are objects with defaults of their own."""
+"""Keys of a study whose values are objects; each of their keys has its own default."""
 
 
 class Study:
     """One study: its complete configuration and its runs.
 
-    `given` is what the config says, `config` the same with every default. Raises ConfigError for what the
-    schema cannot know.
+    `given` is the study as the config gives it, and `config` is the same study with every default filled in.
+    The constructor raises ConfigError for errors that the schema cannot detect.
     """
 
     def __init__(self, name: str, given: dict, datasets: dict, machine: Machine, schema: dict):
@@ -79,13 +79,13 @@ class Study:
 
     @cached_property
     def curves(self) -> dict[str, list[int]]:
-        """What each scaling mode holds fixed: per-device batches (weak), global batches (strong)."""
+        """The batch sizes that each scaling mode keeps fixed: per device (weak scaling) or global (strong scaling)."""
         sizes, smallest = self.config["per_device_batch_size"], min(self.config["num_gpus"])
         curves = {"weak": list(sizes), "strong": [size * smallest for size in sizes]}
         return curves if self.config["scaling"] == "both" else {self.config["scaling"]: curves[self.config["scaling"]]}
 
     def _batch_sizes(self, num_gpus: int) -> list[int]:
-        """Per-device batches to run at a device count, each once."""
+        """Return the distinct per-device batch sizes to run on a number of devices."""
         sizes = list(self.curves.get("weak", []))
         for global_batch_size in self.curves.get("strong", []):
             if global_batch_size % num_gpus:
@@ -162,7 +162,7 @@ class Study:
         return self.config["seed"] + run.repeat - 1
 
     def parity_cell(self, run: Run) -> ParityCell:
-        """What the parity gate checks for a run. The best tier is checked as its equal one."""
+        """Return the cell of the parity gate that covers a run. Both tiers share the check of the `equal` tier."""
         settings = self.variants[run.variant]
         return ParityCell(
             framework=run.framework,
@@ -185,7 +185,7 @@ class Study:
         return self.machine.device(run.device)
 
     def settings(self, run: Run) -> dict:
-        """What reruns a run when it changes; a setting that has its default does not appear."""
+        """Return the settings whose change reruns a run. Settings that have their default value are left out."""
         training = self.variants[run.variant] | {"seed": self.config["seed"]}
         settings = {key: self.config[key] for key in ("dataset", "model")}
         settings["options"] = options_of_runs(self.dataset_options)
@@ -195,10 +195,10 @@ class Study:
         return settings | drop_defaults(training, self.defaults, NESTED_KEYS) | drop_usual_layout(layout, run.device)
 
     def request(self) -> str:
-        """The study as text, from which Plan.from_request makes it again; defaults do not appear."""
+        """Return the study as JSON, without defaults. Plan.from_request rebuilds the study from it."""
         different = drop_defaults(self.config, self.defaults, NESTED_KEYS)
         datasets = {self.config["dataset"]: self.dataset_options}
-        # How many devices a machine has decides nothing but the nodes of a cluster's runs.
+        # The number of devices only decides how many nodes a cluster's runs use, so other machines leave it out.
         nodes = ("devices_per_node", "max_nodes") if self.machine.is_cluster else ()
         keys = ("cores_per_device", "kind", "compute_capability", *nodes)
         devices = {name: self.machine.device(name) for name in dict.fromkeys(run.device for run in self.runs)}
@@ -209,5 +209,5 @@ class Study:
 
 
 def list_metrics() -> list[str]:
-    """Names of the quality metrics, by the files of report/metrics/: planning imports nothing of the report."""
+    """List the quality metrics by the file names in report/metrics/, since `plan` must not import `report`."""
     return sorted(path.stem for path in (PACKAGE / "report" / "metrics").glob("[a-z]*.py"))

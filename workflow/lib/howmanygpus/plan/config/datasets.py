@@ -1,4 +1,4 @@
-"""Data sets as the planner sees them: shape and counts, or an error that names the place in the config."""
+"""Describes data sets for the planner by shape and counts. Errors name the place in the config."""
 
 import re
 
@@ -7,11 +7,11 @@ from howmanygpus.prepare.listing import describe_dataset, is_listed
 from howmanygpus.prepare.sources import Description, OptionError, list_sources
 
 INDIFFERENT_OPTIONS = ("library", "on_bad_file", "shard_images", "downloads")
-"""Of image files: what they change in the arrays, if anything, the arrays' own record tells."""
+"""Options of image files whose change reruns no run by itself: the record of the arrays shows any effect of them."""
 
 
 def options_of_runs(options: dict) -> dict:
-    """The options of a data set, with a source and options, whose change reruns the runs on it."""
+    """Return the options of a data set whose change reruns its runs. `options` has the keys `source` and `options`."""
     given = options["options"]
     if not is_listed(options["source"]):
         return given
@@ -19,7 +19,7 @@ def options_of_runs(options: dict) -> dict:
 
 
 def describe_or_refuse(name: str, options: dict, place: str) -> Description:
-    """Shape and counts of a data set with a source and options; `place` is where the config names it."""
+    """Return shape and counts of a data set, or raise ConfigError. `place` is where the config names the data set."""
     source = options["source"]
     if source not in list_sources():
         raise refuse(place, name, "is not a known data set", suggest(source, list_sources()))

@@ -1,4 +1,4 @@
-"""Errors in config and machine files: each names the place, the value and the remedy."""
+"""Errors in config and machine files. Each message names the place, the value and the remedy."""
 
 import difflib
 import json
@@ -8,7 +8,7 @@ import jsonschema
 
 
 class ConfigError(ValueError):
-    """A refused config or machine file."""
+    """The config or the machine file is invalid."""
 
 
 def refuse(place: str, value, problem: str, remedy: str) -> ConfigError:
@@ -16,14 +16,14 @@ def refuse(place: str, value, problem: str, remedy: str) -> ConfigError:
 
 
 def suggest(word: str, known) -> str:
-    """Remedy for an unknown word: the nearest known one, or all of them."""
+    """Return the remedy for an unknown word: the most similar known word, or the list of all known words."""
     known = sorted("null" if each is None else each for each in known)
     nearest = difflib.get_close_matches(str(word), known, n=1)
     return f"did you mean {nearest[0]}?" if nearest else f"choose from {', '.join(known)}"
 
 
 def check_schema(values: dict, schema: dict, root: str) -> None:
-    """Raise ConfigError for the most telling violation of the schema; `root` names the document in messages."""
+    """Raise ConfigError for the most relevant violation of the schema. `root` names the document in messages."""
     error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(values))
     if error is None:
         return
@@ -69,7 +69,7 @@ def _explain(error: jsonschema.ValidationError, place: str) -> ConfigError:
 
 
 def _is_number_written_as_text(value, rule) -> bool:
-    """YAML 1.1 reads 1e-4 as text, since it has no decimal point."""
+    """Detect numbers such as 1e-4, which YAML 1.1 reads as text because they have no decimal point."""
     if not isinstance(value, str) or "number" not in rule:
         return False
     try:

@@ -1,4 +1,4 @@
-"""The machine file: which devices there are, and how many cores each gets."""
+"""Reads the machine file, which says what devices exist and how many cores each of them gets."""
 
 import math
 import os
@@ -17,9 +17,10 @@ DEFAULT_MACHINE_FILE = Path("profiles/local/machine.yaml")
 
 @dataclass(frozen=True)
 class Device:
-    """One kind of device, as far as runs are planned by it; `options` holds all keys of the machine file.
+    """One kind of device, with the attributes that the planner uses.
 
-    compute_capability: of CUDA devices, where it is known, such as "8.0".
+    compute_capability: such as "8.0"; None for CPUs, and for CUDA devices if it is unknown.
+    options: all keys of the device in the machine file.
     """
 
     devices_per_node: int = 0
@@ -31,11 +32,11 @@ class Device:
 
     @property
     def count(self) -> int:
-        """Most devices of one run."""
+        """The maximum number of devices for one run."""
         return self.devices_per_node * self.max_nodes
 
     def num_nodes(self, num_gpus: int) -> int:
-        """As few nodes as hold so many devices; one where the machine file does not know the device."""
+        """Return the smallest number of nodes with that many devices, or 1 if the machine has no such device."""
         return max(1, math.ceil(num_gpus / self.devices_per_node)) if self.devices_per_node else 1
 
 
@@ -45,9 +46,12 @@ UNKNOWN_DEVICES = {"cpu": Device(0, 1), "cuda": Device(0, 1, "cuda")}
 
 @dataclass(frozen=True)
 class Machine:
-    """devices: by the names that runs bear; a device the machine lacks is absent. slurm: what its jobs share.
+    """A validated machine file.
 
-    packed: runs start inside the allocation that this process is in. environments: interpreters that are there.
+    devices: devices by the names that runs use; only devices that the machine has.
+    slurm: settings that all jobs of a cluster share.
+    packed: whether runs start inside the SLURM allocation of this process.
+    environments: existing interpreters that replace environments.
     """
 
     path: str
@@ -63,21 +67,21 @@ class Machine:
 
     @property
     def submits(self) -> bool:
-        """Whether each run is a job."""
+        """Whether each run is submitted as a job of its own."""
         return self.is_cluster and not self.packed
 
     def device(self, name: str) -> Device:
-        """The device, or one without any where the machine lacks it."""
+        """Return the device of that name, or a placeholder with a count of 0 if the machine has no such device."""
         return self.devices.get(name) or UNKNOWN_DEVICES["cpu" if name == "cpu" else "cuda"]
 
     def billing(self, name: str) -> dict | None:
-        """What howmanygpus.report.accounting wants to know of a cluster's device."""
+        """Return the keys of a cluster's device that howmanygpus.report.accounting needs, or None."""
         if not self.is_cluster or name not in self.devices:
             return None
         return {key: self.devices[name].options[key] for key in ("devices_per_node", *PRICING)}
 
     def resolve(self, device: str, place: str) -> str:
-        """`auto` is cuda where there is a GPU, else cpu; raises ConfigError for a name that nothing bears."""
+        """Resolve `auto` to cuda if there is a GPU, otherwise to cpu. Raises ConfigError for unknown names."""
         if device == "auto":
             if self.is_cluster:
                 named = ", ".join(sorted(self.devices)) or "none yet"
@@ -97,9 +101,9 @@ class Machine:
 
 
 def find_machine_file(given: str | None, command_line: list[str]) -> Path:
-    """The file given in config, else machine.yaml beside the profile of the command line, else the local one.
+    """Return the machine file of the config, or machine.yaml beside the profile, or the default machine file.
 
-    Jobs that Snakemake starts have no --profile; they find the file through HOWMANYGPUS_MACHINE, set here.
+    Jobs that Snakemake starts have no --profile. They find the file by HOWMANYGPUS_MACHINE, which is set here.
     """
     path = Path(given or _beside_profile(command_line) or os.environ.get("HOWMANYGPUS_MACHINE") or DEFAULT_MACHINE_FILE)
     if not path.exists():
@@ -120,7 +124,7 @@ def _beside_profile(command_line: list[str]) -> str | None:
 
 
 def read_machine(path: Path, packed: bool = False) -> Machine:
-    """Validate a machine file and look at this machine for what it leaves open."""
+    """Read and validate a machine file, and detect on this machine the values that the file leaves out."""
     schema = read_schema("machine")
     values = yaml.safe_load(Path(path).read_text()) or {}
     check_schema(values, schema, root=str(path))
@@ -152,7 +156,7 @@ def _complete_device(name: str, options: dict, scheduler: str, path: Path) -> De
 
 
 def _look_at_machine(kind: str, options: dict) -> dict:
-    """What the machine file leaves open, for the devices of this machine."""
+    """Return the values that the machine file leaves out, as detected on this machine."""
     num_cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     if kind == "cpu":
         cores_per_device = options["cores_per_device"] or 1

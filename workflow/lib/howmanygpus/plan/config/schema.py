@@ -1,4 +1,4 @@
-"""Defaults of the config: they stand in the schemas and nowhere else."""
+"""Reads the schemas and applies the defaults of the config, which are defined only in the schemas."""
 
 from functools import cache
 from pathlib import Path
@@ -7,7 +7,7 @@ import yaml
 
 SCHEMAS = Path(__file__).resolve().parents[4] / "schemas"
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's where PyYAML was built with it: every call of Snakemake reads the schemas."""
+"""The faster loader of libyaml, if PyYAML was built with it, because every call of Snakemake reads the schemas."""
 
 
 @cache
@@ -17,13 +17,16 @@ def read_schema(name: str) -> dict:
 
 @cache
 def study_defaults() -> dict:
-    """A study with every default and nothing else."""
+    """Return a study that consists of the defaults only."""
     schema = read_schema("config")
     return fill_defaults({}, schema["$defs"]["study"], schema)
 
 
 def retype(value):
-    """Values of --config with the types they have in a file: Snakemake reads those inside [...] and {...} as text."""
+    """Give values of --config the types that they would have in a file.
+
+    Snakemake reads the values inside [...] and {...} as text.
+    """
     if isinstance(value, dict):
         return {key: retype(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -32,7 +35,7 @@ def retype(value):
 
 
 def fill_defaults(values: dict, schema: dict, root: dict) -> dict:
-    """`values` with every default of `schema` filled in, at every depth; nothing given is changed."""
+    """Return `values` with every missing default of `schema` filled in, at every depth."""
     while "$ref" in schema:
         target = root["$defs"][schema["$ref"].rpartition("/")[2]]
         schema = {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
@@ -50,7 +53,7 @@ def fill_defaults(values: dict, schema: dict, root: dict) -> dict:
 
 
 def drop_defaults(filled: dict, defaults: dict, nested: tuple[str, ...]) -> dict:
-    """The inverse: what of `filled` differs from `defaults`, looking inside the `nested` keys."""
+    """Invert fill_defaults: return what differs from `defaults`. The `nested` keys are compared key by key."""
     different = {key: value for key, value in filled.items() if key not in defaults or value != defaults[key]}
     for key in different.keys() & set(nested):
         different[key] = drop_defaults(different[key], defaults[key], ())

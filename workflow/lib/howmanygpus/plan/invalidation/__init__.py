@@ -1,5 +1,6 @@
 """
-What makes a step run again: the code it executes, its settings, its pins and its data.
+Decides what makes a step run again: changes of the code it executes, its settings, its pins or its data.
 
-Code counts by its syntax trees without docstrings, pins by their requirements: what only people read reruns nothing.
+Code is compared by its syntax trees without docstrings, and pins are compared by their requirements. A change of
+comments or documentation therefore reruns nothing.
 """

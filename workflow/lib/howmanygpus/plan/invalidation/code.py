@@ -1,8 +1,8 @@
 """
-The code that each step executes, and its hash, which is a parameter of the step.
+Finds the code that each step executes, and computes its hash, which is a parameter of the step.
 
-Files are found by following import statements, without importing anything. What a module imports by a name that is
-known only at run time (a strategy, a model, a figure, ...) is given as a further start.
+Files are found by following import statements, without importing anything. Modules that are imported by a name known
+only at run time (a strategy, a model, a figure, ...) are given as additional starting points.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ PACKAGE = "howmanygpus"
 
 @cache
 def hash_script(name: str, *modules: str) -> str:
-    """Hash of a script of workflow/scripts/ and of `modules` of the package, with all they import."""
+    """Return the hash of a script of workflow/scripts/, of `modules` of the package, and of everything they import."""
     return hash_files(find_script_code(name, *modules))
 
 
@@ -31,7 +31,7 @@ def find_script_code(name: str, *modules: str) -> list[str]:
 
 @cache
 def find_training_code(framework: str, model: str, loader: str = SHARED) -> list[str]:
-    """Everything one run executes: launcher, process, loader, one strategy and its family's file of one model."""
+    """Find all code of one run: launcher, process, loader, strategy, and the family's file of the model."""
     entry = FRAMEWORKS[framework]
     modules = [
         *("train.start.launch", "train.start.task", "train.loop.train"),
@@ -52,7 +52,10 @@ def hash_training(framework: str, model: str, loader: str = SHARED) -> str:
 
 @cache
 def hash_parity(framework: str, model: str) -> str:
-    """Hash of what observes for the parity gate and no run executes; the verdict's name has the hash of the rest."""
+    """Return the hash of the observing code of the parity gate that no run executes.
+
+    The hash of the remaining code is part of the verdict's file name.
+    """
     own = find_script_code("observe_parity", "train.parity.observe", "train.parity.probe")
     return hash_files(sorted(set(own) - set(find_training_code(framework, model))))
 
@@ -65,14 +68,14 @@ def hash_reference(model: str) -> str:
 
 @cache
 def hash_checked(framework: str, model: str, environment: str) -> str:
-    """Hash of everything that the parity gate's verdict is about: the code of a run, and its pins."""
+    """Return the hash of everything that a verdict of the parity gate covers: the code of a run, and its pins."""
     digest = hashlib.sha256(f"{hash_pins(environment)} {hash_training(framework, model)}".encode())
     return digest.hexdigest()[:8]
 
 
 @cache
 def module_file(module: str) -> Path | None:
-    """File of a module of the package, by its dotted name without the package's; None for anything else."""
+    """Return the file of a module, given its dotted name below the package, or None if there is no such module."""
     path = LIBRARY.joinpath(PACKAGE, *filter(None, module.split(".")))
     for candidate in (path.with_suffix(".py"), path / "__init__.py"):
         if candidate.exists():
@@ -81,9 +84,9 @@ def module_file(module: str) -> Path | None:
 
 
 def find_code(*starts: Path | None) -> list[str]:
-    """Sorted paths of the starts and of all files of the package that they import, directly or not.
+    """Return the sorted paths of `starts` and of all files of the package that they import, directly or indirectly.
 
-    Files with nothing to execute are left out.
+    Files that contain nothing to execute are left out.
     """
     found, waiting = set(), [start for start in starts if start]
     while waiting:
@@ -96,7 +99,7 @@ def find_code(*starts: Path | None) -> list[str]:
 
 @cache
 def imported_files(path: Path) -> frozenset[Path]:
-    """Files of the package that one file imports, with the packages that they and the file are in."""
+    """Return the files of the package that one file imports, and the `__init__.py` of every package involved."""
     names = [name.removeprefix(f"{PACKAGE}.") for name in read_code(path).imported if name.startswith(f"{PACKAGE}.")]
     if path.is_relative_to(LIBRARY / PACKAGE):
         names.append(".".join(path.relative_to(LIBRARY / PACKAGE).parent.parts))

@@ -1,4 +1,4 @@
-"""The record of each environment, whose name has the hash of what is installed there."""
+"""Names the record of each environment; the name contains the hash of what is installed there."""
 
 import json
 from functools import cache
@@ -16,11 +16,11 @@ from howmanygpus.plan.invalidation.syntax import hash_files
 
 BUILDER = Path("workflow/lib/howmanygpus/environments/horovod.py")
 EXISTING: dict[str, dict] = {}
-"""Interpreters of the machine file that take the place of environments, by environment; see use_existing."""
+"""Existing interpreters that replace environments, by the environment's name; see use_existing."""
 
 
 def use_existing(environments: dict[str, dict]) -> None:
-    """Use interpreters that exist instead of building environments: each is a `python` and its `modules`."""
+    """Use existing interpreters instead of building environments. Each has the keys `python` and `modules`."""
     EXISTING.clear()
     EXISTING.update(environments)
     hash_pins.cache_clear()
@@ -28,7 +28,7 @@ def use_existing(environments: dict[str, dict]) -> None:
 
 @cache
 def hash_pins(environment: str) -> str:
-    """Hash of what decides the content of an environment: its pins, or the interpreter that takes its place."""
+    """Return the hash of what determines an environment: its pins and, if one replaces it, the interpreter."""
     paths, more = find_pins(environment), []
     if find_horovod_base(environment):
         paths += [*find_horovod_tools(environment), HOROVOD_SOURCE]
@@ -39,5 +39,5 @@ def hash_pins(environment: str) -> str:
 
 
 def environment_record(environment: str) -> str:
-    """Path of an environment's record; other pins are another file."""
+    """Return the path of an environment's record. If the pins change, so does the path."""
     return f"results/environments/{environment}-{hash_pins(environment)}.json"

@@ -1,7 +1,7 @@
 """
-One file of code as a step depends on it: the hash of its syntax tree, and the names it imports.
+Analyses one file of code: computes the hash of its syntax tree, and lists the names that it imports.
 
-Comments, line breaks, docstrings and the strings that document constants are not part of the hash.
+The hash ignores comments, line breaks, docstrings and the strings that document constants.
 """
 
 import ast
@@ -18,16 +18,18 @@ from pathlib import Path
 from howmanygpus.files import write_json_atomic
 
 KNOWN = Path(f".snakemake/howmanygpus-syntax-1-python{sys.version_info.major}.{sys.version_info.minor}.json")
-"""The number counts the ways to hash: raise it with a change of _analyse."""
+"""Cache of analysed files. The number in its name is the version of _analyse: increase it if _analyse changes."""
 NESTED = ("body", "orelse", "handlers", "finalbody", "cases")
-"""Fields of statements that hold other statements."""
+"""Fields of syntax tree nodes that contain statements."""
 
 
 @dataclass(frozen=True)
 class Code:
-    """digest: SHA-256 of the syntax tree. imported: dotted names of all import statements, wherever they stand.
+    """The result of analysing one file.
 
-    is_empty: whether there is nothing to execute, as in the `__init__.py` of most packages.
+    digest: SHA-256 of the syntax tree.
+    imported: dotted names in all import statements, including those inside functions.
+    is_empty: whether the file contains nothing to execute, like the `__init__.py` of most packages.
     """
 
     digest: str
@@ -37,7 +39,7 @@ class Code:
 
 @cache
 def read_code(path: Path) -> Code:
-    """Raises SyntaxError, naming the file, for a file that is not Python."""
+    """Analyse a file, or look it up in the cache. Raises SyntaxError, which names the file, if it is not Python."""
     content, known = path.read_bytes(), _read_known()
     key = hashlib.sha256(content).hexdigest()
     if key not in known:
@@ -54,9 +56,9 @@ def _analyse(content: bytes, path: Path) -> Code:
 
 @cache
 def _read_known() -> dict[str, dict]:
-    """What is known of files by the hash of their content; what is learned now is kept at the end of the process.
+    """Read the cached analyses, by the hash of each file's content. New analyses are saved when the process exits.
 
-    Analysing all files takes a quarter of a second, which every call and every job would pay.
+    Without the cache, every call and every job would spend a quarter of a second on analysing all files.
     """
     known = {}
     with suppress(OSError, ValueError):
@@ -72,7 +74,7 @@ def _keep_known(known: dict[str, dict], count: int) -> None:
 
 
 def hash_files(paths: list[str] | list[Path]) -> str:
-    """Hash of the code of some files, with their names."""
+    """Return one hash of the code and the names of several files."""
     digest = hashlib.sha256()
     for path in paths:
         digest.update(f"{path} {read_code(Path(path)).digest}".encode())
@@ -80,7 +82,7 @@ def hash_files(paths: list[str] | list[Path]) -> str:
 
 
 def _drop_strings(node: ast.AST) -> None:
-    """Remove strings that stand alone as statements: docstrings, and documentation after constants."""
+    """Remove strings that are statements of their own: docstrings, and documentation after constants."""
     for name in NESTED:
         body = getattr(node, name, None)
         if isinstance(body, list):
@@ -103,7 +105,7 @@ def _imported_names(node: ast.AST) -> Iterator[str]:
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All statements below a node; expressions, which are most of a file, are not searched."""
+    """Yield all statements below a node. Expressions, which are most of a syntax tree, are not searched."""
     for name in NESTED:
         body = getattr(node, name, None)
         for statement in body if isinstance(body, list) else ():

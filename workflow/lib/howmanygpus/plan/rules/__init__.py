@@ -1,1 +1,1 @@
-"""Answers to what Snakemake's rules ask: inputs, parameters and resources, by wildcards."""
+"""Functions that compute the inputs, parameters and resources of Snakemake's rules from wildcards."""

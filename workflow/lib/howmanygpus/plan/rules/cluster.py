@@ -1,4 +1,4 @@
-"""What the rules of jobs on a cluster's devices ask."""
+"""Computes inputs, parameters and resources for the rules whose jobs use devices."""
 
 import json
 from collections.abc import Callable
@@ -11,20 +11,20 @@ from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.rules.answers import Answers, with_signature
 
 LIMIT_MIN = 10
-"""Time limit of the probe and of the all-reduce, in minutes."""
+"""Time limit in minutes of the probe and of the all-reduce measurement."""
 
 
 class ClusterRules(Answers):
-    """Wildcards: `device`, a name of the machine file, and `num_gpus`."""
+    """The wildcards are `device`, which is a name of the machine file, and `num_gpus`."""
 
     def __init__(self, plan: Plan):
         super().__init__()
         self._plan, self._machine = plan, plan.machine
 
     def resources(self, get_size: Callable[..., JobSize]) -> dict[str, Callable]:
-        """Resources of a rule whose jobs use devices; get_size: from wildcards to the size of one.
+        """Return the resources of a rule whose jobs use devices. `get_size` maps wildcards to the size of the job.
 
-        On this machine only the time limit; on a cluster everything that plan.jobs asks for.
+        If runs are not jobs of a cluster, the only resource is the time limit. Otherwise plan.jobs lists the resources.
         """
 
         def ask(resource: str) -> Callable:
@@ -36,18 +36,18 @@ class ClusterRules(Answers):
         return {resource: ask(resource) for resource in list_resources(self._machine)}
 
     def probe_size(self, wildcards) -> JobSize:
-        """One whole node."""
+        """Return the size of the probe's job, which is one whole node."""
         device = self._machine.device(wildcards.device)
         return JobSize(device, "plain", device.devices_per_node, 1, LIMIT_MIN)
 
     def expectation(self, wildcards) -> str:
-        """What the machine file says of the device and the studies ask of it, as JSON."""
+        """Return as JSON what the machine file states about a device and what the studies require of it."""
         device = self._machine.device(wildcards.device)
         frameworks = {run.framework for run in self._plan.runs.values() if run.device == wildcards.device}
         return json.dumps(expectation(self._machine, device, frameworks, self._longest_job_min(wildcards.device)))
 
     def _longest_job_min(self, device: str) -> float:
-        """Longest job that a study asks for on a device at its first attempt, in minutes."""
+        """Return the longest time limit in minutes of a job on a device, at its first attempt."""
         studies = [study for study in self._plan.studies.values() if any(run.device == device for run in study.runs)]
         limits = [study.config["time_limit_min"] for study in studies]
         return max(limits, default=0) + self._machine.slurm["overhead_min"]

@@ -1,4 +1,4 @@
-"""What the rules of acquiring and preparing data ask."""
+"""Computes inputs and parameters for the rules that acquire and prepare data."""
 
 import json
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from howmanygpus.prepare.listing import Task, find_acquisition, is_listed, read_
 
 
 class DataRules(Answers):
-    """Wildcards: `dataset`, and `shard` of a data set of image files."""
+    """The wildcards are `dataset` and, for data sets of image files, `shard`."""
 
     def __init__(self, plan: Plan):
         super().__init__()
@@ -25,15 +25,19 @@ class DataRules(Answers):
         return json.dumps(self._options[wildcards.dataset]["options"])
 
     def options_unseen(self, wildcards, input) -> str:
-        """The same, of which a change reruns nothing by itself: a fingerprint beside it says what matters."""
+        """Return the options as a parameter whose change reruns nothing by itself.
+
+        Snakemake does not compare parameters whose function takes `input`. Another parameter of the rule, such as a
+        fingerprint, covers the options that matter.
+        """
         return self.options(wildcards)
 
     def code(self, script: str) -> Callable:
-        """A function from wildcards to the hash of a script with the data set's source."""
+        """Return a function from wildcards to the hash of a script and the module of the data set's source."""
         return lambda wildcards: hash_script(script, f"prepare.sources.{self.source(wildcards)}")
 
     def match(self, listed: bool) -> str:
-        """Regular expression of the data sets that are made of image files, or of the others."""
+        """Return a regular expression that matches the data sets of image files if `listed`, or else all others."""
         names = [name for name, options in self._options.items() if is_listed(options["source"]) == listed]
         return "|".join(names) or "(?!)"
 
@@ -50,14 +54,14 @@ class DataRules(Answers):
         return acquisition.describe() if acquisition else ""
 
     def acquired(self, wildcards) -> str | list:
-        """Record of what is fetched or extracted for a data set; nothing if its files are at hand."""
+        """Return the record of the files fetched or extracted for a data set, or nothing if none need to be."""
         return f"results/raw/{wildcards.dataset}.json" if self.acquisition(wildcards) else []
 
     def acquired_folder(self, wildcards) -> str:
         return f"results/raw/{wildcards.dataset}" if self.acquisition(wildcards) else ""
 
     def shard_environment(self, wildcards) -> str | list:
-        """The environment with Pillow-SIMD if it is asked for; nothing otherwise: the workflow's own is used."""
+        """Return the record of the Pillow-SIMD environment if it is needed; the workflow's own is used otherwise."""
         return environment_record("pillow-simd") if self.task(wildcards).preparation.needs_pillow_simd else []
 
     def shard_fingerprint(self, wildcards) -> str:
@@ -67,7 +71,7 @@ class DataRules(Answers):
         return self.task(wildcards).fingerprint_listing()
 
     def shards(self, suffix: str) -> Callable:
-        """A function from wildcards to the files of all shards of a data set."""
+        """Return a function from wildcards to the files of all shards of a data set."""
 
         def find(wildcards) -> list[str]:
             count, folder = self.task(wildcards).num_shards, f"results/prepared/{wildcards.dataset}/shards"
@@ -76,10 +80,10 @@ class DataRules(Answers):
         return find
 
     def prepared(self) -> list[str]:
-        """Record of every data set of the config."""
+        """Return the records of all data sets of the plan."""
         return [f"results/prepared/{dataset}/arrays/dataset.json" for dataset in self._options]
 
     def preparation_figures(self) -> list[str]:
-        """What preparing costs, for every data set of image files."""
+        """Return the figures of the preparation cost of all data sets of image files."""
         listed = [name for name, options in self._options.items() if is_listed(options["source"])]
         return [f"results/preparation/{dataset}.svg" for dataset in listed]

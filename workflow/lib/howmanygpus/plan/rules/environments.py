@@ -1,4 +1,4 @@
-"""What the rules of environments ask."""
+"""Computes inputs and parameters for the rules that build environments."""
 
 import json
 
@@ -10,7 +10,7 @@ from howmanygpus.plan.rules.answers import Answers
 
 
 class EnvironmentRules(Answers):
-    """Wildcards: `environment` and `pins_hash`."""
+    """The wildcards are `environment` and `pins_hash`."""
 
     def __init__(self, machine: Machine):
         super().__init__()
@@ -20,17 +20,17 @@ class EnvironmentRules(Answers):
         return [str(path) for path in find_pins(wildcards.environment)]
 
     def existing(self, wildcards) -> str:
-        """JSON: the interpreter of the machine file that takes the environment's place, or null."""
+        """Return as JSON the interpreter of the machine file that replaces the environment, or null."""
         return json.dumps(EXISTING.get(wildcards.environment))
 
     def wheels(self, wildcards) -> str | list:
-        """Record of wheels fetched before, if environments are built in jobs without a network."""
+        """Return the record of the wheels fetched in advance, if jobs without a network build the environment."""
         if self._machine.slurm["compute_nodes_have_network"] or wildcards.environment in self._machine.environments:
             return []
         return f"results/environments/{wildcards.environment}-{wildcards.pins_hash}.wheels.json"
 
     def horovod(self, wildcards) -> str | list:
-        """Record of the Horovod wheel that was built for an environment, if it has one."""
+        """Return the record of the Horovod wheel built for an environment, if the environment contains Horovod."""
         if find_horovod_base(wildcards.environment) is None or wildcards.environment in self._machine.environments:
             return []
         return f"results/environments/{wildcards.environment}-{wildcards.pins_hash}.horovod.json"
@@ -48,7 +48,7 @@ class EnvironmentRules(Answers):
         return "cpu" if wildcards.environment.endswith("-cpu") else "cuda"
 
     def horovod_tools(self, wildcards) -> list[str]:
-        """Pins of what builds the environment's Horovod; nothing if it has none."""
+        """Return the pin files of the tools that build Horovod, or nothing if the environment has no Horovod."""
         tools = find_horovod_tools(wildcards.environment) if find_horovod_base(wildcards.environment) else ()
         return [str(path) for path in tools]
 

@@ -1,4 +1,4 @@
-"""What the rules of the parity gate ask."""
+"""Computes inputs, parameters and resources for the rules of the parity gate."""
 
 import json
 import re
@@ -12,11 +12,11 @@ from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.rules.answers import Answers
 
 LIMIT_MIN = 30
-"""Time limit of a group's observation in minutes; resnet44 on every layout takes a few."""
+"""Time limit in minutes for the observation of a group. The model resnet44 takes a few minutes on all layouts."""
 
 
 class ParityRules(Answers):
-    """Wildcards: `group`, the name of a group's observations; `task` and `checked`, folder and file of a verdict."""
+    """The wildcards are `group` (name of a group's observations), `task` and `checked` (a verdict's path)."""
 
     def __init__(self, plan: Plan):
         super().__init__()
@@ -29,7 +29,7 @@ class ParityRules(Answers):
         return self._plan.parity_cells[f"results/parity/{wildcards.task}/{wildcards.checked}.json"]
 
     def observing_code(self, wildcards) -> str:
-        """Hash of what observes and is not executed by runs; the rest is in the group's name."""
+        """Return the hashes of the observing code that no run executes. The group's name covers the other code."""
         group = self._group(wildcards)
         models = dict.fromkeys(cell.model for cell in group.cells)
         return " ".join(hash_parity(group.first.framework, model) for model in models)
@@ -44,11 +44,11 @@ class ParityRules(Answers):
         return environment_record(self._group(wildcards).first.environment)
 
     def probe(self, wildcards) -> str | list:
-        """What was found on the group's devices; nothing on one machine."""
+        """Return the record of the probe of the group's devices, or nothing if the machine is not a cluster."""
         return f"results/probe/{self._group(wildcards).first.device}.json" if self._machine.is_cluster else []
 
     def layouts(self, wildcards) -> str:
-        """JSON: keys of the cells to observe on each layout of devices x nodes."""
+        """Return as JSON the keys of the cells to observe, by layout (devices x nodes)."""
         group = self._group(wildcards)
         return json.dumps(group.layouts(self._machine.device(group.first.device)))
 
@@ -56,7 +56,7 @@ class ParityRules(Answers):
         return placement(self._machine, self._machine.device(self._group(wildcards).first.device))
 
     def size(self, wildcards) -> JobSize:
-        """The job's size: the maximum over the group's layouts."""
+        """Return the size of the group's job, which is the maximum over its layouts."""
         cell = self._group(wildcards).first
         device = self._machine.device(cell.device)
         layouts = [tuple(map(int, layout.split("x"))) for layout in self._group(wildcards).layouts(device)]
@@ -68,13 +68,13 @@ class ParityRules(Answers):
         return self.size(wildcards).num_gpus
 
     def observed(self, wildcards) -> str:
-        """Record of the observations that the verdict judges."""
+        """Return the record of the observations on which the verdict is based."""
         cell = self._cell(wildcards)
         name = next(name for name, group in self._plan.parity_groups.items() if cell in group.cells)
         return f"results/parity/observed/{name}.json"
 
     def key(self, wildcards) -> str:
-        """Name of the cell among the observations of its group."""
+        """Return the name of the cell within its group."""
         return self._cell(wildcards).key
 
     def request(self, wildcards) -> str:
@@ -85,7 +85,7 @@ class ParityRules(Answers):
         return cell.layouts(self._machine.device(cell.device))
 
     def match_unchecked(self) -> str:
-        """Regular expression of the verdicts that no study asks for, without folder and suffix."""
+        """Return a regular expression that matches the unchecked verdicts, without results/parity/ and suffix."""
         unchecked = self._plan.parity_cells.keys() - self._plan.checked_verdicts
         names = [re.escape(path.removeprefix("results/parity/").removesuffix(".json")) for path in sorted(unchecked)]
         return "|".join(names) or "(?!)"

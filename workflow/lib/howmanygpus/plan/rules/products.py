@@ -1,4 +1,4 @@
-"""What the workflow makes, and what of it is the input of tables, figures and report."""
+"""Lists the products of the workflow, and the inputs of tables, figures and the report."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +10,12 @@ ANSWER = "answer.txt"
 
 
 class Products:
-    """Paths of tables, figures and runs. Methods that take wildcards take `study`.
+    """Paths of tables, figures and runs. Methods with wildcards use the wildcard `study`.
 
-    takes_existing: says, once the targets are known, whether this call builds from the runs that exist.
-    list_tables: from whether the preflight measures to the names of a study's tables; list_figures: from a study's
-    config and that to its figures; merged: the tables that are joined over all studies.
+    takes_existing: returns whether this call builds from the runs that exist. It works once the targets are known.
+    list_tables: returns the names of a study's tables, given whether the preflight measures.
+    list_figures: returns the names of a study's figures, given the study's config and whether the preflight measures.
+    merged: the tables that are merged over all studies.
     """
 
     def __init__(
@@ -33,7 +34,7 @@ class Products:
         return [path for path in paths if Path(path).exists()] if self._takes_existing() else paths
 
     def _runs(self, study: str) -> list[Run]:
-        """The runs of a study that this call can do."""
+        """Return the runs of a study that this call can do."""
         runs = self._plan.studies[study].runs
         return [run for run in runs if not run.unsupported and not self._plan.is_left_out(run)]
 
@@ -47,7 +48,7 @@ class Products:
         return self._existing(self.planned_records(wildcards.study))
 
     def attempts(self, wildcards) -> list[str]:
-        """Records of the attempts at those runs of a study that have no outcome yet."""
+        """Return the records of the attempts at those runs of a study that have no outcome yet."""
         if not self._takes_existing():
             return []
         missing = [run for run in self._runs(wildcards.study) if not Path(f"results/runs/{run.path}/run.json").exists()]
@@ -57,26 +58,26 @@ class Products:
         return self._existing(list(self._plan.parity_cells))
 
     def probes(self, wildcards=None) -> list[str]:
-        """A probe of every device that runs use, on a cluster."""
+        """Return the probes of all devices that runs use, or nothing if the machine is not a cluster."""
         if not self._plan.machine.is_cluster:
             return []
         return self._existing([f"results/probe/{device}.json" for device in self._plan.devices])
 
     def allreduces(self, wildcards) -> list[str]:
-        """One for every device and every count above one of a study."""
+        """Return the all-reduce measurements of a study: one for each device and each number of devices above one."""
         runs = self._plan.studies[wildcards.study].runs
         counts = sorted({(run.device, run.num_gpus) for run in runs if run.num_gpus > 1})
         return self._existing([f"results/probe/{device}_gpus{count}.json" for device, count in counts])
 
     def of_study(self, study: str) -> list[str]:
-        """Tables, answer and figures of one study."""
+        """Return the tables, the answer and the figures of one study."""
         tables = [f"results/tables/{study}/{table}.tsv" for table in self._list_tables(self._preflight)]
         figures = self._list_figures(self._plan.studies[study].config, self._preflight)
         drawn = [f"results/figures/{study}/{figure}.svg" for figure in figures]
         return [*tables, f"results/tables/{study}/{ANSWER}", *drawn]
 
     def all(self) -> list[str]:
-        """The products of every study, and the tables and answers of all together."""
+        """Return the products of every study, and the tables and answers over all studies."""
         merged = [f"results/tables/{table}.tsv" for table in (*self._merged, "parity")]
         probes = ["results/tables/probes.tsv"] if self._plan.machine.is_cluster else []
         studies = [product for study in self._plan.studies for product in self.of_study(study)]

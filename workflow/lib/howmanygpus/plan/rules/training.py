@@ -1,4 +1,4 @@
-"""What the rules of planning and training ask."""
+"""Computes inputs, parameters and resources for the rules that plan and train."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +14,9 @@ from howmanygpus.plan.studies import Study
 
 
 class TrainingRules(Answers):
-    """Wildcards: `study`, `framework`, `variant` and `cell` of a run; `study` alone for its plan.
+    """The wildcards of a run are `study`, `framework`, `variant` and `cell`. The plan of a study has `study` alone.
 
-    Snakemake compares parameters with those of the last run, except parameters whose function takes `input`.
+    Snakemake compares parameters with those of the last execution, except parameters whose function takes `input`.
     """
 
     def __init__(self, plan: Plan):
@@ -30,16 +30,19 @@ class TrainingRules(Answers):
         return self._plan.studies[wildcards.study]
 
     def request(self, wildcards) -> str:
-        """The study as text, for the script that writes its plan."""
+        """Return the study as text for the script that writes its plan."""
         return self.study(wildcards).request()
 
     def code(self, wildcards) -> str:
-        """Hash of the code that the run executes."""
+        """Return the hash of the code that the run executes."""
         run, study = self.run(wildcards), self.study(wildcards)
         return hash_training(run.framework, study.config["model"], study.variants[run.variant]["loader"])
 
     def table_code(self, table: str, uses_metric: bool) -> Callable:
-        """A function from wildcards to the hash of what makes a table, and of the study's metric if it uses that."""
+        """Return a function from wildcards to the hash of the code that makes a table.
+
+        The hash includes the study's quality metric if the table uses it.
+        """
 
         def hash_code(wildcards) -> str:
             metric = [f"report.metrics.{self.study(wildcards).config['quality']['metric']}"] if uses_metric else []
@@ -48,14 +51,14 @@ class TrainingRules(Answers):
         return hash_code
 
     def settings(self, wildcards) -> str:
-        """The run's settings that differ from their defaults, as JSON."""
+        """Return as JSON the run's settings that differ from their defaults."""
         return self._plan.settings[self.run(wildcards).path]
 
     def data(self, wildcards) -> str:
         return f"{self.study(wildcards).data_dir(self.run(wildcards))}/dataset.json"
 
     def weights(self, wildcards) -> str:
-        """Record of the initial weights, which lie beside it."""
+        """Return the record of the initial weights. The weights are stored beside it."""
         weights = self.study(wildcards).weights_file(self.run(wildcards))
         return str(Path(weights).with_suffix(".json"))
 
@@ -66,7 +69,7 @@ class TrainingRules(Answers):
         return self._plan.verdicts[self.run(wildcards).path]
 
     def parity(self, wildcards, input) -> str:
-        """What a failed gate does."""
+        """Return the study's `parity` setting, which decides what a failed gate does."""
         return self.study(wildcards).config["parity"]
 
     def placement(self, wildcards, input) -> str:
