@@ -1,5 +1,5 @@
 """
-Finds the code that each step executes, and computes its hash, which is a parameter of the step.
+Finds the code that each rule's job executes, and computes its hash, which is a parameter of the rule.
 
 Files are found by following import statements, without importing anything. Modules that are imported by a name known
 only at run time (a strategy, a model, a figure, ...) are given as additional starting points.

@@ -1,9 +1,10 @@
 """
-The only training loop. It counts steps, opens and closes windows, evaluates, and stops if the loss diverges.
+The only code that counts and times training steps, also those of frameworks that bring a loop of their own.
 
-It owns all clocks: `compile` (the first step), `train` (all other steps; the first warmup_steps of the run are warm-up
-and in no rate), `evaluate`, and the wait for input within windows. Every window starts and ends on idle devices; the
-slowest process's time counts.
+It opens and closes windows, evaluates, and stops if the loss is not finite. It owns all clocks. Each window belongs to a
+phase: `compile` (the first step), `warmup` (the other steps up to warmup_steps, which are in no rate) or `train`.
+Evaluations have a clock of their own, as has the wait for input within windows. Every window starts and ends on idle
+devices; the slowest process's time counts.
 """
 
 import math
