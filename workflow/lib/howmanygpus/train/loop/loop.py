@@ -1,8 +1,8 @@
 """
 The only code that counts and times training steps, also those of frameworks that bring a loop of their own.
 
-It opens and closes windows, evaluates, and stops if the loss is not finite. It owns all clocks. Each window belongs to a
-phase: `compile` (the first step), `warmup` (the other steps up to warmup_steps, which are in no rate) or `train`.
+It opens and closes windows, evaluates, and stops if the loss is not finite. It owns all clocks. Each window belongs
+to a phase: `compile` (the first step), `warmup` (the other steps up to warmup_steps, which are in no rate) or `train`.
 Evaluations have a clock of their own, as has the wait for input within windows. Every window starts and ends on idle
 devices; the slowest process's time counts.
 """
