@@ -23,7 +23,7 @@ def listen_to_ctrl_c() -> None:
 
 @functools.cache
 def _parent() -> subprocess.Popen:
-    """Return the parent of the forks. It ends when this process ends and so closes its input."""
+    """Start the parent of the forks. It ends when this process ends, because its input then ends."""
     command, pipe = [sys.executable, __file__], subprocess.PIPE
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, preexec_fn=listen_to_ctrl_c)
 

@@ -89,7 +89,7 @@ class Project:
             self.add_fake(name)
 
     def add_fake(self, name: str, launcher: str = "plain", family: str = "fake", strategy: str | None = None) -> None:
-        """Add a framework that sleeps. family, strategy: the file that it becomes; it may replace a real framework's."""
+        """Add a framework that sleeps. family, strategy: its file, which may be that of a real framework."""
         library, strategy = self.folder / "workflow" / "lib" / "howmanygpus", strategy or name
         folder = library / "train" / "frameworks" / family
         folder.mkdir(exist_ok=True)

@@ -56,7 +56,7 @@ def atomic_folder(path: Path | str) -> Iterator[Path]:
 
 
 def remove_leftovers(path: Path | str) -> None:
-    """Remove the files and folders that killed writers of `path` left beside it. No writer may be active."""
+    """Remove the files and folders that killed writers of `path` left beside it. Only one process may write `path`."""
     path = Path(path)
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.{'?' * RANDOM_CHARACTERS}"):
         if leftover.is_dir():

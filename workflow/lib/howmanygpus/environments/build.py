@@ -44,7 +44,7 @@ def create(folder: Path | str, python: str = sys.executable) -> list[str]:
 
 
 def call_pip(python: Path | str) -> list[str]:
-    """Return the command that calls pip for an interpreter's environment: the pip of `.venv` or the environment's own."""
+    """Return the command that calls pip for an interpreter's environment: `.venv`'s pip or the environment's own."""
     pip = [sys.executable, "-m", "pip", "--python", str(python)] if HAS_PIP else [str(python), "-m", "pip"]
     return [*pip, "--no-input", "--disable-pip-version-check"]
 

@@ -34,7 +34,7 @@ BESIDE_TOOLS = ("--no-deps", "--no-build-isolation")
 
 
 def hash_ingredients(base: dict, pins: list[Path], family: str, device: str) -> str:
-    """Hash everything that determines the wheel: edits, switches, pins, the framework's packages, Python, the machine."""
+    """Hash all that determines the wheel: edits, switches, pins, the framework's packages and Python, the machine."""
     python = subprocess.run([base["python"], "-VV"], check=True, capture_output=True, text=True).stdout
     words = (base["packages"], python, os.uname().machine, describe_edits(), list_switches(family, device))
     return hash_requirements(pins, repr(words))

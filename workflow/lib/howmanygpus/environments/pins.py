@@ -59,6 +59,6 @@ def find_horovod_base(environment: str) -> str | None:
 
 @cache
 def find_horovod_tools(environment: str) -> tuple[Path, ...]:
-    """Return the pins of the tools that build an environment's Horovod, with a CUDA compiler if one can be installed."""
+    """Return the pins of the tools that build Horovod, including a CUDA compiler if one can be installed."""
     compiler = FOLDER / f"horovod.build-{environment.rpartition('-')[2]}.txt"
     return (HOROVOD_TOOLS, *([compiler] if compiler.exists() else []))

@@ -59,7 +59,7 @@ class Tolerances:
 TOLERANCES = {
     # On the 44 layers of resnet44, every framework stayed within a tenth of these values.
     "fp32": Tolerances(logits=1e-4, loss=2e-5, averaging=1e-3, gradients=1e-3, updates=5e-3, after=5e-3),
-    # Convolutions and matrix products have 3 mantissa bits more than bf16: an eighth of its error, doubled for safety.
+    # Convolutions and matrix products have 3 mantissa bits more than bf16: an eighth of its error, doubled.
     "tf32": Tolerances(logits=0.015, loss=5e-3, averaging=0.05, gradients=0.6, updates=0.8, after=0.15),
     # These are three times the differences that PyTorch, JAX and Keras show on resnet44 on one and two CPU devices; the
     # three are much alike. Hundreds of ReLUs decide differently, so single small arrays say little. The direction of

@@ -44,7 +44,7 @@ class Losses:
 
 
 class ObservedLoop(TrainingLoop):
-    """A training loop that records the hash of each batch it puts on the device and the weights after the first step."""
+    """A training loop that records each batch's hash as it goes to the device, and the weights after the first step."""
 
     def host_batches(self):
         self.hashes = []

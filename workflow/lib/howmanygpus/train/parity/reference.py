@@ -153,7 +153,7 @@ class Reference:
         return to_canonical(gradients, self.parameters, {})
 
     def read_weights(self, statistics: str) -> dict[str, np.ndarray]:
-        """Return the weights and the `statistics` used in evaluation; see train.loop.backend.Backend.running_statistics."""
+        """Return the weights. `statistics` says which ones evaluation uses; see Backend.running_statistics."""
         states = [shard.state_dict() for shard in self.shards]
         if statistics == "first device":
             states = states[:1]

@@ -21,7 +21,7 @@ GLOBAL_BATCH_SIZE = 8
 NUM_TRAIN, NUM_TEST = 20, 8
 """An epoch has two steps and leaves some images over, so that five steps use three orders of the images."""
 RATES = np.array([0.004, 0.002, 0.001, 0.003, 0.002], np.float32)
-"""The rates change, because momentum rules differ in the effect of that. They are small, so that rounding stays small."""
+"""The rates change, because momentum rules differ in how they treat that. Small rates keep rounding from growing."""
 OPTIMIZERS: dict[str, dict[str, Any]] = {
     "sgd": {"name": "sgd", "momentum": 0.9, "weight_decay": 1e-3, "scale": 1.0},
     "adam": {"name": "adam", "momentum": 0.0, "weight_decay": 1e-3, "scale": 0.1},
