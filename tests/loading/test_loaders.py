@@ -114,7 +114,7 @@ def test_a_native_loader_yields_what_the_shared_one_does(loaded, loader, kind, f
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Return whether a process runs. An ended process may still exist as a zombie until its parent asks for its status."""
+    """Return whether a process runs. An ended process is a zombie until its parent asks for its status."""
     try:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

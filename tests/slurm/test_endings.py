@@ -74,7 +74,7 @@ def find_cell(project, name):
 
 @contextmanager
 def full_disk(folder):
-    """Mount a disk of 44 kB at a folder."""
+    """Mount a 44 kB disk at a folder."""
     folder.mkdir(parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=44k", "tmpfs", str(folder)], check=True)
     try:
@@ -107,7 +107,7 @@ def read_rows(project) -> dict[str, dict]:
 
 @pytest.fixture(scope="module")
 def first(cluster, prepared, tmp_path_factory):
-    """Return the results of the first call: the table's rows, the grid's figure, and the runs that are still missing."""
+    """Return the results of the first call: the table's rows, the grid's figure, and the missing runs."""
     project = start_grid(cluster, prepared, tmp_path_factory.mktemp("endings") / "project")
     with full_disk(find_cell(project, "unwritten")):
         provoke(project, cluster)

@@ -25,7 +25,7 @@ if "workflow/scripts/train.py" in sys.orig_argv:
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(seen))
 """
-"""Code that records the resources of a run's launcher in its job, and the number of Snakemake processes above it."""
+"""Code that records, in a run's job, the launcher's environment variables and the number of Snakemakes above it."""
 OVER_NODES = [name for name, entry in FRAMEWORKS.items() if entry.spans_nodes("local")]
 
 

@@ -20,7 +20,7 @@ from training.launching import BACKENDS, BY_MPI, train
 
 ON_TWO = [framework for framework in BACKENDS if FRAMEWORKS[framework].max_devices.get("cpu", 2) >= 2]
 LARGEST = [(framework, 2 if framework in ON_TWO else 1) for framework in BACKENDS]
-"""Each framework, with its largest number of devices."""
+"""Each framework, with two devices if it supports them on CPUs, else with one."""
 ONE_STEP = {"epochs": None, "steps": 1, "random_flip": True, "random_crop_padding": 1}
 PLAIN_SGD = {"learning_rate": 1.0, "momentum": 0.0}
 """After one step with these settings the update is the gradient."""

@@ -196,7 +196,7 @@ def test_a_run_is_planned_once_even_if_two_modes_ask_for_it():
 
 
 def test_a_dry_run_expects_missing_runs_to_take_what_those_like_them_took(tmp_path):
-    """There are four runs of at most an hour: two on one device, one of which took 18 minutes, and two on two devices."""
+    """There are four runs of at most an hour. Two use one device, one of which took 18 minutes; two use two devices."""
     plan = Plan({"studies": {"s": study(frameworks=["pytorch_ddp"], repeats=2, time_limit_min=60)}}, CPU)
     assert (
         describe_device_hours(plan, tmp_path) == "4 runs are missing: at most 6.0 device-hours, by their time limits\n"

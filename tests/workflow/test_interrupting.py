@@ -53,7 +53,7 @@ rule third:
     shell: "touch {{output}}"
 """
 PRESSES = {"a rule's function": "press()", "a log message": "log_and_press()"}
-"""Where Ctrl-C is pressed after the first rule has run, and the code that does it."""
+"""The place where Ctrl-C is pressed after the first rule has run, and the code that presses it."""
 
 
 def run(folder: Path, press: str, patch: str = "interrupting.apply()") -> str:
