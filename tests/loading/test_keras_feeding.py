@@ -35,7 +35,7 @@ class MallInfo(ctypes.Structure):
 libc.mallinfo.restype = MallInfo
 
 def is_mapped(num_mib):
-    # Test whether malloc maps a block that is larger than any freed before; number_3 counts mapped blocks.
+    # Whether malloc maps a block that is larger than any freed before; number_3 counts mapped blocks.
     before = libc.mallinfo().number_3
     block = b"x" * (num_mib * MIB)
     return libc.mallinfo().number_3 > before
@@ -75,7 +75,7 @@ libc.mallopt(-3, MIB // 8)  # as TensorFlow does, but only once in a process
 next(iter(Batches()))
 mapped.append(is_mapped(28))
 
-# The options that TensorFlow's runtime has of each data set. Without options they are unset, and the runtime tunes.
+# What TensorFlow's runtime knows of each; that of a data set without options is not set, and tunes.
 tuned = []
 for dataset in fed:
     known = dataset_options_pb2.Options.FromString(tf.raw_ops.GetOptions(input_dataset=dataset._variant_tensor).numpy())
