@@ -12,13 +12,13 @@ from training.launching import COMPILE_SOON
 
 @pytest.fixture(scope="session", autouse=True)
 def own_temporary_folder(tmp_path_factory):
-    """Runs that are measured wait for each other by a file there: let those of two test sessions not do so."""
+    """Give each test session a temporary folder, because measured runs wait for each other by a lock file there."""
     tempfile.tempdir = os.environ["TMPDIR"] = str(tmp_path_factory.mktemp("tmp"))
 
 
 @pytest.fixture
 def project(tmp_path):
-    """A fresh copy of the project; whatever still runs in it when the test is over is killed."""
+    """Return a fresh copy of the project. Processes that still run in it after the test are killed."""
     project = Project(tmp_path / "project")
     yield project
     for process in project.processes():
@@ -27,14 +27,14 @@ def project(tmp_path):
 
 @pytest.fixture
 def compile_soon(monkeypatch):
-    """For tests in which it matters little how fast the compiled code is."""
+    """Shorten compilation, for tests in which the speed of the compiled code does not matter."""
     for name, value in COMPILE_SOON.items():
         monkeypatch.setenv(name, value)
 
 
 @pytest.fixture(scope="session")
 def prepared(tmp_path_factory):
-    """Data and weights of `study`, which take longer to make than its fake runs."""
+    """Return a project with the data and weights of `study`, which take longer to make than its fake runs."""
     project = Project(tmp_path_factory.mktemp("prepared") / "project")
     project.write_config(small=study())
     project.snakemake("--until", "prepare_arrays", "initialize_weights")
@@ -43,12 +43,12 @@ def prepared(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def environment_record(tmp_path_factory):
-    """A function from an environment's name to its record; builds it in the cache if it is not there."""
+    """Return a function from an environment's name to its record. It builds a missing environment in the cache."""
     folder = tmp_path_factory.mktemp("environments")
     return lambda name: build(name, folder)
 
 
 @pytest.fixture(scope="session")
 def environment_python(environment_record):
-    """A function from an environment's name to its Python."""
+    """Return a function from an environment's name to its Python."""
     return lambda name: read_python(environment_record(name))

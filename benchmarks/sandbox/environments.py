@@ -1,4 +1,4 @@
-"""The frameworks' environments outside the workflow: built in the cache as its rules would, or found there."""
+"""Build the frameworks' environments outside the workflow, in the cache as its rules would, or find them there."""
 
 import json
 import os
@@ -19,7 +19,7 @@ def run_script(name: str, *options: str) -> None:
 
 @cache
 def build(name: str, folder: Path) -> Path:
-    """The record of an environment, in `folder`, written once."""
+    """Write the record of an environment to `folder`, unless it is there, and return its path."""
     record, horovod = folder / f"{name}.json", []
     if base := find_horovod_base(name):
         wheel = folder / f"{name}.horovod.json"

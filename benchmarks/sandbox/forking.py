@@ -1,7 +1,8 @@
 """
-Snakemake in forks of a process that has imported it, which takes longer than all else in most of the tests' calls.
+Run Snakemake in forks of a process that has imported it already.
 
-As a program, it is that process: a line of JSON for each call to come, and one with the exit status of each that ended.
+In most of the tests' calls the import takes longer than everything else. Started as a program, this module is that
+process: it reads a line of JSON for each call, and writes a line with the exit status of each call that has ended.
 """
 
 import functools
@@ -22,15 +23,15 @@ def listen_to_ctrl_c() -> None:
 
 @functools.cache
 def _parent() -> subprocess.Popen:
-    """It ends with this process: at the end of its input."""
+    """Start the parent of the forks. It ends when this process ends, because its input then ends."""
     command, pipe = [sys.executable, __file__], subprocess.PIPE
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, preexec_fn=listen_to_ctrl_c)
 
 
 def run_snakemake(arguments: list[str], cwd: Path, env: dict[str, str], output: Path, timeout_s: float) -> int:
-    """Exit status of STARTED_BY_USERS with `arguments`; all that is printed goes to a file.
+    """Run STARTED_BY_USERS with `arguments`, print to the file `output`, and return the exit status.
 
-    As of subprocess, it is negative where a signal ended it: SIGALRM after `timeout_s`.
+    As in subprocess, the status is negative if a signal ended the call. After `timeout_s` that is SIGALRM.
     """
     parent = _parent()
     call = {"arguments": arguments, "cwd": str(cwd), "env": env, "output": str(output), "timeout_s": timeout_s}
@@ -64,5 +65,5 @@ def main() -> None:
 if __name__ == "__main__":
     from snakemake import cli
 
-    cli.get_argument_parser()  # which imports all plugins
+    cli.get_argument_parser()  # This call imports all plugins.
     main()

@@ -1,4 +1,4 @@
-"""Small images that tests generate, valid and broken ones."""
+"""Generate small images for tests, both valid and broken ones."""
 
 import io
 import struct
@@ -21,7 +21,7 @@ def needs(path: Path) -> Path:
 
 
 def smooth(height: int = 40, width: int = 56, channels: int = 1, seed: int = 0) -> np.ndarray:
-    """Smooth waves, as in photographs, with a little noise: uint8 (height, width) or (height, width, 3)."""
+    """Return smooth waves, as in photographs, with a little noise: uint8 (height, width) or (height, width, 3)."""
     random = np.random.default_rng(seed)
     y, x = np.mgrid[:height, :width]
     waves = [
@@ -44,7 +44,7 @@ def chunk(kind: bytes, content: bytes) -> bytes:
 
 
 def png_by_hand(width: int, height: int, colour: int = 0, depth: int = 8, stream: bytes = b"", extra: bytes = b""):
-    """A PNG with well-formed chunks of any content. stream: the content of IDAT."""
+    """Return a PNG with well-formed chunks of any content. stream: the content of IDAT."""
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0))
     return b"\x89PNG\r\n\x1a\n" + header + extra + chunk(b"IDAT", stream) + chunk(b"IEND", b"")
 
@@ -54,7 +54,7 @@ def flip_bit(data: bytes, position: int) -> bytes:
 
 
 def bad_and_unusual(gray: np.ndarray, rgb: np.ndarray) -> dict[str, bytes]:
-    """Broken and unusual files made from one gray and one colour image, named as in the sample folder `corrupt`."""
+    """Make broken and unusual files from a gray and a colour image, named as in the sample folder `corrupt`."""
     png, jpeg = encode(gray), encode(rgb, "JPEG", quality=95)
     opaque = np.full_like(gray, 255)
     see_through = opaque.copy()

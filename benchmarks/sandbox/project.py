@@ -21,9 +21,9 @@ SANDBOX = Path(__file__).resolve().parent
 ROOT = SANDBOX.parents[1]
 FAKES = ROOT / "tests" / "fakes"
 ONLY_SGD = '\ndel OPTIMIZERS["adam"]\n'
-"""At the end of a copy's howmanygpus/train/parity/task.py: the gate takes half as long."""
+"""Code appended to a copy's howmanygpus/train/parity/task.py, with which the gate takes half as long."""
 RUNS, ROWS, TABLES = ("--until", "train"), ("--until", "tabulate_runs"), ("--until", "merge_tables")
-"""How far a call goes whose test looks no further: what is behind the fake runs takes longer than they do."""
+"""Tests stop Snakemake at the last rule they check, because the rules after the fake runs take longer than the runs."""
 BLANK = """
 import sys
 from pathlib import Path
@@ -31,7 +31,7 @@ from pathlib import Path
 for option in ("--svg", "--png"):
     Path(sys.argv[sys.argv.index(option) + 1]).write_text("blank")
 """
-"""In the place of workflow/scripts/draw_figure.py."""
+"""A replacement of workflow/scripts/draw_figure.py that draws nothing."""
 COPIED = ("Snakefile", "Makefile", "workflow", "config", "profiles", "envs")
 
 REGISTRY_ENTRY = """
@@ -46,7 +46,7 @@ FRAMEWORKS["{name}"] = Framework(
 
 
 def run_snakefile(folder: Path, text: str, *arguments: str, check: bool = False) -> subprocess.CompletedProcess:
-    """Another workflow than the project's, which finds its library, in a process of its own."""
+    """Run another workflow, which can import the project's library, in a process of its own."""
     (folder / "Snakefile").write_text(text)
     command = [sys.executable, "-m", "snakemake", "--cores", "1", *arguments]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
@@ -55,7 +55,7 @@ def run_snakefile(folder: Path, text: str, *arguments: str, check: bool = False)
 
 
 def study(**changes) -> dict:
-    """A small study of the fake backends, changed by keyword."""
+    """Return a small study of the fake backends with the given changes."""
     return {
         "dataset": "digits",
         "model": "small_cnn",
@@ -89,7 +89,7 @@ class Project:
             self.add_fake(name)
 
     def add_fake(self, name: str, launcher: str = "plain", family: str = "fake", strategy: str | None = None) -> None:
-        """A framework that sleeps. family, strategy: the file that it is, which may be that of a real framework."""
+        """Add a framework that sleeps. family, strategy: its file, which may be that of a real framework."""
         library, strategy = self.folder / "workflow" / "lib" / "howmanygpus", strategy or name
         folder = library / "train" / "frameworks" / family
         folder.mkdir(exist_ok=True)
@@ -102,14 +102,14 @@ class Project:
         self.record_fake_environment()
 
     def record_fake_environment(self) -> None:
-        """Say that the fake environment is this Python, as its rule would after building one."""
+        """Record this Python as the fake environment, as its rule would after building one."""
         pins = hash_requirements([self.folder / "envs" / f"{name}.txt" for name in ("fake-cpu", "measured")])[:8]
         record = self.folder / "results" / "environments" / f"fake-cpu-{pins}.json"
         record.parent.mkdir(parents=True, exist_ok=True)
         record.write_text(json.dumps({"name": "fake-cpu", "python": sys.executable}))
 
     def take_environment(self, record: Path) -> None:
-        """A record that `environments.py` here made, in place of what the workflow's jobs would build."""
+        """Use a record that sandbox/environments.py made instead of one that the workflow's jobs would build."""
         taken = self.folder / environment_record(record.stem)
         taken.parent.mkdir(parents=True, exist_ok=True)
         for suffix in (".json", ".horovod.json"):
@@ -117,7 +117,7 @@ class Project:
                 shutil.copy2(record.with_suffix(suffix), taken.with_suffix(suffix))
 
     def take_prepared(self, other: "Project") -> None:
-        """The data and weights of another project in the place of those that jobs would make."""
+        """Use the data and weights of another project instead of those that jobs would make."""
         for name in ("prepared", "weights"):
             shutil.copytree(other.folder / "results" / name, self.folder / "results" / name)
 
@@ -125,7 +125,7 @@ class Project:
         (self.folder / path).write_text(yaml.safe_dump({"studies": studies}))
 
     def behave(self, **behaviours) -> None:
-        """Keys are parts of run paths, with `__` for `/`."""
+        """Set the fakes' behaviours. The keys are parts of run paths, with `__` for `/`."""
         named = {part.replace("__", "/"): behaviour for part, behaviour in behaviours.items()}
         (self.folder / "fake_behaviour.json").write_text(json.dumps(named))
 
@@ -134,11 +134,11 @@ class Project:
             file.write(addition)
 
     def leave_figures_blank(self) -> None:
-        """Where no test looks at them: to draw one takes longer than to train a fake."""
+        """Replace the drawing of figures if no test checks them: drawing one takes longer than training a fake."""
         (self.folder / "workflow" / "scripts" / "draw_figure.py").write_text(BLANK)
 
     def replace(self, path: str, **changes) -> None:
-        """Give constants of a module, each of which stands in a line of its own, other values."""
+        """Give other values to constants of a module. Each constant has a line of its own."""
         text = self.read(path)
         for name, value in changes.items():
             text, count = re.subn(rf"^{name} = .*$", f"{name} = {value!r}", text, flags=re.MULTILINE)
@@ -150,7 +150,7 @@ class Project:
         return {key: value for key, value in os.environ.items() if key not in cleared}
 
     def start(self, *arguments: str) -> subprocess.Popen:
-        """As a user would, in a process of its own."""
+        """Start Snakemake as a user would, in a process of its own."""
         return subprocess.Popen(
             [*STARTED_BY_USERS, "--profile", self.profile, *arguments],
             cwd=self.folder,
@@ -163,7 +163,7 @@ class Project:
         )
 
     def processes(self) -> list[psutil.Process]:
-        """Living processes whose working directory is this copy."""
+        """Return the living processes whose working directory is this copy."""
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
@@ -172,7 +172,7 @@ class Project:
         return found
 
     def snakemake(self, *arguments: str, expect: int = 0, timeout_s: float = 300.0) -> str:
-        """Run to the end and return what was printed; asserts the exit status."""
+        """Run Snakemake to the end, assert its exit status, and return what it printed."""
         output = self.folder / "printed.txt"
         options = ["--profile", self.profile, *arguments]
         status = run_snakemake(options, self.folder, self.environment(), output, timeout_s)
@@ -181,7 +181,7 @@ class Project:
         return printed
 
     def planned(self, *arguments: str) -> list[str]:
-        """Jobs that a call would run now, as `rule` or, for runs, their paths; sorted."""
+        """Return the jobs that a call would run now, sorted: names of rules or, for runs, their paths."""
         output = self.snakemake("--dry-run", *arguments)
         jobs = []
         for block in re.split(r"\n(?=(?:local)?rule \w+:)", output)[1:]:
@@ -200,7 +200,7 @@ class Project:
         return [job for job in self.planned(*arguments) if "/" in job]
 
     def read_rows(self) -> list[dict[str, str]]:
-        """Of the studies' tables of runs."""
+        """Return the rows of the studies' tables of runs."""
         paths = sorted((self.folder / "results" / "tables").glob("*/runs.tsv"))
         return [row for path in paths for row in csv.DictReader(path.read_text().splitlines(), delimiter="\t")]
 

@@ -1,6 +1,6 @@
-"""Run in a framework's environment: stores the batches that loaders yield, or stops after the first and waits.
+"""Store the batches that loaders yield in a framework's environment, or stop after the first batch and wait.
 
-The last process of those that each specification has, one a device, is the one whose batches are loaded.
+Each specification has one process per device. The batches of the last of these processes are loaded.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Side effects of tf.data on a run: threads that tune, and malloc that maps each large block anew."""
+"""Test side effects of tf.data on a run: tuning threads, and a malloc that maps each large block anew."""
 
 import json
 import os
@@ -108,7 +108,7 @@ print(json.dumps({"tuned": tuned, "mapped": mapped, "steps": steps}))
 
 @pytest.fixture(scope="module")
 def seen(environment_python):
-    """What the script saw, in an environment in which both of Keras's backends can be imported."""
+    """Return the script's observations, in an environment in which both of Keras's backends can be imported."""
     environment = (
         os.environ
         | KEEP_FREED_MEMORY
@@ -121,7 +121,7 @@ def seen(environment_python):
 
 
 def test_nothing_tunes_what_feeds_the_devices(seen):
-    """Neither what fit is given by each backend nor what is made of it for the devices."""
+    """Neither the data set that each backend gives to fit nor what Keras makes of it for the devices is tuned."""
     assert seen["tuned"] == [False] * 5
 
 

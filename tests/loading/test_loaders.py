@@ -1,4 +1,4 @@
-"""The frameworks' own loaders yield what the shared one does: the same images, order, flips and crops."""
+"""The frameworks' own loaders yield the same images, order, flips and crops as the shared loader."""
 
 import json
 import os
@@ -26,22 +26,22 @@ USERS = {
     **{"torch.loader": "pytorch_ddp", "keras.tf_data": "tensorflow_mirrored", "keras.loader": "keras_mirrored"},
     **{"gluon.loader": "mxnet_gluon", "chainer.loader": "chainer_mn"},
 }
-"""A framework for each loader."""
+"""One framework for each loader."""
 LOAD_BATCHES = ROOT / "tests" / "loading" / "load_batches.py"
 KINDS = [(name, kind) for name, loader in NATIVE_LOADERS.items() for kind in loader.kinds]
 FORMS = ("arrays", "png", "jpeg")
 CHANNELS = (1, 3)
 AUGMENTED = {"random_flip": True, "random_crop_padding": 3, "epochs": 2, "global_batch_size": 8}
 LEVELS = {"keras.tf_data": (8, 1.3)}
-"""Of 255: by how much JPEG decoders that are not exact differ from simplejpeg on noise, at most and in the mean.
+"""Maximum and mean difference, in levels of 255, of inexact JPEG decoders from simplejpeg on noise.
 
-TensorFlow takes the fast inverse transform; those of Pillow and OpenCV are the same as simplejpeg's.
+TensorFlow uses the fast inverse transform. Pillow and OpenCV use the same transform as simplejpeg.
 """
 
 
 @pytest.fixture(scope="module")
 def data_dirs(tmp_path_factory) -> dict[tuple[str, int], Path]:
-    """Prepared folders by form and channels."""
+    """Return the prepared folders by form and channels."""
     folder = tmp_path_factory.mktemp("data")
     shapes = {1: (20, 26, 1), 3: (20, 26, 3)}
     return {
@@ -70,7 +70,7 @@ def python_of(environment_python, loader: str) -> str:
 
 @pytest.fixture(scope="module")
 def loaded(environment_python, tmp_path_factory, data_dirs):
-    """A function from a loader and its kind of workers to the specifications of all that one process of it loaded."""
+    """Return a function from a loader and its kind of workers to the specifications of all that one process loaded."""
     done = {}
 
     def get(loader: str, kind: str) -> dict[tuple[str, int], Path]:
@@ -114,7 +114,7 @@ def test_a_native_loader_yields_what_the_shared_one_does(loaded, loader, kind, f
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """What has ended may wait for somebody to ask how."""
+    """Return whether a process runs. An ended process is a zombie until its parent asks for its status."""
     try:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -147,7 +147,7 @@ TRAINED = {**AUGMENTED, "input": "png", "data": {"num_train": 40}, "optimizer": 
 
 @pytest.fixture(scope="module")
 def with_the_shared_one(environment_python, tmp_path_factory):
-    """A run of PyTorch on one device."""
+    """Return a run of PyTorch on one device with the shared loader."""
     return train(environment_python("pytorch-cpu"), tmp_path_factory.mktemp("shared"), "pytorch_ddp", **TRAINED)
 
 

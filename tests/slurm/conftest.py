@@ -1,4 +1,4 @@
-"""A cluster for the tests of this folder, or the reason why there is none; and a project that uses it."""
+"""Provide a cluster for the tests of this folder, or the reason why there is none, and a project that uses it."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def cluster(tmp_path_factory):
 
 @pytest.fixture
 def project(cluster, prepared, tmp_path):
-    """With the backends `sleeping`, one process for all devices, and `pacing`, one for each."""
+    """Return a project with the backends `sleeping`, one process for all devices, and `pacing`, one for each device."""
     project = ClusterProject(tmp_path / "project", cluster)
     project.take_prepared(prepared)
     project.add_fake("sleeping")

@@ -1,4 +1,4 @@
-"""The cluster of these tests is what it says: it allocates pretend GPUs, runs steps over nodes, and loses nodes."""
+"""The test cluster allocates pretend GPUs, runs steps over several nodes, and can lose nodes."""
 
 import subprocess
 

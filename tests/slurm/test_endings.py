@@ -1,7 +1,7 @@
 """
-A grid in which each run ends in another way, with and without an accounting database.
+Run a grid in which each run ends in a different way, with and without an accounting database.
 
-Each run gets its own status and reason, the others go on, and a second call completes the missing runs and no others.
+Each run gets its own status and reason, the others go on, and a second call completes only the missing runs.
 """
 
 import subprocess
@@ -21,7 +21,7 @@ if "howmanygpus.train.start.task" in sys.orig_argv and os.environ.get("SLURM_PRO
 """
 """A sitecustomize.py that keeps the second process of a run from starting."""
 ALONE = ["completing", "cancelled", "limited", "starving", "oversized", "diverging", "unwritten"]
-"""Backends of runs on one device, named by how they end. `lost` uses all devices of a node, `stranded` two."""
+"""Backends of runs on one device, named by how they end. `lost` uses all devices of a node; `stranded` uses two."""
 TOLD_BY_THE_RUN = {"oversized", "diverging", "unwritten", "stranded"}
 """Runs that record their end without asking SLURM, so that they are tested with squeue only."""
 UNFINISHED = {"cancelled", "limited", "starving", "unwritten", "lost", "stranded"}
@@ -29,7 +29,7 @@ UNFINISHED = {"cancelled", "limited", "starving", "unwritten", "lost", "stranded
 
 @pytest.fixture(scope="module", params=["squeue", "sacct"])
 def cluster(request, tmp_path_factory):
-    """A cluster without a database, asked by squeue, and one with a database, asked by sacct."""
+    """Start a cluster without a database, which squeue queries, and one with a database, which sacct queries."""
     accounting = request.param == "sacct"
     if obstacle := find_obstacle(accounting):
         pytest.skip(obstacle)
@@ -74,7 +74,7 @@ def find_cell(project, name):
 
 @contextmanager
 def full_disk(folder):
-    """Mount a disk of 44 kB at a folder."""
+    """Mount a 44 kB disk at a folder."""
     folder.mkdir(parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=44k", "tmpfs", str(folder)], check=True)
     try:
@@ -84,11 +84,11 @@ def full_disk(folder):
 
 
 def provoke(project, cluster) -> None:
-    """Run the grid, and make each run end in its own way."""
+    """Run the grid, and make each run end in a different way."""
     process = project.start(*ROWS)
     jobs = {name: project.wait_for_running(f"/{name}/") for name in ("cancelled", "limited", "lost")}
     cluster.run("scancel", jobs["cancelled"]["id"])
-    # SLURM's shortest time limit is a minute; an earlier end is possible.
+    # SLURM's shortest time limit is a minute, but a job's end can be moved earlier.
     for limit in ("TimeLimit=1", "EndTime=now+1"):
         cluster.run("scontrol", "update", f"JobId={jobs['limited']['id']}", limit)
     alone = [jobs["lost"]["id"]]
@@ -107,7 +107,7 @@ def read_rows(project) -> dict[str, dict]:
 
 @pytest.fixture(scope="module")
 def first(cluster, prepared, tmp_path_factory):
-    """The results of the first call: rows of the table, the figure of the grid, and the runs that are still missing."""
+    """Return the results of the first call: the table's rows, the grid's figure, and the missing runs."""
     project = start_grid(cluster, prepared, tmp_path_factory.mktemp("endings") / "project")
     with full_disk(find_cell(project, "unwritten")):
         provoke(project, cluster)
@@ -129,7 +129,7 @@ ENDINGS = {
     "stranded": ("no_rendezvous", "1 of 2 processes were not there after 5 s (rank 1)"),
     "lost": ("node_failed", "SLURM lost a node of the job (node"),
 }
-"""Status of each run, and words of its reason."""
+"""The status of each run, and words from its reason."""
 
 
 def test_each_run_has_the_status_and_the_reason_of_its_end(first, cluster):

@@ -1,4 +1,4 @@
-"""A grid whose runs are jobs: what each asked for, what it was given, which processes it had, and what comes out."""
+"""Test a grid whose runs are jobs: their requests, their allocations, their processes and the results."""
 
 import itertools
 import json
@@ -25,7 +25,7 @@ if "workflow/scripts/train.py" in sys.orig_argv:
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(seen))
 """
-"""What a run's launcher is given in its job, and by how many Snakemakes."""
+"""Code that records, in a run's job, the launcher's environment variables and the number of Snakemakes above it."""
 OVER_NODES = [name for name, entry in FRAMEWORKS.items() if entry.spans_nodes("local")]
 
 
@@ -38,14 +38,14 @@ def read_runs(project):
 
 
 def list_products(project):
-    """Tables and figures."""
+    """List the tables and figures."""
     results = project.folder / "results"
     return {str(path.relative_to(results)) for kind in ("tables", "figures") for path in (results / kind).rglob("*.*")}
 
 
 @pytest.fixture(scope="module")
 def grid(cluster, tmp_path_factory):
-    """8 runs of two process models on 1 to 8 devices, done."""
+    """Return a project with 8 finished runs of two process models on 1 to 8 devices."""
     project = ClusterProject(tmp_path_factory.mktemp("grid") / "project", cluster)
     scratch = str(tmp_path_factory.mktemp("scratch"))
     project.write_machine(slurm={"preflight": True, "scratch": scratch}, price_per_hour=2.0, billed="node")
@@ -143,7 +143,7 @@ def test_the_probe_saw_the_nodes_devices_and_the_preflight_their_all_reduce(grid
 
 @pytest.mark.usefixtures("compile_soon")
 def test_frameworks_average_their_gradients_over_two_nodes(cluster, prepared, tmp_path, environment_record):
-    """The gate does its task on two devices of two nodes; then they train on two devices of each."""
+    """The gate does its task on two devices of two nodes. The runs then use two devices of each node."""
     per_node = 2
     project = ClusterProject(tmp_path / "project", cluster, devices_per_node=per_node, cores_per_device=1)
     project.take_prepared(prepared)

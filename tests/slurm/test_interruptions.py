@@ -1,4 +1,4 @@
-"""Preempted jobs, and a Snakemake that is killed or interrupted: a second call completes what is missing."""
+"""If jobs are preempted, or Snakemake is killed or interrupted, a second call completes the missing runs."""
 
 import json
 import os
@@ -15,7 +15,7 @@ WAITING = "_gpus2_"
 
 @pytest.fixture
 def grid(project):
-    """A project with two runs, the second of which waits for the file go_on."""
+    """Return a project with two runs, the second of which waits for the file go_on."""
     project.write_config(
         grid=study(frameworks=["sleeping"], devices=["fake"], num_gpus=[1, 2], per_device_batch_size=[8])
     )

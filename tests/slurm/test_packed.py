@@ -1,4 +1,4 @@
-"""All runs of up to one node inside one allocation, by the job script of the profile."""
+"""The job script of the profile does all runs of up to one node inside one allocation."""
 
 import itertools
 import json
@@ -10,7 +10,7 @@ from slurm.cluster import GPUS_PER_NODE
 
 
 def submit_packed(project, *arguments):
-    """Submit the script as an admin has edited it for this cluster, and wait for its end."""
+    """Submit the script with an administrator's edits for this cluster, and wait for its end."""
     script = project.folder / "profiles" / "slurm" / "packed.sbatch"
     text = script.read_text().replace("gpu:a100:4", f"gpu:fake:{GPUS_PER_NODE}")
     script.write_text(text.replace(".venv/bin/snakemake", f"{sys.executable} -m snakemake"))

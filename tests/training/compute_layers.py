@@ -1,9 +1,10 @@
 """
 Compute the cases of test_layers.py with the layers of one family, in the family's environment.
 
-Arguments: the family; a folder with cases.json and, for every case, inputs (<case>.npz: x, upstream and weights). What
-the family computes is left beside them (<case>.<family>.npz): `y`; `gradient`, of sum(upstream * y) by x; and for batch
-normalisation the running `mean` and `variance` after one batch and `evaluated`, the output with those.
+The arguments are the family and a folder. The folder has cases.json and, for every case, the inputs (<case>.npz: x,
+upstream and weights). The results are written beside them (<case>.<family>.npz): `y`, and `gradient`, which is the
+gradient of sum(upstream * y) by x. For batch normalisation they include the running `mean` and `variance` after one
+batch, and `evaluated`, which is the output with these statistics.
 """
 
 import importlib
@@ -15,7 +16,7 @@ import numpy as np
 
 
 def find_layer(family: str, layer: str):
-    """The family's function of that name, from whichever of its layers' files has it."""
+    """Return the family's function of that name, from the file of its layers that has it."""
     folder = Path(importlib.import_module(f"howmanygpus.train.frameworks.{family}.layers").__file__).parent
     for path in sorted(folder.glob("*.py")):
         module = importlib.import_module(f"howmanygpus.train.frameworks.{family}.layers.{path.stem}")
@@ -26,7 +27,7 @@ def find_layer(family: str, layer: str):
 
 
 def place(array: np.ndarray, first: bool = True) -> np.ndarray:
-    """Channels before rows and columns, or the other way round; anything but images as it is."""
+    """Move the channels of images before or behind rows and columns. Return any other array unchanged."""
     if array.ndim != 4:
         return array
     return np.ascontiguousarray(array.transpose((0, 3, 1, 2) if first else (0, 2, 3, 1)))
@@ -36,7 +37,7 @@ WITH_WEIGHTS = ("conv", "dense", "batchnorm")
 
 
 def build(family: str, layer: str, context, in_channels: int, options: dict):
-    """The layer as an object with weights; None for those that are plain functions."""
+    """Return the layer as an object with weights, or None if it is a plain function."""
     options = dict(options)
     outputs = {"conv": "out_channels", "dense": "out_features"}.get(layer)
     sizes = [in_channels, *([options.pop(outputs)] if outputs else [])]
@@ -46,7 +47,7 @@ def build(family: str, layer: str, context, in_channels: int, options: dict):
 
 
 def call(family: str, layer: str, built, x, options: dict):
-    """The layer's output on x, which has its channels where the family has them."""
+    """Return the layer's output on x, whose channels are at the family's position."""
     if layer == "dense":
         return built(x[:, :, 0, 0] if family != "flax" else x[:, 0, 0])
     if built is not None:
@@ -123,7 +124,7 @@ def compute_flax(layer, options, x, upstream, weights):
     graph, state = nnx.split(holder)
 
     def compute(given):
-        # A copy: what is traced may not change the statistics of a layer outside.
+        # This uses a copy, because a traced function may not change the statistics of a layer outside it.
         own = nnx.merge(graph, state, copy=True)
         return call("flax", layer, getattr(own, "layer", None), given, options)
 
@@ -171,7 +172,7 @@ def compute_gluon(layer, options, x, upstream, weights):
         y.backward(mx.nd.array(place(upstream)))
         now = {"y": place(y.asnumpy(), False), "gradient": place(tensor.grad.asnumpy(), False)}
         if layer == "batchnorm":
-            # MXNet updates the statistics once the output is there.
+            # MXNet updates the statistics when the output has been computed.
             now |= {name: roles[name].data().asnumpy() for name in weights}
             now["evaluated"] = place(holder(tensor).asnumpy(), False)
         assert not seen or all(np.array_equal(now[name], seen[name]) for name in now), f"{layer} differs if hybridised"
@@ -223,7 +224,7 @@ def main() -> None:
 
 
 def as_tuple(value):
-    """JSON has no tuples."""
+    """Convert a list from JSON to a tuple, because JSON has no tuples."""
     return tuple(map(as_tuple, value)) if isinstance(value, list) else value
 
 

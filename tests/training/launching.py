@@ -1,4 +1,4 @@
-"""Real training runs outside the workflow: prepared data, weights and the launcher of a framework's environment."""
+"""Run real training outside the workflow, with prepared data, weights and the launcher of a framework's environment."""
 
 import importlib
 import json
@@ -23,14 +23,14 @@ from specs import make_data, make_spec
 
 BACKENDS = list(FRAMEWORKS)
 BY_MPI = {"horovod_controller": "mpi"}
-"""For Horovod: its processes start sooner than by horovodrun, which imports the framework for itself first."""
+"""Horovod's processes start sooner by MPI than by horovodrun, which imports the framework itself first."""
 COMPILE_SOON = {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
-"""JAX then needs half the time; code that XLA has optimised goes through the gate in tests/parity/."""
+"""With this setting JAX needs half the time. The gate in tests/parity/ tests code that XLA has optimised."""
 
 
 @dataclass
 class Finished:
-    """What one run left."""
+    """The results of one run."""
 
     exit_status: int
     output: str
@@ -58,13 +58,13 @@ class Finished:
 
     @property
     def update(self) -> dict[str, np.ndarray]:
-        """What training took away from the weights; with sgd, rate 1, no momentum and one step, the gradient."""
+        """Return initial minus final weights. With sgd, rate 1, no momentum and one step, this is the gradient."""
         final = self.final_weights
         return {name: initial - final[name] for name, initial in self.initial_weights.items()}
 
 
 def write_data(folder: Path, form: str, **changes) -> Path:
-    """Random images in a folder of `folder`, as the workflow would prepare them; returns that folder."""
+    """Write random images to a subfolder of `folder`, as the workflow would prepare them; return the subfolder."""
     data_dir = folder / form
     writing.write_data(folder / "arrays", make_data(**changes))
     if form != "arrays":
@@ -74,7 +74,7 @@ def write_data(folder: Path, form: str, **changes) -> Path:
 
 
 def write_inputs(folder: Path, spec: RunSpec, **data_changes) -> RunSpec:
-    """Random data and canonical weights in `folder`; returns the spec that points at them."""
+    """Write random data and canonical weights to `folder`; return the spec with their paths."""
     data_dir, weights_file = write_data(folder / "data", spec.input, **data_changes), folder / "weights.safetensors"
     data = open_data(data_dir)
     parameters = importlib.import_module(f"howmanygpus.train.models.{spec.model}.parameters").parameters
@@ -84,7 +84,7 @@ def write_inputs(folder: Path, spec: RunSpec, **data_changes) -> RunSpec:
 
 
 def train(python: str, folder: Path, framework: str, data=None, **changes) -> Finished:
-    """One run in an empty `folder`, with its weights before and after."""
+    """Do one run in an empty `folder`, and return it with its weights before and after training."""
     entry = FRAMEWORKS[framework]
     names = {"framework": framework} | {key: getattr(entry, key) for key in ("family", "strategy", "launcher")}
     spec = write_inputs(folder, make_spec(**names, **changes), **(data or {}))

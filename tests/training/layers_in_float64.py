@@ -1,4 +1,4 @@
-"""What every family's layers should compute, in float64 with numpy: images are (batch, height, width, channels)."""
+"""Compute the expected results of the layers in float64 with numpy. Images are (batch, height, width, channels)."""
 
 import math
 
@@ -7,7 +7,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 
 def windows_of(x, size, stride, padding, value):
-    """Every window that fits: (batch, rows, columns, channels, height, width)."""
+    """Return every window that fits, as (batch, rows, columns, channels, height, width)."""
     height, width = (size, size) if isinstance(size, int) else size
     rows, columns = ((padding, padding), (padding, padding)) if isinstance(padding, int) else padding
     padded = np.pad(x, ((0, 0), rows, columns, (0, 0)), constant_values=value)
@@ -38,7 +38,7 @@ def relu(x, weights):
 
 
 def concatenate(x, weights):
-    """Of the image and its negative."""
+    """Concatenate the image and its negative."""
     return np.concatenate([x, -x], axis=3)
 
 
@@ -47,18 +47,18 @@ def shortcut(x, weights, *, stride, new_channels):
 
 
 def dense(x, weights, *, out_features):
-    """Of the first pixel of every image."""
+    """Apply a dense layer to the first pixel of every image."""
     return x[:, 0, 0] @ weights["kernel"] + weights["bias"]
 
 
 def batchnorm(x, weights, *, epsilon, momentum):
-    """In training, by the statistics of the batch."""
+    """Normalise by the statistics of the batch, as in training."""
     mean, variance = x.mean(axis=(0, 1, 2)), x.var(axis=(0, 1, 2))
     return (x - mean) / np.sqrt(variance + epsilon) * weights["scale"] + weights["offset"]
 
 
 def update_statistics(x, weights, *, epsilon, momentum):
-    """The running statistics after one batch; the variance is the biased one."""
+    """Return the running statistics after one batch. The variance is the biased one."""
     batch = {"mean": x.mean(axis=(0, 1, 2)), "variance": x.var(axis=(0, 1, 2))}
     return {name: momentum * weights[name] + (1 - momentum) * value for name, value in batch.items()}
 
@@ -69,7 +69,7 @@ def evaluate_batchnorm(x, weights, *, epsilon, momentum):
 
 
 def gradient_by_input(compute, x, upstream, step=1e-6):
-    """d sum(upstream * compute(x)) / dx by central differences, which are exact for whatever is linear near x."""
+    """Return d sum(upstream * compute(x)) / dx by central differences, which are exact if compute is linear near x."""
     gradient = np.zeros_like(x)
     for place in np.ndindex(x.shape):
         shifted = np.zeros_like(x)

@@ -1,5 +1,5 @@
 """
-Every backend does the same work on two devices: the same weights, batches, updates and evaluations as PyTorch on one.
+Every backend has the same weights, batches, updates and evaluations on two devices as PyTorch on one.
 
 Runs go through the launcher and the real training path. Most of their time is the start of the framework, so several
 tests look at each run.
@@ -20,15 +20,15 @@ from training.launching import BACKENDS, BY_MPI, train
 
 ON_TWO = [framework for framework in BACKENDS if FRAMEWORKS[framework].max_devices.get("cpu", 2) >= 2]
 LARGEST = [(framework, 2 if framework in ON_TWO else 1) for framework in BACKENDS]
-"""With the number of devices."""
+"""Each framework, with two devices if it supports them on CPUs, else with one."""
 ONE_STEP = {"epochs": None, "steps": 1, "random_flip": True, "random_crop_padding": 1}
 PLAIN_SGD = {"learning_rate": 1.0, "momentum": 0.0}
-"""After one step of it the update is the gradient."""
+"""After one step with these settings the update is the gradient."""
 
 FLOAT32_NOISE = 2e-5
-"""Relative, of a gradient; float32 sums in another order, seen up to 3e-6."""
+"""Relative tolerance for a gradient. float32 sums in another order cause up to 3e-6."""
 UPDATES_NOISE = 5e-4
-"""Relative, after several steps, in which differences of the first grow; another momentum rule is off by 1e-1."""
+"""Relative tolerance after several steps, in which differences grow. Another momentum rule is off by 1e-1."""
 
 
 def environment_of(framework: str) -> str:
@@ -37,7 +37,7 @@ def environment_of(framework: str) -> str:
 
 @pytest.fixture(scope="session")
 def run(environment_python, tmp_path_factory):
-    """A function that trains once per distinct request and remembers the result."""
+    """Return a function that trains once per distinct request and remembers the result."""
     done = {}
 
     def get(framework, num_gpus=1, **changes):
@@ -54,7 +54,7 @@ def run(environment_python, tmp_path_factory):
 
 
 def relative_difference(first: dict, second: dict) -> float:
-    """Largest over the arrays of max|a - b| / max|b|."""
+    """Return the maximum over the arrays of max|a - b| / max|b|."""
     assert first.keys() == second.keys()
     return max(np.abs(first[name] - second[name]).max() / (np.abs(second[name]).max() + 1e-12) for name in second)
 
@@ -72,9 +72,9 @@ OPTIMIZERS = {
 
 
 def two_epochs(optimizer: str, **changes) -> dict:
-    """Two epochs of three steps each; the training images that are left over make no batch.
+    """Return the settings of two epochs of three steps each. The remaining training images do not fill a batch.
 
-    With other images an input of a ReLU may be so near to zero that rounding decides, which shows as 5e-3.
+    With other images, an input of a ReLU may be so near to zero that rounding decides; the difference is then 5e-3.
     """
     data = {"num_train": 25, "num_test": 13}
     request = {"optimizer": OPTIMIZERS[optimizer], "epochs": 2, "data": data}
@@ -83,7 +83,7 @@ def two_epochs(optimizer: str, **changes) -> dict:
 
 AHEAD = two_epochs("sgd", prefetch=2, eval_devices="first", eval_batch_size=5, horovod_controller="gloo")
 IN_SMALL_BATCHES = two_epochs("adam", eval_batch_size=3)
-"""The last device of the last batches has no image."""
+"""With this batch size the last device has no image in the last batches."""
 TRAINED = [(name, count, "sgd", AHEAD) for name, count in LARGEST]
 TRAINED += [(name, count, "adam", IN_SMALL_BATCHES) for name, count in LARGEST]
 
@@ -102,7 +102,7 @@ def test_weights_arrive_bit_for_bit(run, framework, num_gpus, optimizer, asked):
 
 @pytest.mark.parametrize(("framework", "num_gpus", "optimizer", "asked"), TRAINED)
 def test_updates_agree_over_several_steps_with_a_changing_rate(run, framework, num_gpus, optimizer, asked):
-    """Whether batches are fetched ahead or not; each device has half of the batch."""
+    """The updates agree with and without prefetching. Each device has half of the batch."""
     first, second = reference(run, optimizer), run(framework, num_gpus, **asked)
     assert first.record["steps"] == second.record["steps"] == 6
     assert second.record["images_seen"] == 2 * 24, "the incomplete batch of each epoch is dropped"
@@ -147,7 +147,7 @@ def test_all_code_that_ran_is_an_input_of_the_run(run, framework, num_gpus, monk
 
 @pytest.mark.parametrize("framework", BACKENDS)
 def test_a_loss_that_is_not_finite_is_an_outcome(run, framework):
-    """Seen on one device."""
+    """One device is enough for this test."""
     finished = run(framework, 1, optimizer={"learning_rate": 1e20}, epochs=3)
     assert finished.record["status"] == "diverged"
     assert finished.record["reason"].startswith("training loss is nan")
@@ -155,12 +155,12 @@ def test_a_loss_that_is_not_finite_is_an_outcome(run, framework):
 
 COMPRESSING = [(name, how) for name, entry in FRAMEWORKS.items() for how in entry.compressions]
 NOT_COMPRESSED_AT_FIRST = 2
-"""Steps that powersgd leaves uncompressed."""
+"""The number of steps that powersgd leaves uncompressed."""
 SLOW_SGD = PLAIN_SGD | {"learning_rate": 0.01}
 
 
 def compress(run, framework, compression, powersgd_rank=4) -> float:
-    """Difference between the update of two devices and that of one, which has nothing to compress."""
+    """Return the difference between the update of two devices and that of one, which has nothing to compress."""
     request = {"optimizer": PLAIN_SGD, **ONE_STEP}
     if compression == "powersgd":
         request |= {"optimizer": SLOW_SGD, "steps": NOT_COMPRESSED_AT_FIRST + 1}

@@ -1,4 +1,4 @@
-"""Every layer of every family computes the same, forwards and backwards, as a few lines of numpy in float64."""
+"""Every layer of every family computes the same as a few lines of numpy in float64, forwards and backwards."""
 
 import functools
 import json
@@ -20,7 +20,7 @@ ENVIRONMENTS = {
     "chainer": "chainer-cpu",
 }
 IMAGES = (2, 6, 7, 4)
-"""Batch, height, width, channels. One size is odd, so that strides leave a rest."""
+"""Batch, height, width, channels. One size is odd, so that it is not a multiple of the stride."""
 AS_KERAS_SAME = ((0, 1), (1, 0))
 PLAIN = {"stride": 1, "padding": 1, "use_bias": True}
 CASES = {
@@ -50,7 +50,7 @@ CASES = {
     "batchnorm": ("batchnorm", {"epsilon": 0.01, "momentum": 0.7}),
 }
 NOISE = 3e-6
-"""Of float32, relative to the largest value; a wrong side of one padded pixel is off by more than 1e-2."""
+"""float32's error relative to the largest value. Padding one pixel on the wrong side causes more than 1e-2."""
 
 
 def draw_weights(random, layer, options):
@@ -73,9 +73,10 @@ def single(arrays):
 
 @functools.cache
 def draw(name):
-    """The case's images, their weights, and what the output's gradient is multiplied with; float32.
+    """Draw the case's images, the weights, and the factor of the output in the gradient, all in float32.
 
-    Values are negative as often as not, and near the left and upper edges always: a padding of zeros would win there.
+    Half of the values are negative. Near the left and upper edges all are, so that zeros in a padding would be the
+    maximum there.
     """
     layer, options = CASES[name]
     random = np.random.default_rng(sum(map(ord, name)))
@@ -89,7 +90,7 @@ def draw(name):
 
 @functools.cache
 def expect(name):
-    """What a family should leave; see compute_layers.py."""
+    """Return the arrays that a family should compute; see compute_layers.py."""
     layer, options = CASES[name]
     x, weights, upstream = draw(name)
     x, weights = x.astype(np.float64), {key: array.astype(np.float64) for key, array in weights.items()}
@@ -107,7 +108,7 @@ def expect(name):
 
 @pytest.fixture(scope="session")
 def computed(environment_python, tmp_path_factory):
-    """A function from a family and a case to what the family computed; each family is started once for all cases."""
+    """Return a function from a family and a case to the computed arrays. Each family starts once for all cases."""
     folder = tmp_path_factory.mktemp("layers")
     (folder / "cases.json").write_text(json.dumps(CASES))
     for name in CASES:

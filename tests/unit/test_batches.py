@@ -48,7 +48,7 @@ def test_an_epoch_uses_no_image_twice_and_drops_the_incomplete_batch():
 
 
 def changed(image, words, random_flip, crop_padding):
-    """Change one image as the shared loader does, in memory that is not zero before."""
+    """Change one image as the shared loader does, and write it to memory that is not zero before."""
     (change,) = draw_changes(np.array([words], np.uint64), random_flip, crop_padding)
     target = np.full_like(image, 77)
     place(image, target, change)

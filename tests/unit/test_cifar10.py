@@ -1,4 +1,4 @@
-"""CIFAR-10 is read from its binary version, and from nothing that is not as published."""
+"""CIFAR-10 is read from its binary version, and files that differ from the published ones are refused."""
 
 import tarfile
 

@@ -1,4 +1,4 @@
-"""No code of a framework reads a clock: the loop owns all of them."""
+"""No framework's code reads a clock, because only the training loop measures time."""
 
 import ast
 from pathlib import Path
@@ -9,11 +9,11 @@ from howmanygpus.train import frameworks
 
 CLOCKS = {"clock", "perf_counter", "perf_counter_ns", "process_time", "monotonic_ns", "time_ns", "thread_time"}
 MAY_WAIT = {"horovod.py": {"monotonic", "sleep"}}
-"""A deadline for processes to find each other is no measurement."""
+"""Exceptions by file. A deadline for processes to find each other is not a measurement."""
 
 
 def clocks_read(source: str, allowed: set[str]) -> set[str]:
-    """Names in a module that read a clock, and whatever it takes from the module `time` beyond what is allowed."""
+    """Return the names in a module that read a clock or come from the module `time`, except for the allowed ones."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute):
@@ -34,7 +34,7 @@ def test_a_clock_would_be_seen(source):
 
 
 def test_no_framework_reads_a_clock():
-    """The loop owns all clocks."""
+    """Only the training loop measures time."""
     folder = Path(frameworks.__file__).parent
     read = {
         str(path.relative_to(folder)): clocks_read(path.read_text(), MAY_WAIT.get(str(path.relative_to(folder)), set()))

@@ -1,4 +1,4 @@
-"""The code that each step depends on."""
+"""Each step depends on the right code."""
 
 import pytest
 
@@ -15,7 +15,7 @@ LIBRARY = "workflow/lib/howmanygpus"
 
 
 def name_files(files) -> set[str]:
-    """Paths in the room of training."""
+    """Return the files' paths relative to the package `train`."""
     return {str(file).removeprefix(f"{LIBRARY}/train/") for file in files}
 
 

@@ -1,4 +1,4 @@
-"""A wrong config or machine file is refused with place, value and remedy."""
+"""A wrong config or machine file is refused, and the message names the place, the value and the remedy."""
 
 import pytest
 import yaml

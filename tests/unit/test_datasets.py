@@ -22,7 +22,7 @@ HEADER = (
 
 @pytest.fixture
 def xrays(tmp_path):
-    """Ten patients with two images each; patient p has finding p, the last four have none."""
+    """Write ten patients with two images each. Patient p has finding p; the last four have no finding."""
     folder = tmp_path / "xrays"
     (folder / "images").mkdir(parents=True)
     rows = [HEADER]

@@ -142,7 +142,7 @@ def test_a_part_of_another_file_is_thrown_away(server, tmp_path):
 
 @pytest.fixture
 def unsized(server) -> Download:
-    """A file with an MD5 but without a size, as the NIH publishes its archives."""
+    """Return a download with an MD5 but without a size, as the NIH publishes its archives."""
     return replace(server.download(), checksum=f"md5:{hashlib.md5(CONTENT).hexdigest()}", num_bytes=None)
 
 

@@ -1,4 +1,4 @@
-"""Every environment that a framework names can be built again as it was."""
+"""Every environment that a framework names can be built again with the same packages."""
 
 import json
 import os
@@ -70,7 +70,7 @@ def test_no_pip_of_the_machines_own_installs_elsewhere():
 
 
 def test_an_environment_that_is_gone_from_the_cache_is_built_again_with_its_horovod(tmp_path, monkeypatch):
-    """Its record outlives the cache; the wheel is built again too, from the ingredients that the record names."""
+    """The record outlives the cache. The wheel is built again too, from the ingredients that the record names."""
     built = []
 
     def build(name, pins, horovod=None):

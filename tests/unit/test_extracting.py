@@ -18,7 +18,7 @@ MOST_BYTES = 10**6
 
 
 def tar_of(*members, kind="gz", path: Path) -> Path:
-    """members: (name, content) of files, or a TarInfo."""
+    """Write a tar archive. Each member is a file's (name, content) or a TarInfo."""
     with tarfile.open(path, f"w:{kind}") as tar:
         for member in members:
             if isinstance(member, tarfile.TarInfo):
@@ -163,7 +163,7 @@ def test_a_long_chain_of_headers_is_refused(tmp_path):
 
 
 def test_a_tar_that_goes_on_without_end_is_refused(tmp_path, monkeypatch):
-    """Folders have no bytes that the limit on files counts, but their headers are decompressed."""
+    """Folders add no bytes to the limit on files' sizes, but their headers are decompressed."""
     monkeypatch.setattr(extracting, "HEADER_BYTES", 2**16)
     folder = tar_of(special("folder", tarfile.DIRTYPE), kind="", path=tmp_path / "x").read_bytes()[:512]
     (tmp_path / "x").unlink()

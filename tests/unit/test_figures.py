@@ -1,4 +1,4 @@
-"""Every figure shows what the tables have, or says why there is nothing to show."""
+"""Every figure shows the data of the tables, or says why there is nothing to show."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -35,7 +35,7 @@ SERIES = ("a base", "b base", "b best")
 
 
 def make_tables(folder, status_of, accuracy_of):
-    """Tables of SERIES on 3 device counts with 2 repeats, written and read as the workflow does."""
+    """Make tables of SERIES on 3 device counts with 2 repeats; they are written and read as the workflow does."""
     runs, evaluations, losses = [], [], []
     for framework, variant in (("a", "base"), ("b", "base"), ("b", "best")):
         for num_gpus in (1, 2, 4):
@@ -88,7 +88,7 @@ NAMES = {
     "run_grid": tuple(f"{series} arrays fp32 cpu" for series in SERIES),
     "variants": ("best b, 2 devices", "best b, 4 devices"),
 }
-"""What each panel of a figure names, if not SERIES."""
+"""The names in each panel of a figure, if they are not SERIES."""
 NONE_COMPLETED = ("nothing run", "all failed")
 SENTENCES = {
     "loss_of_first_epoch": ("No run on real images has recorded its first epoch yet.", NONE_COMPLETED),
@@ -102,11 +102,11 @@ SENTENCES = {
     "time_to_accuracy": ("No run on real images has completed yet.", NONE_COMPLETED),
     "variants": ("No configuration has completed in two variants yet.", NONE_COMPLETED),
 }
-"""What a figure says instead of drawing, and in which grids. Two inputs are drawn by a test of their own, below."""
+"""The text that a figure shows instead of data, by the grids it applies to. A test below draws two inputs."""
 
 
 def find_colours_of_marks(axes) -> set[str]:
-    """Colours of lines, points and bars that can be seen. Dotted lines only guide the eye."""
+    """Find the colours of the visible lines, points and bars. Dotted lines are left out, as they only guide the eye."""
     lines = [(line.get_color(), line.get_xydata()) for line in axes.lines if line.get_linestyle() != ":"]
     points = [(collection.get_facecolor(), collection.get_offsets()) for collection in axes.collections]
     bars = [(patch.get_facecolor(), [[patch.get_width(), patch.get_height()]]) for patch in axes.patches]
@@ -116,7 +116,7 @@ def find_colours_of_marks(axes) -> set[str]:
 
 
 def assert_is_drawn(figure: Figure, names: tuple[str, ...]) -> None:
-    """Every panel has marks, both axes say what they show, and each name stands in the colour of a mark."""
+    """Assert that every panel has marks, both axes have labels, and each name has the colour of a mark."""
     assert figure.axes and not figure.texts
     for axes in figure.axes:
         title = axes.get_title(loc="left")
@@ -176,7 +176,7 @@ def test_a_count_that_never_got_there_has_no_speedup_rather_than_zero(tmp_path):
 
 
 def draw_inputs(tmp_path, *inputs):
-    """Texts of the figure that compares inputs, each of which is a tenth slower than the one before."""
+    """Return the texts of the figure that compares inputs. Each input is a tenth slower than the one before."""
     runs = make_tables(tmp_path, *GRIDS["complete"])["runs"]
     tables = [runs.assign(input=name, images_per_s=runs["images_per_s"] * 0.9**i) for i, name in enumerate(inputs)]
     figure = load_figure("real_against_synthetic").draw(runs=pd.concat(tables))

@@ -1,4 +1,4 @@
-"""The edits that make Horovod's source build: each lands, or says that it did not."""
+"""The edits with which Horovod's source can be built are applied, or raise an error if the source does not match."""
 
 import shutil
 import sys
@@ -19,7 +19,7 @@ from project import ROOT
 
 @pytest.fixture
 def source(tmp_path):
-    """A tree in which every edit finds its place."""
+    """Write a source tree that has the text of every edit."""
     for edit in EDITS:
         path = tmp_path / edit.path
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ def test_the_installed_compiler_is_taken_before_the_one_of_the_machine(tmp_path,
 
 
 def test_of_two_calls_at_once_one_builds_and_both_have_the_wheel(tmp_path, monkeypatch):
-    """The second begins while the first has just cleared the wheel's folder."""
+    """The second call begins when the first has just cleared the wheel's folder."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("HOWMANYGPUS_CACHE", str(tmp_path))
     base = {"name": "pytorch-cpu", "python": sys.executable, "pins": [], "packages": []}

@@ -1,4 +1,4 @@
-"""Image files have the pixels of the arrays, are verified without reading all of them, and refused if broken."""
+"""Image files have the arrays' pixels, are verified without reading all of them, and are refused if broken."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ CHANNELS = (1, 3)
 
 
 def draw_scene(random, height: int, width: int, channels: int) -> np.ndarray:
-    """Waves and a little noise, which JPEG can compress."""
+    """Draw waves with a little noise, which JPEG can compress."""
     rows, columns, phases = np.arange(height)[:, None, None], np.arange(width)[:, None], random.random(channels) * 6
     waves = np.sin(rows / 9 + phases) + np.cos(columns / 7 - phases)
     return np.clip(128 + 50 * waves + random.normal(0, 4, (height, width, channels)), 0, 255).astype(np.uint8)

@@ -42,7 +42,7 @@ def find_reason(data: bytes, library: str, channels: int = 1) -> str:
 
 @pytest.fixture(params=["generated", "shared"])
 def corrupt(request) -> dict[str, bytes]:
-    """The 18 bad and unusual files by name: generated ones, and the real ones if they are available."""
+    """Return the 18 bad and unusual files by name: the generated ones, and the real ones if they are available."""
     if request.param == "generated":
         return GENERATED
     if not CORRUPT.is_dir():
@@ -52,7 +52,7 @@ def corrupt(request) -> dict[str, bytes]:
 
 @pytest.fixture
 def sources(corrupt) -> tuple[np.ndarray, np.ndarray]:
-    """The gray and the colour image from which the files were made."""
+    """Return the gray and the colour image from which the files were made."""
     if corrupt is GENERATED:
         return GRAY, RGB
     with Image.open(CORRUPT / "rgba.png") as gray, Image.open(CORRUPT / "jpeg_named.png") as rgb:
@@ -160,7 +160,7 @@ def test_a_file_cut_anywhere_is_refused(library):
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_damaged_codes_of_a_jpeg_are_refused_by_every_library_alike(library):
-    """A JPEG has no checksum, so that some damage goes unnoticed, but no library notices less than another."""
+    """A JPEG has no checksum, so some damage goes unnoticed, but all libraries notice the same damage."""
     data = encode(RGB, "JPEG", quality=95)
     positions = range(data.index(b"\xff\xda") + 14, len(data) - 2, 11)
     refused = [position for position in positions if refuses(flip_bit(data, position), library)]
@@ -243,7 +243,7 @@ def test_an_image_of_the_right_size_is_left_alone(filter_name, channels):
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_interlaced_rows_come_in_their_order(library):
-    """Adam7: seven passes over an 8x8 image, each with rows of its own."""
+    """Adam7 makes seven passes over an 8x8 image, each with rows of its own."""
     image = np.arange(64, dtype=np.uint8).reshape(8, 8)
     passes = ((0, 8, 0, 8), (0, 8, 4, 8), (4, 8, 0, 4), (0, 4, 2, 4), (2, 4, 0, 2), (0, 2, 1, 2), (1, 2, 0, 1))
     rows = [b"\0" + row.tobytes() for y, dy, x, dx in passes for row in image[y::dy, x::dx]]

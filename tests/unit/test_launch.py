@@ -1,4 +1,4 @@
-"""What the launcher tells the processes of a run, and how it publishes their files."""
+"""The launcher gives the processes of a run their variables, and publishes their files."""
 
 import json
 import sysconfig

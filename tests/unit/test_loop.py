@@ -1,4 +1,4 @@
-"""Windows, phases, clocks and evaluations of the training loop, on a backend whose steps take one second."""
+"""Test the training loop's windows, phases, clocks and evaluations on a backend whose steps take one second."""
 
 import itertools
 import json
@@ -16,7 +16,7 @@ from specs import make_data, make_spec
 
 
 class Ticking(StepwiseBackend):
-    """Advances a fake clock: one second per step, queued until somebody waits; half a second per prediction."""
+    """Advance a fake clock: one second per step, queued until a caller waits, and half a second per prediction."""
 
     def __init__(self, num_classes=10, losses=None):
         self.now, self.queued, self.num_classes = 0.0, 0.0, num_classes
@@ -152,7 +152,7 @@ def test_waiting_for_input_is_counted(tmp_path):
 
 
 class Fitting(Ticking):
-    """Takes batches by itself, `depth` ahead of the steps, as Keras's fit does; each takes 0.25 s to come."""
+    """Fetch batches `depth` ahead of the steps, as Keras's fit does. Each batch takes 0.25 s to arrive."""
 
     def __init__(self, depth):
         super().__init__()
@@ -196,7 +196,7 @@ def feeding_threads():
 
 @pytest.mark.parametrize("depth", [0, 1, 3])
 def test_batches_are_on_the_device_that_many_steps_ahead(tmp_path, depth):
-    """Each step waits until the thread has done what it may, and no more."""
+    """Each step waits until the thread has put on the device as many batches as it may, and no more."""
 
     class Waiting(Ticking):
         def train_step(self, images, learning_rate):
@@ -290,7 +290,7 @@ def test_every_test_image_counts_once_whoever_predicts(tmp_path, eval_devices, e
 
 
 def test_bandwidth_is_that_of_each_device_while_all_are_fed(tmp_path):
-    """Copies of 2 x 512 images of 4 KiB, 2 MiB for each device, in half a second."""
+    """2 x 512 images of 4 KiB, which is 2 MiB for each device, are copied in half a second."""
     backend = Ticking()
     backend.wait_for_batch = lambda batch: setattr(backend, "now", backend.now + 0.5)
     spec = make_spec(num_gpus=2, global_batch_size=1024, device_kind="cuda")

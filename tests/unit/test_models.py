@@ -1,4 +1,4 @@
-"""Canonical parameters and initial weights, and the layers that models are built of."""
+"""Test canonical parameters, initial weights, and the layers from which models are built."""
 
 import ast
 import math
@@ -51,7 +51,7 @@ def test_kernels_have_he_variance():
 
 LAYERS = {"conv", "batchnorm", "dense", "relu", "pooling", "global_pooling", "concatenation", "shortcut"}
 OF_GLUON = {"operators"}
-"""What gluon's layers share: MXNet's operators for arrays and those for symbols."""
+"""The module that gluon's layers share: MXNet's operators for arrays and those for symbols."""
 USED = {
     "small_cnn": {"conv", "dense", "relu", "global_pooling"},
     "resnet44": {"conv", "batchnorm", "dense", "relu", "global_pooling", "shortcut"},
@@ -63,7 +63,7 @@ FRAMEWORK = {
     "gluon": "mxnet_gluon",
     "chainer": "chainer_mn",
 }
-"""A framework of each family."""
+"""One framework of each family."""
 
 
 @pytest.mark.parametrize("family", FRAMEWORK)
@@ -76,7 +76,7 @@ def test_every_family_has_every_layer_with_the_same_functions(family):
 
 
 def functions_of(folder):
-    """The layers, which are what every family has; other functions serve one family's own."""
+    """Return the layers, which every family has. Other functions are internal to one family."""
     names = {"conv", "batchnorm", "dense", "relu", "max_pool", "average_pool", "global_average_pool"}
     names |= {"concatenate", "shortcut"}
     trees = [ast.parse(path.read_text()) for path in sorted(folder.glob("*.py"))]

@@ -1,4 +1,4 @@
-"""Studies become runs."""
+"""Studies are expanded into runs."""
 
 import json
 
@@ -75,7 +75,7 @@ def test_a_compression_that_a_framework_lacks_is_planned_as_unsupported():
 
 
 def reasons_of(plan) -> dict[str, str]:
-    """Why not, by framework, variant and input; empty where it runs."""
+    """Return why a combination of framework, variant and input does not run; empty if it runs."""
     return {f"{run.framework} {run.variant} {run.input}": run.unsupported for run in plan.runs.values()}
 
 
@@ -196,7 +196,7 @@ def test_a_run_is_planned_once_even_if_two_modes_ask_for_it():
 
 
 def test_a_dry_run_expects_missing_runs_to_take_what_those_like_them_took(tmp_path):
-    """Four runs of at most an hour: two of one device, of which one took 18 minutes, and two of two devices."""
+    """There are four runs of at most an hour. Two use one device, one of which took 18 minutes; two use two devices."""
     plan = Plan({"studies": {"s": study(frameworks=["pytorch_ddp"], repeats=2, time_limit_min=60)}}, CPU)
     assert (
         describe_device_hours(plan, tmp_path) == "4 runs are missing: at most 6.0 device-hours, by their time limits\n"

@@ -1,4 +1,4 @@
-"""Stored predictions: ranks, losses, and the joining of processes."""
+"""Test stored predictions: their ranks, their losses, and how the files of several processes are joined."""
 
 import numpy as np
 import pytest

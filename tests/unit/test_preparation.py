@@ -35,7 +35,7 @@ def options_of(tree, **changes) -> dict:
 
 
 def prepare(task, folder):
-    """Prepare all shards, then merge them; returns the folder of the arrays."""
+    """Prepare all shards, merge them, and return the folder of the arrays."""
     (folder / "shards").mkdir(parents=True, exist_ok=True)
     files = [
         (folder / "shards" / f"{shard}.pixels", folder / "shards" / f"{shard}.tsv") for shard in range(task.num_shards)

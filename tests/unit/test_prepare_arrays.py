@@ -1,4 +1,4 @@
-"""Arrays of data sets that are no image files, and random arrays of the shape of any data set."""
+"""Test arrays of data sets that do not consist of image files, and random arrays with the shape of any data set."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""What a probe reports about a node, and what the numbers of the preflight mean."""
+"""Test what a probe reports about a node, and how the numbers of the preflight are computed."""
 
 import pytest
 

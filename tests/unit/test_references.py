@@ -1,4 +1,4 @@
-"""Generated tables in the documentation are those that schemas and registry give, and drift is noticed."""
+"""Generated tables in the documentation match the schemas and the registry, and a difference is reported."""
 
 import copy
 import re

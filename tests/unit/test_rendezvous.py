@@ -22,7 +22,7 @@ from project import ROOT
 
 
 def take_port(connection):
-    # The first port to try depends on the process id: let all processes try the same one first.
+    # The first port to try depends on the process id. Here all processes try the same port first.
     rendezvous.os.getpid = lambda: 0
     connection.send(reserve_port())
     connection.recv()

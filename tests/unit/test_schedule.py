@@ -1,4 +1,4 @@
-"""Learning rates and step counts."""
+"""Test learning rates and step counts."""
 
 import numpy as np
 import pytest

@@ -20,7 +20,7 @@ MISSING = object()
 
 
 def find_undescribed(rule: dict, place: str) -> list[str]:
-    """Places of keys without a type or a description."""
+    """Return the places of keys without a type or a description."""
     if "$ref" in rule:
         rule = DEFINITIONS[rule["$ref"].removeprefix("#/$defs/")]
     has_both = "description" in rule and {"type", "enum", "const"} & set(rule)

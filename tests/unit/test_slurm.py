@@ -1,4 +1,4 @@
-"""What jobs request from SLURM, what its answers mean, and which processes a run starts in a job."""
+"""Test what jobs request from SLURM, how its answers are read, and which processes a run starts in a job."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Patches are applied once, to the functions that they were written for, and refused otherwise; what each changes."""
+"""Patches are applied once, only to the functions they were written for, and change the intended behaviour."""
 
 import asyncio
 import functools
@@ -32,7 +32,7 @@ PATCHES = [
     (ending, "snakemake-interface-executor-plugins", slurm_plugin.Executor, "sleep"),
     (one_snakemake, SLURM_PLUGIN, slurm_plugin.Executor, "additional_general_args"),
 ]
-"""Patch, a package that it needs, and where the function is that it replaces."""
+"""Each patch, a package that it needs, and the place of the function that it replaces."""
 each_patch = pytest.mark.parametrize(
     ("patch", "package", "owner", "name"), PATCHES, ids=[f"{name}-{package}" for _, package, _, name in PATCHES]
 )
@@ -40,7 +40,7 @@ each_patch = pytest.mark.parametrize(
 
 @pytest.fixture(autouse=True)
 def upstream(monkeypatch):
-    """Let each test begin with the packages' own functions, and give them back to the next."""
+    """Start each test with the packages' own functions, and restore them after it."""
     for _, _, owner, name in PATCHES:
         function = getattr(owner, name)
         assert not hasattr(function, patching.MARK)
@@ -76,7 +76,7 @@ def test_a_patch_that_is_applied_twice_is_applied_once(patch, package, owner, na
 
 
 def decorate(function):
-    """As another library might."""
+    """Decorate a function as another library might."""
 
     @functools.wraps(function)
     def decorated(*arguments, **options):
@@ -160,7 +160,7 @@ def test_a_preempted_job_that_will_start_again_is_waited_for(monkeypatch):
 
 @pytest.fixture
 def called(monkeypatch) -> list:
-    """Calls of scancel and of the plugin's own cancelling, once that is patched."""
+    """Return the list of calls of scancel and of the plugin's own cancelling after the patch is applied."""
     calls = []
     own = functools.wraps(slurm_plugin.Executor.cancel_jobs)(lambda executor, jobs: calls.append(jobs))
     monkeypatch.setattr(slurm_plugin.Executor, "cancel_jobs", own)

@@ -1,4 +1,4 @@
-"""Data are copied to a node's own disk once, into a folder named by their content."""
+"""Data are copied to a node's own disk once, into a folder whose name is the hash of their content."""
 
 from pathlib import Path
 

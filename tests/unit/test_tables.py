@@ -1,4 +1,4 @@
-"""Tables are made from the records of runs and attempts."""
+"""Tables are made from the run.json and attempt.json records of runs and attempts."""
 
 import json
 
@@ -68,7 +68,7 @@ NODE_OF_FOUR = {"devices_per_node": 4, "billed": "node", "price_per_hour": 8.0, 
     [({}, 4.0, 8.0), ({"billed": "device"}, 2.0, 16.0), ({"price_per_hour": None}, 4.0, None)],
 )
 def test_a_job_is_billed_by_its_devices_or_by_their_nodes(tmp_path, changes, billed, cost):
-    """The job has two devices of a node of four for one hour."""
+    """The job has two of a node's four devices for one hour."""
     spec = make_spec(num_gpus=2)
     store_run(tmp_path, "run0", spec, job=JOB, finished_at="1970-01-01T01:16:40+00:00")
     row = collect(plan_of(spec, billing={"cpu": NODE_OF_FOUR | changes}), tmp_path)[0].iloc[0]
@@ -122,7 +122,7 @@ def test_a_run_made_with_other_settings_is_stale_and_counts_for_nothing(tmp_path
 
 
 def runs_table(rates):
-    """rates: {(num_gpus, per_device_batch_size, repeat): images_per_s or None}"""
+    """Make a table of runs. rates: {(num_gpus, per_device_batch_size, repeat): images_per_s or None}."""
     rows = []
     for (num_gpus, size, repeat), rate in rates.items():
         spec = make_spec(num_gpus=num_gpus, global_batch_size=num_gpus * size, repeat=repeat)

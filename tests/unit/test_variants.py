@@ -1,4 +1,4 @@
-"""The table of variants: what each changes, and whether seeds alone can explain it."""
+"""Test the table of variants: the change that each causes, and whether seeds alone can explain the change."""
 
 import pandas as pd
 import pytest
@@ -9,7 +9,7 @@ from specs import make_spec
 
 
 def make_runs(cells):
-    """A table of runs. cells: (rate, quality) of the repeats, by (framework, variant)."""
+    """Make a table of runs. cells: (rate, quality) of the repeats, by (framework, variant)."""
     rows = []
     for (framework, variant), repeats in cells.items():
         for repeat, (rate, quality) in enumerate(repeats, start=1):
@@ -31,7 +31,8 @@ def test_a_variant_is_compared_with_the_first_by_median_rate_and_mean_quality():
     assert (row["variant"], row["base_variant"]) == ("best", "equal")
     assert row["throughput_ratio"] == pytest.approx(2.0)
     assert row["quality_difference"] == pytest.approx(0.01)
-    # The pooled standard deviation is sqrt(0.0002). The error of the difference of two means of two is the same.
+    # The pooled standard deviation is sqrt(0.0002). The standard error of the difference of two means, each of two
+    # repeats, is the same.
     assert row["quality_tolerance"] == pytest.approx(3 * 0.0002**0.5)
     assert row["same_quality"] == "yes"
 

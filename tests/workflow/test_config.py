@@ -1,4 +1,4 @@
-"""Config as Snakemake users expect it: the default file, several files, the command line, and refusals."""
+"""The config works as Snakemake users expect: default file, several files, command line, and refused values."""
 
 import re
 

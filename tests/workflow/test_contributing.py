@@ -1,7 +1,8 @@
 """
 CONTRIBUTING.md names every file that an extension touches.
 
-A toy of each kind is added to a copy of the project, by exactly the files that its section lists, and used in a study.
+A toy of each kind is added to a copy of the project with exactly the files that its section lists. A study then uses
+the toy.
 """
 
 import csv
@@ -29,7 +30,7 @@ NAMES = {
     **{"layer": "toy_dense", "loader": "toy_loader", "source": "toy_shapes"},
     **{"table": "toy_table", "figure": "toy_figure", "metric": "toy_metric"},
 }
-"""What stands in the place of <framework> and the others."""
+"""The values that replace <framework> and the other placeholders."""
 
 REGISTRY_ENTRY = """
 FRAMEWORKS["toy"] = Framework(
@@ -51,7 +52,7 @@ def append(addition: str) -> Edit:
 
 
 def insert(addition: str, before: str) -> Edit:
-    """The first line that begins with `before` gets a line before it."""
+    """Return an edit that inserts a line before the first line that begins with `before`."""
 
     def edit(text: str) -> str:
         assert re.search(rf"^{re.escape(before)}", text, re.MULTILINE), before
@@ -74,7 +75,7 @@ def edit_schema(text: str) -> str:
 
 
 NEW, GENERATED = "new", "generated"
-"""A file that is copied from tests/fakes/toys/, and one that `make references` writes."""
+"""NEW is a file that is copied from tests/fakes/toys/; GENERATED is a file that `make references` writes."""
 EXTENSIONS: dict[str, dict[str, str | Edit]] = {
     "framework": {
         "train/frameworks/<family>/<strategy>.py": NEW,
@@ -118,19 +119,19 @@ EXTENSIONS: dict[str, dict[str, str | Edit]] = {
         "config/README.md": insert("| `toy_shapes` | `num_train` |\n", "| `digits` |"),
     },
 }
-"""What each toy does to which file. Edits of one file follow each other in this order."""
+"""The changes of each toy, by file. The edits of one file are made in this order."""
 if not (ROOT / RUN_SCHEMA).exists():
     del EXTENSIONS["key of the config"][RUN_SCHEMA]
 
 
 def read_sections() -> dict[str, str]:
-    """Text of each section of CONTRIBUTING.md that lists files, by kind of extension."""
+    """Return the text of each section of CONTRIBUTING.md that lists files, by kind of extension."""
     sections = {match["kind"]: match["text"] for match in SECTION.finditer((ROOT / "CONTRIBUTING.md").read_text())}
     return {kind: text for kind, text in sections.items() if FILE.search(text)}
 
 
 def resolve(kind: str, path: str) -> str:
-    """A path of CONTRIBUTING.md as the toy's, from the project's folder."""
+    """Return a path of CONTRIBUTING.md with the toy's names, relative to the project's folder."""
     # A new family is written for the models that exist.
     names = NAMES | ({"model": "small_cnn"} if kind == "framework" else {})
     path = re.sub(r"<(\w+)>", lambda match: names[match[1]], path)
@@ -160,7 +161,7 @@ def call_python(project: Project, *arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory) -> Project:
-    """A copy with all toys, in which two studies with them are done as far as the toy figure."""
+    """Return a copy with all toys, in which two studies that use them have run up to the toy figure."""
     folder = tmp_path_factory.mktemp("contributing")
     project = Project(folder / "project", fakes=())
     add_toys(project)

@@ -1,4 +1,4 @@
-"""An interpreter of the cluster's, with environment modules, takes the place of an environment."""
+"""An interpreter that the cluster provides by environment modules can replace a built environment."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ setenv("FROM_A_MODULE", "yes")
 
 @pytest.fixture
 def modular(project, tmp_path, monkeypatch):
-    """The fake environment is this Python behind a module."""
+    """Return a project whose fake environment is this Python, loaded by a module."""
     if not LMOD.exists():
         pytest.skip("no environment modules: apt-get install --no-install-recommends lmod")
     (tmp_path / "modules").mkdir()

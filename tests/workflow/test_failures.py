@@ -1,4 +1,4 @@
-"""Failed, interrupted and killed runs: all others go on, and a later call does the missing ones."""
+"""If a run fails, is interrupted or is killed, all others go on, and a later call does the missing runs."""
 
 import json
 import os
@@ -16,7 +16,7 @@ METRICS = ("images_per_s", "step_s_median", "train_s", "quality_last")
 
 
 def read_runs(project: Project) -> dict[str, dict]:
-    """Rows of the runs table by framework and device count."""
+    """Return the rows of the runs table by framework and device count."""
     return {f"{row['framework']}{row['num_gpus']}": row for row in project.read_rows()}
 
 
@@ -48,7 +48,7 @@ def test_one_crashed_cell_leaves_all_tables(project):
 
 
 def test_a_new_failure_is_in_the_tables_of_available(project):
-    """Attempts are inputs of the tables: a new one rebuilds them; without a new one nothing is done."""
+    """Attempts are inputs of the tables. A new attempt rebuilds them; without one nothing is done."""
     project.write_config(small=study(frameworks=["sleeping"]))
     project.behave(sleeping__base__gpus2="crash")
     project.snakemake(*RUNS, expect=1)

@@ -1,4 +1,4 @@
-"""What a verdict does to the runs that wait for it."""
+"""A verdict decides whether the runs that wait for it are started."""
 
 from project import ROWS, study
 
@@ -8,7 +8,7 @@ def read_statuses(project):
 
 
 def test_a_framework_that_fails_is_trained_only_where_parity_is_not_required(project, environment_python):
-    environment_python("pytorch-cpu")  # of the reference; a fake's random predictions do not match it
+    environment_python("pytorch-cpu")  # The reference needs it. A fake's random predictions do not match it.
     project.write_config(small=study(frameworks=["sleeping"], parity="required"))
     project.snakemake(*ROWS, "write_parity_page")
     for status, reason in read_statuses(project).values():

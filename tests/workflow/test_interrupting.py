@@ -53,11 +53,11 @@ rule third:
     shell: "touch {{output}}"
 """
 PRESSES = {"a rule's function": "press()", "a log message": "log_and_press()"}
-"""Where Ctrl-C is pressed after the first rule has run, and the code that does it."""
+"""The place where Ctrl-C is pressed after the first rule has run, and the code that presses it."""
 
 
 def run(folder: Path, press: str, patch: str = "interrupting.apply()") -> str:
-    """What Snakemake prints."""
+    """Run Snakemake and return what it prints."""
     return run_snakefile(folder, SNAKEFILE.format(press=press, patch=patch), "--scheduler", "greedy").stderr
 
 
@@ -68,7 +68,7 @@ def test_ctrl_c_is_not_lost_in(tmp_path, place):
 
 
 def test_ctrl_c_reaches_snakemake_if_the_tests_themselves_ignore_it(tmp_path):
-    """As in a background job of a shell script, and with some runners of CI."""
+    """A background job of a shell script and some CI runners ignore SIGINT."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         assert "Terminating processes on user request" in run(tmp_path, "press()")
@@ -84,7 +84,7 @@ def test_snakemake_alone_loses_it_in(tmp_path, place):
 
 @pytest.fixture
 def pressed_here():
-    """A semaphore whose wait ends if this process gets SIGINT."""
+    """Return a semaphore whose wait ends if this process gets SIGINT."""
     news = Interruptible(threading.Semaphore(0))
     before = signal.signal(signal.SIGINT, news.press)
     yield news

@@ -1,4 +1,4 @@
-"""What reruns after a change: exactly what it touches. All is really run, by fake backends; figures are left blank."""
+"""A change reruns exactly the jobs that depend on it. All jobs really run, with fake backends and blank figures."""
 
 import shutil
 import subprocess
@@ -17,7 +17,7 @@ FIGURES = (
     *("draw_loss_of_first_epoch", "draw_run_grid", "draw_speedup", "draw_throughput_by_batch_size"),
     *("draw_throughput_by_gpus", "draw_time_to_accuracy"),
 )
-"""Of a study with one input and one variant."""
+"""The figures of a study with one input and one variant."""
 CONSTANT = "\nA_NEW_CONSTANT = 1\n"
 READ_BY_PEOPLE = '\n\n# A comment.\n"""Documentation of nothing in particular."""\n'
 GATE = ["leave_unchecked", "leave_unchecked", "write_parity_page"]
@@ -25,7 +25,7 @@ MERGED = ["all", "merge_answers", *["merge_tables"] * 4]
 
 
 def analysis_of(*studies: str) -> list[str]:
-    """Everything behind the runs of some studies."""
+    """Return all jobs downstream of the runs of some studies."""
     rules = (
         "list_records",
         "tabulate_evaluations",
@@ -42,7 +42,7 @@ def analysis_of(*studies: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory) -> Project:
-    """Two studies, run to the end once; tests work on copies."""
+    """Return a project in which two studies have run to the end. Tests work on copies of it."""
     project = Project(tmp_path_factory.mktemp("finished") / "project", fakes=("dozing",))
     project.add_fake("sleeping", family="torch", strategy="ddp")
     project.leave_figures_blank()
@@ -173,7 +173,7 @@ def test_a_change_beside_a_changed_plan_is_not_overlooked(copy):
 
 
 def test_missing_runs_are_planned_beside_an_environment_that_is_built_again(copy):
-    """Whose other runs take it as it is."""
+    """The other runs of that environment are not run again."""
     missing = ALL_RUNS[0]
     shutil.rmtree(copy.folder / "results" / "runs" / missing)
     planned = copy.planned("--forcerun", "build_environment")

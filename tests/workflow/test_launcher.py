@@ -1,4 +1,4 @@
-"""One attempt at a run: what is published, what is kept, and that no process is left."""
+"""Test one attempt at a run: the published files, the kept files, and that no process is left."""
 
 import json
 import os

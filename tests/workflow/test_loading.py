@@ -1,4 +1,4 @@
-"""Images as files and the frameworks' own loaders in the workflow: what is made, what is trained, what reruns."""
+"""Test image files and the frameworks' own loaders in the workflow: prepared data, training runs and reruns."""
 
 import json
 
@@ -30,7 +30,7 @@ def give_dozing_a_loader(project: Project) -> None:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory) -> Project:
-    """Both forms of files, with the shared loader and with a fake of a framework's own."""
+    """Return a project that has run both forms of files, with the shared loader and a fake framework's own loader."""
     project = Project(tmp_path_factory.mktemp("loading") / "project")
     give_dozing_a_loader(project)
     project.write_config(files=study(inputs=["png", "jpeg"], num_gpus=[1], variants=VARIANTS))

@@ -28,7 +28,7 @@ from howmanygpus.prepare.images.resizing import resize
 
 
 def describe(folder: Path) -> dict:
-    """For every file, as gray and as RGB: hashes of the decoded and of the shrunk pixels, or the reason of refusal."""
+    """Return, for every file as gray and as RGB, hashes of the decoded and of the shrunk pixels, or the error."""
     ends = {}
     for path in sorted(folder.iterdir()):
         for channels in (1, 3):

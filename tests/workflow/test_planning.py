@@ -1,4 +1,4 @@
-"""Jobs behind an ancient() file are planned if they have a reason of their own to run."""
+"""Jobs downstream of an ancient() file are planned if they have a reason of their own to run."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ rule third:
 
 
 def run(folder: Path, patch: str) -> set[str]:
-    """Files after a call that makes the first one again, which is an ancient() input of the second."""
+    """Return the files after a call that makes the first one again, which is an ancient() input of the second."""
     (folder / "first.txt").touch()
     run_snakefile(folder, SNAKEFILE.format(patch=patch), "--forcerun", "first", check=True)
     return {path.name for path in folder.glob("*.txt")}

@@ -17,12 +17,12 @@ from project import TABLES, Project, study
 from servers import Server
 
 INPUTS = {"pytorch_ddp": ["arrays"], "mxnet_gluon": ["png", "jpeg"]}
-"""Inputs of each framework."""
+"""The inputs of each framework."""
 pytestmark = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason=f"no real images in {SHARED_DATA}")
 
 
 def pack(paths: dict) -> bytes:
-    """Pack files as .tar.gz. paths: by their names in the archive."""
+    """Pack files as .tar.gz. paths: the files by their names in the archive."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz", compresslevel=1) as tar:
         for name, path in paths.items():
@@ -50,7 +50,7 @@ def serve_cifar10(project: Project) -> Server:
 
 
 def as_option(server: Server) -> list[dict]:
-    """The option `downloads` for the archive of a server."""
+    """Return the option `downloads` for the archive of a server."""
     known = asdict(server.download())
     kind, _, checksum = known.pop("checksum").partition(":")
     return [{**known, kind: checksum}]
@@ -66,7 +66,7 @@ def serve_xrays(folder) -> Server:
 
 
 def serve_birds(listing) -> Server:
-    """Serve both splits in an archive, and write the list of its files to `listing`."""
+    """Serve both splits in one archive, and write the list of its files to `listing`."""
     birds = {str(path.relative_to(SHARED_DATA)): path for path in sorted((SHARED_DATA / "birds").rglob("*.jpg"))}
     listing.write_text("\n".join(birds) + "\n")
     return Server(pack(birds))

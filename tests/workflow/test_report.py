@@ -1,4 +1,4 @@
-"""The report: it opens in a browser without errors or requests to the network, and has what it should show."""
+"""The report opens in a browser without errors or network requests, and has the expected content."""
 
 import json
 import shutil

@@ -1,10 +1,10 @@
-"""What the project promises of its own files; `make check` has the linters."""
+"""The project's files follow its own rules of style. `make check` runs the linters."""
 
 from project import ROOT
 
 LIBRARY = ROOT / "workflow" / "lib" / "howmanygpus"
 LARGE_ROOMS = {"figures", "sources"}
-"""One file each of what there may be many."""
+"""Folders that may have many files, because each figure or data source has one file."""
 
 
 def test_files_stay_small():

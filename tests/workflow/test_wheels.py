@@ -1,4 +1,4 @@
-"""An environment can be built where no package index is reached, from wheels that were fetched where one is."""
+"""An environment can be built without a package index, from wheels that were fetched on a machine with one."""
 
 import json
 import os
@@ -14,10 +14,10 @@ from howmanygpus.environments.pins import HOROVOD_SOURCE, HOROVOD_TOOLS, find_pi
 from project import ROOT
 
 NAME = "chainer-cpu"
-"""The hardest: published as source only, and built with pins of its own."""
+"""The most difficult environment: Chainer is published only as source, and its build has pins of its own."""
 NOWHERE = "http://127.0.0.1:9/"
 SOON = {"PIP_NO_COMPILE": "1"}
-"""For environments in which next to nothing is run."""
+"""This saves time for environments in which almost nothing is run."""
 OFFLINE = {"PIP_INDEX_URL": NOWHERE, "PIP_CONFIG_FILE": os.devnull}
 
 
@@ -51,7 +51,7 @@ def test_horovods_source_and_tools_are_fetched_too(tmp_path, monkeypatch):
         monkeypatch.setenv(name, value)
     use_fetched(wheels)
     builder = make_builder(tmp_path / "builder", sys.executable, [tools])
-    subprocess.run([builder / "python", "-c", "import cffi"], check=True)  # which its setup.py would fetch
+    subprocess.run([builder / "python", "-c", "import cffi"], check=True)  # Its setup.py would fetch cffi.
     archive = download_source(builder, source, tmp_path)
     with tarfile.open(archive) as file:
         file.extractall(tmp_path, filter="data")

@@ -1,4 +1,4 @@
-"""Build a virtual environment in the cache, or find it there, and record where its Python is, or link to it."""
+"""Build a virtual environment in the cache, or find it there. Then record the path of its Python, or link to it."""
 
 import argparse
 import json
@@ -25,7 +25,7 @@ def main() -> None:
         record = take_existing(arguments.name, arguments.pins, arguments.existing)
     else:
         horovod = json.loads(arguments.horovod.read_text()) if arguments.horovod else None
-        # `make` links `.venv`, and holds the lock itself: nothing is installed yet.
+        # `make` links `.venv` before anything is installed, so it holds the lock itself.
         record = build_environment(arguments.name, arguments.pins, horovod, lock=arguments.link is None)
     if arguments.link:
         link(record, arguments.link)

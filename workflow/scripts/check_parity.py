@@ -9,7 +9,7 @@ from howmanygpus.report.parity.judge import judge
 
 
 def read_layout(text: str) -> tuple[int, int]:
-    """Numbers of devices and of nodes, from text such as 2x1."""
+    """Read the numbers of devices and of nodes from text such as 2x1."""
     devices, _, nodes = text.partition("x")
     return int(devices), int(nodes)
 

@@ -1,4 +1,4 @@
-"""Hand the parity gate's task to PyTorch in float64, in its own environment."""
+"""Compute the parity gate's reference with PyTorch in float64, in PyTorch's own environment."""
 
 import argparse
 import os

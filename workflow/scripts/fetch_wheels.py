@@ -1,4 +1,4 @@
-"""Fetch every wheel of an environment where there is a network, for jobs that have none."""
+"""Fetch every wheel of an environment on a machine with a network, for jobs without one."""
 
 import argparse
 from pathlib import Path

@@ -16,7 +16,7 @@ SUBJECT, TITLE = re.compile(r"Lints for (.+):$"), re.compile(r" {4}\* (.+):$")
 
 
 def find_lints(output: str) -> list[str]:
-    """What Snakemake says, without what is decided: a line for each, with the rule or file that it is about."""
+    """Return one line for each lint that is not in the list of exceptions, with the rule or file it is about."""
     found, subject = [], ""
     for line in output.splitlines():
         if match := SUBJECT.match(line):

@@ -1,4 +1,4 @@
-"""List every record of a study's runs and attempts with its hash: the list changes if any of them does."""
+"""List every record of a study's runs and attempts with its hash. The list changes if any record changes."""
 
 import argparse
 from pathlib import Path

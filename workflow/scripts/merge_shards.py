@@ -1,4 +1,4 @@
-"""Merge the prepared shards of a data set into arrays, with a manifest and a table of the files that are left out."""
+"""Merge the prepared shards of a data set into arrays, with a manifest and a table of the omitted files."""
 
 import argparse
 import json

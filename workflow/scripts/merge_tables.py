@@ -1,4 +1,4 @@
-"""Join the tables of one name of all studies."""
+"""Join all studies' tables of one name into one table."""
 
 import argparse
 from pathlib import Path

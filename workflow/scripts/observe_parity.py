@@ -1,4 +1,4 @@
-"""Let one framework do the tasks of the parity gate on each layout of devices, and keep what was seen."""
+"""Let one framework do the tasks of the parity gate on each layout of devices, and store the observations."""
 
 import argparse
 import json
@@ -11,7 +11,7 @@ from howmanygpus.train.preflight.stacks import find_refusal
 
 
 def find_stack_refusal(probe: Path | None, environment: Path) -> str:
-    """Why the nodes' driver does not run an environment; empty if it does, or if the nodes were not probed."""
+    """Return why the nodes' driver cannot run an environment; empty if it can, or if the nodes were not probed."""
     if probe is None:
         return ""
     driver = json.loads(probe.read_text())["found"]["host"]["driver_version"]
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write, beside the observations")
     arguments = parser.parse_args()
     refusal = find_stack_refusal(arguments.probe, arguments.environment)
-    # Beside the record, because processes on other nodes leave their files there too.
+    # The folder is beside the record, because processes on other nodes write their files there too.
     with atomic_folder(arguments.record.with_suffix("")) as folder:
         for layout, keys in {} if refusal else arguments.layouts.items():
             observe(find_python(arguments.environment), arguments.request, layout, keys, arguments.placement, folder)

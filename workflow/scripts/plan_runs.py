@@ -1,4 +1,4 @@
-"""Write down every planned run of a study, complete, for the runs themselves and for the tables."""
+"""Write the complete specification of every planned run of a study, for the runs and for the tables."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""Write a data set that is no image files, or a random one, as arrays with labels and a manifest."""
+"""Write a data set that does not consist of image files, or a random one, as arrays with labels and a manifest."""
 
 import argparse
 import json

@@ -11,7 +11,7 @@ from howmanygpus.prepare.shards import prepare_shard
 
 
 def switch_environment(record: Path) -> None:
-    """Start this script again in another environment, without the option that asks for it."""
+    """Start this script again in another environment, without the option that requests the environment."""
     python, place = json.loads(record.read_text())["python"], sys.argv.index("--environment")
     os.execv(python, [python, *sys.argv[:place], *sys.argv[place + 2 :]])
 

@@ -1,7 +1,7 @@
 """
-Look at a node of one kind of device from inside a job there, and at what of the machine file does not hold on it.
+Probe a node of one kind of device from inside a job, and compare the node with the machine file.
 
-Nothing is refused here: a wrong machine file shows as findings in the table, beside what was found.
+Nothing is refused here. A wrong machine file shows as findings in the table, beside the node's properties.
 """
 
 import argparse

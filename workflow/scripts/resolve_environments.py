@@ -1,7 +1,7 @@
 """
 Have pip resolve the pins of every framework's environment, those for GPUs included, without installing them.
 
-For whoever changes a pin: the machine that does may have no GPU. Nothing is kept.
+Run it after a change of a pin. It also works on a machine without a GPU. Nothing is kept.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from howmanygpus.plan.frameworks import FRAMEWORKS
 
 
 def resolve(name: str) -> bool:
-    """Whether pip finds versions of everything that the environment needs; pip's own words go to the terminal."""
+    """Return whether pip finds versions of everything that the environment needs. pip prints to the terminal."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             install(Path(folder) / name, find_pins(name), ("--dry-run",))

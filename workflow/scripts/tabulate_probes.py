@@ -1,4 +1,4 @@
-"""Make one table of what the probes found on each kind of device."""
+"""Make one table of the probes' findings on each kind of device."""
 
 import argparse
 import json

@@ -1,8 +1,8 @@
 """
 Complete a planned run's specification and become its launcher, in the Python of its framework's environment.
 
-This file is not among the code that reruns a run: it ends before anything is measured. What it decides is in the
-specification, which is stored with the run and compared with the plan.
+A change of this file does not rerun a run, because the script ends before anything is measured. Its decisions are in
+the specification, which is stored with the run and compared with the plan.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """
-A backend without a framework, for tests and benchmarks of everything around the training.
+Provide a backend without a framework, for tests and benchmarks of everything around the training.
 
-fake_behaviour.json in the working directory maps a part of a run's path to what the run does: `crash`,
+The file fake_behaviour.json in the working directory maps a part of a run's path to the run's behaviour: `crash`,
 `out_of_memory`, `diverge`, `unsupported`, `hang`, `kill_launcher`, `wait_for_file`, {"sleep_s": seconds} or
 {"allocate_mb": host memory}.
 """

@@ -1,8 +1,8 @@
 """
-A real SLURM cluster on this host: one slurmctld, and a slurmd for each of a few nodes with four pretend GPUs each.
+Run a real SLURM cluster on this host: one slurmctld, and one slurmd for each of a few nodes with four pretend GPUs.
 
-The daemons run in the foreground as children of this process and die with it; nothing of systemd is used. Allocation,
-CUDA_VISIBLE_DEVICES, limits, steps over several nodes and job records are SLURM's own; only the GPUs do not compute.
+The daemons run in the foreground as children of this process and die with it; systemd is not used. Allocation,
+CUDA_VISIBLE_DEVICES, limits, steps over several nodes and job records are SLURM's own. Only the GPUs are not real.
 """
 
 import os
@@ -25,10 +25,10 @@ CORES_PER_NODE = 8
 MEMORY_PER_NODE_MB = 16000
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "srun", "squeue", "sinfo")
 SYSTEM_CONF = Path("/etc/slurm")
-"""Where steps look for the configuration when their environment does not name one, as Snakemake's plugin has it."""
+"""Steps look here for the configuration if their environment names none, as is the case with Snakemake's plugin."""
 CONF_FILES = ("slurm.conf", "gres.conf", "cgroup.conf")
 NULL_DEVICE = (1, 3)
-"""Major and minor number of /dev/null, of which each pretend GPU is another."""
+"""Major and minor number of /dev/null. Each pretend GPU is a device file with these numbers."""
 
 SLURM_CONF = """
 ClusterName=pretend
@@ -79,7 +79,7 @@ NODE = (
 
 
 def find_obstacle(accounting: bool = False) -> str:
-    """Why no cluster, or none with an accounting database, can be started here; empty where one can."""
+    """Return why no cluster, or none with an accounting database, can be started here; empty if one can."""
     programs = PROGRAMS + (database.PROGRAMS if accounting else ())
     packages = "slurm-wlm munge" + (f" {database.PACKAGES}" if accounting else "")
     if missing := [program for program in programs if shutil.which(program) is None]:
@@ -94,7 +94,7 @@ def find_obstacle(accounting: bool = False) -> str:
 
 
 def is_left_over(conf: Path) -> bool:
-    """Whether a configuration is a link to that of a cluster of these tests whose process is gone."""
+    """Return whether `conf` is a link to the configuration of a test cluster whose process is gone."""
     owner = conf.resolve().with_name("owner")
     if not conf.is_symlink() or not owner.exists():
         return False
@@ -112,7 +112,7 @@ def find_free_ports(count: int) -> list[int]:
 
 
 class Cluster:
-    """Started and stopped by a with statement; with an accounting database of its own if asked to."""
+    """A cluster that a with statement starts and stops. It has an accounting database of its own on request."""
 
     def __init__(self, folder: Path, num_nodes: int = 3, accounting: bool = False):
         self.folder, self.nodes = Path(folder), [f"node{i + 1}" for i in range(num_nodes)]
@@ -145,7 +145,7 @@ class Cluster:
                 (SYSTEM_CONF / name).unlink()
 
     def run(self, *command: str, timeout_s: float = 30.0) -> str:
-        """Output of one of SLURM's own commands; each has a deadline, because clients wait for a lost controller."""
+        """Return the output of a SLURM command. It has a deadline, because clients wait for a lost controller."""
         return subprocess.run(
             command, env=self.environment(), check=True, capture_output=True, text=True, timeout=timeout_s
         ).stdout
@@ -157,7 +157,7 @@ class Cluster:
         self._start(node, ["slurmd", "-D", "-N", node])
 
     def stop_daemon(self, name: str, signum: int = signal.SIGTERM) -> None:
-        """A node's slurmd by the node's name, or slurmctld or munged; SIGKILL is a node that is lost."""
+        """Stop slurmctld, munged, or a node's slurmd by the node's name. SIGKILL simulates a lost node."""
         daemon = self._daemons.pop(name)
         daemon.send_signal(signum)
         try:
@@ -167,7 +167,7 @@ class Cluster:
             daemon.wait()
 
     def lose_node(self, node: str) -> None:
-        """As if the machine had lost its power: its slurmd and everything that runs there are gone at once."""
+        """Simulate a power failure of a node: kill its slurmd and everything that runs there at once."""
         self.stop_daemon(node, signal.SIGKILL)
         for process in psutil.process_iter():
             with suppress(psutil.Error):
@@ -218,7 +218,7 @@ class Cluster:
         (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         SYSTEM_CONF.mkdir(exist_ok=True)
         for name in CONF_FILES:
-            # A link was left by a cluster that was killed.
+            # A cluster that was killed has left its link.
             (SYSTEM_CONF / name).unlink(missing_ok=True)
             (SYSTEM_CONF / name).symlink_to(self.folder / name)
 
@@ -230,7 +230,7 @@ class Cluster:
 
 
 def wait_for(condition, what: str, log: Path, timeout_s: float = 30.0, poll_s: float = 0.1) -> None:
-    """Poll until the condition holds; raises TimeoutError with the end of a log."""
+    """Poll until the condition holds. Raises TimeoutError with the end of a log."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""The accounting database of the test cluster: mariadbd and slurmdbd, in the cluster's folder."""
+"""Run the accounting database of the test cluster, mariadbd and slurmdbd, in the cluster's folder."""
 
 import subprocess
 from pathlib import Path
@@ -24,16 +24,16 @@ StorageUser=root
 StorageLoc=accounting
 """
 LIMITS = ("--innodb-buffer-pool-size=64M", "--innodb-log-file-size=16M", "--innodb-lock-wait-timeout=900")
-"""The last is what slurmdbd asks for."""
+"""mariadbd's limits. slurmdbd asks for the last one."""
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Where slurmdbd finds the database: its library looks for a socket, whatever the port."""
+    """Return the variables that tell slurmdbd the database's socket: its library uses a socket and ignores the port."""
     return {"MYSQL_UNIX_PORT": str(folder / "mariadb.sock")}
 
 
 def configure(folder: Path, port: int) -> str:
-    """Write slurmdbd.conf; returns the lines of slurm.conf."""
+    """Write slurmdbd.conf; return the lines for slurm.conf."""
     conf = folder / "slurmdbd.conf"
     conf.write_text(DATABASE_CONF.format(folder=folder, port=port))
     conf.chmod(0o600)
@@ -41,7 +41,7 @@ def configure(folder: Path, port: int) -> str:
 
 
 def create(folder: Path) -> list[str]:
-    """Create an empty database; returns the command that serves it."""
+    """Create an empty database; return the command that serves it."""
     place = [f"--datadir={folder / 'mariadb'}", "--user=root"]
     options = ["--skip-test-db", "--auth-root-authentication-method=socket"]
     subprocess.run(["mariadb-install-db", "--no-defaults", *place, *options], check=True, capture_output=True)
@@ -63,6 +63,6 @@ def answers(cluster) -> bool:
 
 
 def add_user(cluster) -> None:
-    """Have slurmdbd know the cluster, and root with an account."""
+    """Register the cluster and an account with the user root at slurmdbd."""
     for what in (["cluster", "pretend"], ["account", "tests"], ["user", "root", "account=tests"]):
         cluster.run("sacctmgr", "--immediate", "add", *what)

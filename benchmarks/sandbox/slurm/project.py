@@ -11,7 +11,7 @@ DEVICE = {
     **{"cores_per_device": CORES_PER_NODE // GPUS_PER_NODE, "memory_per_device_mb": 2000, "partition": "gpu"},
     **{"request": "gpu:fake:{n}", "nodes": "shared"},
 }
-"""A pretend GPU, on which processor cores do the work. A node's tasks share this host's cores: they are not bound."""
+"""A pretend GPU, whose work CPU cores do. A node's tasks share this host's cores, so they are not bound to cores."""
 QUICK = {
     "slurm-init-seconds-before-status-checks": 2,
     "seconds-between-status-checks": 2,
@@ -32,7 +32,7 @@ class ClusterProject(Project):
         self.edit_profile(**QUICK)
 
     def write_machine(self, slurm=None, **device) -> None:
-        """The machine file, with one kind of device; changed by keyword."""
+        """Write the machine file with one kind of device and the given changes."""
         shared = {"bind_cores": False, "rendezvous_timeout_s": 60, "preflight": False} | (slurm or {})
         machine = {"scheduler": "slurm", "devices": {"fake": DEVICE | device}, "slurm": shared}
         (self.folder / "profiles" / "slurm" / "machine.yaml").write_text(yaml.safe_dump(machine))
@@ -48,12 +48,12 @@ class ClusterProject(Project):
         wait_for(condition, what, self.cluster.folder / "slurmctld.log", timeout_s, poll_s=0.5)
 
     def find_attempts(self, cell: str) -> list[dict]:
-        """Records of the attempts that left any, oldest first, at the runs whose path has `cell` in it."""
+        """Return the attempts' records, oldest first, of the runs whose path contains `cell`."""
         found = sorted((self.folder / "results" / "attempts").rglob("attempt.json"))
         return [read_record(path) for path in found if cell in str(path)]
 
     def wait_for_running(self, cell: str) -> dict:
-        """The job of a run, once its processes have all come."""
+        """Wait until all processes of a run have started, and return its job."""
 
         def is_running():
             found = (self.folder / "results" / "attempts").rglob("processes-*/process0.json")

@@ -19,7 +19,7 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
     """Yield a new name beside `path`; the file written there replaces `path` when the block ends.
 
     If the block raises, `path` keeps its content and the new file is removed. Each caller gets a name of its own, so
-    that threads and processes that write the same path do not meet.
+    that threads and processes that write the same path do not interfere.
     """
     path = Path(path)
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -38,7 +38,8 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
 def atomic_folder(path: Path | str) -> Iterator[Path]:
     """Yield a new empty folder beside `path`, which replaces `path` when the block ends and is removed if it raises.
 
-    At every moment `path` is the old folder, the new one, or missing; it is never a mixture. One writer at a time.
+    At every moment `path` is the old folder, the new one, or missing; it is never a mixture. Only one process at a time
+    may write a folder.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +56,7 @@ def atomic_folder(path: Path | str) -> Iterator[Path]:
 
 
 def remove_leftovers(path: Path | str) -> None:
-    """Remove the files and folders that killed writers of `path` left beside it. One writer at a time."""
+    """Remove the files and folders that killed writers of `path` left beside it. Only one process may write `path`."""
     path = Path(path)
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.{'?' * RANDOM_CHARACTERS}"):
         if leftover.is_dir():
@@ -70,7 +71,7 @@ def write_text_atomic(path: Path | str, text: str) -> None:
 
 
 def write_json_atomic(path: Path | str, value: dict) -> None:
-    """Raise ValueError for a number that JSON does not have, such as nan."""
+    """Write a value as JSON. Raises ValueError for a number that JSON does not have, such as nan."""
     write_text_atomic(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
 
 
@@ -81,7 +82,7 @@ def sha256_of_file(path: Path | str) -> str:
 
 @contextmanager
 def hold_lock(path: Path | str) -> Iterator[None]:
-    """Hold the lock of a file, for which other processes and threads wait; the file itself stays."""
+    """Hold a lock on a file while other processes and threads wait for it. The file itself is not removed."""
     # Imported here because `make` starts the environments' builder before anything is installed.
     from filelock import FileLock
 

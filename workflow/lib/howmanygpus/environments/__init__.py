@@ -1,1 +1,1 @@
-"""Pins become environments: virtual environments in the cache, Horovod's wheels, interpreters that exist already."""
+"""Build environments from pins: virtual environments in the cache, Horovod's wheels, and existing interpreters."""

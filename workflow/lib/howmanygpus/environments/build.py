@@ -1,10 +1,10 @@
 """
-Build a virtual environment in the cache, or find it there.
+Build a virtual environment in the cache, or find an existing one there.
 
-The cache is ${HOWMANYGPUS_CACHE:-~/.cache/howmanygpus}. An environment's folder has the hash of its pins and of the
-Python that built it in its name, so that equal pins are installed once and changed pins beside the old ones. Pins in a
-file *.build.txt are installed first, and the others are built with them. Standard library only: `make` starts this
-before anything is installed.
+The cache is ${HOWMANYGPUS_CACHE:-~/.cache/howmanygpus}. The name of an environment's folder contains the hash
+of its pins and of the Python that built it. Equal pins are therefore installed once, and changed pins get a new folder.
+Pins in a file *.build.txt are installed first, because the other pins are built with them. This module uses only the
+standard library, because `make` starts it before anything is installed.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from howmanygpus.environments.pins import as_options, hash_requirements, split_p
 from howmanygpus.files import hold_lock, write_json_atomic
 
 HAS_PIP = sys.prefix != sys.base_prefix and importlib.util.find_spec("pip") is not None
-"""Whether this Python has a pip that the project pinned, in `.venv`; a machine's own may be too old."""
+"""Whether this Python has the pip that the project pins in `.venv`. The system's own pip may be too old."""
 
 
 def find_cache() -> Path:
@@ -29,14 +29,14 @@ def find_cache() -> Path:
 
 
 def hash_pins(pins: list[Path]) -> str:
-    """Hash of the pins, of this Python and of the machine's architecture."""
+    """Return the hash of the pins, of this Python and of the machine's architecture."""
     return hash_requirements(pins, f"{sys.version} {os.uname().machine}")
 
 
 def create(folder: Path | str, python: str = sys.executable) -> list[str]:
-    """Make a new virtual environment of a Python, and return the command that calls pip for it.
+    """Create a virtual environment of a Python, and return the command that calls pip for it.
 
-    Without a pip of its own where `.venv` has one: installing pip takes longer than most packages.
+    If `.venv` has a pip, the environment gets none of its own: installing pip takes longer than most packages.
     """
     without_pip = ["--without-pip"] if HAS_PIP else []
     subprocess.run([python, "-m", "venv", "--clear", *without_pip, str(folder)], check=True)
@@ -44,13 +44,13 @@ def create(folder: Path | str, python: str = sys.executable) -> list[str]:
 
 
 def call_pip(python: Path | str) -> list[str]:
-    """The command that calls pip for an interpreter's environment: the pip of `.venv`, or the environment's own."""
+    """Return the command that calls pip for an interpreter's environment: `.venv`'s pip or the environment's own."""
     pip = [sys.executable, "-m", "pip", "--python", str(python)] if HAS_PIP else [str(python), "-m", "pip"]
     return [*pip, "--no-input", "--disable-pip-version-check"]
 
 
 def install(folder: Path, pins: list[Path], more: tuple[str, ...] = ()) -> None:
-    """Make an environment with the pins. `more`: arguments of pip for all but what the build needs first."""
+    """Create an environment with the pins. `more` are pip's arguments for all pins that are not build requirements."""
     pip = [*create(folder), "install"]
     first, others = split_pins(pins)
     if first:
@@ -65,10 +65,10 @@ def list_packages(pip: list[str]) -> list[str]:
 
 
 def build_environment(name: str, pins: list[Path], horovod: dict | None = None, lock: bool = True) -> dict:
-    """The environment's record: its Python, the hash of its pins, its packages.
+    """Return the environment's record: its Python, the hash of its pins and its packages.
 
-    horovod: record of the wheel to install with it. lock: wait for other processes that build the same one; without
-    it the caller sees to that.
+    horovod: the record of the wheel to install with it. lock: wait for other processes that build the same
+    environment. Without it, the caller holds the lock.
     """
     cache, digest = find_cache(), hash_pins(pins)
     more: tuple[str, ...] = ()
@@ -89,6 +89,6 @@ def build_environment(name: str, pins: list[Path], horovod: dict | None = None, 
 
 
 def use_fetched(wheels: Path | None) -> None:
-    """Have pip install from the folder of a record of fetched wheels and from nowhere else, if there is a record."""
+    """Make pip install only from the folder of a record of fetched wheels, if there is such a record."""
     if wheels:
         os.environ |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": json.loads(wheels.read_text())["wheels"]}

@@ -1,4 +1,4 @@
-"""Interpreters that exist already in place of built environments, and the link `.venv`."""
+"""Use existing interpreters instead of built environments, and create the link `.venv`."""
 
 import hashlib
 import json
@@ -14,14 +14,14 @@ from howmanygpus.files import atomic_path
 WRAPPER = """#!/bin/bash -l
 {load}exec {python} "$@"
 """
-"""A login shell, as it knows `module`."""
+"""The script starts a login shell, because only a login shell defines `module`."""
 NEEDED = "import numpy, psutil, pynvml, safetensors, filelock, jsonschema, yaml"
 
 
 def take_existing(name: str, pins: list[Path], existing: dict) -> dict:
-    """The record of an interpreter that is there: a script in the cache that loads its modules and starts it.
+    """Return the record of an existing interpreter: a script in the cache that loads its modules and starts it.
 
-    Raises SystemExit where it does not start, or lacks what the measured side needs.
+    Raises SystemExit if it does not start, or if it lacks a package that training needs.
     """
     digest = hashlib.sha256(json.dumps(existing, sort_keys=True).encode()).hexdigest()
     python = find_cache() / f"{name}-existing-{digest[:12]}" / "python"
@@ -39,9 +39,9 @@ def take_existing(name: str, pins: list[Path], existing: dict) -> dict:
 
 
 def link(record: dict, path: Path) -> None:
-    """Have `path` lead to the environment of a record, in place of a link or an environment that was there.
+    """Link `path` to the environment of a record. A link or an environment at `path` is replaced.
 
-    Raises SystemExit where something else is.
+    Raises SystemExit if `path` is anything else.
     """
     if path.is_dir() and not path.is_symlink():
         if not (path / "pyvenv.cfg").exists():

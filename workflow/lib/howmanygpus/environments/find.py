@@ -1,4 +1,4 @@
-"""The Python of an environment's record, wherever the environment is, and whether or not it still is."""
+"""Find the Python of an environment's record, and build the environment again if it is gone."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from howmanygpus.environments.horovod import build_horovod
 
 
 def find_python(record: Path) -> str:
-    """The environment's Python; an environment that is gone from the cache is built again from the same pins."""
+    """Return the environment's Python. An environment that is gone from the cache is built again from the same pins."""
     environment = json.loads(Path(record).read_text())
     if os.access(environment["python"], os.X_OK) or "existing" in environment:
         return environment["python"]
@@ -20,7 +20,7 @@ def find_python(record: Path) -> str:
 
 
 def _rebuild_horovod(ingredients: dict) -> dict:
-    """The record of the same wheel, built again; ingredients: see build_horovod."""
+    """Build the same wheel again and return its record. For `ingredients` see build_horovod."""
     base = build_environment(ingredients["base"], _paths(ingredients["base_pins"]))
     pins = (_paths(ingredients["tools"]), Path(ingredients["source"]))
     return build_horovod(base, *pins, ingredients["family"], ingredients["device"], len(os.sched_getaffinity(0)))

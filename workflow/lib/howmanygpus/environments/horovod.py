@@ -1,8 +1,8 @@
 """
 Build Horovod's wheel from its source for one framework, or find it in the cache.
 
-The wheel is built beside an environment that has the framework, which it leaves unchanged, and kept in the cache by the
-hash of everything that went into it.
+The build uses an environment that has the framework and leaves that environment unchanged. The cache keeps the wheel
+under the hash of everything that went into it.
 """
 
 import json
@@ -20,25 +20,28 @@ from howmanygpus.environments.pins import as_options, hash_requirements
 from howmanygpus.files import hold_lock, sha256_of_file, write_json_atomic
 
 SWITCHES = {"torch": "PYTORCH", "keras": "TENSORFLOW"}
-"""What Horovod's build calls the frameworks, by family."""
+"""The names of the frameworks in Horovod's build, by family."""
 RUN_PATH = r"-Wl,-rpath,\$ORIGIN/../../../.."
-"""From the library in lib/python3.x/site-packages/horovod/<framework>/ to lib/, where Open MPI's own are."""
+"""Path from the library in lib/python3.x/site-packages/horovod/<framework>/ to lib/, which has Open MPI's libraries."""
 CAPABILITIES = {"torch": "75,80,86,89,90,100,120", "keras": "60,70,75,80,86,89,90"}
-"""That Horovod's CUDA kernels are compiled for, by family: its own list is all that nvcc ever knew."""
+"""CUDA compute capabilities that Horovod's kernels are compiled for, by family.
+
+Horovod's default list has every capability that nvcc has ever supported.
+"""
 FRAMEWORKS = ("PYTORCH", "TENSORFLOW", "MXNET")
 BESIDE_TOOLS = ("--no-deps", "--no-build-isolation")
-"""Options of pip in an environment that has the tools."""
+"""pip's options in an environment that already has the build tools."""
 
 
 def hash_ingredients(base: dict, pins: list[Path], family: str, device: str) -> str:
-    """Of what decides what is built: edits, switches, pins, the framework's packages and Python, the machine."""
+    """Hash all that determines the wheel: edits, switches, pins, the framework's packages and Python, the machine."""
     python = subprocess.run([base["python"], "-VV"], check=True, capture_output=True, text=True).stdout
     words = (base["packages"], python, os.uname().machine, describe_edits(), list_switches(family, device))
     return hash_requirements(pins, repr(words))
 
 
 def make_builder(folder: Path, base_python: str, tools: list[Path]) -> Path:
-    """A virtual environment with the tools, whose Python also sees the packages of the framework's; its folder bin."""
+    """Create an environment with the tools that also sees the framework's packages; return its folder bin."""
     pip, bin_folder = create(folder, base_python), folder / "bin"
     subprocess.run([*pip, "install", *as_options(tools)], check=True)
     (Path(find_packages(str(bin_folder / "python"))) / "framework.pth").write_text(f"{find_packages(base_python)}\n")
@@ -46,13 +49,13 @@ def make_builder(folder: Path, base_python: str, tools: list[Path]) -> Path:
 
 
 def find_packages(python: str) -> str:
-    """Folder of an interpreter's packages."""
+    """Return the folder of an interpreter's packages."""
     ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
     return subprocess.run([python, "-c", ask], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def list_switches(family: str, device: str) -> dict[str, str]:
-    """Environment variables that tell Horovod's build what to build for."""
+    """Return the environment variables that tell Horovod's build its targets."""
     wanted = SWITCHES[family]
     switches = {f"HOROVOD_WITH{'' if name == wanted else 'OUT'}_{name}": "1" for name in FRAMEWORKS}
     switches |= {"HOROVOD_WITH_GLOO": "1", "HOROVOD_WITH_MPI": "1", "LDFLAGS": RUN_PATH}
@@ -63,9 +66,9 @@ def list_switches(family: str, device: str) -> dict[str, str]:
 
 
 def find_nvcc(bin_folder: Path) -> str:
-    """The folder of the CUDA compiler: the builder's own where it is among the tools, else the one on PATH.
+    """Return the folder of the CUDA compiler: the builder's own if the tools include one, else the one on PATH.
 
-    The own is completed under the names that CMake looks for. Raises SystemExit where there is none.
+    The builder's own compiler gets links with the names that CMake looks for. Raises SystemExit if there is none.
     """
     packages = Path(find_packages(str(bin_folder / "python")))
     for nvcc in packages.glob("nvidia/cu*/bin/nvcc"):
@@ -80,7 +83,7 @@ def find_nvcc(bin_folder: Path) -> str:
 
 
 def link_nccl(folder: Path, base_python: str) -> dict[str, str]:
-    """The framework's own NCCL under the names that CMake looks for; returns the switch that points there."""
+    """Link the framework's own NCCL under the names that CMake looks for; return the switch that points there."""
     nccl = Path(find_packages(base_python)) / "nvidia" / "nccl"
     (folder / "lib").mkdir(parents=True)
     (folder / "include").symlink_to(nccl / "include")
@@ -89,12 +92,12 @@ def link_nccl(folder: Path, base_python: str) -> dict[str, str]:
 
 
 def find_tools(*folders: Path | str) -> dict[str, str]:
-    """Environment variables of a process that shall find the tools in these folders, beside its Python."""
+    """Return environment variables with which a process finds the tools in these folders, beside its Python."""
     return os.environ | {"PATH": os.pathsep.join([*map(str, folders), os.environ["PATH"]])}
 
 
 def download_source(bin_folder: Path | str, pins: Path, folder: Path) -> Path:
-    """The archive, in `folder`, by pip for an environment that has the tools: it asks the source what it is."""
+    """Download the archive into `folder`. pip needs the tools, because it asks the source for its metadata."""
     command = [*call_pip(f"{bin_folder}/python"), "download", *BESIDE_TOOLS, "--no-binary", ":all:"]
     command += ["--require-hashes", "--requirement", str(pins), "--dest", str(folder)]
     subprocess.run(command, check=True, env=find_tools(bin_folder))
@@ -103,7 +106,7 @@ def download_source(bin_folder: Path | str, pins: Path, folder: Path) -> Path:
 
 
 def build(folder: Path, base: dict, tools: list[Path], source_pins: Path, switches: dict[str, str]) -> Path:
-    """Build in a scratch folder; returns the wheel, in `folder`. switches: environment variables of the build."""
+    """Build in a scratch folder and return the wheel, in `folder`. `switches`: environment variables of the build."""
     with tempfile.TemporaryDirectory(prefix="horovod-") as temporary:
         scratch = Path(temporary)
         bin_folder = make_builder(scratch / "builder", base["python"], tools)
@@ -122,10 +125,10 @@ def build(folder: Path, base: dict, tools: list[Path], source_pins: Path, switch
 
 
 def build_horovod(base: dict, tools: list[Path], source_pins: Path, family: str, device: str, jobs: int) -> dict:
-    """The wheel's record: where it is, its hash, the edits, and the ingredients to build it again.
+    """Return the wheel's record: its path, its hash, the edits, and the ingredients to build it again.
 
-    base: record of the framework's environment; family: `torch` or `keras`; device: `cpu` or `cuda`; jobs: compilers
-    at a time.
+    base: the record of the framework's environment. family: `torch` or `keras`. device: `cpu` or `cuda`. jobs: the
+    number of compilers that run at a time.
     """
     digest = hash_ingredients(base, [*tools, source_pins], family, device)
     folder = find_cache().with_name("wheels") / f"horovod-{family}-{device}-{digest[:12]}"

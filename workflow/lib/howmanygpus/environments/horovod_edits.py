@@ -1,4 +1,4 @@
-"""Edits of Horovod's source: 0.28.1, the last release, is older than today's PyTorch and TensorFlow."""
+"""Edits of Horovod's source, because the last release, 0.28.1, is older than current PyTorch and TensorFlow."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Edit:
-    """One place in the source, which is there as often as `times` says, and what takes its place."""
+    """A text in the source that occurs exactly `times` times, and its replacement."""
 
     path: str
     old: str
@@ -64,7 +64,7 @@ EDITS = (
 
 
 class EditError(Exception):
-    """A place that an edit is about is not in the source as often as it should be."""
+    """The text that an edit replaces does not occur in the source as often as expected."""
 
 
 def apply_edits(source: Path) -> None:
@@ -77,5 +77,5 @@ def apply_edits(source: Path) -> None:
 
 
 def describe_edits() -> list[tuple[str, str, str, int]]:
-    """What the edits do, without the reasons for them: a reworded reason builds no wheel again."""
+    """Describe the edits without their reasons, so that a reworded reason does not rebuild a wheel."""
     return [(edit.path, edit.old, edit.new, edit.times) for edit in EDITS]

@@ -1,7 +1,7 @@
 """
-Which requirements files make an environment, and the hash of what they say.
+Find the requirements files of an environment, and hash their requirements.
 
-A file counts by its requirements: comments, blank lines and spaces change no hash, and so install nothing again.
+Comments, blank lines and spaces do not change the hash, so editing them installs nothing again.
 """
 
 import hashlib
@@ -12,27 +12,27 @@ from pathlib import Path
 
 FOLDER = Path("envs")
 COMMENT = re.compile(r"(^|\s)#.*$")
-"""As pip reads it (requirements file format): `#` begins a comment at the start of a line or after a space."""
+"""A comment in pip's requirements file format: `#` begins it at the start of a line or after a space."""
 HOROVOD = "horovod-"
-"""Prefix of environments that contain Horovod, before the name of the environment it is built beside."""
+"""Prefix of environments that contain Horovod; the name of the environment that it is built beside follows."""
 HOROVOD_TOOLS, HOROVOD_SOURCE = FOLDER / "horovod.build.txt", FOLDER / "horovod.source.txt"
 
 
 def read_requirements(path: Path) -> list[str]:
-    """Requirements and options of one file, one string each, with continued lines joined."""
+    """Return the requirements and options of one file, one string each, with continued lines joined."""
     text = Path(path).read_text().replace("\\\n", " ")
     lines = (" ".join(COMMENT.sub("", line).split()) for line in text.splitlines())
     return [line for line in lines if line]
 
 
 def hash_requirements(paths: list[Path], *more: str) -> str:
-    """SHA-256 of the requirements of some files, in order, and of `more` text."""
+    """Return the SHA-256 of the requirements of the files, in order, and of the text in `more`."""
     content = [[read_requirements(path) for path in paths], *more]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def find_pins(environment: str) -> list[Path]:
-    """Requirements files of an environment: its own, those it includes, and what its build needs installed first."""
+    """Return an environment's requirements files: its own, the included ones, and its build requirements."""
     paths = [FOLDER / f"{environment}.txt"]
     for path in paths:
         included = (line.split()[1] for line in read_requirements(path) if line.startswith("-r "))
@@ -42,23 +42,23 @@ def find_pins(environment: str) -> list[Path]:
 
 
 def split_pins(pins: list[Path]) -> tuple[list[Path], list[Path]]:
-    """(what the build needs installed first, what is installed then)."""
+    """Return (the build requirements, which are installed first; all other pins)."""
     first = [path for path in pins if path.name.endswith(".build.txt")]
     return first, [path for path in pins if path not in first]
 
 
 def as_options(pins: list[Path]) -> list[str]:
-    """Requirements files as options of pip."""
+    """Return requirements files as pip's options."""
     return [word for path in pins for word in ("--requirement", str(path))]
 
 
 def find_horovod_base(environment: str) -> str | None:
-    """The environment beside which the Horovod of another is built; None if there is no Horovod in it."""
+    """Return the environment beside which an environment's Horovod is built; None if it has no Horovod."""
     return environment.removeprefix(HOROVOD) if environment.startswith(HOROVOD) else None
 
 
 @cache
 def find_horovod_tools(environment: str) -> tuple[Path, ...]:
-    """Pins of what builds an environment's Horovod, including a CUDA compiler where one can be installed."""
+    """Return the pins of the tools that build Horovod, including a CUDA compiler if one can be installed."""
     compiler = FOLDER / f"horovod.build-{environment.rpartition('-')[2]}.txt"
     return (HOROVOD_TOOLS, *([compiler] if compiler.exists() else []))

@@ -1,8 +1,8 @@
 """
-Fetch every wheel of an environment where there is a network, for a job that has none to install from.
+Fetch every wheel of an environment on a machine with a network, so that a job without a network can install them.
 
-What is published as source only is built here. Horovod is the exception: it is built beside its framework, so its
-source is fetched with what builds it. All lie in the cache beside the environments.
+Packages that are published only as source are built here. Horovod is the exception: it is built beside its framework,
+so its source and its build tools are fetched. The cache keeps all of them beside the environments.
 """
 
 import subprocess
@@ -16,7 +16,7 @@ from howmanygpus.files import atomic_folder, hold_lock
 
 
 def fetch(pins: list[Path], tools: list[Path], source: Path | None, folder: Path) -> None:
-    """Wheels of all pins and tools, and the source, in `folder`, which appears whole or not at all."""
+    """Fetch the wheels of all pins and tools, and the source, into `folder`, which appears whole or not at all."""
     first, others = split_pins(pins)
     with atomic_folder(folder) as partial, tempfile.TemporaryDirectory() as scratch:
         pip = create(scratch)
@@ -33,7 +33,7 @@ def fetch(pins: list[Path], tools: list[Path], source: Path | None, folder: Path
 
 
 def fetch_wheels(name: str, pins: list[Path], tools: list[Path], source: Path | None) -> dict:
-    """The record of an environment's fetched wheels. tools, source: of Horovod, if the environment has it."""
+    """Return the record of an environment's fetched wheels. `tools` and `source` are Horovod's, if it has Horovod."""
     ingredients = [*pins, *tools, *([source] if source else [])]
     folder = find_cache() / f"{name}-{hash_pins(ingredients)[:12]}-wheels"
     with hold_lock(f"{folder}.lock"):

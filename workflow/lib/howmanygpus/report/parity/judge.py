@@ -1,8 +1,8 @@
 """
-The deciding half of the parity gate: what a framework did with the task, against the float64 reference.
+Judge a framework for the parity gate: compare what it did with the task to the float64 reference.
 
-Each check has a name, a value, a tolerance and the reason for it. They are in order: the first that fails is the cause
-that is named, because later ones follow from it.
+Each check has a name, a value, a tolerance and the reason for the tolerance. The order of the checks matters: the first
+check that fails is named as the cause, because the later failures follow from it.
 """
 
 import json
@@ -36,15 +36,15 @@ CHECKS = {
 }
 FLOAT32_ULP = 2.0**-23
 GATES_OF_FIVE_STEPS = 3.0
-"""What the reference's shifted gates change is allowed so often: rounding grows from step to step, their shift not."""
+"""Factor on the measured ReLU-threshold effect: rounding grows over five steps, the shift does not."""
 
 
 @dataclass(frozen=True)
 class Tolerances:
-    """Relative differences that are allowed where both sides are right.
+    """Relative differences that rounding can cause between two correct results.
 
-    weights: what a division and a multiplication by n / (n - 1) round. The others grow with the depth of the network
-    and from one step to the next. after: of logits and running statistics after five steps.
+    weights: the rounding of a division and a multiplication by n / (n - 1). The other differences grow with the depth
+    of the network and from one step to the next. after: for logits and running statistics after five steps.
     """
 
     logits: float
@@ -57,20 +57,21 @@ class Tolerances:
 
 
 TOLERANCES = {
-    # Every framework was within a tenth of these on the 44 layers of resnet44.
+    # On the 44 layers of resnet44, every framework stayed within a tenth of these values.
     "fp32": Tolerances(logits=1e-4, loss=2e-5, averaging=1e-3, gradients=1e-3, updates=5e-3, after=5e-3),
-    # 3 bits of mantissa more than bf16 in convolutions and matrix products: an eighth of its error, and as much again.
+    # Convolutions and matrix products have 3 mantissa bits more than bf16: an eighth of its error, doubled.
     "tf32": Tolerances(logits=0.015, loss=5e-3, averaging=0.05, gradients=0.6, updates=0.8, after=0.15),
-    # Three times what PyTorch, JAX and Keras show on resnet44 on one and two CPU devices, much alike. Gates of ReLUs
-    # fall otherwise by the hundred, so that single small arrays say little; the direction of all together, `averaging`,
-    # still tells a sum from a mean. What bf16 cannot tell, the same code's fp32 does.
+    # These are three times the differences that PyTorch, JAX and Keras show on resnet44 on one and two CPU devices; the
+    # three are much alike. Hundreds of ReLUs decide differently, so single small arrays say little. The direction of
+    # all arrays together, `averaging`, still distinguishes a sum from a mean. What bf16 cannot distinguish, the fp32
+    # check of the same code does.
     "bf16": Tolerances(logits=0.06, loss=0.02, averaging=0.2, gradients=2.4, updates=3.2, after=0.6),
 }
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What the processes of one framework left of one optimizer's five steps, rank by rank."""
+    """The files that the processes of one framework wrote about one optimizer's five steps, by rank."""
 
     arrays: list[dict[str, np.ndarray]]
     facts: list[dict]
@@ -82,7 +83,7 @@ class Observation:
         return cls(arrays, facts)
 
     def weights(self, moment: str) -> dict[str, np.ndarray]:
-        """Rank 0's at `initial`, `first` or `final`."""
+        """Return rank 0's weights at the moment `initial`, `first` or `final`."""
         return select(self.arrays[0], moment)
 
     def join(self, name: str) -> np.ndarray:
@@ -98,17 +99,18 @@ def norm(array: np.ndarray) -> float:
 
 
 def compare(found: np.ndarray, expected: np.ndarray) -> float:
-    """Norm of the difference over the norm of what is expected; infinite where shapes differ or values are not."""
+    """Return norm(found - expected) / norm(expected); infinite if shapes differ or a value is not finite."""
     if found.shape != expected.shape or not np.isfinite(found).all():
         return float("inf")
     return norm(found - expected) / max(norm(expected), 1e-12)
 
 
 def compare_worst(found: dict, expected: dict, tolerance: float, rounding: dict) -> tuple[float, float, str]:
-    """(relative difference, its allowance, name) of the array that is nearest to or furthest beyond its allowance.
+    """Find the array whose relative difference is largest compared with its allowance.
 
-    Arrays much smaller than the others count relative to a thousandth of the mean norm. rounding: by array, norms of
-    differences that float32 causes in a correct framework; they widen the allowance.
+    Returns (relative difference, its allowance, name of the array). The differences of arrays with a very small norm
+    are taken relative to a thousandth of the mean norm. rounding: by array, the norm of the differences that float32
+    causes in a correct framework. They widen the allowance.
     """
     floor = 1e-3 * np.sqrt(np.mean([norm(array) ** 2 for array in expected.values()]))
     rows = []
@@ -121,7 +123,7 @@ def compare_worst(found: dict, expected: dict, tolerance: float, rounding: dict)
 
 
 class Comparison:
-    """All checks of one framework on one layout: numbers of devices and of nodes."""
+    """All checks of one framework on one layout, which is the numbers of devices and of nodes."""
 
     def __init__(self, folder: Path, task: Path, layout: tuple[int, int], precision: str):
         self.allowed, (num_devices, self.num_nodes) = TOLERANCES[precision], layout
@@ -136,7 +138,7 @@ class Comparison:
         self.rows: list[dict] = []
 
     def _add(self, check: str, value: float, tolerance: float, detail: str = "") -> None:
-        # A value that is no number fails.
+        # A value of nan fails, since every comparison with it is false.
         self.rows.append(
             {
                 **{"devices": self.num_devices, "nodes": self.num_nodes, "check": check},
@@ -249,7 +251,7 @@ class Comparison:
 
 
 def judge(observed: dict[tuple[int, int], Path], task: Path, precision: str) -> dict:
-    """The verdict on a framework from what it left in a folder per layout: numbers of devices and of nodes."""
+    """Return the verdict on a framework. `observed`: its output folder for each layout (devices, nodes)."""
     rows: list[dict] = []
     facts: dict = {}
     for layout, folder in observed.items():

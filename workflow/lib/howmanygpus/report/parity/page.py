@@ -1,4 +1,4 @@
-"""The parity page: framework by check, with the numbers; one self-contained HTML file."""
+"""Write the parity page: a table of frameworks by checks with the numbers, as one self-contained HTML file."""
 
 from html import escape
 
@@ -25,7 +25,7 @@ COLUMNS = (
 
 
 def tabulate(verdicts: list[dict]) -> pd.DataFrame:
-    """One row per check; a verdict without checks has one row that says why."""
+    """Return a table with one row per check. A verdict without checks has one row with the reason."""
     rows = []
     for verdict in verdicts:
         common = {key: verdict.get(key) for key in COLUMNS if key in verdict and key != "versions"}

@@ -1,1 +1,1 @@
-"""The measured half of the parity gate: what a framework does with a fixed task, and what it should do."""
+"""Observe what a framework does with the parity gate's fixed task, and compute the reference result."""

@@ -1,9 +1,9 @@
 """
-Start a framework's processes on one layout of devices, at all tasks of a group of the gate's cells.
+Start a framework's processes on one layout of devices for all tasks of a group of the gate's cells.
 
-One start does every cell's task with every optimizer, one after the other: a framework takes longer to start than to do
-a task. Over several nodes each task has a start of its own, as not every framework can join its servers twice. If the
-processes end before all tasks are done, the task they were at has crashed, and another start does the rest.
+One start does every cell's task with every optimizer, one after the other, because a framework takes longer to start
+than to do a task. Over several nodes each task has a start of its own, because not every framework can join its servers
+twice. If the processes end before all tasks are done, the current task has crashed, and another start does the rest.
 """
 
 import argparse
@@ -26,7 +26,7 @@ DEADLINE_S = 1800.0
 
 @dataclass(frozen=True)
 class Task:
-    """One cell's task with one optimizer. folder: where what was seen of the cell goes."""
+    """One cell's task with one optimizer. folder: the folder of the cell's observations."""
 
     spec: RunSpec
     optimizer: str
@@ -34,20 +34,20 @@ class Task:
 
     @property
     def is_over(self) -> bool:
-        """Whether all processes have left what they saw, or the cell needs nothing more."""
+        """Return whether all processes have written their observations, or the cell needs none."""
         if (self.folder / UNSUPPORTED).exists() or (self.folder / CRASHED).exists():
             return True
         seen = [self.folder / f"{self.optimizer}.rank{rank}.json" for rank in range(count_processes(self.spec))]
         return all(path.exists() for path in seen)
 
     def describe(self) -> dict:
-        """The task as train.parity.probe reads it."""
+        """Return the task in the form that train.parity.probe reads."""
         spec = self.folder / f"{self.optimizer}.spec.json"
         return {"spec": str(spec), "optimizer": self.optimizer, "folder": str(self.folder)}
 
 
 def make_tasks(request: dict, keys: list[str], layout: tuple[int, int], folder: Path) -> list[Task]:
-    """Every cell with every optimizer, with their specifications stored. request: see ParityGroup.request."""
+    """Make a task of every cell with every optimizer, and store its specification. For `request` see ParityGroup."""
     size, tasks = {"num_gpus": layout[0], "num_nodes": layout[1]}, []
     for key in keys:
         cell = dict(request["cells"][key])
@@ -61,7 +61,7 @@ def make_tasks(request: dict, keys: list[str], layout: tuple[int, int], folder: 
 
 
 def start(tasks: list[Task], placement: Placement, attempt: AttemptFolder) -> int:
-    """Have one start of the framework do the tasks; returns the exit status."""
+    """Start the framework once for the tasks; return the exit status."""
     for error in attempt.path.glob("error.rank*.txt"):
         error.unlink()
     path = attempt.path / "tasks.json"

@@ -1,7 +1,7 @@
 """
-One process of a framework at the gate's tasks: do each with its optimizer, and store what was seen and done.
+Do the gate's tasks in one process of a framework, each with its optimizer, and store the observations.
 
-The five steps go through the backend's own training, with the loop that also trains real runs.
+The five steps use the backend's own training and the same training loop as real runs.
 """
 
 import argparse
@@ -28,12 +28,12 @@ from howmanygpus.train.spec import RunSpec
 
 
 def hash_batch(images: np.ndarray, labels: np.ndarray) -> str:
-    """SHA-256 of the bytes of one process's share of a batch."""
+    """Return the SHA-256 of the bytes of one process's share of a batch."""
     return hashlib.sha256(np.ascontiguousarray(images).tobytes() + np.ascontiguousarray(labels).tobytes()).hexdigest()
 
 
 class Losses:
-    """Takes the place of the event log."""
+    """Record the losses; this object replaces the event log."""
 
     def __init__(self) -> None:
         self.values: list[float] = []
@@ -44,7 +44,7 @@ class Losses:
 
 
 class ObservedLoop(TrainingLoop):
-    """The training loop, noting the bytes of each batch it puts on the device and the weights after the first step."""
+    """A training loop that records each batch's hash as it goes to the device, and the weights after the first step."""
 
     def host_batches(self):
         self.hashes = []
@@ -63,9 +63,9 @@ def predict(backend: Backend, images: np.ndarray) -> np.ndarray:
 
 
 def observe_evaluation(backend: Backend, images: np.ndarray, num_devices: int) -> dict[str, np.ndarray]:
-    """Logits of this process's images: twice, and once more in the company of other images.
+    """Compute the logits of this process's images twice, and once more in batches with other images.
 
-    The other images take the second half of every device's share.
+    The other images replace the second half of every device's share.
     """
     backend.prepare_evaluation()
     first, again = predict(backend, images), predict(backend, images)
@@ -82,7 +82,7 @@ def build_backend(spec: RunSpec, optimizer: str) -> Backend:
 
 
 def observe(backend: Backend, spec: RunSpec, optimizer: str) -> tuple[dict[str, np.ndarray], dict]:
-    """Arrays and facts of one optimizer's five steps, on this process."""
+    """Train five steps with one optimizer; return the arrays and facts that this process observed."""
     data, rates = open_data(spec.data_dir), rates_of(optimizer)
     arrays = {f"initial/{name}": array for name, array in backend.weights().items()}
     share = len(data.test_images) // backend.num_processes
@@ -103,7 +103,7 @@ def observe(backend: Backend, spec: RunSpec, optimizer: str) -> tuple[dict[str, 
 
 
 def do_task(spec: RunSpec, optimizer: str, folder: Path) -> Backend | None:
-    """Do one task and store what was seen in `folder`; None if the framework does not support it."""
+    """Do one task and store the observations in `folder`. Return None if the framework does not support the task."""
     try:
         backend = build_backend(spec, optimizer)
         arrays, facts = observe(backend, spec, optimizer)
@@ -117,7 +117,7 @@ def do_task(spec: RunSpec, optimizer: str, folder: Path) -> Backend | None:
 
 
 def do_tasks(tasks: list[dict], prepare: Callable[[dict], None] = lambda task: None) -> None:
-    """Do all tasks, each with a backend of its own; the last one leaves the process group for all.
+    """Do all tasks, each with a backend of its own. The last backend closes the process group for all of them.
 
     prepare: called before each task.
     """
@@ -134,7 +134,7 @@ def do_tasks(tasks: list[dict], prepare: Callable[[dict], None] = lambda task: N
 
 
 def do_all(tasks: list[dict], errors: Path, prepare: Callable[[dict], None] = lambda task: None) -> None:
-    """The same, leaving the traceback of a crash in the folder `errors`."""
+    """Do all tasks, and store the traceback of a crash in the folder `errors`."""
     try:
         do_tasks(tasks, prepare)
     except Exception:

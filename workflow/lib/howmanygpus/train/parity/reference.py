@@ -1,11 +1,12 @@
 """
-Compute what the gate's task should give: the model in float64 on PyTorch's CPU kernels, everything else written out.
+Compute the reference result of the gate's task in float64.
 
-If BatchNorm is local, each device's share goes through the network by itself.
+The model runs on PyTorch's CPU kernels; everything else is written out here. If BatchNorm is local, each device's share
+goes through the network by itself.
 
-A ReLU passes the gradient or not. If its input is so near to zero that float32 rounding decides, no framework is wrong
-to decide either way. The task is therefore done three times, with the thresholds of the backward pass at zero and
-shifted to either side; the differences are stored as the part of each tolerance that rounding can cause. Only the
+A ReLU either passes the gradient or blocks it. If its input is so near to zero that float32 rounding decides, both
+results are correct. The task is therefore done three times, with the thresholds of the backward pass at zero and
+shifted to either side. The differences are stored as the part of each tolerance that rounding can cause. Only the
 family's layer `relu` can be shifted, so a model that calls another ReLU of PyTorch is refused.
 """
 
@@ -42,7 +43,7 @@ from howmanygpus.train.spec import OptimizerSpec, RunSpec
 GATE_SHIFT = 4e-6
 """Shift of the threshold, in standard deviations of the ReLU's input; float32 activations are off by up to 1e-6."""
 NUM_CANDIDATES = 8
-"""Sets of random images; the one with the fewest ReLU inputs within the shift is the task's."""
+"""Number of sets of random images; the task uses the set with the fewest ReLU inputs within the shift."""
 SHARDS = (1, 2)
 OWN_RELUS = {
     torch.relu: "torch.relu",
@@ -51,15 +52,15 @@ OWN_RELUS = {
     torch.Tensor.relu: "Tensor.relu",
     torch.Tensor.relu_: "Tensor.relu_",
 }
-"""Every form of ReLU that PyTorch has, by what it calls."""
+"""Every form of ReLU that PyTorch has, by the function that it calls."""
 
 
 class RefusedReluError(Exception):
-    """The model calls a ReLU of PyTorch's own."""
+    """The model calls one of PyTorch's own ReLUs."""
 
 
 class RefuseOwnRelus(TorchFunctionMode):
-    """While the context is open, a ReLU of PyTorch's own raises RefusedReluError."""
+    """While the context is open, each of PyTorch's own ReLUs raises RefusedReluError."""
 
     def __init__(self, model: str):
         super().__init__()
@@ -116,7 +117,7 @@ class Reference:
         return (torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2).double() - mean) / std
 
     def compute_gradients(self, images: np.ndarray, labels: np.ndarray) -> tuple[float, dict[str, torch.Tensor]]:
-        """Loss and gradients of the mean over the global batch, by PyTorch's names."""
+        """Return the mean loss over the global batch, and its gradients by PyTorch's names."""
         losses: list[float] = []
         gradients: dict[str, torch.Tensor] = {}
         parts = zip(self._normalise(images).chunk(len(self.shards)), np.split(labels, len(self.shards)), strict=True)
@@ -152,7 +153,7 @@ class Reference:
         return to_canonical(gradients, self.parameters, {})
 
     def read_weights(self, statistics: str) -> dict[str, np.ndarray]:
-        """statistics: those used in evaluation; see howmanygpus.train.loop.backend.Backend.running_statistics."""
+        """Return the weights. `statistics` says which ones evaluation uses; see Backend.running_statistics."""
         states = [shard.state_dict() for shard in self.shards]
         if statistics == "first device":
             states = states[:1]
@@ -170,7 +171,7 @@ class Reference:
 
 
 def compute(spec: RunSpec, data: PreparedData, weights: dict, num_shards: int, optimizer: str, shift: float) -> dict:
-    """Arrays of the task's five steps on `num_shards` devices, with the thresholds of all ReLUs shifted."""
+    """Return the arrays of the task's five steps on `num_shards` devices, with the thresholds of all ReLUs shifted."""
     GatedRelu.shift = shift
     reference = Reference(spec, data, weights, num_shards)
     arrays = {"logits": reference.predict(data.test_images, "first device")}
@@ -198,7 +199,7 @@ def count_near_gates(spec: RunSpec, data: PreparedData, weights: dict) -> int:
 
 
 def write_reference(model: str, batchnorm: str, shape: tuple[int, int, int], num_classes: int, folder: Path) -> None:
-    """Choose the task's data; store the task, and what each optimizer should give on each number of devices."""
+    """Choose the task's data; store the task, and the reference result of each optimizer on each number of devices."""
     weights = draw_task_weights(model, shape, num_classes)
     framework = {"framework": "reference", "family": "torch", "strategy": "none", "launcher": "plain"}
     cell: dict[str, Any] = {"model": model, "precision": "fp64", "device": "cpu", "batchnorm": batchnorm}
@@ -229,7 +230,7 @@ def main() -> None:
     parser.add_argument("--batchnorm", choices=("local", "synchronized"), required=True)
     parser.add_argument("--folder", type=Path, required=True, help="where task and reference are written")
     arguments = parser.parse_args()
-    # The tensors are small: a second thread gains nothing, and waits in vain for a core that other work has.
+    # The tensors are small, so a second thread gains nothing and only waits for a core that is busy.
     torch.set_num_threads(1)
     with replace_relu(GatedRelu.apply), RefuseOwnRelus(arguments.model):
         shape = tuple(arguments.image_shape)

@@ -1,8 +1,8 @@
 """
-The task that every framework is given before anything is timed: fixed images, weights and five optimizer steps.
+Define the task that every framework does before anything is timed: fixed images, weights and five optimizer steps.
 
-The weights are the canonical initial ones, but for BatchNorm, whose parameters and statistics are drawn: with ones and
-zeros in them a wrong epsilon or a forgotten offset could not be seen.
+The weights are the canonical initial weights, except that BatchNorm's parameters and statistics are random. With ones
+and zeros, a wrong epsilon or a forgotten offset would not show.
 """
 
 import importlib
@@ -19,14 +19,14 @@ from howmanygpus.train.spec import RunSpec
 
 GLOBAL_BATCH_SIZE = 8
 NUM_TRAIN, NUM_TEST = 20, 8
-"""Two steps and a rest per epoch, so that five steps see three orders of the images."""
+"""An epoch has two steps and leaves some images over, so that five steps use three orders of the images."""
 RATES = np.array([0.004, 0.002, 0.001, 0.003, 0.002], np.float32)
-"""Not constant: momentum rules differ in what a changing rate does. Small, so that rounding does not grow."""
+"""The rates change, because momentum rules differ in how they treat that. Small rates keep rounding from growing."""
 OPTIMIZERS: dict[str, dict[str, Any]] = {
     "sgd": {"name": "sgd", "momentum": 0.9, "weight_decay": 1e-3, "scale": 1.0},
     "adam": {"name": "adam", "momentum": 0.0, "weight_decay": 1e-3, "scale": 0.1},
 }
-"""scale: of the rates. Adam's epsilon is large enough to be seen where it stands."""
+"""scale: a factor on the rates. Adam's epsilon is large enough to show its position in the formula."""
 COMMON_OPTIMIZER = {
     **{"learning_rate": 0.01, "beta1": 0.9, "beta2": 0.99, "epsilon": 1e-3, "lr_scaling": "none"},
     **{"lr_reference_batch_size": None, "lr_warmup_epochs": 0, "lr_schedule": "constant"},
@@ -37,12 +37,12 @@ CHANNEL_MEAN, CHANNEL_STD = 127.0, 64.0
 
 
 def rates_of(optimizer: str) -> np.ndarray:
-    """Learning rate of each of the five steps."""
+    """Return the learning rate of each of the five steps."""
     return RATES * np.float32(OPTIMIZERS[optimizer]["scale"])
 
 
 def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: Path) -> RunSpec:
-    """framework: its name, family, strategy and launcher; cell: see ParityCell.describe; size: devices and nodes."""
+    """Make a run's specification. framework: name, family, strategy, launcher; cell: see ParityCell; size: layout."""
     return RunSpec.from_dict(
         {
             **{"study": "parity", "dataset": "parity", "variant": "base", "input": "arrays", "repeat": 1, "seed": 1},
@@ -90,6 +90,6 @@ def draw_data(image_shape: tuple[int, int, int], num_classes: int, seed: int) ->
 
 
 def write_task(folder: Path, data: PreparedData, weights: dict[str, np.ndarray]) -> None:
-    """Write data and weights of the task into `folder`, which also has the verdicts about it and keeps them."""
+    """Write the task's data and weights into `folder`. The verdicts that are in the folder too are kept."""
     write_data(folder / "data", data)
     save_file(weights, folder / "weights.safetensors")
