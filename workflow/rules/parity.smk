@@ -102,6 +102,8 @@ rule check_parity:
         verdict="results/parity/{task}/{checked}.json",
     log:
         "results/logs/check_parity/{task}/{checked}.log",
+    wildcard_constraints:
+        task=parity.match_task(),
     priority: 1000000
     params:
         code=hash_script("check_parity"),

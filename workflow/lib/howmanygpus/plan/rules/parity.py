@@ -90,5 +90,13 @@ class ParityRules(Answers):
         names = [re.escape(path.removeprefix("results/parity/").removesuffix(".json")) for path in sorted(unchecked)]
         return "|".join(names) or "(?!)"
 
+    def match_task(self) -> str:
+        """Return a regular expression for the task of a checked verdict.
+
+        It looks ahead and refuses the unchecked verdicts. Otherwise Snakemake would try both rules for each of them, and
+        would print an exception for each run.
+        """
+        return rf"(?!(?:{self.match_unchecked()})\.json$)[^/]+"
+
     def unchecked_request(self, wildcards) -> str:
         return self._plan.parity_cells[f"results/parity/{wildcards.unchecked}.json"].request()
