@@ -48,6 +48,14 @@ GATE = ("--forcerun", "leave_unchecked")
 UNPATCHED = "\n\ndef apply(): pass\n"
 
 
+def test_an_unchecked_verdict_matches_one_rule(project):
+    """Snakemake prints an exception, which costs planning time, for each further rule that matches and fails."""
+    project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1]))
+    printed = project.snakemake("--dry-run", *RUNS)
+    assert "leave_unchecked" in printed
+    assert "Exception" not in printed
+
+
 def test_a_changed_setting_is_noticed_beside_a_changed_gate(project):
     """The verdict is an ancient() input of `train`, so that a changed gate alone reruns no training."""
     values = {"frameworks": ["sleeping"], "num_gpus": [1]}

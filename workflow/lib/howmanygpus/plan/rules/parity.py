@@ -93,10 +93,10 @@ class ParityRules(Answers):
     def match_task(self) -> str:
         """Return a regular expression for the task of a checked verdict.
 
-        It looks ahead and refuses the unchecked verdicts. Otherwise Snakemake would try both rules for each of them, and
-        would print an exception for each run.
+        It looks ahead and refuses unchecked verdicts, observations and references. Otherwise Snakemake would try both
+        rules for each of them, and would print an exception for each run.
         """
-        return rf"(?!(?:{self.match_unchecked()})\.json$)[^/]+"
+        return rf"(?!(?:{self.match_unchecked()}|observed/[^/]+|[^/]+/reference)\.json$)[^/]+"
 
     def unchecked_request(self, wildcards) -> str:
         return self._plan.parity_cells[f"results/parity/{wildcards.unchecked}.json"].request()
