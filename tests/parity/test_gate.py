@@ -125,7 +125,7 @@ FAULTS = {
     },
     "resnet44": {"wrong_epsilon": "evaluation", "batch_statistics": "independent", **NONE},
 }
-"""By the model that shows them: the check that names each."""
+"""For each model, the faults that it shows, with the check that names each of them."""
 FAULTY = {
     "faulty": ("torch", "torchrun", "pytorch-cpu"),
     "faulty_horovod": ("torch", "horovodrun", "horovod-pytorch-cpu"),

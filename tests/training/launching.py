@@ -25,7 +25,7 @@ BACKENDS = list(FRAMEWORKS)
 BY_MPI = {"horovod_controller": "mpi"}
 """Horovod's processes start sooner by MPI than by horovodrun, which imports the framework itself first."""
 COMPILE_SOON = {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
-"""With this setting JAX needs half the time. The gate in tests/parity/ tests code that XLA has optimised."""
+"""This setting halves the time of a JAX run. The gate in tests/parity/ tests the code that XLA has optimised."""
 
 
 @dataclass

@@ -83,7 +83,7 @@ def two_epochs(optimizer: str, **changes) -> dict:
 
 AHEAD = two_epochs("sgd", prefetch=2, eval_devices="first", eval_batch_size=5, horovod_controller="gloo")
 IN_SMALL_BATCHES = two_epochs("adam", eval_batch_size=3)
-"""With this batch size the last device has no image in the last batches."""
+"""This batch size leaves the last device without an image in the last batches."""
 TRAINED = [(name, count, "sgd", AHEAD) for name, count in LARGEST]
 TRAINED += [(name, count, "adam", IN_SMALL_BATCHES) for name, count in LARGEST]
 

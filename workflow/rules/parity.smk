@@ -57,7 +57,10 @@ rule leave_unchecked:
         cell=parity.unchecked_request,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/leave_unchecked.py --cell {params.cell:q} --verdict {output.verdict:q} >{log:q} 2>&1
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/leave_unchecked.py \
+            --cell {params.cell:q} \
+            --verdict {output.verdict:q} \
+            >{log:q} 2>&1
         """
 
 

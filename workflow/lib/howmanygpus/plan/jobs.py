@@ -14,7 +14,7 @@ from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.train.start.launchers import count_processes_per_node
 
 BATCH_SCRIPT = ""
-"""With this value of the resource `mpi`, the plugin runs the job's commands in the batch script."""
+"""This value of the resource `mpi` makes the plugin run the job's commands in the batch script."""
 
 
 def asks_by_gres(device: Device) -> bool:

@@ -27,11 +27,10 @@ HEADER_BYTES = 2**24
 OPENERS: dict[bytes, Callable] = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\0": lzma.open, b"BZh": bz2.open}
 """Openers of compressed tar archives, by the first bytes of the archive, since an address may not end in a suffix."""
 ZIP_MAGIC = b"PK\x03\x04"
-DAMAGED = (
-    *(tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError),
-    *(EOFError, NotImplementedError, OSError, RecursionError),
-)
-"""Exceptions that damaged archives cause. tarfile recurses from each extended header to the next."""
+LIBRARY_ERRORS = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+DAMAGED = (*LIBRARY_ERRORS, EOFError, NotImplementedError, OSError, RecursionError)
+"""Exceptions that damaged archives cause. zipfile raises NotImplementedError if a damaged header names an unknown
+compression, and tarfile recurses from each extended header to the next."""
 
 
 def extract_all(archives: list[Path], folder: Path, most_bytes: int) -> tuple[int, int]:
