@@ -62,7 +62,7 @@ def build_optimizer(parameters, spec: RunSpec) -> torch.optim.Optimizer:
 
 def apply_tier(network: nn.Module, spec: RunSpec) -> nn.Module:
     """Apply the `best` tier: NHWC in memory and, on GPUs, autotuned and compiled kernels."""
-    if spec.tier == "equal":
+    if spec.tier == "stock":
         return network
     network = network.to(memory_format=torch.channels_last)
     if spec.device_kind == "cuda":
