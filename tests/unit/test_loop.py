@@ -62,6 +62,9 @@ class Ticking(StepwiseBackend):
     def versions(self):
         return {}
 
+    def settings(self):
+        return {}
+
     def device_model(self):
         return None
 

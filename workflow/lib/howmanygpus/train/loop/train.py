@@ -13,6 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.train.host.processes import die_with_parent
+from howmanygpus.train.host.variables import list_variables
 from howmanygpus.train.input.prepared import open_data
 from howmanygpus.train.loop.backend import UnsupportedError, load_backend
 from howmanygpus.train.loop.feeding import measure_host_to_device
@@ -53,6 +54,7 @@ def describe_training(loop: TrainingLoop, started_at: float) -> dict[str, Any]:
         "peak_memory_bytes": None if peak_bytes is None else int(backend.max_over_ranks(float(peak_bytes))),
         "num_processes": backend.num_processes,
         "versions": backend.versions(),
+        "settings": backend.settings() | list_variables(),
         "device_model": backend.device_model(),
         "host_to_device_gib_per_s": measure_host_to_device(backend, spec, loop.data),
     }
