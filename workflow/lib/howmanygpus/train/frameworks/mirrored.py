@@ -73,6 +73,9 @@ class MirroredBackend(KerasBackend):
     def build_strategy(self, spec: RunSpec) -> tf.distribute.Strategy:
         return mirror(tuple(find_devices(spec)))
 
+    def replicas_of(self, value) -> tuple:
+        return self.strategy.experimental_local_results(value)
+
     @abc.abstractmethod
     def prepare_training(self, optimizer: keras.optimizers.Optimizer) -> None:
         """Called in the strategy's scope, once the model has its weights."""

@@ -77,9 +77,18 @@ class Backend(abc.ABC):
         Copies of later steps' batches need not be finished.
         """
 
-    def wait_for_batch(self, batch: Any) -> None:
-        """Block until a batch from put_on_device has arrived."""
-        self.wait_until_idle()
+    @abc.abstractmethod
+    def mark_step(self) -> Any:
+        """Return what wait_for_step needs to wait for the step that was enqueued last; None if it is complete."""
+
+    def wait_for_step(self, marker: Any) -> None:  # noqa: B027
+        """Block until the step is complete. Called from a thread of its own, without the GIL for as long as it blocks.
+
+        It must not use wait_until_idle, which it checks, and should not wait for later steps.
+        """
+
+    def wait_for_batch(self, batch: Any) -> None:  # noqa: B027
+        """Block until a batch from put_on_device has arrived, but not for steps. Called from the thread that put it."""
 
     @abc.abstractmethod
     def take_window_loss(self, num_steps: int) -> float:

@@ -16,6 +16,7 @@ from howmanygpus.train.host.processes import die_with_parent
 from howmanygpus.train.host.variables import list_variables
 from howmanygpus.train.input.prepared import open_data
 from howmanygpus.train.loop.backend import UnsupportedError, load_backend
+from howmanygpus.train.loop.clocks import find_mismatch
 from howmanygpus.train.loop.feeding import measure_host_to_device
 from howmanygpus.train.loop.loop import DivergedError, TrainingLoop
 from howmanygpus.train.loop.schedule import count_steps_per_epoch, learning_rates
@@ -48,6 +49,8 @@ def describe_training(loop: TrainingLoop, started_at: float) -> dict[str, Any]:
         "data_wait_s": clocks.data_wait_s,
         "train_s": clocks.train_s,
         "eval_s": clocks.eval_s,
+        "phases_s": {phase: backend.max_over_ranks(seconds) for phase, seconds in loop.laps.seconds.items()},
+        "batches_ahead": loop.batches_ahead,
         "wall_time_s": time.time() - started_at,
         "steps": loop.steps_done,
         "images_seen": loop.steps_done * spec.global_batch_size,
@@ -91,6 +94,8 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
     if loop is not None:
         loop.evaluation.predictions.write(attempt.predictions_of(loop.backend.rank))
         outcome |= {"init_s": init_s, **describe_training(loop, started_at)}
+        if status == "completed" and (mismatch := find_mismatch(outcome["phases_s"])):
+            outcome |= {"status": "clock_mismatch", "reason": mismatch}
         if save_weights and loop.backend.rank == 0:
             save_file(loop.backend.weights(), attempt.final_weights)
     if backend is None or backend.rank == 0:

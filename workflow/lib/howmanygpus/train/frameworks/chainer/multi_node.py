@@ -78,6 +78,16 @@ class ChainerMn(StepwiseBackend):
         with chainer.using_config("train", False), chainer.no_backprop_mode():
             return chainer.backends.cuda.to_cpu(self.network(*batch.take()).array)
 
+    def mark_step(self) -> Any:
+        """Return CuPy's event, whose wait sleeps: a thread that spins would take a core from the loader."""
+        if not self.is_cuda:
+            return None
+        cuda = chainer.backends.cuda
+        return cuda.Stream.null.record(cuda.cupy.cuda.Event(block=True, disable_timing=True))
+
+    def wait_for_step(self, marker: Any) -> None:
+        marker.synchronize()
+
     def wait_until_idle(self) -> None:
         if self.is_cuda:
             chainer.backends.cuda.Stream.null.synchronize()

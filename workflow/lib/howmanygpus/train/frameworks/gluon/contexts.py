@@ -97,6 +97,17 @@ class MxnetGluon(StepwiseBackend):
         logits = [self.network(images) for images in batch]
         return np.concatenate([part.asnumpy() for part in logits])
 
+    def mark_step(self) -> list[mx.nd.NDArray]:
+        """Return copies of the first layer's weights, whose gradient is the last that the backward pass computes.
+
+        The weights themselves would also wait for later steps, which write to them.
+        """
+        return [replica.copy() for replica in self._trained[0].list_data()]
+
+    def wait_for_step(self, marker: list[mx.nd.NDArray]) -> None:
+        for array in marker:
+            array.wait_to_read()
+
     def wait_until_idle(self) -> None:
         for parameter in self.parameters.values():
             for replica in parameter.list_data():

@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import keras
 import numpy as np
@@ -153,10 +154,29 @@ class KerasBackend(Backend):
 
     def set_up(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray]) -> None:
         self.spec, self.data = spec, data
+        self._readers = ThreadPoolExecutor(1 + max(1, spec.prefetch), "step")
         set_precision(spec)
         self.model = build_network(spec, data)
         load_weights(self.model, weights)
         self.copier = Copier(spec.device_kind == "cuda")
+
+    def replicas_of(self, value) -> tuple:
+        """Return what a variable is on each device of this process."""
+        return (value,)
+
+    def mark_step(self) -> Future | None:
+        """Return the future copy of a variable that each GPU reads after the step.
+
+        A thread asks for the copy at once, because TensorFlow's copies to the host wait for all that was enqueued when
+        they are asked for. On a CPU a step is complete when it returns.
+        """
+        if self.spec.device_kind == "cpu":
+            return None
+        read = [tf.identity(replica) for replica in self.replicas_of(self.model.trainable_variables[-1].value)]
+        return self._readers.submit(lambda: [value.numpy() for value in read])
+
+    def wait_for_step(self, marker: Future) -> None:
+        marker.result()
 
     def wait_until_idle(self) -> None:
         tf.test.experimental.sync_devices()

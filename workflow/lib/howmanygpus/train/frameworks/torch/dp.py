@@ -36,6 +36,7 @@ class PytorchDp(TorchBackend):
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
         self.set_up(spec, data, weights, device_index=0)
         device_ids = list(range(spec.num_gpus)) if self.is_cuda else None
+        self.devices = [torch.device("cuda", index) for index in device_ids or ()] or self.devices
         with_loss = NetworkWithLoss(self.network, self.loss_function)
         self.network = nn.DataParallel(self.network, device_ids)
         self._loss_on_devices = nn.DataParallel(with_loss, device_ids)
@@ -44,11 +45,6 @@ class PytorchDp(TorchBackend):
         if self.spec.loss_on_every_device:
             return self._loss_on_devices(images, labels).mean()
         return super().compute_loss(images, labels)
-
-    def wait_until_idle(self) -> None:
-        if self.is_cuda:
-            for device in range(self.spec.num_gpus):
-                torch.cuda.current_stream(device).synchronize()
 
     def settings(self) -> dict[str, str]:
         return super().settings() | {"exchange": "nn.DataParallel: parameters and gradients copied in each step"}

@@ -99,7 +99,8 @@ class Network(nn.Module):
 class TorchBackend(StepwiseBackend):
     """One process and the network on its device. Subclasses wrap `network` so that all devices train one model.
 
-    own_network: the network without the wrapper. compiles: whether the `best` tier compiles it on GPUs.
+    own_network: the network without the wrapper. devices: all devices of this process. compiles: whether the `best`
+    tier compiles the network on GPUs.
     """
 
     compiles = True
@@ -108,6 +109,7 @@ class TorchBackend(StepwiseBackend):
     def set_up(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], device_index: int) -> None:
         self.spec, self.is_cuda = spec, spec.device_kind == "cuda"
         self.device = torch.device("cuda", device_index) if self.is_cuda else torch.device("cpu")
+        self.devices = [self.device]
         torch.set_num_threads(spec.cores_per_device)
         if self.is_cuda:
             torch.cuda.set_device(self.device)
@@ -153,9 +155,23 @@ class TorchBackend(StepwiseBackend):
         network.train()
         return logits
 
+    def mark_step(self) -> list[torch.cuda.Event] | None:
+        """Return an event of each device. Their waits sleep: a thread that spins would take a core from the loader."""
+        if not self.is_cuda:
+            return None
+        events = [torch.cuda.Event(blocking=True) for _ in self.devices]
+        for device, event in zip(self.devices, events, strict=True):
+            event.record(torch.cuda.current_stream(device))
+        return events
+
+    def wait_for_step(self, marker: list[torch.cuda.Event]) -> None:
+        for event in marker:
+            event.synchronize()
+
     def wait_until_idle(self) -> None:
         if self.is_cuda:
-            torch.cuda.current_stream(self.device).synchronize()
+            for device in self.devices:
+                torch.cuda.current_stream(device).synchronize()
 
     def take_window_loss(self, num_steps: int) -> float:
         total = torch.stack(self._losses).sum(dtype=torch.float64)
