@@ -39,6 +39,11 @@ def list_gpu_uuids() -> list[str]:
     return chosen
 
 
+def list_visible_gpus() -> list[str]:
+    """Return the UUIDs that the launcher put into CUDA_VISIBLE_DEVICES."""
+    return [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if not name.isdigit() and name]
+
+
 def find_compute_capability() -> str | None:
     """Return the compute capability of the first visible GPU, such as "8.0"; None without a GPU."""
     uuids = list_gpu_uuids()
