@@ -65,6 +65,9 @@ class Ticking(StepwiseBackend):
     def versions(self):
         return {}
 
+    def settings(self):
+        return {}
+
     def device_model(self):
         return None
 

@@ -9,7 +9,7 @@ import pytest
 from howmanygpus.report.answer import answer
 from howmanygpus.report.outcomes import IDENTITY
 from howmanygpus.report.tables import evaluations as evaluations_table
-from howmanygpus.report.tables import losses
+from howmanygpus.report.tables import how_each_framework_ran, losses
 from howmanygpus.report.tables import runs as runs_table_of
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy, summarize_time_to_accuracy
@@ -154,6 +154,30 @@ def test_runs_of_the_former_tier_are_stale_and_say_what_to_do(tmp_path, was):
     assert row["status"] == "stale"
     assert row["reason"].startswith("was run with another tier; the tier equal is replaced by stock, and the next call")
     assert pd.isna(row["images_per_s"])
+
+
+def test_settings_are_one_row_per_set_with_the_device_counts_that_had_it(tmp_path):
+    """A variable of the shell that one run had makes another row; a record without settings has empty cells."""
+    eager = {"execution": "eager", "layout": "NCHW", "optimizer": "torch.optim.SGD, for-loop", "OMP_NUM_THREADS": "1"}
+    specs = [make_spec(num_gpus=count, repeat=repeat) for count in (1, 2) for repeat in (1, 2)]
+    for number, changes in enumerate([{}, {"NCCL_ALGO": "Ring"}, {}]):
+        store_run(tmp_path, f"run{number}", specs[number], settings=eager | changes)
+    store_run(tmp_path, "run3", specs[3])
+    table = how_each_framework_ran.tabulate(plan_of(*specs), tmp_path)
+    assert table[["num_gpus", "num_runs"]].values.tolist() == [["1, 2", 2], ["1", 1], ["2", 1]]
+    assert table["execution"].tolist()[:2] == ["eager"] * 2 and pd.isna(table["execution"].iloc[2])
+    assert table["variables"].tolist()[:2] == ["OMP_NUM_THREADS=1", "OMP_NUM_THREADS=1 NCCL_ALGO=Ring"]
+
+
+def test_a_gpu_run_never_names_the_processor_as_its_device(tmp_path):
+    """A framework that does not tell the GPU's name leaves the cell empty."""
+    specs = [make_spec(), make_spec(device="cuda", device_kind="cuda", repeat=2)]
+    host = make_run(specs[0])["host"] | {"gpu_uuids": ["GPU-a", "GPU-b"]}
+    store_run(tmp_path, "run0", specs[0])
+    store_run(tmp_path, "run1", specs[1], host=host)
+    table = collect(plan_of(*specs), tmp_path)[0]
+    assert table["device_model"].iloc[0] == "c" and pd.isna(table["device_model"].iloc[1])
+    assert pd.isna(table["gpu_uuids"].iloc[0]) and table["gpu_uuids"].iloc[1] == "GPU-a GPU-b"
 
 
 def runs_table(rates):

@@ -87,7 +87,8 @@ FRAMEWORKS = {
         batchnorm={"cpu": ("local",), "cuda": ("local",)},
         # On CPUs nn.DataParallel silently runs on one device.
         max_devices={"cpu": 1},
-        **TORCH,
+        # What torch.compile makes of the network would compute the original's output in every replica.
+        **TORCH | {"best": TORCH["best"] | {"cuda": "channels_last, a fused optimizer and cudnn.benchmark"}},
     ),
     "horovod_pytorch": Framework(
         strategy="horovod",

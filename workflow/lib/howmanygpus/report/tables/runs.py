@@ -27,7 +27,7 @@ OUTCOME = (
 )
 PROVENANCE = (
     *("framework_version", "python_version", "device_model", "driver_version", "git_commit"),
-    *("manifest_sha256", "hostname", "started_at", "parity", "run_dir"),
+    *("manifest_sha256", "hostname", "gpu_uuids", "started_at", "parity", "run_dir"),
 )
 COLUMNS = (*IDENTITY, *OUTCOME, *PROVENANCE)
 
@@ -61,14 +61,21 @@ def describe_provenance(record: dict) -> dict:
     return {
         "framework_version": " ".join(f"{name} {version}" for name, version in versions.items()) or None,
         "python_version": host["python_version"],
-        "device_model": record.get("device_model") or host["cpu_model"],
+        "device_model": host["cpu_model"] if record["spec"]["device_kind"] == "cpu" else record.get("device_model"),
         "driver_version": host["driver_version"],
         "git_commit": host["git_commit"],
         "manifest_sha256": record["manifest_sha256"],
         "hostname": host["hostname"],
+        "gpu_uuids": " ".join(find_gpus(record)) or None,
         "started_at": record["started_at"],
         "parity": record["parity"],
     }
+
+
+def find_gpus(record: dict) -> list[str]:
+    """Return the UUIDs of all GPUs of a run. Over several nodes, each process tells those of its node."""
+    by_process = [uuid for process in record.get("processes", []) for uuid in process["gpu_uuids"]]
+    return list(dict.fromkeys(by_process or record["host"]["gpu_uuids"]))
 
 
 def describe_timing(record: dict, events: list[dict]) -> dict:

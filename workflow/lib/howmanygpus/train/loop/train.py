@@ -12,9 +12,10 @@ from typing import Any
 from safetensors.numpy import load_file, save_file
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.train.host.devices import list_visible_gpus
+from howmanygpus.train.host.gpus import list_gpu_uuids
 from howmanygpus.train.host.other_work import OtherWork
 from howmanygpus.train.host.processes import die_with_parent, is_first_on_node
+from howmanygpus.train.host.variables import list_variables
 from howmanygpus.train.input.prepared import PreparedData, open_data
 from howmanygpus.train.input.reading import read_images
 from howmanygpus.train.loop.backend import Backend, UnsupportedError, load_backend
@@ -61,6 +62,7 @@ def describe_training(loop: TrainingLoop, started_at: float) -> dict[str, Any]:
         "peak_memory_bytes": None if peak_bytes is None else int(backend.max_over_ranks(float(peak_bytes))),
         "num_processes": backend.num_processes,
         "versions": backend.versions(),
+        "settings": backend.settings() | list_variables(),
         "device_model": backend.device_model(),
         "host_to_device_gib_per_s": measure_host_to_device(backend, spec, loop.data),
     }
@@ -97,7 +99,7 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
             save_file(backend.weights(), attempt.initial_weights)
         is_cold = read_before_training(backend, spec, data, num_threads)
         init_s = time.time() - started_at
-        others = OtherWork(str(attempt.path), list_visible_gpus()) if is_first_on_node() else None
+        others = OtherWork(str(attempt.path), list_gpu_uuids()) if is_first_on_node() else None
         loop = TrainingLoop(spec, data, backend, rates, events, others, is_cold=is_cold)
         with loop:
             backend.train(loop)

@@ -11,7 +11,8 @@ from pathlib import Path
 import psutil
 import pynvml
 
-from howmanygpus.train.host.devices import describe_host, list_gpu_uuids
+from howmanygpus.train.host.devices import describe_host
+from howmanygpus.train.host.gpus import list_gpu_uuids
 from howmanygpus.train.host.slurm import ask_for_job, find_job_id
 from howmanygpus.train.preflight.stacks import find_refusal
 

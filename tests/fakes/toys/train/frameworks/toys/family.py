@@ -42,5 +42,8 @@ class ToyBackend(StepwiseBackend):
     def versions(self) -> dict[str, str]:
         return {"toy": "1.0"}
 
+    def settings(self) -> dict[str, str]:
+        return {"execution": "none", "layout": "none", "optimizer": "none"}
+
     def device_model(self) -> None:
         return None

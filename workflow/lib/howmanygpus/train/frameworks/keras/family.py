@@ -9,7 +9,9 @@ import numpy as np
 import tensorflow as tf
 from keras import layers, ops
 
+from howmanygpus.train.frameworks.keras.copying import Copier
 from howmanygpus.train.frameworks.keras.layers.context import LayerContext
+from howmanygpus.train.frameworks.keras.settings import describe_settings
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import Backend, UnsupportedError
 from howmanygpus.train.spec import OptimizerSpec, RunSpec
@@ -139,7 +141,14 @@ def build_optimizer(
 
 
 class KerasBackend(Backend):
-    """One process and a model on its devices. Subclasses define how all devices train one model."""
+    """One process and a model on its devices. Subclasses define how all devices train one model, by `optimizer`."""
+
+    optimizer: keras.optimizers.Optimizer
+
+    @property
+    def compiles(self) -> bool:
+        """Whether XLA compiles the step."""
+        return False
 
     out_of_memory_errors = (tf.errors.ResourceExhaustedError,)
 
@@ -149,6 +158,7 @@ class KerasBackend(Backend):
         set_precision(spec)
         self.model = build_network(spec, data)
         load_weights(self.model, weights)
+        self.copier = Copier(spec.device_kind == "cuda")
 
     def replicas_of(self, value) -> tuple:
         """Return what a variable is on each device of this process."""
@@ -179,6 +189,10 @@ class KerasBackend(Backend):
             return None
         gpus = tf.config.list_logical_devices("GPU")
         return max(tf.config.experimental.get_memory_info(gpu.name.removeprefix("/device:"))["peak"] for gpu in gpus)
+
+    def settings(self) -> dict[str, str]:
+        described = describe_settings(self.model, self.optimizer, self.compiles)
+        return described | {"host_memory": self.copier.host_memory}
 
     def versions(self) -> dict[str, str]:
         build = tf.sysconfig.get_build_info()

@@ -1,6 +1,9 @@
 """
 PyTorch nn.DataParallel: one process, which copies the network to every GPU in each step.
 
+DataParallel's replicas are shallow copies of the network. They would share what torch.compile has made of the original
+and compute its output, so that the `best` tier does not compile.
+
 The loss is computed on the first GPU from gathered logits; with loss_on_every_device each GPU computes its own.
 BatchNorm is local to each device; evaluation uses the first device's running statistics, as DataParallel keeps no
 others.
@@ -28,6 +31,7 @@ class NetworkWithLoss(nn.Module):
 
 class PytorchDp(TorchBackend):
     running_statistics = "first device"
+    compiles = False
 
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
         self.set_up(spec, data, weights, device_index=0)
@@ -41,6 +45,9 @@ class PytorchDp(TorchBackend):
         if self.spec.loss_on_every_device:
             return self._loss_on_devices(images, labels).mean()
         return super().compute_loss(images, labels)
+
+    def settings(self) -> dict[str, str]:
+        return super().settings() | {"exchange": "nn.DataParallel: parameters and gradients copied in each step"}
 
     def peak_memory_bytes(self) -> int | None:
         if not self.is_cuda:
