@@ -32,13 +32,18 @@ def plan_of(*specs, unsupported=(), billing=None):
     return {"config": {"quality": QUALITY}, "runs": runs, "billing": billing or {}, "defaults": {}}
 
 
-def store_run(results, name, spec, accuracies=(0.4, 0.8), window_s=(2.0, 3.0), **changes):
-    """Store a run with two windows of 10 steps and one evaluation of 10 test images per accuracy."""
+def store_run(results, name, spec, accuracies=(0.4, 0.8), window_s=(2.0, 3.0), slowest_s=None, **changes):
+    """Store a run with two windows of 10 steps and one evaluation of 10 test images per accuracy.
+
+    slowest_s: seconds of one step of each window; the others share the rest.
+    """
     folder = results / "results" / "runs" / name
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps(make_run(spec, **changes)))
     window = {"event": "window", "phase": "train", "num_steps": 10, "data_wait_s": 0.5}
-    events = [window | {"phase": "warmup", "elapsed_s": 100.0}, *(window | {"elapsed_s": s} for s in window_s)]
+    steps_s = {s: [slowest_s or s / 10, *[(s - (slowest_s or s / 10)) / 9] * 9] for s in (100.0, *window_s)}
+    warmup = window | {"phase": "warmup", "elapsed_s": 100.0, "steps_s": steps_s[100.0]}
+    events = [warmup, *(window | {"elapsed_s": s, "steps_s": steps_s[s]} for s in window_s)]
     events += [
         {"event": "evaluation", "epoch": i + 1, "train_s": 2.0 * (i + 1), "wall_s": 9.0 * (i + 1)}
         for i in range(len(accuracies))
@@ -58,6 +63,21 @@ def test_rates_are_total_over_total_of_the_measured_windows(tmp_path):
     assert row["step_s_p95"] == pytest.approx(0.3)
     assert row["host_to_device_gib_per_s"] == 5.5
     assert (row["peak_memory_gib"], row["quality_last"], row["quality_best"]) == (1.0, 0.8, 0.8)
+
+
+def test_percentiles_are_those_of_steps_not_of_windows(tmp_path):
+    spec = make_spec()
+    store_run(tmp_path, "run0", spec, window_s=(1.0, 1.0), slowest_s=0.55)
+    row = collect(plan_of(spec), tmp_path)[0].iloc[0]
+    assert (row["step_s_median"], row["step_s_p95"]) == (pytest.approx(0.05), pytest.approx(0.55))
+
+
+def test_a_run_that_measured_nothing_has_no_rate(tmp_path):
+    spec = make_spec()
+    store_run(tmp_path, "run0", spec, window_s=())
+    row = collect(plan_of(spec), tmp_path)[0].iloc[0]
+    assert row["status"] == "completed"
+    assert pd.isna(row["images_per_s"]) and row["train_s"] == 5
 
 
 NODE_OF_FOUR = {"devices_per_node": 4, "billed": "node", "price_per_hour": 8.0, "currency": "EUR"}

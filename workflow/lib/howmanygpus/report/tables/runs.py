@@ -79,22 +79,31 @@ def find_gpus(record: dict) -> list[str]:
 
 
 def describe_timing(record: dict, events: list[dict]) -> dict:
-    """Rates over the measured windows, and the clocks of the run. record: a run.json; events: its events.jsonl."""
+    """Rates over the measured windows, and the clocks of the run. record: a run.json; events: its events.jsonl.
+
+    A run has no measured window if it is shorter than its warm-up, or than a first epoch that read from the disk.
+    """
     windows = [event for event in events if event["event"] == "window" and event["phase"] == "train"]
-    steps = np.array([window["num_steps"] for window in windows])
-    elapsed_s = np.array([window["elapsed_s"] for window in windows])
-    wait_s = sum(window["data_wait_s"] for window in windows)
-    step_s = np.repeat(elapsed_s / steps, steps)
     peak = record["peak_memory_bytes"]
     return {
-        "images_per_s": steps.sum() * record["spec"]["global_batch_size"] / elapsed_s.sum(),
-        "step_s_median": np.median(step_s),
-        "step_s_p95": np.percentile(step_s, 95),
-        "data_wait_frac": wait_s / elapsed_s.sum(),
+        **(describe_rates(record, windows) if windows else {}),
         "staging_s": record.get("staging_s"),
         **{key: record[key] for key in ("init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen")},
         "peak_memory_gib": None if peak is None else peak / GIB,
         "host_to_device_gib_per_s": record["host_to_device_gib_per_s"],
+    }
+
+
+def describe_rates(record: dict, windows: list[dict]) -> dict:
+    """Rates of the measured windows; the slowest process counts. Times of steps are those of the first process."""
+    num_steps = sum(window["num_steps"] for window in windows)
+    elapsed_s = sum(window["elapsed_s"] for window in windows)
+    step_s = np.concatenate([window["steps_s"] for window in windows])
+    return {
+        "images_per_s": num_steps * record["spec"]["global_batch_size"] / elapsed_s,
+        "step_s_median": np.median(step_s),
+        "step_s_p95": np.percentile(step_s, 95),
+        "data_wait_frac": sum(window["data_wait_s"] for window in windows) / elapsed_s,
     }
 
 

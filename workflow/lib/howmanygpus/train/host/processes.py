@@ -101,6 +101,15 @@ def describe_cores(cores_by_device: list[list[int]]) -> dict[str, str]:
     return {CORES_OF_DEVICES: ";".join(",".join(map(str, cores)) for cores in cores_by_device)}
 
 
+LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "HOROVOD_LOCAL_RANK")
+"""Environment variables of the process's number on its node: of torchrun and train.start.task, mpirun, and Horovod."""
+
+
+def is_first_on_node() -> bool:
+    """Whether this is the first process of a run on its node. A process without a number is the only one."""
+    return int(next((os.environ[name] for name in LOCAL_RANKS if name in os.environ), 0)) == 0
+
+
 BINDING_IS_LEFT_ALONE = "HOWMANYGPUS_LEAVE_BINDING"
 """Environment variable that the launcher sets if a scheduler has bound the processes to their cores."""
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from howmanygpus.train.host.other_work import OtherWork
 from howmanygpus.train.input.loaders import load_loader
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import Backend
@@ -49,13 +50,21 @@ class TrainingLoop:
         backend: Backend,
         learning_rates: np.ndarray,
         events: Events | None,
+        others: OtherWork | None = None,
+        is_cold: bool = False,
         clock=time.perf_counter,
     ):
+        """others: measures the work of others on this node, on one process of each.
+
+        is_cold: the first epoch reads from a disk what later ones find in memory, so that it is in no rate.
+        """
+        self.others, self.is_cold = others, is_cold
         self.spec, self.data, self.backend, self.events, self._clock = spec, data, backend, events, clock
         self._run_ahead = max(1, spec.prefetch)
         self.training_batches = load_loader(spec.loader)(spec, data, backend.rank, backend.num_processes)
         self.steps_per_epoch = self.training_batches.steps_per_epoch
         self.num_steps = self.training_batches.num_steps
+        self._warmup_steps = max(spec.warmup_steps, self.steps_per_epoch if is_cold else 0)
         self.learning_rates = learning_rates
         self.evaluation = Evaluation(spec, data, backend)
         self.clocks = Clocks()
@@ -134,9 +143,11 @@ class TrainingLoop:
     def _open_window(self) -> None:
         """A window ends with the first step, the warm-up, an epoch, the run, or after window_steps steps."""
         epoch_end = (self.steps_done // self.steps_per_epoch + 1) * self.steps_per_epoch
-        ends = [epoch_end, self.num_steps, self.steps_done + self.spec.window_steps, 1, self.spec.warmup_steps]
+        ends = [epoch_end, self.num_steps, self.steps_done + self.spec.window_steps, 1, self._warmup_steps]
         self._window_end = min(end for end in ends if end > self.steps_done)
         self._window_start = self.steps_done
+        if self.others and self.steps_done == max(1, self._warmup_steps):
+            self.others.start()
         self.backend.wait_until_idle()
         # No process starts while the first one still writes or evaluates.
         self.backend.max_over_ranks(0.0)
@@ -149,6 +160,8 @@ class TrainingLoop:
         if self._last_marker is not None:
             self.backend.wait_for_step(self._last_marker)
         self.laps.end("late")
+        if self.others and self.steps_done == self.num_steps > max(1, self._warmup_steps):
+            self.others.stop()
         self._completions.wait_for(self.steps_done)
         steps_s, own_data_wait_s = self._time_steps()
         elapsed_s = self.backend.max_over_ranks(own_s)
@@ -192,7 +205,7 @@ class TrainingLoop:
         if self._window_start == 0:
             self.clocks.compile_s += elapsed_s
             return "compile"
-        if self.steps_done <= self.spec.warmup_steps:
+        if self.steps_done <= self._warmup_steps:
             self.clocks.warmup_s += elapsed_s
             return "warmup"
         self.clocks.measured_s += elapsed_s

@@ -24,6 +24,9 @@ class ToyBackend(StepwiseBackend):
     def predict(self, batch: np.ndarray) -> np.ndarray:
         return self.network(batch / np.float32(255), self._weights)
 
+    def mark_step(self) -> None:
+        return None
+
     def wait_until_idle(self) -> None:
         pass
 
