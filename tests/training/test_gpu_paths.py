@@ -29,6 +29,18 @@ def check(environment_python):
     return get
 
 
+def test_stock_leaves_pytorch_the_choice_of_the_optimizers_implementation(check):
+    """With fused=False, PyTorch would take its loop over the parameters on GPUs, instead of foreach."""
+    assert check("pytorch")["stock"] == {"fused": None, "foreach": None}
+    assert check("pytorch")["best"]["fused"] is True
+
+
+def test_stock_leaves_keras_its_defaults(check):
+    seen = check("tensorflow")
+    assert seen["fit"] == {"stock": {}, "best": {"jit_compile": True}}
+    assert seen["devices"] == ["/gpu:0", "/gpu:1"] and seen["growing"] == []
+
+
 def test_chainer_without_cudnn_is_unsupported(check):
     """It would fall back to slower kernels of its own, and the run would count as Chainer's speed."""
     assert "found no cuDNN" in check("chainer")["reason"]
@@ -45,7 +57,8 @@ def test_the_device_is_the_gpu(check, framework, name):
 
 def test_jax_takes_the_memory_before_it_finds_its_devices(check):
     """By default it would take 75 %."""
-    assert check("jax") == {"fraction": "0.950", "devices": ["cuda"]}
+    seen = check("jax")
+    assert (seen["fraction"], seen["devices"]) == ("0.950", ["cuda"])
 
 
 def test_tensorflow_copies_from_page_locked_memory(check):
@@ -58,3 +71,20 @@ def test_tensorflow_copies_from_page_locked_memory(check):
 def test_without_page_locked_memory_tensorflow_still_trains_and_the_record_says_so(check):
     seen = check("tensorflow")
     assert seen["refused"] == "pageable: CUDA error 2" and seen["still"]
+
+
+SETTINGS_ON_GPUS = {
+    "pytorch": {"tf32": "convolutions on, matrix products off", "allocator": "PyTorch's, native"},
+    "tensorflow": {"tf32": "off", "allocator": "TensorFlow's BFC, takes the memory at once"},
+    "jax": {"tf32": "off", "allocator": "default, takes 38.0 GiB"},
+    "mxnet": {"autotune": "cuDNN autotune: limited workspace"},
+    "chainer": {"tf32": "off (NVIDIA_TF32_OVERRIDE)", "cudnn": "not loaded, use_cudnn auto"},
+}
+
+
+@pytest.mark.parametrize("framework", SETTINGS_ON_GPUS)
+def test_settings_of_gpus_are_read_back(check, framework):
+    """PyTorch's values are its defaults, since no precision was set."""
+    settings = check(framework)["settings"]
+    assert settings.keys() == {"autotune", "tf32", "allocator", "cudnn"}
+    assert SETTINGS_ON_GPUS[framework].items() <= settings.items()
