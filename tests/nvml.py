@@ -33,7 +33,10 @@ class FakeNvml:
 
     def _board(self, uuid: str) -> FakeGpu:
         self._check()
-        return next(gpu for gpu in self._gpus if uuid in (gpu.uuid, *gpu.parts))
+        for gpu in self._gpus:
+            if uuid in (gpu.uuid, *gpu.parts):
+                return gpu
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
 
     def nvmlInit(self):
         self._ready = True

@@ -7,6 +7,7 @@ import pytest
 from howmanygpus.train.frameworks.flax.memory import take_whole_memory
 from howmanygpus.train.host import gpus, processes
 from howmanygpus.train.host.devices import assign_devices, describe_topology
+from howmanygpus.train.preflight import probe
 from nvml import FakeGpu, FakeNvml
 from specs import make_spec
 
@@ -56,6 +57,8 @@ def test_a_part_has_the_compute_capability_of_its_gpu(host, monkeypatch):
     host(*SPLIT)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-a")
     assert (gpus.find_compute_capability(), gpus.find_gpu_name()) == ("9.0", "NVIDIA H200 MIG 1g.18gb")
+    probed = probe.describe_gpu("MIG-a")
+    assert (probed["compute_capability"], probed["mig"], probed["memory_gib"]) == ("9.0", True, 80.0)
 
 
 def test_each_gpu_gets_cores_of_its_own_numa_node(host):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 
+import pynvml
 import pytest
 
 from howmanygpus.train.host import telemetry
@@ -45,10 +46,10 @@ def test_a_program_that_cannot_sample_leaves_its_reason(tmp_path, monkeypatch):
     FakeNvml([]).install(monkeypatch)
     options = ["--folder", str(tmp_path), "--node", "1", "--pid", str(os.getpid()), "--num-cores", "1"]
     monkeypatch.setattr(sys, "argv", ["telemetry", *options, "--gpu-uuids", "GPU-lost"])
-    with pytest.raises(StopIteration):
+    with pytest.raises(pynvml.NVMLError):
         telemetry.main()
     path_of_node(tmp_path, 0).touch()
-    assert find_problem(tmp_path, 2, time.time()) == "the sampler of node 1 failed: StopIteration"
+    assert find_problem(tmp_path, 2, time.time()).startswith("the sampler of node 1 failed: pynvml.NVMLError_NotFound")
 
 
 def test_a_sampler_that_dies_is_noticed(tmp_path):

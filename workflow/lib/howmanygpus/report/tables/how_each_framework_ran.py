@@ -9,8 +9,10 @@ from howmanygpus.report.outcomes import read_outcomes
 READS = ("results",)
 IS_MERGED = True
 CELL = ("study", "framework", "variant", "precision", "device")
-SETTINGS = ("execution", "optimizer", "layout", "autotune", "tf32", "exchange")
-SETTINGS += ("allocator", "cudnn", "onednn", "threads")
+SETTINGS = (
+    *("execution", "optimizer", "layout", "autotune", "tf32", "exchange"),
+    *("allocator", "host_memory", "cudnn", "onednn", "threads"),
+)
 COLUMNS = (*CELL, "num_gpus", "num_runs", *SETTINGS, "variables")
 
 

@@ -60,7 +60,7 @@ def assign_devices(spec: RunSpec, bind_cores: bool = True) -> Assignment:
             f"{num_devices} devices of {spec.cores_per_device} cores need {num_cores} cores, this process may use "
             f"{len(cores)}; lower num_gpus or cores_per_device in the machine file"
         )
-    near = [find_near_cores(uuid) for uuid in uuids] or [None] * num_devices
+    near: list[set[int] | None] = [find_near_cores(uuid) for uuid in uuids] if uuids else [None] * num_devices
     return Assignment(share_cores(cores, near, spec.cores_per_device), uuids)
 
 

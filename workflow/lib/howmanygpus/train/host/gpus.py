@@ -55,7 +55,7 @@ def _list_parts(handle) -> list[str]:
     return [pynvml.nvmlDeviceGetUUID(handle)]
 
 
-def _find_board(uuid: str):
+def find_board(uuid: str):
     """Return the handle of a GPU, or of the one that a part belongs to."""
     handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
     return pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle) if uuid.startswith("MIG-") else handle
@@ -66,7 +66,7 @@ def find_compute_capability() -> str | None:
     uuids = list_gpu_uuids()
     if not uuids:
         return None
-    return ".".join(map(str, pynvml.nvmlDeviceGetCudaComputeCapability(_find_board(uuids[0]))))
+    return ".".join(map(str, pynvml.nvmlDeviceGetCudaComputeCapability(find_board(uuids[0]))))
 
 
 def find_gpu_name() -> str | None:
@@ -84,14 +84,14 @@ def find_smallest_memory_gib() -> float | None:
 def find_near_cores(uuid: str) -> set[int]:
     """Return the cores of the NUMA node of a GPU; empty if NVML does not know it."""
     with suppress(pynvml.NVMLError):
-        words = pynvml.nvmlDeviceGetCpuAffinity(_find_board(uuid), ((os.cpu_count() or 1) + 63) // 64)
+        words = pynvml.nvmlDeviceGetCpuAffinity(find_board(uuid), ((os.cpu_count() or 1) + 63) // 64)
         return {64 * word + bit for word, mask in enumerate(words) for bit in range(64) if mask >> bit & 1}
     return set()
 
 
 def describe_gpu(uuid: str) -> dict:
     """Return UUID, name, PCI address and NUMA nodes of a GPU. uuid: as list_gpu_uuids returns it."""
-    near, bus = find_near_cores(uuid), pynvml.nvmlDeviceGetPciInfo(_find_board(uuid)).busId
+    near, bus = find_near_cores(uuid), pynvml.nvmlDeviceGetPciInfo(find_board(uuid)).busId
     return {
         "uuid": uuid,
         "name": pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByUUID(uuid)),
@@ -104,7 +104,7 @@ def describe_links(uuids: list[str]) -> list[dict]:
     """Return how each two of the GPUs are connected: NVLink, or what of PCIe they share."""
     found = []
     for first, second in combinations(uuids, 2):
-        boards = _find_board(first), _find_board(second)
+        boards = find_board(first), find_board(second)
         link = "unknown"
         with suppress(pynvml.NVMLError):
             level = pynvml.nvmlDeviceGetTopologyCommonAncestor(*boards)

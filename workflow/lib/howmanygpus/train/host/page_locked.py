@@ -33,7 +33,7 @@ def allocate_page_locked(num_bytes: int, device: int) -> np.ndarray:
     if status:
         raise PageLockedError(f"CUDA error {status} for {num_bytes} bytes")
     assert pointer.value is not None
-    return np.frombuffer((ctypes.c_ubyte * num_bytes).from_address(pointer.value), np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * num_bytes).from_address(pointer.value))
 
 
 class PageLockedMemory:

@@ -4,6 +4,8 @@ import functools
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.eager import context
+from tensorflow.python.framework.ops import EagerTensor
 
 from howmanygpus.train.host.page_locked import PageLockedError, PageLockedMemory, allocate_page_locked
 
@@ -11,8 +13,8 @@ from howmanygpus.train.host.page_locked import PageLockedError, PageLockedMemory
 class Copier:
     """Puts arrays on devices; on a GPU from page-locked memory.
 
-    tf.constant does not copy numpy's memory first, and hands it to CUDA as it is. From memory that is not page-locked
-    CUDA copies in small pieces, with a thread that waits for each.
+    tf.constant copies an array to other memory of numpy, from which CUDA copies in small pieces, with a thread that
+    waits for each. An EagerTensor takes the memory that it is given, and refers to the array until it is copied.
     """
 
     def __init__(self, is_cuda: bool):
@@ -32,4 +34,6 @@ class Copier:
     def put(self, array: np.ndarray, device: str | None = None) -> tf.Tensor:
         """device: by its name in TensorFlow; None for the default one."""
         with tf.device(device):
-            return tf.constant(self._memory.copy(array) if self._memory else array)
+            if self._memory is None:
+                return tf.constant(array)
+            return EagerTensor(self._memory.copy(array), context.context().device_name, None)

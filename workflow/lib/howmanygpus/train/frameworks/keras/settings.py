@@ -5,7 +5,6 @@ import os
 
 import keras
 import tensorflow as tf
-from tensorflow.python.framework.config import get_memory_growth
 
 from howmanygpus.train.host.libraries import find_cudnn_version, find_loaded
 
@@ -26,7 +25,7 @@ def describe_settings(model: keras.Model, optimizer: keras.optimizers.Optimizer,
 
 
 def describe_cuda(gpu: tf.config.PhysicalDevice) -> dict[str, str]:
-    growth = get_memory_growth(gpu)
+    growth = tf.config.experimental.get_memory_growth(gpu)
     return {
         "autotune": "off" if os.environ.get("TF_CUDNN_USE_AUTOTUNE") == "0" else "cuDNN autotune on",
         "tf32": "on" if tf.config.experimental.tensor_float_32_execution_enabled() else "off",
