@@ -15,7 +15,7 @@ import pytest
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from project import ROOT
 from specs import make_spec
-from training.launching import write_inputs
+from training.launching import COMPILE_SOON, write_inputs
 
 ASYNCHRONOUS = ("jax_sharding", "mxnet_gluon")
 SCRIPT = """
@@ -32,7 +32,7 @@ def load_without_wait(spec):
 train.load_backend = load_without_wait
 train.main()
 """
-LARGE = {"num_train": 1280, "image_shape": (32, 32, 3), "num_test": 4}
+LARGE = {"num_train": 800, "image_shape": (32, 32, 3), "num_test": 4}
 """Steps of several milliseconds, so that those at the end of a window are a large part of its time."""
 
 
@@ -41,12 +41,12 @@ LARGE = {"num_train": 1280, "image_shape": (32, 32, 3), "num_test": 4}
 def test_a_wait_that_does_not_wait_is_found_out(environment_python, tmp_path, framework, variant, status):
     entry = FRAMEWORKS[framework]
     names = {"framework": framework, "family": entry.family, "strategy": entry.strategy, "launcher": entry.launcher}
-    request = {"global_batch_size": 128, "epochs": 3, "window_steps": 10, "prefetch": 5, "variant": variant}
+    request = {"global_batch_size": 64, "epochs": 1, "window_steps": 10, "prefetch": 5, "variant": variant}
     spec = write_inputs(tmp_path, make_spec(**names, **request), **LARGE)
     (tmp_path / "spec.json").write_text(json.dumps(spec.to_dict()))
     options = ["--attempt", str(tmp_path), "--started-at", str(time.time())]
     command = [environment_python(entry.environments["cpu"]), "-c", SCRIPT, *options]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+    environment = os.environ | COMPILE_SOON | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "workflow" / "lib")}
     result = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-3000:]
     outcome = json.loads((tmp_path / "outcome.json").read_text())
