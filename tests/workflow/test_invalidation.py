@@ -15,19 +15,20 @@ ALL_RUNS = [
 ]
 FIGURES = (
     *("draw_loss_of_first_epoch", "draw_run_grid", "draw_speedup", "draw_throughput_by_batch_size"),
-    *("draw_throughput_by_gpus", "draw_time_to_accuracy"),
+    *("draw_throughput_by_gpus", "draw_time_to_accuracy", "draw_time_with_start"),
 )
 """The figures of a study with one input and one variant."""
 CONSTANT = "\nA_NEW_CONSTANT = 1\n"
 READ_BY_PEOPLE = '\n\n# A comment.\n"""Documentation of nothing in particular."""\n'
 GATE = ["leave_unchecked", "leave_unchecked", "write_parity_page"]
-MERGED = ["all", "merge_answers", *["merge_tables"] * 4]
+MERGED = ["all", "merge_answers", *["merge_tables"] * 5]
 
 
 def analysis_of(*studies: str) -> list[str]:
     """Return all jobs downstream of the runs of some studies."""
     rules = (
         "list_records",
+        "tabulate_datasets",
         "tabulate_evaluations",
         "tabulate_runs",
         "tabulate_losses",
