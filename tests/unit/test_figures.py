@@ -267,7 +267,7 @@ def test_the_grid_counts_disturbed_runs_and_marks_losses_that_are_apart(tmp_path
     assert any(text.startswith(f"losses apart, 6 runs (e.g. a base 1 x 8): {SAYS_APART}"[:100]) for text in texts)
 
 
-@pytest.mark.parametrize("name", ["throughput_by_gpus", "throughput_by_batch_size", "variants"])
+@pytest.mark.parametrize("name", ["throughput_by_gpus", "throughput_by_batch_size", "speedup", "variants"])
 def test_a_figure_says_how_many_repeats_completed(tmp_path, name):
     def fail_one(table):
         failed = (table["variant"] == "best") & (table["repeat"] == 1) & (table["num_gpus"] == 2)

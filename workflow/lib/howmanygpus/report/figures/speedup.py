@@ -9,6 +9,7 @@ from howmanygpus.report.style import (
     GREY,
     STAR_NOTE,
     add_note,
+    count_failed,
     label_lines,
     make_panels,
     mark_counts,
@@ -86,6 +87,9 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, column: str, styles: dict) -> Non
     for series, line in rows[rows[column].notna()].sort_values("num_gpus").groupby("series"):
         axes.plot(line["num_gpus"], line[column], **styles[series])
         ring_disturbed(axes, line["num_gpus"], line[column], line["is_disturbed"])
+        if column == "speedup":
+            counts_of = (line["num_repeats"], line["num_failed"], styles[series]["color"])
+            count_failed(axes, line["num_gpus"], line[column], *counts_of)
         ends[names[series]] = (line["num_gpus"].iloc[-1], line[column].iloc[-1], styles[series]["color"])
     if column == "accuracy_speedup":
         mark_never(axes, rows[rows["is_never"]], styles)

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from howmanygpus.report.equivalence import NO, UNDECIDED, YES
-from howmanygpus.report.style import COLOURS, GREY, count_failed, ring_disturbed, say_nothing_to_show
+from howmanygpus.report.style import COLOURS, GREY, add_note, count_failed, ring_disturbed, say_nothing_to_show
 
 TITLE = "Variants: throughput and quality"
 TABLES = ("variants",)
@@ -83,7 +83,5 @@ def draw_quality(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
     reach = 1.15 * max(ends.max().max(), margin)
     axes.set_xlim(-reach, reach)
     axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.set_xlabel(
-        f"{judged['quality_metric'].iloc[0]} minus that of {judged['base_variant'].iloc[0]};"
-        f" grey: the margin of {margin:g}"
-    )
+    axes.set_xlabel(f"{judged['quality_metric'].iloc[0]} minus that of {judged['base_variant'].iloc[0]}")
+    add_note(axes, f"grey: the margin of {margin:g}")
