@@ -6,6 +6,7 @@ from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.plan.config.schema import study_defaults
+from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.plan import Plan
 
 
@@ -20,6 +21,7 @@ def main() -> None:
     runs = {run.path: {"spec": study.spec(run), "unsupported": run.unsupported} for run in study.runs}
     plan = {"study": study.name, "config": study.config, "curves": study.curves, "runs": runs}
     plan |= {"defaults": study_defaults()}
+    plan |= {"machinery": {framework: FRAMEWORKS[framework].one_device for framework in study.config["frameworks"]}}
     write_json_atomic(arguments.plan, plan | {"billing": arguments.request.get("billing", {})})
 
 
