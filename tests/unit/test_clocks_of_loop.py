@@ -6,11 +6,11 @@ import time
 
 import numpy as np
 import pytest
+from test_loop import Ticking
 
 from howmanygpus.train.loop.clocks import find_mismatch
 from howmanygpus.train.loop.loop import TrainingLoop
 from specs import make_data, make_spec
-from test_loop import Ticking
 
 STEPS = 30
 
@@ -73,7 +73,9 @@ class Kept:
 
 def train(backend, delays_s=(0.0,), events=None, **changes):
     """Train STEPS steps. delays_s: seconds that the loader takes for each batch, in turn."""
-    spec = make_spec(**{"epochs": None, "steps": STEPS, "window_steps": 100, "warmup_steps": 1, "prefetch": 2} | changes)
+    spec = make_spec(
+        **{"epochs": None, "steps": STEPS, "window_steps": 100, "warmup_steps": 1, "prefetch": 2} | changes
+    )
     data = make_data(num_train=8 * STEPS + 8, num_test=4)
     loop = TrainingLoop(spec, data, backend, np.zeros(STEPS, np.float32), events)
     batches, loop.ready = list(loop.training_batches), []

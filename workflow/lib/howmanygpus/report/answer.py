@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 
+from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.style import name_series
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
 
@@ -10,12 +11,12 @@ from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accurac
 def answer(runs: pd.DataFrame, scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> str:
     """Describe the tables of one study in a few lines."""
     lines = [describe_study(runs)]
-    measured = scaling[scaling["images_per_s_median"].notna()]
-    real = measured[(measured["input"] != "synthetic") | (measured["input"].nunique() == 1)]
-    if real.empty:
+    rates = choose_inputs(scaling)
+    measured = rates[rates["images_per_s_median"].notna()]
+    if measured.empty:
         lines.append("  No run has completed, so there is no answer yet.")
     else:
-        lines += [*answer_accuracy(time_to_accuracy), answer_throughput(real)]
+        lines += [*answer_accuracy(time_to_accuracy), answer_throughput(measured)]
     return "\n".join(lines) + "\n"
 
 

@@ -3,6 +3,7 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
+from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.style import label_lines, make_panels, mark_counts, name_series, say_nothing_to_show, style_of
 
 TITLE = "Throughput by batch size"
@@ -11,7 +12,7 @@ TABLES = ("runs",)
 
 def draw(runs: pd.DataFrame) -> Figure:
     """Draw one panel per device count, with one line per series: medians, and bars from minimum to maximum."""
-    measured = runs[(runs["input"] != "synthetic") | (runs["input"].nunique() == 1)]
+    measured = choose_inputs(runs)
     measured = measured[measured["images_per_s"].notna()]
     if measured.empty:
         return say_nothing_to_show("No run has completed yet.")

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from howmanygpus.report.inputs import is_real
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import IDENTITY
 
@@ -26,7 +27,7 @@ def compute_time_to_accuracy(runs: pd.DataFrame, evaluations: pd.DataFrame, qual
     better = load_metric(quality["metric"]).BETTER
     own_evaluations = dict(list(evaluations.groupby(list(IDENTITY))))
     rows = []
-    judged = runs[runs["status"].isin(["completed", "diverged"]) & (runs["input"] != "synthetic")]
+    judged = runs[runs["status"].isin(["completed", "diverged"]) & is_real(runs)]
     for run in judged[list(IDENTITY)].to_dict("records"):
         own = own_evaluations.get(tuple(run.values()), evaluations.iloc[:0]).sort_values("epoch")
         for threshold in quality["thresholds"]:
