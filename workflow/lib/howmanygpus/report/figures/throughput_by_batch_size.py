@@ -3,6 +3,7 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
+from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.outcomes import has_failed
 from howmanygpus.report.style import (
     count_failed,
@@ -23,7 +24,7 @@ CONFIGURATION = ["framework", "variant", "input", "precision", "device", "num_gp
 def draw(runs: pd.DataFrame) -> Figure:
     """Draw one panel per device count, with one line per series: medians, and bars from minimum to maximum."""
     runs = runs.assign(failed=has_failed(runs["status"]), disturbed=runs["disturbed"].eq(True))
-    measured = runs[(runs["input"] != "synthetic") | (runs["input"].nunique() == 1)]
+    measured = choose_inputs(runs)
     measured = measured[measured.groupby(CONFIGURATION)["images_per_s"].transform("count") > 0]
     if measured.empty:
         return say_nothing_to_show("No run has completed yet.")

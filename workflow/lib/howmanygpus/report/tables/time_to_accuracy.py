@@ -8,6 +8,7 @@ everything since the launcher started, evaluations included.
 
 import pandas as pd
 
+from howmanygpus.report.inputs import is_real
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import IDENTITY, UNDECIDED
 
@@ -33,7 +34,7 @@ def compute_time_to_accuracy(runs: pd.DataFrame, evaluations: pd.DataFrame, qual
     better = load_metric(quality["metric"]).BETTER
     own_evaluations = dict(list(evaluations.groupby(list(IDENTITY))))
     rows = []
-    judged = runs[~runs["status"].isin(UNDECIDED) & (runs["input"] != "synthetic")]
+    judged = runs[~runs["status"].isin(UNDECIDED) & is_real(runs)]
     for run in judged.to_dict("records"):
         identity = {key: run[key] for key in IDENTITY}
         own = own_evaluations.get(tuple(identity.values()), evaluations.iloc[:0]).sort_values("epoch")
