@@ -23,7 +23,7 @@ def describe(image_shape, num_classes: int, num_train: int, num_test: int) -> De
 
 def load(image_shape, num_classes: int, num_train: int, num_test: int) -> Arrays:
     description = describe(image_shape, num_classes, num_train, num_test)
-    parts = {}
+    parts: dict[str, np.ndarray] = {}
     for split in ("train", "test"):
         random = np.random.Generator(np.random.Philox(key=SEEDS[split]))
         labels = random.integers(num_classes, size=description.count(split), dtype=np.int32)
