@@ -11,6 +11,7 @@ PYTHON ?= python3
 VENV := .venv
 SNAKEMAKE := $(VENV)/bin/snakemake --profile profiles/local
 INSTALLED := $(VENV)/installed
+TESTABLE := $(VENV)/testable
 CACHE := $(or $(HOWMANYGPUS_CACHE),$(HOME)/.cache/howmanygpus)
 
 # Nothing that the report shows is newer than the report.
@@ -34,24 +35,24 @@ demo: $(INSTALLED)
 		exit 1; \
 	fi
 
-test: $(INSTALLED)
+test: $(TESTABLE)
 	@# Three groups that take about equally long run at once: tests of the cluster often wait and leave a core idle.
 	@$(MAKE) --no-print-directory --jobs=3 --keep-going test-workflow test-training test-cluster
 
-test-workflow: $(INSTALLED)
+test-workflow: $(TESTABLE)
 	$(VENV)/bin/python -m pytest tests/unit tests/workflow tests/loading
 
-test-training: $(INSTALLED)
+test-training: $(TESTABLE)
 	@$(call print_at_end,$(VENV)/bin/python -m pytest tests/parity tests/training)
 
-test-cluster: $(INSTALLED)
+test-cluster: $(TESTABLE)
 	@$(call print_at_end,$(VENV)/bin/python -m pytest tests/slurm)
 
 # Runs a command and prints its output in one piece at the end.
 print_at_end = log=$$(mktemp); $(1) >$$log 2>&1; status=$$?; cat $$log; rm $$log; exit $$status
 
 check: export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
-check: $(INSTALLED)
+check: $(TESTABLE)
 	ruff check . && ruff format --check . && snakefmt --check Snakefile workflow/rules
 	PYTHONPATH=workflow/lib lint-imports
 	mypy
@@ -96,4 +97,11 @@ $(INSTALLED): envs/workflow.txt
 	@mkdir -p "$(CACHE)/environments"
 	PIP_QUIET=1 PYTHONPATH=workflow/lib flock "$(CACHE)/environments/workflow.lock" \
 		$(PYTHON) workflow/scripts/build_environment.py --name workflow --pins $< --link $(VENV)
+	@touch $@
+
+# The lock keeps two calls at once from installing into one environment.
+$(TESTABLE): envs/development.txt $(INSTALLED)
+	PIP_QUIET=1 flock "$(CACHE)/environments/workflow.lock" \
+		$(VENV)/bin/python -m pip install --no-input --disable-pip-version-check \
+		--requirement envs/workflow.txt --requirement $<
 	@touch $@

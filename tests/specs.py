@@ -39,7 +39,7 @@ def make_spec(optimizer=None, **changes) -> RunSpec:
         **{"random_flip": False, "random_crop_padding": 0, "prefetch": 0},
         **{"eval_batch_size": None, "eval_devices": "all"},
         **{"loader": "shared", "loader_workers": 1, "loader_kind": "threads"},
-        **{"batchnorm": "local", "tier": "equal", "loss_on_every_device": False},
+        **{"batchnorm": "local", "tier": "stock", "loss_on_every_device": False},
         **{"gradient_compression": "none", "powersgd_rank": 2, "horovod_controller": "gloo"},
         "optimizer": OPTIMIZER | (optimizer or {}),
         **changes,

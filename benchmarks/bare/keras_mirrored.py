@@ -25,7 +25,7 @@ with tf.distribute.MirroredStrategy([f"/cpu:{i}" for i in range(num_devices)]).s
     inputs = keras.Input((32, 32, 3))
     model = keras.Model(inputs, build(inputs, 10, LayerContext(batchnorm="local")))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(keras.optimizers.SGD(0.01, momentum=0.9), loss, jit_compile=False)
+    model.compile(keras.optimizers.SGD(0.01, momentum=0.9), loss)
 
 
 class Clock(keras.callbacks.Callback):

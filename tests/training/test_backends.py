@@ -16,7 +16,7 @@ from howmanygpus.plan.invalidation.syntax import read_code
 from howmanygpus.train.models.initialization import draw_weights
 from howmanygpus.train.models.small_cnn.parameters import parameters
 from project import ROOT
-from training.launching import BACKENDS, BY_MPI, train
+from training.launching import BACKENDS, BY_MPI, COMPILE_SOON, train
 
 ON_TWO = [framework for framework in BACKENDS if FRAMEWORKS[framework].max_devices.get("cpu", 2) >= 2]
 LARGEST = [(framework, 2 if framework in ON_TWO else 1) for framework in BACKENDS]
@@ -132,6 +132,42 @@ def test_the_record_names_versions_code_and_clocks(run, framework, num_gpus, mon
     for clock in ("init_s", "compile_s", "eval_s", "wall_time_s"):
         assert record[clock] > 0
     assert record["init_s"] + record["compile_s"] + record["train_s"] + record["eval_s"] <= record["wall_time_s"]
+
+
+STOCK_SETTINGS = {
+    "pytorch_ddp": {"execution": "eager", "optimizer": "torch.optim.SGD, for-loop", "layout": "contiguous (NCHW)"},
+    "pytorch_dp": {"execution": "eager", "optimizer": "torch.optim.SGD, for-loop"},
+    "horovod_pytorch": {"optimizer": "torch.optim.SGD, for-loop", "exchange": "Horovod, gloo, compression none"},
+    "horovod_tensorflow": {"execution": "tf.function", "exchange": "Horovod, gloo, compression none"},
+    "horovod_keras": {"execution": "tf.function", "exchange": "Horovod, gloo, compression none"},
+    "tensorflow_mirrored": {"execution": "tf.function"},
+    "keras_mirrored": {"execution": "tf.function"},
+    "tensorflow_multiworker": {"exchange": "MultiWorkerMirroredStrategy, RING"},
+    "jax_sharding": {"execution": "jax.jit (XLA)", "optimizer": "optax.sgd, in the compiled step"},
+    "mxnet_gluon": {
+        "execution": "imperative",
+        "optimizer": "mxnet.optimizer.SGD, fused, 4 parameters at a time, on the kvstore",
+        "exchange": "kvstore device",
+    },
+    "chainer_mn": {"execution": "define by run", "exchange": "ChainerMN, NaiveCommunicator"},
+}
+
+
+@pytest.mark.parametrize(("framework", "num_gpus"), LARGEST)
+def test_the_record_says_how_the_framework_ran(run, framework, num_gpus):
+    """PyTorch's default implementation on CPUs is the loop. A variable of the user's shell is recorded."""
+    settings = run(framework, num_gpus, **AHEAD).record["settings"]
+    assert STOCK_SETTINGS[framework].items() <= settings.items()
+    assert settings["OMP_NUM_THREADS"] == "1" and settings["XLA_FLAGS"] == COMPILE_SOON["XLA_FLAGS"]
+    assert not {"RANK", "TF_CONFIG", "HOROVOD_RANK"} & settings.keys()
+
+
+@pytest.mark.parametrize("framework", ["pytorch_ddp", "mxnet_gluon"])
+def test_the_best_tier_is_another_path_and_the_record_shows_it(run, framework):
+    settings = run(framework, tier="best", **AHEAD).record["settings"]
+    stock = run(framework, 2, **AHEAD).record["settings"]
+    expected = {"pytorch_ddp": "torch.optim.SGD, fused", "mxnet_gluon": "hybridized (static_alloc, static_shape)"}
+    assert expected[framework] in settings.values() and expected[framework] not in stock.values()
 
 
 @pytest.mark.parametrize(("framework", "num_gpus"), LARGEST)

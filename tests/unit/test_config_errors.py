@@ -26,6 +26,8 @@ WRONG_STUDIES = [
     ({"num_gpus": [0]}, "studies.s.num_gpus[0]: 0 is too small; give at least 1"),
     ({"num_gpus": ["two"]}, 'studies.s.num_gpus[0]: "two" is not of type integer'),
     ({"scaling": "week"}, 'studies.s.scaling: "week" is not known here; did you mean weak?'),
+    ({"tier": "equal"}, 'studies.s.tier: "equal" is not known here; this tier is now stock, which no longer switches'),
+    ({"variants": {"v": {"tier": "equal"}}}, 'studies.s.variants.v.tier: "equal" is not known here; this tier is now'),
     ({"precision": ["fp64"]}, 'studies.s.precision[0]: "fp64" is not known here; '),
     (
         {"inputs": ["tfrecord"]},

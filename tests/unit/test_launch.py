@@ -10,7 +10,8 @@ import pytest
 from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.start.attempts import build_launch_command, create_attempt
-from howmanygpus.train.start.launch import build_environment, hold_publishing, publish
+from howmanygpus.train.start.environment import build_environment
+from howmanygpus.train.start.launch import hold_publishing, publish
 from records import make_run
 from specs import make_spec
 
@@ -23,6 +24,20 @@ def test_a_gpu_run_finds_the_cuda_libraries_of_its_own_environment_first(tmp_pat
     spec = make_spec(device="cuda", device_kind="cuda", num_gpus=1)
     found = build_environment(spec, Placement())["LD_LIBRARY_PATH"]
     assert found == f"{tmp_path}/nvidia/cublas/lib:{tmp_path}/nvidia/cudnn/lib:/the/modules"
+
+
+def test_a_gpu_run_keeps_what_cuda_compiles_unless_the_shell_says_where(monkeypatch):
+    """TensorFlow's kernels for a new GPU exceed CUDA's default of 1 GiB."""
+    for name in ("CUDA_CACHE_PATH", "CUDA_CACHE_MAXSIZE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOWMANYGPUS_CACHE", "/scratch/cache")
+    spec = make_spec(device="cuda", device_kind="cuda", num_gpus=1)
+    found = build_environment(spec, Placement())
+    assert (found["CUDA_CACHE_PATH"], found["CUDA_CACHE_MAXSIZE"]) == ("/scratch/cache/cuda", str(4 * 2**30))
+    monkeypatch.setenv("CUDA_CACHE_PATH", "/the/users")
+    assert build_environment(spec, Placement())["CUDA_CACHE_PATH"] == "/the/users"
+    monkeypatch.delenv("CUDA_CACHE_PATH")
+    assert "CUDA_CACHE_PATH" not in build_environment(make_spec(), Placement())
 
 
 def test_a_cpu_run_keeps_the_callers_libraries(monkeypatch):

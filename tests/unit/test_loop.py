@@ -43,6 +43,9 @@ class Ticking(StepwiseBackend):
         self.now += 0.5
         return np.zeros((len(images), self.num_classes), np.float32)
 
+    def mark_step(self):
+        return None
+
     def wait_until_idle(self):
         self.now, self.queued = self.now + self.queued, 0.0
         self.synchronised_at.append(self.steps)
@@ -60,6 +63,9 @@ class Ticking(StepwiseBackend):
         return None
 
     def versions(self):
+        return {}
+
+    def settings(self):
         return {}
 
     def device_model(self):

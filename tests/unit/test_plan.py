@@ -45,6 +45,14 @@ def test_both_is_the_union_and_shared_cells_run_once():
     assert cells(plan) == [(1, 32), (1, 64), (2, 16), (2, 32), (2, 64)]
 
 
+def test_exclude_can_leave_out_single_repeats():
+    plan = make_plan(inputs=["arrays", "synthetic"], repeats=2, exclude=[{"input": "synthetic", "repeat": 2}])
+    repeats = {
+        source: {run.repeat for run in plan.runs.values() if run.input == source} for source in ("arrays", "synthetic")
+    }
+    assert repeats == {"arrays": {1, 2}, "synthetic": {1}}
+
+
 def test_exclude_leaves_out_what_matches_all_of_its_keys():
     plan = make_plan(per_device_batch_size=[32, 64], exclude=[{"num_gpus": 2, "per_device_batch_size": 64}])
     assert cells(plan) == [(1, 32), (1, 64), (2, 32)]

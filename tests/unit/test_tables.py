@@ -9,7 +9,7 @@ import pytest
 from howmanygpus.report.answer import answer
 from howmanygpus.report.outcomes import IDENTITY
 from howmanygpus.report.tables import evaluations as evaluations_table
-from howmanygpus.report.tables import losses
+from howmanygpus.report.tables import how_each_framework_ran, losses
 from howmanygpus.report.tables import runs as runs_table_of
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy, summarize_time_to_accuracy
@@ -32,13 +32,18 @@ def plan_of(*specs, unsupported=(), billing=None):
     return {"config": {"quality": QUALITY}, "runs": runs, "billing": billing or {}, "defaults": {}}
 
 
-def store_run(results, name, spec, accuracies=(0.4, 0.8), window_s=(2.0, 3.0), **changes):
-    """Store a run with two windows of 10 steps and one evaluation of 10 test images per accuracy."""
+def store_run(results, name, spec, accuracies=(0.4, 0.8), window_s=(2.0, 3.0), slowest_s=None, **changes):
+    """Store a run with two windows of 10 steps and one evaluation of 10 test images per accuracy.
+
+    slowest_s: seconds of one step of each window; the others share the rest.
+    """
     folder = results / "results" / "runs" / name
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps(make_run(spec, **changes)))
     window = {"event": "window", "phase": "train", "num_steps": 10, "data_wait_s": 0.5}
-    events = [window | {"phase": "warmup", "elapsed_s": 100.0}, *(window | {"elapsed_s": s} for s in window_s)]
+    steps_s = {s: [slowest_s or s / 10, *[(s - (slowest_s or s / 10)) / 9] * 9] for s in (100.0, *window_s)}
+    warmup = window | {"phase": "warmup", "elapsed_s": 100.0, "steps_s": steps_s[100.0]}
+    events = [warmup, *(window | {"elapsed_s": s, "steps_s": steps_s[s]} for s in window_s)]
     events += [
         {"event": "evaluation", "epoch": i + 1, "train_s": 2.0 * (i + 1), "wall_s": 9.0 * (i + 1)}
         for i in range(len(accuracies))
@@ -58,6 +63,21 @@ def test_rates_are_total_over_total_of_the_measured_windows(tmp_path):
     assert row["step_s_p95"] == pytest.approx(0.3)
     assert row["host_to_device_gib_per_s"] == 5.5
     assert (row["peak_memory_gib"], row["quality_last"], row["quality_best"]) == (1.0, 0.8, 0.8)
+
+
+def test_percentiles_are_those_of_steps_not_of_windows(tmp_path):
+    spec = make_spec()
+    store_run(tmp_path, "run0", spec, window_s=(1.0, 1.0), slowest_s=0.55)
+    row = collect(plan_of(spec), tmp_path)[0].iloc[0]
+    assert (row["step_s_median"], row["step_s_p95"]) == (pytest.approx(0.05), pytest.approx(0.55))
+
+
+def test_a_run_that_measured_nothing_has_no_rate(tmp_path):
+    spec = make_spec()
+    store_run(tmp_path, "run0", spec, window_s=())
+    row = collect(plan_of(spec), tmp_path)[0].iloc[0]
+    assert row["status"] == "completed"
+    assert pd.isna(row["images_per_s"]) and row["train_s"] == 5
 
 
 NODE_OF_FOUR = {"devices_per_node": 4, "billed": "node", "price_per_hour": 8.0, "currency": "EUR"}
@@ -119,6 +139,45 @@ def test_a_run_made_with_other_settings_is_stale_and_counts_for_nothing(tmp_path
     row = collect(plan_of(make_spec()), tmp_path)[0].iloc[0]
     assert (row["status"], row["reason"]) == ("stale", "was run with another window_steps")
     assert pd.isna(row["images_per_s"])
+
+
+@pytest.mark.parametrize("was", ["equal", None])
+def test_runs_of_the_former_tier_are_stale_and_say_what_to_do(tmp_path, was):
+    """A record without a tier is older than the key, whose default was `equal`."""
+    store_run(tmp_path, "run0", make_spec())
+    path = tmp_path / "results" / "runs" / "run0" / "run.json"
+    record = json.loads(path.read_text())
+    del record["spec"]["tier"]
+    path.write_text(json.dumps(record | {"spec": record["spec"] | ({"tier": was} if was else {})}))
+    plan = plan_of(make_spec(tier="stock")) | {"defaults": {"tier": "stock"}}
+    row = collect(plan, tmp_path)[0].iloc[0]
+    assert row["status"] == "stale"
+    assert row["reason"].startswith("was run with another tier; the tier equal is replaced by stock, and the next call")
+    assert pd.isna(row["images_per_s"])
+
+
+def test_settings_are_one_row_per_set_with_the_device_counts_that_had_it(tmp_path):
+    """A variable of the shell that one run had makes another row; a record without settings has empty cells."""
+    eager = {"execution": "eager", "layout": "NCHW", "optimizer": "torch.optim.SGD, for-loop", "OMP_NUM_THREADS": "1"}
+    specs = [make_spec(num_gpus=count, repeat=repeat) for count in (1, 2) for repeat in (1, 2)]
+    for number, changes in enumerate([{}, {"NCCL_ALGO": "Ring"}, {}]):
+        store_run(tmp_path, f"run{number}", specs[number], settings=eager | changes)
+    store_run(tmp_path, "run3", specs[3])
+    table = how_each_framework_ran.tabulate(plan_of(*specs), tmp_path)
+    assert table[["num_gpus", "num_runs"]].values.tolist() == [["1, 2", 2], ["1", 1], ["2", 1]]
+    assert table["execution"].tolist()[:2] == ["eager"] * 2 and pd.isna(table["execution"].iloc[2])
+    assert table["variables"].tolist()[:2] == ["OMP_NUM_THREADS=1", "OMP_NUM_THREADS=1 NCCL_ALGO=Ring"]
+
+
+def test_a_gpu_run_never_names_the_processor_as_its_device(tmp_path):
+    """A framework that does not tell the GPU's name leaves the cell empty."""
+    specs = [make_spec(), make_spec(device="cuda", device_kind="cuda", repeat=2)]
+    host = make_run(specs[0])["host"] | {"gpu_uuids": ["GPU-a", "GPU-b"]}
+    store_run(tmp_path, "run0", specs[0])
+    store_run(tmp_path, "run1", specs[1], host=host)
+    table = collect(plan_of(*specs), tmp_path)[0]
+    assert table["device_model"].iloc[0] == "c" and pd.isna(table["device_model"].iloc[1])
+    assert pd.isna(table["gpu_uuids"].iloc[0]) and table["gpu_uuids"].iloc[1] == "GPU-a GPU-b"
 
 
 def runs_table(rates):

@@ -24,11 +24,11 @@ BASE = [(100.0, 0.90), (110.0, 0.92)]
 
 def test_a_variant_is_compared_with_the_first_by_median_rate_and_mean_quality():
     table = compute_variants(
-        make_runs({("a", "equal"): BASE, ("a", "best"): [(210.0, 0.91), (210.0, 0.93)]}), ["equal", "best"]
+        make_runs({("a", "stock"): BASE, ("a", "best"): [(210.0, 0.91), (210.0, 0.93)]}), ["stock", "best"]
     )
     row = table.iloc[0]
     assert len(table) == 1
-    assert (row["variant"], row["base_variant"]) == ("best", "equal")
+    assert (row["variant"], row["base_variant"]) == ("best", "stock")
     assert row["throughput_ratio"] == pytest.approx(2.0)
     assert row["quality_difference"] == pytest.approx(0.01)
     # The pooled standard deviation is sqrt(0.0002). The standard error of the difference of two means, each of two
@@ -38,20 +38,20 @@ def test_a_variant_is_compared_with_the_first_by_median_rate_and_mean_quality():
 
 
 def test_a_difference_that_seeds_do_not_explain_is_another_quality():
-    runs = make_runs({("a", "equal"): BASE, ("a", "best"): [(200.0, 0.80), (200.0, 0.82)]})
-    assert compute_variants(runs, ["equal", "best"])["same_quality"].tolist() == ["no"]
+    runs = make_runs({("a", "stock"): BASE, ("a", "best"): [(200.0, 0.80), (200.0, 0.82)]})
+    assert compute_variants(runs, ["stock", "best"])["same_quality"].tolist() == ["no"]
 
 
 def test_the_spread_of_seeds_is_pooled_over_configurations():
-    runs = make_runs({("a", "equal"): BASE, ("b", "equal"): [(1.0, 0.5), (1.0, 0.5)], ("c", "equal"): [(1.0, 0.1)]})
+    runs = make_runs({("a", "stock"): BASE, ("b", "stock"): [(1.0, 0.5), (1.0, 0.5)], ("c", "stock"): [(1.0, 0.1)]})
     assert pool_spread_of_seeds(runs) == pytest.approx(0.0001**0.5)
 
 
 def test_without_repeats_nothing_is_said_of_quality():
-    runs = make_runs({("a", "equal"): BASE[:1], ("a", "best"): [(200.0, 0.95)]})
-    assert compute_variants(runs, ["equal", "best"])["same_quality"].isna().all()
+    runs = make_runs({("a", "stock"): BASE[:1], ("a", "best"): [(200.0, 0.95)]})
+    assert compute_variants(runs, ["stock", "best"])["same_quality"].isna().all()
 
 
 def test_a_variant_that_the_base_did_not_complete_has_no_row():
-    runs = make_runs({("a", "best"): BASE, ("b", "equal"): BASE})
-    assert compute_variants(runs, ["equal", "best"]).empty
+    runs = make_runs({("a", "best"): BASE, ("b", "stock"): BASE})
+    assert compute_variants(runs, ["stock", "best"]).empty

@@ -34,7 +34,8 @@ from howmanygpus.plan.invalidation.pins import use_existing
 from howmanygpus.plan.plan import Plan
 from howmanygpus.report.check_gpu import findings
 from howmanygpus.report.check_gpu.page import render_page
-from howmanygpus.train.host.devices import describe_host, find_compute_capability, list_gpu_uuids
+from howmanygpus.train.host.devices import describe_host
+from howmanygpus.train.host.gpus import find_compute_capability, find_smallest_memory_gib, list_gpu_uuids
 
 CONFIG, FOLDER, PAGE = Path("config/check_gpu.yaml"), Path("results/check_gpu"), Path("results/check_gpu.md")
 MACHINE, CHANGES = FOLDER / "machine.yaml", FOLDER / "config.yaml"
@@ -88,7 +89,7 @@ def call_snakemake(study: str, deadline: float) -> bool:
     command = [".venv/bin/snakemake", study, "results/parity/parity.html", "--until", *UNTIL]
     command += ["--profile", "profiles/local", "--configfile", str(CONFIG), str(CHANGES)]
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    child = subprocess.Popen(command, env=environment, start_new_session=True)
+    child = subprocess.Popen(command, env=environment, preexec_fn=begin_session)
     try:
         child.wait(timeout=max(deadline - time.monotonic(), 1))
         return True
@@ -97,6 +98,12 @@ def call_snakemake(study: str, deadline: float) -> bool:
     finally:
         if child.returncode is None:
             stop(child)
+
+
+def begin_session() -> None:
+    """Become a session of its own that Ctrl-C can stop; a job in the background of a shell would ignore it."""
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def stop(child: subprocess.Popen) -> None:
@@ -149,6 +156,7 @@ def describe_machine_seen(device: str, rates) -> dict:
         "device": f"{device}: {', '.join(models) or 'no run has named it'}",
         "GPUs that may be used": len(host["gpu_uuids"]),
         "compute capability": find_compute_capability() if device == "cuda" else None,
+        "memory, GiB": find_smallest_memory_gib() if device == "cuda" else None,
         "driver": host["driver_version"],
         "processor": f"{host['cpu_model']}, {len(os.sched_getaffinity(0))} cores",
         "Python of the workflow": host["python_version"],

@@ -82,6 +82,9 @@ class Sleeping(StepwiseBackend):
     def versions(self):
         return {"sleeping": "1.0"}
 
+    def settings(self):
+        return {"execution": "none", "layout": "none", "optimizer": "none"}
+
     def device_model(self):
         return None
 

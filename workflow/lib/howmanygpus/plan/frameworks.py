@@ -18,7 +18,7 @@ class Framework:
     synchronizes_over_nodes: whether its synchronized BatchNorm covers the devices of all nodes.
     max_devices: the maximum number of devices, if there is one.
     compressions: the gradient compressions that it offers, which are the same for every device kind.
-    best: a description of the fast path that it recommends. Without an entry, only the `equal` tier exists.
+    best: a description of the fast path that it recommends. Without an entry, only the `stock` tier exists.
     native_loader: its own loader, a key of plan.loaders.NATIVE_LOADERS, or None if it has none.
     """
 
@@ -87,7 +87,8 @@ FRAMEWORKS = {
         batchnorm={"cpu": ("local",), "cuda": ("local",)},
         # On CPUs nn.DataParallel silently runs on one device.
         max_devices={"cpu": 1},
-        **TORCH,
+        # What torch.compile makes of the network would compute the original's output in every replica.
+        **TORCH | {"best": TORCH["best"] | {"cuda": "channels_last, a fused optimizer and cudnn.benchmark"}},
     ),
     "horovod_pytorch": Framework(
         strategy="horovod",
@@ -161,7 +162,7 @@ def find_unsupported_reason(framework: str, device, precision: str, num_gpus: in
     if num_gpus > 1 and settings["batchnorm"] not in entry.batchnorm[device_kind]:
         return f"{framework} has no {settings['batchnorm']} BatchNorm on {device_kind}"
     if settings["tier"] == "best" and device_kind not in entry.best:
-        return f"{framework} has no faster path of its own on {device_kind}: its best tier is the equal one"
+        return f"{framework} has no faster path of its own on {device_kind}: its best tier is the stock one"
     compression = settings["gradient_compression"]
     if compression != "none" and compression not in entry.compressions:
         return f"{framework} has no {compression} compression of gradients"

@@ -162,7 +162,7 @@ class Study:
         return self.config["seed"] + run.repeat - 1
 
     def parity_cell(self, run: Run) -> ParityCell:
-        """Return the cell of the parity gate that covers a run. Both tiers share the check of the `equal` tier."""
+        """Return the cell of the parity gate that covers a run. Both tiers share the check of the `stock` tier."""
         settings = self.variants[run.variant]
         return ParityCell(
             framework=run.framework,

@@ -15,6 +15,10 @@ IDENTITY = (
 """Columns that name one run."""
 
 
+FORMER_DEFAULTS = {"tier": "equal"}
+"""What a record that lacks the key did, if the key's default has changed since."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """One planned run.
@@ -62,10 +66,17 @@ def _read_outcome(planned: dict, defaults: dict, folder: Path, attempts: Path) -
         return ("missing", "not run yet", None, False) if record is None else (*describe_attempt(record), record, False)
     record = _read_or_explain(folder / "run.json")
     # A run that is older than a key of the config did what the key's default says.
-    was = defaults | record["spec"]
+    was = defaults | FORMER_DEFAULTS | record["spec"]
     if changed := [key for key, value in planned["spec"].items() if was.get(key) != value]:
-        return "stale", f"was run with another {', '.join(sorted(changed))}", record, True
+        return "stale", _explain_staleness(sorted(changed), was), record, True
     return record["status"], record["reason"], record, True
+
+
+def _explain_staleness(changed: list[str], was: dict) -> str:
+    reason = f"was run with another {', '.join(changed)}"
+    if was["tier"] == "equal":
+        reason += "; the tier equal is replaced by stock, and the next call of snakemake does the run again"
+    return reason
 
 
 def _read_last_attempt(folder: Path) -> dict | None:

@@ -44,7 +44,9 @@ def _explain(error: jsonschema.ValidationError, place: str) -> ConfigError:
             missing = next(key for key in rule if key not in value)
             return ConfigError(f"{place}: the key {json.dumps(missing)} is missing; add it")
         case "enum":
-            return refuse(place, value, "is not known here", suggest(value, rule))
+            former = schema.get("x-former", {})
+            remedy = former[value] if isinstance(value, str) and value in former else suggest(value, rule)
+            return refuse(place, value, "is not known here", remedy)
         case "type" if _is_number_written_as_text(value, rule):
             return refuse(place, value, "is text, not a number", f"write {float(value)!r}, with a decimal point")
         case "type":

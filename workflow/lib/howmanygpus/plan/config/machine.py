@@ -10,7 +10,7 @@ import yaml
 
 from howmanygpus.plan.config.errors import ConfigError, check_schema, refuse, suggest
 from howmanygpus.plan.config.schema import fill_defaults, read_schema
-from howmanygpus.train.host.devices import find_compute_capability, list_gpu_uuids
+from howmanygpus.train.host.gpus import find_compute_capability, list_gpu_uuids
 
 DEFAULT_MACHINE_FILE = Path("profiles/local/machine.yaml")
 

@@ -1,5 +1,6 @@
 """Findings of `make check-gpu`: verdicts, runs, telemetry, the largest batch, and what failed and why."""
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -23,12 +24,17 @@ def describe_run(row: pd.Series) -> str:
 
 
 def add_telemetry(rates: pd.DataFrame, on_gpu: bool, results: Path = Path()) -> list[dict]:
-    """Return for each completed run its description and the summary of its telemetry."""
-    return [
-        {"run": describe_run(row)}
-        | summarize_samples(results / row["run_dir"] / "telemetry.csv", row["wall_time_s"], on_gpu)
-        for _, row in rates[rates["status"] == "completed"].iterrows()
-    ]
+    """Return for each completed run its description and the summary of its telemetry.
+
+    A problem that the launcher noticed comes before what the samples say.
+    """
+    summaries = []
+    for _, row in rates[rates["status"] == "completed"].iterrows():
+        folder = results / row["run_dir"]
+        summary = summarize_samples(folder / "telemetry.csv", row["wall_time_s"], on_gpu)
+        noticed = json.loads((folder / "run.json").read_text()).get("telemetry_problem")
+        summaries.append({"run": describe_run(row)} | summary | ({"problem": noticed} if noticed else {}))
+    return summaries
 
 
 def find_growing(plan: dict, results: Path = Path()) -> list[str]:

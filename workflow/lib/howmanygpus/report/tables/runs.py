@@ -27,7 +27,7 @@ OUTCOME = (
 )
 PROVENANCE = (
     *("framework_version", "python_version", "device_model", "driver_version", "git_commit"),
-    *("manifest_sha256", "hostname", "started_at", "parity", "run_dir"),
+    *("manifest_sha256", "hostname", "gpu_uuids", "started_at", "parity", "run_dir"),
 )
 COLUMNS = (*IDENTITY, *OUTCOME, *PROVENANCE)
 
@@ -61,33 +61,49 @@ def describe_provenance(record: dict) -> dict:
     return {
         "framework_version": " ".join(f"{name} {version}" for name, version in versions.items()) or None,
         "python_version": host["python_version"],
-        "device_model": record.get("device_model") or host["cpu_model"],
+        "device_model": host["cpu_model"] if record["spec"]["device_kind"] == "cpu" else record.get("device_model"),
         "driver_version": host["driver_version"],
         "git_commit": host["git_commit"],
         "manifest_sha256": record["manifest_sha256"],
         "hostname": host["hostname"],
+        "gpu_uuids": " ".join(find_gpus(record)) or None,
         "started_at": record["started_at"],
         "parity": record["parity"],
     }
 
 
+def find_gpus(record: dict) -> list[str]:
+    """Return the UUIDs of all GPUs of a run. Over several nodes, each process tells those of its node."""
+    by_process = [uuid for process in record.get("processes", []) for uuid in process["gpu_uuids"]]
+    return list(dict.fromkeys(by_process or record["host"]["gpu_uuids"]))
+
+
 def describe_timing(record: dict, events: list[dict]) -> dict:
-    """Rates over the measured windows, and the clocks of the run. record: a run.json; events: its events.jsonl."""
+    """Rates over the measured windows, and the clocks of the run. record: a run.json; events: its events.jsonl.
+
+    A run has no measured window if it is shorter than its warm-up, or than a first epoch that read from the disk.
+    """
     windows = [event for event in events if event["event"] == "window" and event["phase"] == "train"]
-    steps = np.array([window["num_steps"] for window in windows])
-    elapsed_s = np.array([window["elapsed_s"] for window in windows])
-    wait_s = sum(window["data_wait_s"] for window in windows)
-    step_s = np.repeat(elapsed_s / steps, steps)
     peak = record["peak_memory_bytes"]
     return {
-        "images_per_s": steps.sum() * record["spec"]["global_batch_size"] / elapsed_s.sum(),
-        "step_s_median": np.median(step_s),
-        "step_s_p95": np.percentile(step_s, 95),
-        "data_wait_frac": wait_s / elapsed_s.sum(),
+        **(describe_rates(record, windows) if windows else {}),
         "staging_s": record.get("staging_s"),
         **{key: record[key] for key in ("init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen")},
         "peak_memory_gib": None if peak is None else peak / GIB,
         "host_to_device_gib_per_s": record["host_to_device_gib_per_s"],
+    }
+
+
+def describe_rates(record: dict, windows: list[dict]) -> dict:
+    """Rates of the measured windows; the slowest process counts. Times of steps are those of the first process."""
+    num_steps = sum(window["num_steps"] for window in windows)
+    elapsed_s = sum(window["elapsed_s"] for window in windows)
+    step_s = np.concatenate([window["steps_s"] for window in windows])
+    return {
+        "images_per_s": num_steps * record["spec"]["global_batch_size"] / elapsed_s,
+        "step_s_median": np.median(step_s),
+        "step_s_p95": np.percentile(step_s, 95),
+        "data_wait_frac": sum(window["data_wait_s"] for window in windows) / elapsed_s,
     }
 
 

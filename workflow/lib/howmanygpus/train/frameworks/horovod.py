@@ -37,6 +37,12 @@ def join(spec: RunSpec) -> None:
         meet(spec)
 
 
+def describe_exchange(hvd, spec: RunSpec) -> str:
+    """Say how gradients are exchanged. hvd: Horovod's module for the framework, initialised."""
+    by = "NCCL" if spec.device_kind == "cuda" and hvd.nccl_built() else "gloo" if hvd.gloo_enabled() else "MPI"
+    return f"Horovod, {by}, compression {spec.gradient_compression}"
+
+
 def meet(spec: RunSpec) -> None:
     """Set the variables that horovodrun would set, from those that howmanygpus.train.start.task has set.
 

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 from keras import layers
 
+from howmanygpus.train.frameworks.keras.copying import Copier
 from howmanygpus.train.frameworks.keras.family import KerasBackend, build_optimizer
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.spec import RunSpec
@@ -16,9 +17,6 @@ from howmanygpus.train.spec import RunSpec
 def find_devices(spec: RunSpec) -> list[str]:
     """Return the GPUs that the launcher made visible, or virtual devices on the cores that it bound this process to."""
     if spec.device_kind == "cuda":
-        for gpu in tf.config.list_physical_devices("GPU"):
-            # Memory grows on demand, so that the peak is what was used.
-            tf.config.experimental.set_memory_growth(gpu, True)
         return [f"/gpu:{i}" for i in range(spec.num_gpus)]
     tf.config.threading.set_intra_op_parallelism_threads(spec.num_gpus * spec.cores_per_device)
     tf.config.threading.set_inter_op_parallelism_threads(max(2, spec.num_gpus))
@@ -36,21 +34,16 @@ def mirror(devices: tuple[str, ...]) -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy(list(devices))
 
 
-def put_on_replicas(strategy: tf.distribute.Strategy, array: np.ndarray):
+def put_on_replicas(strategy: tf.distribute.Strategy, array: np.ndarray, copier: Copier):
     """Put equal parts of an array on the devices of this process's replicas, as a value that strategy.run accepts."""
     devices = strategy.extended.worker_devices
     parts = np.split(array, len(devices))
 
     def put(context: tf.distribute.experimental.ValueContext) -> tf.Tensor:
         local = context.replica_id_in_sync_group % len(devices)
-        return put_on(devices[local], parts[local])
+        return copier.put(parts[local], devices[local])
 
     return strategy.experimental_distribute_values_from_function(put)
-
-
-def put_on(device: str, array: np.ndarray) -> tf.Tensor:
-    with tf.device(device):
-        return tf.constant(array)
 
 
 def average_statistics(strategy: tf.distribute.Strategy, model: keras.Model) -> None:
@@ -80,6 +73,9 @@ class MirroredBackend(KerasBackend):
     def build_strategy(self, spec: RunSpec) -> tf.distribute.Strategy:
         return mirror(tuple(find_devices(spec)))
 
+    def replicas_of(self, value) -> tuple:
+        return self.strategy.experimental_local_results(value)
+
     @abc.abstractmethod
     def prepare_training(self, optimizer: keras.optimizers.Optimizer) -> None:
         """Called in the strategy's scope, once the model has its weights."""
@@ -87,13 +83,22 @@ class MirroredBackend(KerasBackend):
     def prepare_evaluation(self) -> None:
         average_statistics(self.strategy, self.model)
 
+    def settings(self) -> dict[str, str]:
+        exchange = "none, one replica"
+        if self.strategy.num_replicas_in_sync > 1:
+            exchange = f"MirroredStrategy, {type(self.strategy.extended._cross_device_ops).__name__}"
+        return super().settings() | {"exchange": exchange}
+
     def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> tuple:
-        return put_on_replicas(self.strategy, images), put_on_replicas(self.strategy, labels)
+        return self._put_on_replicas(images), self._put_on_replicas(labels)
 
     def put_for_prediction(self, images: np.ndarray):
         if self.spec.eval_devices == "first":
-            return put_on(self._first_device, images)
-        return put_on_replicas(self.strategy, images)
+            return self.copier.put(images, self._first_device)
+        return self._put_on_replicas(images)
+
+    def _put_on_replicas(self, array: np.ndarray):
+        return put_on_replicas(self.strategy, array, self.copier)
 
     def predict(self, batch) -> np.ndarray:
         if self.spec.eval_devices == "first":

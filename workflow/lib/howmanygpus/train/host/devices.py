@@ -10,67 +10,69 @@ from pathlib import Path
 
 import pynvml
 
-from howmanygpus.train.host.processes import list_cores
+from howmanygpus.train.host.gpus import describe_gpu, describe_links, find_near_cores, list_gpu_uuids
+from howmanygpus.train.host.processes import describe_cores, list_cores, list_numa_nodes, share_cores
 from howmanygpus.train.spec import RunSpec
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """What a run may use on this node. cores: for the whole run; gpu_uuids: in the order of ranks, empty on a CPU."""
+    """What a run may use on this node. gpu_uuids: in the order of ranks, empty on a CPU.
 
-    cores: list[int]
+    cores: of each device in the same order; one list with all cores if the scheduler has chosen them.
+    """
+
+    cores_by_device: list[list[int]]
     gpu_uuids: list[str]
 
+    @property
+    def cores(self) -> list[int]:
+        """All cores of the run."""
+        return [core for cores in self.cores_by_device for core in cores]
 
-def list_gpu_uuids() -> list[str]:
-    """Return UUIDs of the NVIDIA devices that CUDA_VISIBLE_DEVICES allows, in its order; empty without a driver."""
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return []
-    handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-    uuids = [pynvml.nvmlDeviceGetUUID(handle) for handle in handles]
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is None:
-        return uuids
-    chosen = []
-    for entry in filter(None, visible.split(",")):
-        chosen += [uuids[int(entry)]] if entry.isdigit() else [uuid for uuid in uuids if uuid.startswith(entry)]
-    return chosen
-
-
-def find_compute_capability() -> str | None:
-    """Return the compute capability of the first visible GPU, such as "8.0"; None without a GPU."""
-    uuids = list_gpu_uuids()
-    if not uuids:
-        return None
-    handle = pynvml.nvmlDeviceGetHandleByUUID(uuids[0])
-    return ".".join(map(str, pynvml.nvmlDeviceGetCudaComputeCapability(handle)))
+    @property
+    def variables(self) -> dict[str, str]:
+        """Environment variables from which the run's processes learn their cores and GPUs."""
+        return describe_cores(self.cores_by_device) | {"CUDA_VISIBLE_DEVICES": ",".join(self.gpu_uuids)}
 
 
 def assign_devices(spec: RunSpec, bind_cores: bool = True) -> Assignment:
-    """Assign the first cores and GPUs of this node that this process may use; raise ValueError if there are too few.
+    """Assign the first GPUs of this node that this process may use, and cores; raise ValueError if there are too few.
 
-    Without bind_cores the run keeps all cores, because the scheduler has chosen them.
+    A GPU gets cores of its own NUMA node as far as there are any, and a CPU device cores of one node. Without
+    bind_cores the run keeps all cores, because the scheduler has chosen them.
     """
     num_devices, cores = spec.devices_per_node, list_cores()
-    num_cores = num_devices * spec.cores_per_device
-    if bind_cores:
-        if len(cores) < num_cores:
+    uuids: list[str] = []
+    if spec.device_kind == "cuda":
+        uuids = list_gpu_uuids()
+        if len(uuids) < num_devices:
             raise ValueError(
-                f"{num_devices} devices of {spec.cores_per_device} cores need {num_cores} cores, this process may use "
-                f"{len(cores)}; lower num_gpus or cores_per_device in the machine file"
+                f"{num_devices} GPUs are asked for on this node, {len(uuids)} may be used: CUDA_VISIBLE_DEVICES is "
+                f"{os.environ.get('CUDA_VISIBLE_DEVICES')!r}"
             )
-        cores = cores[:num_cores]
-    if spec.device_kind == "cpu":
-        return Assignment(cores, [])
-    uuids = list_gpu_uuids()
-    if len(uuids) < num_devices:
+        uuids = uuids[:num_devices]
+    if not bind_cores:
+        return Assignment([cores], uuids)
+    num_cores = num_devices * spec.cores_per_device
+    if len(cores) < num_cores:
         raise ValueError(
-            f"{num_devices} GPUs are asked for on this node, {len(uuids)} may be used: CUDA_VISIBLE_DEVICES is "
-            f"{os.environ.get('CUDA_VISIBLE_DEVICES')!r}"
+            f"{num_devices} devices of {spec.cores_per_device} cores need {num_cores} cores, this process may use "
+            f"{len(cores)}; lower num_gpus or cores_per_device in the machine file"
         )
-    return Assignment(cores, uuids[:num_devices])
+    near: list[set[int] | None] = [find_near_cores(uuid) for uuid in uuids] if uuids else [None] * num_devices
+    return Assignment(share_cores(cores, near, spec.cores_per_device), uuids)
+
+
+def describe_topology(assignment: Assignment) -> dict:
+    """Return the cores of each device, its GPU, and how the GPUs are connected; see `topology` of run.schema.yaml."""
+    nodes = list_numa_nodes()
+    devices: list[dict] = [
+        {"cores": cores, "numa_nodes": [number for number, own in nodes.items() if own & set(cores)]}
+        for cores in assignment.cores_by_device
+    ]
+    gpus = [describe_gpu(uuid) for uuid in assignment.gpu_uuids]
+    return {"cores": devices, "gpus": gpus, "links": describe_links(assignment.gpu_uuids)}
 
 
 def describe_host(gpu_uuids: list[str]) -> dict:

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -51,11 +52,62 @@ def _position_among_siblings(core: int) -> int:
     path = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
     if not path.exists():
         return 0
-    siblings: list[int] = []
-    for part in path.read_text().strip().split(","):
+    return sorted(_parse_cores(path.read_text())).index(core)
+
+
+NUMA_NODES = Path("/sys/devices/system/node")
+
+
+def list_numa_nodes() -> dict[int, set[int]]:
+    """Return the cores of each NUMA node by its number; empty if the kernel does not tell."""
+    paths = sorted(NUMA_NODES.glob("node[0-9]*/cpulist"), key=lambda path: int(path.parent.name[4:]))
+    return {int(path.parent.name[4:]): set(_parse_cores(path.read_text())) for path in paths}
+
+
+def share_cores(cores: list[int], near: Sequence[set[int] | None], per_device: int) -> list[list[int]]:
+    """Return `per_device` cores for each device, none twice.
+
+    cores: in the order in which they are preferred, as list_cores returns them. near: for each device the cores near
+    its GPU, or None for a CPU device, which gets cores of one NUMA node if a node has as many left.
+    """
+    free, shares = list(cores), []
+    for wanted in near:
+        if wanted is None:
+            position = _position_among_siblings(free[0])
+            alike = [core for core in free if _position_among_siblings(core) == position]
+            nodes = list_numa_nodes().values()
+            wanted = next((node for node in nodes if len(node.intersection(alike)) >= per_device), set())
+        share = sorted(free, key=lambda core: core not in wanted)[:per_device]
+        free = [core for core in free if core not in share]
+        shares.append(share)
+    return shares
+
+
+def _parse_cores(text: str) -> list[int]:
+    """Parse the kernel's lists, such as 0-3,8."""
+    found: list[int] = []
+    for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
-        siblings.extend(range(int(first), int(last or first) + 1))
-    return sorted(siblings).index(core)
+        found.extend(range(int(first), int(last or first) + 1))
+    return found
+
+
+CORES_OF_DEVICES = "HOWMANYGPUS_CORES"
+"""Environment variable with the cores of each device of the run on this node, such as 0,1;8,9."""
+
+
+def describe_cores(cores_by_device: list[list[int]]) -> dict[str, str]:
+    """Return the environment variable that bind_to_device_cores reads."""
+    return {CORES_OF_DEVICES: ";".join(",".join(map(str, cores)) for cores in cores_by_device)}
+
+
+LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "HOROVOD_LOCAL_RANK")
+"""Environment variables of the process's number on its node: of torchrun and train.start.task, mpirun, and Horovod."""
+
+
+def is_first_on_node() -> bool:
+    """Whether this is the first process of a run on its node. A process without a number is the only one."""
+    return int(next((os.environ[name] for name in LOCAL_RANKS if name in os.environ), 0)) == 0
 
 
 BINDING_IS_LEFT_ALONE = "HOWMANYGPUS_LEAVE_BINDING"
@@ -63,9 +115,12 @@ BINDING_IS_LEFT_ALONE = "HOWMANYGPUS_LEAVE_BINDING"
 
 
 def bind_to_device_cores(local_rank: int, cores_per_device: int) -> None:
-    """Bind this process to its device's share of the run's cores on this node."""
-    if BINDING_IS_LEFT_ALONE not in os.environ:
-        os.sched_setaffinity(0, list_cores()[local_rank * cores_per_device : (local_rank + 1) * cores_per_device])
+    """Bind this process to its device's share of the run's cores on this node, as the launcher has shared them out."""
+    if BINDING_IS_LEFT_ALONE in os.environ:
+        return
+    shares = [_parse_cores(share) for share in os.environ[CORES_OF_DEVICES].split(";")]
+    assert len(shares[local_rank]) == cores_per_device, f"{shares} for {cores_per_device} cores per device"
+    os.sched_setaffinity(0, shares[local_rank])
 
 
 def stop_process_tree(root: psutil.Process, grace_s: float) -> None:

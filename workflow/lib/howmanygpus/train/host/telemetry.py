@@ -9,6 +9,7 @@ import argparse
 import csv
 import threading
 import time
+import traceback
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +18,8 @@ import pynvml
 
 COLUMNS = ("time_s", "node", "device", "utilisation_frac", "memory_gib", "power_w", "energy_j")
 GIB = 2**30
+SILENCE_S = 30.0
+"""A sampler that works writes each second. Clocks of nodes differ, and network file systems write late."""
 
 
 class ProcessTree:
@@ -58,6 +61,7 @@ class NvmlDevice:
     """One NVIDIA device. utilisation_frac is NVML's: the share of the sample period in which any kernel ran."""
 
     def __init__(self, uuid: str):
+        pynvml.nvmlInit()
         self._handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
         self.name = uuid
 
@@ -75,7 +79,10 @@ class NvmlDevice:
 
 
 class Telemetry:
-    """Sample every source each `interval_s` seconds in a thread, until the block is left."""
+    """Sample every source each `interval_s` seconds in a thread, until the block is left.
+
+    If a source fails, the traceback is left beside the file, and `find_problem` tells.
+    """
 
     def __init__(self, path: Path, sources: list, node: int = 0, interval_s: float = 1.0):
         self._path, self._sources, self._node, self._interval_s = path, sources, node, interval_s
@@ -83,6 +90,12 @@ class Telemetry:
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
 
     def _run(self) -> None:
+        try:
+            self._sample()
+        except Exception:
+            problem_of(self._path).write_text(traceback.format_exc())
+
+    def _sample(self) -> None:
         started = time.monotonic()
         with open(self._path, "w", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS)
@@ -112,6 +125,28 @@ def path_of_node(folder: Path, node: int) -> Path:
     return Path(folder) / f"telemetry.node{node}.csv"
 
 
+def problem_of(path: Path) -> Path:
+    """Return the path of the traceback of a sampler that failed. path: of its node's file."""
+    return path.with_suffix(".problem.txt")
+
+
+def find_problem(folder: Path, num_nodes: int, ended_at: float) -> str | None:
+    """Return why the samples of some node are incomplete; None if each node's sampler worked until the end.
+
+    ended_at: when the processes ended, in seconds since 1970. A sampler without a word is dead if its file was last
+    written more than SILENCE_S before.
+    """
+    for node in range(num_nodes):
+        path = path_of_node(folder, node)
+        if problem_of(path).exists():
+            return f"the sampler of node {node} failed: {problem_of(path).read_text().strip().splitlines()[-1]}"
+        if not path.exists():
+            return f"the sampler of node {node} took no sample"
+        if (silence_s := ended_at - path.stat().st_mtime) > SILENCE_S:
+            return f"the sampler of node {node} took no sample in the last {silence_s:.0f} s"
+    return None
+
+
 def merge_nodes(folder: Path, path: Path) -> None:
     """Merge the nodes' files of `folder`, in the order of nodes. Without any, only the header is written."""
     parts = [part.read_text().splitlines(keepends=True) for part in sorted(Path(folder).glob("telemetry.node*.csv"))]
@@ -128,8 +163,13 @@ def main() -> None:
     parser.add_argument("--num-cores", type=int, required=True, help="cores that the run has on this node")
     parser.add_argument("--gpu-uuids", nargs="*", default=[])
     arguments = parser.parse_args()
-    sources = find_sources(arguments.pid, arguments.num_cores, arguments.gpu_uuids)
-    with Telemetry(path_of_node(arguments.folder, arguments.node), sources, arguments.node):
+    path = path_of_node(arguments.folder, arguments.node)
+    try:
+        sources = find_sources(arguments.pid, arguments.num_cores, arguments.gpu_uuids)
+    except Exception:
+        problem_of(path).write_text(traceback.format_exc())
+        raise
+    with Telemetry(path, sources, arguments.node):
         psutil.Process(arguments.pid).wait()
 
 

@@ -2,12 +2,23 @@
 
 import abc
 import importlib
+import re
 from typing import Any
 
 import numpy as np
 
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.spec import RunSpec
+
+FAILED_ALLOCATION = re.compile(
+    r"CU(BLAS|DNN|SOLVER|SPARSE|RAND)_STATUS_ALLOC(ATION)?_FAILED|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY"
+    r"|CUDA(?: runtime| driver)? error: out of memory|Cuda failure (?:\d+ )?'out of memory'"
+)
+"""What frameworks quote of CUDA, of its libraries and of NCCL if they find no memory on the device.
+
+cuBLAS, cuDNN and NCCL allocate their workspaces and buffers themselves, and frameworks raise errors of other classes
+than for an allocation of their own.
+"""
 
 
 class UnsupportedError(Exception):
@@ -66,9 +77,18 @@ class Backend(abc.ABC):
         Copies of later steps' batches need not be finished.
         """
 
-    def wait_for_batch(self, batch: Any) -> None:
-        """Block until a batch from put_on_device has arrived."""
-        self.wait_until_idle()
+    @abc.abstractmethod
+    def mark_step(self) -> Any:
+        """Return what wait_for_step needs to wait for the step that was enqueued last; None if it is complete."""
+
+    def wait_for_step(self, marker: Any) -> None:  # noqa: B027
+        """Block until the step is complete. Called from a thread of its own, without the GIL for as long as it blocks.
+
+        It must not use wait_until_idle, which it checks, and should not wait for later steps.
+        """
+
+    def wait_for_batch(self, batch: Any) -> None:  # noqa: B027
+        """Block until a batch from put_on_device has arrived, but not for steps. Called from the thread that put it."""
 
     @abc.abstractmethod
     def take_window_loss(self, num_steps: int) -> float:
@@ -91,12 +111,21 @@ class Backend(abc.ABC):
         """Return framework and library versions, the most important first."""
 
     @abc.abstractmethod
+    def settings(self) -> dict[str, str]:
+        """Return how the framework runs the training, read back from the framework; see `settings` of run.schema.yaml.
+
+        Called after training. A key that means nothing on the device is left out.
+        """
+
+    @abc.abstractmethod
     def device_model(self) -> str | None:
         """Return the name of the accelerator; None on a CPU, whose name the launcher records."""
 
     @classmethod
     def is_out_of_memory(cls, error: Exception) -> bool:
-        return isinstance(error, cls.out_of_memory_errors) and cls.out_of_memory_text in str(error)
+        """Return whether a device's memory is exhausted, in the framework or in a library of CUDA that it calls."""
+        by_framework = isinstance(error, cls.out_of_memory_errors) and cls.out_of_memory_text in str(error)
+        return by_framework or bool(FAILED_ALLOCATION.search(str(error)))
 
     def close(self) -> None:  # noqa: B027
         """Leave the process group, if there is one."""

@@ -25,6 +25,16 @@ def feed(items: Iterable, prepare: Callable, depth: int) -> "Ahead | Generator":
     return Ahead(items, prepare, depth) if depth else in_line(items, prepare)
 
 
+def feed_device(host_batches: Iterable, put: Callable, spec: RunSpec) -> "Ahead | Generator":
+    """Return an iterator over put(batch) of every batch of the host, up to `prefetch` ahead.
+
+    On a GPU another thread loads a batch while the one before is copied. On a CPU `put` copies nothing.
+    """
+    if spec.prefetch and spec.device_kind != "cpu":
+        host_batches = Ahead(host_batches, lambda batch: batch, depth=1)
+    return feed(host_batches, put, spec.prefetch)
+
+
 def in_line(items: Iterable, prepare: Callable) -> Generator:
     for item in items:
         yield prepare(item)

@@ -2,46 +2,36 @@
 The only code that counts and times training steps, also those of frameworks that bring a loop of their own.
 
 It opens and closes windows, evaluates, and stops if the loss is not finite. It owns all clocks. Each window belongs
-to a phase: `compile` (the first step), `warmup` (the other steps up to warmup_steps, which are in no rate) or `train`.
+to a kind: `compile` (the first step), `warmup` (the other steps up to warmup_steps, which are in no rate) or `train`.
 Evaluations have a clock of their own, as has the wait for input within windows. Every window starts and ends on idle
 devices; the slowest process's time counts.
+
+Two independent things tell when a step is complete: its marker, for which a thread waits (completions.py), and
+wait_until_idle at the end of the window. The host runs ahead of the devices by `prefetch` steps, at least one.
 """
 
 import math
 import time
 from collections.abc import Generator
-from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
+from howmanygpus.train.host.other_work import OtherWork
 from howmanygpus.train.input.loaders import load_loader
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import Backend
+from howmanygpus.train.loop.clocks import Clocks, Laps
+from howmanygpus.train.loop.completions import Completions
 from howmanygpus.train.loop.evaluation import Evaluation
-from howmanygpus.train.loop.feeding import Ahead, feed
+from howmanygpus.train.loop.feeding import Ahead, feed_device
 from howmanygpus.train.records import Events, finite_or_none
 from howmanygpus.train.spec import RunSpec
 
 
 class DivergedError(Exception):
     """The training loss is not finite; becomes a status."""
-
-
-@dataclass
-class Clocks:
-    """Seconds of the run so far, by phase."""
-
-    compile_s: float = 0.0
-    warmup_s: float = 0.0
-    measured_s: float = 0.0
-    eval_s: float = 0.0
-    data_wait_s: float = 0.0
-    measured_steps: int = 0
-
-    @property
-    def train_s(self) -> float:
-        """All training steps but the first, warm-up included."""
-        return self.warmup_s + self.measured_s
 
 
 class TrainingLoop:
@@ -60,19 +50,31 @@ class TrainingLoop:
         backend: Backend,
         learning_rates: np.ndarray,
         events: Events | None,
+        others: OtherWork | None = None,
+        is_cold: bool = False,
         clock=time.perf_counter,
     ):
+        """others: measures the work of others on this node, on one process of each.
+
+        is_cold: the first epoch reads from a disk what later ones find in memory, so that it is in no rate.
+        """
+        self.others, self.is_cold = others, is_cold
         self.spec, self.data, self.backend, self.events, self._clock = spec, data, backend, events, clock
+        self._run_ahead = max(1, spec.prefetch)
         self.training_batches = load_loader(spec.loader)(spec, data, backend.rank, backend.num_processes)
         self.steps_per_epoch = self.training_batches.steps_per_epoch
         self.num_steps = self.training_batches.num_steps
+        self._warmup_steps = max(spec.warmup_steps, self.steps_per_epoch if is_cold else 0)
         self.learning_rates = learning_rates
         self.evaluation = Evaluation(spec, data, backend)
         self.clocks = Clocks()
         self.steps_done = 0
+        self._completions = Completions(backend.wait_for_step, clock)
+        self._last_marker: Any = None
         self._feed: Ahead | Generator | None = None
-        self._handed_over: dict[int, float] = {}
-        self._step_began: float | None = None
+        self._ready_at: dict[int, float] = {}
+        self.batches_ahead = spec.prefetch
+        self.laps = Laps(clock)
         self._open_window()
 
     def __enter__(self):
@@ -82,6 +84,7 @@ class TrainingLoop:
         if self._feed is not None:
             self._feed.close()
         self.evaluation.close()
+        self._completions.close()
 
     @property
     def learning_rate(self) -> float:
@@ -93,40 +96,45 @@ class TrainingLoop:
         return iter(self.training_batches)
 
     def batches(self):
-        """Every batch of the run on the device, up to `prefetch` ahead. Counts the time spent waiting for each."""
-        put = self.backend.put_on_device
-        self._feed = feed(self.host_batches(), lambda batch: put(*batch), self.spec.prefetch)
-        while True:
-            asked = self._clock()
-            batch = next(self._feed, None)
-            if batch is None:
-                return
-            self._data_wait_s += self._clock() - asked
+        """Every batch of the run on the device, up to `prefetch` ahead. Notes when each has arrived there."""
+        self._feed = feed_device(self.host_batches(), self._put_on_device, self.spec)
+        for step, (batch, ready_at) in enumerate(self._feed, start=1):
+            self._ready_at[step] = ready_at
+            self._wait_for_devices()
             yield batch
+
+    def _put_on_device(self, host_batch: tuple[np.ndarray, np.ndarray]) -> tuple[Any, float]:
+        batch = self.backend.put_on_device(*host_batch)
+        self.backend.wait_for_batch(batch)
+        return batch, self._clock()
 
     def handed_batches(self):
         """Every batch of host_batches, for a framework that fetches ahead by itself. Notes when each is handed over.
 
         Such a framework may look at a few batches and then start again: every call begins with the first batch.
         """
-        self._handed_over.clear()
-        for step, batch in enumerate(self.host_batches()):
-            self._handed_over[step] = self._clock()
+        self._ready_at.clear()
+        for step, batch in enumerate(self.host_batches(), start=1):
+            self._ready_at[step] = self._clock()
+            self.batches_ahead = max(self.batches_ahead, step - self.steps_done - 1)
             yield batch
 
     def begin_step(self) -> None:
-        """Call when a step on a batch of handed_batches begins; the step waits from now until it gets its batch."""
-        self._step_began = self._clock()
+        """Call before a step on a batch of handed_batches is enqueued."""
+        self._wait_for_devices()
+
+    def _wait_for_devices(self) -> None:
+        """Keep the host from running ahead further than it may, before it enqueues the next step."""
+        self._completions.wait_for(self.steps_done + 1 - self._run_ahead)
 
     def after_step(self) -> None:
         """Call after each step was enqueued. Closes the window if one ends with this step.
 
         An evaluation's first batches are read during the last steps before it.
         """
-        if self._step_began is not None:
-            self._data_wait_s += max(0.0, self._handed_over.pop(self.steps_done) - self._step_began)
-            self._step_began = None
         self.steps_done += 1
+        self._last_marker = self.backend.mark_step()
+        self._completions.add(self.steps_done, self._last_marker)
         if self._steps_to_evaluation <= self.spec.prefetch:
             self.evaluation.start_feeding()
         if self.steps_done == self._window_end:
@@ -135,19 +143,33 @@ class TrainingLoop:
     def _open_window(self) -> None:
         """A window ends with the first step, the warm-up, an epoch, the run, or after window_steps steps."""
         epoch_end = (self.steps_done // self.steps_per_epoch + 1) * self.steps_per_epoch
-        ends = [epoch_end, self.num_steps, self.steps_done + self.spec.window_steps, 1, self.spec.warmup_steps]
+        ends = [epoch_end, self.num_steps, self.steps_done + self.spec.window_steps, 1, self._warmup_steps]
         self._window_end = min(end for end in ends if end > self.steps_done)
         self._window_start = self.steps_done
-        self._data_wait_s = 0.0
+        if self.others and self.steps_done == max(1, self._warmup_steps):
+            self.others.start()
         self.backend.wait_until_idle()
-        self._window_opened = self._clock()
+        # No process starts while the first one still writes or evaluates.
+        self.backend.max_over_ranks(0.0)
+        self.laps.end("barrier")
+        self._window_opened = self.laps.last_end
 
     def close_window(self) -> None:
         self.backend.wait_until_idle()
-        elapsed_s = self.backend.max_over_ranks(self._clock() - self._window_opened)
-        data_wait_s = self.backend.max_over_ranks(self._data_wait_s)
+        own_s = self.laps.end("window")
+        if self._last_marker is not None:
+            self.backend.wait_for_step(self._last_marker)
+        self.laps.end("late")
+        if self.others and self.steps_done == self.num_steps > max(1, self._warmup_steps):
+            self.others.stop()
+        self._completions.wait_for(self.steps_done)
+        steps_s, own_data_wait_s = self._time_steps()
+        elapsed_s = self.backend.max_over_ranks(own_s)
+        data_wait_s = self.backend.max_over_ranks(own_data_wait_s)
+        self.laps.end("barrier")
         num_steps = self.steps_done - self._window_start
         loss = self.backend.take_window_loss(num_steps)
+        self.laps.end("loss")
         phase = self._count_window(num_steps, elapsed_s, data_wait_s)
         self._record(
             "window",
@@ -157,8 +179,10 @@ class TrainingLoop:
             num_steps=num_steps,
             elapsed_s=elapsed_s,
             data_wait_s=data_wait_s,
+            steps_s=[round(step_s, 6) for step_s in steps_s],
             loss=finite_or_none(loss),
         )
+        self.laps.end("log")
         if not math.isfinite(loss):
             raise DivergedError(f"training loss is {loss} in steps {self._window_start + 1} to {self.steps_done}")
         if self._steps_to_evaluation == 0:
@@ -166,11 +190,22 @@ class TrainingLoop:
         if self.steps_done < self.num_steps:
             self._open_window()
 
+    def _time_steps(self) -> tuple[list[float], float]:
+        """Return the seconds of each step of the window, and those in which the devices waited for a batch.
+
+        The devices wait from the completion of one step until the batch of the next has arrived.
+        """
+        steps = range(self._window_start + 1, self.steps_done + 1)
+        finished = [self._window_opened, *self._completions.take(steps)]
+        ready = [self._ready_at.pop(step) for step in steps]
+        waited_s = sum(max(0.0, arrived - free) for arrived, free in zip(ready, finished, strict=False))
+        return [after - before for before, after in pairwise(finished)], waited_s
+
     def _count_window(self, num_steps: int, elapsed_s: float, data_wait_s: float) -> str:
         if self._window_start == 0:
             self.clocks.compile_s += elapsed_s
             return "compile"
-        if self.steps_done <= self.spec.warmup_steps:
+        if self.steps_done <= self._warmup_steps:
             self.clocks.warmup_s += elapsed_s
             return "warmup"
         self.clocks.measured_s += elapsed_s
@@ -203,6 +238,7 @@ class TrainingLoop:
             elapsed_s=elapsed_s,
             train_s=self.clocks.train_s,
         )
+        self.laps.end("evaluation")
 
     def _record(self, event: str, **values) -> None:
         if self.events is not None:

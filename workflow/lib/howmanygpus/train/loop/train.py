@@ -12,9 +12,14 @@ from typing import Any
 from safetensors.numpy import load_file, save_file
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.train.host.processes import die_with_parent
-from howmanygpus.train.input.prepared import open_data
-from howmanygpus.train.loop.backend import UnsupportedError, load_backend
+from howmanygpus.train.host.gpus import list_gpu_uuids
+from howmanygpus.train.host.other_work import OtherWork
+from howmanygpus.train.host.processes import die_with_parent, is_first_on_node
+from howmanygpus.train.host.variables import list_variables
+from howmanygpus.train.input.prepared import PreparedData, open_data
+from howmanygpus.train.input.reading import read_images
+from howmanygpus.train.loop.backend import Backend, UnsupportedError, load_backend
+from howmanygpus.train.loop.clocks import find_mismatch
 from howmanygpus.train.loop.feeding import measure_host_to_device
 from howmanygpus.train.loop.loop import DivergedError, TrainingLoop
 from howmanygpus.train.loop.schedule import count_steps_per_epoch, learning_rates
@@ -47,14 +52,36 @@ def describe_training(loop: TrainingLoop, started_at: float) -> dict[str, Any]:
         "data_wait_s": clocks.data_wait_s,
         "train_s": clocks.train_s,
         "eval_s": clocks.eval_s,
+        "phases_s": {phase: backend.max_over_ranks(seconds) for phase, seconds in loop.laps.seconds.items()},
+        "batches_ahead": loop.batches_ahead,
+        "cold_first_epoch": loop.is_cold,
+        "disturbance": describe_disturbance(backend, loop.others),
         "wall_time_s": time.time() - started_at,
         "steps": loop.steps_done,
         "images_seen": loop.steps_done * spec.global_batch_size,
         "peak_memory_bytes": None if peak_bytes is None else int(backend.max_over_ranks(float(peak_bytes))),
         "num_processes": backend.num_processes,
         "versions": backend.versions(),
+        "settings": backend.settings() | list_variables(),
         "device_model": backend.device_model(),
         "host_to_device_gib_per_s": measure_host_to_device(backend, spec, loop.data),
+    }
+
+
+def read_before_training(backend: Backend, spec: RunSpec, data: PreparedData, num_threads: int) -> bool:
+    """Read the images once on each node; return whether any node cannot keep them, so that the first epoch is cold."""
+    is_kept = read_images(spec, data, num_threads) if is_first_on_node() else True
+    return backend.max_over_ranks(float(not is_kept)) > 0
+
+
+def describe_disturbance(backend: Backend, others: OtherWork | None) -> dict[str, float | int | None]:
+    """Return the work of others on the node where there was most. Every process must call it."""
+    unknown = -1.0
+    found = (others.cpu_frac, others.gpu_processes) if others else (None, None)
+    frac, processes = (backend.max_over_ranks(unknown if value is None else float(value)) for value in found)
+    return {
+        "other_cpu_frac": None if frac < 0 else frac,
+        "other_gpu_processes": None if processes < 0 else round(processes),
     }
 
 
@@ -70,8 +97,10 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
         events = EventLog(attempt.events, started_at) if backend.rank == 0 else None
         if save_weights and backend.rank == 0:
             save_file(backend.weights(), attempt.initial_weights)
+        is_cold = read_before_training(backend, spec, data, num_threads)
         init_s = time.time() - started_at
-        loop = TrainingLoop(spec, data, backend, rates, events)
+        others = OtherWork(str(attempt.path), list_gpu_uuids()) if is_first_on_node() else None
+        loop = TrainingLoop(spec, data, backend, rates, events, others, is_cold=is_cold)
         with loop:
             backend.train(loop)
     except UnsupportedError as error:
@@ -89,6 +118,8 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
     if loop is not None:
         loop.evaluation.predictions.write(attempt.predictions_of(loop.backend.rank))
         outcome |= {"init_s": init_s, **describe_training(loop, started_at)}
+        if status == "completed" and (mismatch := find_mismatch(outcome["phases_s"])):
+            outcome |= {"status": "clock_mismatch", "reason": mismatch}
         if save_weights and loop.backend.rank == 0:
             save_file(loop.backend.weights(), attempt.final_weights)
     if backend is None or backend.rank == 0:

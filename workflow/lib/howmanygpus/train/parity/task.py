@@ -51,7 +51,7 @@ def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: P
             **{"warmup_steps": 1, "window_steps": 1, "eval_every_epochs": 1, "prefetch": 2},
             **{"eval_batch_size": None, "eval_devices": "all"},
             **{"loader": "shared", "loader_workers": 1, "loader_kind": "threads"},
-            **{"random_flip": True, "random_crop_padding": 1, "tier": "equal"},
+            **{"random_flip": True, "random_crop_padding": 1, "tier": "stock"},
             **{"gradient_compression": "none", "powersgd_rank": 1, "horovod_controller": "gloo"},
             **{"data_dir": str(folder / "data"), "weights_file": str(folder / "weights.safetensors")},
             **framework,

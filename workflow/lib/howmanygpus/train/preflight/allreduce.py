@@ -35,6 +35,8 @@ def measure(spec: RunSpec) -> list[dict]:
     bind_to_device_cores(local_rank, spec.cores_per_device)
     is_cuda = spec.device_kind == "cuda"
     device = torch.device("cuda", local_rank) if is_cuda else torch.device("cpu")
+    if is_cuda:
+        torch.cuda.set_device(device)
     dist.init_process_group("nccl" if is_cuda else "gloo", **({"device_id": device} if is_cuda else {}))
     rows = []
     for size_mib in SIZES_MIB:

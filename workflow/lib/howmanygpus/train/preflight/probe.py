@@ -11,7 +11,8 @@ from pathlib import Path
 import psutil
 import pynvml
 
-from howmanygpus.train.host.devices import describe_host, list_gpu_uuids
+from howmanygpus.train.host.devices import describe_host
+from howmanygpus.train.host.gpus import find_board, list_gpu_uuids
 from howmanygpus.train.host.slurm import ask_for_job, find_job_id
 from howmanygpus.train.preflight.stacks import find_refusal
 
@@ -41,13 +42,13 @@ def look_around(expected: dict) -> dict:
 
 
 def describe_gpu(uuid: str) -> dict:
-    handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+    handle, board = pynvml.nvmlDeviceGetHandleByUUID(uuid), find_board(uuid)
     found = {"uuid": uuid, "name": pynvml.nvmlDeviceGetName(handle)}
-    found["compute_capability"] = ".".join(map(str, pynvml.nvmlDeviceGetCudaComputeCapability(handle)))
+    found["compute_capability"] = ".".join(map(str, pynvml.nvmlDeviceGetCudaComputeCapability(board)))
     found["memory_gib"] = round(pynvml.nvmlDeviceGetMemoryInfo(handle).total / GIB, 1)
     found["mig"] = False
     with suppress(pynvml.NVMLError):
-        found["mig"] = bool(pynvml.nvmlDeviceGetMigMode(handle)[0])
+        found["mig"] = bool(pynvml.nvmlDeviceGetMigMode(board)[0])
     return found
 
 

@@ -13,7 +13,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import time
 import traceback
@@ -25,22 +24,18 @@ import psutil
 
 from howmanygpus.files import hold_lock, sha256_of_file
 from howmanygpus.train.host import slurm
-from howmanygpus.train.host.devices import assign_devices, describe_host, list_gpu_uuids
+from howmanygpus.train.host.devices import assign_devices, describe_host, describe_topology
+from howmanygpus.train.host.gpus import list_gpu_uuids
 from howmanygpus.train.host.placement import Placement
-from howmanygpus.train.host.processes import (
-    BINDING_IS_LEFT_ALONE,
-    KEEP_FREED_MEMORY,
-    die_with_parent,
-    list_cores,
-    stop_process_tree,
-)
-from howmanygpus.train.host.telemetry import Telemetry, find_sources, merge_nodes, path_of_node
+from howmanygpus.train.host.processes import die_with_parent, list_cores, stop_process_tree
+from howmanygpus.train.host.telemetry import Telemetry, find_problem, find_sources, merge_nodes, path_of_node
 from howmanygpus.train.input.prepared import read_description, verify_data, verify_hashes
 from howmanygpus.train.loop.predictions import PredictionStore, merge_predictions
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.schema import write_record
 from howmanygpus.train.spec import RunSpec
 from howmanygpus.train.start.endings import find_crash, name_crash, write_last_words
+from howmanygpus.train.start.environment import build_environment
 from howmanygpus.train.start.launchers import build_command
 from howmanygpus.train.start.rendezvous import open_meeting, read_all
 
@@ -89,32 +84,6 @@ def verify_inputs(spec: RunSpec) -> dict:
     return description
 
 
-def build_environment(spec: RunSpec, placement: Placement) -> dict[str, str]:
-    """Return the environment variables of the run's processes."""
-    on_gpu = {"LD_LIBRARY_PATH": os.pathsep.join(find_cuda_libraries())} if spec.device_kind == "cuda" else {}
-    return {
-        **os.environ,
-        "OMP_NUM_THREADS": str(spec.cores_per_device),
-        "TF_CPP_MIN_LOG_LEVEL": "1",
-        # Open MPI refuses to run as root otherwise, and containers usually run as root.
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "PYTHONUNBUFFERED": "1",
-        **KEEP_FREED_MEMORY,
-        **on_gpu,
-        **({} if placement.bind_cores else {BINDING_IS_LEFT_ALONE: "1"}),
-    }
-
-
-def find_cuda_libraries() -> list[str]:
-    """Return the folders of the environment's own CUDA libraries, and then what LD_LIBRARY_PATH has.
-
-    MXNet and CuPy do not look for these folders themselves.
-    """
-    own = sorted(str(path) for path in Path(sysconfig.get_path("purelib")).glob("nvidia/*/lib"))
-    return [*own, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
-
-
 def start_processes(command: list[str], environment: dict[str, str], cores: list[int], **options) -> subprocess.Popen:
     def prepare_child() -> None:
         os.sched_setaffinity(0, cores)
@@ -135,7 +104,7 @@ def run_processes(
     telemetry: AbstractContextManager = nullcontext()
     if placement.scheduler == "none":
         assignment = assign_devices(spec, placement.bind_cores)
-        environment |= {"CUDA_VISIBLE_DEVICES": ",".join(assignment.gpu_uuids)}
+        environment |= assignment.variables
         child = start_processes(command, environment, assignment.cores)
         sources = find_sources(child.pid, len(assignment.cores), assignment.gpu_uuids)
         telemetry = Telemetry(path_of_node(meeting, 0), sources)
@@ -154,7 +123,15 @@ def run_processes(
             ignore_signals()
             stop_process_tree(psutil.Process(child.pid), GRACE_S)
             child.wait()
-        merge_nodes(meeting, attempt.telemetry)
+        note_telemetry(meeting, spec, attempt)
+
+
+def note_telemetry(meeting: Path, spec: RunSpec, attempt: AttemptFolder) -> None:
+    """Merge what the samplers wrote, and leave a note if one of them had died."""
+    merge_nodes(meeting, attempt.telemetry)
+    if problem := find_problem(meeting, spec.num_nodes, time.time()):
+        print(f"telemetry: {problem}", file=sys.stderr)
+        attempt.telemetry_problem.write_text(problem)
 
 
 @contextmanager
@@ -198,6 +175,8 @@ def run_attempt(
     record |= {"manifest_sha256": description["sha256"]["manifest.tsv"]}
     record |= {"weights_sha256": sha256_of_file(Path(spec.weights_file))}
     module_options = ["--attempt", str(attempt.path), *(["--save-weights"] if options.save_weights else [])]
+    if placement.scheduler == "none":
+        record |= {"topology": describe_topology(assign_devices(spec, placement.bind_cores))}
     with hold_machine(placement):
         module_options += ["--started-at", repr(time.time())]
         try:
@@ -207,6 +186,8 @@ def run_attempt(
             )
         finally:
             record |= {"processes": read_processes(attempt)}
+            if attempt.telemetry_problem.exists():
+                record |= {"telemetry_problem": attempt.telemetry_problem.read_text()}
             if staged := [process["staging_s"] for process in record["processes"] if "staging_s" in process]:
                 record |= {"staging_s": max(staged)}
         if attempt.outcome.exists():

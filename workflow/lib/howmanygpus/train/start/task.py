@@ -15,9 +15,10 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-from howmanygpus.train.host.devices import assign_devices
+from howmanygpus.train.host.devices import assign_devices, describe_topology
 from howmanygpus.train.host.placement import Placement
-from howmanygpus.train.host.processes import die_with_parent
+from howmanygpus.train.host.processes import describe_cores, die_with_parent
+from howmanygpus.train.host.telemetry import path_of_node
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.spec import RunSpec
 from howmanygpus.train.start.launchers import count_processes
@@ -77,13 +78,13 @@ def prepare(folder: Path, spec: RunSpec, placement: Placement) -> None:
         **{"node": node, "local_rank": place.local_rank, "pid": os.getpid(), "address": f"{address}:{port}"},
         **{"hostname": os.environ.get("SLURMD_NODENAME") or socket.gethostname()},
         **{"visible_devices": given, "gpu_uuids": assignment.gpu_uuids, "step": os.environ.get("SLURM_STEP_ID")},
+        **{"topology": describe_topology(assignment)},
         **staging,
     }
     announce(folder, place.rank, description)
     others = wait_for_all(folder, place.num_processes, placement.rendezvous_timeout_s)
     set_environment(place, [other["address"] for other in others], placement.network_interface)
-    if spec.device_kind == "cuda":
-        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(assignment.gpu_uuids)
+    os.environ |= assignment.variables if spec.device_kind == "cuda" else describe_cores(assignment.cores_by_device)
     if placement.bind_cores:
         os.sched_setaffinity(0, assignment.cores)
     if placement.scheduler == "slurm" and place.local_rank == 0:
@@ -103,6 +104,7 @@ def set_environment(place: Place, addresses: list[str], network_interface: str |
 
 def start_telemetry(folder: Path, node: int, num_cores: int, gpu_uuids: list[str]) -> None:
     """Start a program that watches this process and its siblings, and that ends with this process."""
+    path_of_node(folder, node).touch()  # a run may end before the program has begun
     command = [sys.executable, "-m", "howmanygpus.train.host.telemetry", "--folder", str(folder), "--node", str(node)]
     options = ["--pid", str(os.getppid()), "--num-cores", str(num_cores), "--gpu-uuids", *gpu_uuids]
     subprocess.Popen([*command, *options], preexec_fn=die_with_parent)

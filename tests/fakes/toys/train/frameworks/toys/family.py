@@ -24,6 +24,9 @@ class ToyBackend(StepwiseBackend):
     def predict(self, batch: np.ndarray) -> np.ndarray:
         return self.network(batch / np.float32(255), self._weights)
 
+    def mark_step(self) -> None:
+        return None
+
     def wait_until_idle(self) -> None:
         pass
 
@@ -38,6 +41,9 @@ class ToyBackend(StepwiseBackend):
 
     def versions(self) -> dict[str, str]:
         return {"toy": "1.0"}
+
+    def settings(self) -> dict[str, str]:
+        return {"execution": "none", "layout": "none", "optimizer": "none"}
 
     def device_model(self) -> None:
         return None

@@ -8,6 +8,7 @@ import numpy as np
 
 from howmanygpus.train.frameworks.chainer.layers.context import LayerContext
 from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.loop.backend import UnsupportedError
 from howmanygpus.train.spec import OptimizerSpec, RunSpec
 
 ROLES = {
@@ -84,6 +85,15 @@ class Network(chainer.Chain):
             array = array / np.float32(link.inflation) if attribute == "avg_var" else array
             arrays[name] = np.array(array.transpose(AXES_FROM_CHAINER.get(array.ndim)), order="C")
         return arrays
+
+
+def require_cudnn() -> None:
+    """Raise UnsupportedError if Chainer would compute without cuDNN, by slower code of its own and without a word."""
+    if not chainer.backends.cuda.cudnn_enabled:
+        raise UnsupportedError(
+            f"Chainer {chainer.__version__} found no cuDNN and would fall back to slower kernels: `import cupy.cudnn` "
+            "fails in its environment, or CHAINER_CUDNN is 0"
+        )
 
 
 def chainer_state(model: chainer.Chain) -> dict:

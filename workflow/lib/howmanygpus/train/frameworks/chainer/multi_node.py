@@ -4,6 +4,7 @@ ChainerMN: one process per device, started by mpirun; NCCL on GPUs, plain MPI on
 BatchNormalization is local to each process; evaluation uses the mean of the processes' running statistics.
 """
 
+import os
 from typing import Any
 
 import chainer
@@ -13,7 +14,8 @@ import numpy as np
 from chainermn.extensions import AllreducePersistent
 
 from howmanygpus.train.frameworks.chainer.batch import Batch, Copier
-from howmanygpus.train.frameworks.chainer.family import Network, Optimizer
+from howmanygpus.train.frameworks.chainer.family import Network, Optimizer, require_cudnn
+from howmanygpus.train.frameworks.chainer.settings import describe_settings
 from howmanygpus.train.host.processes import bind_to_device_cores
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import StepwiseBackend
@@ -25,13 +27,18 @@ class ChainerMn(StepwiseBackend):
         out_of_memory_errors = (chainer.backends.cuda.cupy.cuda.memory.OutOfMemoryError,)
 
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
+        # Chainer has no switch for TF32, which cuDNN and cuBLAS would choose.
+        os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
         self.is_cuda = spec.device_kind == "cuda"
+        if self.is_cuda:
+            require_cudnn()
         self.communicator = chainermn.create_communicator("pure_nccl" if self.is_cuda else "naive")
         self.rank, self.num_processes = self.communicator.rank, self.communicator.size
         self.device = chainer.get_device(f"@cupy:{self.communicator.intra_rank}" if self.is_cuda else "@numpy")
         bind_to_device_cores(self.communicator.intra_rank, spec.cores_per_device)
         self.device.use()
-        chainer.global_config.autotune = spec.tier == "best"
+        if spec.tier == "best":
+            chainer.global_config.autotune = True
         self.network = Network(spec, data, self.communicator)
         self._weight_names = list(weights)
         self.network.load_weights(weights)
@@ -71,6 +78,16 @@ class ChainerMn(StepwiseBackend):
         with chainer.using_config("train", False), chainer.no_backprop_mode():
             return chainer.backends.cuda.to_cpu(self.network(*batch.take()).array)
 
+    def mark_step(self) -> Any:
+        """Return CuPy's event, whose wait sleeps: a thread that spins would take a core from the loader."""
+        if not self.is_cuda:
+            return None
+        cuda = chainer.backends.cuda
+        return cuda.Stream.null.record(cuda.cupy.cuda.Event(block=True, disable_timing=True))
+
+    def wait_for_step(self, marker: Any) -> None:
+        marker.synchronize()
+
     def wait_until_idle(self) -> None:
         if self.is_cuda:
             chainer.backends.cuda.Stream.null.synchronize()
@@ -93,8 +110,15 @@ class ChainerMn(StepwiseBackend):
     def versions(self) -> dict[str, str]:
         return {"chainer": chainer.__version__, "numpy": np.__version__}
 
+    def settings(self) -> dict[str, str]:
+        return describe_settings(self.optimizer.optimizer, self.is_cuda) | {
+            "exchange": f"ChainerMN, {type(self.communicator).__name__}"
+        }
+
     def device_model(self) -> str | None:
-        return None
+        if not self.is_cuda:
+            return None
+        return chainer.backends.cuda.cupy.cuda.runtime.getDeviceProperties(self.device.device.id)["name"].decode()
 
 
 BACKEND = ChainerMn

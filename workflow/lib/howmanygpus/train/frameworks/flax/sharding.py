@@ -23,6 +23,8 @@ from howmanygpus.train.frameworks.flax.family import (
     set_precision,
 )
 from howmanygpus.train.frameworks.flax.layers.context import DEVICE_AXIS
+from howmanygpus.train.frameworks.flax.memory import take_whole_memory
+from howmanygpus.train.frameworks.flax.settings import describe_settings
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import StepwiseBackend
 from howmanygpus.train.spec import RunSpec
@@ -35,7 +37,7 @@ class JaxSharding(StepwiseBackend):
     out_of_memory_text = "RESOURCE_EXHAUSTED"
 
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
-        self.devices = find_devices(spec)
+        self.spec, self.devices = spec, find_devices(spec)
         self.rank, self.num_processes = jax.process_index(), jax.process_count()
         set_precision(spec)
         # All devices of all processes. Those of one process are adjacent, so that its share of the batch is one block.
@@ -126,6 +128,13 @@ class JaxSharding(StepwiseBackend):
         own = sorted(logits.addressable_shards, key=lambda shard: shard.index[0].start or 0)
         return np.concatenate([np.asarray(shard.data) for shard in own])
 
+    def mark_step(self) -> jax.Array:
+        """All results of a jitted step are there at the same time, so its loss stands for them."""
+        return self._losses[-1]
+
+    def wait_for_step(self, marker: jax.Array) -> None:
+        jax.block_until_ready(marker)
+
     def wait_until_idle(self) -> None:
         jax.block_until_ready((self.parameters, self.optimizer_state, self.statistics))
 
@@ -152,6 +161,9 @@ class JaxSharding(StepwiseBackend):
             versions["platform"] = self.devices[0].client.platform_version.splitlines()[0]
         return versions
 
+    def settings(self) -> dict[str, str]:
+        return describe_settings(self.spec, self.devices)
+
     def close(self) -> None:
         if self.num_processes > 1:
             jax.distributed.shutdown()
@@ -175,6 +187,8 @@ def find_devices(spec: RunSpec) -> list[jax.Device]:
             os.environ["PJRT_NPROC"] = str(num_devices * (spec.cores_per_device + 1))
         if jax.config.jax_num_cpu_devices != num_devices:
             jax.config.update("jax_num_cpu_devices", num_devices)
+    else:
+        take_whole_memory()
     if spec.num_nodes > 1:
         first = os.environ["HOWMANYGPUS_ADDRESSES"].split(",")[0]
         jax.distributed.initialize(first, int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"]))

@@ -20,7 +20,9 @@ from howmanygpus.train.frameworks.gluon.family import (
     load_weights,
     read_weights,
 )
+from howmanygpus.train.frameworks.gluon.settings import describe_settings
 from howmanygpus.train.frameworks.kvstore import Servers
+from howmanygpus.train.host.gpus import find_gpu_name
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import StepwiseBackend
 from howmanygpus.train.spec import RunSpec
@@ -50,7 +52,7 @@ class MxnetGluon(StepwiseBackend):
             self.rank, self.num_processes = self.servers.rank, self.servers.num_processes
         # With a kvstore of None the trainer only updates: each context keeps its own gradient until the servers sum.
         kvstore = None if self.servers else "device"
-        self.trainer = gluon.Trainer(trained, self.optimizer.optimizer, kvstore=kvstore, update_on_kvstore=False)
+        self.trainer = gluon.Trainer(trained, self.optimizer.optimizer, kvstore=kvstore)
         self._trained = list(trained.values())
         self.loss_function = gluon.loss.SoftmaxCrossEntropyLoss()
         self._losses: list[list[mx.nd.NDArray]] = []
@@ -95,6 +97,17 @@ class MxnetGluon(StepwiseBackend):
         logits = [self.network(images) for images in batch]
         return np.concatenate([part.asnumpy() for part in logits])
 
+    def mark_step(self) -> list[mx.nd.NDArray]:
+        """Return copies of the first layer's weights, whose gradient is the last that the backward pass computes.
+
+        The weights themselves would also wait for later steps, which write to them.
+        """
+        return [replica.copy() for replica in self._trained[0].list_data()]
+
+    def wait_for_step(self, marker: list[mx.nd.NDArray]) -> None:
+        for array in marker:
+            array.wait_to_read()
+
     def wait_until_idle(self) -> None:
         for parameter in self.parameters.values():
             for replica in parameter.list_data():
@@ -119,12 +132,18 @@ class MxnetGluon(StepwiseBackend):
     def versions(self) -> dict[str, str]:
         return {"mxnet": mx.__version__, "numpy": np.__version__}
 
+    def settings(self) -> dict[str, str]:
+        kvstore = self.servers.store if self.servers else self.trainer._kvstore
+        described = describe_settings(self.network, self.optimizer.optimizer, self.spec)
+        described["optimizer"] += ", on the kvstore" if self.trainer._update_on_kvstore else ", on each context"
+        return described | {"exchange": f"kvstore {kvstore.type}" if kvstore else "none, one context"}
+
     def close(self) -> None:
         if self.servers:
             self.servers.close()
 
     def device_model(self) -> str | None:
-        return None
+        return find_gpu_name() if self.spec.device_kind == "cuda" else None
 
 
 BACKEND = MxnetGluon

@@ -2,13 +2,16 @@
 
 import importlib
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import keras
 import numpy as np
 import tensorflow as tf
 from keras import layers, ops
 
+from howmanygpus.train.frameworks.keras.copying import Copier
 from howmanygpus.train.frameworks.keras.layers.context import LayerContext
+from howmanygpus.train.frameworks.keras.settings import describe_settings
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import Backend, UnsupportedError
 from howmanygpus.train.spec import OptimizerSpec, RunSpec
@@ -138,15 +141,42 @@ def build_optimizer(
 
 
 class KerasBackend(Backend):
-    """One process and a model on its devices. Subclasses define how all devices train one model."""
+    """One process and a model on its devices. Subclasses define how all devices train one model, by `optimizer`."""
+
+    optimizer: keras.optimizers.Optimizer
+
+    @property
+    def compiles(self) -> bool:
+        """Whether XLA compiles the step."""
+        return False
 
     out_of_memory_errors = (tf.errors.ResourceExhaustedError,)
 
     def set_up(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray]) -> None:
         self.spec, self.data = spec, data
+        self._readers = ThreadPoolExecutor(1 + max(1, spec.prefetch), "step")
         set_precision(spec)
         self.model = build_network(spec, data)
         load_weights(self.model, weights)
+        self.copier = Copier(spec.device_kind == "cuda")
+
+    def replicas_of(self, value) -> tuple:
+        """Return what a variable is on each device of this process."""
+        return (value,)
+
+    def mark_step(self) -> Future | None:
+        """Return the future copy of a variable that each GPU reads after the step.
+
+        A thread asks for the copy at once, because TensorFlow's copies to the host wait for all that was enqueued when
+        they are asked for. On a CPU a step is complete when it returns.
+        """
+        if self.spec.device_kind == "cpu":
+            return None
+        read = [tf.identity(replica) for replica in self.replicas_of(self.model.trainable_variables[-1].value)]
+        return self._readers.submit(lambda: [value.numpy() for value in read])
+
+    def wait_for_step(self, marker: Future) -> None:
+        marker.result()
 
     def wait_until_idle(self) -> None:
         tf.test.experimental.sync_devices()
@@ -159,6 +189,10 @@ class KerasBackend(Backend):
             return None
         gpus = tf.config.list_logical_devices("GPU")
         return max(tf.config.experimental.get_memory_info(gpu.name.removeprefix("/device:"))["peak"] for gpu in gpus)
+
+    def settings(self) -> dict[str, str]:
+        described = describe_settings(self.model, self.optimizer, self.compiles)
+        return described | {"host_memory": self.copier.host_memory}
 
     def versions(self) -> dict[str, str]:
         build = tf.sysconfig.get_build_info()

@@ -11,10 +11,16 @@ from howmanygpus.train.loop.loop import TrainingLoop
 
 
 class FitBackend(KerasBackend):
-    def compile(self, optimizer: keras.optimizers.Optimizer, jit_compile: bool) -> None:
+    def compile(self, optimizer: keras.optimizers.Optimizer, **options) -> None:
+        """options: for Model.compile."""
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        self.model.compile(optimizer=optimizer, loss=loss, jit_compile=jit_compile)
+        self.optimizer = optimizer
+        self.model.compile(optimizer=optimizer, loss=loss, **options)
         self._loss_of_epoch = 0.0
+
+    @property
+    def compiles(self) -> bool:
+        return self.model.jit_compile
 
     def train(self, loop: TrainingLoop) -> None:
         batch_size = self.spec.global_batch_size // self.num_processes

@@ -43,6 +43,7 @@ class HorovodKeras(HorovodKerasBackend, FitBackend):
         compression = COMPRESSIONS[spec.gradient_compression]
         optimizer = build_optimizer(spec.optimizer, learning_rates, lambda chosen: distributed(chosen, compression))
         self.start_from_first(optimizer)
+        # Keras compiles by XLA on one GPU, which cannot compile a step that contains Horovod's operation.
         self.compile(optimizer, jit_compile=False)
 
     def take_window_loss(self, num_steps: int) -> float:

@@ -16,7 +16,7 @@ from howmanygpus.train.frameworks.mirrored import MirroredBackend
 
 class KerasMirrored(MirroredBackend, FitBackend):
     def prepare_training(self, optimizer: keras.optimizers.Optimizer) -> None:
-        self.compile(optimizer, jit_compile=self.spec.tier == "best")
+        self.compile(optimizer, **({"jit_compile": True} if self.spec.tier == "best" else {}))
 
     def feed_ahead(self, dataset: tf.data.Dataset, prefetch: int) -> tf.distribute.DistributedDataset:
         options = tf.distribute.InputOptions(experimental_per_replica_buffer_size=prefetch)

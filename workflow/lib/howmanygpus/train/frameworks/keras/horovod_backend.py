@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from howmanygpus.train.frameworks.horovod import describe_exchange
 from howmanygpus.train.frameworks.keras.family import KerasBackend
 from howmanygpus.train.host.processes import bind_to_device_cores
 from howmanygpus.train.spec import RunSpec
@@ -19,6 +20,7 @@ def take_device(spec: RunSpec, local_rank: int) -> None:
     if spec.device_kind == "cuda":
         gpu = tf.config.list_physical_devices("GPU")[local_rank]
         tf.config.set_visible_devices(gpu, "GPU")
+        # Horovod's documentation does so.
         tf.config.experimental.set_memory_growth(gpu, True)
     else:
         tf.config.threading.set_intra_op_parallelism_threads(spec.cores_per_device)
@@ -40,10 +42,10 @@ class HorovodKerasBackend(KerasBackend):
                     statistic.assign(hvd.allreduce(statistic.value, op=hvd.Average))
 
     def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> tuple[tf.Tensor, tf.Tensor]:
-        return tf.constant(images), tf.constant(labels)
+        return self.copier.put(images), self.copier.put(labels)
 
     def put_for_prediction(self, images: np.ndarray) -> tf.Tensor:
-        return tf.constant(images)
+        return self.copier.put(images)
 
     def predict(self, batch: tf.Tensor) -> np.ndarray:
         return self._predict(batch).numpy()
@@ -60,6 +62,9 @@ class HorovodKerasBackend(KerasBackend):
 
     def versions(self) -> dict[str, str]:
         return {"horovod": horovod.__version__, **super().versions()}
+
+    def settings(self) -> dict[str, str]:
+        return super().settings() | {"exchange": describe_exchange(hvd, self.spec)}
 
     def close(self) -> None:
         hvd.shutdown()

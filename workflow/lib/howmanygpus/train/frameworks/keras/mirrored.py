@@ -18,10 +18,14 @@ class TensorflowMirrored(MirroredBackend, StepwiseBackend):
         self.optimizer.build(self.model.trainable_variables)
         self.loss_function = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum")
         self._differentiate = self._compute_gradients
-        if self.spec.tier == "best":
+        if self.compiles:
             self._differentiate = tf.function(self._compute_gradients, jit_compile=True)
         self._step = tf.function(self._step_on_all)
         self._losses: list[tf.Tensor] = []
+
+    @property
+    def compiles(self) -> bool:
+        return self.spec.tier == "best"
 
     def _compute_gradients(self, images, labels):
         with tf.GradientTape() as tape:

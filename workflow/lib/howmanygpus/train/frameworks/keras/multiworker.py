@@ -38,7 +38,6 @@ class TensorflowMultiworker(TensorflowMirrored):
         if spec.device_kind == "cuda":
             gpu = tf.config.list_physical_devices("GPU")[local_rank]
             tf.config.set_visible_devices(gpu, "GPU")
-            tf.config.experimental.set_memory_growth(gpu, True)
             implementation = Collectives.NCCL
         else:
             tf.config.threading.set_intra_op_parallelism_threads(spec.cores_per_device)
@@ -83,6 +82,10 @@ class TensorflowMultiworker(TensorflowMirrored):
             if isinstance(layer, keras.layers.BatchNormalization):
                 for statistic in (layer.moving_mean, layer.moving_variance):
                     statistic.assign(self.sum_over_ranks(statistic.numpy()) / self.num_processes)
+
+    def settings(self) -> dict[str, str]:
+        how = self.strategy.extended._communication_options.implementation.value
+        return super().settings() | {"exchange": f"MultiWorkerMirroredStrategy, {how}"}
 
     def close(self) -> None:
         """Wait for the others: a worker that leaves before they have finished breaks their last collective."""

@@ -70,6 +70,13 @@ class PytorchDdp(TorchBackend):
         dist.all_reduce(tensor, dist.ReduceOp.MAX)
         return tensor.item()
 
+    def settings(self) -> dict[str, str]:
+        """BatchNorm's running statistics stay local: their mean is what evaluation uses."""
+        bucket_mib, hook = self.network.bucket_bytes_cap / 2**20, self.spec.gradient_compression
+        exchange = f"{dist.get_backend()}, buckets of {bucket_mib:g} MiB, compression {hook}"
+        buffers = "broadcast in each step" if self.network.forward_sync_buffers else "not broadcast"
+        return super().settings() | {"exchange": f"{exchange}, buffers {buffers}"}
+
     def close(self) -> None:
         """Delete DDP before the process group.
 

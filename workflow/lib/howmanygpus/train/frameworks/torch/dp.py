@@ -1,6 +1,9 @@
 """
 PyTorch nn.DataParallel: one process, which copies the network to every GPU in each step.
 
+DataParallel's replicas are shallow copies of the network. They would share what torch.compile has made of the original
+and compute its output, so that the `best` tier does not compile.
+
 The loss is computed on the first GPU from gathered logits; with loss_on_every_device each GPU computes its own.
 BatchNorm is local to each device; evaluation uses the first device's running statistics, as DataParallel keeps no
 others.
@@ -28,10 +31,12 @@ class NetworkWithLoss(nn.Module):
 
 class PytorchDp(TorchBackend):
     running_statistics = "first device"
+    compiles = False
 
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
         self.set_up(spec, data, weights, device_index=0)
         device_ids = list(range(spec.num_gpus)) if self.is_cuda else None
+        self.devices = [torch.device("cuda", index) for index in device_ids or ()] or self.devices
         with_loss = NetworkWithLoss(self.network, self.loss_function)
         self.network = nn.DataParallel(self.network, device_ids)
         self._loss_on_devices = nn.DataParallel(with_loss, device_ids)
@@ -41,10 +46,8 @@ class PytorchDp(TorchBackend):
             return self._loss_on_devices(images, labels).mean()
         return super().compute_loss(images, labels)
 
-    def wait_until_idle(self) -> None:
-        if self.is_cuda:
-            for device in range(self.spec.num_gpus):
-                torch.cuda.current_stream(device).synchronize()
+    def settings(self) -> dict[str, str]:
+        return super().settings() | {"exchange": "nn.DataParallel: parameters and gradients copied in each step"}
 
     def peak_memory_bytes(self) -> int | None:
         if not self.is_cuda:

@@ -8,7 +8,9 @@ from torch import nn
 
 from howmanygpus.train.frameworks.torch.batch import Batch, Copier
 from howmanygpus.train.frameworks.torch.layers.context import LayerContext
+from howmanygpus.train.frameworks.torch.optimizers import build_optimizer
 from howmanygpus.train.frameworks.torch.running_statistics import set_inflation, variance_inflations
+from howmanygpus.train.frameworks.torch.settings import describe_settings
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import StepwiseBackend, UnsupportedError
 from howmanygpus.train.spec import RunSpec
@@ -51,23 +53,15 @@ def to_canonical(tensors: dict[str, torch.Tensor], names, inflations: dict[str, 
     }
 
 
-def build_optimizer(parameters, spec: RunSpec) -> torch.optim.Optimizer:
-    """Weight decay is L2 regularisation: it is added to the gradient of every parameter."""
-    given = spec.optimizer
-    options = {"lr": given.learning_rate, "weight_decay": given.weight_decay, "fused": spec.tier == "best"}
-    if given.name == "sgd":
-        return torch.optim.SGD(parameters, momentum=given.momentum, **options)
-    return torch.optim.Adam(parameters, betas=(given.beta1, given.beta2), eps=given.epsilon, **options)
-
-
-def apply_tier(network: nn.Module, spec: RunSpec) -> nn.Module:
-    """Apply the `best` tier: NHWC in memory and, on GPUs, autotuned and compiled kernels."""
-    if spec.tier == "equal":
+def apply_tier(network: nn.Module, spec: RunSpec, compiles: bool) -> nn.Module:
+    """Apply the `best` tier: NHWC in memory and, on GPUs, autotuned and, with `compiles`, compiled kernels."""
+    if spec.tier == "stock":
         return network
     network = network.to(memory_format=torch.channels_last)
     if spec.device_kind == "cuda":
         torch.backends.cudnn.benchmark = True
-        network.compile()
+        if compiles:
+            network.compile()
     return network
 
 
@@ -105,14 +99,17 @@ class Network(nn.Module):
 class TorchBackend(StepwiseBackend):
     """One process and the network on its device. Subclasses wrap `network` so that all devices train one model.
 
-    own_network: the network without the wrapper.
+    own_network: the network without the wrapper. devices: all devices of this process. compiles: whether the `best`
+    tier compiles the network on GPUs.
     """
 
+    compiles = True
     out_of_memory_errors = (torch.OutOfMemoryError,)
 
     def set_up(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], device_index: int) -> None:
         self.spec, self.is_cuda = spec, spec.device_kind == "cuda"
         self.device = torch.device("cuda", device_index) if self.is_cuda else torch.device("cpu")
+        self.devices = [self.device]
         torch.set_num_threads(spec.cores_per_device)
         if self.is_cuda:
             torch.cuda.set_device(self.device)
@@ -120,7 +117,7 @@ class TorchBackend(StepwiseBackend):
         network = Network(spec, data)
         load_weights(network.model, weights)
         self.model, self._weight_names = network.model, list(weights)
-        self.network = self.own_network = apply_tier(network.to(self.device), spec)
+        self.network = self.own_network = apply_tier(network.to(self.device), spec, self.compiles)
         self._copier = Copier(self.device)
         self.optimizer = build_optimizer(self.network.parameters(), spec)
         self.loss_function = nn.CrossEntropyLoss(reduction="mean")
@@ -158,9 +155,23 @@ class TorchBackend(StepwiseBackend):
         network.train()
         return logits
 
+    def mark_step(self) -> list[torch.cuda.Event] | None:
+        """Return an event of each device. Their waits sleep: a thread that spins would take a core from the loader."""
+        if not self.is_cuda:
+            return None
+        events = [torch.cuda.Event(blocking=True) for _ in self.devices]
+        for device, event in zip(self.devices, events, strict=True):
+            event.record(torch.cuda.current_stream(device))
+        return events
+
+    def wait_for_step(self, marker: list[torch.cuda.Event]) -> None:
+        for event in marker:
+            event.synchronize()
+
     def wait_until_idle(self) -> None:
         if self.is_cuda:
-            torch.cuda.current_stream(self.device).synchronize()
+            for device in self.devices:
+                torch.cuda.current_stream(device).synchronize()
 
     def take_window_loss(self, num_steps: int) -> float:
         total = torch.stack(self._losses).sum(dtype=torch.float64)
@@ -183,6 +194,9 @@ class TorchBackend(StepwiseBackend):
             versions |= {"cuda": torch.version.cuda, "cudnn": str(torch.backends.cudnn.version())}
             versions |= {"nccl": ".".join(map(str, torch.cuda.nccl.version()))}
         return versions
+
+    def settings(self) -> dict[str, str]:
+        return describe_settings(self.own_network, self.spec, self.device)
 
     def device_model(self) -> str | None:
         return torch.cuda.get_device_name(self.device) if self.is_cuda else None

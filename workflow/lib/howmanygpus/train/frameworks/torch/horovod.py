@@ -11,7 +11,7 @@ import horovod.torch as hvd
 import numpy as np
 import torch
 
-from howmanygpus.train.frameworks.horovod import join
+from howmanygpus.train.frameworks.horovod import describe_exchange, join
 from howmanygpus.train.frameworks.torch.family import TorchBackend
 from howmanygpus.train.frameworks.torch.running_statistics import running_statistics
 from howmanygpus.train.host.processes import bind_to_device_cores
@@ -50,6 +50,9 @@ class HorovodPytorch(TorchBackend):
 
     def versions(self) -> dict[str, str]:
         return {"horovod": horovod.__version__, **super().versions()}
+
+    def settings(self) -> dict[str, str]:
+        return super().settings() | {"exchange": describe_exchange(hvd, self.spec)}
 
     def close(self) -> None:
         hvd.shutdown()

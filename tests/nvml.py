@@ -1,0 +1,114 @@
+"""A stand-in for NVIDIA's management library on machines without a GPU."""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pynvml
+
+
+@dataclass
+class FakeGpu:
+    """One GPU. cores: near it; parts: UUIDs of its MIG devices; peers: UUIDs that it reaches by NVLink."""
+
+    uuid: str
+    cores: tuple[int, ...] = ()
+    parts: tuple[str, ...] = ()
+    memory_gib: float = 80.0
+    peers: tuple[str, ...] = field(default=())
+
+
+class FakeNvml:
+    """Functions of pynvml, which fail until nvmlInit was called, as NVML does."""
+
+    def __init__(self, gpus: list[FakeGpu]):
+        self._gpus, self._ready = gpus, False
+
+    def install(self, monkeypatch) -> None:
+        for name in (name for name in vars(FakeNvml) if name.startswith("nvml")):
+            monkeypatch.setattr(pynvml, name, getattr(self, name))
+
+    def _check(self) -> None:
+        if not self._ready:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_UNINITIALIZED)
+
+    def _board(self, uuid: str) -> FakeGpu:
+        self._check()
+        for gpu in self._gpus:
+            if uuid in (gpu.uuid, *gpu.parts):
+                return gpu
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+
+    def nvmlInit(self):
+        self._ready = True
+
+    def nvmlSystemGetDriverVersion(self):
+        return "580.1"
+
+    def nvmlDeviceGetCount(self):
+        self._check()
+        return len(self._gpus)
+
+    def nvmlDeviceGetHandleByIndex(self, index):
+        self._check()
+        return self._gpus[index].uuid
+
+    def nvmlDeviceGetHandleByUUID(self, uuid):
+        self._board(uuid)
+        return uuid
+
+    def nvmlDeviceGetUUID(self, handle):
+        return handle
+
+    def nvmlDeviceGetName(self, handle):
+        return "NVIDIA H200" + (" MIG 1g.18gb" if handle.startswith("MIG-") else "")
+
+    def nvmlDeviceGetMigMode(self, handle):
+        return [int(bool(self._board(handle).parts))] * 2
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, handle):
+        return 7
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, handle, index):
+        parts = self._board(handle).parts
+        if index >= len(parts):
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+        return parts[index]
+
+    def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, handle):
+        return self._board(handle).uuid
+
+    def nvmlDeviceGetCudaComputeCapability(self, handle):
+        assert not handle.startswith("MIG-"), "NVML has this of whole GPUs only"
+        return 9, 0
+
+    def nvmlDeviceGetMemoryInfo(self, handle):
+        return SimpleNamespace(total=int(self._board(handle).memory_gib * 2**30), used=2**30)
+
+    def nvmlDeviceGetCpuAffinity(self, handle, num_words):
+        words = [0] * num_words
+        for core in self._board(handle).cores:
+            words[core // 64] |= 1 << core % 64
+        return words
+
+    def nvmlDeviceGetPciInfo(self, handle):
+        return SimpleNamespace(busId=f"00000000:{self._gpus.index(self._board(handle)):02X}:00.0")
+
+    def nvmlDeviceGetTopologyCommonAncestor(self, first, second):
+        self._check()
+        return pynvml.NVML_TOPOLOGY_SYSTEM
+
+    def nvmlDeviceGetP2PStatus(self, first, second, index):
+        reached = second in self._board(first).peers
+        return pynvml.NVML_P2P_STATUS_OK if reached else pynvml.NVML_P2P_STATUS_NOT_SUPPORTED
+
+    def nvmlDeviceGetUtilizationRates(self, handle):
+        self._board(handle)
+        return SimpleNamespace(gpu=50)
+
+    def nvmlDeviceGetPowerUsage(self, handle):
+        self._check()
+        return 300_000
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle):
+        self._check()
+        return 1_000_000

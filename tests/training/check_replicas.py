@@ -1,0 +1,37 @@
+"""Compute the output of a replica as nn.DataParallel makes it, in the `best` tier. Called by a test, in PyTorch."""
+
+import argparse
+import json
+
+import numpy as np
+import torch
+from safetensors.numpy import load_file
+
+from howmanygpus.train.frameworks.torch.dp import PytorchDp
+from howmanygpus.train.frameworks.torch.family import Network, apply_tier, load_weights
+from howmanygpus.train.input.prepared import open_data
+from howmanygpus.train.spec import RunSpec
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--spec", required=True)
+    parser.add_argument("--compiles", type=json.loads, help="true compiles, false does not, null does as the backend")
+    arguments = parser.parse_args()
+    spec = RunSpec.read(arguments.spec)
+    data = open_data(spec.data_dir)
+    # Compiling would not change what is computed, so what is called in its place is enough.
+    torch.compile = lambda function, **options: function
+    network = Network(spec, data)
+    load_weights(network.model, load_file(spec.weights_file))
+    compiles = PytorchDp.compiles if arguments.compiles is None else arguments.compiles
+    network = apply_tier(network, spec, compiles).eval()
+    replica = network._replicate_for_data_parallel()
+    replica.model = torch.nn.Flatten()
+    images = torch.from_numpy(np.ascontiguousarray(data.test_images[:4]))
+    with torch.no_grad():
+        print(json.dumps({"network": list(network(images).shape), "replica": list(replica(images).shape)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""What backends do on GPUs only, in frameworks that have none: stand-ins replace CUDA and NVML."""
+
+import functools
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from project import ROOT
+
+
+@pytest.fixture(scope="module")
+def check(environment_python):
+    """Return a function that takes a framework's paths, once, and returns what was seen."""
+
+    @functools.cache
+    def get(framework):
+        folders = [ROOT / "workflow" / "lib", ROOT / "tests"]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, folders))}
+        for name in ("NVIDIA_TF32_OVERRIDE", "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"):
+            environment.pop(name, None)
+        command = [environment_python(f"{framework}-cpu"), Path(__file__).with_name("check_gpu_paths.py"), framework]
+        result = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr[-3000:]
+        return json.loads(result.stdout.splitlines()[-1])
+
+    return get
+
+
+def test_stock_leaves_pytorch_the_choice_of_the_optimizers_implementation(check):
+    """With fused=False, PyTorch would take its loop over the parameters on GPUs, instead of foreach."""
+    assert check("pytorch")["stock"] == {"fused": None, "foreach": None}
+    assert check("pytorch")["best"]["fused"] is True
+
+
+def test_stock_leaves_keras_its_defaults(check):
+    seen = check("tensorflow")
+    assert seen["fit"] == {"stock": {}, "best": {"jit_compile": True}}
+    assert seen["devices"] == ["/gpu:0", "/gpu:1"] and seen["growing"] == []
+
+
+def test_chainer_without_cudnn_is_unsupported(check):
+    """It would fall back to slower kernels of its own, and the run would count as Chainer's speed."""
+    assert "found no cuDNN" in check("chainer")["reason"]
+
+
+def test_chainers_libraries_do_not_choose_tf32(check):
+    assert check("chainer")["tf32"] == "0"
+
+
+@pytest.mark.parametrize(("framework", "name"), [("chainer", "GPU 3"), ("mxnet", "NVIDIA H200")])
+def test_the_device_is_the_gpu(check, framework, name):
+    assert check(framework)["device_model"] == name
+
+
+def test_jax_takes_the_memory_before_it_finds_its_devices(check):
+    """By default it would take 75 %."""
+    seen = check("jax")
+    assert (seen["fraction"], seen["devices"]) == ("0.950", ["cuda"])
+
+
+def test_tensorflow_copies_from_page_locked_memory(check):
+    """Memory is page-locked by the context of the process's own GPU, and used again only when a copy is done with."""
+    seen = check("tensorflow")
+    assert seen["host_memory"] == "page-locked" and seen["kept"]
+    assert seen["asked"] == [[1, 3], [4000, 3], [4000, 3]] and seen["before"] == 3
+
+
+def test_without_page_locked_memory_tensorflow_still_trains_and_the_record_says_so(check):
+    seen = check("tensorflow")
+    assert seen["refused"] == "pageable: CUDA error 2" and seen["still"]
+
+
+SETTINGS_ON_GPUS = {
+    "pytorch": {"tf32": "convolutions on, matrix products off", "allocator": "PyTorch's, native"},
+    "tensorflow": {"tf32": "off", "allocator": "TensorFlow's BFC, takes the memory at once"},
+    "jax": {"tf32": "off", "allocator": "default, takes 38.0 GiB"},
+    "mxnet": {"autotune": "cuDNN autotune: limited workspace"},
+    "chainer": {"tf32": "off (NVIDIA_TF32_OVERRIDE)", "cudnn": "not loaded, use_cudnn auto"},
+}
+
+
+@pytest.mark.parametrize("framework", SETTINGS_ON_GPUS)
+def test_settings_of_gpus_are_read_back(check, framework):
+    """PyTorch's values are its defaults, since no precision was set."""
+    settings = check(framework)["settings"]
+    assert settings.keys() == {"autotune", "tf32", "allocator", "cudnn"}
+    assert SETTINGS_ON_GPUS[framework].items() <= settings.items()

@@ -1,0 +1,120 @@
+"""A run gets GPUs, parts of them and cores near them, and its record says which. A stand-in replaces NVML."""
+
+import os
+
+import pytest
+
+from howmanygpus.train.frameworks.flax.memory import take_whole_memory
+from howmanygpus.train.host import gpus, processes
+from howmanygpus.train.host.devices import assign_devices, describe_topology
+from howmanygpus.train.preflight import probe
+from nvml import FakeGpu, FakeNvml
+from specs import make_spec
+
+NEAR, FAR = (0, 1, 2, 3), (4, 5, 6, 7)
+BOARDS = [FakeGpu("GPU-far", FAR), FakeGpu("GPU-near", NEAR, peers=("GPU-third",)), FakeGpu("GPU-third", NEAR)]
+SPLIT = [FakeGpu("GPU-whole"), FakeGpu("GPU-split", parts=("MIG-a", "MIG-b"))]
+
+
+@pytest.fixture
+def host(monkeypatch):
+    """Return a function that gives this machine GPUs. It has two NUMA nodes of four cores, with one thread each."""
+    nodes = {0: set(NEAR), 1: set(FAR)}
+    for module in (processes, gpus, "howmanygpus.train.host.devices"):
+        name = module if isinstance(module, str) else module.__name__
+        monkeypatch.setattr(f"{name}.list_numa_nodes", lambda: nodes)
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {*NEAR, *FAR})
+    monkeypatch.setattr(processes, "_position_among_siblings", lambda core: 0)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return lambda *boards: FakeNvml(list(boards)).install(monkeypatch)
+
+
+def assign(num_gpus, cores_per_device=2, **changes):
+    return assign_devices(make_spec(num_gpus=num_gpus, cores_per_device=cores_per_device, **changes))
+
+
+def on_gpus(num_gpus):
+    return assign(num_gpus, device="cuda", device_kind="cuda")
+
+
+@pytest.mark.parametrize(
+    ("visible", "expected"),
+    [
+        (None, ["GPU-whole", "MIG-a", "MIG-b"]),
+        ("MIG-b", ["MIG-b"]),
+        ("MIG-b,GPU-whole", ["MIG-b", "GPU-whole"]),
+        ("1,0", ["MIG-a", "MIG-b", "GPU-whole"]),
+    ],
+)
+def test_the_parts_of_a_split_gpu_are_devices(host, monkeypatch, visible, expected):
+    host(*SPLIT)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert gpus.list_gpu_uuids() == expected
+
+
+def test_a_part_has_the_compute_capability_of_its_gpu(host, monkeypatch):
+    host(*SPLIT)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-a")
+    assert (gpus.find_compute_capability(), gpus.find_gpu_name()) == ("9.0", "NVIDIA H200 MIG 1g.18gb")
+    probed = probe.describe_gpu("MIG-a")
+    assert (probed["compute_capability"], probed["mig"], probed["memory_gib"]) == ("9.0", True, 80.0)
+
+
+def test_each_gpu_gets_cores_of_its_own_numa_node(host):
+    """The first two cores are near the second GPU."""
+    host(*BOARDS)
+    assignment = on_gpus(2)
+    assert assignment.gpu_uuids == ["GPU-far", "GPU-near"]
+    assert assignment.cores_by_device == [[4, 5], [0, 1]] and assignment.cores == [4, 5, 0, 1]
+
+
+def test_a_gpu_gets_other_cores_if_its_own_node_has_none_left(host):
+    host(*[FakeGpu(f"GPU-{i}", NEAR) for i in range(4)])
+    assert on_gpus(4).cores_by_device == [[0, 1], [2, 3], [4, 5], [6, 7]]
+
+
+def test_a_cpu_device_has_cores_of_one_numa_node(host):
+    """In the order of their numbers, the second device would have cores 3, 4 and 5 of two nodes."""
+    assert assign(2, cores_per_device=3).cores_by_device == [[0, 1, 2], [4, 5, 6]]
+
+
+def test_processes_are_bound_to_the_cores_of_their_device(host, monkeypatch):
+    host(*BOARDS)
+    bound = []
+    monkeypatch.setattr("os.sched_setaffinity", lambda pid, cores: bound.append(cores))
+    monkeypatch.delenv(processes.BINDING_IS_LEFT_ALONE, raising=False)
+    for name, value in on_gpus(2).variables.items():
+        monkeypatch.setenv(name, value)
+    processes.bind_to_device_cores(0, 2)
+    processes.bind_to_device_cores(1, 2)
+    assert bound == [[4, 5], [0, 1]]
+
+
+def test_the_topology_names_cores_gpus_and_links(host):
+    host(*BOARDS)
+    topology = describe_topology(on_gpus(3))
+    assert [device["numa_nodes"] for device in topology["cores"]] == [[1], [0], [0]]
+    assert topology["gpus"][1] == {
+        **{"uuid": "GPU-near", "name": "NVIDIA H200", "pci_bus_id": "00000000:01:00.0", "numa_nodes": [0]}
+    }
+    assert {tuple(each["gpus"]): each["link"] for each in topology["links"]} == {
+        ("GPU-far", "GPU-near"): "several NUMA nodes",
+        ("GPU-far", "GPU-third"): "several NUMA nodes",
+        ("GPU-near", "GPU-third"): "NVLink",
+    }
+
+
+@pytest.mark.parametrize(("memory_gib", "fraction"), [(80.0, "0.975"), (16.0, "0.875"), (4.0, "0.750")])
+def test_jax_takes_a_gpus_memory_but_what_cuda_needs(host, monkeypatch, memory_gib, fraction):
+    host(FakeGpu("GPU-large"), FakeGpu("GPU-small", memory_gib=memory_gib))
+    monkeypatch.setattr("os.environ", {})
+    take_whole_memory()
+    assert os.environ == {"XLA_PYTHON_CLIENT_MEM_FRACTION": fraction}
+
+
+def test_a_fraction_of_the_users_shell_stays(host, monkeypatch):
+    host(FakeGpu("GPU-one"))
+    monkeypatch.setattr("os.environ", {"XLA_CLIENT_MEM_FRACTION": "0.5"})
+    take_whole_memory()
+    assert os.environ == {"XLA_CLIENT_MEM_FRACTION": "0.5"}

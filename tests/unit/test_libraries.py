@@ -1,0 +1,40 @@
+"""Versions of native libraries are those of the files that a process has loaded."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from howmanygpus.train.host import libraries, variables
+
+
+def test_a_loaded_library_is_found_by_its_name(tmp_path, monkeypatch):
+    maps = tmp_path / "maps"
+    maps.write_text(
+        "7f00-7f01 r--p 0 08:01 1  /lib/libc.so.6\n7f02-7f03 rw-p 0 00:00 0 [heap]\n7f04-7f05 rw-p 0 00:00 0\n"
+    )
+    monkeypatch.setattr(libraries, "MAPS", maps)
+    assert libraries.find_loaded("libc.so") == "/lib/libc.so.6"
+    assert libraries.find_loaded("libcudnn.so") is None and libraries.find_cudnn_version() is None
+
+
+@pytest.mark.parametrize(("number", "version"), [(91002, "9.10.2"), (90100, "9.1.0"), (8907, "8.9.7"), (7605, "7.6.5")])
+def test_cudnn_numbers_its_versions_in_two_ways(monkeypatch, number, version):
+    library = SimpleNamespace(cudnnGetVersion=type("Function", (), {"__call__": lambda self: number})())
+    monkeypatch.setattr(libraries, "find_loaded", lambda name: "/lib/libcudnn.so.9")
+    monkeypatch.setattr(libraries.ctypes, "CDLL", lambda path: library)
+    assert libraries.find_cudnn_version() == version
+
+
+def test_variables_of_libraries_are_listed_without_those_of_one_process(monkeypatch):
+    kept = {"NCCL_ALGO": "Ring", "XLA_FLAGS": "--a", "KMP_AFFINITY": "compact", "TF_ENABLE_ONEDNN_OPTS": "0"}
+    kept |= {
+        "CUDA_CACHE_PATH": "/c",
+        "MXNET_CUDNN_AUTOTUNE_DEFAULT": "0",
+        "JAX_ENABLE_X64": "1",
+        "OMP_NUM_THREADS": "4",
+    }
+    kept |= {"OMPI_MCA_btl": "tcp", "HOROVOD_FUSION_THRESHOLD": "0"}
+    left_out = {"TF_CONFIG": "{}", "HOROVOD_RANK": "1", "HOROVOD_GLOO_RENDEZVOUS_ADDR": "h", "PATH": "/bin"}
+    left_out |= {"RANK": "0", "OMPI_MCA_ess_base_jobid": "1", "_HOROVOD_SECRET_KEY": "s", "TOKEN_TF_X": "s"}
+    monkeypatch.setattr("os.environ", kept | left_out)
+    assert variables.list_variables() == kept

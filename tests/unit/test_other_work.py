@@ -1,0 +1,76 @@
+"""Test the measurement of what others do on a run's cores and GPUs, with processes that are really busy."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from howmanygpus.train.host import other_work
+from howmanygpus.train.host.other_work import OtherWork
+
+SPIN = "while True: pass"
+
+
+@pytest.fixture
+def one_core():
+    """Bind this process, which is the run, to one core."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    yield min(before)
+    os.sched_setaffinity(0, before)
+
+
+def measure(attempt="results/attempts/a", seconds=1.0):
+    """Return the share that OtherWork finds for an attempt while this process sleeps."""
+    others = OtherWork(attempt, [])
+    others.start()
+    time.sleep(seconds)
+    others.stop()
+    return others.cpu_frac
+
+
+@pytest.fixture
+def sibling(one_core, tmp_path):
+    """The id of a busy process on the core that is no descendant of this one, with the arguments of a rank."""
+    script = f"import os, sys; open(sys.argv[1], 'w').write(str(os.getpid()))\n{SPIN}"
+    words = [str(tmp_path / "pid"), "-m", other_work.MODULE, "--attempt", "results/attempts/a"]
+    # setsid leaves a process whose parent has ended.
+    subprocess.run(["setsid", "--fork", sys.executable, "-c", script, *words], check=True)
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        time.sleep(0.01)
+    pid = int((tmp_path / "pid").read_text())
+    yield pid
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_a_busy_process_of_another_run_is_seen(sibling):
+    of_another, own = measure("results/attempts/b"), measure("results/attempts/a")
+    assert of_another > 0.3
+    assert own < of_another - 0.2
+
+
+def test_processes_of_the_run_are_not_others(sibling):
+    """The sibling is no descendant of this process; its arguments tell that it belongs to the run."""
+    assert sibling in {process.pid for process in other_work.find_run("results/attempts/a")}
+    assert sibling not in {process.pid for process in other_work.find_run("results/attempts/b")}
+
+
+def test_too_short_a_time_gives_no_share(one_core):
+    assert measure(seconds=0.1) is None
+
+
+@pytest.mark.parametrize(("pids", "expected"), [({1, 2}, None), (set(), None), ({0}, 0), ({0, 1, 2}, 2)])
+def test_other_processes_on_the_gpus_are_counted_if_the_driver_knows_the_runs_own(monkeypatch, pids, expected):
+    """0 stands for this process. A driver that does not name it would count the run's own as others."""
+    seen = [SimpleNamespace(pid=pid or os.getpid()) for pid in pids]
+    monkeypatch.setattr(other_work.pynvml, "nvmlInit", lambda: None)
+    monkeypatch.setattr(other_work.pynvml, "nvmlDeviceGetHandleByUUID", lambda uuid: uuid)
+    monkeypatch.setattr(other_work.pynvml, "nvmlDeviceGetComputeRunningProcesses", lambda handle: seen)
+    others = OtherWork("results/attempts/a", ["GPU-1"])
+    others.start()
+    others.stop()
+    assert others.gpu_processes == expected

@@ -1,0 +1,41 @@
+"""How MXNet runs the training, read back from MXNet."""
+
+import os
+
+import mxnet as mx
+
+from howmanygpus.train.host.libraries import find_cudnn_version
+from howmanygpus.train.spec import RunSpec
+
+
+def describe_settings(
+    network: mx.gluon.HybridBlock, optimizer: mx.optimizer.Optimizer, spec: RunSpec
+) -> dict[str, str]:
+    """Return `settings` of run.schema.yaml."""
+    flags = ", ".join(name for name, value in network._flags if value is True)
+    together = f", {optimizer.aggregate_num} parameters at a time" if optimizer.aggregate_num > 1 else ""
+    settings = {
+        "execution": f"hybridized ({flags})" if network._active else "imperative",
+        "layout": "NCHW",
+        "optimizer": f"mxnet.optimizer.{type(optimizer).__name__}, fused{together}",
+    }
+    return settings | (describe_cuda() if spec.device_kind == "cuda" else describe_cpu(spec))
+
+
+def describe_cuda() -> dict[str, str]:
+    levels = {"0": "off", "1": "limited workspace", "2": "fastest"}
+    level = os.environ.get("MXNET_CUDNN_AUTOTUNE_DEFAULT", "1")
+    return {
+        "autotune": f"cuDNN autotune: {levels.get(level, level)}",
+        "tf32": "off (NVIDIA_TF32_OVERRIDE)" if os.environ.get("NVIDIA_TF32_OVERRIDE") == "0" else "on",
+        "allocator": f"MXNet's pool, {os.environ.get('MXNET_GPU_MEM_POOL_TYPE', 'Naive')}",
+        "cudnn": find_cudnn_version() or "not loaded",
+    }
+
+
+def describe_cpu(spec: RunSpec) -> dict[str, str]:
+    return {
+        "allocator": "malloc",
+        "onednn": "on" if mx.runtime.Features().is_enabled("MKLDNN") else "off",
+        "threads": f"{os.environ['OMP_NUM_THREADS']} of OpenMP, {os.environ['MXNET_CPU_WORKER_NTHREADS']} workers",
+    }

@@ -1,0 +1,51 @@
+"""How PyTorch runs the training, read back from PyTorch."""
+
+import re
+
+import torch
+from torch import nn
+
+from howmanygpus.train.frameworks.torch.optimizers import find_implementation
+from howmanygpus.train.host.libraries import find_cudnn_version
+from howmanygpus.train.spec import RunSpec
+
+ONEDNN = re.compile(r"Intel\(R\) MKL-DNN v([0-9.]+)|oneDNN v([0-9.]+)")
+
+
+def describe_settings(network: nn.Module, spec: RunSpec, device: torch.device) -> dict[str, str]:
+    """Return `settings` of run.schema.yaml. network: the network without a wrapper."""
+    settings = {
+        "execution": "eager" if network._compiled_call_impl is None else "torch.compile",
+        "layout": find_layout(network),
+        "optimizer": f"torch.optim.{'SGD' if spec.optimizer.name == 'sgd' else 'Adam'}, "
+        f"{find_implementation(spec, device)}",
+    }
+    return settings | (describe_cuda() if device.type == "cuda" else describe_cpu())
+
+
+def find_layout(network: nn.Module) -> str:
+    """Return the memory layout of the convolutions' kernels. Those of 1x1 pixels have both at once."""
+    kernels = [each for each in network.parameters() if each.ndim == 4 and each.shape[1] > 1 and each.shape[2] > 1]
+    last = [each.is_contiguous(memory_format=torch.channels_last) for each in kernels]
+    return "channels_last (NHWC)" if last and all(last) else "contiguous (NCHW)"
+
+
+def describe_cuda() -> dict[str, str]:
+    backends, off_on = torch.backends, ("off", "on")
+    return {
+        "autotune": f"cudnn.benchmark {off_on[backends.cudnn.benchmark]}",
+        "tf32": f"convolutions {off_on[backends.cudnn.allow_tf32]}, "
+        f"matrix products {off_on[backends.cuda.matmul.allow_tf32]}",
+        "allocator": f"PyTorch's, {torch.cuda.get_allocator_backend()}",
+        "cudnn": find_cudnn_version() or "not loaded",
+    }
+
+
+def describe_cpu() -> dict[str, str]:
+    found = ONEDNN.search(torch.__config__.show())
+    version = next(filter(None, found.groups())) if found else "version unknown"
+    return {
+        "allocator": "malloc",
+        "onednn": version if torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled else "off",
+        "threads": str(torch.get_num_threads()),
+    }

@@ -1,0 +1,116 @@
+"""NVIDIA's GPUs and their parts (MIG), as NVML tells: which may be used, their names, memory, place and links."""
+
+import os
+from contextlib import suppress
+from itertools import combinations
+
+import pynvml
+
+from howmanygpus.train.host.processes import list_numa_nodes
+
+GIB = 2**30
+LINKS = {
+    pynvml.NVML_TOPOLOGY_INTERNAL: "same board",
+    pynvml.NVML_TOPOLOGY_SINGLE: "one PCIe switch",
+    pynvml.NVML_TOPOLOGY_MULTIPLE: "several PCIe switches",
+    pynvml.NVML_TOPOLOGY_HOSTBRIDGE: "one PCIe host bridge",
+    pynvml.NVML_TOPOLOGY_NODE: "one NUMA node",
+    pynvml.NVML_TOPOLOGY_SYSTEM: "several NUMA nodes",
+}
+"""Nearest common ancestor of two GPUs (nvmlGpuTopologyLevel_t)."""
+
+
+def list_gpu_uuids() -> list[str]:
+    """Return UUIDs of the NVIDIA devices that CUDA_VISIBLE_DEVICES allows, in its order; empty without a driver.
+
+    A GPU that is split (MIG) stands for its parts, because CUDA programs cannot use it as a whole. An entry may name a
+    part by its UUID. A number names all parts of that GPU, of which CUDA itself would only take the first.
+    """
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return []
+    handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+    uuids, parts = [pynvml.nvmlDeviceGetUUID(handle) for handle in handles], [_list_parts(each) for each in handles]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return [part for each in parts for part in each]
+    chosen: list[str] = []
+    for entry in filter(None, visible.split(",")):
+        for index, (uuid, own) in enumerate(zip(uuids, parts, strict=True)):
+            is_whole = index == int(entry) if entry.isdigit() else uuid.startswith(entry)
+            chosen += own if is_whole else [part for part in own if part.startswith(entry)]
+    return chosen
+
+
+def _list_parts(handle) -> list[str]:
+    """Return the UUIDs of a GPU's parts, or its own if it is not split."""
+    with suppress(pynvml.NVMLError):
+        if pynvml.nvmlDeviceGetMigMode(handle)[0]:
+            found = []
+            for index in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+                with suppress(pynvml.NVMLError):
+                    found.append(pynvml.nvmlDeviceGetUUID(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)))
+            return found
+    return [pynvml.nvmlDeviceGetUUID(handle)]
+
+
+def find_board(uuid: str):
+    """Return the handle of a GPU, or of the one that a part belongs to."""
+    handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+    return pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle) if uuid.startswith("MIG-") else handle
+
+
+def find_compute_capability() -> str | None:
+    """Return the compute capability of the first visible GPU, such as "8.0"; None without a GPU."""
+    uuids = list_gpu_uuids()
+    if not uuids:
+        return None
+    return ".".join(map(str, pynvml.nvmlDeviceGetCudaComputeCapability(find_board(uuids[0]))))
+
+
+def find_gpu_name() -> str | None:
+    """Return the name of the first visible GPU, for frameworks that do not tell it; None without a GPU."""
+    uuids = list_gpu_uuids()
+    return pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByUUID(uuids[0])) if uuids else None
+
+
+def find_smallest_memory_gib() -> float | None:
+    """Return the memory of the visible GPU that has least, in GiB; None without a GPU."""
+    handles = [pynvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in list_gpu_uuids()]
+    return min((pynvml.nvmlDeviceGetMemoryInfo(handle).total / GIB for handle in handles), default=None)
+
+
+def find_near_cores(uuid: str) -> set[int]:
+    """Return the cores of the NUMA node of a GPU; empty if NVML does not know it."""
+    with suppress(pynvml.NVMLError):
+        words = pynvml.nvmlDeviceGetCpuAffinity(find_board(uuid), ((os.cpu_count() or 1) + 63) // 64)
+        return {64 * word + bit for word, mask in enumerate(words) for bit in range(64) if mask >> bit & 1}
+    return set()
+
+
+def describe_gpu(uuid: str) -> dict:
+    """Return UUID, name, PCI address and NUMA nodes of a GPU. uuid: as list_gpu_uuids returns it."""
+    near, bus = find_near_cores(uuid), pynvml.nvmlDeviceGetPciInfo(find_board(uuid)).busId
+    return {
+        "uuid": uuid,
+        "name": pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByUUID(uuid)),
+        "pci_bus_id": bus.decode() if isinstance(bus, bytes) else bus,
+        "numa_nodes": [number for number, cores in list_numa_nodes().items() if cores & near],
+    }
+
+
+def describe_links(uuids: list[str]) -> list[dict]:
+    """Return how each two of the GPUs are connected: NVLink, or what of PCIe they share."""
+    found = []
+    for first, second in combinations(uuids, 2):
+        boards = find_board(first), find_board(second)
+        link = "unknown"
+        with suppress(pynvml.NVMLError):
+            level = pynvml.nvmlDeviceGetTopologyCommonAncestor(*boards)
+            link = LINKS.get(level, f"level {level}")
+        with suppress(pynvml.NVMLError):
+            status = pynvml.nvmlDeviceGetP2PStatus(*boards, pynvml.NVML_P2P_CAPS_INDEX_NVLINK)
+            link = "NVLink" if status == pynvml.NVML_P2P_STATUS_OK else link
+        found.append({"gpus": [first, second], "link": link})
+    return found

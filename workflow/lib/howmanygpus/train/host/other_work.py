@@ -1,0 +1,109 @@
+"""Measure what processes of others do on the run's cores and GPUs of a node while the run is measured."""
+
+import os
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pynvml
+
+MODULE = "howmanygpus.train.loop.train"
+LEAST_S = 0.5
+"""Shortest time of which a share is given. The kernel counts in hundredths of a second."""
+BUSY = (0, 1, 2, 7)
+"""Columns of a core's line in /proc/stat (proc(5)): user, nice, system, and steal, the time of other machines."""
+
+
+def read_busy_s(cores: set[int]) -> float:
+    """Return the seconds since the start of the machine in which the cores ran any process, or were taken away."""
+    busy = 0
+    for line in Path("/proc/stat").read_text().splitlines():
+        name, *ticks = line.split()
+        if name.startswith("cpu") and name[3:].isdigit() and int(name[3:]) in cores:
+            busy += sum(int(ticks[column]) for column in BUSY if column < len(ticks))
+    return busy / os.sysconf("SC_CLK_TCK")
+
+
+def find_run(marker: str) -> list[psutil.Process]:
+    """Return a run's processes on this node: this one, Pythons with `marker` as an argument, descendants."""
+    found: dict[int, psutil.Process] = {os.getpid(): psutil.Process()}
+    python = os.path.realpath(sys.executable)
+    children: dict[int, list[psutil.Process]] = {}
+    for process in psutil.process_iter(["ppid", "cmdline", "exe"]):
+        children.setdefault(process.info["ppid"], []).append(process)
+        words = process.info["cmdline"] or []
+        if process.info["exe"] == python and MODULE in words and marker in words:
+            found[process.pid] = process
+    queue = list(found)
+    while queue:
+        for child in children.get(queue.pop(), []):
+            if child.pid not in found:
+                found[child.pid] = child
+                queue.append(child.pid)
+    return list(found.values())
+
+
+def find_cores(processes: list[psutil.Process]) -> set[int]:
+    """Return the cores that processes may use."""
+    cores: set[int] = set()
+    for process in processes:
+        with suppress(psutil.Error):
+            cores |= set(process.cpu_affinity())
+    return cores
+
+
+def read_cpu_s(processes: list[psutil.Process]) -> float:
+    """Return the processor time of processes and of their children that have ended."""
+    used = 0.0
+    for process in processes:
+        with suppress(psutil.Error):
+            times = process.cpu_times()
+            used += times.user + times.system + times.children_user + times.children_system
+    return used
+
+
+def list_gpu_pids(uuids: list[str]) -> set[int]:
+    """Return the processes that compute on GPUs, as far as the driver names them."""
+    pids: set[int] = set()
+    with suppress(pynvml.NVMLError):
+        pynvml.nvmlInit()
+        for uuid in uuids:
+            handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+            pids |= {process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)}
+    return pids
+
+
+class OtherWork:
+    """Work of others on this node between start and stop.
+
+    marker: an argument that all training processes of the run have. gpu_uuids: GPUs of the run on this node.
+    """
+
+    def __init__(self, marker: str, gpu_uuids: list[str]):
+        self._marker, self._gpu_uuids = marker, gpu_uuids
+        self.cpu_frac: float | None = None
+        self.gpu_processes: int | None = None
+
+    def start(self) -> None:
+        own = find_run(self._marker)
+        self._cores = find_cores(own)
+        self._count_gpu_processes(own)
+        self._before = read_busy_s(self._cores), read_cpu_s(own), time.monotonic()
+
+    def stop(self) -> None:
+        """Set cpu_frac: the share of the time of the run's cores that others had; None after less than LEAST_S."""
+        own = find_run(self._marker)
+        busy_s, own_s, now = read_busy_s(self._cores), read_cpu_s(own), time.monotonic()
+        busy_before_s, own_before_s, started = self._before
+        self._count_gpu_processes(own)
+        if now - started >= LEAST_S:
+            other_s = busy_s - busy_before_s - (own_s - own_before_s)
+            self.cpu_frac = max(0.0, other_s) / ((now - started) * len(self._cores))
+
+    def _count_gpu_processes(self, own: list[psutil.Process]) -> None:
+        """Keep the largest number of others' processes. In a container the driver may not know the run's own."""
+        pids, own_pids = list_gpu_pids(self._gpu_uuids), {process.pid for process in own}
+        if pids & own_pids:
+            self.gpu_processes = max(self.gpu_processes or 0, len(pids - own_pids))

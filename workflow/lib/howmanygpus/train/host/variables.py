@@ -1,0 +1,29 @@
+"""Environment variables that change how frameworks and their libraries run, as they are in force in this process."""
+
+import os
+import re
+
+PREFIXES = (
+    *("CHAINER", "CUBLAS", "CUDA", "CUDNN", "CUPY", "DNNL", "GLOO", "GOMP", "HOROVOD", "JAX", "KERAS", "KMP", "MALLOC"),
+    *("MKL", "MXNET", "NCCL", "NVIDIA", "OMP", "OMPI_MCA", "ONEDNN", "OPENBLAS", "PJRT", "PYTORCH", "TF", "TORCH"),
+    "XLA",
+)
+READ_BY_LIBRARIES = re.compile(f"({'|'.join(PREFIXES)})_[A-Za-z0-9_]+")
+OF_ONE_PROCESS = re.compile(
+    r"TF_CONFIG|(TORCHELASTIC|NVIDIA_VISIBLE|NVIDIA_DRIVER|NVIDIA_REQUIRE|CUDA_VERSION)\w*"
+    r"|HOROVOD_(\w+_)?(RANK|SIZE|HOSTNAME|ADDR|PORT|TIMEOUT_SECONDS)"
+    r"|OMPI_MCA_(ess|orte|pmix|prte|mpi_yield|rmaps|plm|ras|initial|hwloc|state|event|shmem|btl_openib_if|opal)\w*"
+)
+"""Addresses and ranks, which launchers set for each process, and what a container says of itself."""
+
+
+def list_variables() -> dict[str, str]:
+    """Return the variables of this process that are read by frameworks and their libraries, sorted by name.
+
+    Those that a launcher sets to tell a process its place are left out.
+    """
+    return {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if READ_BY_LIBRARIES.fullmatch(name) and not OF_ONE_PROCESS.fullmatch(name)
+    }

@@ -1,0 +1,75 @@
+"""Read the images of a run once before anything is timed, so that no epoch reads them from a disk."""
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+
+from howmanygpus.train.input.draws import Shares
+from howmanygpus.train.input.image_files import ImageFiles
+from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.spec import RunSpec
+
+MEMORY_FRAC = 0.8
+"""Largest part of the free memory that images may fill. The rest is for the training."""
+CHUNK_BYTES = 2**23
+
+
+def list_files(spec: RunSpec, data: PreparedData) -> list[str]:
+    """Return the files with the images that a run reads. A run of less than an epoch reads only some."""
+    files: list[str] = []
+    train, test = data.train_images, data.test_images
+    if isinstance(train, ImageFiles):
+        shares = Shares(spec, len(train), 0, 1)
+        steps = range(min(shares.num_steps, shares.steps_per_epoch))
+        is_part = shares.num_steps < shares.steps_per_epoch
+        samples: Iterable[int] = (
+            (sample for step in steps for sample in shares[step].samples) if is_part else range(len(train))
+        )
+        files += [train.path(sample) for sample in samples]
+    if isinstance(test, ImageFiles):
+        files += [test.path(sample) for sample in range(len(test))]
+    arrays = (getattr(images, "filename", None) for images in (train, test))
+    return files + [str(path) for path in arrays if path]
+
+
+def read_file(path: str) -> None:
+    with open(path, "rb", buffering=0) as file:
+        while file.read(CHUNK_BYTES):
+            pass
+
+
+def find_free_bytes() -> int:
+    """Return the memory that files may fill: of the machine, and of this process's control groups (cgroup v2)."""
+    free = psutil.virtual_memory().available
+    groups = Path("/proc/self/cgroup")
+    own = groups.read_text().strip().rpartition(":")[2] if groups.exists() else ""
+    folder = Path("/sys/fs/cgroup") / own.lstrip("/")
+    for path in (folder, *folder.parents):
+        limit = path / "memory.max"
+        if limit.exists() and (most := limit.read_text().strip()) != "max":
+            free = min(free, int(most) - read_kept_bytes(path))
+    return free
+
+
+def read_kept_bytes(group: Path) -> int:
+    """Return the memory of a control group that is not the content of files, which the kernel can drop."""
+    used = int((group / "memory.current").read_text())
+    lines = (line.split() for line in (group / "memory.stat").read_text().splitlines())
+    return used - sum(int(value) for name, value in lines if name in ("active_file", "inactive_file"))
+
+
+def read_images(spec: RunSpec, data: PreparedData, num_threads: int) -> bool:
+    """Read every image file of the run once, and return whether memory holds them.
+
+    If they do not fit, nothing is read: each epoch reads from the disk, and the first one finds less in memory than
+    the others.
+    """
+    files = list_files(spec, data)
+    if sum(Path(path).stat().st_size for path in files) > MEMORY_FRAC * find_free_bytes():
+        return False
+    with ThreadPoolExecutor(num_threads) as threads:
+        for _ in threads.map(read_file, files):
+            pass
+    return True

@@ -1,0 +1,52 @@
+"""Environment variables of the processes of a run."""
+
+import os
+import sysconfig
+from pathlib import Path
+
+from howmanygpus.train.host.placement import Placement
+from howmanygpus.train.host.processes import BINDING_IS_LEFT_ALONE, KEEP_FREED_MEMORY
+from howmanygpus.train.spec import RunSpec
+
+CUDA_CACHE_BYTES = 2**32
+"""The largest size that CUDA accepts (CUDA C++ Programming Guide, environment variables: 4 GiB); by default 1 GiB."""
+
+
+def build_environment(spec: RunSpec, placement: Placement) -> dict[str, str]:
+    """Return the environment variables of the run's processes."""
+    return {
+        **os.environ,
+        "OMP_NUM_THREADS": str(spec.cores_per_device),
+        "TF_CPP_MIN_LOG_LEVEL": "1",
+        # Open MPI refuses to run as root otherwise, and containers usually run as root.
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "PYTHONUNBUFFERED": "1",
+        **KEEP_FREED_MEMORY,
+        **(cuda_environment() if spec.device_kind == "cuda" else {}),
+        **({} if placement.bind_cores else {BINDING_IS_LEFT_ALONE: "1"}),
+    }
+
+
+def cuda_environment() -> dict[str, str]:
+    """Return where CUDA finds its libraries and keeps what it compiles, unless the user's shell says the latter.
+
+    CUDA compiles kernels at their first use if a framework has none for the GPU. Its own cache is in the home folder
+    and too small for TensorFlow's kernels, so that every run would compile them again. The parity gate fills the cache
+    before a run is timed.
+    """
+    cache = Path(os.environ.get("HOWMANYGPUS_CACHE") or "~/.cache/howmanygpus").expanduser() / "cuda"
+    return {
+        "LD_LIBRARY_PATH": os.pathsep.join(find_cuda_libraries()),
+        "CUDA_CACHE_PATH": os.environ.get("CUDA_CACHE_PATH") or str(cache),
+        "CUDA_CACHE_MAXSIZE": os.environ.get("CUDA_CACHE_MAXSIZE") or str(CUDA_CACHE_BYTES),
+    }
+
+
+def find_cuda_libraries() -> list[str]:
+    """Return the folders of the environment's own CUDA libraries, and then what LD_LIBRARY_PATH has.
+
+    MXNet and CuPy do not look for these folders themselves.
+    """
+    own = sorted(str(path) for path in Path(sysconfig.get_path("purelib")).glob("nvidia/*/lib"))
+    return [*own, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
