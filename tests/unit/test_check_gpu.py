@@ -116,6 +116,19 @@ def test_a_run_without_a_telemetry_file_has_a_problem(tmp_path):
     )
 
 
+def test_what_the_launcher_noticed_about_a_sampler_is_a_problem(tmp_path):
+    rows = []
+    for name, noticed in (("a", {}), ("b", {"telemetry_problem": "node 0: killed"})):
+        folder = tmp_path / name
+        folder.mkdir()
+        write_telemetry(folder, sample(9))
+        (folder / "run.json").write_text(json.dumps(noticed))
+        rows.append({"status": "completed", "run_dir": name, "wall_time_s": 10.0, "variant": "base", "input": "arrays"})
+    rates = pd.DataFrame(rows).assign(framework="f", precision="fp32", per_device_batch_size=8)
+    summaries = findings.add_telemetry(rates, on_gpu=True, results=tmp_path)
+    assert [(each["samples"], each["problem"]) for each in summaries] == [(1, ""), (1, "node 0: killed")]
+
+
 BATCH_COLUMNS = ("framework", "per_device_batch_size", "status", "reason", "peak_memory_gib", "images_per_s")
 
 
