@@ -129,6 +129,10 @@ def test_the_record_names_versions_code_and_clocks(run, framework, num_gpus, mon
     monkeypatch.chdir(ROOT)
     record = run(framework, num_gpus, **AHEAD).record
     assert record["versions"] and record["host"]["cpu_model"]
+    places = [process["topology"] for process in record["processes"]] or [record["topology"]]
+    for place in places:
+        cores = [core for device in place["cores"] for core in device["cores"]]
+        assert len(cores) == len(set(cores)) == len(place["cores"]) == num_gpus
     for clock in ("init_s", "compile_s", "eval_s", "wall_time_s"):
         assert record[clock] > 0
     assert record["init_s"] + record["compile_s"] + record["train_s"] + record["eval_s"] <= record["wall_time_s"]

@@ -83,6 +83,9 @@ def test_a_completed_run_publishes_its_files_and_leaves_no_attempt(project):
     assert record["status"] == "completed"
     assert record["spec"] == attempt.spec.to_dict()
     assert len(record["manifest_sha256"]) == len(record["weights_sha256"]) == 64
+    (device,) = record["topology"]["cores"]
+    assert len(device["cores"]) == 1 and record["topology"]["gpus"] == record["topology"]["links"] == []
+    assert "telemetry_problem" not in record
 
 
 @pytest.mark.parametrize(
@@ -99,6 +102,16 @@ def test_an_expected_outcome_is_published_and_exits_with_0(project, behaviour, s
     assert attempt.published == RUN_FILES
     record = attempt.run_record
     assert (record["status"], record["reason"]) == (status, reason)
+
+
+def test_a_dead_sampler_is_recorded_and_the_run_counts(project):
+    """The source fails at its first sample, after a second. The run takes longer, and its rates do not need samples."""
+    project.edit("workflow/lib/howmanygpus/train/host/telemetry.py", "\nProcessTree.sample = lambda source: 1 / 0\n")
+    attempt = Attempt(project, {"sleep_s": 3})
+    assert attempt.run() == 0
+    assert attempt.run_record["status"] == "completed"
+    problem = "the sampler of node 0 failed: ZeroDivisionError: division by zero"
+    assert attempt.run_record["telemetry_problem"] == problem and f"telemetry: {problem}" in attempt.errors
 
 
 def test_a_crash_publishes_nothing_and_keeps_its_attempt_with_the_reason(project):

@@ -55,19 +55,17 @@ rule train:
     params:
         code=training.code,
         settings=training.settings,
-        parity=training.parity,
-        placement=training.placement,
+        launch=training.launch,
     shell:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/train.py \
-            --run {wildcards.study:q}/{wildcards.framework:q}/{wildcards.variant:q}/{wildcards.cell:q} \
+            --run {output.run:q} \
             --settings {params.settings:q} \
             --data {input.data:q} \
             --weights {input.weights:q} \
             --environment {input.environment:q} \
             --verdict {input.verdict:q} \
-            --parity {params.parity} \
-            --placement {params.placement:q} \
+            --launch {params.launch:q} \
             --time-limit-min {resources.limit_min} \
             >{log:q} 2>&1
         """

@@ -12,30 +12,32 @@ from pathlib import Path
 
 from howmanygpus.environments.find import find_python
 from howmanygpus.plan.runs import Run, complete_spec
-from howmanygpus.train.start.attempts import build_launch_command, create_attempt
+from howmanygpus.train.start.attempts import RUNS, build_launch_command, create_attempt
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--run", required=True, help="path of the run below results/runs/")
+    parser.add_argument("--run", type=Path, required=True, help="run.json to write, below results/runs/")
     parser.add_argument("--settings", type=json.loads, required=True, help="what differs from the defaults, as JSON")
     parser.add_argument("--data", type=Path, required=True, help="dataset.json of the prepared data")
     parser.add_argument("--weights", type=Path, required=True, help="record of the initial weights, beside them")
     parser.add_argument("--environment", type=Path, required=True, help="record of the framework's environment")
     parser.add_argument("--verdict", type=Path, required=True, help="the parity gate's verdict on the framework")
     parser.add_argument(
-        "--parity", choices=("required", "report", "off"), required=True, help="what a failed gate does"
+        "--launch",
+        type=json.loads,
+        required=True,
+        help="JSON: `parity` (required, report or off) and `placement` (see train.host.placement)",
     )
-    parser.add_argument("--placement", type=json.loads, default={}, help="JSON: see howmanygpus.train.host.placement")
     parser.add_argument("--time-limit-min", type=float, required=True, help="minutes after which the run is stopped")
     arguments = parser.parse_args()
     weights = str(arguments.weights.with_suffix(".safetensors"))
-    spec = complete_spec(Run.from_path(arguments.run), arguments.settings, str(arguments.data.parent), weights)
+    run = str(arguments.run.parent.relative_to(RUNS))
+    spec = complete_spec(Run.from_path(run), arguments.settings, str(arguments.data.parent), weights)
     python = find_python(arguments.environment)
-    attempt = create_attempt(arguments.run, spec, arguments.placement)
-    command = build_launch_command(
-        python, attempt, arguments.run, arguments.verdict, arguments.parity, arguments.time_limit_min
-    )
+    attempt = create_attempt(run, spec, arguments.launch["placement"])
+    parity = arguments.launch["parity"]
+    command = build_launch_command(python, attempt, run, arguments.verdict, parity, arguments.time_limit_min)
     os.execv(python, command)
 
 

@@ -15,7 +15,9 @@ def with_signature(function: Callable) -> Callable:
     def call(*arguments, **options):
         return function(*arguments, **options)
 
-    call.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    call.__signature__ = signature = inspect.signature(function)  # type: ignore[attr-defined]
+    # Snakemake 9 looks for this before it calls inspect.signature().
+    call._overwrite_params = signature.parameters  # type: ignore[attr-defined]
     return call
 
 

@@ -68,12 +68,13 @@ class TrainingRules(Answers):
     def verdict(self, wildcards) -> str:
         return self._plan.verdicts[self.run(wildcards).path]
 
-    def parity(self, wildcards, input) -> str:
-        """Return the study's `parity` setting, which decides what a failed gate does."""
-        return self.study(wildcards).config["parity"]
+    def launch(self, wildcards, input) -> str:
+        """Return as JSON what no result depends on: what a failed gate does (`parity`), and how processes start.
 
-    def placement(self, wildcards, input) -> str:
-        return placement(self._machine, self._machine.device(self.run(wildcards).device))
+        It is one parameter, because each one costs planning time.
+        """
+        how = placement(self._machine, self._machine.device(self.run(wildcards).device))
+        return f'{{"parity": "{self.study(wildcards).config["parity"]}", "placement": {how}}}'
 
     def priority(self, wildcards) -> int:
         return self._plan.priorities[self.run(wildcards).path]
