@@ -7,15 +7,17 @@ import pandas as pd
 
 from howmanygpus.report.check_gpu.telemetry import summarize_samples
 from howmanygpus.report.outcomes import read_outcomes
-from howmanygpus.report.tables import evaluations, runs
+from howmanygpus.report.tables import describe_table, load_table
 
 TIME_UP = "not run: the time was up or its step failed; the same call continues"
 EXPECTED_END = "out_of_memory"
 
 
-def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
-    """Return the table `runs` of a study. plan: content of results/plans/{study}.json."""
-    return runs.tabulate(plan, evaluations.tabulate(plan, results), results)
+def tabulate(plan: dict, results: Path = Path(), table: str = "runs") -> pd.DataFrame:
+    """Return a table of a study, made with the tables that it reads. plan: content of results/plans/{study}.json."""
+    described = describe_table(table)
+    inputs: dict = {name: tabulate(plan, results, name) for name in described.inputs}
+    return load_table(table).tabulate(plan, **inputs, **({"results": results} if described.reads_results else {}))
 
 
 def describe_run(row: pd.Series) -> str:
