@@ -197,6 +197,13 @@ class Study:
         layout["cores_per_device"] = device.cores_per_device
         return settings | drop_defaults(training, self.defaults, NESTED_KEYS) | drop_usual_layout(layout, run.device)
 
+    def describe(self) -> dict:
+        """Return what tables are made from: the content of results/plans/{study}.json, apart from `billing`."""
+        runs = {run.path: {"spec": self.spec(run), "unsupported": run.unsupported} for run in self.runs}
+        plan = {"study": self.name, "config": self.config, "curves": self.curves, "runs": runs}
+        machinery = {framework: FRAMEWORKS[framework].one_device for framework in self.config["frameworks"]}
+        return plan | {"defaults": self.defaults, "machinery": machinery}
+
     def request(self) -> str:
         """Return the study as JSON, without defaults. Plan.from_request rebuilds the study from it."""
         different = drop_defaults(self.config, self.defaults, NESTED_KEYS)
