@@ -2,7 +2,7 @@
 # make test        runs the whole test suite
 # make check       runs the linters, the import contracts and the type checker
 # make resolve     has pip resolve the pins of every environment, GPU environments included, without installing them
-# make references  writes the generated tables of config/README.md and profiles/README.md
+# make references  writes the generated tables of config/README.md and profiles/README.md, and docs/parity.md
 # make adopt FROM=../other-clone   copies another clone's results here, so that none of its runs is repeated
 
 PYTHON ?= python3
@@ -54,6 +54,7 @@ resolve: $(INSTALLED)
 
 references: $(INSTALLED)
 	PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/write_references.py
+	PYTHONPATH=workflow/lib:benchmarks/sandbox:tests $(VENV)/bin/python -m parity.document
 
 adopt:
 	@test -d "$(FROM)/results" || { echo "FROM=$(FROM) has no results/; name another clone: make adopt FROM=PATH"; exit 1; }

@@ -58,7 +58,9 @@ class Planted:
         steps_per_epoch = len(data.train_labels) // spec.global_batch_size
         self.planted_rates = change_rates(self.fault, learning_rates, steps_per_epoch)
         changed = dataclasses.replace(spec.optimizer, **OPTIMIZER_FAULTS.get(self.fault, {}))
-        batchnorm = getattr(importlib.import_module(f"howmanygpus.train.models.{spec.model}.parameters"), "BATCHNORM", {})
+        batchnorm = getattr(
+            importlib.import_module(f"howmanygpus.train.models.{spec.model}.parameters"), "BATCHNORM", {}
+        )
         usual = dict(batchnorm)
         batchnorm |= BATCHNORM_FAULTS.get(self.fault, {})
         try:

@@ -37,7 +37,9 @@ FAULTS = {
     "unbiased_variance": Fault("statistics", "running variances are divided by n - 1"),
     "first_replicas_statistics": Fault("evaluation_after", "running statistics are not averaged over the devices"),
     "last_batch_lost": Fault("evaluated", "an evaluation leaves out the last, short batch"),
-    "evaluated_images_misplaced": Fault("evaluation_after", "an evaluation's images stand one place beside their labels"),
+    "evaluated_images_misplaced": Fault(
+        "evaluation_after", "an evaluation's images stand one place beside their labels"
+    ),
     "evaluated_on_first_misplaced": Fault("evaluation_first", "the same on the first device", "adam"),
     "one_replica_drifting": Fault("replicas", "one weight of the second device is off by 1e-6"),
 }

@@ -21,7 +21,8 @@ from howmanygpus.plan.invalidation.pins import hash_pins
 
 SHAPE, NUM_CLASSES = ("8", "8", "1"), "10"
 CELL = {"precision": "fp32", "device": "cpu", "device_kind": "cpu", "batchnorm": "local", "loss_on_every_device": False}
-CELL |= {"cores_per_device": 1}
+CELL |= {"cores_per_device": 1, "tier": "equal", "loader": "shared", "loader_kind": "threads", "input": "arrays"}
+CELL |= {"gradient_compression": "none", "powersgd_rank": 0, "horovod_controller": "gloo"}
 
 
 def hash_library(library: Path) -> str:

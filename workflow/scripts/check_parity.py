@@ -21,7 +21,9 @@ def main() -> None:
     parser.add_argument("--layouts", nargs="+", required=True, help="devices x nodes, such as 2x1")
     parser.add_argument("--reference", type=Path, required=True, help="reference.json in the folder of the task")
     parser.add_argument("--observed", type=Path, required=True, help="record of the observations, which lie beside it")
-    parser.add_argument("--strict", type=Path, nargs="?", help="verdict in fp32 without compression that must be passed")
+    parser.add_argument(
+        "--strict", type=Path, nargs="?", help="verdict in fp32 without compression that must be passed"
+    )
     parser.add_argument("--verdict", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
     cell, unsupported = arguments.cell, json.loads(arguments.observed.read_text())["unsupported"]

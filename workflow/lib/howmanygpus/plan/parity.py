@@ -20,8 +20,6 @@ from howmanygpus.plan.loaders import FILES, NATIVE, SHARED, resolve_loader
 MOST_DEVICES = 3
 """On three devices a wrong weight of one of them shows that two hide, such as a mean of means."""
 DEVICES_OVER_NODES = 2
-STRICT = {"precision": "fp32", "gradient_compression": "none", "powersgd_rank": 0}
-"""Settings whose limits are as narrow as float32 allows."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +114,8 @@ class ParityCell:
 
         The limits of this cell are too wide for some faults, so that its verdict requires that of the strict cell.
         """
-        changes = {key: value for key, value in STRICT.items() if key != "precision"}
-        strict = replace(self, precision=STRICT["precision"], path=replace(self.path, **changes))
+        path = replace(self.path, gradient_compression="none", powersgd_rank=0)
+        strict = replace(self, precision="fp32", path=path)
         return None if strict == self else strict
 
     def describe(self) -> dict:
@@ -189,7 +187,7 @@ def group_cells(cells: Iterable[ParityCell]) -> list[ParityGroup]:
     """Group cells that one start can observe: same framework, device, cores and launcher, all or none over nodes."""
     groups: dict[tuple, list[ParityCell]] = {}
     for cell in cells:
-        common = (cell.framework, cell.device, cell.device_kind, cell.cores_per_device, cell.over_nodes)
-        common += (cell.path.horovod_controller,)
+        where = (cell.device, cell.device_kind, cell.cores_per_device, cell.over_nodes)
+        common = (cell.framework, *where, cell.path.horovod_controller)
         groups.setdefault(common, []).append(cell)
     return [ParityGroup(tuple(sorted(group, key=lambda cell: cell.key))) for group in groups.values()]

@@ -55,9 +55,9 @@ COMPRESSIONS = {
     # Each process rounds to 11 significant bits, and so does each sum; below 2**-14 the spacing is 2**-24. Adam doubles
     # a relative error, since its two moments take part in it.
     "fp16": Compression(relative=2.0**-9, absolute=2.0**-24, state=2.0**-9),
-    # PowerSGD replaces the gradient of each kernel by its projection on a few directions, which is never longer and never
-    # turned by more than a right angle, and adds what is left to the next step's. A kernel by itself therefore tells
-    # nothing. The gradients of vectors are exact, at weights that differ slightly.
+    # PowerSGD replaces the gradient of each kernel by its projection on a few directions, which is never longer and
+    # never turned by more than a right angle, and adds what is left to the next step's. A kernel by itself
+    # therefore tells nothing. The gradients of vectors are exact, at weights that differ slightly.
     "powersgd": Compression(relative=0.25, kernels=1.0, state=0.1),
 }
 
@@ -149,7 +149,7 @@ class Allowances:
     def of_whole(self, key: str, expected: dict[str, np.ndarray]) -> WholeLimits:
         """Return the limits of a gradient or a change of weights as a whole.
 
-        An error of relative size e that is orthogonal to a vector turns it by the angle e, whose cosine is 1 - e**2 / 2.
+        An error of relative size e, orthogonal to a vector, turns it by the angle e, whose cosine is 1 - e**2 / 2.
         """
         rounding = math.hypot(*(self._widen(key, name) for name in expected))
         rounding += MANY * self._noise(f"{key}/{name}" for name in expected)

@@ -40,11 +40,13 @@ CHECKS = {
     "evaluation_first": "the same on the first device, after adam",
     "replicas": "parameters of the devices after six steps, which should be the same bit for bit",
 }
+EVALUATIONS = {"sgd": "evaluation_after", "adam": "evaluation_first"}
+"""The check of the evaluations of each optimizer's task."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """The files that the processes of one framework wrote about one optimizer's five steps, by rank."""
+    """The files that the processes of one framework wrote about the task with one optimizer, by rank."""
 
     arrays: list[dict[str, np.ndarray]]
     facts: list[dict]
@@ -153,8 +155,8 @@ class Comparison:
         rows = []
         for optimizer, seen in self.seen.items():
             expected, allowed = self.expected[optimizer]["losses"], self.allowed[optimizer]
-            found = [np.nan if loss is None else loss for loss in seen.facts[0]["losses"]]
-            found = np.array([*found, *[np.nan] * (len(expected) - len(found))])
+            losses = [np.nan if loss is None else loss for loss in seen.facts[0]["losses"]]
+            found = np.array([*losses, *[np.nan] * (len(expected) - len(losses))])
             differences = np.abs(found - expected) / np.abs(expected)
             rows += [
                 (value, allowed.of_loss(step), f"{optimizer}, step {step}")
@@ -213,10 +215,10 @@ class Comparison:
     def _check_evaluations(self) -> None:
         wrong = {name: count_wrong_images(seen) for name, seen in self.seen.items()}
         self._add("evaluated", sum(wrong.values()), 0, f"with {', '.join(name for name in wrong if wrong[name])}")
-        for check, optimizer in (("evaluation_after", "sgd"), ("evaluation_first", "adam")):
-            seen, expected = self.seen[optimizer], self.expected[optimizer][f"evaluations_{self.suffix}"]
+        for optimizer, seen in self.seen.items():
+            check, expected = EVALUATIONS[optimizer], self.expected[optimizer][f"evaluations_{self.suffix}"]
             samples = np.concatenate([arrays["samples"] for arrays in seen.arrays])
-            losses = np.concatenate([arrays["evaluation_losses"] for arrays in seen.arrays if len(arrays["samples"])], 1)
+            losses = np.concatenate([arrays["evaluation_losses"] for arrays in seen.arrays], axis=1)
             found = losses[:, np.argsort(samples, kind="stable")]
             self._add(check, compare(found, expected), self.allowed[optimizer].of(f"evaluations_{self.suffix}"))
 

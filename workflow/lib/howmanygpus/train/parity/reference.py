@@ -205,7 +205,9 @@ def compute_rates(optimizer: OptimizerSpec, global_batch_size: int, steps_per_ep
     The formulas are written out again and not shared with train.loop.schedule, so that a mistake there is seen.
     """
     assert (optimizer.lr_scaling, optimizer.lr_schedule) == ("linear", "cosine"), "the task's schedule"
-    peak = optimizer.learning_rate * global_batch_size / optimizer.lr_reference_batch_size
+    reference_batch_size = optimizer.lr_reference_batch_size
+    assert reference_batch_size is not None, "the task's schedule"
+    peak = optimizer.learning_rate * global_batch_size / reference_batch_size
     num_warmup = int(optimizer.lr_warmup_epochs * steps_per_epoch)
     rates = [peak * (step + 1) / num_warmup for step in range(num_warmup)]
     rest = NUM_STEPS - num_warmup
@@ -227,7 +229,7 @@ def compute(
     """
     GatedRelu.shift = shift
     reference = Reference(spec, data, weights, num_shards, arithmetic or nullcontext())
-    arrays = {"logits": reference.predict(data.test_images[:GLOBAL_BATCH_SIZE], "first device")}
+    arrays = {"logits": reference.predict(data.test_images[np.arange(GLOBAL_BATCH_SIZE)], "first device")}
     losses: list[float] = []
     evaluations: dict[str, list[np.ndarray]] = {"mean": [], "first": []}
     batches = TrainingBatches(spec, data, rank=0, num_processes=1)
