@@ -112,6 +112,14 @@ def test_every_backend_passes_on_two_devices(framework, judge_cell):
     assert framework in page and "averaging" in page
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_one_backend_of_each_family_passes_on_three_devices(family, judge_cell):
+    """Without batch sizes and counts that are powers of two; they share the cores if there are only two."""
+    verdict = judge_cell(FAMILIES[family].strategy, {"deep": DEEP}, "deep", 3)
+    assert (verdict["status"], verdict["reason"]) == ("passed", "")
+    assert {row["devices"] for row in verdict["checks"]} == {3}
+
+
 @pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if supports(name, ON_TWO["deep_synchronized"])])
 def test_synchronized_batchnorm_uses_the_global_batchs_statistics(framework, judge_cell):
     verdict = judge_cell(framework, ON_TWO, "deep_synchronized", 2)

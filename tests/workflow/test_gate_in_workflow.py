@@ -5,6 +5,9 @@ import sys
 
 from project import ROWS, study
 
+BF16 = """
+FRAMEWORKS["sleeping"].precisions["cpu"] = ("fp32", "bf16")
+"""
 RETRY = [sys.executable, "workflow/scripts/retry_runs.py"]
 
 
@@ -65,3 +68,18 @@ def test_a_loss_that_is_not_finite_is_a_verdict(project, environment_python):
     project.behave(parity__sleeping="diverge")
     project.snakemake(*ROWS)
     assert {status for status, _ in read_statuses(project).values()} == {"failed_parity"}
+
+
+def test_bf16_waits_for_the_verdict_in_fp32(project, environment_python):
+    """No run asks for fp32, but one start observes both, and the verdict on bf16 names that in fp32."""
+    environment_python("pytorch-cpu")
+    project.edit("workflow/lib/howmanygpus/plan/frameworks.py", BF16)
+    project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1], precision=["bf16"], parity="required"))
+    planned = project.snakemake("--dry-run", *ROWS)
+    assert "Exception" not in planned, "each verdict matches one rule"
+    jobs = project.planned(*ROWS)
+    assert (jobs.count("observe_parity"), jobs.count("check_parity")) == (1, 2)
+    project.snakemake(*ROWS)
+    ((status, reason),) = read_statuses(project).values()
+    assert status == "failed_parity"
+    assert reason.startswith("the fp32 verdict on the same code is failed: evaluation on 1 devices")

@@ -18,13 +18,13 @@ from howmanygpus.plan.invalidation.code import hash_checked
 from howmanygpus.plan.loaders import FILES, NATIVE, SHARED, resolve_loader
 
 MOST_DEVICES = 3
-"""On three devices a wrong weight of one of them shows that two hide, such as a mean of means."""
+"""Three devices show mistakes that two hide, such as a mean of means."""
 DEVICES_OVER_NODES = 2
 
 
 @dataclass(frozen=True)
 class TrainingPath:
-    """How a cell's runs train, apart from the mathematics: what makes a variant's code another code.
+    """How a cell's runs train: what variants change in the code that runs or in the gradients that are exchanged.
 
     loader: `shared`, or the module of the framework's own. input: the form of the images, which is `arrays` for the
     shared loader. powersgd_rank: 0 without that compression.

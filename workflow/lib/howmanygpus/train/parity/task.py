@@ -29,8 +29,8 @@ NUM_TRAIN, NUM_TEST = 28, 14
 NUM_STEPS, EVAL_EVERY_EPOCHS = 6, 2
 """Three epochs, so that the images change their order twice and one evaluation is in the midst of training."""
 OPTIMIZERS: dict[str, dict[str, Any]] = {
-    "sgd": {"name": "sgd", "momentum": 0.9, "learning_rate": 0.002, "eval_devices": "all"},
-    "adam": {"name": "adam", "momentum": 0.0, "learning_rate": 0.0002, "eval_devices": "first"},
+    "sgd": {"name": "sgd", "momentum": 0.9, "learning_rate": 0.0005, "eval_devices": "all"},
+    "adam": {"name": "adam", "momentum": 0.0, "learning_rate": 0.00005, "eval_devices": "first"},
 }
 """eval_devices: the evaluations of sgd use all devices, those of adam the first one."""
 COMMON_OPTIMIZER = {

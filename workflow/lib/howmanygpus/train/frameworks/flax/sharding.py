@@ -142,9 +142,9 @@ class JaxSharding(StepwiseBackend):
         return read_weights(nnx.merge_state(self.parameters, self._average(self.statistics)))
 
     def replicas(self) -> list[dict[str, np.ndarray]]:
-        """JAX takes every device's copy of the parameters for the same; this asks each device for its own."""
+        """Ask each device for its own copy: addressable_data would return the first one's for each."""
         return [
-            read_weights(jax.tree.map(lambda array, i=i: array.addressable_data(i), self.parameters))
+            read_weights(jax.tree.map(lambda array, i=i: array.addressable_shards[i].data, self.parameters))
             for i in range(len(self.devices))
         ]
 
