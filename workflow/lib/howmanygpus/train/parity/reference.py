@@ -5,11 +5,9 @@ The model runs on PyTorch's CPU kernels; everything else is written out here. If
 goes through the network by itself.
 
 A ReLU either passes the gradient or blocks it. If its input is so near to zero that float32 rounding decides, both
-results are correct. The task is therefore done three times, with the thresholds of the backward pass at zero and
-shifted to either side. The differences are stored as the part of each tolerance that rounding can cause. Only the
-family's layer `relu` can be shifted, so a model that calls another ReLU of PyTorch is refused.
-
-What bf16 may change is measured too: the task is done once more with the rounding of bf16 simulated.
+results are correct. The task is therefore done twice, with the thresholds of the backward pass at zero and shifted
+(relus.py). The differences are stored as the part of each tolerance that rounding can cause. What bf16 may change is
+measured too: the task is done once more with the rounding of bf16 simulated (rounding.py).
 """
 
 import argparse
@@ -23,7 +21,6 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors.numpy import save_file
-from torch.overrides import TorchFunctionMode
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.train.frameworks.torch.family import load_weights, to_canonical, torch_name
@@ -33,6 +30,7 @@ from howmanygpus.train.frameworks.torch.running_statistics import set_inflation,
 from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.models.initialization import is_trainable
+from howmanygpus.train.parity.relus import GATE_SHIFT, GatedRelu, RefuseOwnRelus
 from howmanygpus.train.parity.rounding import RoundedToBf16
 from howmanygpus.train.parity.task import (
     EVAL_EVERY_EPOCHS,
@@ -46,8 +44,6 @@ from howmanygpus.train.parity.task import (
 )
 from howmanygpus.train.spec import OptimizerSpec, RunSpec
 
-GATE_SHIFT = 4e-6
-"""Shift of the threshold, in standard deviations of the ReLU's input; float32 activations are off by up to 1e-6."""
 NUM_CANDIDATES = 4
 """Number of sets of random images; the task uses the set with the fewest ReLU inputs within the shift."""
 SHARDS = (1, 2, 3)
@@ -55,55 +51,6 @@ SHARDS = (1, 2, 3)
 BF16_SEED = 1
 STATISTICS = {"mean": "mean of all devices", "first": "first device"}
 """Whose running statistics evaluate; see Backend.running_statistics."""
-OWN_RELUS = {
-    torch.relu: "torch.relu",
-    torch.relu_: "torch.relu_",
-    torch.nn.functional.relu: "torch.nn.functional.relu or nn.ReLU",
-    torch.Tensor.relu: "Tensor.relu",
-    torch.Tensor.relu_: "Tensor.relu_",
-}
-"""Every form of ReLU that PyTorch has, by the function that it calls."""
-
-
-class RefusedReluError(Exception):
-    """The model calls one of PyTorch's own ReLUs."""
-
-
-class RefuseOwnRelus(TorchFunctionMode):
-    """While the context is open, each of PyTorch's own ReLUs raises RefusedReluError."""
-
-    def __init__(self, model: str):
-        super().__init__()
-        self.model = model
-
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        if function in OWN_RELUS:
-            raise RefusedReluError(
-                f"model {self.model} calls {OWN_RELUS[function]}, for whose rounding the parity gate cannot allow; "
-                f"in train/models/{self.model}/torch.py use relu of howmanygpus.train.frameworks.torch.layers.relu"
-            )
-        return function(*args, **(kwargs or {}))
-
-
-class GatedRelu(torch.autograd.Function):
-    """ReLU whose backward pass has its threshold at shift * (standard deviation of the input) instead of zero.
-
-    num_near counts the inputs that are nearer to zero than GATE_SHIFT * (standard deviation).
-    """
-
-    shift, num_near = 0.0, 0
-
-    @staticmethod
-    def forward(ctx, x):
-        deviation = x.std(correction=0)
-        GatedRelu.num_near += int((x.abs() < GATE_SHIFT * deviation).sum())
-        ctx.save_for_backward(x > GatedRelu.shift * deviation)
-        return x.clamp(min=0.0)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        (is_open,) = ctx.saved_tensors
-        return gradient * is_open
 
 
 class Reference:
