@@ -12,7 +12,7 @@ from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS, find_unsupported_reason
 from howmanygpus.plan.loaders import check_inputs, check_loaders, find_missing_loader
-from howmanygpus.plan.parity import ParityCell
+from howmanygpus.plan.parity import ParityCell, TrainingPath
 from howmanygpus.plan.runs import TRAINING_KEYS, Run, complete_spec, drop_usual_layout
 from howmanygpus.prepare.sources import Description
 from howmanygpus.train.spec import RANDOM_INPUTS, SYNTHETIC
@@ -165,7 +165,7 @@ class Study:
         return self.config["seed"] + run.repeat - 1
 
     def parity_cell(self, run: Run) -> ParityCell:
-        """Return the cell of the parity gate that covers a run. Both tiers share the check of the `stock` tier."""
+        """Return the cell of the parity gate that covers a run."""
         settings = self.variants[run.variant]
         return ParityCell(
             framework=run.framework,
@@ -179,6 +179,7 @@ class Study:
             device_kind=self._device(run).kind,
             cores_per_device=self._device(run).cores_per_device,
             over_nodes=self._device(run).num_nodes(run.num_gpus) > 1,
+            path=TrainingPath.find(run.framework, run.input, settings),
         )
 
     def spec(self, run: Run) -> dict:
