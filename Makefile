@@ -3,6 +3,8 @@
 # make check       runs the linters, the import contracts and the type checker
 # make resolve     has pip resolve the pins of every environment, GPU environments included, without installing them
 # make references  writes the generated tables of config/README.md and profiles/README.md
+# make check-gpu   checks a GPU in every framework that a Python of this machine has; docs/gpu.md says how
+# make wheelhouse  fills a folder with the wheels for check-gpu on a machine without a network
 # make adopt FROM=../other-clone   copies another clone's results here, so that none of its runs is repeated
 
 PYTHON ?= python3
@@ -16,7 +18,13 @@ CACHE := $(or $(HOWMANYGPUS_CACHE),$(HOME)/.cache/howmanygpus)
 REPORT_IS_CURRENT = [ -e results/report.html ] && \
 	[ -z "$$(find results/tables results/figures results/parity config workflow/report -newer results/report.html -print -quit)" ]
 
-.PHONY: demo test test-workflow test-training test-cluster check resolve references adopt
+# For check-gpu and wheelhouse, see docs/gpu.md.
+SITE ?= $(PYTHON)
+DEVICE ?= cuda
+MINUTES ?= 120
+SITE_HAS ?=
+
+.PHONY: demo test test-workflow test-training test-cluster check resolve references adopt check-gpu wheelhouse
 
 demo: $(INSTALLED)
 	@if $(SNAKEMAKE); then \
@@ -56,6 +64,26 @@ resolve: $(INSTALLED)
 references: $(INSTALLED)
 	PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/write_references.py
 
+wheelhouse: $(INSTALLED)
+	PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/fill_wheelhouse.py --folder "$(or $(WHEELS),wheels)" \
+		$(if $(FOR_PYTHON),--python $(FOR_PYTHON)) $(if $(FOR_PLATFORM),--platform $(FOR_PLATFORM)) \
+		--site-has $(SITE_HAS)
+
+# With WHEELS, nothing is fetched. pip itself may come from the folder, because a system's Python may have none.
+ifneq ($(WHEELS),)
+check-gpu: export PIP_NO_INDEX := 1
+check-gpu: export PIP_FIND_LINKS := $(abspath $(WHEELS))
+endif
+check-gpu: $(if $(WHEELS),$(VENV)/bin/snakemake,$(INSTALLED))
+	PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/check_gpu.py --site $(SITE) --device $(DEVICE) \
+		--wheels $(if $(WHEELS),"$(abspath $(WHEELS))") --minutes $(MINUTES)
+
+$(VENV)/bin/snakemake:
+	@PYTHONPATH=workflow/lib $(PYTHON) workflow/scripts/check_python.py
+	@mkdir -p "$(CACHE)/environments"
+	PYTHONPATH=workflow/lib:$(firstword $(wildcard $(WHEELS)/pip-*.whl)) flock "$(CACHE)/environments/workflow.lock" \
+		$(PYTHON) workflow/scripts/install_wheelhouse.py --wheels "$(WHEELS)" --link $(VENV)
+
 adopt:
 	@test -d "$(FROM)/results" || { echo "FROM=$(FROM) has no results/; name another clone: make adopt FROM=PATH"; exit 1; }
 	@test ! -e results || { echo "results/ exists here; adopt into a fresh clone, or move it away"; exit 1; }
@@ -65,8 +93,7 @@ adopt:
 
 # flock(1) takes the lock, so that two calls at once build one environment: nothing is installed yet that could lock.
 $(INSTALLED): envs/workflow.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11, 4))' || \
-		{ echo "$(PYTHON) is older than Python 3.11.4; name a newer one: make PYTHON=python3.11 ..."; exit 1; }
+	@PYTHONPATH=workflow/lib $(PYTHON) workflow/scripts/check_python.py
 	@mkdir -p "$(CACHE)/environments"
 	PIP_QUIET=1 PYTHONPATH=workflow/lib flock "$(CACHE)/environments/workflow.lock" \
 		$(PYTHON) workflow/scripts/build_environment.py --name workflow --pins $< --link $(VENV)

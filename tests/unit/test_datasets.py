@@ -9,7 +9,7 @@ import pytest
 from howmanygpus.prepare.listing import describe_dataset, find_acquisition, read_task
 from howmanygpus.prepare.merging import merge_shards
 from howmanygpus.prepare.shards import prepare_shard
-from howmanygpus.prepare.sources import OptionError, chestxray14, multilabel_csv
+from howmanygpus.prepare.sources import OptionError, chestxray14, multilabel_csv, patterns
 from howmanygpus.train.input.prepared import open_data
 from pictures import SHARED_DATA, encode, needs, smooth
 
@@ -222,3 +222,17 @@ def test_a_wrong_table_is_refused(tmp_path, row, message):
         multilabel_csv.list_images(str(tmp_path), table=str(tmp_path / "labels.csv"))
     with pytest.raises(OptionError, match=r"label_column: 'tags' is no column of .*; there are path, labels, split"):
         multilabel_csv.list_images(str(tmp_path), table=str(tmp_path / "labels.csv"), label_column="tags")
+
+
+def test_patterns_can_be_told_apart_by_their_direction():
+    """The images of a class have a random phase, so its mean says nothing; the spectrum's largest peak does."""
+    arrays = patterns.load([16, 16, 3], num_classes=4, num_train=400, num_test=80)
+    assert (arrays.train_images.shape, arrays.train_images.dtype) == ((400, 16, 16, 3), np.uint8)
+    assert set(arrays.train_labels) == set(arrays.test_labels) == set(range(4))
+    spectra = np.abs(np.fft.rfft2(arrays.train_images.mean(axis=3) - 127.5)).reshape(400, -1)
+    means = np.array([spectra[arrays.train_labels == label].mean(axis=0) for label in range(4)])
+    test = np.abs(np.fft.rfft2(arrays.test_images.mean(axis=3) - 127.5)).reshape(80, -1)
+    nearest = np.argmin(((test[:, None] - means) ** 2).sum(axis=2), axis=1)
+    assert (nearest == arrays.test_labels).mean() > 0.95
+    again = patterns.load([16, 16, 3], num_classes=4, num_train=400, num_test=80)
+    assert np.array_equal(again.train_images, arrays.train_images)

@@ -2,11 +2,24 @@
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 from howmanygpus.environments.build import build_environment, use_fetched
 from howmanygpus.environments.existing import link, take_existing
+from howmanygpus.environments.pins import find_newest_python
 from howmanygpus.files import write_json_atomic
+
+
+def refuse_newer_python(name: str, pins: list[Path]) -> None:
+    """Raise SystemExit if the pins have no builds for this Python. pip would name a package, but not the remedy."""
+    newest = find_newest_python(pins)
+    if newest and sys.version_info[:2] > newest:
+        last, own = (".".join(map(str, version[:2])) for version in (newest, sys.version_info))
+        sys.exit(
+            f"envs/{name}.txt: its pins have builds for Python {last} and older, and .venv has {own}; leave the "
+            f"framework out, or remove .venv and call `make PYTHON=python{last} .venv/installed`"
+        )
 
 
 def main() -> None:
@@ -24,6 +37,7 @@ def main() -> None:
     if arguments.existing:
         record = take_existing(arguments.name, arguments.pins, arguments.existing)
     else:
+        refuse_newer_python(arguments.name, arguments.pins)
         horovod = json.loads(arguments.horovod.read_text()) if arguments.horovod else None
         # `make` links `.venv` before anything is installed, so it holds the lock itself.
         record = build_environment(arguments.name, arguments.pins, horovod, lock=arguments.link is None)

@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.plan.config.schema import study_defaults
 from howmanygpus.plan.plan import Plan
 
 
@@ -17,10 +16,7 @@ def main() -> None:
     parser.add_argument("--plan", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
     (study,) = Plan.from_request(arguments.request).studies.values()
-    runs = {run.path: {"spec": study.spec(run), "unsupported": run.unsupported} for run in study.runs}
-    plan = {"study": study.name, "config": study.config, "curves": study.curves, "runs": runs}
-    plan |= {"defaults": study_defaults()}
-    write_json_atomic(arguments.plan, plan | {"billing": arguments.request.get("billing", {})})
+    write_json_atomic(arguments.plan, study.describe() | {"billing": arguments.request.get("billing", {})})
 
 
 if __name__ == "__main__":

@@ -20,8 +20,17 @@ from pathlib import Path
 from howmanygpus.environments.pins import as_options, hash_requirements, split_pins
 from howmanygpus.files import hold_lock, write_json_atomic
 
-HAS_PIP = sys.prefix != sys.base_prefix and importlib.util.find_spec("pip") is not None
-"""Whether this Python has the pip that the project pins in `.venv`. The system's own pip may be too old."""
+
+def has_pip() -> bool:
+    """Whether this Python has the pip that the project pins: that of `.venv`, or a wheel of it on the path.
+
+    The system's own pip may be too old.
+    """
+    found = importlib.util.find_spec("pip")
+    return found is not None and (sys.prefix != sys.base_prefix or ".whl" in (found.origin or ""))
+
+
+HAS_PIP = has_pip()
 
 
 def find_cache() -> Path:

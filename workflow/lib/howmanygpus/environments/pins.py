@@ -17,6 +17,9 @@ HOROVOD = "horovod-"
 """Prefix of environments that contain Horovod; the name of the environment that it is built beside follows."""
 HOROVOD_TOOLS, HOROVOD_SOURCE = FOLDER / "horovod.build.txt", FOLDER / "horovod.source.txt"
 
+NEWEST_PYTHONS = {"numpy==1.23.5": (3, 11)}
+"""The newest Python for which there are builds of a pin. MXNet 1.9 and Chainer 7.8 do not run with a later NumPy."""
+
 
 def read_requirements(path: Path) -> list[str]:
     """Return the requirements and options of one file, one string each, with continued lines joined."""
@@ -39,6 +42,12 @@ def find_pins(environment: str) -> list[Path]:
         paths += [FOLDER / name for name in included]
     build = FOLDER / f"{environment}.build.txt"
     return [*paths, *([build] if build.exists() else [])]
+
+
+def find_newest_python(pins: list[Path]) -> tuple[int, int] | None:
+    """Return the newest Python, such as (3, 11), with which an environment can be built; None if any will do."""
+    lines = [line for path in pins for line in read_requirements(path)]
+    return min((NEWEST_PYTHONS[line] for line in lines if line in NEWEST_PYTHONS), default=None)
 
 
 def split_pins(pins: list[Path]) -> tuple[list[Path], list[Path]]:

@@ -15,6 +15,7 @@ from howmanygpus.plan.loaders import check_inputs, check_loaders, find_missing_l
 from howmanygpus.plan.parity import ParityCell
 from howmanygpus.plan.runs import TRAINING_KEYS, Run, complete_spec, drop_usual_layout
 from howmanygpus.prepare.sources import Description
+from howmanygpus.train.spec import RANDOM_INPUTS, SYNTHETIC
 
 PACKAGE = Path(__file__).resolve().parents[1]
 MODELS = PACKAGE / "train" / "models"
@@ -151,7 +152,9 @@ class Study:
                     )
 
     def data_dir(self, run: Run) -> str:
-        return f"results/prepared/{self.config['dataset']}/{run.input}"
+        """Return the folder of a run's images. Resident images are synthetic ones."""
+        form = SYNTHETIC if run.input in RANDOM_INPUTS else run.input
+        return f"results/prepared/{self.config['dataset']}/{form}"
 
     def weights_file(self, run: Run) -> str:
         height, width, channels = self.description.image_shape
@@ -193,6 +196,13 @@ class Study:
         layout: dict[str, Any] = {"num_nodes": device.num_nodes(run.num_gpus), "device_kind": device.kind}
         layout["cores_per_device"] = device.cores_per_device
         return settings | drop_defaults(training, self.defaults, NESTED_KEYS) | drop_usual_layout(layout, run.device)
+
+    def describe(self) -> dict:
+        """Return what tables are made from: the content of results/plans/{study}.json, apart from `billing`."""
+        runs = {run.path: {"spec": self.spec(run), "unsupported": run.unsupported} for run in self.runs}
+        plan = {"study": self.name, "config": self.config, "curves": self.curves, "runs": runs}
+        machinery = {framework: FRAMEWORKS[framework].one_device for framework in self.config["frameworks"]}
+        return plan | {"defaults": self.defaults, "machinery": machinery}
 
     def request(self) -> str:
         """Return the study as JSON, without defaults. Plan.from_request rebuilds the study from it."""

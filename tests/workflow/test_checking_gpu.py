@@ -1,0 +1,84 @@
+"""`make check-gpu` goes through all its steps: it finds a framework, runs both studies, and writes the page."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from project import ROOT
+
+SITE, PLAN = "workflow/lib/howmanygpus/environments/site.py", "workflow/lib/howmanygpus/plan/check_gpu.py"
+FOUND_HERE = """
+IMPORTS["fake"], COUNTS["fake"] = "import json as framework; framework.__version__ = '1.5'", "1"
+"""
+
+
+def write_config(project) -> None:
+    """Write the command's config for the fake framework, without the gate, which needs PyTorch."""
+    config = yaml.safe_load((ROOT / "config" / "check_gpu.yaml").read_text())
+    for study in config["studies"].values():
+        study |= {"model": "small_cnn", "frameworks": ["sleeping"], "inputs": ["synthetic"], "parity": "off"}
+        study |= {"precision": ["fp32"], "exclude": []}
+    (project.folder / "config" / "check_gpu.yaml").write_text(yaml.safe_dump(config))
+
+
+STOPPABLE = """#!/bin/bash
+trap 'kill $!; touch stopped; exit 1' INT
+echo "$@" >called
+sleep 600 &
+wait
+"""
+
+
+def start(project, *options: str, **variables: str) -> subprocess.CompletedProcess:
+    """Run the command for this Python's fake framework on a CPU."""
+    command = [sys.executable, "workflow/scripts/check_gpu.py", "--site", sys.executable, "--device", "cpu", *options]
+    environment = project.environment() | {"PYTHONPATH": "workflow/lib"} | variables
+    keywords = {"cwd": project.folder, "env": environment, "capture_output": True, "text": True, "timeout": 1260}
+    return subprocess.run(command, **keywords)
+
+
+@pytest.fixture
+def checked(project, tmp_path, monkeypatch):
+    """Return a project whose only framework is the fake one, found in this Python."""
+    monkeypatch.setenv("HOWMANYGPUS_CACHE", str(tmp_path / "cache"))
+    write_config(project)
+    project.edit(SITE, FOUND_HERE)
+    project.replace(PLAN, REFERENCE="fake-cpu")
+    return project
+
+
+def test_when_time_is_up_snakemake_and_its_jobs_are_stopped(checked):
+    (checked.folder / ".venv").unlink()
+    snakemake = checked.folder / ".venv" / "bin" / "snakemake"
+    snakemake.parent.mkdir(parents=True)
+    snakemake.write_text(STOPPABLE)
+    snakemake.chmod(0o755)
+    result = start(checked, "--minutes", "0.01")
+    assert result.returncode == 1 and "results/check_gpu.md: 2 failures" in result.stdout
+    page = checked.read("results/check_gpu.md")
+    assert "run sleeping (stock, synthetic, fp32, batch 16): not run: the time was up" in page
+    assert "largest batch of sleeping: batch 32: not run: the time was up" in page
+    assert (checked.folder / "stopped").exists() and not checked.processes()
+    called = checked.read("called").split()
+    assert called[:2] == ["check_gpu_rates", "results/parity/parity.html"]
+    assert called[-2:] == ["config/check_gpu.yaml", "results/check_gpu/config.yaml"]
+
+
+def test_the_command_ends_with_a_page_of_what_it_saw(checked, tmp_path):
+    # The first sample is taken after one second.
+    checked.behave(check_gpu_rates={"sleep_s": 2.5}, check_gpu_batches__sleeping__base__gpus1_batch64="out_of_memory")
+    result = start(checked, "--minutes", "20")
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+    page = checked.read("results/check_gpu.md")
+    assert "Everything passed on " in page
+    assert f"| fake-cpu | 1.5 | {sys.executable} | — |" in page
+    assert "| sleeping | stock | synthetic | fp32 | completed |" in page
+    assert "| sleeping | best | synthetic | fp32 | unsupported |" in page
+    assert "| sleeping (stock, synthetic, fp32, batch 16) | " in page, "its telemetry"
+    assert "| sleeping | 32 | " in page and "| 64 | out_of_memory | tried to allocate 7 GiB |" in page
+    machine = yaml.safe_load(checked.read("results/check_gpu/machine.yaml"))
+    python = machine["environments"]["fake-cpu"]["python"]
+    assert os.path.realpath(python) == os.path.realpath(sys.executable) and str(tmp_path) in python

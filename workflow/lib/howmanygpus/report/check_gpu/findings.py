@@ -1,0 +1,100 @@
+"""Findings of `make check-gpu`: verdicts, runs, telemetry, the largest batch, and what failed and why."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+
+from howmanygpus.report.check_gpu.telemetry import summarize_samples
+from howmanygpus.report.outcomes import read_outcomes
+from howmanygpus.report.tables import describe_table, load_table
+
+TIME_UP = "not run: the time was up or its step failed; the same call continues"
+EXPECTED_END = "out_of_memory"
+
+
+def tabulate(plan: dict, results: Path = Path(), table: str = "runs") -> pd.DataFrame:
+    """Return a table of a study, made with the tables that it reads. plan: content of results/plans/{study}.json."""
+    described = describe_table(table)
+    inputs: dict = {name: tabulate(plan, results, name) for name in described.inputs}
+    return load_table(table).tabulate(plan, **inputs, **({"results": results} if described.reads_results else {}))
+
+
+def describe_run(row: pd.Series) -> str:
+    tier = f"{row['variant']}, " if row["variant"] != "base" else ""
+    return f"{row['framework']} ({tier}{row['input']}, {row['precision']}, batch {row['per_device_batch_size']})"
+
+
+def add_telemetry(rates: pd.DataFrame, on_gpu: bool, results: Path = Path()) -> list[dict]:
+    """Return for each completed run its description and the summary of its telemetry.
+
+    A problem that the launcher noticed comes before what the samples say.
+    """
+    summaries = []
+    for _, row in rates[rates["status"] == "completed"].iterrows():
+        folder = results / row["run_dir"]
+        summary = summarize_samples(folder / "telemetry.csv", row["wall_time_s"], on_gpu)
+        noticed = json.loads((folder / "run.json").read_text()).get("telemetry_problem")
+        summaries.append({"run": describe_run(row)} | summary | ({"problem": noticed} if noticed else {}))
+    return summaries
+
+
+def find_growing(plan: dict, results: Path = Path()) -> list[str]:
+    """Return the frameworks whose run with the largest batch size of the plan completed."""
+    outcomes = list(read_outcomes(plan, results))
+    largest = max(outcome.identity["per_device_batch_size"] for outcome in outcomes)
+    at_largest = [outcome for outcome in outcomes if outcome.identity["per_device_batch_size"] == largest]
+    return [outcome.identity["framework"] for outcome in at_largest if outcome.status == "completed"]
+
+
+def find_largest(batches: pd.DataFrame, most: int, on_gpu: bool) -> list[dict]:
+    """Return for each framework its largest batch and how the search ended.
+
+    most: the training images, which limit the search. Keys: framework, largest (None if no run completed),
+    peak_memory_gib and images_per_s there, next (the first size that did not complete, or None), status and reason of
+    that, and `problem`: anything but an end by `out_of_memory`, which is required on a GPU only.
+    """
+    found = []
+    for framework, rows in batches.groupby("framework", sort=False):
+        rows = rows.sort_values("per_device_batch_size")
+        completed, others = rows[rows["status"] == "completed"], rows[rows["status"] != "completed"]
+        end = others.iloc[0] if len(others) else None
+        best = completed.iloc[-1] if len(completed) else None
+        row = {"framework": framework, "largest": None if best is None else best["per_device_batch_size"]}
+        row |= {key: None if best is None else best[key] for key in ("peak_memory_gib", "images_per_s")}
+        row |= {"next": None if end is None else end["per_device_batch_size"]}
+        row |= {"status": "" if end is None else end["status"], "reason": "" if end is None else end["reason"]}
+        found.append(row | {"problem": _find_batch_problem(row, most, on_gpu)})
+    return found
+
+
+def _find_batch_problem(row: dict, most: int, on_gpu: bool) -> str:
+    if row["status"] in (EXPECTED_END, "unsupported"):
+        return ""
+    if row["status"] == "missing":
+        return f"batch {row['next']}: {TIME_UP}"
+    if row["status"]:
+        return f"batch {row['next']}: {row['status']}, not {EXPECTED_END}: {row['reason']}"
+    return f"memory for every batch up to {row['largest']} of {most} images; the end was not reached" if on_gpu else ""
+
+
+def list_failures(
+    verdicts: list[dict], rates: pd.DataFrame, telemetry: list[dict], largest: list[dict], not_found: list[dict]
+) -> list[str]:
+    """Return every failure of the check as one line: what failed, and why. `unsupported` is no failure.
+
+    verdicts: `framework`, `precision`, `status` (empty without a verdict) and `reason` of each cell. not_found:
+    frameworks that the site's Python has and that do not work there, as `environment` and `reason`.
+    """
+    failures = [f"{found['environment']}: {found['reason']}" for found in not_found]
+    for verdict in verdicts:
+        if verdict["status"] not in ("passed", "unsupported"):
+            why = f"{verdict['status']}: {verdict['reason']}" if verdict["status"] else TIME_UP
+            failures.append(f"gate of {verdict['framework']} in {verdict['precision']}: {why}")
+    for _, row in rates.iterrows():
+        if row["status"] not in ("completed", "unsupported"):
+            why = TIME_UP if row["status"] == "missing" else f"{row['status']}: {row['reason']}"
+            failures.append(f"run {describe_run(row)}: {why}")
+    failures += [f"telemetry of {row['run']}: {row['problem']}" for row in telemetry if row["problem"]]
+    failures += [f"largest batch of {row['framework']}: {row['problem']}" for row in largest if row["problem"]]
+    return failures

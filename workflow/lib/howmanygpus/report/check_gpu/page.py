@@ -1,0 +1,84 @@
+"""Write the page of `make check-gpu` in Markdown: what failed and why, then tables of what was seen."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+
+import pandas as pd
+
+ABSENT = "—"
+RATE_COLUMNS = {
+    **{"framework": "framework", "variant": "variant", "input": "input", "precision": "precision"},
+    **{"status": "status", "images_per_s": "images/s", "step_s_median": "median step, ms", "data_wait_frac": "waiting"},
+    **{"compile_s": "first step, s", "peak_memory_gib": "peak memory, GiB", "parity": "gate"},
+}
+TELEMETRY_COLUMNS = {
+    **{"run": "run", "samples": "samples", "last_s": "last after, s", "utilisation_frac": "mean utilisation"},
+    **{"memory_gib": "largest memory, GiB", "power_w": "mean power, W", "energy_j": "energy, J", "problem": "problem"},
+}
+LARGEST_COLUMNS = {
+    **{"framework": "framework", "largest": "largest batch", "images_per_s": "images/s there"},
+    **{"peak_memory_gib": "peak memory there, GiB", "next": "next batch", "status": "its status", "reason": "reason"},
+}
+FRACTIONS, SECONDS_TO_MS = ("data_wait_frac", "utilisation_frac"), ("step_s_median",)
+
+
+def render_page(
+    machine: dict,
+    frameworks: list[dict],
+    verdicts: list[dict],
+    rates: pd.DataFrame,
+    telemetry: list[dict],
+    largest: list[dict],
+    failures: list[str],
+) -> str:
+    """Return the page. For the arguments see howmanygpus.report.check_gpu.findings; machine: words by what they say."""
+    said = f"{len(failures)} failures" if failures else "Everything passed"
+    date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    sections = {
+        "What failed, and why": "\n".join(f"- {escape(failure)}" for failure in failures) or "Nothing.",
+        "Machine": render_table({"key": "", "value": ""}, [{"key": key, "value": machine[key]} for key in machine]),
+        "Frameworks": render_table(
+            {"environment": "environment", "version": "version", "python": "Python", "reason": "why it is not used"},
+            frameworks,
+        ),
+        "Parity gate": render_verdicts(verdicts),
+        "Rates": render_table(RATE_COLUMNS, rates.to_dict("records")),
+        "Telemetry": render_table(TELEMETRY_COLUMNS, telemetry),
+        "Largest batch on one device": render_table(LARGEST_COLUMNS, largest),
+    }
+    body = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
+    return f"# What `make check-gpu` saw\n\n{said} on {machine['host']}, {date}.\n\n{body}\n"
+
+
+def render_verdicts(verdicts: list[dict]) -> str:
+    """Return a table of frameworks by precisions."""
+    precisions = list(dict.fromkeys(verdict["precision"] for verdict in verdicts))
+    rows: dict[str, dict] = {}
+    for verdict in verdicts:
+        said = verdict["status"].replace("_", " ") or "missing"
+        rows.setdefault(verdict["framework"], {"framework": verdict["framework"]})[verdict["precision"]] = said
+    return render_table({name: name for name in ("framework", *precisions)}, rows.values())
+
+
+def render_table(columns: dict[str, str], rows: Iterable[Mapping]) -> str:
+    """Return a Markdown table. columns: headings by key; a value that is missing or undefined becomes a dash."""
+    lines = ["| " + " | ".join(columns.values()) + " |", "|" + " --- |" * len(columns)]
+    lines += ["| " + " | ".join(render_value(key, row.get(key)) for key in columns) + " |" for row in rows]
+    return "\n".join(lines) if len(lines) > 2 else "Nothing was seen."
+
+
+def render_value(key: str, value) -> str:
+    if value is None or value == "" or pd.isna(value):
+        return ABSENT
+    if key in FRACTIONS:
+        return f"{value:.1%}"
+    if key in SECONDS_TO_MS:
+        return f"{1000 * value:.2f}"
+    if isinstance(value, float):
+        return f"{value:.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.2f}"
+    return escape(str(value))
+
+
+def escape(text: str) -> str:
+    """Return text that neither ends a cell nor a line."""
+    return " ".join(text.replace("|", "\\|").split())

@@ -1,0 +1,207 @@
+"""
+Check this machine's GPU in every framework that a site's Pythons have, and write what was seen to a page.
+
+It looks for frameworks, writes a machine file and a config for what it found, and calls Snakemake: for the parity gate
+and the rates, and then for batch sizes that double until the memory is full. The same call continues an earlier one.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import yaml
+from snakemake.utils import update_config
+
+from howmanygpus.environments.site import build_overlay, find_frameworks, lend_packages
+from howmanygpus.environments.wheelhouse import WheelhouseError
+from howmanygpus.files import write_text_atomic
+from howmanygpus.plan.check_gpu import (
+    BATCHES,
+    RATES,
+    REFERENCE,
+    add_size,
+    describe_changes,
+    describe_machine,
+    list_environments,
+)
+from howmanygpus.plan.config.machine import read_machine
+from howmanygpus.plan.invalidation.pins import use_existing
+from howmanygpus.plan.plan import Plan
+from howmanygpus.report.check_gpu import findings
+from howmanygpus.report.check_gpu.page import render_page
+from howmanygpus.train.host.devices import describe_host
+from howmanygpus.train.host.gpus import find_compute_capability, find_smallest_memory_gib, list_gpu_uuids
+
+CONFIG, FOLDER, PAGE = Path("config/check_gpu.yaml"), Path("results/check_gpu"), Path("results/check_gpu.md")
+MACHINE, CHANGES = FOLDER / "machine.yaml", FOLDER / "config.yaml"
+UNTIL = ("train", "write_parity_page")
+ABSENT = "ModuleNotFoundError"
+"""Beginning of the reason why a Python does not have a framework. Any other reason is a failure of the check."""
+PRECISIONS = ("fp32", "tf32", "bf16")
+STOPPING_S = 30.0
+"""How long Snakemake may take to end after Ctrl-C, in seconds."""
+
+
+def look_at_site(pythons: list[str], device: str, wheels: Path | None) -> list[dict]:
+    """Write the machine file, and return what was found: environment, version, python and reason of each.
+
+    Raises SystemExit if nothing can be checked.
+    """
+    environments = sorted(list_environments(device))
+    print(f"Looking for {', '.join(environments)} in {', '.join(pythons)}", flush=True)
+    found = find_frameworks(environments, pythons, on_gpu=device == "cuda")
+    if REFERENCE not in environments:
+        found += find_frameworks([REFERENCE], pythons, on_gpu=False)
+    answers = {answer.environment: answer for answer in found}
+    versions = {name: answer for name, answer in answers.items() if answer.version}
+    if REFERENCE not in versions:
+        sys.exit(
+            f"SITE: no Python of {', '.join(pythons)} has PyTorch, with which the gate's reference is computed "
+            f"({answers[REFERENCE].reason}); name one that has"
+        )
+    if not set(versions) & set(environments):
+        reasons = "; ".join(f"{answer.environment}: {answer.reason}" for answer in found if not answer.version)
+        sys.exit(f"SITE: no framework of {', '.join(pythons)} can use {device}: {reasons}")
+    overlays = {python: build_overlay(python, wheels) for python in {each.python for each in versions.values()}}
+    lend_packages(list(overlays.values()), wheels)
+    machine = describe_machine({name: overlays[answer.python] for name, answer in versions.items()})
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    write_text_atomic(MACHINE, yaml.safe_dump(machine))
+    return [vars(answer) for answer in found]
+
+
+def read_plan(changes: dict) -> Plan:
+    """Write the changes of the config, and return the plan of both."""
+    write_text_atomic(CHANGES, yaml.safe_dump(changes, sort_keys=False))
+    config, machine = yaml.safe_load(CONFIG.read_text()), read_machine(MACHINE)
+    update_config(config, changes)
+    use_existing(machine.environments)
+    return Plan(config, machine)
+
+
+def call_snakemake(study: str, deadline: float) -> bool:
+    """Run what a study lacks; return whether there was time for all of it. deadline: of time.monotonic()."""
+    command = [".venv/bin/snakemake", study, "results/parity/parity.html", "--until", *UNTIL]
+    command += ["--profile", "profiles/local", "--configfile", str(CONFIG), str(CHANGES)]
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    child = subprocess.Popen(command, env=environment, preexec_fn=begin_session)
+    try:
+        child.wait(timeout=max(deadline - time.monotonic(), 1))
+        return True
+    except subprocess.TimeoutExpired:
+        return False
+    finally:
+        if child.returncode is None:
+            stop(child)
+
+
+def begin_session() -> None:
+    """Become a session of its own that Ctrl-C can stop; a job in the background of a shell would ignore it."""
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def stop(child: subprocess.Popen) -> None:
+    """Stop a session as Ctrl-C in a terminal does, which reaches Snakemake and its jobs, and make sure that it ends."""
+    os.killpg(child.pid, signal.SIGINT)
+    try:
+        child.wait(timeout=STOPPING_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+def describe_study(plan: Plan, study: str) -> dict:
+    """Return the plan of a study for the tables. One machine without prices has no billing."""
+    return plan.studies[study].describe() | {"billing": {}}
+
+
+def run_all(changes: dict, deadline: float) -> Plan:
+    """Run both studies as far as there is time; return the last plan. The batch sizes tried are added to `changes`."""
+    plan = read_plan(changes)
+    num_train = plan.studies[BATCHES].description.num_train
+    study = plan.studies[BATCHES].config | changes["studies"][BATCHES]
+    in_time = call_snakemake(RATES, deadline)
+    while in_time and (in_time := call_snakemake(BATCHES, deadline)):
+        if not add_size(study, findings.find_growing(describe_study(plan, BATCHES)), num_train):
+            break
+        changes["studies"][BATCHES] |= {key: study[key] for key in ("per_device_batch_size", "exclude")}
+        plan = read_plan(changes)
+    return plan
+
+
+def list_verdicts(plan: Plan) -> list[dict]:
+    """Return framework, precision, status and reason of each checked cell; no status for a missing verdict."""
+    cells = []
+    for path in plan.checked_verdicts:
+        cell = plan.parity_cells[path]
+        verdict = json.loads(Path(path).read_text()) if Path(path).exists() else {"status": "", "reason": ""}
+        said = {key: verdict[key] for key in ("status", "reason")}
+        cells.append({"framework": cell.framework, "precision": cell.precision} | said)
+    order = {name: place for place, name in enumerate(plan.studies[RATES].config["frameworks"])}
+    return sorted(cells, key=lambda cell: (order[cell["framework"]], PRECISIONS.index(cell["precision"])))
+
+
+def describe_machine_seen(device: str, rates) -> dict:
+    """Return what the page says about the machine. rates: the table of runs, which names the device's model."""
+    host = describe_host(list_gpu_uuids() if device == "cuda" else [])
+    models = [model for model in rates["device_model"].dropna().unique() if model]
+    return {
+        "host": host["hostname"],
+        "device": f"{device}: {', '.join(models) or 'no run has named it'}",
+        "GPUs that may be used": len(host["gpu_uuids"]),
+        "compute capability": find_compute_capability() if device == "cuda" else None,
+        "memory, GiB": find_smallest_memory_gib() if device == "cuda" else None,
+        "driver": host["driver_version"],
+        "processor": f"{host['cpu_model']}, {len(os.sched_getaffinity(0))} cores",
+        "Python of the workflow": host["python_version"],
+        "commit": host["git_commit"],
+    }
+
+
+def write_page(plan: Plan, found: list[dict], device: str) -> list[str]:
+    """Write the page from the records of all runs, and return what failed."""
+    on_gpu, num_train = device == "cuda", plan.studies[BATCHES].description.num_train
+    rates, batches = (findings.tabulate(describe_study(plan, study)) for study in (RATES, BATCHES))
+    verdicts, telemetry = list_verdicts(plan), findings.add_telemetry(rates, on_gpu)
+    largest = findings.find_largest(batches, num_train, on_gpu)
+    broken = [answer for answer in found if answer["reason"] and not answer["reason"].startswith(ABSENT)]
+    failures = findings.list_failures(verdicts, rates, telemetry, largest, broken)
+    machine = describe_machine_seen(device, rates)
+    write_text_atomic(PAGE, render_page(machine, found, verdicts, rates, telemetry, largest, failures))
+    return failures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--site", nargs="+", required=True, help="Pythons to look for frameworks in")
+    parser.add_argument("--device", choices=("cuda", "cpu"), required=True, help="cpu rehearses with small sizes")
+    parser.add_argument("--wheels", type=Path, nargs="?", help="folder of wheels to install from, without a network")
+    parser.add_argument("--minutes", type=float, required=True, help="time after which the page is written as it is")
+    arguments = parser.parse_args()
+    deadline = time.monotonic() + 60 * arguments.minutes
+    if arguments.device == "cuda" and not list_gpu_uuids():
+        sys.exit("DEVICE: no NVIDIA GPU may be used here (see `nvidia-smi -L`); DEVICE=cpu rehearses without one")
+    try:
+        found = look_at_site(arguments.site, arguments.device, arguments.wheels)
+    except WheelhouseError as error:
+        sys.exit(str(error))
+    environments = list_environments(arguments.device)
+    versions = {answer["environment"] for answer in found if answer["version"]}
+    frameworks = [name for environment in environments if environment in versions for name in environments[environment]]
+    config = yaml.safe_load(CONFIG.read_text())
+    changes = describe_changes(config, frameworks, arguments.device, str(MACHINE))
+    failures = write_page(run_all(changes, deadline), found, arguments.device)
+    for failure in failures:
+        print(f"FAILED {failure}")
+    print(f"{PAGE}: {len(failures)} failures")
+    sys.exit(bool(failures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""Say whether a Python can run the workflow, and what it cannot install. `make` calls it with the Python to check."""
+
+import sys
+
+OLDEST = (3, 11, 4)
+
+
+def main() -> None:
+    version = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        sys.exit(f"{sys.executable} is Python {version}; {oldest} or later is needed: make PYTHON=python3.11 ...")
+    # A Python that is too old could not import these modules.
+    from howmanygpus.environments.pins import find_newest_python, find_pins
+    from howmanygpus.plan.frameworks import FRAMEWORKS
+
+    pins = {
+        name: [path for environment in entry.environments.values() for path in find_pins(environment)]
+        for name, entry in FRAMEWORKS.items()
+    }
+    newest = {name: find_newest_python(paths) for name, paths in pins.items()}
+    lacking = [name for name, python in newest.items() if python and python < sys.version_info[:2]]
+    if lacking:
+        last = ".".join(map(str, min(filter(None, newest.values()))))
+        print(
+            f"{sys.executable} is Python {version}: {', '.join(lacking)} cannot be installed with it, all other "
+            f"frameworks can. To measure these too: make PYTHON=python{last} ..."
+        )
+
+
+if __name__ == "__main__":
+    main()
