@@ -111,7 +111,7 @@ def set_up_tensorflow() -> dict:
 def copy_by_tensorflow() -> dict:
     import tensorflow as tf
 
-    from howmanygpus.train.frameworks.keras import copying
+    from howmanygpus.train.frameworks import copying
 
     asked, refuses = [], False
 

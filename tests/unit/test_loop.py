@@ -59,17 +59,12 @@ class Ticking(StepwiseBackend):
     def weights(self):
         return {}
 
+    versions = settings = weights
+
     def peak_memory_bytes(self):
         return None
 
-    def versions(self):
-        return {}
-
-    def settings(self):
-        return {}
-
-    def device_model(self):
-        return None
+    device_model = peak_memory_bytes
 
 
 def run_loop(tmp_path, backend=None, num_test=13, **changes):

@@ -8,8 +8,8 @@ A family's folder contains
 - one file per strategy, whose BACKEND fulfils the contract in train/loop/backend.py.
 - `loader.py` or the like: the framework's own loader of images, for studies that compare loaders.
 
-The files beside the families are mechanisms that several strategies share: horovod.py, kvstore.py, mirrored.py. The
-sizes and padding that layers take are defined in geometry.py.
+The files beside the families are mechanisms that several strategies share: copying.py, horovod.py, kvstore.py,
+mirrored.py. The sizes and padding that layers take are defined in geometry.py.
 
 The first argument of a layer that has weights is a `LayerContext` (`layers/context.py`). It holds the kind of batch
 normalisation and what a family's framework needs besides, for example flax's dtype. A model's `build` receives the

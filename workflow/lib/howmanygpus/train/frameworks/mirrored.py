@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from keras import layers
 
-from howmanygpus.train.frameworks.keras.copying import Copier
+from howmanygpus.train.frameworks.copying import Copier
 from howmanygpus.train.frameworks.keras.family import KerasBackend, build_optimizer, find_variables
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.models.initialization import is_trainable

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from keras import layers, ops
 
-from howmanygpus.train.frameworks.keras.copying import Copier
+from howmanygpus.train.frameworks.copying import Copier
 from howmanygpus.train.frameworks.keras.layers.context import LayerContext
 from howmanygpus.train.frameworks.keras.settings import describe_settings
 from howmanygpus.train.input.prepared import PreparedData
