@@ -22,7 +22,7 @@ ROUNDOFF = {"fp32": 2.0**-24, "tf32": 2.0**-11, "bf16": 2.0**-9}
 COMPRESSED = 2.0**-11
 """Unit roundoff of gradients that were compressed to fp16."""
 START = 256.0
-"""Units of roundoff by which a loss may differ before the first update. Measured: up to 6, in nine frameworks."""
+"""Units of roundoff by which a loss may differ before the first update. Measured: up to 6, in eight frameworks."""
 GROWTH = 1.25
 """Factor per step, for shallow networks. Measured with START: at most 1/8 of this limit within 44 steps."""
 FACTOR = 100.0
@@ -52,7 +52,7 @@ def add_differences(losses: pd.DataFrame, plan: dict, trained: set[tuple]) -> pd
     losses = losses.assign(difference=(losses["loss"] - median).abs() / median.abs(), difference_limit=np.nan)
     compared = losses.assign(work=work, roundoff=roundoff, run=losses.groupby(list(IDENTITY)).ngroup())
     compared = compared[compared["difference"].notna()]
-    for _, pool in compared.groupby(["precision", "input"]):
+    for _, pool in compared.groupby(["precision", "input", "roundoff"]):
         losses.loc[pool.index, "difference_limit"] = find_limits(pool)
     return losses
 
@@ -60,7 +60,7 @@ def add_differences(losses: pd.DataFrame, plan: dict, trained: set[tuple]) -> pd
 def find_limits(pool: pd.DataFrame) -> list[float]:
     """Largest relative difference of each window that rounding explains.
 
-    pool: windows of runs of one network with the same precision and input, with `run`, `work` and `roundoff`. How fast
+    pool: windows of runs of one network with the same precision, roundoff and input, with `run`, `work` and `roundoff`. How fast
     rounding grows depends on the network: a deep one multiplies it by thousands in one step, a shallow one by little.
     The limit is the larger of what a shallow network shows, and FACTOR times the median of how far the other runs have
     come by that step, at most CEILING. Runs without any difference tell nothing, since they are copies of each other,
