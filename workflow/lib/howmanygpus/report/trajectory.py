@@ -60,8 +60,8 @@ def add_differences(losses: pd.DataFrame, plan: dict, trained: set[tuple]) -> pd
 def find_limits(pool: pd.DataFrame) -> list[float]:
     """Largest relative difference of each window that rounding explains.
 
-    pool: windows of runs of one network with the same precision, roundoff and input, with `run`, `work` and `roundoff`. How fast
-    rounding grows depends on the network: a deep one multiplies it by thousands in one step, a shallow one by little.
+    pool: windows of runs of one network with the same precision, roundoff and input, with `run`, `work` and `roundoff`.
+    How fast rounding grows depends on the network: a deep one multiplies it by thousands in one step.
     The limit is the larger of what a shallow network shows, and FACTOR times the median of how far the other runs have
     come by that step, at most CEILING. Runs without any difference tell nothing, since they are copies of each other,
     and neither does the only other run of a pair. If no run tells, the limit after the first step is CEILING.
