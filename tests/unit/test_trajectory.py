@@ -4,21 +4,34 @@ import pandas as pd
 import pytest
 
 from howmanygpus.report.outcomes import IDENTITY
-from howmanygpus.report.trajectory import CEILING, add_differences, has_left, limit_at, summarize_trajectories
+from howmanygpus.report.trajectory import add_differences, has_left, summarize_trajectories
 from specs import make_spec
 
 STEPS = (1, 10, 44)
+MEASURED_STEPS = (1, 6, 10)
+SMALL_CNN = {
+    "chainer_mn": (2.96147871, 2.43759627, 2.30544975),
+    "jax_sharding": (2.96147871, 2.43759632, 2.30544966),
+    "keras_mirrored": (2.96147871, 2.43759623, 2.30544925),
+    "tensorflow_mirrored": (2.96147871, 2.43759632, 2.30544972),
+}
+RESNET44 = {
+    "chainer_mn": (5.54609108, 9.52192354, 13.70744312),
+    "keras_mirrored": (5.54609299, 9.53775902, 13.72067308),
+    "mxnet_gluon": (5.54609061, 9.53509604, 13.48715438),
+}
+"""Losses of two networks on two CPU devices, in windows that end with MEASURED_STEPS."""
 
 
-def judge(*runs):
-    """Judge runs, each given as changes of its specification and its losses at STEPS; return them in the same order."""
+def judge(*runs, steps=STEPS):
+    """Judge runs in the given order. Each is given as changes of its specification and its losses at `steps`."""
     planned, rows, identities = {}, [], []
     for number, (changes, losses) in enumerate(runs):
         spec = make_spec(**changes)
         identity = {key: getattr(spec, key) for key in IDENTITY}
         planned[f"run{number}"] = {"spec": spec.to_dict(), "unsupported": ""}
         identities.append(tuple(identity.values()))
-        rows += [identity | {"last_step": step, "loss": loss} for step, loss in zip(STEPS, losses, strict=True)]
+        rows += [identity | {"last_step": step, "loss": loss} for step, loss in zip(steps, losses, strict=True)]
     losses = add_differences(pd.DataFrame(rows), {"runs": planned}, set(identities))
     found = summarize_trajectories(losses)
     missing = {"trajectory": None, "trajectory_limit": None}
@@ -42,14 +55,15 @@ def test_rounding_is_no_other_work():
 
 @pytest.mark.parametrize("step", range(3))
 def test_a_run_that_leaves_the_others_in_any_window_is_found(step):
-    """A learning rate that is wrong by 10 % changes the loss of the tenth step by about one percent."""
-    wrong = [loss * (1.2 if position == step else 1) for position, loss in enumerate(USUAL)]
-    runs = judge(({"framework": "a"}, USUAL), ({"framework": "b"}, wrong), ({"framework": "c"}, USUAL))
+    wrong = [loss * (1.3 if position == step else 1) for position, loss in enumerate(USUAL)]
+    usual = [({"framework": name}, near(1 + factor * 1e-7)) for name, factor in (("a", 1), ("c", -1))]
+    runs = judge(usual[0], ({"framework": "b"}, wrong), usual[1])
     assert has_left(runs).tolist() == [False, True, False]
-    assert runs["trajectory"].iloc[1] == pytest.approx(0.2)
+    assert runs["trajectory"].iloc[1] == pytest.approx(0.3, rel=1e-6)
 
 
 def test_of_two_runs_that_differ_both_are_named():
+    """Even the losses before the first update differ."""
     runs = judge(({"framework": "a"}, USUAL), ({"framework": "b"}, near(1.01)))
     assert has_left(runs).tolist() == [True, True]
 
@@ -80,6 +94,42 @@ def test_a_run_that_is_alone_is_not_judged():
     assert judge(({"framework": "a"}, USUAL))["trajectory"].isna().all()
 
 
-def test_the_limit_grows_with_the_steps_up_to_a_ceiling():
-    limits = limit_at(pd.Series([1, 2, 10, 44, 10_000]), pd.Series([2.0**-24] * 5))
-    assert limits.is_monotonic_increasing and limits.iloc[0] < 1e-5 and limits.iloc[-1] == CEILING
+def far_from(loss, factor):
+    return (USUAL[0], loss * factor, USUAL[2] * factor)
+
+
+def test_the_limit_follows_the_network_by_its_other_runs():
+    """In a deep network rounding has carried all runs apart by the second window. One that is far off is found."""
+    signs = {"a": -2, "b": -1, "c": 1, "d": 2}
+    deep = [({"framework": name}, far_from(2.2, 1 + 2e-4 * sign)) for name, sign in signs.items()]
+    assert not has_left(judge(*deep)).any()
+    assert has_left(judge(*deep, ({"framework": "e"}, far_from(2.2, 1.15)))).tolist() == [False] * 4 + [True]
+    assert has_left(judge(*deep[:1], ({"framework": "e"}, far_from(2.2, 1.15)))).sum() == 0, "a pair is within CEILING"
+
+
+def test_other_repeats_show_how_fast_rounding_grows_for_a_pair():
+    first = [({"framework": name}, near(1 + 1e-6 * number)) for number, name in enumerate("ab")]
+    second = [({"framework": name, "repeat": 2, "seed": 2}, near(1 + 0.1 * number)) for number, name in enumerate("ab")]
+    assert has_left(judge(*first, *second)).tolist() == [False, False, True, True]
+
+
+def test_copies_of_one_run_do_not_tighten_the_limit():
+    """tf.distribute gives the same bits for several frameworks, which says nothing about rounding."""
+    copies = [({"framework": f"copy{number}"}, USUAL) for number in range(4)]
+    others = [({"framework": name}, far_from(2.2, 1 + sign * 1e-3)) for name, sign in (("b", 1), ("c", -1))]
+    assert not has_left(judge(*copies, *others)).any()
+
+
+@pytest.mark.parametrize(
+    ("measured", "faulty"),
+    [
+        (SMALL_CNN, (2.96147871, 2.48472605, 2.31824914)),
+        (RESNET44, (5.54609299, 12.44390321, 8.06686822)),
+    ],
+)
+def test_gradients_that_are_not_averaged_are_found_and_rounding_is_not(measured, faulty):
+    """The faulty run is PyTorch DDP, measured with require_backward_grad_sync = False."""
+    runs = [({"framework": name}, losses) for name, losses in measured.items()]
+    assert not has_left(judge(*runs, steps=MEASURED_STEPS)).any()
+    judged = has_left(judge(*runs, ({"framework": "pytorch_ddp"}, faulty), steps=MEASURED_STEPS))
+    assert judged.tolist() == [False] * len(runs) + [True]
