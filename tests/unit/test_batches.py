@@ -172,16 +172,17 @@ def fills(monkeypatch):
 
 def test_workers_load_small_batches_at_the_same_time(monkeypatch):
     """Neither of two batches is complete before the other has begun."""
-    met, fill = threading.Barrier(2, timeout=20.0), ManyImages.fill
+    met, fill, places = threading.Barrier(2, timeout=20.0), ManyImages.fill, []
 
     def meeting(self, share, images):
-        met.wait()
+        places.append(met.wait())
         fill(self, share, images)
 
     monkeypatch.setattr(ManyImages, "fill", meeting)
     spec = make_spec(loader_workers=2, prefetch=2, random_flip=True, epochs=2)
     batches = list(TrainingBatches(spec, make_data(num_train=40), 0, 1))
     assert len(batches) == 10
+    assert sorted(places) == [0] * 5 + [1] * 5
 
 
 @pytest.mark.parametrize(("prefetch", "most"), [(0, 2), (2, 3)])

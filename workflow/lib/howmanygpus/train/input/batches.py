@@ -48,8 +48,8 @@ class Loading:
 
     num_at_once: how many batches are begun before the first of them has to be complete. With one, all workers share
     each batch. If that leaves a worker less than BYTES_PER_WORKER, fewer workers share a batch and they load several
-    batches at the same time, since otherwise the start of so short a task takes longer than the task. With `prefetch: 0`
-    nothing is loaded ahead, so that all workers always share one batch.
+    batches at the same time, since otherwise the start of so short a task takes longer than the task. With
+    `prefetch: 0` nothing is loaded ahead, so that all workers always share one batch.
     """
 
     def __init__(self, batches: TrainingBatches):
