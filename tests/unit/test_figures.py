@@ -203,6 +203,12 @@ def test_every_form_of_real_images_is_compared_with_synthetic_ones(tmp_path):
     assert {text for text in texts if text.endswith("%")} == {"90%", "81%", "73%"}
 
 
+def test_resident_input_is_what_all_others_are_compared_with(tmp_path):
+    texts = draw_inputs(tmp_path, "resident", "synthetic", "arrays")
+    assert len([text for text in texts if text == "resident"]) == 9, "a bar for each series and device count"
+    assert {text for text in texts if text.endswith("%")} == {"90%", "81%"}
+
+
 def test_forms_are_compared_with_arrays_where_nothing_is_synthetic(tmp_path):
     texts = draw_inputs(tmp_path, "arrays", "jpeg")
     assert {text for text in texts if text.endswith("%")} == {"90%"}

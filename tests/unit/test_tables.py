@@ -262,6 +262,27 @@ def test_the_answer_names_the_best_and_says_when_there_is_none(tmp_path):
     assert "no answer yet" in nothing
 
 
+@pytest.mark.parametrize(
+    ("inputs", "expected"),
+    [
+        ({"arrays": 1.0, "synthetic": 0.5, "resident": 0.25}, "80 images/s"),
+        ({"synthetic": 0.5, "resident": 0.25}, "160 images/s"),
+        ({"resident": 0.25}, "320 images/s"),
+        ({"arrays": None, "resident": 0.25}, "no answer yet"),
+    ],
+)
+def test_the_answer_is_about_real_images_if_the_study_has_any(tmp_path, inputs, expected):
+    """inputs: seconds of a window of 10 steps with 8 images each, None for a run that is missing."""
+    specs = [make_spec(input=name) for name in inputs]
+    for number, (spec, window_s) in enumerate(zip(specs, inputs.values(), strict=True)):
+        if window_s:
+            store_run(tmp_path, f"run{number}", spec, accuracies=(0.9,), window_s=(window_s, window_s))
+    runs, evaluations = collect(plan_of(*specs), tmp_path)
+    table = compute_time_to_accuracy(runs, evaluations, QUALITY)
+    assert set(table["input"]) <= {"arrays"}
+    assert expected in answer(runs, compute_scaling(runs, {"weak": [8]}), table)
+
+
 def test_losses_are_those_of_the_first_epochs_windows(tmp_path):
     specs = [make_spec(), make_spec(repeat=2)]
     store_run(tmp_path, "run0", specs[0])

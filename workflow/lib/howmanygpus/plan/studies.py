@@ -15,6 +15,7 @@ from howmanygpus.plan.loaders import check_inputs, check_loaders, find_missing_l
 from howmanygpus.plan.parity import ParityCell
 from howmanygpus.plan.runs import TRAINING_KEYS, Run, complete_spec, drop_usual_layout
 from howmanygpus.prepare.sources import Description
+from howmanygpus.train.spec import RANDOM_INPUTS, SYNTHETIC
 
 PACKAGE = Path(__file__).resolve().parents[1]
 MODELS = PACKAGE / "train" / "models"
@@ -151,7 +152,9 @@ class Study:
                     )
 
     def data_dir(self, run: Run) -> str:
-        return f"results/prepared/{self.config['dataset']}/{run.input}"
+        """Return the folder of a run's images. Resident images are synthetic ones."""
+        form = SYNTHETIC if run.input in RANDOM_INPUTS else run.input
+        return f"results/prepared/{self.config['dataset']}/{form}"
 
     def weights_file(self, run: Run) -> str:
         height, width, channels = self.description.image_shape

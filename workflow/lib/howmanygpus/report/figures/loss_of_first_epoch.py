@@ -4,6 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+<<<<<<< HEAD
 from howmanygpus.report.style import (
     label_lines,
     make_panels,
@@ -12,6 +13,10 @@ from howmanygpus.report.style import (
     say_nothing_to_show,
     style_of,
 )
+=======
+from howmanygpus.report.inputs import is_real
+from howmanygpus.report.style import label_lines, make_panels, name_series, say_nothing_to_show, style_of
+>>>>>>> f62eac4 (input: resident keeps one batch of synthetic images on the devices for the whole run)
 
 TITLE = "Training loss over the first epoch"
 TABLES = ("losses",)
@@ -21,7 +26,7 @@ WIDEST = 9.0
 
 def draw(losses: pd.DataFrame) -> Figure:
     """Draw one panel per device count and batch size, with one line per series, of the first repeat."""
-    real = losses[(losses["input"] != "synthetic") & losses["loss"].notna()]
+    real = losses[is_real(losses) & losses["loss"].notna()]
     real = real[real["repeat"] == real["repeat"].min()]
     if real.empty:
         return say_nothing_to_show("No run on real images has recorded its first epoch yet.")

@@ -1,4 +1,4 @@
-"""The cost of real images: throughput on each form of them beside throughput on random arrays of the same shape."""
+"""The cost of real images: throughput on each form of them beside throughput on random images of the same shape."""
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -9,8 +9,8 @@ from howmanygpus.report.style import GREY, make_panels, name_series, ring_distur
 TITLE = "Real against synthetic input"
 TABLES = ("runs",)
 COMPARES = "inputs"
-COLOURS = {"synthetic": ("#56B4E9", "black"), "arrays": ("#0072B2", "white"), "jpeg": ("#E69F00", "black")}
-COLOURS |= {"png": ("#D55E00", "black")}
+COLOURS = {"resident": ("#009E73", "black"), "synthetic": ("#56B4E9", "black"), "arrays": ("#0072B2", "white")}
+COLOURS |= {"jpeg": ("#E69F00", "black"), "png": ("#D55E00", "black")}
 """Colours of each input's bar and of the name on it. Inputs are compared with the first of these in the study."""
 NUM_STATISTICS = 4
 BAR = 0.8

@@ -5,6 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.report.inputs import is_real
 from howmanygpus.report.style import (
     GREY,
     STAR_NOTE,
@@ -28,7 +29,7 @@ TABLES = ("scaling", "time_to_accuracy")
 
 def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> Figure:
     """Draw two panels per scaling curve, one for each speed-up."""
-    throughput = scaling[scaling["speedup"].notna() & (scaling["input"] != "synthetic")]
+    throughput = scaling[scaling["speedup"].notna() & is_real(scaling)]
     if throughput.empty:
         return say_nothing_to_show("No run on real images has completed on the smallest device count yet.")
     threshold = choose_threshold(time_to_accuracy)

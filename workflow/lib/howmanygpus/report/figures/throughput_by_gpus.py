@@ -4,6 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.style import (
     GREY,
     STAR_NOTE,
@@ -26,7 +27,7 @@ TABLES = ("scaling",)
 
 def draw(scaling: pd.DataFrame) -> Figure:
     """Draw one panel per scaling curve: medians, bars from minimum to maximum, and a dotted line for ideal scaling."""
-    measured = scaling[(scaling["input"] != "synthetic") | (scaling["input"].nunique() == 1)]
+    measured = choose_inputs(scaling)
     measured = measured[measured["num_repeats"] > 0]
     if measured.empty:
         return say_nothing_to_show("No run has completed yet.")
