@@ -280,7 +280,8 @@ def test_the_answer_is_about_real_images_if_the_study_has_any(tmp_path, inputs, 
     runs, evaluations = collect(plan_of(*specs), tmp_path)
     table = compute_time_to_accuracy(runs, evaluations, QUALITY)
     assert set(table["input"]) <= {"arrays"}
-    assert expected in answer(runs, compute_scaling(runs, {"weak": [8]}), table)
+    datasets = pd.DataFrame([{"dataset": "d", "input": name} for name in inputs], columns=list(DATASETS))
+    assert expected in answer(runs, compute_scaling(runs, {"weak": [8]}, {}), table, datasets)
 
 
 def test_losses_are_those_of_the_first_epochs_windows(tmp_path):

@@ -10,16 +10,17 @@ from howmanygpus.report.answer.accuracy import answer_accuracy
 from howmanygpus.report.answer.cost import describe_bill
 from howmanygpus.report.answer.study import describe_data, describe_disturbed, describe_runs, describe_trajectories
 from howmanygpus.report.answer.throughput import answer_throughput
+from howmanygpus.report.inputs import choose_inputs
 
 
 def answer(runs: pd.DataFrame, scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame, datasets: pd.DataFrame) -> str:
     """Describe the tables of one study, one line per statement."""
-    measured = scaling[scaling["images_per_s_median"].notna()]
-    real = measured[(measured["input"] != "synthetic") | (measured["input"].nunique() == 1)]
-    if real.empty:
+    rates = choose_inputs(scaling)
+    measured = rates[rates["images_per_s_median"].notna()]
+    if measured.empty:
         found = ["No run has completed, so there is no answer yet."]
     else:
-        found = [*answer_accuracy(runs, time_to_accuracy, datasets), *answer_throughput(runs, real, datasets)]
+        found = [*answer_accuracy(runs, time_to_accuracy, datasets), *answer_throughput(runs, measured, datasets)]
     facts = [describe_data(runs, datasets), describe_disturbed(runs), describe_trajectories(runs), describe_bill(runs)]
     lines = [f"- {line}" for line in [*found, *facts] if line]
     return "\n".join([describe_runs(runs), "", *lines, ""])

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.trajectory import has_left
 
 
@@ -13,7 +14,7 @@ def describe_runs(runs: pd.DataFrame) -> str:
 
 def describe_data(runs: pd.DataFrame, datasets: pd.DataFrame) -> str:
     """Name the images by split, their classes and size, the devices, and the dates of the runs."""
-    real = datasets[datasets["input"] != "synthetic"] if (datasets["input"] != "synthetic").any() else datasets
+    real = choose_inputs(datasets)
     known = real[real["num_train"].notna()]
     text = f"Trained on {real['dataset'].iloc[0]} ({', '.join(real['input'])})"
     if len(known):

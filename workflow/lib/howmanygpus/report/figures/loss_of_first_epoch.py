@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-<<<<<<< HEAD
+from howmanygpus.report.inputs import is_real
 from howmanygpus.report.style import (
     label_lines,
     make_panels,
@@ -13,10 +13,6 @@ from howmanygpus.report.style import (
     say_nothing_to_show,
     style_of,
 )
-=======
-from howmanygpus.report.inputs import is_real
-from howmanygpus.report.style import label_lines, make_panels, name_series, say_nothing_to_show, style_of
->>>>>>> f62eac4 (input: resident keeps one batch of synthetic images on the devices for the whole run)
 
 TITLE = "Training loss over the first epoch"
 TABLES = ("losses",)

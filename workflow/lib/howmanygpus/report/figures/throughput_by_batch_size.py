@@ -3,7 +3,7 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
-<<<<<<< HEAD
+from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.outcomes import has_failed
 from howmanygpus.report.style import (
     count_failed,
@@ -15,10 +15,6 @@ from howmanygpus.report.style import (
     say_nothing_to_show,
     style_of,
 )
-=======
-from howmanygpus.report.inputs import choose_inputs
-from howmanygpus.report.style import label_lines, make_panels, mark_counts, name_series, say_nothing_to_show, style_of
->>>>>>> f62eac4 (input: resident keeps one batch of synthetic images on the devices for the whole run)
 
 TITLE = "Throughput by batch size"
 TABLES = ("runs",)
@@ -27,14 +23,9 @@ CONFIGURATION = ["framework", "variant", "input", "precision", "device", "num_gp
 
 def draw(runs: pd.DataFrame) -> Figure:
     """Draw one panel per device count, with one line per series: medians, and bars from minimum to maximum."""
-<<<<<<< HEAD
     runs = runs.assign(failed=has_failed(runs["status"]), disturbed=runs["disturbed"].eq(True))
-    measured = runs[(runs["input"] != "synthetic") | (runs["input"].nunique() == 1)]
-    measured = measured[measured.groupby(CONFIGURATION)["images_per_s"].transform("count") > 0]
-=======
     measured = choose_inputs(runs)
-    measured = measured[measured["images_per_s"].notna()]
->>>>>>> f62eac4 (input: resident keeps one batch of synthetic images on the devices for the whole run)
+    measured = measured[measured.groupby(CONFIGURATION)["images_per_s"].transform("count") > 0]
     if measured.empty:
         return say_nothing_to_show("No run has completed yet.")
     measured = summarize(measured.assign(series=name_series(measured)))

@@ -34,18 +34,12 @@ def compute_time_to_accuracy(runs: pd.DataFrame, evaluations: pd.DataFrame, qual
     better = load_metric(quality["metric"]).BETTER
     own_evaluations = dict(list(evaluations.groupby(list(IDENTITY))))
     rows = []
-<<<<<<< HEAD
-    judged = runs[~runs["status"].isin(UNDECIDED) & (runs["input"] != "synthetic")]
+    judged = runs[~runs["status"].isin(UNDECIDED) & is_real(runs)]
     for run in judged.to_dict("records"):
         identity = {key: run[key] for key in IDENTITY}
         own = own_evaluations.get(tuple(identity.values()), evaluations.iloc[:0]).sort_values("epoch")
         common = identity | {key: run[key] for key in ("status", "disturbed")}
         common |= {"metric": quality["metric"], "better": better}
-=======
-    judged = runs[runs["status"].isin(["completed", "diverged"]) & is_real(runs)]
-    for run in judged[list(IDENTITY)].to_dict("records"):
-        own = own_evaluations.get(tuple(run.values()), evaluations.iloc[:0]).sort_values("epoch")
->>>>>>> f62eac4 (input: resident keeps one batch of synthetic images on the devices for the whole run)
         for threshold in quality["thresholds"]:
             reached = own["quality"] >= threshold if better == "higher" else own["quality"] <= threshold
             row = common | {"threshold": threshold, "reached": bool(reached.any())}
