@@ -25,7 +25,7 @@ from specs import make_data, make_spec
 
 MIB = 2**20
 batch = np.zeros((2, 1, 1, 1), np.uint8), np.zeros(2, np.int32)
-loop = SimpleNamespace(spec=SimpleNamespace(prefetch=2), num_steps=2, begin_step=lambda: None)
+loop = SimpleNamespace(spec=SimpleNamespace(prefetch=2), num_steps=2, begin_step=lambda: None, resident_batch=None)
 loop.handed_batches = lambda: iter([batch] * 2)
 libc, fed = ctypes.CDLL(None), []
 
@@ -47,6 +47,7 @@ def train(backend, **own):
     given.spec = SimpleNamespace(global_batch_size=2, steps=2, device_kind="cpu")
     given.model = SimpleNamespace(fit=lambda dataset, callbacks, **_: fitted.extend([dataset, *callbacks]))
     given.feed_ahead = lambda dataset, depth: fed.append(dataset) or backend.feed_ahead(given, dataset, depth)
+    given._arriving_batches = lambda loop: backend._arriving_batches(given, loop)
     backend.train(given, loop)
     return fitted
 
