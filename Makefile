@@ -2,7 +2,7 @@
 # make test        runs the whole test suite
 # make check       runs the linters, the import contracts and the type checker
 # make resolve     has pip resolve the pins of every environment, GPU environments included, without installing them
-# make references  writes the generated tables of config/README.md and profiles/README.md
+# make references  writes the generated tables of config/README.md and profiles/README.md, and docs/parity.md
 # make check-gpu   checks a GPU in every framework that a Python of this machine has; docs/gpu.md says how
 # make wheelhouse  fills a folder with the wheels for check-gpu on a machine without a network
 # make adopt FROM=../other-clone   copies another clone's results here, so that none of its runs is repeated
@@ -61,8 +61,9 @@ check: $(TESTABLE)
 resolve: $(INSTALLED)
 	PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/resolve_environments.py
 
-references: $(INSTALLED)
+references: $(TESTABLE)
 	PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/write_references.py
+	PYTHONPATH=workflow/lib:benchmarks/sandbox:tests $(VENV)/bin/python -m parity.document
 
 wheelhouse: $(INSTALLED)
 	PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/fill_wheelhouse.py --folder "$(or $(WHEELS),wheels)" \

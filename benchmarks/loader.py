@@ -3,7 +3,7 @@ Measure the cost of the shared loader beyond its decoder, and compare it with ea
 
 Images of 264x264 (drawn like radiographs, or those of --images) are read as JPEG, PNG and arrays, gray and RGB. Each is
 moved by up to 20 pixels, and flipped or not. Nothing is trained. Rates are images per second of processor time of all
-threads and processes of a loader, so that other work on the machine has little effect. There are three comparisons; in
+threads and processes of a loader, so that other work on the machine has little effect. There are four comparisons; in
 each, both sides take turns on the same cores:
 
 bare    the shared loader with one worker against a bare loop over the same files that opens, decodes with the fastest
@@ -12,10 +12,12 @@ two     two processes with the shared loader at the same time, each on a core of
         bare copies against one, which shows the limit that the memory of the machine sets for two cores.
 native  every framework's own loader against the shared loader with the same number of workers on the same cores, in the
         framework's environment. The pixels of the first batch are compared too.
+small   images of 32x32x3 from arrays, flipped and moved by up to 4 pixels: the shared loader with two threads against
+        one in one process, by wall time on two cores that have nothing else to do; and with one thread against a loop
+        that changes one image after the other.
 """
 
 import argparse
-import io
 import json
 import os
 import statistics
@@ -29,12 +31,22 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-import simplejpeg
 from PIL import Image
 
 from reporting import LIBRARY, ROOT, write_benchmark
 
 # isort: split
+from bare_loading import (
+    BATCH_SIZE,
+    DECODERS,
+    NUM_IMAGES,
+    PADDING,
+    SIDE,
+    bare_files,
+    bare_loop,
+    copy_changed,
+    copy_plainly,
+)
 from environments import build, read_python, run_script
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.loaders import NATIVE_LOADERS
@@ -44,8 +56,8 @@ from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.prepared import PreparedData, open_data
 from howmanygpus.train.input.writing import write_data
 from howmanygpus.train.spec import RunSpec
+from small_images import compare_small_images
 
-SIDE, PADDING, NUM_IMAGES, BATCH_SIZE = 264, 20, 512, 64
 FORMS = ("jpeg", "png", "arrays")
 USERS = {
     **{"torch.loader": "pytorch_ddp", "keras.tf_data": "tensorflow_mirrored", "keras.loader": "keras_mirrored"},
@@ -97,59 +109,6 @@ def rate_of(batches, seconds: float) -> float:
     while (elapsed_s := time.process_time() - started) < seconds:
         num_images += len(next(batches)[0])
     return num_images / elapsed_s
-
-
-def decode_with_pillow(content: bytes, channels: int) -> np.ndarray:
-    with Image.open(io.BytesIO(content)) as image:
-        return np.asarray(image)
-
-
-def decode_with_opencv(content: bytes, channels: int) -> np.ndarray:
-    flag = cv2.IMREAD_GRAYSCALE if channels == 1 else cv2.IMREAD_COLOR_RGB
-    return cv2.imdecode(np.frombuffer(content, np.uint8), flag)
-
-
-def decode_with_simplejpeg(content: bytes, channels: int) -> np.ndarray:
-    return simplejpeg.decode_jpeg(content, "GRAY" if channels == 1 else "RGB")
-
-
-DECODERS = {
-    "jpeg": {"Pillow": decode_with_pillow, "OpenCV": decode_with_opencv, "simplejpeg": decode_with_simplejpeg},
-    "png": {"Pillow": decode_with_pillow, "OpenCV": decode_with_opencv},
-}
-
-
-def copy_changed(image: np.ndarray, target: np.ndarray, top: int, left: int, flipped: int) -> None:
-    """Move and flip an image in the shortest code."""
-    if flipped % 2:
-        image = cv2.flip(image, 1).reshape(image.shape)
-    target[: SIDE - top, : SIDE - left] = image[top:, left:]
-    target[SIDE - top :], target[:, SIDE - left :] = 0, 0
-
-
-def copy_plainly(image: np.ndarray, target: np.ndarray, *_) -> None:
-    target[...] = image
-
-
-def bare_loop(data: PreparedData, read, copy):
-    """Yield batches of the images that read(index) returns, in random order, each placed by `copy`."""
-    order, random = np.random.default_rng(1).permutation(NUM_IMAGES).tolist(), np.random.default_rng(2)
-    batch = np.empty((BATCH_SIZE, *data.image_shape), np.uint8)
-    while True:
-        for start in range(0, NUM_IMAGES, BATCH_SIZE):
-            for i, draws in enumerate(random.integers(0, PADDING, (BATCH_SIZE, 3)).tolist()):
-                copy(read(order[start + i]), batch[i], *draws)
-            yield batch, None
-
-
-def bare_files(data: PreparedData, decode):
-    files, shape = data.train_images, data.image_shape
-
-    def read(index: int) -> np.ndarray:
-        with open(files.path(index), "rb") as file:
-            return decode(file.read(), shape[2]).reshape(shape)
-
-    return bare_loop(data, read, copy_changed)
 
 
 def compare_with_bare(folder: Path, form: str, channels: int, options) -> list[dict]:
@@ -236,10 +195,10 @@ def compare_native(folder: Path, form: str, channels: int, loader: str, kind: st
     }
 
 
-def describe(against: str, form: str, channels: int, what: str, workers: int, pairs: list) -> dict:
+def describe(against: str, input: str, channels: int, what: str, workers: int, pairs: list) -> dict:
     """One row: medians of both rates, and median and range of the ratios of all pairs."""
     ratios = sorted(rate / other for rate, other in pairs)
-    row = {"what": what, "workers": workers, "input": form, "channels": channels, "against": against}
+    row = {"what": what, "workers": workers, "input": input, "channels": channels, "against": against}
     row |= {"images_per_s": statistics.median(rate for rate, _ in pairs)}
     row |= {"others_images_per_s": statistics.median(other for _, other in pairs)}
     row |= {"ratio_median": statistics.median(ratios), "ratio_min": ratios[0], "ratio_max": ratios[-1]}
@@ -265,7 +224,7 @@ def measure(folder: Path, channels: int, form: str, options) -> list[dict]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    comparisons = ("bare", "two", "native")
+    comparisons = ("bare", "two", "native", "small")
     parser.add_argument("--comparisons", nargs="+", choices=comparisons, default=comparisons)
     parser.add_argument("--forms", nargs="+", choices=FORMS, default=FORMS)
     parser.add_argument("--channels", nargs="+", type=int, choices=(1, 3), default=(1, 3))
@@ -277,6 +236,7 @@ def main() -> None:
         default=[1, 2],
         help="numbers of native loaders' workers",
     )
+    parser.add_argument("--small-batches", nargs="+", type=int, default=[256, 1024], help="batch sizes of `small`")
     parser.add_argument("--seconds", type=float, default=2.0, help="duration of each turn (default 2)")
     parser.add_argument("--pairs", type=int, default=5, help="number of turns of each side (default 5)")
     parser.add_argument("--images", type=Path, help="folder of real images to use instead of drawn ones")
@@ -285,9 +245,13 @@ def main() -> None:
         # malloc reads these variables when a process starts. Runs have them too.
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | KEEP_FREED_MEMORY)
     real = sorted(path for path in options.images.rglob("*.[jp][pn]g")) if options.images else []
-    rows = []
+    rows, allowed = [], os.sched_getaffinity(0)
+    if "small" in options.comparisons:
+        spec = make_spec(Path(), "pytorch_ddp", "arrays")
+        rows += compare_small_images(spec, list_cores()[:2], options, describe)
+        os.sched_setaffinity(0, allowed)
     with tempfile.TemporaryDirectory() as scratch:
-        for channels in options.channels:
+        for channels in options.channels if set(options.comparisons) != {"small"} else ():
             folder = Path(scratch) / str(channels)
             folder.mkdir()
             prepare(folder, channels, real)

@@ -1,6 +1,8 @@
 """
 Takes the place of howmanygpus.train.parity.probe: one process does each task with each of PLANTED_FAULTS in turn.
 
+PLANTED_FAULTS has the optimizer and the precision behind each fault, such as no_decay:sgd:fp32, or `all`.
+
 A framework takes longer to start than to do the task. The gate's own probe, renamed, does the tasks.
 """
 
@@ -12,6 +14,10 @@ from pathlib import Path
 from howmanygpus.train.parity import renamed_probe
 
 
+def find_precision(task: dict) -> str:
+    return json.loads(Path(task["spec"]).read_text())["precision"]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--tasks", type=Path)
@@ -20,15 +26,16 @@ def main() -> None:
     tasks = json.loads(arguments.tasks.read_text())["tasks"]
     faulty = [
         task | {"fault": fault, "folder": f"{task['folder']}/{fault}"}
-        for fault in os.environ["PLANTED_FAULTS"].split(",")
+        for fault, optimizer, precision in (each.split(":") for each in os.environ["PLANTED_FAULTS"].split(","))
         for task in tasks
+        if optimizer in (task["optimizer"], "all") and precision in (find_precision(task), "all")
     ]
     for task in faulty:
         Path(task["folder"]).mkdir(exist_ok=True)
     renamed_probe.do_all(faulty, arguments.errors, lambda task: os.environ.update(PLANTED_FAULT=task["fault"]))
     for task in tasks:
         # The gate waits for what was seen in the folder of the cell itself.
-        rank = os.environ.get("RANK") or os.environ.get("OMPI_COMM_WORLD_RANK")
+        rank = os.environ.get("RANK") or os.environ.get("OMPI_COMM_WORLD_RANK") or 0
         Path(task["folder"], f"{task['optimizer']}.rank{rank}.json").write_text("{}")
 
 

@@ -21,7 +21,8 @@ from howmanygpus.plan.invalidation.pins import hash_pins
 
 SHAPE, NUM_CLASSES = ("8", "8", "1"), "10"
 CELL = {"precision": "fp32", "device": "cpu", "device_kind": "cpu", "batchnorm": "local", "loss_on_every_device": False}
-CELL |= {"cores_per_device": 1}
+CELL |= {"cores_per_device": 1, "tier": "stock", "loader": "shared", "loader_kind": "threads", "input": "arrays"}
+CELL |= {"gradient_compression": "none", "powersgd_rank": 0, "horovod_controller": "gloo"}
 
 
 def hash_library(library: Path) -> str:
@@ -60,6 +61,11 @@ class Observer:
         key = [self._code, hash_pins("pytorch-cpu"), options]
         return keep(f"task-{model}-{batchnorm}", key, self.scratch, make)
 
+    @staticmethod
+    def placement(num_devices: int) -> dict:
+        """Let processes share cores if there are fewer cores than devices."""
+        return {} if num_devices <= len(os.sched_getaffinity(0)) else {"bind_cores": False}
+
     def observe(self, names: dict, environment: str, cells: dict[str, dict], num_devices: int, **variables) -> Path:
         """Folder with what one start did with some cells, by their names. names: framework, family and so on.
 
@@ -69,7 +75,7 @@ class Observer:
         tasks = {key: self.task(cell["model"], cell["batchnorm"]) for key, cell in described.items()}
         request = {key: cell | {"task": str(tasks[key])} for key, cell in described.items()}
         options = ["--request", json.dumps({"framework": names, "cells": request}), "--keys", *request]
-        options += ["--num-devices", str(num_devices)]
+        options += ["--num-devices", str(num_devices), "--placement", json.dumps(self.placement(num_devices))]
 
         def make(folder: Path) -> None:
             self._run(environment, ["-m", "howmanygpus.train.parity.observe", *options], folder, **variables)

@@ -17,7 +17,7 @@ from howmanygpus.train.input import writing
 from howmanygpus.train.input.prepared import open_data
 from howmanygpus.train.models.initialization import draw_weights
 from howmanygpus.train.schema import read_record
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.train.spec import RANDOM_INPUTS, RunSpec
 from project import ROOT
 from specs import make_data, make_spec
 
@@ -75,7 +75,8 @@ def write_data(folder: Path, form: str, **changes) -> Path:
 
 def write_inputs(folder: Path, spec: RunSpec, **data_changes) -> RunSpec:
     """Write random data and canonical weights to `folder`; return the spec with their paths."""
-    data_dir, weights_file = write_data(folder / "data", spec.input, **data_changes), folder / "weights.safetensors"
+    form = "arrays" if spec.input in RANDOM_INPUTS else spec.input
+    data_dir, weights_file = write_data(folder / "data", form, **data_changes), folder / "weights.safetensors"
     data = open_data(data_dir)
     parameters = importlib.import_module(f"howmanygpus.train.models.{spec.model}.parameters").parameters
     save_file(draw_weights(parameters(data.image_shape, data.num_classes), spec.seed), weights_file)

@@ -124,6 +124,19 @@ def test_every_test_image_is_evaluated_once_whoever_predicts(run, framework, num
     assert np.allclose(predictions["loss"], expected["loss"], rtol=1e-3, atol=1e-4)
 
 
+RESIDENT = two_epochs("sgd", input="resident", prefetch=2)
+
+
+@pytest.mark.parametrize(("framework", "num_gpus"), LARGEST)
+def test_every_step_on_resident_input_trains_on_the_first_batch(run, framework, num_gpus):
+    """A batch that a step gave away or changed, or another one, would give other updates."""
+    first, resident = run(BACKENDS[0], 1, **RESIDENT), run(framework, num_gpus, **RESIDENT)
+    assert resident.record["steps"] == 6 and resident.record["data_wait_s"] == 0
+    assert relative_difference(resident.update, first.update) < UPDATES_NOISE
+    assert relative_difference(resident.update, reference(run, "sgd").update) > 100 * UPDATES_NOISE
+    assert len(resident.predictions["epoch"]) == 0, "random labels are not evaluated"
+
+
 @pytest.mark.parametrize(("framework", "num_gpus"), LARGEST)
 def test_the_record_names_versions_code_and_clocks(run, framework, num_gpus, monkeypatch):
     monkeypatch.chdir(ROOT)

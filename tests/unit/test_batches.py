@@ -1,10 +1,16 @@
 """Batches are the same for every framework and device count, and every image is evaluated once."""
 
+import hashlib
+import sys
+import threading
+
 import numpy as np
 import pytest
 
-from howmanygpus.train.input.batches import TrainingBatches, evaluation_batches, place
-from howmanygpus.train.input.draws import draw_changes, draw_epoch, epoch_order
+from howmanygpus.train.input.batches import TrainingBatches, evaluation_batches
+from howmanygpus.train.input.changing import ManyImages, place
+from howmanygpus.train.input.draws import Share, draw_changes, draw_epoch, epoch_order
+from howmanygpus.train.input.prepared import PreparedData
 from specs import make_data, make_spec
 
 
@@ -86,6 +92,120 @@ def test_flip_and_crop_are_those_of_a_padded_image(channels, crop_padding):
         image = random.integers(1, 256, (5, 7, channels), dtype=np.uint8)
         expected = flip_pad_and_crop(image, words, True, crop_padding)
         assert np.array_equal(changed(image, words, True, crop_padding), expected), words
+
+
+@pytest.mark.parametrize("crop_padding", [0, 1, 3, 9])
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("num_images", [1, 2, 40])
+def test_many_images_at_once_are_those_of_padded_images(num_images, channels, crop_padding):
+    """The first and the last image of the array are among them; around these there is nothing to copy from."""
+    random, words = np.random.default_rng(crop_padding), draw_epoch(1, 1, 100)
+    source = random.integers(1, 256, (num_images, 5, 7, channels), dtype=np.uint8)
+    share = Share(np.arange(100) % num_images, draw_changes(words, True, crop_padding))
+    images = np.full((100, 5, 7, channels), 77, np.uint8)
+    ManyImages(source, crop_padding).fill(share, images)
+    for image, sample, own_words in zip(images, share.samples, words.tolist(), strict=True):
+        assert np.array_equal(image, flip_pad_and_crop(source[sample], own_words, True, crop_padding)), own_words
+
+
+HASHES = {
+    ((32, 32, 3), 4): "776618d52ff0c903992bd8019b40eb920222328e2ebaf81a02fcc9e49f9ff328",
+    ((32, 32, 3), 0): "26f052726542a2eb230127682fa9e128c6ba9fd92714522ede7a7f9522a66db3",
+    ((8, 8, 1), 2): "d947597903debe28342f2a67a88d46464190b02647cb8e929170bdf27064775a",
+    ((5, 7, 3), 9): "66c3e66d53d39815ef182402a112cbf9ce3cdde0a286ba45778d9d2ce5fd27d4",
+    ((120, 100, 3), 7): "c24a6ad6481d177b2c8e3ef6eaaef1b8f378b01c609b76c8d037e1069ff9c694",
+}
+"""SHA-256 of three epochs of batches, by image shape and padding. Version 0.2.0 yielded the same bytes."""
+
+
+@pytest.mark.parametrize("loader_workers", [1, 3])
+@pytest.mark.parametrize(("image_shape", "crop_padding"), HASHES)
+def test_the_bytes_of_batches_stay_the_same_from_version_to_version(image_shape, crop_padding, loader_workers):
+    num_bytes = 50 * int(np.prod(image_shape))
+    pixels = (np.arange(num_bytes, dtype=np.uint64) * np.uint64(2654435761) >> np.uint64(13)).astype(np.uint8)
+    images, labels = pixels.reshape(50, *image_shape), (np.arange(50) % 10).astype(np.int32)
+    statistics = {"channel_mean": (127.0,), "channel_std": (64.0,)}
+    data = PreparedData(images, labels, images[:5], labels[:5], num_classes=10, **statistics)
+    changes = {"random_flip": True, "random_crop_padding": crop_padding}
+    spec = make_spec(num_gpus=2, global_batch_size=16, epochs=3, loader_workers=loader_workers, prefetch=2, **changes)
+    seen = hashlib.sha256()
+    for rank, num_processes in ((0, 1), (1, 2)):
+        for batch in TrainingBatches(spec, data, rank, num_processes):
+            for array in batch:
+                seen.update(array.tobytes())
+    assert seen.hexdigest() == HASHES[image_shape, crop_padding]
+
+
+def count_calls(spec, data) -> int:
+    """Count the calls of Python and C functions, for each of which Python holds the GIL, while one batch is loaded."""
+    batches, calls = iter(TrainingBatches(spec, data, 0, 1)), []
+    next(batches)
+    sys.setprofile(lambda frame, event, function: calls.append(event) if event.endswith("call") else None)
+    try:
+        next(batches)
+    finally:
+        sys.setprofile(None)
+    return len(calls)
+
+
+def test_python_takes_no_more_calls_for_more_small_images():
+    """Python would hold the GIL during calls for each image, so that a second worker could not load any faster."""
+    data = make_data(num_train=1000, image_shape=(32, 32, 3))
+    changes = {"random_flip": True, "random_crop_padding": 4}
+    few, many = (count_calls(make_spec(global_batch_size=size, **changes), data) for size in (16, 400))
+    # A batch may contain the first and the last image of the array, which are changed on their own.
+    assert many <= few + 50
+
+
+@pytest.fixture
+def fills(monkeypatch):
+    """Return a list that gets an entry when a part of a batch is begun."""
+    begun, fill = [], ManyImages.fill
+
+    def noting(self, share, images):
+        begun.append(len(images))
+        fill(self, share, images)
+
+    monkeypatch.setattr(ManyImages, "fill", noting)
+    return begun
+
+
+def test_workers_load_small_batches_at_the_same_time(monkeypatch):
+    """Neither of two batches is complete before the other has begun."""
+    met, fill, places = threading.Barrier(2, timeout=20.0), ManyImages.fill, []
+
+    def meeting(self, share, images):
+        places.append(met.wait())
+        fill(self, share, images)
+
+    monkeypatch.setattr(ManyImages, "fill", meeting)
+    spec = make_spec(loader_workers=2, prefetch=2, random_flip=True, epochs=2)
+    batches = list(TrainingBatches(spec, make_data(num_train=40), 0, 1))
+    assert len(batches) == 10
+    assert sorted(places) == [0] * 5 + [1] * 5
+
+
+@pytest.mark.parametrize(("prefetch", "most"), [(0, 2), (2, 3)])
+def test_batches_are_loaded_ahead_only_if_asked(fills, prefetch, most):
+    """With two workers: both parts of one batch, or one batch each and a third one that waits for a worker."""
+    spec = make_spec(loader_workers=2, prefetch=prefetch, random_flip=True, epochs=2)
+    batches = iter(TrainingBatches(spec, make_data(num_train=40), 0, 1))
+    next(batches)
+    assert len(fills) <= most
+    assert fills[0] == (4 if prefetch == 0 else 8)
+
+
+def test_workers_share_a_batch_that_is_large(fills):
+    data = make_data(num_train=32, image_shape=(80, 80, 3))
+    spec = make_spec(loader_workers=2, prefetch=2, random_flip=True, global_batch_size=16, epochs=1)
+    assert data.train_images[0].nbytes * 16 < 2**20, "less than a worker loads at a time"
+    next(iter(TrainingBatches(spec, data, 0, 1)))
+    assert set(fills) == {16}
+    fills.clear()
+    data = make_data(num_train=256, image_shape=(80, 80, 3))
+    spec = make_spec(loader_workers=2, prefetch=2, random_flip=True, global_batch_size=128, epochs=1)
+    next(iter(TrainingBatches(spec, data, 0, 1)))
+    assert fills == [64, 64]
 
 
 @pytest.mark.parametrize("loader_workers", [2, 3])

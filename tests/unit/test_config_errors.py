@@ -31,7 +31,7 @@ WRONG_STUDIES = [
     ({"precision": ["fp64"]}, 'studies.s.precision[0]: "fp64" is not known here; '),
     (
         {"inputs": ["tfrecord"]},
-        'studies.s.inputs[0]: "tfrecord" is not known here; choose from arrays, jpeg, png, synthetic',
+        'studies.s.inputs[0]: "tfrecord" is not known here; choose from arrays, jpeg, png, resident, synthetic',
     ),
     ({"devices": ["gpu"]}, 'studies.s.devices[0]: "gpu" is no device of machine.yaml; '),
     ({"optimizer": {"learning_rate": "1e-4"}}, 'optimizer.learning_rate: "1e-4" is text, not a number; write 0.0001'),
@@ -70,7 +70,10 @@ WRONG_STUDIES = [
         {"variants": {"own": {"loader": "native", "loader_kind": "threads"}, "odd": {"loader_kind": "threads"}}},
         'studies.s.variants.odd.loader_kind: "threads" is a choice of native loaders',
     ),
-    ({"dataset": "noise"}, 'studies.s.inputs: ["arrays"] with a synthetic data set; write [synthetic]'),
+    (
+        {"dataset": "noise"},
+        'studies.s.inputs: ["arrays"] with a synthetic data set; write [synthetic], [resident] or both',
+    ),
 ]
 
 

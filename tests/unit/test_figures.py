@@ -8,16 +8,18 @@ from matplotlib.colors import to_hex, to_rgba_array
 from matplotlib.figure import Figure
 
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
-from howmanygpus.report.figures.speedup import compute_accuracy_speedup
+from howmanygpus.report.figures.run_grid import SAYS_APART
+from howmanygpus.report.figures.speedup import choose_threshold, compute_accuracy_speedup
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.outcomes import IDENTITY
-from howmanygpus.report.style import COLOURS, name_series, style_of
+from howmanygpus.report.style import COLOURS, FAILED_NOTE, RING, RING_NOTE, STAR_NOTE, name_series, style_of
 from howmanygpus.report.tables.allreduce import tabulate
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATION
 from howmanygpus.report.tables.losses import COLUMNS as LOSSES
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
-from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
+from howmanygpus.report.tables.time_to_accuracy import COLUMNS as TIMES
+from howmanygpus.report.tables.time_to_accuracy import CONFIGURATION, compute_time_to_accuracy
 from howmanygpus.report.tables.variants import compute_variants
 from specs import make_spec
 
@@ -28,14 +30,17 @@ ALLREDUCES = [
     }
     for count in (2, 4)
 ]
-QUALITY = {"metric": "accuracy", "thresholds": [0.5, 0.9]}
+QUALITY = {"metric": "accuracy", "thresholds": [0.5, 0.9], "margin": 0.01}
 
 
 SERIES = ("a base", "b base", "b best")
 
 
-def make_tables(folder, status_of, accuracy_of):
-    """Make tables of SERIES on 3 device counts with 2 repeats; they are written and read as the workflow does."""
+def make_tables(folder, status_of, accuracy_of, change=lambda table: None):
+    """Make tables of SERIES on 3 device counts with 2 repeats; they are written and read as the workflow does.
+
+    change: is called with the tables of runs and losses, from which the others are made.
+    """
     runs, evaluations, losses = [], [], []
     for framework, variant in (("a", "base"), ("b", "base"), ("b", "best")):
         for num_gpus in (1, 2, 4):
@@ -47,6 +52,7 @@ def make_tables(folder, status_of, accuracy_of):
                     "run_dir": f"results/runs/{framework}",
                     "status": status,
                     "reason": "" if status == "completed" else f"why {status}",
+                    **{"init_s": 3.0, "compile_s": 1.0},
                 }
                 if status == "completed":
                     row |= {"images_per_s": 100.0 * num_gpus, "quality_best": accuracy_of(num_gpus)}
@@ -60,12 +66,16 @@ def make_tables(folder, status_of, accuracy_of):
         "evaluations": pd.DataFrame(evaluations, columns=list(EVALUATION)),
         "losses": pd.DataFrame(losses, columns=list(LOSSES)),
     }
+    change(tables["runs"])
+    change(tables["losses"])
     tables = {name: written(folder, name, table) for name, table in tables.items()}
-    tables["scaling"] = written(folder, "scaling", compute_scaling(tables["runs"], {"weak": [8], "strong": [8]}))
+    tables["scaling"] = written(
+        folder, "scaling", compute_scaling(tables["runs"], {"weak": [8], "strong": [8]}, {"a": "machinery"})
+    )
     accuracy = compute_time_to_accuracy(tables["runs"], tables["evaluations"], QUALITY)
     tables["time_to_accuracy"] = written(folder, "time_to_accuracy", accuracy)
     tables["allreduce"] = written(folder, "allreduce", tabulate({}, ALLREDUCES))
-    return tables | {"variants": written(folder, "variants", compute_variants(tables["runs"], ["base", "best"]))}
+    return tables | {"variants": written(folder, "variants", compute_variants(tables["runs"], ["base", "best"], 0.01))}
 
 
 def written(folder, name, table):
@@ -99,7 +109,8 @@ SENTENCES = {
     ),
     "throughput_by_batch_size": ("No run has completed yet.", NONE_COMPLETED),
     "throughput_by_gpus": ("No run has completed yet.", NONE_COMPLETED),
-    "time_to_accuracy": ("No run on real images has completed yet.", NONE_COMPLETED),
+    "time_to_accuracy": ("No run on real images has completed yet.", ("nothing run",)),
+    "time_with_start": ("No run on real images has completed yet.", ("nothing run",)),
     "variants": ("No configuration has completed in two variants yet.", NONE_COMPLETED),
 }
 """The text that a figure shows instead of data, by the grids it applies to. A test below draws two inputs."""
@@ -192,6 +203,12 @@ def test_every_form_of_real_images_is_compared_with_synthetic_ones(tmp_path):
     assert {text for text in texts if text.endswith("%")} == {"90%", "81%", "73%"}
 
 
+def test_resident_input_is_what_all_others_are_compared_with(tmp_path):
+    texts = draw_inputs(tmp_path, "resident", "synthetic", "arrays")
+    assert len([text for text in texts if text == "resident"]) == 9, "a bar for each series and device count"
+    assert {text for text in texts if text.endswith("%")} == {"90%", "81%"}
+
+
 def test_forms_are_compared_with_arrays_where_nothing_is_synthetic(tmp_path):
     texts = draw_inputs(tmp_path, "arrays", "jpeg")
     assert {text for text in texts if text.endswith("%")} == {"90%"}
@@ -213,3 +230,75 @@ def test_a_study_goes_without_the_figures_that_compare_what_it_has_one_of():
 def test_more_names_than_colours_are_told_apart_by_their_markers():
     looks = style_of([f"framework{i}" for i in range(20)])
     assert len({(look["color"], look["marker"]) for look in looks.values()}) == 20
+
+
+DISTURBED = [name for name in list_figures() if name not in ("allreduce", "run_grid", "real_against_synthetic")]
+
+
+def count_rings(figure) -> int:
+    lines = [line for axes in figure.axes for line in axes.lines if line.get_markerfacecolor() == "none"]
+    return sum(len(line.get_xdata()) for line in lines if line.get_color() == RING)
+
+
+def draw_after(tmp_path, name, change):
+    """Draw a figure of the complete grid whose tables of runs and losses were changed."""
+    tables = make_tables(tmp_path, *GRIDS["complete"], change)
+    figure = load_figure(name).draw(**{table: tables[table] for table in describe_figure(name).tables})
+    plt.close(figure)
+    return figure
+
+
+def disturb_one(table):
+    table["disturbed"] = (table["framework"] == "b") & (table["repeat"] == 1) & (table["num_gpus"] == 2)
+
+
+@pytest.mark.parametrize("name", DISTURBED)
+def test_a_figure_marks_what_other_work_disturbed(tmp_path, name):
+    figure = draw_after(tmp_path, name, disturb_one)
+    assert count_rings(figure) > 0
+    assert any(RING_NOTE in axes.get_xlabel() for axes in figure.axes)
+    assert count_rings(draw_after(tmp_path, name, lambda table: None)) == 0
+
+
+def test_the_grid_counts_disturbed_runs_and_marks_losses_that_are_apart(tmp_path):
+    def change(table):
+        disturb_one(table)
+        table["trajectory"], table["trajectory_limit"] = 3e-7, 1e-3
+        table.loc[table["framework"] == "a", "trajectory"] = 0.02
+
+    figure = draw_after(tmp_path, "run_grid", change)
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert "2 of 2, 1 disturbed\nloss 3e-07" in texts and "2 of 2\nlosses apart\nloss 2e-02" in texts
+    assert any(text.startswith("red edge: 2 of 18 runs were disturbed") for text in texts)
+    assert any(text.startswith(f"losses apart, 6 runs (e.g. a base 1 x 8): {SAYS_APART}"[:100]) for text in texts)
+
+
+@pytest.mark.parametrize("name", ["throughput_by_gpus", "throughput_by_batch_size", "speedup", "variants"])
+def test_a_figure_says_how_many_repeats_completed(tmp_path, name):
+    def fail_one(table):
+        failed = (table["variant"] == "best") & (table["repeat"] == 1) & (table["num_gpus"] == 2)
+        if "status" in table:
+            table.loc[failed, "status"] = "time_limit"
+            table.loc[failed, ["images_per_s", "quality_last"]] = None
+
+    figure = draw_after(tmp_path, name, fail_one)
+    texts = [text.get_text() for axes in figure.axes for text in axes.texts]
+    assert "1/2" in texts
+    assert any(FAILED_NOTE in axes.get_xlabel() for axes in figure.axes)
+
+
+@pytest.mark.parametrize("name", ["throughput_by_gpus", "speedup"])
+def test_a_star_marks_curves_whose_baseline_carries_machinery(tmp_path, name):
+    figure = draw_after(tmp_path, name, lambda table: None)
+    texts = {text.get_text() for axes in figure.axes for text in axes.texts}
+    assert {"a base *", "b base", "b best"} <= texts
+    assert all(STAR_NOTE in axes.get_xlabel() for axes in figure.axes)
+
+
+def test_the_speedup_of_a_loss_is_to_the_lowest_threshold_that_was_reached():
+    rows = [{"threshold": threshold, "reached": threshold > 0.2} for threshold in (0.1, 0.3, 0.5)]
+    table = pd.DataFrame(rows, columns=TIMES).assign(metric="test_loss", better="lower", time_to_accuracy_s=1.0)
+    table[CONFIGURATION] = "x"
+    assert choose_threshold(table) == 0.3
+    assert choose_threshold(table.assign(reached=False)) == 0.5
+    assert choose_threshold(table.assign(better="higher")) == 0.5

@@ -128,6 +128,7 @@ def test_every_step_gets_its_own_learning_rate(tmp_path):
         ({"epochs": 5, "eval_every_epochs": 2}, [2, 4, 5]),
         ({"epochs": None, "steps": 25}, [1, 2, 3]),
         ({"epochs": 2, "input": "synthetic"}, []),
+        ({"epochs": 2, "input": "resident"}, []),
     ],
 )
 def test_evaluations_follow_their_interval_and_the_last_step(tmp_path, changes, epochs):
@@ -155,6 +156,25 @@ def test_waiting_for_input_is_counted(tmp_path):
     backend.train(loop)
     assert loop.clocks.data_wait_s == pytest.approx(9 * 0.25)
     assert loop.clocks.measured_s == pytest.approx(9 * 1.25)
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+def test_a_resident_batch_is_put_there_once_before_the_clock_and_never_waited_for(depth):
+    class Copying(Ticking):
+        def put_on_device(self, images, labels):
+            self.now += 100.0
+            return super().put_on_device(images, labels)
+
+    backend = Copying()
+    spec, data = make_spec(epochs=2, warmup_steps=4, input="resident", prefetch=depth), make_data(num_train=80)
+    loop = TrainingLoop(spec, data, backend, np.zeros(20, np.float32), None, clock=backend.clock)
+    with loop:
+        backend.train(loop)
+    assert len(backend.put) == 1 and len(backend.trained) == 20
+    assert all(images is backend.put[0] for images in backend.trained)
+    clocks = loop.clocks
+    assert (clocks.compile_s, clocks.warmup_s, clocks.measured_s, clocks.data_wait_s) == (1.0, 3.0, 16.0, 0.0)
+    assert not feeding_threads()
 
 
 class Fitting(Ticking):

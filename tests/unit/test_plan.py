@@ -90,7 +90,7 @@ def reasons_of(plan) -> dict[str, str]:
 def test_a_loader_that_a_framework_lacks_is_planned_as_unsupported():
     variants = {"native": {"loader": "native"}, "threads": {"loader": "native", "loader_kind": "threads"}}
     frameworks = ["pytorch_ddp", "tensorflow_mirrored", "jax_sharding"]
-    inputs = ["arrays", "png", "synthetic"]
+    inputs = ["arrays", "png", "synthetic", "resident"]
     reasons = reasons_of(make_plan(frameworks=frameworks, variants=variants, inputs=inputs, num_gpus=[1]))
     assert reasons["pytorch_ddp native arrays"] == reasons["tensorflow_mirrored threads png"] == ""
     assert reasons["pytorch_ddp threads png"] == "pytorch_ddp's own loader has processes, not threads"
@@ -99,6 +99,14 @@ def test_a_loader_that_a_framework_lacks_is_planned_as_unsupported():
     )
     assert reasons["jax_sharding native png"].startswith("jax_sharding has no loader of its own")
     assert reasons["pytorch_ddp native synthetic"].startswith("synthetic input is there to leave loading out")
+    assert reasons["pytorch_ddp native resident"].startswith("resident input is there to leave loading out")
+
+
+def test_every_framework_keeps_a_batch_of_the_synthetic_images_resident():
+    frameworks = [name for name in FRAMEWORKS if name != "pytorch_dp"]
+    study = make_plan(frameworks=frameworks, inputs=["resident"], num_gpus=[2]).studies["small"]
+    assert len(study.runs) == len(frameworks) and not any(run.unsupported for run in study.runs)
+    assert {study.data_dir(run) for run in study.runs} == {"results/prepared/digits/synthetic"}
 
 
 def test_a_specification_names_the_frameworks_own_loader_and_its_usual_workers():

@@ -2,55 +2,25 @@
 
 import json
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from howmanygpus.report.answer import answer
+from howmanygpus.report.disturbance import is_disturbed
 from howmanygpus.report.outcomes import IDENTITY
-from howmanygpus.report.tables import evaluations as evaluations_table
-from howmanygpus.report.tables import how_each_framework_ran, losses
-from howmanygpus.report.tables import runs as runs_table_of
+from howmanygpus.report.tables import datasets, how_each_framework_ran, losses
+from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
+from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy, summarize_time_to_accuracy
+from howmanygpus.train.input.writing import write_data
 from howmanygpus.train.start.settling import settle
-from records import JOB, make_attempt, make_run
-from specs import make_spec
+from records import make_run
+from specs import make_data, make_spec
+from stored import QUALITY, collect, plan_of, store_run, write_attempt
 
-QUALITY = {"metric": "accuracy", "thresholds": [0.5, 0.9]}
-
-
-def collect(plan, results):
-    """Make the tables of runs and of evaluations."""
-    evaluations = evaluations_table.tabulate(plan, results)
-    return runs_table_of.tabulate(plan, evaluations, results), evaluations
-
-
-def plan_of(*specs, unsupported=(), billing=None):
-    runs = {f"run{i}": {"spec": spec.to_dict(), "unsupported": ""} for i, spec in enumerate(specs)}
-    runs |= {f"not{i}": {"spec": spec.to_dict(), "unsupported": "no such device"} for i, spec in enumerate(unsupported)}
-    return {"config": {"quality": QUALITY}, "runs": runs, "billing": billing or {}, "defaults": {}}
-
-
-def store_run(results, name, spec, accuracies=(0.4, 0.8), window_s=(2.0, 3.0), slowest_s=None, **changes):
-    """Store a run with two windows of 10 steps and one evaluation of 10 test images per accuracy.
-
-    slowest_s: seconds of one step of each window; the others share the rest.
-    """
-    folder = results / "results" / "runs" / name
-    folder.mkdir(parents=True)
-    (folder / "run.json").write_text(json.dumps(make_run(spec, **changes)))
-    window = {"event": "window", "phase": "train", "num_steps": 10, "data_wait_s": 0.5}
-    steps_s = {s: [slowest_s or s / 10, *[(s - (slowest_s or s / 10)) / 9] * 9] for s in (100.0, *window_s)}
-    warmup = window | {"phase": "warmup", "elapsed_s": 100.0, "steps_s": steps_s[100.0]}
-    events = [warmup, *(window | {"elapsed_s": s, "steps_s": steps_s[s]} for s in window_s)]
-    events += [
-        {"event": "evaluation", "epoch": i + 1, "train_s": 2.0 * (i + 1), "wall_s": 9.0 * (i + 1)}
-        for i in range(len(accuracies))
-    ]
-    (folder / "events.jsonl").write_text("\n".join(map(json.dumps, events)))
-    rank = np.array([[0] * round(10 * a) + [1] * round(10 - 10 * a) for a in accuracies], np.uint16).reshape(-1, 10)
-    np.savez(folder / "predictions.npz", rank=rank, loss=np.ones(rank.shape, np.float32))
+NO_DATASETS = pd.DataFrame([{"dataset": "d", "input": "arrays"}], columns=list(DATASETS))
+"""The table of a data set whose prepared images were deleted."""
 
 
 def test_rates_are_total_over_total_of_the_measured_windows(tmp_path):
@@ -80,20 +50,67 @@ def test_a_run_that_measured_nothing_has_no_rate(tmp_path):
     assert pd.isna(row["images_per_s"]) and row["train_s"] == 5
 
 
-NODE_OF_FOUR = {"devices_per_node": 4, "billed": "node", "price_per_hour": 8.0, "currency": "EUR"}
-
-
 @pytest.mark.parametrize(
-    ("changes", "billed", "cost"),
-    [({}, 4.0, 8.0), ({"billed": "device"}, 2.0, 16.0), ({"price_per_hour": None}, 4.0, None)],
+    ("seen", "is_seen_as"),
+    [
+        (None, None),
+        ({"other_cpu_frac": None, "other_gpu_processes": None}, None),
+        ({"other_cpu_frac": 0.04, "other_gpu_processes": None}, False),
+        ({"other_cpu_frac": 0.06, "other_gpu_processes": None}, True),
+        ({"other_cpu_frac": 0.0, "other_gpu_processes": 1}, True),
+    ],
 )
-def test_a_job_is_billed_by_its_devices_or_by_their_nodes(tmp_path, changes, billed, cost):
-    """The job has two of a node's four devices for one hour."""
-    spec = make_spec(num_gpus=2)
-    store_run(tmp_path, "run0", spec, job=JOB, finished_at="1970-01-01T01:16:40+00:00")
-    row = collect(plan_of(spec, billing={"cpu": NODE_OF_FOUR | changes}), tmp_path)[0].iloc[0]
-    assert (row["queue_wait_s"], row["device_hours"], row["billed_device_hours"]) == (90.0, 2.0, billed)
-    assert row["cost"] == cost if cost else pd.isna(row["cost"])
+def test_a_run_is_disturbed_by_others_on_its_cores_or_gpus(seen, is_seen_as):
+    """Runs that were not trained have no such record."""
+    record = make_run(make_spec(), "failed_parity") | ({"disturbance": seen} if seen else {})
+    assert is_disturbed(record) is is_seen_as
+
+
+def test_time_to_accuracy_has_clocks_with_and_without_start(tmp_path):
+    """Start-up takes 1 s and the first step 2 s, as in tests/records.py."""
+    store_run(tmp_path, "run0", make_spec(), accuracies=(0.4, 0.9))
+    store_run(tmp_path, "run1", make_spec(repeat=2), (0.95, 0.1), status="diverged", reason="training loss is nan")
+    plan = plan_of(make_spec(), make_spec(repeat=2))
+    table = compute_time_to_accuracy(*collect(plan, tmp_path), QUALITY | {"thresholds": [0.9]})
+    assert table["time_to_accuracy_s"].tolist() == [4.0, 2.0]
+    assert table["time_with_start_s"].tolist() == [7.0, 5.0]
+    assert table["wall_time_s"].tolist() == [18.0, 9.0]
+    assert summarize_time_to_accuracy(table, "time_with_start_s")["time_s_max"].iloc[0] == 7.0
+
+
+def test_repeats_that_failed_never_reached_a_threshold(tmp_path):
+    specs = [make_spec(repeat=repeat) for repeat in (1, 2, 3)]
+    store_run(tmp_path, "run0", specs[0], accuracies=(0.9,))
+    runs, evaluations = collect(plan_of(*specs), tmp_path)
+    runs.loc[1:, "status"] = ["out_of_memory", "clock_mismatch"]
+    summary = summarize_time_to_accuracy(compute_time_to_accuracy(runs, evaluations, QUALITY))
+    assert summary["num_repeats"].tolist() == [3, 3] and summary["num_reached"].tolist() == [1, 1]
+    assert summary["time_s_median"].tolist() == [float("inf")] * 2
+    row = compute_scaling(runs, {"weak": [8]}, {}).iloc[0]
+    assert (row["num_planned"], row["num_repeats"], row["num_failed"]) == (3, 1, 2)
+
+
+def test_speedup_is_also_over_the_best_framework_on_one_device():
+    slow = runs_table({(1, 8, 1): 50, (2, 8, 1): 100})
+    fast = runs_table({(1, 8, 1): 80, (2, 8, 1): 100}).assign(framework="fast")
+    failed = runs_table({(1, 8, 1): 900, (1, 8, 2): None}).assign(framework="lucky", status=["completed", "crashed"])
+    table = compute_scaling(pd.concat([slow, fast, failed]), {"weak": [8]}, {"fast": "", "pytorch_ddp": "DDP"})
+    two = table[table["num_gpus"] == 2]
+    assert two["speedup"].tolist() == [2.0, 1.25]
+    assert two["speedup_over_best"].tolist() == [1.25, 1.25] and set(two["best_one_device"]) == {"fast"}
+    assert two["baseline_machinery"].tolist() == ["DDP", "none"]
+
+
+def test_the_table_of_data_sets_has_counts_and_the_majority_class(tmp_path):
+    data = make_data(num_train=40, num_test=20)
+    data.train_labels[:] = [3] * 30 + [1] * 10
+    data.test_labels[:] = [3] * 5 + [1] * 15
+    write_data(tmp_path / "prepared", data)
+    plan = plan_of(make_spec(data_dir="prepared"), make_spec(input="png", data_dir="deleted"))
+    table = datasets.tabulate(plan, tmp_path).set_index("input")
+    assert table.loc["arrays", ["num_train", "num_test", "height", "num_classes"]].tolist() == [40, 20, 6, 10]
+    assert table.loc["arrays", "quality_of_guess"] == 0.25, "the most frequent class of the training images"
+    assert table.loc["png", ["num_train", "quality_of_guess"]].isna().all()
 
 
 def test_there_is_one_row_per_planned_run_and_metrics_only_where_one_happened(tmp_path):
@@ -104,13 +121,6 @@ def test_there_is_one_row_per_planned_run_and_metrics_only_where_one_happened(tm
     assert runs["images_per_s"].notna().tolist() == [True, False, False]
     assert runs["reason"].tolist() == ["", "not run yet", "no such device"]
     assert len(evaluations) == 2
-
-
-def write_attempt(tmp_path, status, started="20260101T000000", **changes):
-    folder = tmp_path / "results" / "attempts" / "run0" / f"{started}-1"
-    folder.mkdir(parents=True)
-    (folder / "attempt.json").write_text(json.dumps(make_attempt(make_spec(), status, **changes)))
-    return folder / "attempt.json"
 
 
 def status_of_first(tmp_path, spec):
@@ -186,12 +196,12 @@ def runs_table(rates):
     for (num_gpus, size, repeat), rate in rates.items():
         spec = make_spec(num_gpus=num_gpus, global_batch_size=num_gpus * size, repeat=repeat)
         rows.append({key: getattr(spec, key) for key in IDENTITY} | {"images_per_s": rate, "status": "completed"})
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=list(RUNS))
 
 
 def test_scaling_compares_medians_with_the_smallest_count_of_each_curve():
     rates = {(1, 8, 1): 90, (1, 8, 2): 100, (1, 8, 3): 110, (2, 8, 1): 150, (2, 4, 1): 120}
-    table = compute_scaling(runs_table(rates), {"weak": [8], "strong": [8]})
+    table = compute_scaling(runs_table(rates), {"weak": [8], "strong": [8]}, {})
     rows = {(row.scaling_mode, row.num_gpus): row for row in table.itertuples()}
     assert set(rows) == {("weak", 1), ("weak", 2), ("strong", 1), ("strong", 2)}
     weak, strong = rows["weak", 2], rows["strong", 2]
@@ -202,7 +212,7 @@ def test_scaling_compares_medians_with_the_smallest_count_of_each_curve():
 
 
 def test_without_its_baseline_a_curve_has_no_speedup():
-    table = compute_scaling(runs_table({(1, 8, 1): None, (2, 8, 1): 150}), {"weak": [8]})
+    table = compute_scaling(runs_table({(1, 8, 1): None, (2, 8, 1): 150}), {"weak": [8]}, {})
     assert table["num_repeats"].tolist() == [0, 1]
     assert table["speedup"].isna().all()
 
@@ -241,14 +251,37 @@ def test_the_answer_names_the_best_and_says_when_there_is_none(tmp_path):
     specs = [make_spec(), make_spec(framework="keras_mirrored")]
     store_run(tmp_path, "run0", specs[0], accuracies=(0.9,), window_s=(1.0, 1.0))
     runs, evaluations = collect(plan_of(*specs), tmp_path)
-    scaling = compute_scaling(runs, {"weak": [8]})
-    text = answer(runs, scaling, compute_time_to_accuracy(runs, evaluations, QUALITY))
+    scaling = compute_scaling(runs, {"weak": [8]}, {})
+    text = answer(runs, scaling, compute_time_to_accuracy(runs, evaluations, QUALITY), NO_DATASETS)
     assert "2 runs planned: 1 completed, 1 missing" in text
-    assert "Fastest to accuracy 0.9: pytorch_ddp on 1 cpu device x 8 images: 2 s" in text
-    assert "Highest throughput: pytorch_ddp on 1 cpu device x 8 images: 80 images/s" in text
+    assert "Fastest to accuracy 0.9: pytorch_ddp on 1 cpu device x 8 images: 2 s of training (one repeat)" in text
+    assert "Highest throughput: pytorch_ddp on 1 cpu device x 8 images: 80 images/s (one repeat)" in text
     empty, none = collect(plan_of(specs[1]), tmp_path / "elsewhere")
-    nothing = answer(empty, compute_scaling(empty, {"weak": [8]}), compute_time_to_accuracy(empty, none, QUALITY))
+    curves = compute_scaling(empty, {"weak": [8]}, {})
+    nothing = answer(empty, curves, compute_time_to_accuracy(empty, none, QUALITY), NO_DATASETS)
     assert "no answer yet" in nothing
+
+
+@pytest.mark.parametrize(
+    ("inputs", "expected"),
+    [
+        ({"arrays": 1.0, "synthetic": 0.5, "resident": 0.25}, "80 images/s"),
+        ({"synthetic": 0.5, "resident": 0.25}, "160 images/s"),
+        ({"resident": 0.25}, "320 images/s"),
+        ({"arrays": None, "resident": 0.25}, "no answer yet"),
+    ],
+)
+def test_the_answer_is_about_real_images_if_the_study_has_any(tmp_path, inputs, expected):
+    """inputs: seconds of a window of 10 steps with 8 images each, None for a run that is missing."""
+    specs = [make_spec(input=name) for name in inputs]
+    for number, (spec, window_s) in enumerate(zip(specs, inputs.values(), strict=True)):
+        if window_s:
+            store_run(tmp_path, f"run{number}", spec, accuracies=(0.9,), window_s=(window_s, window_s))
+    runs, evaluations = collect(plan_of(*specs), tmp_path)
+    table = compute_time_to_accuracy(runs, evaluations, QUALITY)
+    assert set(table["input"]) <= {"arrays"}
+    data = pd.DataFrame([{"dataset": "d", "input": name} for name in inputs], columns=list(DATASETS))
+    assert expected in answer(runs, compute_scaling(runs, {"weak": [8]}, {}), table, data)
 
 
 def test_losses_are_those_of_the_first_epochs_windows(tmp_path):

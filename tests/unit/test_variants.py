@@ -1,4 +1,4 @@
-"""Test the table of variants: the change that each causes, and whether seeds alone can explain the change."""
+"""Test the table of variants: the change that each causes, and whether the quality is the same within a margin."""
 
 import pandas as pd
 import pytest
@@ -24,7 +24,7 @@ BASE = [(100.0, 0.90), (110.0, 0.92)]
 
 def test_a_variant_is_compared_with_the_first_by_median_rate_and_mean_quality():
     table = compute_variants(
-        make_runs({("a", "stock"): BASE, ("a", "best"): [(210.0, 0.91), (210.0, 0.93)]}), ["stock", "best"]
+        make_runs({("a", "stock"): BASE, ("a", "best"): [(210.0, 0.91), (210.0, 0.93)]}), ["stock", "best"], 0.01
     )
     row = table.iloc[0]
     assert len(table) == 1
@@ -32,26 +32,45 @@ def test_a_variant_is_compared_with_the_first_by_median_rate_and_mean_quality():
     assert row["throughput_ratio"] == pytest.approx(2.0)
     assert row["quality_difference"] == pytest.approx(0.01)
     # The pooled standard deviation is sqrt(0.0002). The standard error of the difference of two means, each of two
-    # repeats, is the same.
-    assert row["quality_tolerance"] == pytest.approx(3 * 0.0002**0.5)
-    assert row["same_quality"] == "yes"
+    # repeats, is the same. Student's t has 2 degrees of freedom.
+    assert row["difference_high"] == pytest.approx(0.01 + 2.92 * 0.0002**0.5, rel=1e-3)
+    assert row["difference_low"] == pytest.approx(0.01 - 2.92 * 0.0002**0.5, rel=1e-3)
 
 
-def test_a_difference_that_seeds_do_not_explain_is_another_quality():
-    runs = make_runs({("a", "stock"): BASE, ("a", "best"): [(200.0, 0.80), (200.0, 0.82)]})
-    assert compute_variants(runs, ["stock", "best"])["same_quality"].tolist() == ["no"]
+def judge(best, margin=0.01):
+    runs = make_runs({("a", "stock"): BASE, ("a", "best"): best})
+    return compute_variants(runs, ["stock", "best"], margin)["same_quality"].tolist()
+
+
+def test_a_difference_outside_of_the_margin_is_another_quality():
+    assert judge([(200.0, 0.70), (200.0, 0.72)]) == ["no"]
+
+
+def test_an_absent_significance_is_no_equality():
+    """The means are the same, but their spread is larger than the margin."""
+    assert judge([(200.0, 0.90), (200.0, 0.92)]) == ["too few repeats"]
+    assert judge([(200.0, 0.90), (200.0, 0.92)], margin=0.05) == ["yes"]
+
+
+def test_failed_and_disturbed_repeats_are_counted():
+    runs = make_runs({("a", "stock"): BASE, ("a", "best"): [(200.0, 0.9), (None, None)]})
+    runs["status"] = ["completed", "completed", "completed", "out_of_memory"]
+    runs["disturbed"] = [True, False, True, None]
+    row = compute_variants(runs, ["stock", "best"], 0.01).iloc[0]
+    assert (row["num_repeats"], row["num_failed"], row["num_disturbed"]) == (1, 1, 2)
 
 
 def test_the_spread_of_seeds_is_pooled_over_configurations():
     runs = make_runs({("a", "stock"): BASE, ("b", "stock"): [(1.0, 0.5), (1.0, 0.5)], ("c", "stock"): [(1.0, 0.1)]})
-    assert pool_spread_of_seeds(runs) == pytest.approx(0.0001**0.5)
+    spread, freedom = pool_spread_of_seeds(runs)
+    assert (spread, freedom) == (pytest.approx(0.0001**0.5), 2)
 
 
-def test_without_repeats_nothing_is_said_of_quality():
+def test_without_repeats_the_repeats_are_too_few():
     runs = make_runs({("a", "stock"): BASE[:1], ("a", "best"): [(200.0, 0.95)]})
-    assert compute_variants(runs, ["stock", "best"])["same_quality"].isna().all()
+    assert compute_variants(runs, ["stock", "best"], 0.01)["same_quality"].tolist() == ["too few repeats"]
 
 
 def test_a_variant_that_the_base_did_not_complete_has_no_row():
     runs = make_runs({("a", "best"): BASE, ("b", "stock"): BASE})
-    assert compute_variants(runs, ["stock", "best"]).empty
+    assert compute_variants(runs, ["stock", "best"], 0.01).empty

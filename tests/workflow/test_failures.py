@@ -62,6 +62,7 @@ def test_a_new_failure_is_in_the_tables_of_available(project):
     assert project.planned("available", *ROWS) == [
         "list_records small",
         "tabulate_evaluations small",
+        "tabulate_losses small",
         "tabulate_runs small",
     ]
     project.snakemake("available", *ROWS)
@@ -107,7 +108,7 @@ def test_chosen_outcomes_are_retried_by_name(project):
     assert project.planned(*ROWS) == []
     script = [sys.executable, "workflow/scripts/retry_runs.py", "--status", "out_of_memory"]
     result = subprocess.run(script, cwd=project.folder, check=True, capture_output=True, text=True)
-    assert "1 runs set aside" in result.stdout
+    assert "1 runs and 0 verdicts set aside" in result.stdout
     assert project.planned_runs() == ["small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat1"]
     assert list((project.folder / "results" / "attempts").rglob("set-aside-*/run.json")), "nothing is deleted"
 

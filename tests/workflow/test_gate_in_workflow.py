@@ -1,6 +1,14 @@
-"""A verdict decides whether the runs that wait for it are started."""
+"""A verdict decides whether the runs that wait for it are started. A crash of the gate is no verdict."""
+
+import subprocess
+import sys
 
 from project import ROWS, study
+
+BF16 = """
+FRAMEWORKS["sleeping"].precisions["cpu"] = ("fp32", "bf16")
+"""
+RETRY = [sys.executable, "workflow/scripts/retry_runs.py"]
 
 
 def read_statuses(project):
@@ -25,3 +33,53 @@ def test_a_framework_that_fails_is_trained_only_where_parity_is_not_required(pro
 
     project.edit("workflow/lib/howmanygpus/report/parity/judge.py", "\nNEW = 1\n")
     assert "check_parity" in project.planned() and project.planned_runs() == [], "a changed gate trains nothing"
+
+
+def test_a_crash_of_the_gate_is_a_failed_job_and_a_verdict_can_be_set_aside(project, environment_python):
+    environment_python("pytorch-cpu")
+    project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1], parity="required"))
+    project.behave(parity__sleeping="crash")
+    printed = project.snakemake(*ROWS, expect=1)
+    crash = "sleeping, small_cnn, fp32, sgd, on 1 devices crashed: RuntimeError: the fake backend was told to crash"
+    assert crash in printed
+    assert printed.count("Trying to restart job") == 1, "the job is tried once more"
+    parity = project.folder / "results" / "parity"
+    assert not list(parity.glob("*/sleeping_*.json")), "a crash leaves no verdict"
+    assert {"observe_parity", "check_parity"} <= set(project.planned(*ROWS)), "the next call tries again"
+
+    project.behave()
+    project.snakemake(*ROWS)
+    assert {status for status, _ in read_statuses(project).values()} == {"failed_parity"}
+    assert project.planned(*ROWS) == []
+    for options, moved in (("--verdicts failed", "0 runs and 1 verdicts"), ("--status failed_parity", "1 runs and 1")):
+        result = subprocess.run([*RETRY, *options.split()], cwd=project.folder, capture_output=True, text=True)
+        assert f"{moved}" in result.stdout, result.stdout + result.stderr
+        planned = project.planned(*ROWS)
+        assert {"observe_parity", "check_parity"} <= set(planned)
+        assert ("small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat1" in planned) == ("failed_parity" in options)
+        project.snakemake(*ROWS)
+    assert list((project.folder / "results" / "attempts" / "parity").rglob("set-aside-*/*.json")), "nothing is deleted"
+
+
+def test_a_loss_that_is_not_finite_is_a_verdict(project, environment_python):
+    """It says something about the work, unlike a crash."""
+    environment_python("pytorch-cpu")
+    project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1], parity="required"))
+    project.behave(parity__sleeping="diverge")
+    project.snakemake(*ROWS)
+    assert {status for status, _ in read_statuses(project).values()} == {"failed_parity"}
+
+
+def test_bf16_waits_for_the_verdict_in_fp32(project, environment_python):
+    """No run asks for fp32, but one start observes both, and the verdict on bf16 names that in fp32."""
+    environment_python("pytorch-cpu")
+    project.edit("workflow/lib/howmanygpus/plan/frameworks.py", BF16)
+    project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1], precision=["bf16"], parity="required"))
+    planned = project.snakemake("--dry-run", *ROWS)
+    assert "Exception" not in planned, "each verdict matches one rule"
+    jobs = project.planned(*ROWS)
+    assert (jobs.count("observe_parity"), jobs.count("check_parity")) == (1, 2)
+    project.snakemake(*ROWS)
+    ((status, reason),) = read_statuses(project).values()
+    assert status == "failed_parity"
+    assert reason.startswith("the fp32 verdict on the same code is failed: evaluation on 1 devices")

@@ -15,7 +15,7 @@ ALL_RUNS = [
 ]
 FIGURES = (
     *("draw_loss_of_first_epoch", "draw_run_grid", "draw_speedup", "draw_throughput_by_batch_size"),
-    *("draw_throughput_by_gpus", "draw_time_to_accuracy"),
+    *("draw_throughput_by_gpus", "draw_time_to_accuracy", "draw_time_with_start"),
 )
 """The figures of a study with one input and one variant."""
 CONSTANT = "\nA_NEW_CONSTANT = 1\n"
@@ -28,6 +28,7 @@ def analysis_of(*studies: str) -> list[str]:
     """Return all jobs downstream of the runs of some studies."""
     rules = (
         "list_records",
+        "tabulate_datasets",
         "tabulate_evaluations",
         "tabulate_how_each_framework_ran",
         "tabulate_runs",

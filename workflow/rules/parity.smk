@@ -3,7 +3,7 @@ Check, before anything is timed, that every framework does the same work.
 
 INPUTS   results/environments/
 OUTPUTS  results/parity/{model}_{shape}_{batchnorm}/reference.json (the expected result of the fixed task beside it)
-         results/parity/{model}_{shape}_{batchnorm}/{framework}_{precision}_{device}-{hash}.json (the verdict)
+         results/parity/{model}_{shape}_{batchnorm}/{framework}_{precision}_{device}{option}-{hash}.json (the verdict)
          results/tables/parity.tsv, results/parity/parity.html (every check of every framework)
 
 A run reads its verdict when it starts. If the check failed, the run does not train, unless its study sets
@@ -65,7 +65,10 @@ rule leave_unchecked:
 
 
 rule observe_parity:
-    """Start a framework once per layout of devices, and do the tasks of all cells of the group."""
+    """Start a framework once per layout of devices, and do the tasks of all cells of the group.
+
+    A crash is a failed job, not a verdict: it is tried again, once in this call of Snakemake and in every later call.
+    """
     input:
         references=parity.references,
         environment=ancient(parity.environment),
@@ -75,6 +78,7 @@ rule observe_parity:
     log:
         "results/logs/observe_parity/{group}.log",
     priority: 1000000
+    retries: 1
     threads: parity.num_gpus
     resources:
         **cluster.resources(parity.size),
@@ -98,8 +102,10 @@ rule observe_parity:
 
 
 rule check_parity:
+    """Judge one cell. A verdict in reduced precision or on compressed gradients requires the strict one."""
     input:
         observed=parity.observed,
+        strict=parity.strict,
         reference="results/parity/{task}/reference.json",
     output:
         verdict="results/parity/{task}/{checked}.json",
@@ -121,6 +127,7 @@ rule check_parity:
             --layouts {params.layouts} \
             --reference {input.reference:q} \
             --observed {input.observed:q} \
+            --strict {input.strict:q} \
             --verdict {output.verdict:q} \
             >{log:q} 2>&1
         """

@@ -95,9 +95,10 @@ rule merge_tables:
 
 rule answer_question:
     input:
-        runs="results/tables/{study}/runs.tsv",
-        scaling="results/tables/{study}/scaling.tsv",
-        time_to_accuracy="results/tables/{study}/time_to_accuracy.tsv",
+        tables=expand(
+            "results/tables/{{study}}/{table}.tsv",
+            table=["runs", "scaling", "time_to_accuracy", "datasets"],
+        ),
     output:
         answer=report(
             "results/tables/{study}/answer.txt",
@@ -109,12 +110,11 @@ rule answer_question:
         "results/logs/answer_question/{study}.log",
     params:
         code=hash_script("answer_question"),
+        tables=subpath(output.answer, parent=True),
     shell:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/answer_question.py \
-            --runs {input.runs:q} \
-            --scaling {input.scaling:q} \
-            --time-to-accuracy {input.time_to_accuracy:q} \
+            --tables {params.tables:q} \
             --answer {output.answer:q} \
             >{log:q} 2>&1
         """

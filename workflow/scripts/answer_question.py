@@ -7,16 +7,16 @@ from howmanygpus.files import write_text_atomic
 from howmanygpus.report.answer import answer
 from howmanygpus.report.files import read_table
 
+TABLES = ("runs", "scaling", "time_to_accuracy", "datasets")
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=Path, required=True, help="table of that name")
-    parser.add_argument("--scaling", type=Path, required=True, help="table of that name")
-    parser.add_argument("--time-to-accuracy", type=Path, required=True, help="table of that name")
+    parser.add_argument("--tables", type=Path, required=True, help="folder of the study's tables")
     parser.add_argument("--answer", type=Path, required=True, help="text file to write")
     arguments = parser.parse_args()
-    text = answer(*(read_table(path) for path in (arguments.runs, arguments.scaling, arguments.time_to_accuracy)))
-    write_text_atomic(arguments.answer, text)
+    tables = {name: read_table(arguments.tables / f"{name}.tsv") for name in TABLES}
+    write_text_atomic(arguments.answer, answer(**tables))
 
 
 if __name__ == "__main__":

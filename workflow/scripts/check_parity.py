@@ -21,6 +21,9 @@ def main() -> None:
     parser.add_argument("--layouts", nargs="+", required=True, help="devices x nodes, such as 2x1")
     parser.add_argument("--reference", type=Path, required=True, help="reference.json in the folder of the task")
     parser.add_argument("--observed", type=Path, required=True, help="record of the observations, which lie beside it")
+    parser.add_argument(
+        "--strict", type=Path, nargs="?", help="verdict in fp32 without compression that must be passed"
+    )
     parser.add_argument("--verdict", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
     cell, unsupported = arguments.cell, json.loads(arguments.observed.read_text())["unsupported"]
@@ -29,8 +32,9 @@ def main() -> None:
     else:
         seen = arguments.observed.with_suffix("")
         observed = {read_layout(layout): seen / layout / arguments.key for layout in arguments.layouts}
-        verdict = judge(observed, arguments.reference.parent, cell["precision"])
-    write_json_atomic(arguments.verdict, cell | verdict)
+        strict = json.loads(arguments.strict.read_text()) if arguments.strict else None
+        verdict = judge(observed, arguments.reference.parent, strict)
+    write_json_atomic(arguments.verdict, cell | verdict | {"observed": str(arguments.observed)})
     print(f"{cell['framework']}: {verdict['status']} {verdict['reason']}")
 
 

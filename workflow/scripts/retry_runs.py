@@ -1,18 +1,25 @@
 """
-Move runs with chosen outcomes aside, so that the next call of snakemake does them again.
+Move runs and verdicts with chosen outcomes aside, so that the next call of snakemake does them again.
 
-Nothing is deleted: the folder of a run moves to results/attempts/, beside its failed attempts.
+Nothing is deleted: the folder of a run moves to results/attempts/, beside its failed attempts, and a verdict of the
+parity gate moves to results/attempts/parity/ with the observations on which it is based. A run that a verdict refused
+takes the verdict with it, because the same verdict would refuse the run again.
 
     .venv/bin/python workflow/scripts/retry_runs.py --status out_of_memory --study digits
+    .venv/bin/python workflow/scripts/retry_runs.py --status failed_parity
+    .venv/bin/python workflow/scripts/retry_runs.py --verdicts unsupported
 """
 
 import argparse
 import json
 import os
+import re
 import time
 from pathlib import Path
 
-RUNS, ATTEMPTS = Path("results/runs"), Path("results/attempts")
+RUNS, ATTEMPTS, PARITY = Path("results/runs"), Path("results/attempts"), Path("results/parity")
+REFUSED_BY = re.compile(r"; see (results/parity/.+\.json)$")
+"""The end of the reason of a run that a verdict refused; see howmanygpus.train.start.attempts."""
 
 
 def find_runs(statuses: set[str], study: str | None) -> list[Path]:
@@ -21,24 +28,56 @@ def find_runs(statuses: set[str], study: str | None) -> list[Path]:
     return [path.parent for path in records if json.loads(path.read_text())["status"] in statuses]
 
 
-def set_aside(run: Path) -> Path:
-    """Move the folder of a run and return its new place."""
+def find_verdicts(statuses: set[str]) -> list[Path]:
+    """Files of the verdicts that have one of the statuses."""
+    verdicts = (path for path in sorted(PARITY.glob("*/*.json")) if path.parent.name != "observed")
+    return [path for path in verdicts if json.loads(path.read_text()).get("status") in statuses]
+
+
+def find_refusal(run: Path) -> Path | None:
+    """The verdict that refused a run, if one did and is still there."""
+    match = REFUSED_BY.search(json.loads((run / "run.json").read_text())["reason"])
+    verdict = Path(match[1]) if match else None
+    return verdict if verdict and verdict.exists() else None
+
+
+def find_observations(verdict: Path) -> list[Path]:
+    """The record on which a verdict is based, and the folder beside it; those that exist."""
+    observed = json.loads(verdict.read_text()).get("observed")
+    record = Path(observed) if observed else None
+    return [path for path in (record, record.with_suffix("")) if path.exists()] if record else []
+
+
+def set_aside(path: Path, place: Path) -> Path:
+    """Move a file or folder into the folder `place` below results/attempts/ and return its new path."""
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-    destination = ATTEMPTS / run.relative_to(RUNS) / f"set-aside-{moment}-{os.getpid()}"
-    destination.parent.mkdir(parents=True, exist_ok=True)
-    os.replace(run, destination)
-    return destination
+    folder = ATTEMPTS / place / f"set-aside-{moment}-{os.getpid()}"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir() and path.is_relative_to(RUNS):
+        os.replace(path, folder)
+        return folder
+    folder.mkdir(exist_ok=True)
+    os.replace(path, folder / path.name)
+    return folder / path.name
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--status", nargs="+", required=True, help="outcomes to retry, e.g. out_of_memory diverged")
+    parser.add_argument("--status", nargs="+", default=[], help="outcomes to retry, e.g. out_of_memory diverged")
+    parser.add_argument("--verdicts", nargs="+", default=[], help="verdicts to judge anew, e.g. failed unsupported")
     parser.add_argument("--study", help="only this study's runs")
     arguments = parser.parse_args()
+    if not arguments.status and not arguments.verdicts:
+        parser.error("name outcomes of runs after --status, or of the parity gate after --verdicts")
     runs = find_runs(set(arguments.status), arguments.study)
+    refusals = [verdict for run in runs if (verdict := find_refusal(run))]
+    verdicts = list(dict.fromkeys([*find_verdicts(set(arguments.verdicts)), *refusals]))
+    observations = dict.fromkeys(path for verdict in verdicts for path in find_observations(verdict))
     for run in runs:
-        print(f"{run} -> {set_aside(run)}")
-    print(f"{len(runs)} runs set aside; the next call of snakemake does them again.")
+        print(f"{run} -> {set_aside(run, run.relative_to(RUNS))}")
+    for path in (*verdicts, *observations):
+        print(f"{path} -> {set_aside(path, path.parent.relative_to(PARITY.parent))}")
+    print(f"{len(runs)} runs and {len(verdicts)} verdicts set aside; the next call of snakemake does them again.")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ class Framework:
     compressions: the gradient compressions that it offers, which are the same for every device kind.
     best: a description of the fast path that it recommends. Without an entry, only the `stock` tier exists.
     native_loader: its own loader, a key of plan.loaders.NATIVE_LOADERS, or None if it has none.
+    one_device: what its run on one device carries for collective operations, although it has no use for them there.
     """
 
     family: str
@@ -36,11 +37,14 @@ class Framework:
     compressions: tuple[str, ...] = ()
     best: dict[str, str] = field(default_factory=dict)
     native_loader: str | None = None
+    one_device: str = ""
 
     def spans_nodes(self, batchnorm: str) -> bool:
         return self.launcher != "plain" and (batchnorm == "local" or self.synchronizes_over_nodes)
 
 
+HOROVOD_ALONE = "Horovod with one process"
+MIRRORED_ALONE = "MirroredStrategy with one replica"
 PRECISIONS = {"cpu": ("fp32", "bf16"), "cuda": ("fp32", "tf32", "bf16")}
 ONLY_FP32: dict[str, tuple[str, ...]] = {"cpu": ("fp32",), "cuda": ("fp32",)}
 TORCH: dict[str, Any] = {
@@ -68,6 +72,7 @@ HOROVOD_TENSORFLOW = TENSORFLOW | {
     "environments": {"cpu": "horovod-tensorflow-cpu", "cuda": "horovod-tensorflow-cuda12"},
     "batchnorm": {"cpu": ("local",), "cuda": ("local",)},
     "compressions": ("fp16",),
+    "one_device": HOROVOD_ALONE,
     # XLA cannot compile a step that contains Horovod's operation.
     "best": {},
 }
@@ -76,6 +81,7 @@ FRAMEWORKS = {
     "pytorch_ddp": Framework(
         strategy="ddp",
         launcher="torchrun",
+        one_device="DistributedDataParallel with one process",
         # torch.nn.SyncBatchNorm refuses tensors that are not on a GPU.
         batchnorm={"cpu": ("local",), "cuda": ("local", "synchronized")},
         compressions=("fp16", "powersgd"),
@@ -95,13 +101,20 @@ FRAMEWORKS = {
         launcher="horovodrun",
         batchnorm={"cpu": ("local",), "cuda": ("local",)},
         compressions=("fp16",),
+        one_device=HOROVOD_ALONE,
         **TORCH | {"environments": {"cpu": "horovod-pytorch-cpu", "cuda": "horovod-pytorch-cuda13"}},
     ),
     "horovod_tensorflow": Framework(strategy="horovod", **HOROVOD_TENSORFLOW),
     "horovod_keras": Framework(strategy="fit_horovod", **HOROVOD_TENSORFLOW | {"native_loader": "keras.loader"}),
-    "tensorflow_mirrored": Framework(strategy="mirrored", **TENSORFLOW),
-    "keras_mirrored": Framework(strategy="fit_mirrored", **TENSORFLOW | {"native_loader": "keras.loader"}),
-    "tensorflow_multiworker": Framework(strategy="multiworker", **TENSORFLOW | {"launcher": "per_device"}),
+    "tensorflow_mirrored": Framework(strategy="mirrored", one_device=MIRRORED_ALONE, **TENSORFLOW),
+    "keras_mirrored": Framework(
+        strategy="fit_mirrored", one_device=MIRRORED_ALONE, **TENSORFLOW | {"native_loader": "keras.loader"}
+    ),
+    "tensorflow_multiworker": Framework(
+        strategy="multiworker",
+        one_device="MultiWorkerMirroredStrategy with one worker",
+        **TENSORFLOW | {"launcher": "per_device"},
+    ),
     "jax_sharding": Framework(
         family="flax",
         strategy="sharding",
@@ -127,6 +140,7 @@ FRAMEWORKS = {
         family="chainer",
         strategy="multi_node",
         launcher="mpirun",
+        one_device="ChainerMN's optimizer with one process",
         environments={"cpu": "chainer-cpu", "cuda": "chainer-cuda12"},
         capabilities=("5.0", "9.0"),
         precisions=ONLY_FP32,

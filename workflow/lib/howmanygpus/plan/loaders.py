@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from howmanygpus.plan.config.errors import refuse
 from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.train.spec import RANDOM_INPUTS
 
 SHARED, NATIVE = "shared", "native"
 FILES = ("png", "jpeg")
@@ -37,8 +38,8 @@ NATIVE_LOADERS = {
 
 def check_inputs(place: str, inputs: list[str], source: str, image_shape: tuple[int, int, int]) -> None:
     """Raise ConfigError if a data source lacks an input, or if an image file cannot store that many channels."""
-    if source == "synthetic" and inputs != ["synthetic"]:
-        raise refuse(place, inputs, "with a synthetic data set", "write [synthetic]")
+    if source == "synthetic" and not set(inputs) <= set(RANDOM_INPUTS):
+        raise refuse(place, inputs, "with a synthetic data set", "write [synthetic], [resident] or both")
     files, channels = [form for form in inputs if form in FILES], image_shape[2]
     if files and channels not in (1, 3):
         remedy = f"leave {', '.join(files)} out, which are written of 1 or 3"
@@ -68,8 +69,8 @@ def find_missing_loader(framework: str, source: str, settings: dict) -> str:
     if settings["loader"] == SHARED:
         return ""
     name = FRAMEWORKS[framework].native_loader
-    if source == "synthetic":
-        return "synthetic input is there to leave loading out: only the shared loader hands it over"
+    if source in RANDOM_INPUTS:
+        return f"{source} input is there to leave loading out: only the shared loader hands it over"
     if name is None:
         return f"{framework} has no loader of its own: its users bring one from elsewhere"
     loader, kind = NATIVE_LOADERS[name], settings["loader_kind"]

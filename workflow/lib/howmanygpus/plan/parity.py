@@ -9,14 +9,59 @@ one framework and device form a group, because a framework takes longer to start
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from howmanygpus.plan.config.machine import Device
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.code import hash_checked
+from howmanygpus.plan.loaders import FILES, NATIVE, SHARED, resolve_loader
 
-MOST_DEVICES = 2
+MOST_DEVICES = 3
+"""Three devices show mistakes that two hide, such as a mean of means."""
+DEVICES_OVER_NODES = 2
+
+
+@dataclass(frozen=True)
+class TrainingPath:
+    """How a cell's runs train: what variants change in the code that runs or in the gradients that are exchanged.
+
+    loader: `shared`, or the module of the framework's own. input: the form of the images, which is `arrays` for the
+    shared loader. powersgd_rank: 0 without that compression.
+    """
+
+    tier: str
+    loader: str
+    loader_kind: str
+    input: str
+    gradient_compression: str
+    powersgd_rank: int
+    horovod_controller: str
+
+    @classmethod
+    def find(cls, framework: str, source: str, settings: dict) -> "TrainingPath":
+        """Return the path of a run. source: its input; settings: those of its variant."""
+        loader = resolve_loader(framework, settings)
+        is_native = loader["loader"] != SHARED
+        compression = settings["gradient_compression"]
+        return cls(
+            tier=settings["tier"],
+            **loader,
+            # JPEG loses pixels, which the frameworks' decoders do differently within a unit.
+            input="png" if is_native and source in FILES else "arrays",
+            gradient_compression=compression,
+            powersgd_rank=settings["powersgd_rank"] if compression == "powersgd" else 0,
+            horovod_controller=settings["horovod_controller"],
+        )
+
+    @property
+    def option(self) -> str:
+        """The part of file names that tells this path from the usual one."""
+        option = f"_{self.tier}" if self.tier == "best" else ""
+        option += f"_{self.loader}-{self.loader_kind}-{self.input}" if self.loader != SHARED else ""
+        rank = self.powersgd_rank or ""
+        option += f"_{self.gradient_compression}{rank}" if self.gradient_compression != "none" else ""
+        return option + (f"_{self.horovod_controller}" if self.horovod_controller != "gloo" else "")
 
 
 @dataclass(frozen=True)
@@ -37,6 +82,7 @@ class ParityCell:
     device_kind: str
     cores_per_device: int
     over_nodes: bool
+    path: TrainingPath
 
     @property
     def environment(self) -> str:
@@ -51,21 +97,32 @@ class ParityCell:
     @property
     def verdict(self) -> str:
         option = "_loss-on-every-device" if self.loss_on_every_device else ""
-        option += "_over-nodes" if self.over_nodes else ""
-        checked = hash_checked(self.framework, self.model, self.environment)
+        option += self.path.option + ("_over-nodes" if self.over_nodes else "")
+        loader = SHARED if self.path.loader == SHARED else NATIVE
+        checked = hash_checked(self.framework, self.model, self.environment, loader)
         return f"results/parity/{self.task}/{self.framework}_{self.precision}_{self.device}{option}-{checked}.json"
 
     @property
     def key(self) -> str:
         """The name of the cell within its group."""
         option = "_loss-on-every-device" if self.loss_on_every_device else ""
-        return f"{self.task}_{self.precision}{option}"
+        return f"{self.task}_{self.precision}{option}{self.path.option}"
+
+    @property
+    def strict(self) -> "ParityCell | None":
+        """The cell of the same code in fp32 without compression of gradients, or None if this is one.
+
+        The limits of this cell are too wide for some faults, so that its verdict requires that of the strict cell.
+        """
+        path = replace(self.path, gradient_compression="none", powersgd_rank=0)
+        strict = replace(self, precision="fp32", path=path)
+        return None if strict == self else strict
 
     def describe(self) -> dict:
         """Return the cell as train.parity.task.make_spec expects it."""
         what = ("framework", "model", "precision", "batchnorm", "loss_on_every_device")
         where = ("device", "device_kind", "cores_per_device")
-        return {key: getattr(self, key) for key in (*what, *where)}
+        return {key: getattr(self, key) for key in (*what, *where)} | vars(self.path)
 
     def request(self) -> str:
         return json.dumps(self.describe())
@@ -73,16 +130,16 @@ class ParityCell:
     def layouts(self, device: Device) -> list[str]:
         """Return the layouts to observe, each written as devices x nodes.
 
-        A cell over nodes has two devices on two nodes. Any other cell has one device. It also has two devices on one
-        node if the framework supports them and the machine has them.
+        A cell over nodes has two devices on two nodes. Any other cell has one device. It also has three devices on one
+        node, or two, if the framework supports them and the machine has them.
         """
         if self.over_nodes:
-            return [f"{MOST_DEVICES}x{MOST_DEVICES}"]
+            return [f"{DEVICES_OVER_NODES}x{DEVICES_OVER_NODES}"]
         framework = FRAMEWORKS[self.framework]
         most = min(MOST_DEVICES, device.devices_per_node, framework.max_devices.get(self.device_kind, MOST_DEVICES))
-        if most < MOST_DEVICES or self.batchnorm not in framework.batchnorm[self.device_kind]:
+        if most == 1 or self.batchnorm not in framework.batchnorm[self.device_kind]:
             return ["1x1"]
-        return ["1x1", f"{MOST_DEVICES}x1"]
+        return ["1x1", f"{most}x1"]
 
 
 @dataclass(frozen=True)
@@ -100,7 +157,8 @@ class ParityGroup:
         """The name of the group's observations. It has a hash of the verdicts' names, which include code hashes."""
         verdicts = sorted(cell.verdict for cell in self.cells)
         digest = hashlib.sha256(json.dumps(verdicts).encode()).hexdigest()[:8]
-        option = "_over-nodes" if self.first.over_nodes else ""
+        option = "_mpi" if self.first.path.horovod_controller == "mpi" else ""
+        option += "_over-nodes" if self.first.over_nodes else ""
         return f"{self.first.framework}_{self.first.device}{option}-{digest}"
 
     @property
@@ -126,9 +184,10 @@ class ParityGroup:
 
 
 def group_cells(cells: Iterable[ParityCell]) -> list[ParityGroup]:
-    """Group cells that one process can observe: same framework, device and cores, and all or none over nodes."""
+    """Group cells that one start can observe: same framework, device, cores and launcher, all or none over nodes."""
     groups: dict[tuple, list[ParityCell]] = {}
     for cell in cells:
-        common = (cell.framework, cell.device, cell.device_kind, cell.cores_per_device, cell.over_nodes)
+        where = (cell.device, cell.device_kind, cell.cores_per_device, cell.over_nodes)
+        common = (cell.framework, *where, cell.path.horovod_controller)
         groups.setdefault(common, []).append(cell)
     return [ParityGroup(tuple(sorted(group, key=lambda cell: cell.key))) for group in groups.values()]

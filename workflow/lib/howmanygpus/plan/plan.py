@@ -64,14 +64,21 @@ class Plan:
         return {run.path: study.parity_cell(run).verdict for study, run in self._supported}
 
     @cached_property
+    def _strict_cells(self) -> dict[str, ParityCell]:
+        """The strict cells that verdicts on checked cells require, by the file of their verdict."""
+        checked = [study.parity_cell(run) for study, run in self._supported if study.config["parity"] != "off"]
+        return {strict.verdict: strict for cell in checked if (strict := cell.strict)}
+
+    @cached_property
     def parity_cells(self) -> dict[str, ParityCell]:
         """All cells of the parity gate, by the file of their verdict."""
-        return {self.verdicts[run.path]: study.parity_cell(run) for study, run in self._supported}
+        return {self.verdicts[run.path]: study.parity_cell(run) for study, run in self._supported} | self._strict_cells
 
     @cached_property
     def checked_verdicts(self) -> set[str]:
         """The verdicts that are checked. A cell is not checked if parity is off in all studies that use it."""
-        return {self.verdicts[run.path] for study, run in self._supported if study.config["parity"] != "off"}
+        checked = {self.verdicts[run.path] for study, run in self._supported if study.config["parity"] != "off"}
+        return checked | self._strict_cells.keys()
 
     @cached_property
     def parity_groups(self) -> dict[str, ParityGroup]:

@@ -12,9 +12,10 @@ from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS, find_unsupported_reason
 from howmanygpus.plan.loaders import check_inputs, check_loaders, find_missing_loader
-from howmanygpus.plan.parity import ParityCell
+from howmanygpus.plan.parity import ParityCell, TrainingPath
 from howmanygpus.plan.runs import TRAINING_KEYS, Run, complete_spec, drop_usual_layout
 from howmanygpus.prepare.sources import Description
+from howmanygpus.train.spec import RANDOM_INPUTS, SYNTHETIC
 
 PACKAGE = Path(__file__).resolve().parents[1]
 MODELS = PACKAGE / "train" / "models"
@@ -151,7 +152,9 @@ class Study:
                     )
 
     def data_dir(self, run: Run) -> str:
-        return f"results/prepared/{self.config['dataset']}/{run.input}"
+        """Return the folder of a run's images. Resident images are synthetic ones."""
+        form = SYNTHETIC if run.input in RANDOM_INPUTS else run.input
+        return f"results/prepared/{self.config['dataset']}/{form}"
 
     def weights_file(self, run: Run) -> str:
         height, width, channels = self.description.image_shape
@@ -162,7 +165,7 @@ class Study:
         return self.config["seed"] + run.repeat - 1
 
     def parity_cell(self, run: Run) -> ParityCell:
-        """Return the cell of the parity gate that covers a run. Both tiers share the check of the `stock` tier."""
+        """Return the cell of the parity gate that covers a run."""
         settings = self.variants[run.variant]
         return ParityCell(
             framework=run.framework,
@@ -176,6 +179,7 @@ class Study:
             device_kind=self._device(run).kind,
             cores_per_device=self._device(run).cores_per_device,
             over_nodes=self._device(run).num_nodes(run.num_gpus) > 1,
+            path=TrainingPath.find(run.framework, run.input, settings),
         )
 
     def spec(self, run: Run) -> dict:
@@ -198,7 +202,8 @@ class Study:
         """Return what tables are made from: the content of results/plans/{study}.json, apart from `billing`."""
         runs = {run.path: {"spec": self.spec(run), "unsupported": run.unsupported} for run in self.runs}
         plan = {"study": self.name, "config": self.config, "curves": self.curves, "runs": runs}
-        return plan | {"defaults": self.defaults}
+        machinery = {framework: FRAMEWORKS[framework].one_device for framework in self.config["frameworks"]}
+        return plan | {"defaults": self.defaults, "machinery": machinery}
 
     def request(self) -> str:
         """Return the study as JSON, without defaults. Plan.from_request rebuilds the study from it."""

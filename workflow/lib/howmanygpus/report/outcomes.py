@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
+
 from howmanygpus.train.schema import RecordError, read_record
 
 RUNS, ATTEMPTS = Path("results/runs"), Path("results/attempts")
@@ -13,6 +15,11 @@ IDENTITY = (
     *("per_device_batch_size", "global_batch_size", "repeat", "seed"),
 )
 """Columns that name one run."""
+UNDECIDED = (
+    *("unsupported", "failed_parity", "missing", "running", "stale"),
+    *("interrupted", "cancelled", "preempted", "node_failed", "disk_full"),
+)
+"""Statuses that say nothing about how well a configuration trains: it was not trained, or was ended from outside."""
 
 
 FORMER_DEFAULTS = {"tier": "equal"}
@@ -24,7 +31,7 @@ class Outcome:
     """One planned run.
 
     path: folder of the run below results/runs/. record: its run.json, else the attempt.json of its last attempt, else
-    None. has_run: whether the record is a run.json.
+    None. has_run: whether the record is a run.json. attempts: the records of all its failed attempts.
     """
 
     path: str
@@ -34,6 +41,7 @@ class Outcome:
     record: dict | None
     has_run: bool
     folder: Path
+    attempts: tuple[dict, ...] = ()
 
     @property
     def was_trained(self) -> bool:
@@ -52,18 +60,26 @@ def read_outcomes(plan: dict, results: Path = Path()) -> Iterator[Outcome]:
     """
     for path, planned in plan["runs"].items():
         identity = {key: planned["spec"][key] for key in IDENTITY}
-        folder = results / RUNS / path
-        found = _read_outcome(planned, plan["defaults"], folder, results / ATTEMPTS / path)
-        yield Outcome(path, identity, *found, folder)
+        folder, attempts = results / RUNS / path, _read_attempts(results / ATTEMPTS / path)
+        found = _read_outcome(planned, plan["defaults"], folder, attempts)
+        yield Outcome(path, identity, *found, folder, attempts)
 
 
-def _read_outcome(planned: dict, defaults: dict, folder: Path, attempts: Path) -> tuple[str, str, dict | None, bool]:
+def has_failed(statuses: pd.Series) -> pd.Series:
+    """Whether each run counts against its configuration: it was tried, and did not complete for reasons of its own."""
+    return ~statuses.isin(["completed", *UNDECIDED])
+
+
+def _read_outcome(
+    planned: dict, defaults: dict, folder: Path, attempts: tuple[dict, ...]
+) -> tuple[str, str, dict | None, bool]:
     """Return (status, reason, record, has_run)."""
     if planned["unsupported"]:
         return "unsupported", planned["unsupported"], None, False
     if not (folder / "run.json").exists():
-        record = _read_last_attempt(attempts)
-        return ("missing", "not run yet", None, False) if record is None else (*describe_attempt(record), record, False)
+        if not attempts:
+            return "missing", "not run yet", None, False
+        return *describe_attempt(attempts[-1]), attempts[-1], False
     record = _read_or_explain(folder / "run.json")
     # A run that is older than a key of the config did what the key's default says.
     was = defaults | FORMER_DEFAULTS | record["spec"]
@@ -79,9 +95,9 @@ def _explain_staleness(changed: list[str], was: dict) -> str:
     return reason
 
 
-def _read_last_attempt(folder: Path) -> dict | None:
-    records = sorted(folder.glob("*/attempt.json"))
-    return _read_or_explain(records[-1]) if records else None
+def _read_attempts(folder: Path) -> tuple[dict, ...]:
+    """Return the records of the attempts at a run, the oldest first. Runs that were set aside are left out."""
+    return tuple(_read_or_explain(path) for path in sorted(folder.glob("*/attempt.json")))
 
 
 def _read_or_explain(path: Path) -> dict:

@@ -18,6 +18,10 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 """Okabe and Ito 2008, with a brown instead of its yellow, which is too pale for lines."""
 MARKERS = "osD^vPX*"
 GREY = "#767676"
+RING = "#CC0000"
+RING_NOTE = "red ring: disturbed by other work"
+FAILED_NOTE = "k/n: k of n repeats completed"
+STAR_NOTE = "*: collective machinery on one device"
 
 plt.rcParams.update(
     {
@@ -122,6 +126,42 @@ def mark_counts(axes: Axes, counts: Iterable[int]) -> None:
     axes.set_xticks(counts, [str(count) for count in counts])
     axes.minorticks_off()
     axes.set_xlim(counts[0] / 1.25, counts[-1] * 1.25)
+
+
+def add_note(axes: Axes, note: str) -> None:
+    """Write a line below the label of the x axis. Call this after the label is final."""
+    axes.set_xlabel(f"{axes.get_xlabel()}\n{note}")
+
+
+def ring_disturbed(axes: Axes, x: pd.Series, y: pd.Series, is_disturbed: pd.Series) -> None:
+    """Draw a ring around each point of which other work on the machine disturbed a repeat, and explain the ring."""
+    is_drawn = is_disturbed & y.notna()
+    if not is_drawn.any():
+        return
+    look = {"markersize": 15, "markerfacecolor": "none", "markeredgewidth": 1.3, "color": RING}
+    axes.plot(x[is_drawn], y[is_drawn], "o", zorder=4, **look)
+    if RING_NOTE not in axes.get_xlabel():
+        add_note(axes, RING_NOTE)
+
+
+def count_failed(axes: Axes, x: pd.Series, y: pd.Series, done: pd.Series, failed: pd.Series, colour: str) -> None:
+    """Write "completed/tried" beside each point of which repeats failed, and explain the numbers."""
+    for place_x, place_y, num_done, num_failed in zip(x, y, done, failed, strict=True):
+        if num_failed and pd.notna(place_y):
+            text = f"{num_done:.0f}/{num_done + num_failed:.0f}"
+            axes.annotate(text, (place_x, place_y), (6, -12), textcoords="offset points", color=colour, fontsize=9)
+            if FAILED_NOTE not in axes.get_xlabel():
+                add_note(axes, FAILED_NOTE)
+
+
+def star_machinery(rows: pd.DataFrame) -> dict[str, str]:
+    """Name of each series, with a star if its run on one device carries collective machinery.
+
+    rows: `series` and the columns of the table `scaling`.
+    """
+    carries = rows["baseline_machinery"].notna() & (rows["baseline_machinery"] != "none")
+    starred = set(rows.loc[carries, "series"])
+    return {series: f"{series} *" if series in starred else series for series in rows["series"].unique()}
 
 
 def say_nothing_to_show(reason: str) -> Figure:

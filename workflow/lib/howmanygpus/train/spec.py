@@ -9,6 +9,10 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+SYNTHETIC, RESIDENT = "synthetic", "resident"
+RANDOM_INPUTS = (SYNTHETIC, RESIDENT)
+"""Inputs with random images and labels, on which nothing is evaluated."""
+
 
 @dataclass(frozen=True)
 class OptimizerSpec:

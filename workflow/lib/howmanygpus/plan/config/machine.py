@@ -75,10 +75,11 @@ class Machine:
         return self.devices.get(name) or UNKNOWN_DEVICES["cpu" if name == "cpu" else "cuda"]
 
     def billing(self, name: str) -> dict | None:
-        """Return the keys of a cluster's device that howmanygpus.report.accounting needs, or None."""
-        if not self.is_cluster or name not in self.devices:
+        """Return the keys of a device that howmanygpus.report.accounting needs; None without a cluster and a price."""
+        options = self.devices[name].options if name in self.devices else {}
+        if not options or (not self.is_cluster and options["price_per_hour"] is None):
             return None
-        return {key: self.devices[name].options[key] for key in ("devices_per_node", *PRICING)}
+        return {key: options[key] for key in ("devices_per_node", *PRICING)}
 
     def resolve(self, device: str, place: str) -> str:
         """Resolve `auto` to cuda if there is a GPU, otherwise to cpu. Raises ConfigError for unknown names."""

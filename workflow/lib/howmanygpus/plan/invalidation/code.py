@@ -67,9 +67,9 @@ def hash_reference(model: str) -> str:
 
 
 @cache
-def hash_checked(framework: str, model: str, environment: str) -> str:
+def hash_checked(framework: str, model: str, environment: str, loader: str = SHARED) -> str:
     """Return the hash of everything that a verdict of the parity gate covers: the code of a run, and its pins."""
-    digest = hashlib.sha256(f"{hash_pins(environment)} {hash_training(framework, model)}".encode())
+    digest = hashlib.sha256(f"{hash_pins(environment)} {hash_training(framework, model, loader)}".encode())
     return digest.hexdigest()[:8]
 
 

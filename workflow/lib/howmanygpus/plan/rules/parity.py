@@ -77,6 +77,11 @@ class ParityRules(Answers):
         """Return the name of the cell within its group."""
         return self._cell(wildcards).key
 
+    def strict(self, wildcards) -> str | list:
+        """Return the verdict that this one requires: that on the strict cell, unless this is one."""
+        strict = self._cell(wildcards).strict
+        return strict.verdict if strict else []
+
     def request(self, wildcards) -> str:
         return self._cell(wildcards).request()
 

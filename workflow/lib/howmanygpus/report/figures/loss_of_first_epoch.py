@@ -4,7 +4,15 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.style import label_lines, make_panels, name_series, say_nothing_to_show, style_of
+from howmanygpus.report.inputs import is_real
+from howmanygpus.report.style import (
+    label_lines,
+    make_panels,
+    name_series,
+    ring_disturbed,
+    say_nothing_to_show,
+    style_of,
+)
 
 TITLE = "Training loss over the first epoch"
 TABLES = ("losses",)
@@ -14,7 +22,7 @@ WIDEST = 9.0
 
 def draw(losses: pd.DataFrame) -> Figure:
     """Draw one panel per device count and batch size, with one line per series, of the first repeat."""
-    real = losses[(losses["input"] != "synthetic") & losses["loss"].notna()]
+    real = losses[is_real(losses) & losses["loss"].notna()]
     real = real[real["repeat"] == real["repeat"].min()]
     if real.empty:
         return say_nothing_to_show("No run on real images has recorded its first epoch yet.")
@@ -29,12 +37,14 @@ def draw(losses: pd.DataFrame) -> Figure:
 
 
 def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
+    axes.set_xlabel("optimizer step")
     ends, lines = {}, list(rows.sort_values("last_step").groupby("series"))
     for position, (series, line) in enumerate(lines):
         width = WIDEST * (1 - position / len(lines)) + 0.8
         axes.plot(line["last_step"], line["loss"], color=styles[series]["color"], linewidth=width)
+        last = line.iloc[[-1]]
+        ring_disturbed(axes, last["last_step"], last["loss"], last["disturbed"].eq(True))
         ends[series] = (line["last_step"].iloc[-1], line["loss"].iloc[-1], styles[series]["color"])
     axes.set_ylim(0, 1.08 * rows["loss"].max())
-    axes.set_xlabel("optimizer step")
     axes.set_ylabel("training loss, mean of the window")
     label_lines(axes, ends)

@@ -1,17 +1,18 @@
-"""The cost of real images: throughput on each form of them beside throughput on random arrays of the same shape."""
+"""The cost of real images: throughput on each form of them beside throughput on random images of the same shape."""
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.style import GREY, make_panels, name_series, say_nothing_to_show
+from howmanygpus.report.style import GREY, make_panels, name_series, ring_disturbed, say_nothing_to_show
 
 TITLE = "Real against synthetic input"
 TABLES = ("runs",)
 COMPARES = "inputs"
-COLOURS = {"synthetic": ("#56B4E9", "black"), "arrays": ("#0072B2", "white"), "jpeg": ("#E69F00", "black")}
-COLOURS |= {"png": ("#D55E00", "black")}
+COLOURS = {"resident": ("#009E73", "black"), "synthetic": ("#56B4E9", "black"), "arrays": ("#0072B2", "white")}
+COLOURS |= {"jpeg": ("#E69F00", "black"), "png": ("#D55E00", "black")}
 """Colours of each input's bar and of the name on it. Inputs are compared with the first of these in the study."""
+NUM_STATISTICS = 4
 BAR = 0.8
 """Part of the height of a row that its bars fill."""
 
@@ -34,10 +35,12 @@ def compare_inputs(runs: pd.DataFrame) -> pd.DataFrame:
     """Median, minimum and maximum rate of each configuration with at least two inputs; columns (input, statistic)."""
     runs = runs.assign(series=name_series(runs.assign(input="")))
     keys = ["per_device_batch_size", "series", "num_gpus"]
-    rates = runs.groupby([*keys, "input"])["images_per_s"].agg(["median", "min", "max"]).unstack("input")
-    rates = rates.swaplevel(axis=1)
+    cells = runs.assign(disturbed=runs["disturbed"].eq(True)).groupby([*keys, "input"])
+    rates = cells["images_per_s"].agg(["median", "min", "max"])
+    rates["disturbed"] = cells["disturbed"].sum().where(rates["median"].notna())
+    rates = rates.unstack("input").swaplevel(axis=1)
     rates = rates[[source for source in COLOURS if source in rates]]
-    return rates.dropna(axis=1, how="all").dropna(thresh=2 * 3).reset_index()
+    return rates.dropna(axis=1, how="all").dropna(thresh=2 * NUM_STATISTICS).reset_index()
 
 
 def count_inputs(rates: pd.DataFrame) -> int:
@@ -47,12 +50,14 @@ def count_inputs(rates: pd.DataFrame) -> int:
 def draw_panel(axes: Axes, rows: pd.DataFrame, fastest: float) -> None:
     rows = rows.sort_values(["series", "num_gpus"], ascending=False).reset_index(drop=True)
     sources = [source for source in COLOURS if source in rows]
+    axes.set_xlabel(f"images/s over all devices, and percentage of {sources[0]}")
     height = BAR / len(sources)
     for position, source in enumerate(sources):
         colour, ink = COLOURS[source]
         rates, places = rows[source], rows.index + BAR / 2 - (position + 0.5) * height
         spread = [rates["median"] - rates["min"], rates["max"] - rates["median"]]
         axes.barh(places, rates["median"], height=0.95 * height, color=colour, xerr=spread, ecolor=GREY, capsize=3)
+        ring_disturbed(axes, rates["median"], pd.Series(places, index=rates.index), rates["disturbed"] > 0)
         shares = rates["median"] / rows[sources[0]]["median"]
         for place, (_, rate), share in zip(places, rates.iterrows(), shares, strict=True):
             if pd.notna(rate["median"]):
@@ -67,4 +72,3 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, fastest: float) -> None:
     ]
     axes.set_yticks(rows.index, labels)
     axes.set_xlim(0, 1.2 * fastest)
-    axes.set_xlabel(f"images/s over all devices, and percentage of {sources[0]}")

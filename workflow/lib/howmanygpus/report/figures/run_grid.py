@@ -8,6 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from howmanygpus.report.disturbance import OTHER_CPU_LIMIT
+from howmanygpus.report.style import RING
+from howmanygpus.report.trajectory import has_left
+
 TITLE = "All runs by status"
 TABLES = ("runs",)
 STATUS_COLOURS = {
@@ -21,6 +25,10 @@ STATUS_COLOURS = {
 }
 FAILED_COLOUR = "#D55E00"
 """Colour of all other statuses, such as crashed, killed, interrupted and time_limit."""
+APART = "losses apart"
+"""What is said of a completed run whose losses leave those of the others by more than rounding explains."""
+APART_COLOUR = "#882255"
+SAYS_APART = "the losses of the first epoch differ from those of the others by more than rounding explains"
 MAX_REASONS = 20
 WITHOUT_LOG = ("unsupported", "missing")
 """Statuses of runs that were not started."""
@@ -29,11 +37,12 @@ COLUMN = ["num_gpus", "per_device_batch_size"]
 
 
 def draw(runs: pd.DataFrame) -> Figure:
-    """Draw one cell per configuration; below, list the reasons of the runs that did not complete."""
+    """Draw one cell per configuration; below, list the reasons of the runs that did not complete or left the others."""
+    runs = runs.assign(status=runs["status"].where(~has_left(runs) | (runs["status"] != "completed"), APART))
     rows = list(runs.groupby(ROW, sort=False).groups)
     columns = list(runs.groupby(COLUMN).groups)
     reasons = list_reasons(runs)
-    width, height = 4.0 + 0.95 * len(columns), 1.2 + 0.45 * len(rows) + 0.22 * (len(reasons) + 1)
+    width, height = 4.0 + 0.95 * len(columns), 1.4 + 0.55 * len(rows) + 0.22 * (len(reasons) + 1)
     figure, axes = plt.subplots(figsize=(width, height))
     for key, cell in runs.groupby([*ROW, *COLUMN], sort=False):
         draw_cell(axes, columns.index(key[len(ROW) :]), rows.index(key[: len(ROW)]), cell)
@@ -42,7 +51,10 @@ def draw(runs: pd.DataFrame) -> Figure:
     axes.set_yticks([y + 0.5 for y in range(len(rows))], [" ".join(row) for row in rows])
     axes.set_xticks([x + 0.5 for x in range(len(columns))], [f"{gpus} x {size}" for gpus, size in columns])
     axes.xaxis.tick_top()
-    axes.set_title("devices x images per device; each cell: completed of planned repeats")
+    axes.set_title(
+        "devices x images per device; each cell: completed of planned repeats,\n"
+        "and the largest relative difference of a loss in the first epoch from the median run"
+    )
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)
@@ -53,20 +65,27 @@ def draw(runs: pd.DataFrame) -> Figure:
 
 def draw_cell(axes: Axes, x: int, y: int, cell: pd.DataFrame) -> None:
     """Draw a cell in the colour of its first status other than `completed`, if there is one, and name that status."""
-    done = (cell["status"] == "completed").sum()
+    done = cell["status"].isin(["completed", APART]).sum()
     others = cell.loc[cell["status"] != "completed", "status"]
     status = others.iloc[0] if len(others) else "completed"
-    colour = STATUS_COLOURS.get(status, FAILED_COLOUR)
-    axes.add_patch(Rectangle((x + 0.03, y + 0.05), 0.94, 0.9, facecolor=colour, edgecolor="#BBBBBB", linewidth=0.5))
-    text = f"{done} of {len(cell)}" + ("" if status == "completed" else f"\n{status.replace('_', ' ')}")
-    is_dark = colour in (STATUS_COLOURS["completed"], FAILED_COLOUR)
-    axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=8, color="white" if is_dark else "black")
+    colour = APART_COLOUR if status == APART else STATUS_COLOURS.get(status, FAILED_COLOUR)
+    disturbed = int(cell["disturbed"].eq(True).sum())
+    edge = {"edgecolor": RING, "linewidth": 2.5} if disturbed else {"edgecolor": "#BBBBBB", "linewidth": 0.5}
+    axes.add_patch(Rectangle((x + 0.03, y + 0.05), 0.94, 0.9, facecolor=colour, **edge))
+    lines = [f"{done} of {len(cell)}" + (f", {disturbed} disturbed" if disturbed else "")]
+    lines += [] if status == "completed" else [status.replace("_", " ")]
+    differences = cell["trajectory"].dropna().astype(float)
+    lines += [f"loss {differences.max():.0e}"] if len(differences) else []
+    is_dark = colour in (STATUS_COLOURS["completed"], FAILED_COLOUR, APART_COLOUR)
+    ink = "white" if is_dark else "black"
+    axes.text(x + 0.5, y + 0.5, "\n".join(lines), ha="center", va="center", fontsize=8, color=ink)
 
 
 def list_reasons(runs: pd.DataFrame) -> list[str]:
     """One line per reason, the most frequent first, with its number of runs and an example, and a line with its log."""
     other = runs[runs["status"] != "completed"].fillna({"reason": ""})
-    lines = []
+    lines = list_disturbed(runs)
+    other = other.assign(reason=other["reason"].where(other["status"] != APART, SAYS_APART))
     for (status, reason), group in other.groupby(["status", "reason"], sort=False):
         run = group.iloc[0]
         example = f"{run['framework']} {run['variant']} {run['num_gpus']} x {run['per_device_batch_size']}"
@@ -78,3 +97,14 @@ def list_reasons(runs: pd.DataFrame) -> list[str]:
     ordered = [text for _, said in sorted(lines, key=lambda line: -line[0]) for text in said]
     more = [f"and {len(ordered) - MAX_REASONS} more reasons"] if len(ordered) > MAX_REASONS else []
     return ordered[:MAX_REASONS] + more
+
+
+def list_disturbed(runs: pd.DataFrame) -> list[tuple[int, list[str]]]:
+    """Number of disturbed runs and the line that explains the red edge of their cells; nothing if there are none."""
+    disturbed = int(runs["disturbed"].eq(True).sum())
+    known = int(runs["disturbed"].notna().sum())
+    text = (
+        f"red edge: {disturbed} of {known} runs were disturbed; other work used more than {OTHER_CPU_LIMIT:.0%} of"
+        " their cores' time, or their GPUs"
+    )
+    return [(disturbed, [text])] if disturbed else []

@@ -5,17 +5,23 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.report.inputs import is_real
 from howmanygpus.report.style import (
     GREY,
+    STAR_NOTE,
+    add_note,
+    count_failed,
     label_lines,
     make_panels,
     mark_counts,
     name_series,
+    ring_disturbed,
     say_nothing_to_show,
+    star_machinery,
     style_of,
 )
 from howmanygpus.report.tables.scaling import CURVE, name_curve
-from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
+from howmanygpus.report.tables.time_to_accuracy import find_easiest, find_hardest, summarize_time_to_accuracy
 
 TITLE = "Speed-up of throughput and of time to accuracy"
 TABLES = ("scaling", "time_to_accuracy")
@@ -23,12 +29,13 @@ TABLES = ("scaling", "time_to_accuracy")
 
 def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> Figure:
     """Draw two panels per scaling curve, one for each speed-up."""
-    throughput = scaling[scaling["speedup"].notna() & (scaling["input"] != "synthetic")]
+    throughput = scaling[scaling["speedup"].notna() & is_real(scaling)]
     if throughput.empty:
         return say_nothing_to_show("No run on real images has completed on the smallest device count yet.")
     threshold = choose_threshold(time_to_accuracy)
     accuracy = compute_accuracy_speedup(throughput, time_to_accuracy, threshold)
     throughput = throughput.assign(series=name_series(throughput))
+    throughput["is_disturbed"] = accuracy["is_disturbed"]
     styles = style_of(throughput["series"])
     titles, panels = [], []
     for (mode, size), rows in throughput.groupby(["scaling_mode", "fixed_batch_size"], sort=False):
@@ -42,11 +49,10 @@ def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> Figure:
 
 
 def choose_threshold(time_to_accuracy: pd.DataFrame) -> float:
-    """The highest threshold that at least one configuration reached in most repeats, else the lowest of all."""
+    """The hardest threshold that at least one configuration reached in most repeats, else the easiest of all."""
     summary = summarize_time_to_accuracy(time_to_accuracy)
     reached = summary[np.isfinite(summary["time_s_median"])]
-    easiest = time_to_accuracy["threshold"].min() if len(time_to_accuracy) else float("nan")
-    return reached["threshold"].max() if len(reached) else easiest
+    return find_hardest(reached) if len(reached) else find_easiest(summary)
 
 
 def compute_accuracy_speedup(
@@ -54,7 +60,8 @@ def compute_accuracy_speedup(
 ) -> pd.DataFrame:
     """Add accuracy_speedup to `throughput`: the median time on the baseline's device count over that of the row.
 
-    It is empty, and is_never is true, if half or more of the repeats never reached the threshold.
+    It is empty, and is_never is true, if half or more of the repeats never reached the threshold. is_disturbed says
+    whether a repeat of the row or of its baseline was disturbed.
     """
     summary = summarize_time_to_accuracy(time_to_accuracy)
     summary = summary[summary["threshold"] == threshold]
@@ -64,23 +71,33 @@ def compute_accuracy_speedup(
     baseline = joined["time_s_median"].where(joined["num_gpus"] == joined["baseline_num_gpus"])
     baseline = baseline.groupby(curve.ngroup()).transform("first")
     speedup = (baseline / joined["time_s_median"]).where(np.isfinite(baseline) & np.isfinite(joined["time_s_median"]))
-    return joined.assign(accuracy_speedup=speedup, is_never=np.isinf(joined["time_s_median"]))
+    of_baseline = joined["num_disturbed"].where(joined["num_gpus"] == joined["baseline_num_gpus"])
+    is_disturbed = (joined["num_disturbed"] > 0) | (of_baseline.groupby(curve.ngroup()).transform("first") > 0)
+    is_never = np.isinf(joined["time_s_median"])
+    return joined.assign(accuracy_speedup=speedup, is_never=is_never, is_disturbed=is_disturbed)
 
 
 def draw_panel(axes: Axes, rows: pd.DataFrame, column: str, styles: dict) -> None:
     counts = rows["num_gpus"].agg(["min", "max"])
     axes.plot(counts, counts / counts.iloc[0], color=GREY, linestyle=":")
     ends = {"ideal": (counts.iloc[1], counts.iloc[1] / counts.iloc[0], GREY)}
+    names = star_machinery(rows)
+    axes.set_xlabel("devices")
+    if names.keys() != set(names.values()):
+        add_note(axes, STAR_NOTE)
     for series, line in rows[rows[column].notna()].sort_values("num_gpus").groupby("series"):
         axes.plot(line["num_gpus"], line[column], **styles[series])
-        ends[series] = (line["num_gpus"].iloc[-1], line[column].iloc[-1], styles[series]["color"])
+        ring_disturbed(axes, line["num_gpus"], line[column], line["is_disturbed"])
+        if column == "speedup":
+            counts_of = (line["num_repeats"], line["num_failed"], styles[series]["color"])
+            count_failed(axes, line["num_gpus"], line[column], *counts_of)
+        ends[names[series]] = (line["num_gpus"].iloc[-1], line[column].iloc[-1], styles[series]["color"])
     if column == "accuracy_speedup":
         mark_never(axes, rows[rows["is_never"]], styles)
     if len(ends) == 1:
         axes.annotate("no baseline reached it", (0.5, 0.5), xycoords="axes fraction", ha="center", color=GREY)
     mark_counts(axes, rows["num_gpus"])
     axes.set_ylim(bottom=0)
-    axes.set_xlabel("devices")
     axes.set_ylabel(f"speed-up over {counts.iloc[0]} device{'s' if counts.iloc[0] > 1 else ''}")
     label_lines(axes, ends)
 

@@ -3,32 +3,56 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
-from howmanygpus.report.style import label_lines, make_panels, mark_counts, name_series, say_nothing_to_show, style_of
+from howmanygpus.report.inputs import choose_inputs
+from howmanygpus.report.outcomes import has_failed
+from howmanygpus.report.style import (
+    count_failed,
+    label_lines,
+    make_panels,
+    mark_counts,
+    name_series,
+    ring_disturbed,
+    say_nothing_to_show,
+    style_of,
+)
 
 TITLE = "Throughput by batch size"
 TABLES = ("runs",)
+CONFIGURATION = ["framework", "variant", "input", "precision", "device", "num_gpus", "per_device_batch_size"]
 
 
 def draw(runs: pd.DataFrame) -> Figure:
     """Draw one panel per device count, with one line per series: medians, and bars from minimum to maximum."""
-    measured = runs[(runs["input"] != "synthetic") | (runs["input"].nunique() == 1)]
-    measured = measured[measured["images_per_s"].notna()]
+    runs = runs.assign(failed=has_failed(runs["status"]), disturbed=runs["disturbed"].eq(True))
+    measured = choose_inputs(runs)
+    measured = measured[measured.groupby(CONFIGURATION)["images_per_s"].transform("count") > 0]
     if measured.empty:
         return say_nothing_to_show("No run has completed yet.")
-    measured = measured.assign(series=name_series(measured))
+    measured = summarize(measured.assign(series=name_series(measured)))
     styles = style_of(measured["series"])
     panels = list(measured.groupby("num_gpus"))
     figure, axes = make_panels([f"{count} device{'s' if count > 1 else ''}" for count, _ in panels])
     for panel, (_, rows) in zip(axes, panels, strict=True):
-        ends = {}
-        for series, repeats in rows.groupby("series"):
-            line = repeats.groupby("per_device_batch_size")["images_per_s"].agg(["median", "min", "max"])
-            spread = [line["median"] - line["min"], line["max"] - line["median"]]
-            panel.errorbar(line.index, line["median"], yerr=spread, capsize=4, **styles[series])
-            ends[series] = (line.index[-1], line["median"].iloc[-1], styles[series]["color"])
-        mark_counts(panel, measured["per_device_batch_size"])
-        panel.set_ylim(0, 1.08 * measured["images_per_s"].max())
         panel.set_xlabel("images per device and step")
+        ends = {}
+        for series, line in rows.groupby("series"):
+            sizes, median = line["per_device_batch_size"], line["median"]
+            panel.errorbar(
+                sizes, median, yerr=[median - line["min"], line["max"] - median], capsize=4, **styles[series]
+            )
+            ring_disturbed(panel, sizes, median, line["disturbed"] > 0)
+            count_failed(panel, sizes, median, line["count"], line["failed"], styles[series]["color"])
+            ends[series] = (sizes.iloc[-1], median.iloc[-1], styles[series]["color"])
+        mark_counts(panel, measured["per_device_batch_size"])
+        panel.set_ylim(0, 1.08 * measured["max"].max())
         panel.set_ylabel("images/s over all devices")
         label_lines(panel, ends)
     return figure
+
+
+def summarize(runs: pd.DataFrame) -> pd.DataFrame:
+    """Rates and numbers of repeats of each configuration."""
+    cells = runs.groupby(["num_gpus", "series", "per_device_batch_size"])
+    table = cells["images_per_s"].agg(["median", "min", "max", "count"])
+    table = table.join(cells[["failed", "disturbed"]].sum())
+    return table.reset_index()

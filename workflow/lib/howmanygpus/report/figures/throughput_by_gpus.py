@@ -4,13 +4,19 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.style import (
     GREY,
+    STAR_NOTE,
+    add_note,
+    count_failed,
     label_lines,
     make_panels,
     mark_counts,
     name_series,
+    ring_disturbed,
     say_nothing_to_show,
+    star_machinery,
     style_of,
 )
 from howmanygpus.report.tables.scaling import name_curve
@@ -21,7 +27,7 @@ TABLES = ("scaling",)
 
 def draw(scaling: pd.DataFrame) -> Figure:
     """Draw one panel per scaling curve: medians, bars from minimum to maximum, and a dotted line for ideal scaling."""
-    measured = scaling[(scaling["input"] != "synthetic") | (scaling["input"].nunique() == 1)]
+    measured = choose_inputs(scaling)
     measured = measured[measured["num_repeats"] > 0]
     if measured.empty:
         return say_nothing_to_show("No run has completed yet.")
@@ -37,20 +43,24 @@ def draw(scaling: pd.DataFrame) -> Figure:
 
 
 def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
-    ends = {}
+    ends, names = {}, star_machinery(rows)
+    axes.set_xlabel("devices")
+    if names.keys() != set(names.values()):
+        add_note(axes, STAR_NOTE)
     for series, line in rows.sort_values("num_gpus").groupby("series"):
         style = styles[series]
         median = line["images_per_s_median"]
         spread = [median - line["images_per_s_min"], line["images_per_s_max"] - median]
         axes.errorbar(line["num_gpus"], median, yerr=spread, capsize=4, **style)
-        ends[series] = (line["num_gpus"].iloc[-1], median.iloc[-1], style["color"])
+        ring_disturbed(axes, line["num_gpus"], median, line["num_disturbed"] > 0)
+        count_failed(axes, line["num_gpus"], median, line["num_repeats"], line["num_failed"], style["color"])
+        ends[names[series]] = (line["num_gpus"].iloc[-1], median.iloc[-1], style["color"])
         first = line.iloc[0]
         if first["num_gpus"] == first["baseline_num_gpus"]:
             ideal = first["images_per_s_median"] / first["num_gpus"] * rows["num_gpus"].agg(["min", "max"])
             axes.plot(rows["num_gpus"].agg(["min", "max"]), ideal, color=style["color"], linestyle=":", alpha=0.6)
     mark_counts(axes, rows["num_gpus"])
     axes.set_ylim(bottom=0)
-    axes.set_xlabel("devices")
     axes.set_ylabel("images/s over all devices")
     axes.annotate("dotted: ideal", (0.02, 0.96), xycoords="axes fraction", color=GREY, fontsize=9, va="top")
     label_lines(axes, ends)

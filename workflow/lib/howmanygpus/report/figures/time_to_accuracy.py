@@ -13,6 +13,7 @@ from howmanygpus.report.style import (
     make_panels,
     mark_counts,
     name_series,
+    ring_disturbed,
     say_nothing_to_show,
     style_of,
 )
@@ -23,12 +24,20 @@ TITLE = "Time to accuracy by device count"
 TABLES = ("time_to_accuracy", "scaling")
 
 
-def draw(time_to_accuracy: pd.DataFrame, scaling: pd.DataFrame) -> Figure:
-    """Draw one panel per threshold and scaling curve: medians, and bars from minimum to maximum."""
+def draw(
+    time_to_accuracy: pd.DataFrame,
+    scaling: pd.DataFrame,
+    clock: str = "time_to_accuracy_s",
+    label: str = "training time (s)",
+) -> Figure:
+    """Draw one panel per threshold and scaling curve: medians, and bars from minimum to maximum.
+
+    clock: a clock of the table time_to_accuracy; label: its name on the axis.
+    """
     if time_to_accuracy.empty:
         return say_nothing_to_show("No run on real images has completed yet.")
     curves = scaling[[*CURVE, "num_gpus", "per_device_batch_size", "scaling_mode", "fixed_batch_size"]]
-    summary = summarize_time_to_accuracy(time_to_accuracy).merge(curves)
+    summary = summarize_time_to_accuracy(time_to_accuracy, clock).merge(curves)
     summary["is_strong"] = summary["scaling_mode"] == "strong"
     summary = summary.sort_values(["threshold", "is_strong", "fixed_batch_size"], kind="stable")
     summary["series"] = name_series(summary)
@@ -41,6 +50,8 @@ def draw(time_to_accuracy: pd.DataFrame, scaling: pd.DataFrame) -> Figure:
     finite = summary.loc[np.isfinite(summary["time_s_max"]), "time_s_max"]
     top = 1.2 * finite.max() if len(finite) else 1.0
     for panel, (_, rows) in zip(axes, panels, strict=True):
+        panel.set_xlabel("devices")
+        panel.set_ylabel(label)
         draw_panel(panel, rows, styles, top)
     return figure
 
@@ -53,6 +64,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict, top: float) -> None
         median, slowest = reached["time_s_median"], reached["time_s_max"].clip(upper=top)
         spread = [median - reached["time_s_min"], slowest - median]
         axes.errorbar(reached["num_gpus"], median, yerr=spread, capsize=4, **style)
+        ring_disturbed(axes, reached["num_gpus"], median, reached["num_disturbed"] > 0)
         height = top * (0.97 - 0.09 * position)
         axes.plot(never["num_gpus"], [height] * len(never), "x", color=style["color"], markersize=9, markeredgewidth=2)
         last = line.iloc[-1]
@@ -70,8 +82,6 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict, top: float) -> None
         axes.annotate(note, (0.03, 0.03), xycoords="axes fraction", color=GREY, fontsize=9)
     mark_counts(axes, rows["num_gpus"])
     axes.set_ylim(0, top)
-    axes.set_xlabel("devices")
-    axes.set_ylabel("training time (s)")
     label_lines(axes, ends)
 
 

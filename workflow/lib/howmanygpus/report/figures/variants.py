@@ -6,12 +6,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from howmanygpus.report.style import COLOURS, GREY, say_nothing_to_show
+from howmanygpus.report.equivalence import NO, UNDECIDED, YES
+from howmanygpus.report.style import COLOURS, GREY, add_note, count_failed, ring_disturbed, say_nothing_to_show
 
 TITLE = "Variants: throughput and quality"
 TABLES = ("variants",)
 COMPARES = "variants"
-SAME, OTHER = COLOURS[0], COLOURS[1]
+JUDGED = {YES: COLOURS[0], NO: COLOURS[1], UNDECIDED: COLOURS[4]}
+WORDS = {NO: "other quality", UNDECIDED: UNDECIDED}
 
 
 def draw(variants: pd.DataFrame) -> Figure:
@@ -19,11 +21,11 @@ def draw(variants: pd.DataFrame) -> Figure:
     if variants.empty:
         return say_nothing_to_show("No configuration has completed in two variants yet.")
     rows = variants.sort_values(["variant", "framework", "num_gpus", "per_device_batch_size"], ascending=False)
-    rows = rows.assign(is_other=rows["same_quality"] == "no").reset_index(drop=True)
+    rows = rows.reset_index(drop=True)
     figure, (speed, quality) = plt.subplots(
         1, 2, figsize=(9.2, 1.3 + 0.36 * len(rows)), sharey=True, layout="constrained"
     )
-    colours = [OTHER if is_other else SAME for is_other in rows["is_other"]]
+    colours = [JUDGED.get(judgement, GREY) for judgement in rows["same_quality"]]
     draw_throughput(speed, rows, colours)
     draw_quality(quality, rows, colours)
     speed.set_yticks(rows.index, name_rows(rows))
@@ -54,6 +56,9 @@ def draw_throughput(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
     least, most = min(rows["throughput_ratio"].min(), 1), max(rows["throughput_ratio"].max(), 1)
     axes.set_xlim(least - 0.25 * (most - least) - 0.05, most + 0.25 * (most - least) + 0.05)
     axes.set_xlabel(f"images/s divided by those of {rows['base_variant'].iloc[0]}")
+    places = pd.Series(rows.index, index=rows.index)
+    ring_disturbed(axes, rows["throughput_ratio"], places, rows["num_disturbed"] > 0)
+    count_failed(axes, rows["throughput_ratio"], places, rows["num_repeats"], rows["num_failed"], GREY)
     axes.set_title("throughput")
 
 
@@ -64,13 +69,19 @@ def draw_quality(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
         axes.annotate("not evaluated", (0.5, 0.5), xycoords="axes fraction", ha="center", color=GREY)
         return
     axes.axvline(0.0, color=GREY, linestyle=":")
-    axes.barh(judged.index, 2 * judged["quality_tolerance"], left=-judged["quality_tolerance"], color="#DDDDDD")
+    margin = judged["quality_margin"].iloc[0]
+    axes.axvspan(-margin, margin, color="#DDDDDD", zorder=0)
     axes.scatter(judged["quality_difference"], judged.index, color=[colours[i] for i in judged.index], zorder=3)
-    for position, row in judged[judged["is_other"]].iterrows():
-        place = (row["quality_difference"], position)
-        inwards = "left" if row["quality_difference"] < 0 else "right"
-        axes.annotate("other quality", place, (0, 8), textcoords="offset points", ha=inwards, color=OTHER, fontsize=10)
-    reach = 1.25 * max(judged["quality_difference"].abs().max(), judged["quality_tolerance"].max(), 1e-6)
+    for position, row in judged.iterrows():
+        axes.hlines(position, row["difference_low"], row["difference_high"], color=colours[position], linewidth=2)
+        if row["same_quality"] in WORDS:
+            place = (row["quality_difference"], position)
+            inwards = "left" if row["quality_difference"] < 0 else "right"
+            words, look = WORDS[row["same_quality"]], {"color": colours[position], "fontsize": 9}
+            axes.annotate(words, place, (0, 6), textcoords="offset points", ha=inwards, **look)
+    ends = judged[["quality_difference", "difference_low", "difference_high"]].abs()
+    reach = 1.15 * max(ends.max().max(), margin)
     axes.set_xlim(-reach, reach)
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.set_xlabel(f"{judged['quality_metric'].iloc[0]} minus that of {judged['base_variant'].iloc[0]}")
+    add_note(axes, f"grey: the margin of {margin:g}")

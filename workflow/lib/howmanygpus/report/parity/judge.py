@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file
 
+from howmanygpus.report.parity.allowances import Allowances, norm, norm_of_all
 from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.prepared import open_data
 from howmanygpus.train.models.initialization import is_trainable
 from howmanygpus.train.parity.probe import hash_batch
-from howmanygpus.train.parity.task import CRASHED, GLOBAL_BATCH_SIZE, OPTIMIZERS, UNSUPPORTED, rates_of
+from howmanygpus.train.parity.task import GLOBAL_BATCH_SIZE, NUM_TEST, OPTIMIZERS, UNSUPPORTED, WEIGHTS
 from howmanygpus.train.spec import RunSpec
 
 CHECKS = {
@@ -26,52 +27,26 @@ CHECKS = {
     "evaluation": "logits with running statistics drawn at random, before training",
     "batches": "batches whose bytes are not those that this process should have got",
     "loss": "training loss of the first step",
-    "averaging": "the gradient along the reference's; on two devices 1 is their mean, 2 their sum",
+    "averaging": "the gradient along the reference's, less one; on two devices 1 is their mean, 2 their sum",
+    "direction": "one minus the cosine between whole gradients or updates and the reference's; the worst of the three",
+    "norm": "norm of the whole gradient or update over the reference's, less one; the worst of the three",
     "gradients": "gradient of the worst array after one step",
-    "updates_sgd": "change of the worst array over five steps of sgd with momentum, weight decay and a changing rate",
+    "losses": "training losses of all steps, the worst",
+    "updates_sgd": "change of the worst array over six steps of sgd with momentum, weight decay and a schedule",
     "updates_adam": "the same with adam",
-    "statistics": "BatchNorm's running statistics after five steps, of the worst array",
-    "evaluation_after": "logits after five steps",
-    "replicas": "parameters of the processes after five steps, which should be the same bit for bit",
+    "statistics": "BatchNorm's running statistics after six steps, of the worst array",
+    "evaluated": "test images that were not evaluated exactly once at the end of epochs 2 and 3",
+    "evaluation_after": "losses of the test images in these evaluations, on all devices, with a short last batch",
+    "evaluation_first": "the same on the first device, after adam",
+    "replicas": "parameters of the devices after six steps, which should be the same bit for bit",
 }
-FLOAT32_ULP = 2.0**-23
-GATES_OF_FIVE_STEPS = 3.0
-"""Factor on the measured ReLU-threshold effect: rounding grows over five steps, the shift does not."""
-
-
-@dataclass(frozen=True)
-class Tolerances:
-    """Relative differences that rounding can cause between two correct results.
-
-    weights: the rounding of a division and a multiplication by n / (n - 1). The other differences grow with the depth
-    of the network and from one step to the next. after: for logits and running statistics after five steps.
-    """
-
-    logits: float
-    loss: float
-    averaging: float
-    gradients: float
-    updates: float
-    after: float
-    weights: float = 2.0**-22
-
-
-TOLERANCES = {
-    # On the 44 layers of resnet44, every framework stayed within a tenth of these values.
-    "fp32": Tolerances(logits=1e-4, loss=2e-5, averaging=1e-3, gradients=1e-3, updates=5e-3, after=5e-3),
-    # Convolutions and matrix products have 3 mantissa bits more than bf16: an eighth of its error, doubled.
-    "tf32": Tolerances(logits=0.015, loss=5e-3, averaging=0.05, gradients=0.6, updates=0.8, after=0.15),
-    # These are three times the differences that PyTorch, JAX and Keras show on resnet44 on one and two CPU devices; the
-    # three are much alike. Hundreds of ReLUs decide differently, so single small arrays say little. The direction of
-    # all arrays together, `averaging`, still distinguishes a sum from a mean. What bf16 cannot distinguish, the fp32
-    # check of the same code does.
-    "bf16": Tolerances(logits=0.06, loss=0.02, averaging=0.2, gradients=2.4, updates=3.2, after=0.6),
-}
+EVALUATIONS = {"sgd": "evaluation_after", "adam": "evaluation_first"}
+"""The check of the evaluations of each optimizer's task."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """The files that the processes of one framework wrote about one optimizer's five steps, by rank."""
+    """The files that the processes of one framework wrote about the task with one optimizer, by rank."""
 
     arrays: list[dict[str, np.ndarray]]
     facts: list[dict]
@@ -94,10 +69,6 @@ def select(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
     return {name.removeprefix(f"{prefix}/"): array for name, array in arrays.items() if name.startswith(f"{prefix}/")}
 
 
-def norm(array: np.ndarray) -> float:
-    return float(np.linalg.norm(np.asarray(array, np.float64)))
-
-
 def compare(found: np.ndarray, expected: np.ndarray) -> float:
     """Return norm(found - expected) / norm(expected); infinite if shapes differ or a value is not finite."""
     if found.shape != expected.shape or not np.isfinite(found).all():
@@ -105,34 +76,17 @@ def compare(found: np.ndarray, expected: np.ndarray) -> float:
     return norm(found - expected) / max(norm(expected), 1e-12)
 
 
-def compare_worst(found: dict, expected: dict, tolerance: float, rounding: dict) -> tuple[float, float, str]:
-    """Find the array whose relative difference is largest compared with its allowance.
-
-    Returns (relative difference, its allowance, name of the array). The differences of arrays with a very small norm
-    are taken relative to a thousandth of the mean norm. rounding: by array, the norm of the differences that float32
-    causes in a correct framework. They widen the allowance.
-    """
-    floor = 1e-3 * np.sqrt(np.mean([norm(array) ** 2 for array in expected.values()]))
-    rows = []
-    for name, array in expected.items():
-        scale = max(norm(array), floor, 1e-12)
-        finite = found[name].shape == array.shape and np.isfinite(found[name]).all()
-        difference = norm(found[name] - array) / scale if finite else float("inf")
-        rows.append((difference, tolerance + rounding[name] / scale, name))
-    return max(rows, key=lambda row: row[0] / row[1])
-
-
 class Comparison:
     """All checks of one framework on one layout, which is the numbers of devices and of nodes."""
 
-    def __init__(self, folder: Path, task: Path, layout: tuple[int, int], precision: str):
-        self.allowed, (num_devices, self.num_nodes) = TOLERANCES[precision], layout
-        self.num_devices = num_devices
-        self.task_weights = load_file(task / "weights.safetensors")
-        self.data = open_data(task / "data")
+    def __init__(self, folder: Path, task: Path, layout: tuple[int, int]):
+        self.num_devices, self.num_nodes = layout
+        self.task_weights = load_file(task / WEIGHTS)
+        self.data = open_data(task / "arrays")
         self.specs = {name: RunSpec.read(folder / f"{name}.spec.json") for name in OPTIMIZERS}
         self.seen = {name: Observation.read(folder, name) for name in OPTIMIZERS}
-        self.expected = {name: load_file(task / f"{name}.devices{num_devices}.safetensors") for name in OPTIMIZERS}
+        self.expected = {name: load_file(task / f"{name}.devices{self.num_devices}.safetensors") for name in OPTIMIZERS}
+        self.allowed = {name: Allowances(self.specs[name], self.expected[name]) for name in OPTIMIZERS}
         self.running_statistics = self.seen["sgd"].facts[0]["running_statistics"]
         self.suffix = {"mean of all devices": "mean", "first device": "first"}[self.running_statistics]
         self.rows: list[dict] = []
@@ -147,32 +101,39 @@ class Comparison:
             }
         )
 
+    def _add_worst(self, check: str, rows: list[tuple[float, float, str]]) -> None:
+        """Add the row whose value is largest compared with its tolerance."""
+        value, tolerance, detail = max(rows, key=lambda row: row[0] / row[1] if np.isfinite(row[0]) else np.inf)
+        self._add(check, value, tolerance, detail)
+
     def run(self) -> list[dict]:
         self._check_weights()
         if self.rows[-1]["passed"]:
             self._check_evaluation()
             self._check_batches()
-            self._check_first_step()
-            self._check_updates()
-            self._check_state()
+            self._check_losses()
+            self._check_changes()
+            self._check_statistics()
+            self._check_evaluations()
+            self._check_replicas()
         return self.rows
 
     def _check_weights(self) -> None:
-        found, expected = self.seen["sgd"].weights("initial"), self.task_weights
+        found, expected, tolerance = self.seen["sgd"].weights("initial"), self.task_weights, self.allowed["sgd"].weights
         if found.keys() != expected.keys():
             missing = sorted(found.keys() ^ expected.keys())
-            self._add("weights", float("inf"), self.allowed.weights, f"differ in {', '.join(missing[:5])}")
+            self._add("weights", float("inf"), tolerance, f"differ in {', '.join(missing[:5])}")
             return
         worst = max((compare(found[name], array), name) for name, array in expected.items())
         count = sum(array.size for name, array in found.items() if is_trainable(name))
-        self._add("weights", worst[0], self.allowed.weights, f"{count} trainable parameters; {worst[1]}")
+        self._add("weights", worst[0], tolerance, f"{count} trainable parameters; {worst[1]}")
 
     def _check_evaluation(self) -> None:
-        seen = self.seen["sgd"]
-        self._add("repeatable", compare(seen.join("logits_again"), seen.join("logits")), self.allowed.logits)
+        seen, tolerance = self.seen["sgd"], self.allowed["sgd"].of("logits")
+        self._add("repeatable", compare(seen.join("logits_again"), seen.join("logits")), tolerance)
         kept = np.concatenate([arrays["logits"][arrays["kept"]] for arrays in seen.arrays])
-        self._add("independent", compare(seen.join("logits_in_company"), kept), self.allowed.logits)
-        self._add("evaluation", compare(seen.join("logits"), self.expected["sgd"]["logits"]), self.allowed.logits)
+        self._add("independent", compare(seen.join("logits_in_company"), kept), tolerance)
+        self._add("evaluation", compare(seen.join("logits"), self.expected["sgd"]["logits"]), tolerance)
 
     def _check_batches(self) -> None:
         wrong = []
@@ -185,83 +146,122 @@ class Comparison:
                     for step, (one, other) in enumerate(zip(expected, fact["hashes"], strict=False), start=1)
                     if one != other
                 ]
-                wrong += ["the number of batches"] * (len(expected) != len(fact["hashes"]))
+                # After a loss that is not finite no more batches are taken; the check of the loss says so.
+                diverged = None in fact["losses"]
+                wrong += ["the number of batches"] * (len(expected) != len(fact["hashes"]) and not diverged)
         self._add("batches", len(wrong), 0, "; ".join(wrong[:3]))
 
-    def _check_first_step(self) -> None:
-        seen, expected, allowed = self.seen["sgd"], self.expected["sgd"], self.allowed
-        loss, expected_loss = seen.facts[0]["losses"][0], expected["losses"][0]
-        self._add("loss", compare(np.array([loss or np.nan]), np.array([expected_loss])), allowed.loss)
-        rate, decay = float(rates_of("sgd")[0]), self.specs["sgd"].optimizer.weight_decay
-        after, reference = seen.weights("first"), select(expected, "gradient")
-        gradients = {
-            name: (self.task_weights[name].astype(np.float64) - after[name]) / rate - decay * self.task_weights[name]
-            for name in reference
-        }
-        rounding = {
-            name: norm(expected[f"rounding/gradient/{name}"]) + FLOAT32_ULP * norm(self.task_weights[name]) / rate
-            for name in reference
-        }
-        along = sum(float(np.vdot(gradients[name], array)) for name, array in reference.items())
-        along /= sum(norm(array) ** 2 for array in reference.values())
-        self._add("averaging", abs(along - 1.0), allowed.averaging, f"{along:.4f} times the reference")
-        value, tolerance, name = compare_worst(gradients, reference, allowed.gradients, rounding)
-        self._add("gradients", value, tolerance, name)
-
-    def _check_updates(self) -> None:
+    def _check_losses(self) -> None:
+        rows = []
         for optimizer, seen in self.seen.items():
-            expected = self.expected[optimizer]
-            found, reference = seen.weights("final"), select(expected, f"final_{self.suffix}")
-            names = [name for name in reference if is_trainable(name)]
-            changed, expected_change = (
-                {name: weights[name].astype(np.float64) - self.task_weights[name] for name in names}
-                for weights in (found, reference)
-            )
-            rounding = {
-                name: GATES_OF_FIVE_STEPS * norm(expected[f"rounding/final_{self.suffix}/{name}"])
-                + len(rates_of(optimizer)) * FLOAT32_ULP * norm(self.task_weights[name])
-                for name in names
-            }
-            value, tolerance, name = compare_worst(changed, expected_change, self.allowed.updates, rounding)
-            self._add(f"updates_{optimizer}", value, tolerance, name)
+            expected, allowed = self.expected[optimizer]["losses"], self.allowed[optimizer]
+            losses = [np.nan if loss is None else loss for loss in seen.facts[0]["losses"]]
+            found = np.array([*losses, *[np.nan] * (len(expected) - len(losses))])
+            differences = np.abs(found - expected) / np.abs(expected)
+            rows += [
+                (value, allowed.of_loss(step), f"{optimizer}, step {step}")
+                for step, value in enumerate(differences, start=1)
+            ]
+        self._add_worst("loss", [row for row in rows if row[2].endswith("step 1")])
+        self._add_worst("losses", rows)
 
-    def _check_state(self) -> None:
-        seen, expected = self.seen["sgd"], self.expected["sgd"]
-        found, reference = seen.weights("final"), select(expected, f"final_{self.suffix}")
+    def _find_gradient(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Return the gradient that the first step of sgd used, without the decay, and the reference's."""
+        optimizer = self.specs["sgd"].optimizer
+        rate = float(self.allowed["sgd"].rates[0])
+        after, reference = self.seen["sgd"].weights("first"), select(self.expected["sgd"], "gradient")
+        return {
+            name: (self.task_weights[name].astype(np.float64) - after[name]) / rate
+            - optimizer.weight_decay * self.task_weights[name]
+            for name in reference
+        }, reference
+
+    def _find_change(self, optimizer: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Return the changes of all parameters over all steps, and the reference's."""
+        reference = select(self.expected[optimizer], f"final_{self.suffix}")
+        found, names = self.seen[optimizer].weights("final"), [name for name in reference if is_trainable(name)]
+        changed, expected = (
+            {name: weights[name].astype(np.float64) - self.task_weights[name] for name in names}
+            for weights in (found, reference)
+        )
+        return changed, expected
+
+    def _check_changes(self) -> None:
+        """Compare the first gradient, and what all steps changed, as a whole and array by array."""
+        changes = {"gradients": ("sgd", "gradient", *self._find_gradient())}
+        for optimizer in self.seen:
+            changes[f"updates_{optimizer}"] = (optimizer, f"final_{self.suffix}", *self._find_change(optimizer))
+        wholes: dict[str, list[tuple[float, float, str]]] = {"averaging": [], "direction": [], "norm": []}
+        for check, (optimizer, key, found, expected) in changes.items():
+            allowed = self.allowed[optimizer]
+            along, cosine, ratio = compare_wholes(found, expected)
+            limit = allowed.of_whole(key, expected)
+            wholes["direction"].append((1 - cosine, limit.direction, f"{check}: cosine {cosine:.4f}"))
+            wholes["norm"].append((abs(ratio - 1), limit.norm, f"{check}: {ratio:.4f} times the reference"))
+            if check == "gradients":
+                self._add("averaging", abs(along - 1), limit.norm, f"{along:.4f} times the reference")
+        self._add_worst("direction", wholes["direction"])
+        self._add_worst("norm", wholes["norm"])
+        for check, (optimizer, key, found, expected) in changes.items():
+            self._add(check, *self.allowed[optimizer].find_worst(key, found, expected))
+
+    def _check_statistics(self) -> None:
+        reference = select(self.expected["sgd"], f"final_{self.suffix}")
         statistics = {name: array for name, array in reference.items() if not is_trainable(name)}
         if statistics:
-            rounding = {
-                name: GATES_OF_FIVE_STEPS * norm(expected[f"rounding/final_{self.suffix}/{name}"])
-                for name in statistics
-            }
-            self._add("statistics", *compare_worst(found, statistics, self.allowed.after, rounding))
-        key = f"final_logits_{self.suffix}"
-        widened = GATES_OF_FIVE_STEPS * norm(expected[f"rounding/{key}"]) / norm(expected[key])
-        tolerance = self.allowed.after + widened
-        self._add("evaluation_after", compare(seen.join("final_logits"), expected[key]), tolerance)
-        if len(seen.arrays) > 1:
-            parameters = [name for name in seen.arrays[0] if name.startswith("final/") and is_trainable(name)]
-            others = [
-                name
-                for arrays in seen.arrays[1:]
-                for name in parameters
-                if not np.array_equal(arrays[name], seen.arrays[0][name])
-            ]
-            self._add("replicas", len(others), 0, ", ".join(others[:3]))
+            found = self.seen["sgd"].weights("final")
+            self._add("statistics", *self.allowed["sgd"].find_worst(f"final_{self.suffix}", found, statistics))
+
+    def _check_evaluations(self) -> None:
+        wrong = {name: count_wrong_images(seen) for name, seen in self.seen.items()}
+        self._add("evaluated", sum(wrong.values()), 0, f"with {', '.join(name for name in wrong if wrong[name])}")
+        for optimizer, seen in self.seen.items():
+            check, expected = EVALUATIONS[optimizer], self.expected[optimizer][f"evaluations_{self.suffix}"]
+            samples = np.concatenate([arrays["samples"] for arrays in seen.arrays])
+            losses = np.concatenate([arrays["evaluation_losses"] for arrays in seen.arrays], axis=1)
+            found = losses[:, np.argsort(samples, kind="stable")]
+            self._add(check, compare(found, expected), self.allowed[optimizer].of(f"evaluations_{self.suffix}"))
+
+    def _check_replicas(self) -> None:
+        differing = []
+        for seen in self.seen.values():
+            first = seen.weights("final")
+            differing += [name for fact in seen.facts for name in fact["differing_replicas"]]
+            for arrays in seen.arrays[1:]:
+                other = select(arrays, "final")
+                differing += [n for n in first if is_trainable(n) and not np.array_equal(other[n], first[n])]
+        self._add("replicas", len(differing), 0, ", ".join(differing[:3]))
 
 
-def judge(observed: dict[tuple[int, int], Path], task: Path, precision: str) -> dict:
-    """Return the verdict on a framework. `observed`: its output folder for each layout (devices, nodes)."""
+def count_wrong_images(seen: Observation) -> int:
+    """Count the test images that are not among the evaluated ones, or are there more than once."""
+    samples = np.concatenate([arrays["samples"] for arrays in seen.arrays])
+    return int(np.sum(np.bincount(samples, minlength=NUM_TEST) != 1))
+
+
+def compare_wholes(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> tuple[float, float, float]:
+    """Return found along expected, the cosine between both, and the ratio of their norms; of all arrays together."""
+    dot = sum(float(np.vdot(found[name], array)) for name, array in expected.items())
+    lengths = [norm_of_all(arrays) for arrays in (found, expected)]
+    return dot / lengths[1] ** 2, dot / max(lengths[0] * lengths[1], 1e-30), lengths[0] / lengths[1]
+
+
+def judge(observed: dict[tuple[int, int], Path], task: Path, strict: dict | None = None) -> dict:
+    """Return the verdict on a framework.
+
+    observed: its output folder for each layout (devices, nodes). strict: the verdict in fp32 on the same code without
+    compression of gradients, if this verdict is on something else. It must have been passed, because the limits of
+    reduced precision are too wide for some faults.
+    """
+    if strict is not None and strict["status"] != "passed":
+        reason = f"the fp32 verdict on the same code is {strict['status']}: {strict['reason']}"
+        return {"status": strict["status"], "reason": reason, "checks": []}
     rows: list[dict] = []
     facts: dict = {}
     for layout, folder in observed.items():
         if (unsupported := folder / UNSUPPORTED).exists():
             return {"status": "unsupported", "reason": json.loads(unsupported.read_text())["reason"], "checks": rows}
-        if (crashed := folder / CRASHED).exists():
-            reason = json.loads(crashed.read_text())["reason"]
-            reason = f"the task could not be done on {describe_layout(layout)}: {reason}"
-            return {"status": "failed", "reason": reason, "checks": []}
-        comparison = Comparison(folder, task, layout, precision)
+        comparison = Comparison(folder, task, layout)
         rows += comparison.run()
         facts = {
             "running_statistics": comparison.running_statistics,

@@ -19,7 +19,7 @@ dt { font-weight: bold; margin-top: .5em; } dd { margin-left: 1.5em; }
 """
 GROUP = ("model", "task", "batchnorm", "precision", "device")
 COLUMNS = (
-    *("framework", *GROUP, "loss_on_every_device", "status", "reason", "running_statistics", "versions"),
+    *("framework", *GROUP, "loss_on_every_device", "variant", "status", "reason", "running_statistics", "versions"),
     *("devices", "nodes", "check", "value", "tolerance", "passed", "detail"),
 )
 
@@ -29,9 +29,22 @@ def tabulate(verdicts: list[dict]) -> pd.DataFrame:
     rows = []
     for verdict in verdicts:
         common = {key: verdict.get(key) for key in COLUMNS if key in verdict and key != "versions"}
+        common["variant"] = describe_variant(verdict)
         common["versions"] = " ".join(f"{name} {version}" for name, version in verdict.get("versions", {}).items())
         rows += [common | check for check in verdict["checks"]] or [common]
     return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def describe_variant(cell: dict) -> str:
+    """Name how a cell trains, if it is not the usual way. The keys are those of plan.parity.TrainingPath."""
+    parts = [cell["tier"]] * (cell["tier"] == "best")
+    if cell["loader"] != "shared":
+        parts.append(f"{cell['loader']} with {cell['loader_kind']} on {cell['input']}")
+    if cell["gradient_compression"] != "none":
+        rank = f" of rank {cell['powersgd_rank']}" if cell["powersgd_rank"] else ""
+        parts.append(f"gradients by {cell['gradient_compression']}{rank}")
+    parts += ["controller MPI"] * (cell["horovod_controller"] == "mpi")
+    return ", ".join(parts)
 
 
 def render_page(table: pd.DataFrame) -> str:
@@ -43,8 +56,8 @@ def render_page(table: pd.DataFrame) -> str:
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><title>Parity</title><style>{STYLE}</style>"
         "<h1>Do all frameworks do the same work?</h1>"
-        "<p>Each framework did one task before anything was timed: fixed images and weights, an evaluation, five "
-        "optimizer steps. Each number is its relative difference from a float64 reference, with its tolerance below "
+        "<p>Each framework did one task before anything was timed: fixed images and weights, optimizer steps, "
+        "evaluations. Each number is its relative difference from a float64 reference, with its tolerance below "
         "it. A tolerance grows where ReLU inputs lie so near to zero that float32 may put them on either side.</p>"
         f"{''.join(sections)}<h2>What is checked</h2><dl>{terms}</dl></html>"
     )
@@ -53,10 +66,10 @@ def render_page(table: pd.DataFrame) -> str:
 def render_section(group: dict, rows: pd.DataFrame) -> str:
     checks = [name for name in CHECKS if name in set(rows["check"].dropna())]
     head = "".join(f"<th>{name}</th>" for name in ("framework", "devices", *checks, "running statistics that evaluate"))
-    layouts = ["framework", "loss_on_every_device", "devices", "nodes"]
+    layouts = ["framework", "loss_on_every_device", "variant", "devices", "nodes"]
     body = "".join(
         render_row(framework, devices, nodes, cell, checks)
-        for (framework, _, devices, nodes), cell in rows.groupby(layouts, dropna=False, sort=True)
+        for (framework, _, _, devices, nodes), cell in rows.groupby(layouts, dropna=False, sort=True)
     )
     title = f"{group['model']} on {group['device']}, {group['precision']}, {group['batchnorm']} BatchNorm"
     return f"<h2>{escape(title)}</h2><p>{escape(group['task'])}</p><table><thead><tr>{head}</tr></thead>{body}</table>"
@@ -65,6 +78,7 @@ def render_section(group: dict, rows: pd.DataFrame) -> str:
 def render_row(framework: str, devices: float, nodes: float, cell: pd.DataFrame, checks: list[str]) -> str:
     first = cell.iloc[0]
     option = ", loss on every device" if first["loss_on_every_device"] else ""
+    option += f", {escape(first['variant'])}" if first["variant"] else ""
     name = f"{escape(framework)}{option}<small>{escape(str(first['versions']))}</small>"
     if pd.isna(devices):
         said = escape(f"{first['status'].replace('_', ' ')}: {first['reason']}")

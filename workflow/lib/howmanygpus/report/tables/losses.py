@@ -1,21 +1,33 @@
-"""Training loss of every window in the first epoch of every run."""
+"""
+Training loss of every window in the first epoch of every run, and its difference from runs that do the same work.
+
+`difference` is relative to the median run; `difference_limit` is what rounding explains, see report.trajectory.
+"""
 
 from pathlib import Path
 
 import pandas as pd
 
+from howmanygpus.report.disturbance import is_disturbed
 from howmanygpus.report.outcomes import IDENTITY, read_outcomes
+from howmanygpus.report.trajectory import add_differences
 
 READS = ("results",)
-COLUMNS = (*IDENTITY, "last_step", "loss")
+COLUMNS = (*IDENTITY, "disturbed", "last_step", "loss", "difference", "difference_limit")
 
 
 def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
     """One row per window of the first epoch of each run with an outcome: its last step and its mean loss."""
-    rows = []
+    rows, trained = [], set()
     for outcome in read_outcomes(plan, results):
-        for event in outcome.read_events() if outcome.has_run else ():
+        if outcome.was_trained:
+            trained.add(tuple(outcome.identity.values()))
+        if not outcome.has_run or outcome.record is None:
+            continue
+        for event in outcome.read_events():
             if event["event"] == "window" and event["epoch"] == 1:
                 last_step = event["first_step"] + event["num_steps"] - 1
-                rows.append(outcome.identity | {"last_step": last_step, "loss": event["loss"]})
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+                row = {"disturbed": is_disturbed(outcome.record), "last_step": last_step, "loss": event["loss"]}
+                rows.append(outcome.identity | row)
+    losses = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"last_step": int, "loss": float})
+    return add_differences(losses, plan, trained)

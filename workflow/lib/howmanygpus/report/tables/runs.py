@@ -9,19 +9,21 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report import accounting
+from howmanygpus.report import accounting, trajectory
+from howmanygpus.report.disturbance import is_disturbed
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import IDENTITY, RUNS, Outcome, read_outcomes
 
-READS = ("results", "evaluations")
+READS = ("results", "evaluations", "losses")
 USES_METRIC = True
 IS_MERGED = True
 GIB = 2**30
 
 OUTCOME = (
-    *("status", "reason", "images_per_s", "step_s_median", "step_s_p95", "data_wait_frac"),
+    *("status", "reason", "disturbed", "images_per_s", "step_s_median", "step_s_p95", "data_wait_frac"),
     *("staging_s", "init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen", "peak_memory_gib"),
     "host_to_device_gib_per_s",
+    *trajectory.COLUMNS,
     *("quality_metric", "quality_last", "quality_best"),
     *accounting.COLUMNS,
 )
@@ -32,27 +34,41 @@ PROVENANCE = (
 COLUMNS = (*IDENTITY, *OUTCOME, *PROVENANCE)
 
 
-def tabulate(plan: dict, evaluations: pd.DataFrame, results: Path = Path()) -> pd.DataFrame:
-    """One row per planned run. evaluations: the table of that name; results: the folder that holds `results/`."""
+def tabulate(plan: dict, evaluations: pd.DataFrame, losses: pd.DataFrame, results: Path = Path()) -> pd.DataFrame:
+    """One row per planned run. evaluations, losses: tables; results: the folder that holds `results/`."""
+    outcomes = list(read_outcomes(plan, results))
     quality = summarize_quality(evaluations, plan["config"]["quality"]["metric"])
-    billing = plan["billing"]
-    rows = [describe_run(outcome, billing, quality) for outcome in read_outcomes(plan, results)]
+    trajectories = trajectory.summarize_trajectories(losses)
+    rows = []
+    for outcome in outcomes:
+        identity = tuple(outcome.identity.values())
+        row = describe_run(outcome, plan["billing"], quality.get(identity, {}))
+        rows.append(row | trajectories.get(identity, {}))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def describe_run(outcome: Outcome, billing: dict, quality: dict[tuple, dict]) -> dict:
-    """Row of one run. billing: prices by device, see report.accounting; quality: by the values of the identity."""
+def describe_run(outcome: Outcome, billing: dict, quality: dict) -> dict:
+    """Row of one run, without its trajectory. billing: prices by device, see report.accounting."""
     row = outcome.identity | {"status": outcome.status, "reason": outcome.reason, "run_dir": str(RUNS / outcome.path)}
     if outcome.record is None:
         return row
     if outcome.has_run:
         row |= describe_provenance(outcome.record)
-    if outcome.status not in ("stale", "running"):
-        row |= accounting.account(outcome.record, billing.get(outcome.identity["device"]))
+    if outcome.status != "stale":
+        run = outcome.record if outcome.has_run else None
+        row |= accounting.account(run, outcome.attempts, billing.get(outcome.identity["device"]))
+    if outcome.was_trained:
+        row |= describe_clocks(outcome.record)
     if outcome.has_run and outcome.status == "completed":
-        row |= describe_timing(outcome.record, outcome.read_events())
-        row |= quality.get(tuple(outcome.identity.values()), {})
+        row |= {"disturbed": is_disturbed(outcome.record)} | describe_timing(outcome.record, outcome.read_events())
+        row |= quality
     return row
+
+
+def describe_clocks(record: dict) -> dict:
+    """Seconds of each phase of a run that was trained. record: a run.json."""
+    clocks = ("init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen")
+    return {"staging_s": record.get("staging_s"), **{key: record[key] for key in clocks}}
 
 
 def describe_provenance(record: dict) -> dict:
@@ -79,7 +95,7 @@ def find_gpus(record: dict) -> list[str]:
 
 
 def describe_timing(record: dict, events: list[dict]) -> dict:
-    """Rates over the measured windows, and the clocks of the run. record: a run.json; events: its events.jsonl.
+    """Rates over the measured windows, and peaks. record: a run.json; events: its events.jsonl.
 
     A run has no measured window if it is shorter than its warm-up, or than a first epoch that read from the disk.
     """
@@ -87,8 +103,6 @@ def describe_timing(record: dict, events: list[dict]) -> dict:
     peak = record["peak_memory_bytes"]
     return {
         **(describe_rates(record, windows) if windows else {}),
-        "staging_s": record.get("staging_s"),
-        **{key: record[key] for key in ("init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen")},
         "peak_memory_gib": None if peak is None else peak / GIB,
         "host_to_device_gib_per_s": record["host_to_device_gib_per_s"],
     }

@@ -1,6 +1,13 @@
-"""Throughput of each configuration over its repeats, and its speed-up along each scaling curve."""
+"""
+Throughput of each configuration over its repeats, and its speed-up along each scaling curve.
+
+There are two baselines. `speedup` compares a framework with itself on the smallest device count of the curve.
+`speedup_over_best` compares it with the fastest framework on one device, on the same curve.
+"""
 
 import pandas as pd
+
+from howmanygpus.report.outcomes import has_failed
 
 READS = ("runs",)
 IS_MERGED = True
@@ -8,8 +15,10 @@ CURVE = ["study", "dataset", "model", "framework", "variant", "input", "precisio
 COLUMNS = [
     *CURVE,
     *("scaling_mode", "fixed_batch_size", "num_gpus", "per_device_batch_size", "global_batch_size"),
-    *("images_per_s_median", "images_per_s_min", "images_per_s_max", "num_repeats"),
-    *("baseline_num_gpus", "speedup", "scaling_efficiency"),
+    *("images_per_s_median", "images_per_s_min", "images_per_s_max"),
+    *("num_planned", "num_repeats", "num_failed", "num_disturbed"),
+    *("baseline_num_gpus", "speedup", "scaling_efficiency", "baseline_machinery"),
+    *("best_one_device", "speedup_over_best"),
 ]
 FIXED = {"weak": "per_device_batch_size", "strong": "global_batch_size"}
 """The batch size that each scaling mode keeps constant along a curve."""
@@ -25,29 +34,61 @@ def name_curve(scaling_mode: str, fixed_batch_size: int) -> str:
 
 def tabulate(plan: dict, runs: pd.DataFrame) -> pd.DataFrame:
     """One row per configuration and scaling mode. runs: the table of that name."""
-    return compute_scaling(runs, plan["curves"])
+    return compute_scaling(runs, plan["curves"], plan.get("machinery", {}))
 
 
-def compute_scaling(runs: pd.DataFrame, curves: dict[str, list[int]]) -> pd.DataFrame:
+def compute_scaling(runs: pd.DataFrame, curves: dict[str, list[int]], machinery: dict[str, str]) -> pd.DataFrame:
     """One row per configuration and scaling mode.
 
-    runs: the table of that name; curves: the batch sizes that each mode keeps constant. Speed-up compares the median
-    with that of the baseline, the smallest planned device count of the curve. It is empty if no run completed there.
+    runs: the table of that name; curves: the batch sizes that each mode keeps constant; machinery: what a framework's
+    run on one device carries for collective operations, see plan.frameworks. num_repeats counts the repeats that
+    completed, num_failed those that were tried and did not. Speed-up compares the median with that of the baseline, the
+    smallest planned device count of the curve. It is empty if no run completed there.
     """
+    runs = runs.assign(failed=has_failed(runs["status"]), disturbed=runs["disturbed"].eq(True))
     frames = []
     for mode in MODES:
         members = runs[runs[FIXED[mode]].isin(curves.get(mode, []))].assign(scaling_mode=mode)
         members["fixed_batch_size"] = members[FIXED[mode]]
         frames.append(members.sort_values("fixed_batch_size", kind="stable"))
     configurations = COLUMNS[: COLUMNS.index("images_per_s_median")]
-    rates = pd.concat(frames).groupby(configurations, sort=False)["images_per_s"]
-    table = rates.agg(
-        images_per_s_median="median", images_per_s_min="min", images_per_s_max="max", num_repeats="count"
+    table = pd.concat(frames).groupby(configurations, sort=False)
+    table = table.agg(
+        images_per_s_median=("images_per_s", "median"),
+        images_per_s_min=("images_per_s", "min"),
+        images_per_s_max=("images_per_s", "max"),
+        num_planned=("status", "size"),
+        num_repeats=("images_per_s", "count"),
+        num_failed=("failed", "sum"),
+        num_disturbed=("disturbed", "sum"),
     ).reset_index()
+    return add_speedup_over_best(add_speedup(table, machinery))[COLUMNS]
+
+
+def add_speedup(table: pd.DataFrame, machinery: dict[str, str]) -> pd.DataFrame:
+    """Add the speed-up of each configuration over the same framework on the smallest device count of its curve."""
     curve = table.groupby([*CURVE, "scaling_mode", "fixed_batch_size"])
     table["baseline_num_gpus"] = curve["num_gpus"].transform("min")
     baseline = table["images_per_s_median"].where(table["num_gpus"] == table["baseline_num_gpus"])
     baseline = baseline.groupby(curve.ngroup()).transform("first")
     table["speedup"] = table["images_per_s_median"] / baseline
     table["scaling_efficiency"] = table["speedup"] / (table["num_gpus"] / table["baseline_num_gpus"])
-    return table[COLUMNS]
+    has_one = table["baseline_num_gpus"] == 1
+    table["baseline_machinery"] = table["framework"].map(machinery).where(has_one).replace("", "none")
+    return table
+
+
+def add_speedup_over_best(table: pd.DataFrame) -> pd.DataFrame:
+    """Add the speed-up over the fastest one-device run of any framework, and the name of that framework.
+
+    The batch, variant, input, precision and device are the same. A framework with a failed repeat on one device is no
+    baseline.
+    """
+    same = [name for name in CURVE if name != "framework"] + ["scaling_mode", "fixed_batch_size"]
+    alone = table[(table["num_gpus"] == 1) & (table["num_failed"] == 0) & table["images_per_s_median"].notna()]
+    best = alone.sort_values("images_per_s_median", ascending=False).drop_duplicates(same)
+    best = best[[*same, "framework", "images_per_s_median"]]
+    best = best.rename(columns={"framework": "best_one_device", "images_per_s_median": "best_rate"})
+    table = table.merge(best, on=same, how="left")
+    table["speedup_over_best"] = table["images_per_s_median"] / table["best_rate"]
+    return table

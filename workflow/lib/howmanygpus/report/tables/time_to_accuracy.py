@@ -1,14 +1,22 @@
-"""When each run first reached each threshold of the quality metric. Runs that never did have rows too."""
+"""
+When each run first reached each threshold of the quality metric. Runs that never did have rows too.
+
+There are three clocks. time_to_accuracy_s, by which answer and figures rank, counts training alone: no start-up, no
+first step with its compilation, no evaluation. time_with_start_s adds start-up and first step. wall_time_s counts
+everything since the launcher started, evaluations included.
+"""
 
 import pandas as pd
 
+from howmanygpus.report.inputs import is_real
 from howmanygpus.report.metrics import load_metric
-from howmanygpus.report.outcomes import IDENTITY
+from howmanygpus.report.outcomes import IDENTITY, UNDECIDED
 
 READS = ("runs", "evaluations")
 USES_METRIC = True
 IS_MERGED = True
-COLUMNS = [*IDENTITY, "metric", "threshold", "reached", "epoch", "time_to_accuracy_s", "wall_time_s"]
+CLOCKS = ("time_to_accuracy_s", "time_with_start_s", "wall_time_s")
+COLUMNS = [*IDENTITY, "status", "disturbed", "metric", "better", "threshold", "reached", "epoch", *CLOCKS]
 CONFIGURATION = [name for name in IDENTITY if name not in ("repeat", "seed")]
 
 
@@ -18,39 +26,65 @@ def tabulate(plan: dict, runs: pd.DataFrame, evaluations: pd.DataFrame) -> pd.Da
 
 
 def compute_time_to_accuracy(runs: pd.DataFrame, evaluations: pd.DataFrame, quality: dict) -> pd.DataFrame:
-    """One row per threshold and run on real images that completed or diverged.
+    """One row per threshold and run on real images, if the run says something about its configuration.
 
-    time_to_accuracy_s is the training clock at the end of the first epoch whose evaluation reached the threshold; it
-    excludes start-up, the first step and evaluation. wall_time_s counts everything since the launcher started.
+    A run that was stopped by its time limit, crashed or ran out of memory has not reached any threshold. One that
+    diverged has reached those that it reached before.
     """
     better = load_metric(quality["metric"]).BETTER
     own_evaluations = dict(list(evaluations.groupby(list(IDENTITY))))
     rows = []
-    judged = runs[runs["status"].isin(["completed", "diverged"]) & (runs["input"] != "synthetic")]
-    for run in judged[list(IDENTITY)].to_dict("records"):
-        own = own_evaluations.get(tuple(run.values()), evaluations.iloc[:0]).sort_values("epoch")
+    judged = runs[~runs["status"].isin(UNDECIDED) & is_real(runs)]
+    for run in judged.to_dict("records"):
+        identity = {key: run[key] for key in IDENTITY}
+        own = own_evaluations.get(tuple(identity.values()), evaluations.iloc[:0]).sort_values("epoch")
+        common = identity | {key: run[key] for key in ("status", "disturbed")}
+        common |= {"metric": quality["metric"], "better": better}
         for threshold in quality["thresholds"]:
             reached = own["quality"] >= threshold if better == "higher" else own["quality"] <= threshold
-            row = run | {"metric": quality["metric"], "threshold": threshold, "reached": bool(reached.any())}
-            if row["reached"]:
-                first = own[reached].iloc[0]
-                row |= {"epoch": first["epoch"], "time_to_accuracy_s": first["train_s"], "wall_time_s": first["wall_s"]}
-            rows.append(row)
+            row = common | {"threshold": threshold, "reached": bool(reached.any())}
+            rows.append(row | (read_clocks(own[reached].iloc[0], run) if row["reached"] else {}))
     return pd.DataFrame(rows, columns=COLUMNS).astype({"epoch": "Int64"})
 
 
-def summarize_time_to_accuracy(table: pd.DataFrame) -> pd.DataFrame:
-    """One row per configuration and threshold: num_repeats, num_reached, and median, minimum and maximum of the time.
+def read_clocks(evaluation: pd.Series, run: dict) -> dict:
+    """Epoch and clocks at an evaluation. run: the row of its run, which has the seconds of start-up and first step."""
+    started_s = run["init_s"] + run["compile_s"]
+    return {
+        "epoch": evaluation["epoch"],
+        "time_to_accuracy_s": evaluation["train_s"],
+        "time_with_start_s": started_s + evaluation["train_s"],
+        "wall_time_s": evaluation["wall_s"],
+    }
 
-    A repeat that never reached the threshold counts as infinitely slow: the median is infinite if half or more of the
-    repeats failed.
+
+def summarize_time_to_accuracy(table: pd.DataFrame, clock: str = "time_to_accuracy_s") -> pd.DataFrame:
+    """One row per configuration and threshold: num_repeats, num_reached, num_disturbed, median and range of a clock.
+
+    clock: one of CLOCKS. A repeat that never reached the threshold counts as infinitely slow: the median is infinite if
+    half or more of the repeats failed.
     """
-    times = table.assign(time_s=table["time_to_accuracy_s"].where(table["reached"], float("inf")))
-    grouped = times.groupby([*CONFIGURATION, "metric", "threshold"], sort=False)
+    times = table.assign(
+        time_s=table[clock].where(table["reached"], float("inf")), disturbed=table["disturbed"].eq(True)
+    )
+    grouped = times.groupby([*CONFIGURATION, "metric", "better", "threshold"], sort=False)
     return grouped.agg(
         num_repeats=("reached", "size"),
         num_reached=("reached", "sum"),
+        num_disturbed=("disturbed", "sum"),
         time_s_median=("time_s", "median"),
         time_s_min=("time_s", "min"),
         time_s_max=("time_s", "max"),
     ).reset_index()
+
+
+def find_hardest(summary: pd.DataFrame) -> float:
+    """Return the hardest threshold of a summary: the highest, or the lowest if lower values are better."""
+    is_higher_better = (summary["better"] == "higher").all()
+    return summary["threshold"].max() if is_higher_better else summary["threshold"].min()
+
+
+def find_easiest(summary: pd.DataFrame) -> float:
+    """Return the easiest threshold of a summary."""
+    is_higher_better = (summary["better"] == "higher").all()
+    return summary["threshold"].min() if is_higher_better else summary["threshold"].max()

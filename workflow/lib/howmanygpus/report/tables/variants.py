@@ -3,6 +3,9 @@
 import numpy as np
 import pandas as pd
 
+from howmanygpus.report.equivalence import compare_means
+from howmanygpus.report.outcomes import has_failed
+
 READS = ("runs",)
 IS_MERGED = True
 CELL = ["study", "dataset", "model", "framework", "input", "precision", "device"]
@@ -10,50 +13,65 @@ CELL += ["num_nodes", "num_gpus", "per_device_batch_size"]
 COLUMNS = [
     *CELL,
     *("variant", "base_variant", "base_images_per_s", "images_per_s", "throughput_ratio"),
-    *("quality_metric", "base_quality", "quality", "quality_difference", "quality_tolerance", "same_quality"),
+    *("num_repeats", "num_failed", "num_disturbed"),
+    *("quality_metric", "base_quality", "quality", "quality_difference"),
+    *("difference_low", "difference_high", "quality_margin", "same_quality"),
 ]
-STANDARD_ERRORS = 3.0
-"""Tolerance of a difference of means. Chance alone exceeds it in 1 of 370 comparisons, so false alarms are rare."""
 
 
 def tabulate(plan: dict, runs: pd.DataFrame) -> pd.DataFrame:
     """One row per configuration and variant. runs: the table of that name."""
-    return compute_variants(runs, list(plan["config"]["variants"]))
+    return compute_variants(runs, list(plan["config"]["variants"]), plan["config"]["quality"]["margin"])
 
 
-def compute_variants(runs: pd.DataFrame, variants: list[str]) -> pd.DataFrame:
+def compute_variants(runs: pd.DataFrame, variants: list[str], margin: float) -> pd.DataFrame:
     """One row per configuration and variant. The first variant is the base and has no rows.
 
     runs: the table of that name; variants: names in the order of the config. Rates are medians over the repeats;
-    quality is the mean over the repeats at the end of training. same_quality says whether the means differ by at most
-    STANDARD_ERRORS standard errors. It is empty if no configuration has repeats to estimate the spread from.
+    quality is the mean over the repeats at the end of training. same_quality says whether the means are the same
+    within the margin, see report.equivalence, and is empty if no run was evaluated; difference_low and difference_high
+    are the confidence interval of their difference. num_disturbed counts the repeats of both.
     """
-    completed = runs[runs["status"] == "completed"]
-    spread = pool_spread_of_seeds(completed)
+    cells = summarize_cells(runs)
+    spread, freedom = pool_spread_of_seeds(runs[runs["status"] == "completed"])
+    metric = runs["quality_metric"].dropna()
     base, *others = variants
-    cells = completed.groupby(["variant", *CELL], sort=False).agg(
-        rate=("images_per_s", "median"), quality=("quality_last", "mean"), repeats=("quality_last", "count")
-    )
     rows = []
     for variant, *cell in cells.index:
-        if variant in others and (base, *cell) in cells.index:
-            one, other = cells.loc[(base, *cell)], cells.loc[(variant, *cell)]
-            difference = other["quality"] - one["quality"]
-            tolerance = np.nan
-            if one["repeats"] and other["repeats"]:
-                tolerance = STANDARD_ERRORS * spread * np.sqrt(1 / one["repeats"] + 1 / other["repeats"])
-            same = None if np.isnan(tolerance) else "yes" if abs(difference) <= tolerance else "no"
-            metric = completed["quality_metric"].dropna()
-            values = [variant, base, one["rate"], other["rate"], other["rate"] / one["rate"]]
-            values += [metric.iloc[0] if len(metric) else None, one["quality"], other["quality"]]
-            rows.append([*cell, *values, difference, tolerance, same])
+        if variant not in others or (base, *cell) not in cells.index:
+            continue
+        one, other = cells.loc[(base, *cell)], cells.loc[(variant, *cell)]
+        if not one["completed"] or not other["completed"]:
+            continue
+        difference, repeats = other["quality"] - one["quality"], (int(one["repeats"]), int(other["repeats"]))
+        low, high, same = compare_means(difference, spread, freedom, repeats, margin)
+        values = [variant, base, one["rate"], other["rate"], other["rate"] / one["rate"]]
+        values += [int(other["completed"]), int(other["failed"]), int(one["disturbed"] + other["disturbed"])]
+        values += [metric.iloc[0] if len(metric) else None, one["quality"], other["quality"], difference]
+        rows.append([*cell, *values, low, high, margin, same if all(repeats) else None])
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def pool_spread_of_seeds(completed: pd.DataFrame) -> float:
-    """Standard deviation of the final quality over repeats, pooled over all configurations. NaN without repeats."""
+def summarize_cells(runs: pd.DataFrame) -> pd.DataFrame:
+    """Median rate, mean quality and numbers of repeats by variant and cell."""
+    runs = runs.assign(failed=has_failed(runs["status"]), disturbed=runs["disturbed"].eq(True))
+    return runs.groupby(["variant", *CELL], sort=False).agg(
+        rate=("images_per_s", "median"),
+        quality=("quality_last", "mean"),
+        completed=("images_per_s", "count"),
+        repeats=("quality_last", "count"),
+        failed=("failed", "sum"),
+        disturbed=("disturbed", "sum"),
+    )
+
+
+def pool_spread_of_seeds(completed: pd.DataFrame) -> tuple[float, int]:
+    """Standard deviation of the final quality over repeats, pooled over all configurations, and its degrees of freedom.
+
+    Both are zero without repeats. The spread of all configurations is taken to be the same.
+    """
     groups = completed.groupby(["variant", *CELL])["quality_last"]
     freedom = (groups.count() - 1).clip(lower=0)
     if not freedom.sum():
-        return np.nan
-    return float(np.sqrt((groups.var().fillna(0) * freedom).sum() / freedom.sum()))
+        return 0.0, 0
+    return float(np.sqrt((groups.var().fillna(0) * freedom).sum() / freedom.sum())), int(freedom.sum())

@@ -9,8 +9,9 @@ import tensorflow as tf
 from keras import layers
 
 from howmanygpus.train.frameworks.keras.copying import Copier
-from howmanygpus.train.frameworks.keras.family import KerasBackend, build_optimizer
+from howmanygpus.train.frameworks.keras.family import KerasBackend, build_optimizer, find_variables
 from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.models.initialization import is_trainable
 from howmanygpus.train.spec import RunSpec
 
 
@@ -88,6 +89,13 @@ class MirroredBackend(KerasBackend):
         if self.strategy.num_replicas_in_sync > 1:
             exchange = f"MirroredStrategy, {type(self.strategy.extended._cross_device_ops).__name__}"
         return super().settings() | {"exchange": exchange}
+
+    def replicas(self) -> list[dict[str, np.ndarray]]:
+        local = self.strategy.experimental_local_results
+        copies = {name: local(variable.value) for name, variable in find_variables(self.model).items()}
+        parameters = {name: arrays for name, arrays in copies.items() if is_trainable(name)}
+        num_replicas = len(self.strategy.extended.worker_devices)
+        return [{name: arrays[i].numpy() for name, arrays in parameters.items()} for i in range(num_replicas)]
 
     def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> tuple:
         return self._put_on_replicas(images), self._put_on_replicas(labels)

@@ -4,55 +4,21 @@ The shared loader, which makes the batches of a run for every framework unless i
 Images come from arrays or files; each is flipped and cropped on its way into the batch.
 """
 
+import math
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future
 
-import cv2
 import numpy as np
 
-from howmanygpus.train.input.draws import Change, Share, Shares
-from howmanygpus.train.input.image_files import ImageFiles, fill_in_threads
+from howmanygpus.train.input.changing import ManyImages, is_small, place
+from howmanygpus.train.input.draws import Share, Shares
+from howmanygpus.train.input.image_files import ImageFiles, start_in_threads
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.spec import RunSpec
 
-
-def place(image: np.ndarray, target: np.ndarray, change: Change) -> None:
-    """Write a changed image into `target`; both are uint8 (height, width, channels)."""
-    flipped, top, left = change
-    if not (flipped or top or left):
-        target[...] = image
-        return
-    height, width, channels = target.shape
-    if abs(top) >= height or abs(left) >= width:
-        target[...] = 0
-        return
-    if flipped and channels == 1:
-        # OpenCV flips many gray pixels at a time, directly into the target.
-        rows, columns = slice(max(0, -top), height - max(0, top)), slice(max(0, -left), width - max(0, left))
-        seen = image[max(0, top) : height + min(0, top), max(0, -left) : width - max(0, left)]
-        cv2.flip(seen, 1, dst=target[rows, columns])
-    else:
-        if flipped:
-            # OpenCV flips RGB pixels one at a time, which is faster into new memory than into the target.
-            image = cv2.flip(image, 1)
-        # One run of bytes is copied faster than many rows; pixels that it carries over an edge are cleared below.
-        pixels, moved, shift = image.reshape(-1), target.reshape(-1), (top * width + left) * channels
-        if shift >= 0:
-            moved[: len(moved) - shift] = pixels[shift:]
-        else:
-            moved[-shift:] = pixels[:shift]
-    clear_edges(target, top, left)
-
-
-def clear_edges(target: np.ndarray, top: int, left: int) -> None:
-    """Set the pixels that an image moved by (top, left) does not cover to 0."""
-    if top > 0:
-        target[-top:] = 0
-    elif top < 0:
-        target[:-top] = 0
-    if left > 0:
-        target[:, -left:] = 0
-    elif left < 0:
-        target[:, :-left] = 0
+BYTES_PER_WORKER = 2**20
+"""Workers that have less of a batch than this load several batches at the same time."""
 
 
 class TrainingBatches:
@@ -66,30 +32,63 @@ class TrainingBatches:
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (images, labels): uint8 (local batch, height, width, channels), int32 (local batch,)."""
+        loading, labels = Loading(self), np.asarray(self.data.train_labels)
+        begun: deque[tuple[np.ndarray, list[Future], np.ndarray]] = deque()
         for step in range(self.num_steps):
             share = self.shares[step]
-            # No reference to a batch is kept here, so that its memory is free for the next one once its user drops it.
-            yield self._load(share), self.data.train_labels[share.samples]
+            begun.append((*loading.begin(share), labels[share.samples]))
+            if len(begun) == loading.num_at_once:
+                yield finish(*begun.popleft())
+        while begun:
+            yield finish(*begun.popleft())
 
-    def _load(self, share: Share) -> np.ndarray:
-        source = self.data.train_images
-        if isinstance(source, np.memmap):
-            # A plain array over the same memory: indexing a memmap costs more.
-            source = source.view(np.ndarray)
-        images = np.empty((len(share.samples), *source.shape[1:]), np.uint8)
-        changed = self.spec.random_flip or self.spec.random_crop_padding
-        copied = source if isinstance(source, np.ndarray) and not changed else None
+
+class Loading:
+    """Reads and changes the images of batches, in as many threads as there are workers.
+
+    num_at_once: how many batches are begun before the first of them has to be complete. With one, all workers share
+    each batch. If that leaves a worker less than BYTES_PER_WORKER, fewer workers share a batch and they load several
+    batches at the same time, since otherwise the start of so short a task takes longer than the task. With
+    `prefetch: 0` nothing is loaded ahead, so that all workers always share one batch.
+    """
+
+    def __init__(self, batches: TrainingBatches):
+        spec, source = batches.spec, batches.data.train_images
+        # A plain array over the memory of a memmap: indexing a memmap costs more.
+        self._source: np.ndarray | ImageFiles = source if isinstance(source, ImageFiles) else np.asarray(source)
+        self._num_workers = self._num_parts = batches.num_workers
+        self.num_at_once = 1
+        self._many: ManyImages | None = None
+        is_changed = spec.random_flip or spec.random_crop_padding
+        if isinstance(self._source, np.ndarray) and (is_small(self._source) or not is_changed):
+            self._many = ManyImages(self._source, spec.random_crop_padding)
+            parts = max(1, batches.shares.local_batch_size * self._source[0].nbytes // BYTES_PER_WORKER)
+            if spec.prefetch and parts < self._num_workers:
+                # One more batch than the workers load, so that none waits while a complete batch is fetched.
+                self._num_parts, self.num_at_once = parts, math.ceil(self._num_workers / parts) + 1
+
+    def begin(self, share: Share) -> tuple[np.ndarray, list[Future]]:
+        """Return the images of a share, which are complete when the futures are done. One worker completes them."""
+        images = np.empty((len(share.samples), *self._source.shape[1:]), np.uint8)
 
         def fill(start: int, stop: int) -> None:
-            if copied is not None:
-                # In the mode "raise", numpy would copy everything a second time.
-                np.take(copied, share.samples[start:stop], axis=0, out=images[start:stop], mode="clip")
-                return
-            for i in range(start, stop):
-                place(source[share.samples[i]], images[i], share.changes[i])
+            self._fill(share.part(start, stop), images[start:stop])
 
-        fill_in_threads(fill, len(images), self.num_workers)
-        return images
+        return images, start_in_threads(fill, len(images), self._num_parts, self._num_workers)
+
+    def _fill(self, share: Share, images: np.ndarray) -> None:
+        if self._many is not None:
+            self._many.fill(share, images)
+            return
+        for sample, change, target in zip(share.samples.tolist(), share.changes, images, strict=True):
+            place(self._source[sample], target, change)
+
+
+def finish(images: np.ndarray, futures: list[Future], labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Wait until the images of a batch are complete; an exception of a worker is raised."""
+    for future in futures:
+        future.result()
+    return images, labels
 
 
 def evaluation_batches(

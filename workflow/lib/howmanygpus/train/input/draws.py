@@ -5,6 +5,7 @@ Order and augmentation are counter-based draws: block i of a Philox stream keyed
 They therefore do not depend on the framework, the device count, or the order in which samples are asked for.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -40,22 +41,42 @@ class Change(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Changes:
+    """How each of several images is changed: the fields of Change as arrays, bool and int64 (count,)."""
+
+    flipped: np.ndarray
+    top: np.ndarray
+    left: np.ndarray
+
+    def __getitem__(self, index: int) -> Change:
+        return Change(bool(self.flipped[index]), int(self.top[index]), int(self.left[index]))
+
+    def __iter__(self) -> Iterator[Change]:
+        return map(Change, self.flipped.tolist(), self.top.tolist(), self.left.tolist())
+
+
+@dataclass(frozen=True)
 class Share:
-    """What one process feeds at one step: the indices of training images, in order, and how each is changed."""
+    """What one process feeds at one step: the indices of training images, int64 (count,), and how each is changed."""
 
-    samples: list[int]
-    changes: list[Change]
+    samples: np.ndarray
+    changes: Changes
+
+    def part(self, start: int, stop: int) -> "Share":
+        """The images start to stop."""
+        changes, images = self.changes, slice(start, stop)
+        return Share(self.samples[images], Changes(changes.flipped[images], changes.top[images], changes.left[images]))
 
 
-def draw_changes(words: np.ndarray, random_flip: bool, crop_padding: int) -> list[Change]:
+def draw_changes(words: np.ndarray, random_flip: bool, crop_padding: int) -> Changes:
     """Turn random words into changes. words: uint64 (count, 4), a row for each image.
 
     The low bit of word 1 flips left to right; words 2 and 3 place a crop of the original size in the image
     padded by crop_padding zero pixels on each side.
     """
     flipped = (words[:, 1] & np.uint64(random_flip)).astype(bool)
-    places = (words[:, 2:] % np.uint64(2 * crop_padding + 1)).astype(int) - crop_padding
-    return [Change(*values) for values in zip(flipped.tolist(), *places.T.tolist(), strict=True)]
+    places = (words[:, 2:] % np.uint64(2 * crop_padding + 1)).astype(np.int64) - crop_padding
+    return Changes(flipped, places[:, 0].copy(), places[:, 1].copy())
 
 
 class Shares:
@@ -70,7 +91,7 @@ class Shares:
         self.num_steps = count_steps(spec, self.steps_per_epoch)
         self.local_batch_size = spec.global_batch_size // num_processes
         self._offset = rank * self.local_batch_size
-        self._drawn = (-1, np.empty(0), np.empty(0))
+        self._drawn: tuple[int, Share] | None = None
 
     def __len__(self) -> int:
         return self.num_steps
@@ -80,17 +101,17 @@ class Shares:
         if not 0 <= step < self.num_steps:
             raise IndexError(step)
         epoch, step_of_epoch = divmod(step, self.steps_per_epoch)
-        draws, order = self._draw(epoch + 1)
         start = step_of_epoch * self.spec.global_batch_size + self._offset
-        samples = order[start : start + self.local_batch_size]
-        changes = draw_changes(draws[samples], self.spec.random_flip, self.spec.random_crop_padding)
-        return Share(samples.tolist(), changes)
+        return self._draw(epoch + 1).part(start, start + self.local_batch_size)
 
-    def _draw(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-        """Draw an epoch, or return the last one drawn. Threads that call at once may draw the same epoch twice."""
-        known, draws, order = self._drawn
-        if known != epoch:
+    def _draw(self, epoch: int) -> Share:
+        """Draw all images of an epoch in their order, or return the epoch drawn last.
+
+        Threads that call at once may draw the same epoch twice.
+        """
+        if self._drawn is None or self._drawn[0] != epoch:
             draws = draw_epoch(self.spec.seed, epoch, self.num_train)
             order = epoch_order(draws)
-            self._drawn = (epoch, draws, order)
-        return draws, order
+            changes = draw_changes(draws[order], self.spec.random_flip, self.spec.random_crop_padding)
+            self._drawn = (epoch, Share(order, changes))
+        return self._drawn[1]

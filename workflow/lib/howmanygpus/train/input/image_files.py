@@ -4,9 +4,10 @@ Images as PNG or JPEG files that are decoded when they are asked for: PNG by Ope
 Both libraries release the GIL, so that several threads decode at the same time.
 """
 
+import itertools
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -89,11 +90,23 @@ def fill_in_threads(fill: Callable[[int, int], None], count: int, num_threads: i
 
     A single part runs in the calling thread. An exception of any part is raised.
     """
+    for future in start_in_threads(fill, count, num_threads, num_threads):
+        future.result()
+
+
+def start_in_threads(
+    fill: Callable[[int, int], None], count: int, num_parts: int, num_threads: int
+) -> list[Future[None]]:
+    """Begin to call fill(start, stop) for num_parts equal parts of range(count), in a pool of num_threads threads.
+
+    With one thread everything is done in the calling thread, before this returns.
+    """
     if num_threads == 1:
         fill(0, count)
-        return
-    edges = [count * part // num_threads for part in range(num_threads + 1)]
-    list(_thread_pool(num_threads).map(fill, edges[:-1], edges[1:]))
+        return []
+    edges = [count * part // num_parts for part in range(num_parts + 1)]
+    pool = _thread_pool(num_threads)
+    return [pool.submit(fill, start, stop) for start, stop in itertools.pairwise(edges)]
 
 
 @cache

@@ -24,7 +24,7 @@ class Items:
         self.image_shape = images.shape[1:]
         self._array = str(images.filename) if isinstance(images, np.memmap) else None
         self._files = images if isinstance(images, ImageFiles) else None
-        self._last = (-1, Share([], []))
+        self._last: tuple[int, Share] | None = None
 
     def __len__(self) -> int:
         return self.shares.num_steps * self.shares.local_batch_size
@@ -33,14 +33,12 @@ class Items:
         """The image's file or its pixels (height, width, channels), how it is changed, and its label."""
         step, place = divmod(position, self.shares.local_batch_size)
         share = self._find_share(step)
-        sample = share.samples[place]
+        sample = int(share.samples[place])
         image = self._files.path(sample) if self._files else open_array(self._array)[sample]
         return image, share.changes[place], int(self._labels[sample])
 
     def _find_share(self, step: int) -> Share:
         """Keep the last share, since a worker asks for many items of one step in turn."""
-        known, share = self._last
-        if known != step:
-            share = self.shares[step]
-            self._last = (step, share)
-        return share
+        if self._last is None or self._last[0] != step:
+            self._last = (step, self.shares[step])
+        return self._last[1]

@@ -102,6 +102,13 @@ class Backend(abc.ABC):
     def weights(self) -> dict[str, np.ndarray]:
         """Return current weights under canonical names and layouts; running statistics are those of the evaluation."""
 
+    def replicas(self) -> list[dict[str, np.ndarray]]:
+        """Return the trainable weights of every device of this process, for the parity gate to compare.
+
+        A process with one device, or with one copy of the weights for all of them, has one.
+        """
+        return [self.weights()]
+
     @abc.abstractmethod
     def peak_memory_bytes(self) -> int | None:
         """Return the peak of the framework's allocator on its fullest device; None if the framework does not count."""

@@ -10,10 +10,11 @@ Two independent things tell when a step is complete: its marker, for which a thr
 wait_until_idle at the end of the window. The host runs ahead of the devices by `prefetch` steps, at least one.
 """
 
+import itertools
 import math
 import time
 from collections.abc import Generator
-from itertools import pairwise
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from howmanygpus.train.loop.completions import Completions
 from howmanygpus.train.loop.evaluation import Evaluation
 from howmanygpus.train.loop.feeding import Ahead, feed_device
 from howmanygpus.train.records import Events, finite_or_none
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.train.spec import RANDOM_INPUTS, RESIDENT, RunSpec
 
 
 class DivergedError(Exception):
@@ -74,6 +75,8 @@ class TrainingLoop:
         self._feed: Ahead | Generator | None = None
         self._ready_at: dict[int, float] = {}
         self.batches_ahead = spec.prefetch
+        self.resident_batch = self._put_resident_batch() if spec.input == RESIDENT else None
+        """The batch of every step, which stays on the devices; None with any other input."""
         self.laps = Laps(clock)
         self._open_window()
 
@@ -96,12 +99,23 @@ class TrainingLoop:
         return iter(self.training_batches)
 
     def batches(self):
-        """Every batch of the run on the device, up to `prefetch` ahead. Notes when each has arrived there."""
+        """Every batch of the run on the device, up to `prefetch` ahead; or the resident batch again and again."""
+        is_resident = self.resident_batch is not None
+        for batch in itertools.repeat(self.resident_batch, self.num_steps) if is_resident else self._arriving_batches():
+            self._wait_for_devices()
+            yield batch
+
+    def _arriving_batches(self):
+        """Every batch of the run on the device. Notes when each has arrived there."""
         self._feed = feed_device(self.host_batches(), self._put_on_device, self.spec)
         for step, (batch, ready_at) in enumerate(self._feed, start=1):
             self._ready_at[step] = ready_at
-            self._wait_for_devices()
             yield batch
+
+    def _put_resident_batch(self) -> Any:
+        with closing(self.host_batches()) as batches:
+            batch, _ = self._put_on_device(next(batches))
+        return batch
 
     def _put_on_device(self, host_batch: tuple[np.ndarray, np.ndarray]) -> tuple[Any, float]:
         batch = self.backend.put_on_device(*host_batch)
@@ -193,13 +207,14 @@ class TrainingLoop:
     def _time_steps(self) -> tuple[list[float], float]:
         """Return the seconds of each step of the window, and those in which the devices waited for a batch.
 
-        The devices wait from the completion of one step until the batch of the next has arrived.
+        The devices wait from the completion of one step until the batch of the next has arrived. They never wait for a
+        resident batch.
         """
         steps = range(self._window_start + 1, self.steps_done + 1)
         finished = [self._window_opened, *self._completions.take(steps)]
-        ready = [self._ready_at.pop(step) for step in steps]
+        ready = [self._ready_at.pop(step) for step in steps] if self.resident_batch is None else []
         waited_s = sum(max(0.0, arrived - free) for arrived, free in zip(ready, finished, strict=False))
-        return [after - before for before, after in pairwise(finished)], waited_s
+        return [after - before for before, after in itertools.pairwise(finished)], waited_s
 
     def _count_window(self, num_steps: int, elapsed_s: float, data_wait_s: float) -> str:
         if self._window_start == 0:
@@ -220,7 +235,7 @@ class TrainingLoop:
     @property
     def _steps_to_evaluation(self) -> float:
         """Steps until the next evaluation, after eval_every_epochs epochs or the run; infinite on random labels."""
-        if self.spec.input == "synthetic":
+        if self.spec.input in RANDOM_INPUTS:
             return math.inf
         interval = self.steps_per_epoch * self.spec.eval_every_epochs
         return min(-self.steps_done % interval, self.num_steps - self.steps_done)

@@ -3,18 +3,20 @@ Start a framework's processes on one layout of devices for all tasks of a group 
 
 One start does every cell's task with every optimizer, one after the other, because a framework takes longer to start
 than to do a task. Over several nodes each task has a start of its own, because not every framework can join its servers
-twice. If the processes end before all tasks are done, the current task has crashed, and another start does the rest.
+twice. If the processes end before all tasks are done, the current task has crashed, and another start does the rest. A
+crash says nothing about the framework's work, so the program then fails and names every task that crashed.
 """
 
 import argparse
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.host.processes import die_with_parent
-from howmanygpus.train.parity.task import CRASHED, OPTIMIZERS, UNSUPPORTED, make_spec
+from howmanygpus.train.parity.task import OPTIMIZERS, UNSUPPORTED, make_spec
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.spec import RunSpec
 from howmanygpus.train.start.endings import find_crash
@@ -35,10 +37,16 @@ class Task:
     @property
     def is_over(self) -> bool:
         """Return whether all processes have written their observations, or the cell needs none."""
-        if (self.folder / UNSUPPORTED).exists() or (self.folder / CRASHED).exists():
+        if (self.folder / UNSUPPORTED).exists():
             return True
         seen = [self.folder / f"{self.optimizer}.rank{rank}.json" for rank in range(count_processes(self.spec))]
         return all(path.exists() for path in seen)
+
+    def describe_place(self) -> str:
+        """Name the task in an error."""
+        spec = self.spec
+        where = f"{spec.num_gpus} devices" + (f" of {spec.num_nodes} nodes" if spec.num_nodes > 1 else "")
+        return f"{spec.framework}, {spec.model}, {spec.precision}, {self.optimizer}, on {where}"
 
     def describe(self) -> dict:
         """Return the task in the form that train.parity.probe reads."""
@@ -71,13 +79,17 @@ def start(tasks: list[Task], placement: Placement, attempt: AttemptFolder) -> in
         return run_processes(tasks[0].spec, placement, attempt, "howmanygpus.train.parity.probe", options, DEADLINE_S)
 
 
-def observe(tasks: list[Task], placement: Placement, attempt: AttemptFolder) -> None:
-    """Start the framework until every task is done or has crashed."""
-    while waiting := [task for task in tasks if not task.is_over]:
+def observe(tasks: list[Task], placement: Placement, attempt: AttemptFolder) -> list[str]:
+    """Start the framework until every task is done or has crashed. Return a description of every crash."""
+    crashes: list[str] = []
+    waiting = tasks
+    while waiting := [task for task in waiting if not task.is_over]:
         at_once = waiting if waiting[0].spec.num_nodes == 1 else waiting[:1]
         status = start(at_once, placement, attempt)
         if crashed := next((task for task in at_once if not task.is_over), None):
-            write_json_atomic(crashed.folder / CRASHED, {"reason": find_crash(attempt, status)["reason"]})
+            crashes.append(f"{crashed.describe_place()} crashed: {find_crash(attempt, status)['reason']}")
+            waiting = [task for task in waiting if task.folder != crashed.folder]
+    return crashes
 
 
 def main() -> None:
@@ -93,7 +105,8 @@ def main() -> None:
     arguments.folder.mkdir(parents=True, exist_ok=True)
     layout = (arguments.num_devices, arguments.num_nodes)
     tasks = make_tasks(arguments.request, arguments.keys, layout, arguments.folder)
-    observe(tasks, Placement.without_data(arguments.placement), AttemptFolder(arguments.folder))
+    if crashes := observe(tasks, Placement.without_data(arguments.placement), AttemptFolder(arguments.folder)):
+        sys.exit("The parity gate's task was not done:\n" + "\n".join(crashes))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """
 Do the gate's tasks in one process of a framework, each with its optimizer, and store the observations.
 
-The five steps use the backend's own training and the same training loop as real runs.
+The steps use the backend's own training, the same training loop and the same learning rates as real runs, and the
+evaluations are those of real runs.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import json
 import os
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +21,11 @@ from safetensors.numpy import load_file, save_file
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.train.host.processes import die_with_parent
-from howmanygpus.train.input.prepared import open_data
+from howmanygpus.train.input.prepared import PreparedData, open_data
 from howmanygpus.train.loop.backend import Backend, UnsupportedError, load_backend
-from howmanygpus.train.loop.loop import TrainingLoop
-from howmanygpus.train.parity.task import UNSUPPORTED, rates_of
+from howmanygpus.train.loop.loop import DivergedError, TrainingLoop
+from howmanygpus.train.loop.schedule import count_steps_per_epoch, learning_rates
+from howmanygpus.train.parity.task import UNSUPPORTED
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.spec import RunSpec
 
@@ -53,9 +56,10 @@ class ObservedLoop(TrainingLoop):
             yield images, labels
 
     def after_step(self) -> None:
-        super().after_step()
-        if self.steps_done == 1:
+        if self.steps_done == 0:
+            # Before the window closes, which ends the training if the loss is not finite.
             self.first_weights = self.backend.weights()
+        super().after_step()
 
 
 def predict(backend: Backend, images: np.ndarray) -> np.ndarray:
@@ -77,36 +81,55 @@ def observe_evaluation(backend: Backend, images: np.ndarray, num_devices: int) -
     return {"logits": first, "logits_again": again, "kept": kept, "logits_in_company": predict(backend, company)[kept]}
 
 
-def build_backend(spec: RunSpec, optimizer: str) -> Backend:
-    return load_backend(spec)(spec, open_data(spec.data_dir), load_file(spec.weights_file), rates_of(optimizer))
+def count_differing_replicas(replicas: list[dict[str, np.ndarray]]) -> list[str]:
+    """Return the names of the arrays that differ between the devices of this process."""
+    first, *others = replicas
+    names = (name for replica in others for name in first if not np.array_equal(replica[name], first[name]))
+    return sorted(set(names))
 
 
-def observe(backend: Backend, spec: RunSpec, optimizer: str) -> tuple[dict[str, np.ndarray], dict]:
-    """Train five steps with one optimizer; return the arrays and facts that this process observed."""
-    data, rates = open_data(spec.data_dir), rates_of(optimizer)
+def observe_before(backend: Backend, spec: RunSpec, data: PreparedData) -> dict[str, np.ndarray]:
+    """Return the weights after loading, and the logits of this process's share of the first global batch of images."""
     arrays = {f"initial/{name}": array for name, array in backend.weights().items()}
-    share = len(data.test_images) // backend.num_processes
+    share = spec.global_batch_size // backend.num_processes
     images = data.test_images[np.arange(backend.rank * share, (backend.rank + 1) * share)]
-    arrays |= observe_evaluation(backend, images, spec.num_gpus // backend.num_processes)
-    losses = Losses()
-    with ObservedLoop(spec, data, backend, rates, losses) as loop:
-        backend.train(loop)
-    arrays |= {f"first/{name}": array for name, array in loop.first_weights.items()}
+    return arrays | observe_evaluation(backend, images, spec.num_gpus // backend.num_processes)
+
+
+def observe_after(backend: Backend, loop: ObservedLoop) -> dict[str, np.ndarray]:
+    """Return the weights after the first step and after the last, and the scores of this process's evaluations."""
     backend.prepare_evaluation()
+    arrays = {f"first/{name}": array for name, array in loop.first_weights.items()}
     arrays |= {f"final/{name}": array for name, array in backend.weights().items()}
-    arrays["final_logits"] = predict(backend, images)
+    store = loop.evaluation.predictions
+    samples = np.zeros(0, np.int64) if store.samples is None else store.samples
+    losses = np.asarray(store.losses, np.float32).reshape(len(store.epochs), len(samples))
+    return arrays | {"samples": samples, "evaluation_epochs": np.asarray(store.epochs), "evaluation_losses": losses}
+
+
+def observe(spec: RunSpec, optimizer: str) -> tuple[Backend, dict[str, np.ndarray], dict]:
+    """Do the task with one optimizer; return the backend, and the arrays and facts that this process observed."""
+    data = open_data(spec.data_dir)
+    rates = learning_rates(spec, count_steps_per_epoch(len(data.train_labels), spec.global_batch_size))
+    backend = load_backend(spec)(spec, data, load_file(spec.weights_file), rates)
+    arrays = observe_before(backend, spec, data) if optimizer == "sgd" else {}
+    losses = Losses()
+    # A loss that is not finite is a result to judge, not a crash. All processes stop at the same step.
+    with ObservedLoop(spec, data, backend, rates, losses) as loop, suppress(DivergedError):
+        backend.train(loop)
+    arrays |= observe_after(backend, loop)
     facts = {
         **{"rank": backend.rank, "num_processes": backend.num_processes, "losses": losses.values},
-        **{"hashes": loop.hashes, "running_statistics": backend.running_statistics, "versions": backend.versions()},
+        **{"hashes": loop.hashes, "differing_replicas": count_differing_replicas(backend.replicas())},
+        **{"running_statistics": backend.running_statistics, "versions": backend.versions()},
     }
-    return {name: np.ascontiguousarray(array) for name, array in arrays.items()}, facts
+    return backend, {name: np.ascontiguousarray(array) for name, array in arrays.items()}, facts
 
 
 def do_task(spec: RunSpec, optimizer: str, folder: Path) -> Backend | None:
     """Do one task and store the observations in `folder`. Return None if the framework does not support the task."""
     try:
-        backend = build_backend(spec, optimizer)
-        arrays, facts = observe(backend, spec, optimizer)
+        backend, arrays, facts = observe(spec, optimizer)
     except UnsupportedError as error:
         write_json_atomic(folder / UNSUPPORTED, {"reason": str(error)})
         return None

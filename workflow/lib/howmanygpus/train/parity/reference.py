@@ -5,21 +5,22 @@ The model runs on PyTorch's CPU kernels; everything else is written out here. If
 goes through the network by itself.
 
 A ReLU either passes the gradient or blocks it. If its input is so near to zero that float32 rounding decides, both
-results are correct. The task is therefore done three times, with the thresholds of the backward pass at zero and
-shifted to either side. The differences are stored as the part of each tolerance that rounding can cause. Only the
-family's layer `relu` can be shifted, so a model that calls another ReLU of PyTorch is refused.
+results are correct. The task is therefore done twice, with the thresholds of the backward pass at zero and shifted
+(relus.py). The differences are stored as the part of each tolerance that rounding can cause. What bf16 may change is
+measured too: the task is done once more with the rounding of bf16 simulated (rounding.py).
 """
 
 import argparse
 import importlib
 import json
+import math
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from safetensors.numpy import save_file
-from torch.overrides import TorchFunctionMode
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.train.frameworks.torch.family import load_weights, to_canonical, torch_name
@@ -29,77 +30,41 @@ from howmanygpus.train.frameworks.torch.running_statistics import set_inflation,
 from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.models.initialization import is_trainable
+from howmanygpus.train.parity.relus import GATE_SHIFT, GatedRelu, RefuseOwnRelus
+from howmanygpus.train.parity.rounding import RoundedToBf16
 from howmanygpus.train.parity.task import (
+    EVAL_EVERY_EPOCHS,
     GLOBAL_BATCH_SIZE,
+    NUM_STEPS,
     OPTIMIZERS,
     draw_data,
     draw_task_weights,
     make_spec,
-    rates_of,
     write_task,
 )
 from howmanygpus.train.spec import OptimizerSpec, RunSpec
 
-GATE_SHIFT = 4e-6
-"""Shift of the threshold, in standard deviations of the ReLU's input; float32 activations are off by up to 1e-6."""
-NUM_CANDIDATES = 8
+NUM_CANDIDATES = 4
 """Number of sets of random images; the task uses the set with the fewest ReLU inputs within the shift."""
-SHARDS = (1, 2)
-OWN_RELUS = {
-    torch.relu: "torch.relu",
-    torch.relu_: "torch.relu_",
-    torch.nn.functional.relu: "torch.nn.functional.relu or nn.ReLU",
-    torch.Tensor.relu: "Tensor.relu",
-    torch.Tensor.relu_: "Tensor.relu_",
-}
-"""Every form of ReLU that PyTorch has, by the function that it calls."""
-
-
-class RefusedReluError(Exception):
-    """The model calls one of PyTorch's own ReLUs."""
-
-
-class RefuseOwnRelus(TorchFunctionMode):
-    """While the context is open, each of PyTorch's own ReLUs raises RefusedReluError."""
-
-    def __init__(self, model: str):
-        super().__init__()
-        self.model = model
-
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        if function in OWN_RELUS:
-            raise RefusedReluError(
-                f"model {self.model} calls {OWN_RELUS[function]}, for whose rounding the parity gate cannot allow; "
-                f"in train/models/{self.model}/torch.py use relu of howmanygpus.train.frameworks.torch.layers.relu"
-            )
-        return function(*args, **(kwargs or {}))
-
-
-class GatedRelu(torch.autograd.Function):
-    """ReLU whose backward pass has its threshold at shift * (standard deviation of the input) instead of zero.
-
-    num_near counts the inputs that are nearer to zero than GATE_SHIFT * (standard deviation).
-    """
-
-    shift, num_near = 0.0, 0
-
-    @staticmethod
-    def forward(ctx, x):
-        deviation = x.std(correction=0)
-        GatedRelu.num_near += int((x.abs() < GATE_SHIFT * deviation).sum())
-        ctx.save_for_backward(x > GatedRelu.shift * deviation)
-        return x.clamp(min=0.0)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        (is_open,) = ctx.saved_tensors
-        return gradient * is_open
+SHARDS = (1, 2, 3)
+"""Numbers of devices of the layouts that the gate observes."""
+BF16_SEED = 1
+STATISTICS = {"mean": "mean of all devices", "first": "first device"}
+"""Whose running statistics evaluate; see Backend.running_statistics."""
 
 
 class Reference:
     """One network per shard. The networks share parameters and have running statistics of their own."""
 
-    def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], num_shards: int):
+    def __init__(
+        self,
+        spec: RunSpec,
+        data: PreparedData,
+        weights: dict[str, np.ndarray],
+        num_shards: int,
+        arithmetic: AbstractContextManager,
+    ):
+        self.arithmetic = arithmetic
         self.spec, self.data, self.names = spec, data, list(weights)
         build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.torch").build
         self.shards = [build(data.image_shape, data.num_classes, LayerContext("local")) for _ in range(num_shards)]
@@ -123,9 +88,11 @@ class Reference:
         parts = zip(self._normalise(images).chunk(len(self.shards)), np.split(labels, len(self.shards)), strict=True)
         for shard, (x, y) in zip(self.shards, parts, strict=True):
             shard.train()
-            loss = torch.nn.functional.cross_entropy(shard(x), torch.from_numpy(y).long())
             named = dict(shard.named_parameters())
-            for name, gradient in zip(named, torch.autograd.grad(loss, list(named.values())), strict=True):
+            with self.arithmetic:
+                loss = torch.nn.functional.cross_entropy(shard(x), torch.from_numpy(y).long())
+                computed = torch.autograd.grad(loss, list(named.values()))
+            for name, gradient in zip(named, computed, strict=True):
                 gradients[name] = gradients.get(name, 0.0) + gradient / len(self.shards)
             losses.append(loss.item())
         return float(np.mean(losses)), gradients
@@ -165,36 +132,90 @@ class Reference:
         shard = self.shards[0]
         own = {name: tensor.clone() for name, tensor in shard.state_dict().items()}
         load_weights(shard, self.read_weights(statistics))
-        logits = shard.eval()(self._normalise(images)).float().numpy()
+        x = self._normalise(images)
+        with self.arithmetic:
+            logits = shard.eval()(x)
         shard.load_state_dict(own)
-        return logits
+        return logits.numpy()
+
+    def evaluate(self, statistics: str) -> np.ndarray:
+        """Return the cross-entropy of every test image."""
+        logits, labels = self.predict(self.data.test_images, statistics), self.data.test_labels
+        peak = logits.max(axis=1)
+        total = np.log(np.exp(logits - peak[:, None]).sum(axis=1)) + peak
+        return total - logits[np.arange(len(labels)), labels]
 
 
-def compute(spec: RunSpec, data: PreparedData, weights: dict, num_shards: int, optimizer: str, shift: float) -> dict:
-    """Return the arrays of the task's five steps on `num_shards` devices, with the thresholds of all ReLUs shifted."""
+def compute_rates(optimizer: OptimizerSpec, global_batch_size: int, steps_per_epoch: int) -> np.ndarray:
+    """Return the learning rate of every step in float64: linear scaling and warm-up, then half a cosine to zero.
+
+    The formulas are written out again and not shared with train.loop.schedule, so that a mistake there is seen.
+    """
+    assert (optimizer.lr_scaling, optimizer.lr_schedule) == ("linear", "cosine"), "the task's schedule"
+    reference_batch_size = optimizer.lr_reference_batch_size
+    assert reference_batch_size is not None, "the task's schedule"
+    peak = optimizer.learning_rate * global_batch_size / reference_batch_size
+    num_warmup = int(optimizer.lr_warmup_epochs * steps_per_epoch)
+    rates = [peak * (step + 1) / num_warmup for step in range(num_warmup)]
+    rest = NUM_STEPS - num_warmup
+    rates += [peak * (1 + math.cos(math.pi * step / rest)) / 2 for step in range(rest)]
+    return np.array(rates)
+
+
+def compute(
+    spec: RunSpec,
+    data: PreparedData,
+    weights: dict,
+    num_shards: int,
+    shift: float = 0.0,
+    arithmetic: AbstractContextManager | None = None,
+) -> dict[str, np.ndarray]:
+    """Return the arrays of the task on `num_shards` devices.
+
+    shift: of the thresholds of all ReLUs in the backward pass. arithmetic: a context in which the network computes.
+    """
     GatedRelu.shift = shift
-    reference = Reference(spec, data, weights, num_shards)
-    arrays = {"logits": reference.predict(data.test_images, "first device")}
-    losses = []
+    reference = Reference(spec, data, weights, num_shards, arithmetic or nullcontext())
+    arrays = {"logits": reference.predict(data.test_images[np.arange(GLOBAL_BATCH_SIZE)], "first device")}
+    losses: list[float] = []
+    evaluations: dict[str, list[np.ndarray]] = {"mean": [], "first": []}
     batches = TrainingBatches(spec, data, rank=0, num_processes=1)
-    for step, ((images, labels), rate) in enumerate(zip(batches, rates_of(optimizer), strict=True), start=1):
+    rates = compute_rates(spec.optimizer, spec.global_batch_size, batches.steps_per_epoch)
+    for step, ((images, labels), rate) in enumerate(zip(batches, rates, strict=True), start=1):
         loss, gradients = reference.compute_gradients(images, labels)
         losses.append(loss)
         if step == 1:
             arrays |= {f"gradient/{name}": array for name, array in reference.read_gradients(gradients).items()}
-        reference.update(gradients, spec.optimizer, float(rate), step)
+        reference.update(gradients, spec.optimizer, rate, step)
+        if step % (EVAL_EVERY_EPOCHS * batches.steps_per_epoch) == 0 or step == NUM_STEPS:
+            for key, statistics in STATISTICS.items():
+                evaluations[key].append(reference.evaluate(statistics))
     arrays["losses"] = np.array(losses)
-    for statistics, key in (("mean of all devices", "mean"), ("first device", "first")):
+    for key, statistics in STATISTICS.items():
         arrays |= {f"final_{key}/{name}": array for name, array in reference.read_weights(statistics).items()}
-        arrays[f"final_logits_{key}"] = reference.predict(data.test_images, statistics)
+        arrays[f"evaluations_{key}"] = np.array(evaluations[key])
     return arrays
 
 
+def compute_all(spec: RunSpec, data: PreparedData, weights: dict, num_shards: int) -> dict[str, np.ndarray]:
+    """Return the arrays of the exact task, and what float32 and bf16 may change in each.
+
+    rounding/NAME: the difference that ReLU inputs near zero may cause in float32. noise/NAME: the norm of the
+    difference that the simulated rounding of bf16 causes.
+    """
+    exact = compute(spec, data, weights, num_shards)
+    shifted = compute(spec, data, weights, num_shards, shift=GATE_SHIFT)
+    rounded = compute(spec, data, weights, num_shards, arithmetic=RoundedToBf16(BF16_SEED))
+    # A shift to the other side changes about as much, so the difference is doubled.
+    rounding = {f"rounding/{name}": 2 * (shifted[name] - exact[name]) for name in exact if name != "logits"}
+    noise = {f"noise/{name}": np.linalg.norm(rounded[name] - exact[name]) for name in exact}
+    return {name: np.ascontiguousarray(array) for name, array in (exact | rounding | noise).items()}
+
+
 def count_near_gates(spec: RunSpec, data: PreparedData, weights: dict) -> int:
-    """Count the ReLU inputs of the five steps of sgd that rounding could put on either side of zero."""
+    """Count the ReLU inputs of the steps of sgd on most devices that rounding could put on either side of zero."""
     GatedRelu.num_near = 0
-    for num_shards in SHARDS:
-        compute(spec, data, weights, num_shards, "sgd", shift=0.0)
+    compute(spec, data, weights, SHARDS[-1])
     return GatedRelu.num_near
 
 
@@ -212,14 +233,8 @@ def write_reference(model: str, batchnorm: str, shape: tuple[int, int, int], num
     for num_devices in SHARDS:
         num_shards = num_devices if batchnorm == "local" else 1
         for optimizer, spec in specs.items():
-            exact, below, above = (
-                compute(spec, data, weights, num_shards, optimizer, shift) for shift in (0.0, -GATE_SHIFT, GATE_SHIFT)
-            )
-            rounding = {f"rounding/{name}": above[name] - below[name] for name in exact if name != "logits"}
-            save_file(
-                {name: np.ascontiguousarray(array) for name, array in (exact | rounding).items()},
-                folder / f"{optimizer}.devices{num_devices}.safetensors",
-            )
+            arrays = compute_all(spec, data, weights, num_shards)
+            save_file(arrays, folder / f"{optimizer}.devices{num_devices}.safetensors")
 
 
 def main() -> None:

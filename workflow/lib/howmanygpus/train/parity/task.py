@@ -1,63 +1,72 @@
 """
-Define the task that every framework does before anything is timed: fixed images, weights and five optimizer steps.
+Define the task that every framework does before anything is timed.
 
-The weights are the canonical initial weights, except that BatchNorm's parameters and statistics are random. With ones
-and zeros, a wrong epsilon or a forgotten offset would not show.
+It has fixed images, fixed weights, six optimizer steps, and evaluations before, during and after them.
+
+The weights are the canonical initial weights, except that biases and BatchNorm's parameters and statistics are random.
+With ones and zeros, a wrong epsilon, a forgotten offset or the decay of a bias would not show.
 """
 
 import importlib
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 from safetensors.numpy import save_file
 
-from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.files import atomic_folder, write_json_atomic
+from howmanygpus.train.input.image_files import CHANNELS, image_name
+from howmanygpus.train.input.prepared import DESCRIPTION, SPLITS, PreparedData, read_description
 from howmanygpus.train.input.writing import write_data
 from howmanygpus.train.models.initialization import draw_weights
 from howmanygpus.train.spec import RunSpec
 
-GLOBAL_BATCH_SIZE = 8
-NUM_TRAIN, NUM_TEST = 20, 8
-"""An epoch has two steps and leaves some images over, so that five steps use three orders of the images."""
-RATES = np.array([0.004, 0.002, 0.001, 0.003, 0.002], np.float32)
-"""The rates change, because momentum rules differ in how they treat that. Small rates keep rounding from growing."""
+GLOBAL_BATCH_SIZE = 12
+"""One, two and three devices divide it."""
+NUM_TRAIN, NUM_TEST = 28, 14
+"""An epoch has two steps and leaves four images over. The last batch of an evaluation has two images."""
+NUM_STEPS, EVAL_EVERY_EPOCHS = 6, 2
+"""Three epochs, so that the images change their order twice and one evaluation is in the midst of training."""
 OPTIMIZERS: dict[str, dict[str, Any]] = {
-    "sgd": {"name": "sgd", "momentum": 0.9, "weight_decay": 1e-3, "scale": 1.0},
-    "adam": {"name": "adam", "momentum": 0.0, "weight_decay": 1e-3, "scale": 0.1},
+    "sgd": {"name": "sgd", "momentum": 0.9, "learning_rate": 0.0005, "eval_devices": "all"},
+    "adam": {"name": "adam", "momentum": 0.0, "learning_rate": 0.00005, "eval_devices": "first"},
 }
-"""scale: a factor on the rates. Adam's epsilon is large enough to show its position in the formula."""
+"""eval_devices: the evaluations of sgd use all devices, those of adam the first one."""
 COMMON_OPTIMIZER = {
-    **{"learning_rate": 0.01, "beta1": 0.9, "beta2": 0.99, "epsilon": 1e-3, "lr_scaling": "none"},
-    **{"lr_reference_batch_size": None, "lr_warmup_epochs": 0, "lr_schedule": "constant"},
+    **{"beta1": 0.9, "beta2": 0.99, "epsilon": 1e-3, "weight_decay": 0.1},
+    **{"lr_scaling": "linear", "lr_reference_batch_size": GLOBAL_BATCH_SIZE // 2},
+    **{"lr_warmup_epochs": 1, "lr_schedule": "cosine"},
 }
-UNSUPPORTED, CRASHED = "unsupported.json", "crashed.json"
-"""Files that say why a cell was not observed."""
+"""Values that are large enough to show in six steps.
+
+The decay is about as large as the gradients of offsets and biases. Adam's epsilon shows its position in the formula.
+The learning rate is doubled by the scaling, rises during the first epoch and falls with every step after it. The small
+rates keep rounding from growing.
+"""
+UNSUPPORTED = "unsupported.json"
+"""File that says why a cell was not observed."""
+WEIGHTS = "weights.safetensors"
 CHANNEL_MEAN, CHANNEL_STD = 127.0, 64.0
-
-
-def rates_of(optimizer: str) -> np.ndarray:
-    """Return the learning rate of each of the five steps."""
-    return RATES * np.float32(OPTIMIZERS[optimizer]["scale"])
 
 
 def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: Path) -> RunSpec:
     """Make a run's specification. framework: name, family, strategy, launcher; cell: see ParityCell; size: layout."""
+    chosen = dict(OPTIMIZERS[optimizer])
     return RunSpec.from_dict(
         {
             **{"study": "parity", "dataset": "parity", "variant": "base", "input": "arrays", "repeat": 1, "seed": 1},
             **{**size, "global_batch_size": GLOBAL_BATCH_SIZE},
-            **{"per_device_batch_size": GLOBAL_BATCH_SIZE // size["num_gpus"], "epochs": None, "steps": len(RATES)},
-            **{"warmup_steps": 1, "window_steps": 1, "eval_every_epochs": 1, "prefetch": 2},
-            **{"eval_batch_size": None, "eval_devices": "all"},
+            **{"per_device_batch_size": GLOBAL_BATCH_SIZE // size["num_gpus"], "epochs": None, "steps": NUM_STEPS},
+            **{"warmup_steps": 1, "window_steps": 1, "eval_every_epochs": EVAL_EVERY_EPOCHS, "prefetch": 2},
+            **{"eval_batch_size": None, "eval_devices": chosen.pop("eval_devices")},
             **{"loader": "shared", "loader_workers": 1, "loader_kind": "threads"},
             **{"random_flip": True, "random_crop_padding": 1, "tier": "stock"},
             **{"gradient_compression": "none", "powersgd_rank": 1, "horovod_controller": "gloo"},
-            **{"data_dir": str(folder / "data"), "weights_file": str(folder / "weights.safetensors")},
+            **{"data_dir": str(folder / cell.get("input", "arrays")), "weights_file": str(folder / WEIGHTS)},
             **framework,
             **cell,
-            "optimizer": {key: value for key, value in OPTIMIZERS[optimizer].items() if key != "scale"}
-            | COMMON_OPTIMIZER,
+            "optimizer": chosen | COMMON_OPTIMIZER,
         }
     )
 
@@ -66,7 +75,8 @@ def draw_task_weights(model: str, image_shape: tuple[int, int, int], num_classes
     parameters = importlib.import_module(f"howmanygpus.train.models.{model}.parameters").parameters
     weights = draw_weights(parameters(image_shape, num_classes), seed=1)
     generator = np.random.default_rng(2)
-    low_and_high = {".scale": (0.7, 1.3), ".offset": (-0.3, 0.3), ".mean": (-0.3, 0.3), ".variance": (0.02, 1.0)}
+    low_and_high = {".scale": (0.7, 1.3), ".variance": (0.02, 1.0)}
+    low_and_high |= dict.fromkeys((".bias", ".offset", ".mean"), (-0.3, 0.3))
     for name, array in weights.items():
         for role, (low, high) in low_and_high.items():
             if name.endswith(role):
@@ -90,6 +100,21 @@ def draw_data(image_shape: tuple[int, int, int], num_classes: int, seed: int) ->
 
 
 def write_task(folder: Path, data: PreparedData, weights: dict[str, np.ndarray]) -> None:
-    """Write the task's data and weights into `folder`. The verdicts that are in the folder too are kept."""
-    write_data(folder / "data", data)
-    save_file(weights, folder / "weights.safetensors")
+    """Write the task's data, as arrays and as files, and its weights. The verdicts in `folder` are kept."""
+    write_data(folder / "arrays", data)
+    if data.image_shape[2] in CHANNELS:
+        write_files(folder / "png", data, read_description(folder / "arrays"))
+    save_file(weights, folder / WEIGHTS)
+
+
+def write_files(folder: Path, data: PreparedData, description: dict) -> None:
+    """Write every image as a PNG file, for the cells of native loaders, with the description beside them."""
+    with atomic_folder(folder) as partial:
+        for split in SPLITS:
+            np.save(partial / f"{split}_labels.npy", getattr(data, f"{split}_labels"))
+            for index, image in enumerate(getattr(data, f"{split}_images")):
+                path = partial / image_name(split, index, "png")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                # OpenCV writes the channels in the order blue, green, red.
+                cv2.imwrite(str(path), np.ascontiguousarray(image[..., ::-1]))
+        write_json_atomic(partial / DESCRIPTION, description | {"form": "png"})

@@ -150,6 +150,13 @@ class JaxSharding(StepwiseBackend):
     def weights(self) -> dict[str, np.ndarray]:
         return read_weights(nnx.merge_state(self.parameters, self._average(self.statistics)))
 
+    def replicas(self) -> list[dict[str, np.ndarray]]:
+        """Ask each device for its own copy: addressable_data would return the first one's for each."""
+        return [
+            read_weights(jax.tree.map(lambda array, i=i: array.addressable_shards[i].data, self.parameters))
+            for i in range(len(self.devices))
+        ]
+
     def peak_memory_bytes(self) -> int | None:
         if self.devices[0].platform == "cpu":
             return None

@@ -125,6 +125,13 @@ class MxnetGluon(StepwiseBackend):
     def weights(self) -> dict[str, np.ndarray]:
         return read_weights(self.parameters)
 
+    def replicas(self) -> list[dict[str, np.ndarray]]:
+        trained = {name: parameter for name, parameter in self.parameters.items() if parameter.grad_req != "null"}
+        return [
+            {name: parameter.data(context).asnumpy() for name, parameter in trained.items()}
+            for context in self.contexts
+        ]
+
     def peak_memory_bytes(self) -> int | None:
         """MXNet keeps no peak of its memory pool."""
         return None

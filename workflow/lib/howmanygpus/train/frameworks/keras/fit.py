@@ -3,6 +3,7 @@
 import abc
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from howmanygpus.train.frameworks.keras.family import KerasBackend
@@ -23,12 +24,7 @@ class FitBackend(KerasBackend):
         return self.model.jit_compile
 
     def train(self, loop: TrainingLoop) -> None:
-        batch_size = self.spec.global_batch_size // self.num_processes
-        signature = (
-            tf.TensorSpec((batch_size, *self.data.image_shape), tf.uint8),
-            tf.TensorSpec((batch_size,), tf.int32),
-        )
-        dataset = tf.data.Dataset.from_generator(loop.handed_batches, output_signature=signature)
+        dataset = self._arriving_batches(loop) if loop.resident_batch is None else self._keep(loop.resident_batch)
         options = untuned()
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
         # Without this, tf.data adds a prefetch of its own.
@@ -41,6 +37,31 @@ class FitBackend(KerasBackend):
             callbacks=[CountSteps(loop, self)],
             verbose=0,
         )
+
+    def _arriving_batches(self, loop: TrainingLoop) -> tf.data.Dataset:
+        batch_size = self.spec.global_batch_size // self.num_processes
+        signature = (
+            tf.TensorSpec((batch_size, *self.data.image_shape), tf.uint8),
+            tf.TensorSpec((batch_size,), tf.int32),
+        )
+        return tf.data.Dataset.from_generator(loop.handed_batches, output_signature=signature)
+
+    def _keep(self, batch: tuple) -> tf.data.Dataset:
+        """Have every step of fit train on `batch`, which is on the devices, whatever the data set yields.
+
+        tf.data takes each element to the devices anew, so the data set returned has one byte for each device. fit would
+        build the loss by its first element, unless the loss is built already.
+        """
+        take_step, strategy = self.model.train_step, self.model.distribute_strategy
+
+        def train_step(_):
+            replica = tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group)
+            return take_step(tuple(strategy.experimental_local_results(part)[replica] for part in batch))
+
+        self.model.train_step = train_step
+        self.model.compute_loss(y=np.zeros(1, np.int32), y_pred=np.zeros((1, self.data.num_classes), np.float32))
+        num_devices = self.spec.num_gpus // self.num_processes
+        return tf.data.Dataset.from_tensors(np.zeros(num_devices, np.uint8)).repeat()
 
     @abc.abstractmethod
     def feed_ahead(self, dataset: tf.data.Dataset, prefetch: int) -> tf.data.Dataset | tf.distribute.DistributedDataset:

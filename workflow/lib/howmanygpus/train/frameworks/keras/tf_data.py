@@ -50,10 +50,10 @@ class TfDataBatches(TrainingBatches):
         for step in range(self.num_steps):
             share = self.shares[step]
             yield {
-                "path": [self.files.path(sample) for sample in share.samples],
+                "path": [self.files.path(sample) for sample in share.samples.tolist()],
                 "label": labels[share.samples],
-                "flipped": [change.flipped for change in share.changes],
-                "place": [(change.top + padding, change.left + padding) for change in share.changes],
+                "flipped": share.changes.flipped,
+                "place": np.stack([share.changes.top, share.changes.left], axis=1) + padding,
             }
 
     def load(self, item: dict) -> tuple[tf.Tensor, tf.Tensor]:

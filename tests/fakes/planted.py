@@ -1,0 +1,100 @@
+"""
+Faults that look alike in every framework, for tests of the parity gate. PLANTED_FAULT names the one that is planted.
+
+The tests copy this file into train/frameworks/, and the families' own faults beside their strategies.
+"""
+
+import dataclasses
+import importlib
+import os
+
+import numpy as np
+
+from howmanygpus.train.input.batches import TrainingBatches
+
+FACTORS = {"zero": 0.0, "flipped": -1.0, "tripled": 3.0, "unscaled_rate": 0.5}
+"""Factors on the learning rate, which act as those on the gradient."""
+BATCHNORM_FAULTS = {"batchnorm_epsilon": {"epsilon": 1e-3}, "batchnorm_momentum": {"momentum": 0.89}}
+OPTIMIZER_FAULTS = {"no_decay": {"weight_decay": 0.0}, "adam_epsilon": {"epsilon": 2e-3}}
+DEEPEST_PIXELS = 4
+"""Of an image of 8 by 8 pixels in the last stage of resnet44."""
+
+
+def change_rates(fault: str, rates: np.ndarray, steps_per_epoch: int) -> np.ndarray:
+    if fault == "schedule_by_epoch":
+        return rates[np.arange(len(rates)) // steps_per_epoch * steps_per_epoch]
+    return rates * np.float32(FACTORS.get(fault, 1.0))
+
+
+def delay_one_replica(batches, rank: int, num_processes: int, num_gpus: int):
+    """Give the second device the images of the step before."""
+    rows = slice(None) if num_processes > 1 else None
+    last = None
+    for images, labels in batches:
+        if rows is None:
+            share = len(labels) // num_gpus
+            rows = slice(share, 2 * share)
+        if rank == (1 if num_processes > 1 else 0) and last is not None:
+            delayed = images.copy(), labels.copy()
+            delayed[0][rows], delayed[1][rows] = last[0][rows], last[1][rows]
+            yield delayed
+        else:
+            yield images, labels
+        last = images, labels
+
+
+def roll_labels(batches, first_step: int):
+    for step, (images, labels) in enumerate(batches, start=1):
+        yield images, np.roll(labels, 1) if step >= first_step else labels
+
+
+class Planted:
+    """Put before a backend's class. Families define what is different in them."""
+
+    def __init__(self, spec, data, weights, learning_rates):
+        self.fault, self.task_weights, self.planted_spec = os.environ["PLANTED_FAULT"], weights, spec
+        if self.fault == "stale_weights":
+            weights = {name: array * np.float32(1.01) for name, array in weights.items()}
+        steps_per_epoch = len(data.train_labels) // spec.global_batch_size
+        self.planted_rates = change_rates(self.fault, learning_rates, steps_per_epoch)
+        changed = dataclasses.replace(spec.optimizer, **OPTIMIZER_FAULTS.get(self.fault, {}))
+        batchnorm = getattr(
+            importlib.import_module(f"howmanygpus.train.models.{spec.model}.parameters"), "BATCHNORM", {}
+        )
+        usual = dict(batchnorm)
+        batchnorm |= BATCHNORM_FAULTS.get(self.fault, {})
+        try:
+            super().__init__(dataclasses.replace(spec, optimizer=changed), data, weights, self.planted_rates)
+        finally:
+            batchnorm |= usual
+
+    def train(self, loop):
+        loop.learning_rates, given, evaluated = self.planted_rates, loop.host_batches, loop.evaluation._batches
+        place = (self.rank, self.num_processes)
+        if self.fault == "other_batches":
+            loop.training_batches = TrainingBatches(dataclasses.replace(loop.spec, seed=2), loop.data, *place)
+        if self.fault == "labels_rolled":
+            loop.host_batches = lambda: roll_labels(given(), 1)
+        if self.fault == "labels_rolled_from_second_step":
+            loop.host_batches = lambda: roll_labels(given(), 2)
+        if self.fault == "one_replica_one_step_behind":
+            loop.host_batches = lambda: delay_one_replica(given(), *place, loop.spec.num_gpus)
+        if self.fault == "last_batch_lost":
+            loop.evaluation._batches = lambda: iter(list(evaluated())[:-1])
+        if self.fault in ("evaluated_images_misplaced", "evaluated_on_first_misplaced"):
+            loop.evaluation._batches = lambda: ((np.roll(images, 1, 0), samples) for images, samples in evaluated())
+        super().train(loop)
+        self.trained_steps = loop.steps_done
+        if self.fault == "one_replica_drifting":
+            self.drift()
+
+    def weights(self):
+        weights = dict(super().weights())
+        if self.fault == "unbiased_variance" and hasattr(self, "trained_steps"):
+            # What a framework has accumulated that takes n / (n - 1) times the variance of each batch.
+            count = self.planted_spec.global_batch_size // self.planted_spec.num_gpus * DEEPEST_PIXELS
+            for name in weights:
+                if name.startswith("stage3") and name.endswith(".variance"):
+                    accumulated = weights[name] - self.task_weights[name] * np.float32(0.9**self.trained_steps)
+                    weights[name] = weights[name] + accumulated / np.float32(count - 1)
+        return weights

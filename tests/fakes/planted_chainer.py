@@ -1,0 +1,47 @@
+"""ChainerMN with one fault, for tests of the parity gate."""
+
+import os
+
+import chainer
+
+from howmanygpus.train.frameworks.chainer.multi_node import ChainerMn
+from howmanygpus.train.frameworks.planted import Planted
+
+DECAY = chainer.optimizer_hooks.WeightDecay
+
+
+class DecayOfKernelsOnly(DECAY):
+    def __call__(self, rule, parameter):
+        if parameter.ndim > 1:
+            super().__call__(rule, parameter)
+
+
+class PlantedChainer(Planted, ChainerMn):
+    def __init__(self, *arguments):
+        only_kernels = os.environ["PLANTED_FAULT"] == "decay_of_kernels_only"
+        chainer.optimizer_hooks.WeightDecay = DecayOfKernelsOnly if only_kernels else DECAY
+        super().__init__(*arguments)
+        average = self.communicator.multi_node_mean_grad
+
+        def average_faultily(network, *options):
+            own = network.model.dense.b.grad.copy()
+            if self.fault != "not_averaged":
+                average(network, *options)
+            if self.fault == "one_layer_not_averaged":
+                network.model.dense.b.grad = own
+            if self.fault == "summed":
+                for parameter in network.params():
+                    parameter.grad *= self.communicator.size
+
+        self.communicator.multi_node_mean_grad = average_faultily
+
+    def prepare_evaluation(self):
+        if self.fault != "first_replicas_statistics":
+            super().prepare_evaluation()
+
+    def drift(self):
+        if self.rank == 1:
+            self.network.model.dense.b.array += 1e-6
+
+
+BACKEND = PlantedChainer

@@ -1,0 +1,63 @@
+"""JAX with one fault, for tests of the parity gate."""
+
+import os
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from howmanygpus.train.frameworks.flax import sharding
+from howmanygpus.train.frameworks.planted import Planted
+
+MEAN, DECAY = jax.lax.pmean, optax.add_decayed_weights
+
+
+def take_first(array, axis):
+    return jax.lax.psum(jnp.where(jax.lax.axis_index(axis) == 0, array, 0), axis)
+
+
+def average_faultily(fault):
+    """A replacement of pmean, which the step calls with (gradients, loss)."""
+
+    def average(values, axis):
+        gradients, loss = values
+        mean, loss = MEAN((gradients, loss), axis)
+        if fault == "summed":
+            mean = jax.tree.map(lambda array: jax.lax.psum(array, axis), gradients)
+        elif fault == "not_averaged":
+            mean = jax.tree.map(lambda array: take_first(array, axis), gradients)
+        elif fault == "one_layer_not_averaged":
+            mean = jax.tree_util.tree_map_with_path(
+                lambda path, array, own: take_first(own, axis) if "dense" in str(path) and own.ndim == 1 else array,
+                mean,
+                gradients,
+            )
+        return mean, loss
+
+    return average
+
+
+def decay_kernels_only(weight_decay):
+    return DECAY(weight_decay, mask=lambda parameters: jax.tree.map(lambda array: array.ndim > 1, parameters))
+
+
+class PlantedFlax(Planted, sharding.JaxSharding):
+    def __init__(self, *arguments):
+        fault = os.environ["PLANTED_FAULT"]
+        jax.lax.pmean = average_faultily(fault) if fault in FAULTS_OF_MEAN else MEAN
+        optax.add_decayed_weights = decay_kernels_only if fault == "decay_of_kernels_only" else DECAY
+        super().__init__(*arguments)
+        if fault == "first_replicas_statistics":
+            self._average = jax.jit(lambda statistics: jax.tree.map(lambda array: array[0], statistics))
+
+    def drift(self):
+        def perturb(array):
+            parts = [shard.data for shard in array.addressable_shards]
+            parts[1] = parts[1] + 1e-6
+            return jax.make_array_from_single_device_arrays(array.shape, array.sharding, parts)
+
+        self.parameters = jax.tree.map(perturb, self.parameters)
+
+
+FAULTS_OF_MEAN = ("not_averaged", "one_layer_not_averaged", "summed")
+BACKEND = PlantedFlax

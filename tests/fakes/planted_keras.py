@@ -1,0 +1,56 @@
+"""TensorFlow under MirroredStrategy with one fault, for tests of the parity gate."""
+
+import os
+
+import tensorflow as tf
+
+from howmanygpus.train.frameworks import mirrored
+from howmanygpus.train.frameworks.keras import family
+from howmanygpus.train.frameworks.keras.mirrored import TensorflowMirrored
+from howmanygpus.train.frameworks.planted import Planted
+
+
+def decay_kernels_only(optimizer_class, weight_decay):
+    class Decayed(optimizer_class):
+        def update_step(self, gradient, variable, learning_rate):
+            decayed = gradient + weight_decay * variable if len(variable.shape) > 1 else gradient
+            super().update_step(decayed, variable, learning_rate)
+
+    return Decayed
+
+
+DECAYS = {"none": family.with_weight_decay, "decay_of_kernels_only": decay_kernels_only}
+
+
+class PlantedKeras(Planted, TensorflowMirrored):
+    def __init__(self, *arguments):
+        family.with_weight_decay = DECAYS.get(os.environ["PLANTED_FAULT"], DECAYS["none"])
+        super().__init__(*arguments)
+
+    def _compute_gradients(self, images, labels):
+        loss, gradients = super()._compute_gradients(images, labels)
+        is_alone = {"not_averaged": lambda _: True, "one_layer_not_averaged": lambda name: name == "bias"}
+        if self.fault in is_alone:
+            # The strategy adds the gradients of all replicas: they are those of the first replica then.
+            context = tf.distribute.get_replica_context()
+            is_first = tf.cast(tf.equal(context.replica_id_in_sync_group, 0), tf.float32)
+            factor = is_first * context.num_replicas_in_sync
+            named = zip(self.model.trainable_variables, gradients, strict=True)
+            gradients = [
+                gradient * factor if is_alone[self.fault](variable.name) else gradient for variable, gradient in named
+            ]
+        if self.fault == "summed":
+            gradients = [gradient * float(self.strategy.num_replicas_in_sync) for gradient in gradients]
+        return loss, gradients
+
+    def prepare_evaluation(self):
+        if self.fault != "first_replicas_statistics":
+            super().prepare_evaluation()
+
+    def drift(self):
+        variable = mirrored.find_variables(self.model)["dense.bias"]
+        second = self.strategy.experimental_local_results(variable.value)[1]
+        second.assign_add(tf.fill(second.shape, 1e-6))
+
+
+BACKEND = PlantedKeras

@@ -1,0 +1,88 @@
+"""Writes docs/parity.md: the checks of the parity gate, their limits, and the faults that the tests plant."""
+
+from howmanygpus.report.parity import allowances
+from howmanygpus.report.parity.judge import CHECKS
+from howmanygpus.train.parity import task
+from parity.faults import FAMILIES, FAULTS, FAULTS_OF_ONE_STRATEGY, IN_BF16, faults_of
+from project import ROOT
+
+PATH = ROOT / "docs" / "parity.md"
+TEXT = """\
+# What the parity gate checks, and what it catches
+
+This page is generated from the gate and its tests by `make references`; a test fails if it has drifted.
+
+Before anything is timed, each framework does one task with fixed images and weights: an evaluation, {steps} optimizer
+steps over {epochs} epochs with sgd and as many with adam, and two evaluations of {test} images, of which the last batch
+is short. The global batch has {batch} images. Learning rates come from the real schedule: linear scaling, warm-up and
+cosine. The task is done on one device, and on three if the machine has them, or else two. Weights, losses, gradients
+and updates are compared with a float64 reference.
+
+## Checks
+
+| check | what is compared | shown to fail by |
+|---|---|---|
+{checks}
+
+## Limits
+
+- fp32: fixed numbers, of which every framework stayed within a tenth on resnet44. They are widened if ReLU inputs lie
+  so near to zero that rounding decides.
+- bf16: a multiple of the noise that the reference measures for each array by simulating the rounding of bf16. It is
+  {many} for arrays of {elements} elements or more and for all arrays together, and {few} for others.
+- tf32: the same with an eighth of the noise, as TF32 has three mantissa bits more.
+
+In reduced precision an array whose limit exceeds {told} is not judged by itself. The limits of whole gradients and
+updates are never wider than {direction} for one minus the cosine and {norm} for the norm, so that a zero, flipped or
+tripled gradient is caught however deep the model is. A verdict in reduced precision, or on compressed gradients,
+requires the verdict in fp32 without compression on the same code. Compressed gradients widen the limits:
+
+| compression | whole gradients, updates and arrays | kernels besides | losses, statistics, evaluations |
+|---|---|---|---|
+{compressions}
+
+## Planted faults
+
+Each is planted in one strategy of every family, on two devices of a CPU.
+
+| fault | what is wrong | caught by | {families} |
+|---|---|---|{dashes}|
+{faults}
+
+`fp32, bf16`: the fault is planted in both precisions. MXNet and Chainer have no bf16. Horovod's backends for PyTorch,
+TensorFlow and Keras are also shown gradients that are not averaged and gradients that are summed.
+"""
+
+
+def describe_precisions(family: str, fault: str) -> str:
+    if fault not in faults_of(family):
+        return ""
+    return "fp32, bf16" if fault in IN_BF16 and FAMILIES[family].has_bf16 else "fp32"
+
+
+def render() -> str:
+    every = FAULTS | FAULTS_OF_ONE_STRATEGY
+    checks, faults = [], []
+    for check, meaning in CHECKS.items():
+        shown = ", ".join(f"`{name}`" for name, fault in every.items() if fault.check == check)
+        checks.append(f"| `{check}` | {meaning} | {shown} |")
+    for name, fault in every.items():
+        precisions = " | ".join(describe_precisions(family, name) for family in FAMILIES)
+        faults.append(f"| `{name}` | {fault.what} | `{fault.check}` | {precisions} |")
+    return TEXT.format(
+        **{"steps": task.NUM_STEPS, "epochs": task.NUM_STEPS * task.GLOBAL_BATCH_SIZE // task.NUM_TRAIN + 1},
+        **{"test": task.NUM_TEST, "batch": task.GLOBAL_BATCH_SIZE},
+        **{"checks": "\n".join(checks), "faults": "\n".join(faults)},
+        **{"many": allowances.MANY, "few": allowances.FEW, "elements": allowances.MANY_ELEMENTS},
+        **{"told": allowances.MOST_TOLD, "direction": allowances.MOST_DIRECTION, "norm": allowances.MOST_NORM},
+        compressions="\n".join(
+            f"| `{name}` | {limits.relative:.2g} | {limits.kernels:.2g} | {limits.state:.2g} |"
+            for name, limits in allowances.COMPRESSIONS.items()
+            if name != "none"
+        ),
+        **{"families": " | ".join(FAMILIES), "dashes": "|".join("---" for _ in FAMILIES)},
+    )
+
+
+if __name__ == "__main__":
+    PATH.write_text(render())

@@ -1,0 +1,78 @@
+"""
+The faults that the parity gate is shown, and the check that names each; docs/parity.md is generated from them.
+
+A fault is planted in one strategy of each family, on two devices, by tests/fakes/planted.py and planted_<family>.py.
+"""
+
+from typing import NamedTuple
+
+
+class Fault(NamedTuple):
+    """check: one that must fail. optimizer: with which the task is done."""
+
+    check: str
+    what: str
+    optimizer: str = "sgd"
+
+
+FAULTS = {
+    "stale_weights": Fault("weights", "all weights are 1 % too large when training begins"),
+    "batchnorm_epsilon": Fault("evaluation", "BatchNorm adds 1e-3 instead of 1e-5 to the variance"),
+    "other_batches": Fault("batches", "the loader draws with another seed"),
+    "labels_rolled": Fault("loss", "every image has its neighbour's label"),
+    "not_averaged": Fault("averaging", "gradients are those of one device"),
+    "summed": Fault("norm", "gradients are summed instead of averaged"),
+    "one_layer_not_averaged": Fault("gradients", "the last layer's bias has one device's gradient"),
+    "zero": Fault("norm", "all gradients are zero"),
+    "flipped": Fault("direction", "all gradients have the other sign"),
+    "tripled": Fault("averaging", "all gradients are three times too large"),
+    "no_decay": Fault("updates_sgd", "weight decay is missing"),
+    "decay_of_kernels_only": Fault("gradients", "weight decay leaves out biases and BatchNorm's parameters"),
+    "unscaled_rate": Fault("averaging", "the learning rate is not scaled with the global batch"),
+    "schedule_by_epoch": Fault("updates_sgd", "the learning rate changes once an epoch instead of every step"),
+    "labels_rolled_from_second_step": Fault("losses", "from step 2 every image has its neighbour's label"),
+    "one_replica_one_step_behind": Fault("losses", "the second device trains on the images of the step before"),
+    "adam_epsilon": Fault("updates_adam", "Adam's epsilon is doubled", "adam"),
+    "batchnorm_momentum": Fault("statistics", "BatchNorm's momentum is 0.89 instead of 0.9"),
+    "unbiased_variance": Fault("statistics", "running variances are divided by n - 1"),
+    "first_replicas_statistics": Fault("evaluation_after", "running statistics are not averaged over the devices"),
+    "last_batch_lost": Fault("evaluated", "an evaluation leaves out the last, short batch"),
+    "evaluated_images_misplaced": Fault(
+        "evaluation_after", "an evaluation's images stand one place beside their labels"
+    ),
+    "evaluated_on_first_misplaced": Fault("evaluation_first", "the same on the first device", "adam"),
+    "one_replica_drifting": Fault("replicas", "one weight of the second device is off by 1e-6"),
+}
+"""Planted in every family."""
+FAULTS_OF_ONE_STRATEGY = {
+    "batch_statistics": Fault("independent", "evaluation uses each batch's own statistics"),
+    "dropout_left_on": Fault("repeatable", "evaluation drops a fifth of the last layer's inputs"),
+    "rate_inside_momentum": Fault("updates_sgd", "momentum keeps the learning rate of the step that it came from"),
+}
+"""Planted in PyTorch only, where the framework makes them easy."""
+IN_BF16 = ("zero", "flipped", "tripled")
+"""Planted again in bf16, in every family that has it."""
+NONE = "none"
+"""The last, so that a fault that outlives its turn is seen."""
+
+
+class Family(NamedTuple):
+    """The strategy that is made faulty. environment: on CPUs."""
+
+    strategy: str
+    launcher: str
+    environment: str
+    has_bf16: bool
+
+
+FAMILIES = {
+    "torch": Family("pytorch_ddp", "torchrun", "pytorch-cpu", True),
+    "keras": Family("tensorflow_mirrored", "plain", "tensorflow-cpu", True),
+    "flax": Family("jax_sharding", "per_node", "jax-cpu", True),
+    "gluon": Family("mxnet_gluon", "per_node", "mxnet-cpu", False),
+    "chainer": Family("chainer_mn", "mpirun", "chainer-cpu", False),
+}
+
+
+def faults_of(family: str) -> dict[str, Fault]:
+    return FAULTS | (FAULTS_OF_ONE_STRATEGY if family == "torch" else {})

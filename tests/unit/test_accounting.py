@@ -1,0 +1,51 @@
+"""What a run is billed: its own hours, those of its failed attempts, and the devices or nodes that it occupied."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from records import JOB
+from specs import make_spec
+from stored import collect, plan_of, store_run, write_attempt
+
+NODE_OF_FOUR = {"devices_per_node": 4, "billed": "node", "price_per_hour": 8.0, "currency": "EUR"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "billed", "cost"),
+    [({}, 4.0, 8.0), ({"billed": "device"}, 2.0, 16.0), ({"price_per_hour": None}, 4.0, None)],
+)
+def test_a_job_is_billed_by_its_devices_or_by_their_nodes(tmp_path, changes, billed, cost):
+    """The job has two of a node's four devices for one hour."""
+    spec = make_spec(num_gpus=2)
+    store_run(tmp_path, "run0", spec, job=JOB, finished_at="1970-01-01T01:16:40+00:00")
+    row = collect(plan_of(spec, billing={"cpu": NODE_OF_FOUR | changes}), tmp_path)[0].iloc[0]
+    assert (row["queue_wait_s"], row["device_hours"], row["billed_device_hours"]) == (90.0, 2.0, billed)
+    assert row["cost"] == cost if cost else pd.isna(row["cost"])
+
+
+def test_a_machine_without_jobs_is_billed_from_the_start_of_the_launcher(tmp_path):
+    spec = make_spec()
+    store_run(tmp_path, "run0", spec, started_at="1970-01-01T01:00:00+00:00", finished_at="1970-01-01T01:30:00+00:00")
+    by_device = NODE_OF_FOUR | {"billed": "device"}
+    row = collect(plan_of(spec, billing={"cpu": by_device}), tmp_path)[0].iloc[0]
+    assert (row["billed_device_hours"], row["cost"], row["currency"]) == (0.5, 4.0, "EUR")
+
+
+def test_failed_attempts_are_part_of_the_bill(tmp_path):
+    """Two attempts failed after half an hour each, before one took an hour. Nobody knows when a third one ended."""
+    spec, times = make_spec(), {"started_at": "1970-01-01T01:00:00+00:00", "finished_at": "1970-01-01T01:30:00+00:00"}
+    write_attempt(tmp_path, "crashed", **times)
+    write_attempt(tmp_path, "time_limit", started="20260102T000000", **times)
+    lost = write_attempt(tmp_path, "killed", started="20260103T000000", settled=True)
+    lost.write_text(
+        json.dumps({key: value for key, value in json.loads(lost.read_text()).items() if key != "finished_at"})
+    )
+    plan = plan_of(spec, billing={"cpu": NODE_OF_FOUR | {"billed": "device"}})
+    row = collect(plan, tmp_path)[0].iloc[0]
+    assert (row["status"], row["billed_device_hours"], row["cost"]) == ("killed", 1.0, 8.0)
+    store_run(tmp_path, "run0", spec, **times | {"finished_at": "1970-01-01T02:00:00+00:00"})
+    row = collect(plan, tmp_path)[0].iloc[0]
+    assert (row["failed_attempts"], row["billed_device_hours"], row["cost"]) == (3, 2.0, 16.0)
+    assert row["failed_billed_device_hours"] == 1.0

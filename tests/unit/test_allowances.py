@@ -1,0 +1,76 @@
+"""The limits of the parity gate let rounding pass, and no gradient that is zero, flipped or tripled."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from howmanygpus.report.parity.allowances import Allowances
+from howmanygpus.report.parity.judge import compare_wholes
+from specs import make_spec
+
+NAMES = {"conv.kernel": (3, 3, 4, 40), "dense.bias": (10,)}
+
+
+@pytest.fixture
+def make_allowances():
+    """A function from a precision, a compression and the relative noise of bf16 to limits, and a whole gradient."""
+
+    def make(precision="fp32", compression="none", noise=0.1):
+        random = np.random.default_rng(0)
+        gradient = {name: random.normal(size=shape) for name, shape in NAMES.items()}
+        expected = {"logits": np.ones(3), "noise/logits": np.array([noise])}
+        for name, array in gradient.items():
+            expected |= {f"gradient/{name}": array, f"final_mean/{name}": array}
+            expected |= {f"rounding/gradient/{name}": np.zeros(1)}
+            expected |= {f"noise/gradient/{name}": np.array([noise * np.linalg.norm(array)])}
+        spec = dataclasses.replace(make_spec(global_batch_size=4, steps=6), precision=precision)
+        return Allowances(dataclasses.replace(spec, gradient_compression=compression), expected), gradient
+
+    return make
+
+
+@pytest.mark.parametrize("factor", [0.0, -1.0, 3.0])
+@pytest.mark.parametrize("noise", [0.001, 0.1, 10.0])
+@pytest.mark.parametrize(
+    ("precision", "compression"),
+    [
+        ("fp32", "none"),
+        ("tf32", "none"),
+        ("bf16", "none"),
+        ("fp32", "fp16"),
+        ("fp32", "powersgd"),
+        ("bf16", "powersgd"),
+    ],
+)
+def test_no_limit_admits_a_zero_flipped_or_tripled_gradient(precision, compression, noise, factor, make_allowances):
+    """However large the noise of a model is."""
+    allowances, gradient = make_allowances(precision, compression, noise)
+    found = {name: factor * array for name, array in gradient.items()}
+    _, cosine, ratio = compare_wholes(found, gradient)
+    limits = allowances.of_whole("gradient", gradient)
+    assert 1 - cosine > limits.direction or abs(ratio - 1) > limits.norm
+
+
+def test_an_array_is_judged_by_itself_where_its_noise_allows(make_allowances):
+    allowances, gradient = make_allowances("bf16", noise=0.1)
+    zeroed = gradient | {"conv.kernel": 0.0 * gradient["conv.kernel"]}
+    value, limit, detail = allowances.find_worst("gradient", zeroed, gradient)
+    assert value > limit and detail == "conv.kernel"
+    allowances, gradient = make_allowances("bf16", noise=0.3)
+    value, limit, detail = allowances.find_worst("gradient", zeroed, gradient)
+    assert value > limit and detail == "conv.kernel; 1 of 2 arrays"
+    allowances, gradient = make_allowances("bf16", noise=0.5)
+    assert allowances.find_worst("gradient", zeroed, gradient)[0] == 0.0
+
+
+def test_tf32_has_an_eighth_of_the_noise_of_bf16(make_allowances):
+    wide, fixed, narrow = (make_allowances(name)[0].of("logits") for name in ("bf16", "fp32", "tf32"))
+    assert (narrow - fixed) * 8 == pytest.approx(wide - fixed)
+
+
+def test_float32_admits_its_own_rounding_only(make_allowances):
+    allowances, gradient = make_allowances()
+    found = {name: array * (1 + 0.01) for name, array in gradient.items()}
+    value, limit, _ = allowances.find_worst("gradient", found, gradient)
+    assert value > limit

@@ -1,0 +1,169 @@
+"""The answer is right about the cases that flatter: failed repeats, one repeat, losses, prices and baselines."""
+
+import pandas as pd
+import pytest
+from docutils.core import publish_parts
+
+from howmanygpus.report.answer import answer
+from howmanygpus.report.outcomes import IDENTITY
+from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
+from howmanygpus.report.tables.datasets import guess
+from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
+from howmanygpus.report.tables.runs import COLUMNS as RUNS
+from howmanygpus.report.tables.scaling import compute_scaling
+from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
+from specs import make_spec
+
+DIGITS = {"study": "s", "dataset": "digits", "input": "arrays", "num_train": 1437, "num_test": 360}
+DIGITS |= {"height": 8, "width": 8, "channels": 1, "num_classes": 10, "quality_of_guess": 0.1}
+WHERE = {"device_model": "AMD EPYC", "hostname": "vm"}
+
+
+def make_runs(*rows):
+    """Make the tables of runs and of evaluations. A row has a framework, and changes of an ordinary run.
+
+    quality: that of the only evaluation, after train_s seconds of training; None if there is none.
+    """
+    runs, evaluations, repeats = [], [], {}
+    for changes in rows:
+        names = {key: changes[key] for key in ("framework", "num_gpus") if key in changes}
+        repeat = repeats[str(names)] = repeats.get(str(names), 0) + 1
+        spec = make_spec(repeat=repeat, global_batch_size=8 * changes.get("num_gpus", 1), **names)
+        identity = {key: getattr(spec, key) for key in IDENTITY}
+        row = {"status": "completed", "init_s": 3.0, "compile_s": 1.0, "train_s": 2.0, "images_per_s": 100.0}
+        row |= {"quality": 0.95, "quality_metric": "accuracy", "started_at": f"2026-11-22T21:0{repeat}:00+00:00"}
+        row |= WHERE | changes
+        quality = row.pop("quality")
+        if row["status"] != "completed":
+            row |= {"images_per_s": None, "init_s": None, "compile_s": None}
+            quality = None
+        if quality is not None:
+            row["quality_last"] = quality
+            moment = {"epoch": 1, "train_s": row["train_s"], "wall_s": 9.0, "quality": quality}
+            evaluations.append(identity | moment)
+        runs.append(identity | row)
+    return pd.DataFrame(runs, columns=list(RUNS)), pd.DataFrame(evaluations, columns=list(EVALUATIONS))
+
+
+def write_answer(*rows, metric="accuracy", thresholds=(0.9,), machinery=None, guessed=0.1):
+    runs, evaluations = make_runs(*rows)
+    scaling = compute_scaling(runs, {"weak": [8]}, machinery or {})
+    times = compute_time_to_accuracy(runs, evaluations, {"metric": metric, "thresholds": list(thresholds)})
+    datasets = pd.DataFrame([DIGITS | {"quality_of_guess": guessed}], columns=list(DATASETS))
+    return answer(runs, scaling, times, datasets)
+
+
+def find_line(text, start):
+    (line,) = [line for line in text.splitlines() if line.startswith(f"- {start}")]
+    return line
+
+
+@pytest.mark.parametrize("status", ["time_limit", "crashed", "out_of_memory", "host_out_of_memory", "clock_mismatch"])
+def test_repeats_that_failed_count_against_their_configuration(status):
+    """The lucky repeat of a would be the fastest to the threshold and have the highest throughput."""
+    lucky = {"framework": "a", "train_s": 1.0, "images_per_s": 900.0}
+    failed = {"framework": "a", "status": status}
+    text = write_answer(lucky, failed, failed, {"framework": "b"}, {"framework": "b"}, {"framework": "b"})
+    assert find_line(text, "Fastest").startswith("- Fastest to accuracy 0.9: b on 1 cpu device")
+    assert find_line(text, "Highest throughput").startswith("- Highest throughput: b on 1")
+    assert "a on 1 cpu device x 8 images is faster with 900 images/s, but 2 of 3 repeats failed." in text
+
+
+@pytest.mark.parametrize("status", ["missing", "interrupted", "preempted", "running"])
+def test_repeats_that_were_not_tried_to_the_end_do_not_count_but_are_named(status):
+    text = write_answer({"framework": "a"}, {"framework": "a", "status": status})
+    assert "(one repeat). Only 1 of 2 planned repeats have completed." in find_line(text, "Fastest")
+    assert "failed" not in find_line(text, "Highest throughput")
+
+
+def test_the_hardest_threshold_of_a_loss_is_the_lowest():
+    rows = [{"framework": "a", "quality": 0.2, "quality_metric": "test_loss"}] * 2
+    text = write_answer(*rows, metric="test_loss", thresholds=(0.5, 0.3, 0.1), guessed=2.3)
+    assert find_line(text, "Fastest").startswith("- Fastest to test_loss 0.3:")
+    assert "- No run reached test_loss 0.1." in text.splitlines()
+    assert "ends at a test test_loss of 0.2 on average over 2 repeats" in text
+    assert "knowing only how frequent each class is gives 2.3" in text
+
+
+def test_one_repeat_is_one_repeat_and_several_are_a_median():
+    text = write_answer({"framework": "a"}, {"framework": "b", "train_s": 3.0})
+    assert "2 s of training (one repeat)" in text and "100 images/s (one repeat)" in text
+    assert "With one repeat, chance may decide between the two." in find_line(text, "Next: b")
+    assert "median" not in text
+    text = write_answer({"framework": "a"}, {"framework": "a", "train_s": 4.0})
+    assert "3 s of training (median of 2 repeats, 2 to 4)" in text
+
+
+def test_every_answer_names_the_quality_reached_and_the_majority_class():
+    text = write_answer({"framework": "a", "quality": 0.94}, {"framework": "a", "quality": 0.96})
+    reached = (
+        "It ends at a test accuracy of 0.95 on average over 2 repeats; always naming the majority class gives 0.1."
+    )
+    assert reached in find_line(text, "Fastest") and reached in find_line(text, "Highest throughput")
+
+
+def test_the_ranking_says_what_it_leaves_out_and_who_is_the_fastest_with_it():
+    text = write_answer({"framework": "a", "init_s": 50.0}, {"framework": "b", "train_s": 4.0})
+    line = find_line(text, "The ranking is by training time")
+    assert "without start-up, first step (compilation) and evaluation" in line
+    assert "it takes 53 s, and the fastest is b on 1 cpu device x 8 images: 8 s." in line
+    assert "it takes 6 s and is still the fastest." in write_answer({"framework": "a"})
+
+
+def test_costs_are_prices_and_billed_hours_where_there_is_a_price():
+    priced = {"billed_device_hours": 2.0, "failed_billed_device_hours": 0.0, "currency": "EUR"}
+    dear = {"framework": "a", "cost": 9.0} | priced
+    cheap = {"framework": "b", "cost": 4.0, "train_s": 9.0} | priced | {"failed_billed_device_hours": 0.5}
+    text = write_answer(dear, cheap)
+    assert "Cheapest run that reached accuracy 0.9: b on 1 cpu device x 8 images: 4 EUR (one repeat)" in text
+    assert "- Billed: 4 device-hours, 13 EUR, of which failed attempts took 0.5 device-hours." in text
+    without = write_answer({"framework": "a"}, {"framework": "b", "train_s": 9.0})
+    assert "Cheapest to accuracy 0.9: a on 1 cpu device x 8 images: 2 device-seconds of training" in without
+    assert "Billed" not in without
+
+
+def test_disturbed_runs_are_counted():
+    text = write_answer({"framework": "a", "disturbed": True}, {"framework": "a", "disturbed": False})
+    assert "- 1 of 2 runs were disturbed by other work on the machine; figures mark them" in text
+    assert "1 of its 2 repeats were disturbed by other work." in find_line(text, "Highest throughput")
+    assert "None of 1 runs was disturbed" in write_answer({"framework": "a", "disturbed": False})
+    assert "disturbed" not in write_answer({"framework": "a"}), "nobody looked"
+
+
+def test_a_speedup_names_both_baselines_and_what_the_own_one_carries():
+    rows = [{"framework": "a"}, {"framework": "a", "num_gpus": 2, "images_per_s": 180.0}]
+    text = write_answer(*rows, {"framework": "b", "images_per_s": 120.0}, machinery={"a": "DDP", "b": ""})
+    assert (
+        "That is 1.80 times its own rate on 1 device (that run carries DDP), and 1.50 times the best rate on one "
+        "device, of b." in text
+    )
+    alone = write_answer(*rows, machinery={"a": ""})
+    assert "(that run carries no collective machinery; no framework is faster there)" in alone
+
+
+def test_the_answer_says_what_was_trained_on_where_and_when():
+    line = find_line(write_answer({"framework": "a"}, {"framework": "a", "num_gpus": 2}), "Trained on")
+    assert line == (
+        "- Trained on digits (arrays): 1,437 training and 360 test images of 8 x 8 pixels with 1 channel, in 10"
+        " classes. Devices: 1 and 2 x cpu (AMD EPYC; vm). Runs started from 2026-11-22 21:01 to 2026-11-22 21:01 (UTC)."
+    )
+
+
+def test_runs_whose_losses_leave_the_others_are_named():
+    near, far = ({"trajectory": value, "trajectory_limit": 1e-3} for value in (1e-5, 1e-2))
+    assert "lie on each other in all 1 runs" in write_answer({"framework": "a"} | near)
+    text = write_answer({"framework": "a"} | near, {"framework": "b"} | far)
+    assert "In 1 of 2 runs that can be compared" in text and "more than rounding explains (b)" in text
+
+
+def test_the_answer_is_a_list_on_the_first_page():
+    text = write_answer({"framework": "a"}, {"framework": "b"})
+    page = publish_parts(text, writer="html")["body"]
+    assert page.count("<li>") == text.count("\n- ") and "system-message" not in page
+
+
+def test_a_guess_by_frequency_has_the_accuracy_of_the_majority_class_and_the_loss_of_the_frequencies():
+    rank, loss = guess(pd.Series([0, 1, 1, 1]).to_numpy(), pd.Series([1, 1, 0, 2]).to_numpy(), 3)
+    assert rank.tolist() == [0, 0, 1, 2]
+    assert loss[:3].tolist() == pytest.approx([0.28768, 0.28768, 1.38629], abs=1e-5)
+    assert loss[3] == float("inf")

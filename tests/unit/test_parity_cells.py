@@ -1,0 +1,93 @@
+"""Which verdicts of the parity gate a plan needs, and on how many devices each is observed."""
+
+from pathlib import Path
+
+import pytest
+
+from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.plan import Plan
+from howmanygpus.train.parity.task import GLOBAL_BATCH_SIZE, OPTIMIZERS, make_spec
+from project import study
+
+SAME_WORK = {"repeats": 2, "steps": 30, "warmup_steps": 3, "per_device_batch_size": [32]}
+VARIANTS = {
+    "best": {"tier": "best"},
+    "native": {"loader": "native"},
+    "native_in_threads": {"loader": "native", "loader_kind": "threads"},
+    "fp16": {"gradient_compression": "fp16"},
+    "powersgd": {"gradient_compression": "powersgd"},
+    "powersgd2": {"gradient_compression": "powersgd", "powersgd_rank": 4},
+    "mpi": {"horovod_controller": "mpi"},
+}
+"""Each trains by other code, or with another result."""
+
+
+def make_plan(devices_per_node=8, **changes) -> Plan:
+    machine = Machine("machine.yaml", {"cpu": Device(devices_per_node, 1)})
+    given = {"frameworks": ["pytorch_ddp"], "devices": ["cpu"], "parity": "required", **changes}
+    return Plan({"studies": {"small": study(**given)}}, machine)
+
+
+def verdicts_of(plan) -> set[str]:
+    return set(plan.verdicts.values())
+
+
+def test_runs_that_do_the_same_work_share_a_verdict():
+    assert len(verdicts_of(make_plan(**SAME_WORK, variants={"base": {}, "short": {"window_steps": 2}}))) == 1
+
+
+@pytest.mark.parametrize(
+    ("framework", "variant"),
+    [
+        *(("pytorch_ddp", name) for name in ("best", "native", "fp16", "powersgd", "powersgd2")),
+        *(("mxnet_gluon", name) for name in ("best", "native", "native_in_threads")),
+        *(("horovod_pytorch", name) for name in ("mpi", "fp16")),
+    ],
+)
+def test_a_variant_that_trains_otherwise_has_a_verdict_of_its_own(framework, variant):
+    plan = make_plan(frameworks=[framework], variants={"base": {}, "other": VARIANTS[variant]})
+    assert len(verdicts_of(plan)) == 2
+    for cell in plan.parity_cells.values():
+        spec = make_spec(
+            {"framework": framework, "family": "torch", "strategy": "ddp", "launcher": "plain"},
+            {key: value for key, value in cell.describe().items() if key != "framework"},
+            {"num_gpus": 3, "num_nodes": 1},
+            next(iter(OPTIMIZERS)),
+            folder=Path("task"),
+        )
+        assert spec.global_batch_size == GLOBAL_BATCH_SIZE and spec.per_device_batch_size == 4
+
+
+def test_ranks_of_powersgd_are_told_apart_and_are_none_of_its_absence():
+    given = {name: VARIANTS[name] for name in ("powersgd", "powersgd2")}
+    assert len(verdicts_of(make_plan(variants={"base": {}, "rank": {"powersgd_rank": 4}, **given}))) == 3
+
+
+@pytest.mark.parametrize("changes", [{"precision": ["bf16"]}, {"variants": {"base": VARIANTS["fp16"]}}])
+def test_wide_limits_require_the_strict_verdict_on_the_same_code(changes):
+    """No run asks for the strict cell, but it is checked in the same start."""
+    plan = make_plan(**changes)
+    (verdict,) = verdicts_of(plan)
+    strict = plan.parity_cells[verdict].strict
+    assert strict.verdict in plan.checked_verdicts
+    assert (strict.precision, strict.path.gradient_compression, strict.strict) == ("fp32", "none", None)
+    (group,) = plan.parity_groups.values()
+    assert {cell.verdict for cell in group.cells} == {verdict, strict.verdict}
+
+
+def test_an_unchecked_verdict_requires_no_other():
+    plan = make_plan(precision=["bf16"], parity="off")
+    assert plan.checked_verdicts == set() and len(plan.parity_cells) == 1
+
+
+@pytest.mark.parametrize(("devices", "layouts"), [(1, ["1x1"]), (2, ["1x1", "2x1"]), (8, ["1x1", "3x1"])])
+def test_three_devices_are_used_where_the_machine_has_them(devices, layouts):
+    plan = make_plan(devices, num_gpus=[1])
+    (cell,) = plan.parity_cells.values()
+    assert cell.layouts(plan.machine.device("cpu")) == layouts
+
+
+def test_another_controller_needs_another_start():
+    plan = make_plan(frameworks=["horovod_pytorch"], variants={"base": {}, "mpi": VARIANTS["mpi"]})
+    assert len(plan.parity_groups) == 2
+    assert sorted("_mpi-" in name for name in plan.parity_groups) == [False, True]

@@ -1,0 +1,22 @@
+"""docs/parity.md is generated from the gate and its tests, and names no fault that is not planted."""
+
+import pytest
+
+from howmanygpus.report.parity.judge import CHECKS
+from parity.document import PATH, render
+from parity.faults import FAMILIES, faults_of
+from project import FAKES
+
+
+def test_the_document_is_what_is_generated_now():
+    assert PATH.read_text() == render(), "docs/parity.md has drifted: run `make references`"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_fault_is_planted_in_the_family(family):
+    text = "".join((FAKES / name).read_text() for name in ("planted.py", f"planted_{family}.py"))
+    assert [fault for fault in faults_of(family) if f'"{fault}"' not in text] == []
+
+
+def test_each_check_is_shown_to_fail():
+    assert {fault.check for fault in faults_of("torch").values()} == set(CHECKS)

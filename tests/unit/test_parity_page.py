@@ -1,0 +1,27 @@
+"""The page of the parity gate has a row for each variant, layout and framework."""
+
+from howmanygpus.report.parity.page import render_page, tabulate
+from parity.observing import CELL
+
+CHECK = {"devices": 1, "nodes": 1, "check": "weights", "value": 0.0, "tolerance": 1e-7, "passed": True, "detail": ""}
+VERDICT = {"status": "passed", "reason": "", "checks": [CHECK], "running_statistics": "mean of all devices"}
+
+
+def test_variants_of_a_framework_are_rows_of_their_own():
+    cells = [
+        {},
+        {"tier": "best"},
+        {"loader": "torch.loader", "loader_kind": "processes", "input": "png"},
+        {"gradient_compression": "powersgd", "powersgd_rank": 2},
+        {"horovod_controller": "mpi"},
+    ]
+    named = {"task": "a_task", "framework": "one", "model": "small_cnn"}
+    page = render_page(tabulate([named | CELL | changes | VERDICT for changes in cells]))
+    rows = page.split("<tr><td>one")[1:]
+    assert sorted(row.partition("<small>")[0] for row in rows) == [
+        "",
+        ", best",
+        ", controller MPI",
+        ", gradients by powersgd of rank 2",
+        ", torch.loader with processes on png",
+    ]

@@ -1,0 +1,26 @@
+"""
+The answer in words: the best framework and device count of a study, with numbers.
+
+The text reads well in a terminal, and it is valid reStructuredText, since the report's first page begins with it.
+"""
+
+import pandas as pd
+
+from howmanygpus.report.answer.accuracy import answer_accuracy
+from howmanygpus.report.answer.cost import describe_bill
+from howmanygpus.report.answer.study import describe_data, describe_disturbed, describe_runs, describe_trajectories
+from howmanygpus.report.answer.throughput import answer_throughput
+from howmanygpus.report.inputs import choose_inputs
+
+
+def answer(runs: pd.DataFrame, scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame, datasets: pd.DataFrame) -> str:
+    """Describe the tables of one study, one line per statement."""
+    real = choose_inputs(scaling)
+    real = real[real["images_per_s_median"].notna()]
+    if real.empty:
+        found = ["No run has completed, so there is no answer yet."]
+    else:
+        found = [*answer_accuracy(runs, time_to_accuracy, datasets), *answer_throughput(runs, real, datasets)]
+    facts = [describe_data(runs, datasets), describe_disturbed(runs), describe_trajectories(runs), describe_bill(runs)]
+    lines = [f"- {line}" for line in [*found, *facts] if line]
+    return "\n".join([describe_runs(runs), "", *lines, ""])

@@ -1,0 +1,71 @@
+"""The fastest and the cheapest configuration to a quality."""
+
+import pandas as pd
+
+from howmanygpus.report.answer.cost import name_cheapest
+from howmanygpus.report.answer.names import (
+    CONFIGURATION,
+    add_series,
+    describe_quality,
+    describe_shortfall,
+    name_configuration,
+    name_spread,
+)
+from howmanygpus.report.tables.time_to_accuracy import find_hardest, summarize_time_to_accuracy
+
+
+def answer_accuracy(runs: pd.DataFrame, table: pd.DataFrame, datasets: pd.DataFrame) -> list[str]:
+    """Name the fastest and the cheapest configuration to the hardest threshold that some reached in all repeats.
+
+    A repeat that crashed, ran out of memory or hit its time limit has not reached it.
+    """
+    if table.empty:
+        return []
+    summary = add_series(summarize_time_to_accuracy(table))
+    metric, any_reached = table["metric"].iloc[0], table.groupby("threshold")["reached"].any()
+    unreached = [f"{threshold:g}" for threshold, reached in any_reached.items() if not reached]
+    never = [f"No run reached {metric} {', '.join(unreached)}."] if unreached else []
+    sure = summary[summary["num_reached"] == summary["num_repeats"]]
+    if sure.empty:
+        return [f"No configuration reached a threshold of {metric} in all its repeats.", *never]
+    hardest = find_hardest(sure)
+    candidates = sure[sure["threshold"] == hardest].sort_values("time_s_median", kind="stable")
+    fastest, goal = candidates.iloc[0], f"{metric} {hardest:g}"
+    lines = [
+        f"Fastest to {goal}: {name_configuration(fastest)}: "
+        + f"{name_spread(fastest, 'time_s_median', 's of training', '.3g')}."
+        + describe_shortfall(runs, fastest)
+        + describe_quality(runs, fastest, datasets),
+        describe_runner_up(candidates, fastest),
+        describe_start(table, candidates, fastest, hardest),
+        name_cheapest(runs, candidates, goal),
+    ]
+    return [line for line in lines if line] + never
+
+
+def describe_runner_up(candidates: pd.DataFrame, fastest: pd.Series) -> str:
+    """Name the fastest other framework, and say how sure the order is."""
+    others = candidates[candidates["series"] != fastest["series"]]
+    if others.empty:
+        return ""
+    other = others.iloc[0]
+    text = f"Next: {name_configuration(other)}: {name_spread(other, 'time_s_median', 's of training', '.3g')}"
+    if min(fastest["num_repeats"], other["num_repeats"]) == 1:
+        return f"{text}. With one repeat, chance may decide between the two."
+    return text + ("; their repeats overlap." if other["time_s_min"] <= fastest["time_s_max"] else ".")
+
+
+def describe_start(table: pd.DataFrame, candidates: pd.DataFrame, fastest: pd.Series, threshold: float) -> str:
+    """Say what the ranking leaves out, and who is the fastest if start-up and first step count."""
+    both = summarize_time_to_accuracy(table, "time_with_start_s")
+    both = both[both["threshold"] == threshold].merge(candidates[[*CONFIGURATION, "series"]], on=CONFIGURATION)
+    both = both[both["time_s_median"].notna()].sort_values("time_s_median", kind="stable")
+    text = "The ranking is by training time, without start-up, first step (compilation) and evaluation"
+    if both.empty:
+        return f"{text}."
+    first, same = both.iloc[0], (both[CONFIGURATION] == fastest[CONFIGURATION]).all(axis=1)
+    own = both.loc[same, "time_s_median"]
+    text += f"; with start-up and first step it takes {own.iloc[0]:.3g} s" if len(own) else ""
+    if same.iloc[0]:
+        return f"{text} and is still the fastest."
+    return f"{text}, and the fastest is {name_configuration(first)}: {first['time_s_median']:.3g} s."

@@ -1,0 +1,66 @@
+"""Words that all parts of the answer use."""
+
+import numpy as np
+import pandas as pd
+
+from howmanygpus.report.style import name_series
+
+CONFIGURATION = ["framework", "variant", "input", "precision", "device", "num_gpus", "per_device_batch_size"]
+"""Columns that name a configuration in every table of one study."""
+
+
+def add_series(table: pd.DataFrame) -> pd.DataFrame:
+    return table.assign(series=name_series(table))
+
+
+def name_configuration(row: pd.Series) -> str:
+    plural = "s" if row["num_gpus"] > 1 else ""
+    return (
+        f"{row['series']} on {row['num_gpus']} {row['device']} device{plural} x {row['per_device_batch_size']} images"
+    )
+
+
+def name_spread(row: pd.Series, median: str, unit: str, digits: str) -> str:
+    """Write a median with its number of repeats and its range; one repeat has no range.
+
+    median: the median's column, which ends in _median; those of minimum and maximum end in _min and _max.
+    """
+    value = f"{row[median]:{digits}} {unit}"
+    if row["num_repeats"] == 1:
+        return f"{value} (one repeat)"
+    low, high = (row[median.replace("_median", end)] for end in ("_min", "_max"))
+    return f"{value} (median of {row['num_repeats']} repeats, {low:{digits}} to {high:{digits}})"
+
+
+def find_repeats(runs: pd.DataFrame, row: pd.Series) -> pd.DataFrame:
+    """Return the planned runs of a configuration."""
+    return runs[(runs[CONFIGURATION] == row[CONFIGURATION]).all(axis=1)]
+
+
+def describe_quality(runs: pd.DataFrame, row: pd.Series, datasets: pd.DataFrame) -> str:
+    """Name the quality that a configuration reached at the end of training, beside that of a guess."""
+    repeats = find_repeats(runs, row)
+    reached = repeats["quality_last"].dropna().astype(float)
+    if reached.empty:
+        return " It was not evaluated."
+    metric = repeats["quality_metric"].dropna().iloc[0]
+    scope = "in one repeat" if len(reached) == 1 else f"on average over {len(reached)} repeats"
+    return f" It ends at a test {metric} of {reached.mean():.3g} {scope}; {describe_guess(metric, row, datasets)}."
+
+
+def describe_guess(metric: str, row: pd.Series, datasets: pd.DataFrame) -> str:
+    guesses = datasets.loc[datasets["input"] == row["input"], "quality_of_guess"].dropna().astype(float)
+    if guesses.empty or not np.isfinite(guesses.iloc[0]):
+        return "that of the majority class is not known"
+    if metric == "accuracy":
+        return f"always naming the majority class gives {guesses.iloc[0]:.3g}"
+    return f"knowing only how frequent each class is gives {guesses.iloc[0]:.3g}"
+
+
+def describe_shortfall(runs: pd.DataFrame, row: pd.Series) -> str:
+    """Say how many of the planned repeats of a configuration have no result yet, and how many were disturbed."""
+    repeats = find_repeats(runs, row)
+    done = int((repeats["status"] == "completed").sum())
+    text = "" if done == len(repeats) else f" Only {done} of {len(repeats)} planned repeats have completed."
+    disturbed = int(repeats["disturbed"].eq(True).sum())
+    return text + (f" {disturbed} of its {done} repeats were disturbed by other work." if disturbed else "")

@@ -1,0 +1,72 @@
+"""What a study trained on and where, and what is to be known about its runs."""
+
+import pandas as pd
+
+from howmanygpus.report.inputs import choose_inputs
+from howmanygpus.report.trajectory import has_left
+
+
+def describe_runs(runs: pd.DataFrame) -> str:
+    counts = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in runs["status"].value_counts().items())
+    first = runs.iloc[0]
+    return f"{first['study']}: {first['model']} on {first['dataset']}, {len(runs)} runs planned: {counts}."
+
+
+def describe_data(runs: pd.DataFrame, datasets: pd.DataFrame) -> str:
+    """Name the images by split, their classes and size, the devices, and the dates of the runs."""
+    real = choose_inputs(datasets)
+    known = real[real["num_train"].notna()]
+    text = f"Trained on {real['dataset'].iloc[0]} ({', '.join(real['input'])})"
+    if len(known):
+        first = known.iloc[0]
+        count = {
+            key: int(first[key]) for key in ("num_train", "num_test", "height", "width", "channels", "num_classes")
+        }
+        channels = "1 channel" if count["channels"] == 1 else f"{count['channels']} channels"
+        text += (
+            f": {count['num_train']:,} training and {count['num_test']:,} test images of {count['height']} x"
+            f" {count['width']} pixels with {channels}, in {count['num_classes']} classes"
+        )
+    started = runs["started_at"].dropna().sort_values()
+    if started.empty:
+        return f"{text}."
+    where = ", ".join(describe_devices(runs[runs["started_at"].notna()]))
+    first, last = (moment[:16].replace("T", " ") for moment in (started.iloc[0], started.iloc[-1]))
+    return f"{text}. Devices: {where}. Runs started from {first} to {last} (UTC)."
+
+
+def describe_devices(runs: pd.DataFrame) -> list[str]:
+    """Name each kind of device, with the counts that were used, its model and its hosts."""
+    described = []
+    for device, rows in runs.groupby("device"):
+        counts = [str(count) for count in sorted(rows["num_gpus"].unique())]
+        models, hosts = (sorted(rows[key].dropna().unique()) for key in ("device_model", "hostname"))
+        place = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts"
+        described.append(f"{' and '.join(counts)} x {device} ({', '.join(models)}; {place})")
+    return described
+
+
+def describe_disturbed(runs: pd.DataFrame) -> str:
+    """Say how many runs were disturbed; nothing if no run has noted other work."""
+    known = runs[runs["disturbed"].notna()]
+    if known.empty:
+        return ""
+    disturbed = int(known["disturbed"].eq(True).sum())
+    if not disturbed:
+        return f"None of {len(known)} runs was disturbed by other work on the machine."
+    return f"{disturbed} of {len(known)} runs were disturbed by other work on the machine; figures mark them by a ring."
+
+
+def describe_trajectories(runs: pd.DataFrame) -> str:
+    """Say whether the losses of the runs that can be compared lie on each other; nothing if none can."""
+    compared = runs[runs["trajectory"].notna()]
+    if compared.empty:
+        return ""
+    apart = compared[has_left(compared)]
+    if apart.empty:
+        return f"The losses of the first epoch lie on each other in all {len(compared)} runs that can be compared."
+    names = ", ".join(sorted(apart["framework"].unique()))
+    return (
+        f"In {len(apart)} of {len(compared)} runs that can be compared, the losses of the first epoch leave those of"
+        f" the other runs by more than rounding explains ({names}): they did not do the same work."
+    )

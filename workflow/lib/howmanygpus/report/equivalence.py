@@ -1,0 +1,41 @@
+"""Whether two means are the same within a margin: two one-sided tests (Schuirmann 1987), by a confidence interval."""
+
+import math
+
+import numpy as np
+
+LEVEL = 0.95
+"""Confidence of each of the two one-sided tests, so that the two-sided interval has 90 %."""
+YES, NO, UNDECIDED = "yes", "no", "too few repeats"
+REACH, NUM_POINTS = 200.0, 200_001
+"""The density of Student's t beyond REACH is below 1e-5 for one degree of freedom."""
+
+
+def find_t_quantile(freedom: int) -> float:
+    """Quantile LEVEL of Student's t distribution with that many degrees of freedom, to three digits.
+
+    The density is integrated from zero by the trapezoid rule, since half of the distribution is below zero.
+    """
+    t = np.linspace(0, REACH, NUM_POINTS)
+    scale = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - 0.5 * math.log(freedom * math.pi)
+    density = np.exp(scale - (freedom + 1) / 2 * np.log1p(t**2 / freedom))
+    below = 0.5 + np.concatenate([[0], np.cumsum((density[1:] + density[:-1]) / 2 * (t[1] - t[0]))])
+    return float(np.interp(LEVEL, below, t))
+
+
+def compare_means(
+    difference: float, spread: float, freedom: int, repeats: tuple[int, int], margin: float
+) -> tuple[float, float, str]:
+    """Return the confidence interval of a difference of means, and whether it says that they are the same.
+
+    spread: standard deviation of a single value; freedom: its degrees of freedom; repeats: values behind each mean.
+    The means are the same if the whole interval is within +-margin, and not the same if the whole interval is outside.
+    Otherwise, or without degrees of freedom, the repeats are too few to decide.
+    """
+    if not freedom or not all(repeats):
+        return math.nan, math.nan, UNDECIDED
+    reach = find_t_quantile(freedom) * spread * math.sqrt(1 / repeats[0] + 1 / repeats[1])
+    low, high = difference - reach, difference + reach
+    if -margin <= low and high <= margin:
+        return low, high, YES
+    return low, high, NO if low > margin or high < -margin else UNDECIDED

@@ -1,0 +1,22 @@
+"""Rates on random images are upper bounds, which answers and figures keep apart from those on real images."""
+
+import pandas as pd
+
+from howmanygpus.train.spec import RANDOM_INPUTS, RESIDENT
+
+
+def is_real(table: pd.DataFrame) -> pd.Series:
+    """Whether each row of a table with a column `input` is about real images."""
+    return ~table["input"].isin(RANDOM_INPUTS)
+
+
+def choose_inputs(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows on real images.
+
+    For a study without any, these are the rows on synthetic input, and without these on resident input.
+    """
+    for left_out in (RANDOM_INPUTS, (RESIDENT,)):
+        chosen = table[~table["input"].isin(left_out)]
+        if len(chosen):
+            return chosen
+    return table

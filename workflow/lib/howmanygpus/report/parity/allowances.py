@@ -1,0 +1,189 @@
+"""
+How far a correct framework may be off in each check of the parity gate, and why.
+
+In fp32 the limits are fixed numbers, widened if ReLU inputs lie so near to zero that rounding decides. In bf16 they are
+multiples of the noise that the reference measures for each model, layout and array (train.parity.rounding). TF32 has
+three mantissa bits more than bf16, so that its noise is an eighth.
+
+Compressed gradients widen the limits by what the compression loses.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from howmanygpus.train.loop.schedule import count_steps_per_epoch, learning_rates
+from howmanygpus.train.parity.task import NUM_TRAIN
+from howmanygpus.train.spec import RunSpec
+
+FLOAT32_ULP = 2.0**-23
+GATES_OF_ALL_STEPS = 3.0
+"""Factor on the measured ReLU-threshold effect: rounding grows over the steps, the shift does not."""
+NOISE_FRACTIONS = {"fp32": 0.0, "tf32": 2.0**-3, "bf16": 1.0}
+"""Rounding noise of a precision, as a fraction of that of bf16."""
+FEW, MANY = 4.0, 2.5
+"""Limits over the simulated noise, of arrays with few elements, and of others and of all arrays together.
+
+Measured on CPUs: PyTorch's noise in resnet44 is 0.94 to 0.99 times the simulated one in whole gradients and updates,
+1.05 times at most in arrays with many elements and 1.7 times in others. Keras's is 1.5, 1.5 and 1.8 times in small_cnn.
+"""
+MANY_ELEMENTS = 1000
+MOST_TOLD = 0.9
+"""If an array's limit is larger than this, the array alone tells nothing: without its gradient it would be off by 1."""
+MOST_DIRECTION, MOST_NORM = 0.5, 0.5
+"""No noise widens the limits of the whole beyond these: a zero, flipped or tripled gradient is off by 1 or 2."""
+
+
+@dataclass(frozen=True)
+class Compression:
+    """What compressing gradients may change in a correct framework.
+
+    relative: of an array or of the whole, relative to its norm. absolute: of each element of a gradient. kernels: of an
+    array with more than one axis, relative to its norm. state: of losses, statistics and evaluations.
+    """
+
+    relative: float = 0.0
+    absolute: float = 0.0
+    kernels: float = 0.0
+    state: float = 0.0
+
+
+COMPRESSIONS = {
+    "none": Compression(),
+    # Each process rounds to 11 significant bits, and so does each sum; below 2**-14 the spacing is 2**-24. Adam doubles
+    # a relative error, since its two moments take part in it.
+    "fp16": Compression(relative=2.0**-9, absolute=2.0**-24, state=2.0**-9),
+    # PowerSGD replaces the gradient of each kernel by its projection on a few directions, which is never longer and
+    # never turned by more than a right angle, and adds what is left to the next step's. A kernel by itself
+    # therefore tells nothing. The gradients of vectors are exact, at weights that differ slightly.
+    "powersgd": Compression(relative=0.25, kernels=1.0, state=0.1),
+}
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """Relative differences that float32 rounding can cause between two correct results.
+
+    weights: the rounding of a division and a multiplication by n / (n - 1). The other differences grow with the depth
+    of the network and from one step to the next.
+    """
+
+    logits: float
+    loss: float
+    later_losses: float
+    whole: float
+    gradients: float
+    updates: float
+    statistics: float
+    evaluations: float
+    weights: float = 2.0**-22
+
+
+# On the 44 layers of resnet44, every framework stayed within a tenth of these values.
+FP32 = Tolerances(
+    **{"logits": 1e-4, "loss": 2e-5, "later_losses": 1e-3, "whole": 1e-3, "gradients": 1e-3, "updates": 5e-3},
+    **{"statistics": 1e-3, "evaluations": 5e-3},
+)
+
+
+@dataclass(frozen=True)
+class WholeLimits:
+    """Limits of all arrays together. direction: of one minus the cosine. norm: of the ratio of norms, less one."""
+
+    direction: float
+    norm: float
+
+
+def norm(array: np.ndarray) -> float:
+    return float(np.linalg.norm(np.asarray(array, np.float64)))
+
+
+def norm_of_all(arrays: dict[str, np.ndarray]) -> float:
+    """Return the norm of all arrays together."""
+    return math.hypot(*map(norm, arrays.values()))
+
+
+class Allowances:
+    """The limits for one optimizer's steps. expected: the reference's arrays, with `rounding/` and `noise/`."""
+
+    weights = FP32.weights
+
+    def __init__(self, spec: RunSpec, expected: dict[str, np.ndarray]):
+        self.expected = expected
+        self.rates = learning_rates(spec, count_steps_per_epoch(NUM_TRAIN, spec.global_batch_size))
+        self.noise_fraction = NOISE_FRACTIONS[spec.precision]
+        self.compression = COMPRESSIONS[spec.gradient_compression]
+        self.is_wide = spec.precision != "fp32" or spec.gradient_compression != "none"
+
+    def of(self, key: str) -> float:
+        """Return the limit of the relative difference of the array `logits` or `evaluations_...`."""
+        scale = norm(self.expected[key])
+        fixed = FP32.logits if key == "logits" else FP32.evaluations + self.compression.state
+        rounding = GATES_OF_ALL_STEPS * norm(self.expected.get(f"rounding/{key}", np.zeros(1)))
+        return fixed + (rounding + FEW * self._noise([key])) / scale
+
+    def of_loss(self, step: int) -> float:
+        """Return the limit of the relative difference of one training loss; step counts from 1.
+
+        The noise of one loss is that of all together, since a single one may happen to be exact.
+        """
+        losses, shift = self.expected["losses"], self.expected["rounding/losses"][step - 1]
+        fixed = FP32.loss if step == 1 else FP32.later_losses + self.compression.state
+        return fixed + (GATES_OF_ALL_STEPS * abs(shift) + FEW * self._noise(["losses"])) / abs(losses[step - 1])
+
+    def _widen(self, key: str, name: str) -> float:
+        """Return by how much float32 may change one array."""
+        is_gradient = key == "gradient"
+        factor = 1.0 if is_gradient else GATES_OF_ALL_STEPS
+        # A gradient is read from a difference of weights, which float32 rounds.
+        ulps = 1.0 / float(self.rates[0]) if is_gradient else float(len(self.rates))
+        weights = self.expected[f"final_mean/{name}" if is_gradient else f"{key}/{name}"]
+        return factor * norm(self.expected[f"rounding/{key}/{name}"]) + ulps * FLOAT32_ULP * norm(weights)
+
+    def _noise(self, keys: Iterable[str]) -> float:
+        """Return the norm of the noise of reduced precision in some arrays together."""
+        return self.noise_fraction * math.hypot(*(self.expected[f"noise/{key}"].item() for key in keys))
+
+    def of_whole(self, key: str, expected: dict[str, np.ndarray]) -> WholeLimits:
+        """Return the limits of a gradient or a change of weights as a whole.
+
+        An error of relative size e, orthogonal to a vector, turns it by the angle e, whose cosine is 1 - e**2 / 2.
+        """
+        rounding = math.hypot(*(self._widen(key, name) for name in expected))
+        rounding += MANY * self._noise(f"{key}/{name}" for name in expected)
+        error = FP32.whole + self.compression.relative + rounding / norm_of_all(expected)
+        return WholeLimits(min(FP32.whole + error**2 / 2, MOST_DIRECTION), min(error, MOST_NORM))
+
+    def find_worst(self, key: str, found: dict, expected: dict) -> tuple[float, float, str]:
+        """Find the array whose relative difference is largest compared with its limit.
+
+        Returns (relative difference, its limit, name of the array). The differences of arrays with a very small norm
+        are taken relative to a thousandth of the mean norm. Arrays whose limit exceeds MOST_TOLD are left out. The
+        noise of one array is at least that of all together, because a draw for a small array may happen to be small.
+        """
+        floor = 1e-3 * np.sqrt(np.mean([norm(array) ** 2 for array in expected.values()]))
+        noise_of_all = self._noise(f"{key}/{name}" for name in expected) / norm_of_all(expected)
+        rows, told = [], 0
+        for name, array in expected.items():
+            scale = max(norm(array), floor, 1e-12)
+            noise = max(noise_of_all, self._noise([f"{key}/{name}"]) / scale)
+            noise *= MANY if array.size >= MANY_ELEMENTS else FEW
+            limit = self._fixed(key, array, name) + self._widen(key, name) / scale + noise
+            if limit > MOST_TOLD and self.is_wide:
+                continue
+            told += 1
+            finite = found[name].shape == array.shape and np.isfinite(found[name]).all()
+            rows.append((norm(found[name] - array) / scale if finite else float("inf"), limit, name))
+        if not rows:
+            return 0.0, MOST_TOLD, "no array stands out of the noise by itself"
+        value, limit, name = max(rows, key=lambda row: row[0] / row[1])
+        return value, limit, name if told == len(expected) else f"{name}; {told} of {len(expected)} arrays"
+
+    def _fixed(self, key: str, array: np.ndarray, name: str) -> float:
+        if name.endswith((".mean", ".variance")):
+            return FP32.statistics + self.compression.state
+        lost = self.compression.relative + (self.compression.kernels if array.ndim > 1 else 0.0)
+        lost += self.compression.absolute * np.sqrt(array.size) / max(norm(array), 1e-12)
+        return lost + (FP32.gradients if key == "gradient" else FP32.updates)

@@ -1,0 +1,54 @@
+"""
+The images of each input of a study, and the quality of a guess that has not looked at them.
+
+quality_of_guess is the metric of a predictor that knows only how frequent each class is in the training images. Its
+accuracy is that of always naming the most frequent class. Values are empty if the prepared images were deleted.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from howmanygpus.report.metrics import load_metric
+from howmanygpus.train.input.prepared import DESCRIPTION, read_description
+
+READS = ("results",)
+USES_METRIC = True
+IS_MERGED = True
+COUNTS = ("num_train", "num_test", "height", "width", "channels", "num_classes")
+COLUMNS = ("study", "dataset", "input", *COUNTS, "metric", "quality_of_guess")
+
+
+def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
+    """One row per input. results: the folder that holds `results/`."""
+    specs = {planned["spec"]["input"]: planned["spec"] for planned in plan["runs"].values()}
+    metric = plan["config"]["quality"]["metric"]
+    rows = [describe_input(spec, results / spec["data_dir"], metric) for spec in specs.values()]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def describe_input(spec: dict, folder: Path, metric: str) -> dict:
+    """Row of one input. folder: its prepared folder; it may be gone, since a finished study does without it."""
+    row = {"metric": metric, **{key: spec[key] for key in ("study", "dataset", "input")}}
+    if not (folder / DESCRIPTION).exists():
+        return row
+    description = read_description(folder)
+    row |= dict(zip(("height", "width", "channels"), description["image_shape"], strict=True))
+    row |= {key: description[key] for key in ("num_train", "num_test", "num_classes")}
+    train, test = (np.load(folder / f"{split}_labels.npy") for split in ("train", "test"))
+    rank, loss = guess(train, test, description["num_classes"])
+    return row | {"quality_of_guess": load_metric(metric).compute(rank, loss)}
+
+
+def guess(train: np.ndarray, test: np.ndarray, num_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rank of the true label and loss of each test image, (images,), if classes are predicted by their frequency.
+
+    train, test: labels, int32 (images,). A class without training images has an infinite loss.
+    """
+    counts = np.bincount(train, minlength=num_classes)
+    ranks = np.empty(num_classes, np.int64)
+    ranks[np.argsort(-counts, kind="stable")] = np.arange(num_classes)
+    with np.errstate(divide="ignore"):
+        losses = -np.log(counts / counts.sum())
+    return ranks[test], losses[test]

@@ -1,0 +1,76 @@
+"""
+Whether the losses of a run's first epoch lie on those of all runs that do the same work.
+
+The parity gate sees a few steps before; this check sees the runs themselves, also with device counts and variants that
+the gate never had. Runs do the same work if their specifications differ only in keys of HOW.
+"""
+
+import json
+
+import pandas as pd
+
+from howmanygpus.report.outcomes import IDENTITY
+
+HOW = {
+    *("framework", "variant", "family", "strategy", "launcher", "tier", "loss_on_every_device"),
+    *("data_dir", "weights_file", "prefetch", "loader", "loader_workers", "loader_kind", "cores_per_device"),
+    *("num_nodes", "eval_every_epochs", "eval_batch_size", "eval_devices", "horovod_controller"),
+}
+"""Keys of a run's specification that say how it does its work. A key that is not listed here changes the work."""
+ROUNDOFF = {"fp32": 2.0**-24, "tf32": 2.0**-11, "bf16": 2.0**-9}
+COMPRESSED = 2.0**-11
+"""Unit roundoff of gradients that were compressed to fp16."""
+START, GROWTH, CEILING = 32.0, 1.25, 0.05
+COLUMNS = ("trajectory", "trajectory_limit")
+
+
+def limit_at(last_step: pd.Series, roundoff: pd.Series) -> pd.Series:
+    """Largest relative difference of the mean loss of a window that rounding explains, by the window's last step."""
+    return (START * roundoff * GROWTH ** (last_step - 1).clip(upper=200)).clip(upper=CEILING)
+
+
+def add_differences(losses: pd.DataFrame, plan: dict, trained: set[tuple]) -> pd.DataFrame:
+    """Add to each window the relative difference of its loss from the median of all runs that do the same work.
+
+    losses: one row per window, with IDENTITY, last_step and loss. plan: content of results/plans/{study}.json. trained:
+    identities of the runs to compare. Adds `difference` and `difference_limit`; both are empty if nothing else does the
+    same work. With two runs, each is at half their difference from the median.
+    """
+    works = {}
+    for planned in plan["runs"].values():
+        identity = tuple(planned["spec"][key] for key in IDENTITY)
+        if identity in trained:
+            works[identity] = json.dumps({key: value for key, value in planned["spec"].items() if key not in HOW})
+    identities = losses[list(IDENTITY)].itertuples(index=False, name=None)
+    work = pd.Series([works.get(identity) for identity in identities], index=losses.index, dtype=object)
+    same = losses.groupby([work, "last_step"])["loss"]
+    median = same.transform("median").where(same.transform("count") > 1)
+    roundoff = work.map({text: find_roundoff(json.loads(text)) for text in work.dropna().unique()}).astype(float)
+    difference = (losses["loss"] - median).abs() / median.abs()
+    limit = limit_at(losses["last_step"], roundoff).where(difference.notna())
+    return losses.assign(difference=difference, difference_limit=limit)
+
+
+def summarize_trajectories(losses: pd.DataFrame) -> dict[tuple, dict]:
+    """Return COLUMNS of each run that was compared, by the values of its identity.
+
+    losses: the table of that name. They are those of the window with the largest difference for its limit.
+    """
+    compared = losses[losses["difference"].notna()]
+    compared = compared.assign(ratio=compared["difference"] / compared["difference_limit"])
+    worst = compared.sort_values("ratio", kind="stable").drop_duplicates(list(IDENTITY), keep="last")
+    rows = zip(
+        *(worst[key] for key in IDENTITY), zip(worst["difference"], worst["difference_limit"], strict=True), strict=True
+    )
+    return {tuple(identity): dict(zip(COLUMNS, found, strict=True)) for *identity, found in rows}
+
+
+def find_roundoff(work: dict) -> float:
+    """Unit roundoff of the coarsest numbers in a training step. work: the keys of a specification outside of HOW."""
+    own = ROUNDOFF.get(work["precision"], ROUNDOFF["bf16"])
+    return own if work.get("gradient_compression", "none") == "none" else max(own, COMPRESSED)
+
+
+def has_left(runs: pd.DataFrame) -> pd.Series:
+    """Whether the losses of each run leave those of the others by more than rounding explains."""
+    return runs["trajectory"].astype(float) > runs["trajectory_limit"].astype(float)

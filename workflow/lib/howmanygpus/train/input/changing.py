@@ -1,0 +1,118 @@
+"""
+Flip and crop training images: one at a time, or many small ones at once.
+
+numpy and OpenCV release the GIL while they work on an image. If images are small, the calls take longer than the work,
+and Python holds the GIL during the calls. `ManyImages` therefore changes many images by each call.
+"""
+
+import cv2
+import numpy as np
+
+from howmanygpus.train.input.draws import Change, Share
+
+SMALL_IMAGE_BYTES = 24 * 2**10
+"""Images up to this size are changed many at once. Larger ones are changed faster one at a time."""
+
+
+def place(image: np.ndarray, target: np.ndarray, change: Change) -> None:
+    """Write a changed image into `target`; both are uint8 (height, width, channels)."""
+    flipped, top, left = change
+    if not (flipped or top or left):
+        target[...] = image
+        return
+    height, width, channels = target.shape
+    if abs(top) >= height or abs(left) >= width:
+        target[...] = 0
+        return
+    if flipped and channels == 1:
+        # OpenCV flips many gray pixels at a time, directly into the target.
+        rows, columns = slice(max(0, -top), height - max(0, top)), slice(max(0, -left), width - max(0, left))
+        seen = image[max(0, top) : height + min(0, top), max(0, -left) : width - max(0, left)]
+        cv2.flip(seen, 1, dst=target[rows, columns])
+    else:
+        if flipped:
+            # OpenCV flips RGB pixels one at a time, which is faster into new memory than into the target.
+            image = cv2.flip(image, 1)
+        # One run of bytes is copied faster than many rows; pixels that it carries over an edge are cleared below.
+        pixels, moved, shift = image.reshape(-1), target.reshape(-1), (top * width + left) * channels
+        if shift >= 0:
+            moved[: len(moved) - shift] = pixels[shift:]
+        else:
+            moved[-shift:] = pixels[:shift]
+    clear_edges(target, top, left)
+
+
+def clear_edges(target: np.ndarray, top: int, left: int) -> None:
+    """Set the pixels that an image moved by (top, left) does not cover to 0."""
+    if top > 0:
+        target[-top:] = 0
+    elif top < 0:
+        target[:-top] = 0
+    if left > 0:
+        target[:, -left:] = 0
+    elif left < 0:
+        target[:, :-left] = 0
+
+
+def is_small(source: np.ndarray) -> bool:
+    """Whether ManyImages changes the images of an array (count, height, width, channels) faster than place()."""
+    return source[0].nbytes <= SMALL_IMAGE_BYTES
+
+
+class ManyImages:
+    """Changes many images of an array by each call, to the same bytes as place().
+
+    As in place(), an image is moved by copying one run of bytes that begins earlier or later than the image, here also
+    in the images before and after it, and the pixels that the run carries over an edge are cleared.
+    """
+
+    def __init__(self, source: np.ndarray, crop_padding: int):
+        """source: uint8 (count, height, width, channels), contiguous. crop_padding: largest move in pixels."""
+        self._source, self._padding = source, crop_padding
+        _, height, width, channels = source.shape
+        self._image = np.dtype((np.void, source[0].nbytes))
+        """All bytes of an image as one item, so that numpy copies an image by one memmove."""
+        pixels = source.reshape(-1)
+        num_runs = pixels.size - self._image.itemsize + 1
+        self._runs = np.ndarray((num_runs,), self._image, pixels, strides=(1,))
+        """Item k is the run that begins with byte k."""
+        self._rows = np.arange(height)
+        columns = np.arange(width) + np.arange(-crop_padding, crop_padding + 1)[:, None, None]
+        inside = np.where((columns >= 0) & (columns < width), 255, 0).astype(np.uint8)
+        rows = np.repeat(np.repeat(inside, channels, axis=2), height, axis=1)
+        self._kept = rows.reshape(2 * crop_padding + 1, self._image.itemsize)
+        """Row `left + crop_padding`: 255 for each byte of an image that a move by `left` covers, 0 for the others."""
+
+    def fill(self, share: Share, images: np.ndarray) -> None:
+        """Write the images of a share, changed, into `images`: uint8 (count, height, width, channels), contiguous."""
+        if self._padding:
+            self._fill_moved(share, images)
+        else:
+            # In the mode "raise", numpy would copy everything a second time.
+            np.take(self._source, share.samples, axis=0, out=images, mode="clip")
+            self._flip(images, share.changes.flipped.nonzero()[0])
+
+    def _fill_moved(self, share: Share, images: np.ndarray) -> None:
+        count, height, width, channels = images.shape
+        flipped, top = share.changes.flipped, share.changes.top
+        # An image that is flipped after its move has to move the other way.
+        left = np.where(flipped, -share.changes.left, share.changes.left)
+        starts = share.samples * self._image.itemsize + (top * width + left) * channels
+        possible = np.minimum(np.maximum(starts, 0), len(self._runs) - 1)
+        moved, kept = self._runs[possible].view(np.uint8), self._kept.take(left + self._padding, axis=0)
+        np.bitwise_and(moved, kept.reshape(-1), out=images.reshape(-1))
+        rows = top[:, None] + self._rows
+        images.reshape(count * height, width * channels)[((rows < 0) | (rows >= height)).reshape(-1)] = 0
+        self._flip(images, flipped.nonzero()[0])
+        # The run of the array's first or last image may begin before the array or end after it.
+        for i in (possible != starts).nonzero()[0].tolist():
+            place(self._source[share.samples[i]], images[i], share.changes[i])
+
+    def _flip(self, images: np.ndarray, which: np.ndarray) -> None:
+        """Flip the images of these positions from left to right, as the rows of one tall image."""
+        if not len(which):
+            return
+        _, _, width, channels = images.shape
+        items = images.reshape(-1).view(self._image)
+        flipped = cv2.flip(items[which].view(np.uint8).reshape(-1, width, channels), 1)
+        items[which] = flipped.reshape(-1).view(self._image)
