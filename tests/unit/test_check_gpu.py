@@ -163,6 +163,7 @@ def store(results, plan: dict, path: str, status: str, **changes) -> None:
     folder = results / "results" / "runs" / path
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps(make_run(spec, status, **changes)))
+    (folder / "events.jsonl").touch()
 
 
 def test_a_framework_grows_if_its_largest_batch_completed(tmp_path):
