@@ -7,7 +7,7 @@ import sys
 import pytest
 import yaml
 
-from project import ROOT
+from project import ROOT, Project
 
 SITE, PLAN = "workflow/lib/howmanygpus/environments/site.py", "workflow/lib/howmanygpus/plan/check_gpu.py"
 FOUND_HERE = """
@@ -41,13 +41,16 @@ def start(project, *options: str, **variables: str) -> subprocess.CompletedProce
 
 
 @pytest.fixture
-def checked(project, tmp_path, monkeypatch):
-    """Return a project whose only framework is the fake one, found in this Python."""
+def checked(tmp_path, monkeypatch):
+    """Return a project in which one framework is found in this Python: the fake one."""
+    project = Project(tmp_path / "project", fakes=("sleeping",))
     monkeypatch.setenv("HOWMANYGPUS_CACHE", str(tmp_path / "cache"))
     write_config(project)
     project.edit(SITE, FOUND_HERE)
     project.replace(PLAN, REFERENCE="fake-cpu")
-    return project
+    yield project
+    for process in project.processes():
+        process.kill()
 
 
 def test_when_time_is_up_snakemake_and_its_jobs_are_stopped(checked):

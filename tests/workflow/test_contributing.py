@@ -74,6 +74,7 @@ def edit_schema(text: str) -> str:
     return insert("      toy_setting: {type: integer}\n", "      optimizer: {$ref:")(text)
 
 
+FOUND_BY = '\nIMPORTS["toy"], COUNTS["toy"] = "import toy as framework", "0"\n'
 NEW, GENERATED = "new", "generated"
 """NEW is a file that is copied from tests/fakes/toys/; GENERATED is a file that `make references` writes."""
 EXTENSIONS: dict[str, dict[str, str | Edit]] = {
@@ -82,6 +83,7 @@ EXTENSIONS: dict[str, dict[str, str | Edit]] = {
         "plan/frameworks.py": append(REGISTRY_ENTRY),
         "envs/<environment>.txt": NEW,
         "config/all_frameworks.yaml": replace("      - chainer_mn\n", "      - chainer_mn\n      - toy\n"),
+        "workflow/lib/howmanygpus/environments/site.py": append(FOUND_BY),
         "config/README.md": GENERATED,
         "profiles/README.md": GENERATED,
         "train/frameworks/<family>/__init__.py": NEW,

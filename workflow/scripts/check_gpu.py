@@ -194,8 +194,7 @@ def main() -> None:
     environments = list_environments(arguments.device)
     versions = {answer["environment"] for answer in found if answer["version"]}
     frameworks = [name for environment in environments if environment in versions for name in environments[environment]]
-    config = yaml.safe_load(CONFIG.read_text())
-    changes = describe_changes(config, frameworks, arguments.device, str(MACHINE))
+    changes = describe_changes(frameworks, arguments.device, str(MACHINE))
     failures = write_page(run_all(changes, deadline), found, arguments.device)
     for failure in failures:
         print(f"FAILED {failure}")

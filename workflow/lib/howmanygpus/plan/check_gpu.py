@@ -40,12 +40,11 @@ def take_one_per_family(frameworks: list[str]) -> list[str]:
     return [name for name in frameworks if name in first.values()]
 
 
-def describe_changes(config: dict, frameworks: list[str], device: str, machine: str) -> dict:
+def describe_changes(frameworks: list[str], device: str, machine: str) -> dict:
     """Return what goes over the config. frameworks: those found; device: `cuda` or `cpu`; machine: its file."""
     changes: dict = copy.deepcopy(REHEARSAL) if device == "cpu" else {"studies": {RATES: {}, BATCHES: {}}}
-    found = [name for name in config["studies"][RATES]["frameworks"] if name in frameworks]
-    studies = {RATES: found, BATCHES: take_one_per_family(found)}
-    for study, names in studies.items():
+    found = [name for name in FRAMEWORKS if name in frameworks]
+    for study, names in {RATES: found, BATCHES: take_one_per_family(found)}.items():
         changes["studies"][study] |= {"devices": [device], "frameworks": names}
     return changes | {"machine": machine}
 
