@@ -28,6 +28,8 @@ class HorovodPytorch(TorchBackend):
         self.rank, self.num_processes = hvd.rank(), hvd.size()
         bind_to_device_cores(hvd.local_rank(), spec.cores_per_device)
         self.set_up(spec, data, weights, hvd.local_rank())
+        # Horovod refuses tensors that are not contiguous. The images stay in channels_last under the `best` tier.
+        self.network.to(memory_format=torch.contiguous_format)
         hvd.broadcast_parameters(self.network.state_dict(), root_rank=0)
         # broadcast_optimizer_state would take a step with zero gradients to create a new optimizer's state. With weight
         # decay that step changes the weights, and it leaves Adam a step ahead.
