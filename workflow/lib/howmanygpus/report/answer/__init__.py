@@ -20,7 +20,7 @@ def answer(runs: pd.DataFrame, scaling: pd.DataFrame, time_to_accuracy: pd.DataF
     if real.empty:
         found = ["No run has completed, so there is no answer yet."]
     else:
-        found = [*answer_accuracy(runs, time_to_accuracy, datasets), *answer_throughput(runs, measured, datasets)]
+        found = [*answer_accuracy(runs, time_to_accuracy, datasets), *answer_throughput(runs, real, datasets)]
     facts = [describe_data(runs, datasets), describe_disturbed(runs), describe_trajectories(runs), describe_bill(runs)]
     lines = [f"- {line}" for line in [*found, *facts] if line]
     return "\n".join([describe_runs(runs), "", *lines, ""])
