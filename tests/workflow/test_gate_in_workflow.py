@@ -53,10 +53,9 @@ def test_a_crash_of_the_gate_is_a_failed_job_and_a_verdict_can_be_set_aside(proj
     assert project.planned(*ROWS) == []
     for options, moved in (("--verdicts failed", "0 runs and 1 verdicts"), ("--status failed_parity", "1 runs and 1")):
         result = subprocess.run([*RETRY, *options.split()], cwd=project.folder, capture_output=True, text=True)
-        assert f"{moved}" in result.stdout, result.stdout + result.stderr
-        planned = project.planned(*ROWS)
-        assert {"observe_parity", "check_parity"} <= set(planned)
-        assert ("small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat1" in planned) == ("failed_parity" in options)
+        assert moved in result.stdout, result.stdout + result.stderr
+        run = "small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat1"
+        assert {"observe_parity", "check_parity", run} <= set(project.planned(*ROWS))
         project.snakemake(*ROWS)
     assert list((project.folder / "results" / "attempts" / "parity").rglob("set-aside-*/*.json")), "nothing is deleted"
 

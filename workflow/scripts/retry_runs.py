@@ -3,7 +3,8 @@ Move runs and verdicts with chosen outcomes aside, so that the next call of snak
 
 Nothing is deleted: the folder of a run moves to results/attempts/, beside its failed attempts, and a verdict of the
 parity gate moves to results/attempts/parity/ with the observations on which it is based. A run that a verdict refused
-takes the verdict with it, because the same verdict would refuse the run again.
+takes the verdict with it, because the same verdict would refuse the run again. Runs whose verdict is set aside are done
+again after it.
 
     .venv/bin/python workflow/scripts/retry_runs.py --status out_of_memory --study digits
     .venv/bin/python workflow/scripts/retry_runs.py --status failed_parity
