@@ -199,7 +199,7 @@ def test_workers_share_a_batch_that_is_large(fills):
     data = make_data(num_train=32, image_shape=(80, 80, 3))
     spec = make_spec(loader_workers=2, prefetch=2, random_flip=True, global_batch_size=16, epochs=1)
     assert data.train_images[0].nbytes * 16 < 2**20, "less than a worker loads at a time"
-    next(iter(TrainingBatches(spec, data, 0, 1)))
+    assert len(list(TrainingBatches(spec, data, 0, 1))) == 2
     assert set(fills) == {16}
     fills.clear()
     data = make_data(num_train=256, image_shape=(80, 80, 3))

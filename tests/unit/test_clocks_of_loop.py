@@ -10,11 +10,11 @@ import time
 
 import numpy as np
 import pytest
-from test_loop import Ticking
 
 from howmanygpus.train.loop.clocks import find_mismatch
 from howmanygpus.train.loop.loop import TrainingLoop
 from specs import make_data, make_spec
+from ticking import Ticking
 
 STEPS = 30
 

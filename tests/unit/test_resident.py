@@ -5,7 +5,8 @@ import pytest
 
 from howmanygpus.train.loop.loop import TrainingLoop
 from specs import make_data, make_spec
-from unit.test_loop import Ticking, feeding_threads
+from ticking import Ticking
+from unit.test_loop import feeding_threads
 
 
 @pytest.mark.parametrize("depth", [0, 2])

@@ -1,0 +1,106 @@
+"""Tables of small studies, from which the tests of figures draw."""
+
+import pandas as pd
+
+from howmanygpus.report.files import read_table, write_table
+from howmanygpus.report.outcomes import IDENTITY
+from howmanygpus.report.tables.allreduce import tabulate
+from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATION
+from howmanygpus.report.tables.losses import COLUMNS as LOSSES
+from howmanygpus.report.tables.runs import COLUMNS as RUNS
+from howmanygpus.report.tables.scaling import compute_scaling
+from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
+from howmanygpus.report.tables.variants import compute_variants
+from specs import make_spec
+
+ALLREDUCES = [
+    {
+        **{"device": "d", "num_gpus": count, "num_nodes": 1},
+        "sizes": [{"size_mib": 1, "median_s": 0.001 * count}, {"size_mib": 16, "median_s": 0.01 * count}],
+    }
+    for count in (2, 4)
+]
+QUALITY = {"metric": "accuracy", "thresholds": [0.5, 0.9], "margin": 0.01}
+
+
+SERIES = ("a base", "b base", "b best")
+
+
+def make_tables(folder, status_of, accuracy_of, change=lambda table: None):
+    """Make tables of SERIES on 3 device counts with 2 repeats; they are written and read as the workflow does.
+
+    change: is called with the tables of runs and losses, from which the others are made.
+    """
+    runs, evaluations, losses = [], [], []
+    for framework, variant in (("a", "base"), ("b", "base"), ("b", "best")):
+        for num_gpus in (1, 2, 4):
+            for repeat in (1, 2):
+                names = {"framework": framework, "variant": variant, "repeat": repeat}
+                spec = make_spec(**names, num_gpus=num_gpus, global_batch_size=8 * num_gpus)
+                identity, status = {key: getattr(spec, key) for key in IDENTITY}, status_of(num_gpus)
+                row = identity | {
+                    "run_dir": f"results/runs/{framework}",
+                    "status": status,
+                    "reason": "" if status == "completed" else f"why {status}",
+                    **{"init_s": 3.0, "compile_s": 1.0},
+                }
+                if status == "completed":
+                    row |= {"images_per_s": 100.0 * num_gpus, "quality_best": accuracy_of(num_gpus)}
+                    row |= {"quality_last": accuracy_of(num_gpus), "quality_metric": "accuracy"}
+                    moment = {"epoch": 1, "train_s": 1.0, "wall_s": 2.0, "quality": accuracy_of(num_gpus)}
+                    evaluations.append(identity | moment)
+                    losses += [identity | {"last_step": step, "loss": 2.0 / step} for step in (1, 6)]
+                runs.append(row)
+    tables = {
+        "runs": pd.DataFrame(runs, columns=list(RUNS)),
+        "evaluations": pd.DataFrame(evaluations, columns=list(EVALUATION)),
+        "losses": pd.DataFrame(losses, columns=list(LOSSES)),
+    }
+    change(tables["runs"])
+    change(tables["losses"])
+    tables = {name: written(folder, name, table) for name, table in tables.items()}
+    tables["scaling"] = written(
+        folder, "scaling", compute_scaling(tables["runs"], {"weak": [8], "strong": [8]}, {"a": "machinery"})
+    )
+    accuracy = compute_time_to_accuracy(tables["runs"], tables["evaluations"], QUALITY)
+    tables["time_to_accuracy"] = written(folder, "time_to_accuracy", accuracy)
+    tables["allreduce"] = written(folder, "allreduce", tabulate({}, ALLREDUCES))
+    return tables | {"variants": written(folder, "variants", compute_variants(tables["runs"], ["base", "best"], 0.01))}
+
+
+def written(folder, name, table):
+    write_table(folder / f"{name}.tsv", table)
+    return read_table(folder / f"{name}.tsv")
+
+
+GRIDS = {
+    "complete": (lambda count: "completed", lambda count: 0.95),
+    "nothing run": (lambda count: "missing", lambda count: None),
+    "all failed": (lambda count: "crashed", lambda count: None),
+    "baseline failed": (lambda count: "out_of_memory" if count == 1 else "completed", lambda count: 0.95),
+    "largest never good": (lambda count: "completed", lambda count: 0.6 if count == 4 else 0.95),
+    "never good": (lambda count: "completed", lambda count: 0.1),
+}
+
+
+NAMES = {
+    "allreduce": ("1 MiB", "16 MiB"),
+    "run_grid": tuple(f"{series} arrays fp32 cpu" for series in SERIES),
+    "variants": ("best b, 2 devices", "best b, 4 devices"),
+}
+"""The names in each panel of a figure, if they are not SERIES."""
+NONE_COMPLETED = ("nothing run", "all failed")
+SENTENCES = {
+    "loss_of_first_epoch": ("No run on real images has recorded its first epoch yet.", NONE_COMPLETED),
+    "real_against_synthetic": ("No configuration has completed on more than one input.", tuple(GRIDS)),
+    "speedup": (
+        "No run on real images has completed on the smallest device count yet.",
+        (*NONE_COMPLETED, "baseline failed"),
+    ),
+    "throughput_by_batch_size": ("No run has completed yet.", NONE_COMPLETED),
+    "throughput_by_gpus": ("No run has completed yet.", NONE_COMPLETED),
+    "time_to_accuracy": ("No run on real images has completed yet.", ("nothing run",)),
+    "time_with_start": ("No run on real images has completed yet.", ("nothing run",)),
+    "variants": ("No configuration has completed in two variants yet.", NONE_COMPLETED),
+}
+"""The text that a figure shows instead of data, by the grids it applies to. A test below draws two inputs."""

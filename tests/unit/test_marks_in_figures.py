@@ -1,0 +1,84 @@
+"""Figures mark runs that were disturbed, repeats that failed, and baselines with machinery."""
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import pytest
+
+from figured import GRIDS, make_tables
+from howmanygpus.report.figures import describe_figure, load_figure
+from howmanygpus.report.figures.run_grid import SAYS_APART
+from howmanygpus.report.figures.speedup import choose_threshold
+from howmanygpus.report.style import FAILED_NOTE, RING, RING_NOTE, STAR_NOTE
+from howmanygpus.report.tables.time_to_accuracy import COLUMNS as TIMES
+from howmanygpus.report.tables.time_to_accuracy import CONFIGURATION
+
+DISTURBED = [name for name in list_figures() if name not in ("allreduce", "run_grid", "real_against_synthetic")]
+
+
+def count_rings(figure) -> int:
+    lines = [line for axes in figure.axes for line in axes.lines if line.get_markerfacecolor() == "none"]
+    return sum(len(line.get_xdata()) for line in lines if line.get_color() == RING)
+
+
+def draw_after(tmp_path, name, change):
+    """Draw a figure of the complete grid whose tables of runs and losses were changed."""
+    tables = make_tables(tmp_path, *GRIDS["complete"], change)
+    figure = load_figure(name).draw(**{table: tables[table] for table in describe_figure(name).tables})
+    plt.close(figure)
+    return figure
+
+
+def disturb_one(table):
+    table["disturbed"] = (table["framework"] == "b") & (table["repeat"] == 1) & (table["num_gpus"] == 2)
+
+
+@pytest.mark.parametrize("name", DISTURBED)
+def test_a_figure_marks_what_other_work_disturbed(tmp_path, name):
+    figure = draw_after(tmp_path, name, disturb_one)
+    assert count_rings(figure) > 0
+    assert any(RING_NOTE in axes.get_xlabel() for axes in figure.axes)
+    assert count_rings(draw_after(tmp_path, name, lambda table: None)) == 0
+
+
+def test_the_grid_counts_disturbed_runs_and_marks_losses_that_are_apart(tmp_path):
+    def change(table):
+        disturb_one(table)
+        table["trajectory"], table["trajectory_limit"] = 3e-7, 1e-3
+        table.loc[table["framework"] == "a", "trajectory"] = 0.02
+
+    figure = draw_after(tmp_path, "run_grid", change)
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert "2 of 2, 1 disturbed\nloss 3e-07" in texts and "2 of 2\nlosses apart\nloss 2e-02" in texts
+    assert any(text.startswith("red edge: 2 of 18 runs were disturbed") for text in texts)
+    assert any(text.startswith(f"losses apart, 6 runs (e.g. a base 1 x 8): {SAYS_APART}"[:100]) for text in texts)
+
+
+@pytest.mark.parametrize("name", ["throughput_by_gpus", "throughput_by_batch_size", "speedup", "variants"])
+def test_a_figure_says_how_many_repeats_completed(tmp_path, name):
+    def fail_one(table):
+        failed = (table["variant"] == "best") & (table["repeat"] == 1) & (table["num_gpus"] == 2)
+        if "status" in table:
+            table.loc[failed, "status"] = "time_limit"
+            table.loc[failed, ["images_per_s", "quality_last"]] = None
+
+    figure = draw_after(tmp_path, name, fail_one)
+    texts = [text.get_text() for axes in figure.axes for text in axes.texts]
+    assert "1/2" in texts
+    assert any(FAILED_NOTE in axes.get_xlabel() for axes in figure.axes)
+
+
+@pytest.mark.parametrize("name", ["throughput_by_gpus", "speedup"])
+def test_a_star_marks_curves_whose_baseline_carries_machinery(tmp_path, name):
+    figure = draw_after(tmp_path, name, lambda table: None)
+    texts = {text.get_text() for axes in figure.axes for text in axes.texts}
+    assert {"a base *", "b base", "b best"} <= texts
+    assert all(STAR_NOTE in axes.get_xlabel() for axes in figure.axes)
+
+
+def test_the_speedup_of_a_loss_is_to_the_lowest_threshold_that_was_reached():
+    rows = [{"threshold": threshold, "reached": threshold > 0.2} for threshold in (0.1, 0.3, 0.5)]
+    table = pd.DataFrame(rows, columns=TIMES).assign(metric="test_loss", better="lower", time_to_accuracy_s=1.0)
+    table[CONFIGURATION] = "x"
+    assert choose_threshold(table) == 0.3
+    assert choose_threshold(table.assign(reached=False)) == 0.5
+    assert choose_threshold(table.assign(better="higher")) == 0.5
