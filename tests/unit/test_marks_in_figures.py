@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from figured import GRIDS, make_tables
-from howmanygpus.report.figures import describe_figure, load_figure
+from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.run_grid import SAYS_APART
 from howmanygpus.report.figures.speedup import choose_threshold
 from howmanygpus.report.style import FAILED_NOTE, RING, RING_NOTE, STAR_NOTE
