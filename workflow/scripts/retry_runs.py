@@ -9,15 +9,18 @@ again after it.
     .venv/bin/python workflow/scripts/retry_runs.py --status out_of_memory --study digits
     .venv/bin/python workflow/scripts/retry_runs.py --status failed_parity
     .venv/bin/python workflow/scripts/retry_runs.py --verdicts unsupported
+    .venv/bin/python workflow/scripts/retry_runs.py --disturbed
 """
 
 import argparse
+import csv
 import json
 import os
 import re
 import time
 from pathlib import Path
 
+TABLE = Path("results/tables/runs.tsv")
 RUNS, ATTEMPTS, PARITY = Path("results/runs"), Path("results/attempts"), Path("results/parity")
 REFUSED_BY = re.compile(r"; see (results/parity/.+\.json)$")
 """The end of the reason of a run that a verdict refused; see howmanygpus.train.start.attempts."""
@@ -27,6 +30,17 @@ def find_runs(statuses: set[str], study: str | None) -> list[Path]:
     """Folders of the runs whose run.json has one of the statuses; of all studies if none is named."""
     records = sorted((RUNS / study if study else RUNS).rglob("run.json"))
     return [path.parent for path in records if json.loads(path.read_text())["status"] in statuses]
+
+
+def find_disturbed(study: str | None) -> list[Path]:
+    """Folders of the runs that the table of runs marks as disturbed by other work on the machine.
+
+    Raises FileNotFoundError if there is no table.
+    """
+    with TABLE.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file, delimiter="\t") if row["disturbed"] == "True"]
+    folders = [Path(row["run_dir"]) for row in rows if study in (None, row["study"])]
+    return [folder for folder in folders if (folder / "run.json").exists()]
 
 
 def find_verdicts(statuses: set[str]) -> list[Path]:
@@ -66,11 +80,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--status", nargs="+", default=[], help="outcomes to retry, e.g. out_of_memory diverged")
     parser.add_argument("--verdicts", nargs="+", default=[], help="verdicts to judge anew, e.g. failed unsupported")
+    parser.add_argument(
+        "--disturbed", action="store_true", help=f"retry runs that other work disturbed, as {TABLE} says"
+    )
     parser.add_argument("--study", help="only this study's runs")
     arguments = parser.parse_args()
-    if not arguments.status and not arguments.verdicts:
-        parser.error("name outcomes of runs after --status, or of the parity gate after --verdicts")
+    if not (arguments.status or arguments.verdicts or arguments.disturbed):
+        parser.error("name outcomes of runs after --status, or of the parity gate after --verdicts, or --disturbed")
+    if arguments.disturbed and not TABLE.exists():
+        parser.error(f"--disturbed: {TABLE} does not exist; the target `available` makes it from the runs that exist")
     runs = find_runs(set(arguments.status), arguments.study)
+    runs += [run for run in find_disturbed(arguments.study) if run not in runs] if arguments.disturbed else []
     refusals = [verdict for run in runs if (verdict := find_refusal(run))]
     verdicts = list(dict.fromkeys([*find_verdicts(set(arguments.verdicts)), *refusals]))
     observations = dict.fromkeys(path for verdict in verdicts for path in find_observations(verdict))
