@@ -137,7 +137,7 @@ def test_phases_add_up_to_the_time_of_the_loop():
     loop = train(backend, window_steps=5)
     assert sum(loop.laps.seconds.values()) == pytest.approx(backend.clock())
     assert loop.laps.seconds["window"] == pytest.approx(backend.schedule.ended[-1])
-    assert find_mismatch(loop.laps.seconds) == ""
+    assert find_mismatch(loop.laps.seconds, loop.num_windows) == ""
 
 
 def test_a_wait_that_does_not_wait_is_found_out():
@@ -145,14 +145,14 @@ def test_a_wait_that_does_not_wait_is_found_out():
     backend.wait_until_idle = lambda: None
     loop = train(backend)
     assert loop.clocks.measured_s < backend.schedule.ended[-1] - backend.schedule.ended[1], "the rate is too high"
-    assert "in no phase" in find_mismatch(loop.laps.seconds)
+    assert "in no phase" in find_mismatch(loop.laps.seconds, loop.num_windows)
 
 
 def test_a_wait_and_a_marker_that_do_not_wait_are_found_out():
     backend = Simulated(Schedule(0.03, [0.0], STEPS))
     backend.wait_until_idle = backend.mark_step = lambda: None
     loop = train(backend, prefetch=STEPS)
-    assert "reading the losses took" in find_mismatch(loop.laps.seconds)
+    assert "reading the losses took" in find_mismatch(loop.laps.seconds, loop.num_windows)
 
 
 class Gated(Ticking):

@@ -21,7 +21,7 @@ FIGURES = (
 CONSTANT = "\nA_NEW_CONSTANT = 1\n"
 READ_BY_PEOPLE = '\n\n# A comment.\n"""Documentation of nothing in particular."""\n'
 GATE = ["leave_unchecked", "leave_unchecked", "write_parity_page"]
-MERGED = ["all", "merge_answers", *["merge_tables"] * 5]
+MERGED = ["all", "merge_answers", *["merge_tables"] * 6]
 
 
 def analysis_of(*studies: str) -> list[str]:

@@ -5,6 +5,7 @@ The host enqueues steps faster than the devices take them. The thread keeps it f
 should, and knows the times that the host, which is busy or waits for a batch, does not see.
 """
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -68,12 +69,13 @@ class Completions:
             self._error, self._stopped = error, True
             self._changed.notify_all()
 
-    def wait_for(self, step: int) -> None:
-        """Block until a step that was added is complete."""
+    def wait_for(self, step: int) -> float:
+        """Block until a step that was added is complete. Return its completion time unless it was taken, else nan."""
         with self._changed:
             self._changed.wait_for(lambda: self._last_finished >= step or self._stopped)
             if self._error is not None:
                 raise self._error
+            return self._finished.get(step, math.nan)
 
     def take(self, steps: Iterable[int]) -> list[float]:
         """Return and forget the completion times of steps that are complete."""

@@ -69,6 +69,7 @@ class TrainingLoop:
         self.learning_rates = learning_rates
         self.evaluation = Evaluation(spec, data, backend)
         self.clocks = Clocks()
+        self.num_windows = 0
         self.steps_done = 0
         self._completions = Completions(backend.wait_for_step, clock)
         self._last_marker: Any = None
@@ -160,6 +161,7 @@ class TrainingLoop:
         ends = [epoch_end, self.num_steps, self.steps_done + self.spec.window_steps, 1, self._warmup_steps]
         self._window_end = min(end for end in ends if end > self.steps_done)
         self._window_start = self.steps_done
+        self.num_windows += 1
         if self.others and self.steps_done == max(1, self._warmup_steps):
             self.others.start()
         self.backend.wait_until_idle()
@@ -171,12 +173,9 @@ class TrainingLoop:
     def close_window(self) -> None:
         self.backend.wait_until_idle()
         own_s = self.laps.end("window")
-        if self._last_marker is not None:
-            self.backend.wait_for_step(self._last_marker)
-        self.laps.end("late")
+        self._wait_for_last_step()
         if self.others and self.steps_done == self.num_steps > max(1, self._warmup_steps):
             self.others.stop()
-        self._completions.wait_for(self.steps_done)
         steps_s, own_data_wait_s = self._time_steps()
         elapsed_s = self.backend.max_over_ranks(own_s)
         data_wait_s = self.backend.max_over_ranks(own_data_wait_s)
@@ -203,6 +202,17 @@ class TrainingLoop:
             self.evaluate(self._epoch_of_last_step)
         if self.steps_done < self.num_steps:
             self._open_window()
+
+    def _wait_for_last_step(self) -> None:
+        """Count as late how long the last step of the window still took. It should be complete.
+
+        The marker and the thread that waits for markers both tell, so that one that gets its core late does no harm.
+        """
+        if self._last_marker is not None:
+            self.backend.wait_for_step(self._last_marker)
+        seen = self._clock()
+        finished = self._completions.wait_for(self.steps_done)
+        self.laps.end_at("late", max(self.laps.last_end, min(seen, finished)))
 
     def _time_steps(self) -> tuple[list[float], float]:
         """Return the seconds of each step of the window, and those in which the devices waited for a batch.

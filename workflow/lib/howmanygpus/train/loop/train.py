@@ -118,7 +118,7 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
     if loop is not None:
         loop.evaluation.predictions.write(attempt.predictions_of(loop.backend.rank))
         outcome |= {"init_s": init_s, **describe_training(loop, started_at)}
-        if status == "completed" and (mismatch := find_mismatch(outcome["phases_s"])):
+        if status == "completed" and (mismatch := find_mismatch(outcome["phases_s"], loop.num_windows)):
             outcome |= {"status": "clock_mismatch", "reason": mismatch}
         if save_weights and loop.backend.rank == 0:
             save_file(loop.backend.weights(), attempt.final_weights)

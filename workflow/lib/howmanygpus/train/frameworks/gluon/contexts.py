@@ -56,6 +56,7 @@ class MxnetGluon(StepwiseBackend):
         self._trained = list(trained.values())
         self.loss_function = gluon.loss.SoftmaxCrossEntropyLoss()
         self._losses: list[list[mx.nd.NDArray]] = []
+        self._marker: list[mx.nd.NDArray] = []
 
     def _put(self, array: np.ndarray, contexts: list[mx.Context]) -> list[mx.nd.NDArray]:
         """Put an equal part of an array on each context."""
@@ -102,7 +103,8 @@ class MxnetGluon(StepwiseBackend):
 
         The weights themselves would also wait for later steps, which write to them.
         """
-        return [replica.copy() for replica in self._trained[0].list_data()]
+        self._marker = [replica.copy() for replica in self._trained[0].list_data()]
+        return self._marker
 
     def wait_for_step(self, marker: list[mx.nd.NDArray]) -> None:
         for array in marker:
@@ -112,6 +114,8 @@ class MxnetGluon(StepwiseBackend):
         for parameter in self.parameters.values():
             for replica in parameter.list_data():
                 replica.wait_to_read()
+        # The copies are work of their own, which MXNet may do after all else.
+        self.wait_for_step(self._marker)
 
     def take_window_loss(self, num_steps: int) -> float:
         values = [np.concatenate([part.asnumpy() for part in losses]).mean(dtype=np.float64) for losses in self._losses]
