@@ -155,6 +155,13 @@ def test_a_wait_and_a_marker_that_do_not_wait_are_found_out():
     assert "reading the losses took" in find_mismatch(loop.laps.seconds, loop.num_windows)
 
 
+@pytest.mark.parametrize(("barrier_s", "is_found"), [(0.1, True), (1.1, False)])
+def test_an_exchange_of_losses_may_take_as_long_as_the_barriers(barrier_s, is_found):
+    """Four processes on two cores that wait actively for each other showed 1.1 s of barriers and 0.7 s of losses."""
+    seconds = {"window": 2.9, "late": 0.0, "barrier": barrier_s, "loss": 0.7, "log": 0.0, "evaluation": 0.6}
+    assert bool(find_mismatch(seconds, num_windows=3)) == is_found
+
+
 class Gated(Ticking):
     """A device that ends a step only once the host has enqueued as many more as it may, and then waits a moment."""
 
