@@ -1,6 +1,7 @@
 """A backend whose steps take one second of a fake clock, for tests of the loop."""
 
 import json
+import threading
 
 import numpy as np
 
@@ -74,3 +75,7 @@ def run_loop(tmp_path, backend=None, num_test=13, **changes):
         events.close()
         lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
     return loop, [line for line in lines if line["event"] == "window"], [x for x in lines if x["event"] == "evaluation"]
+
+
+def feeding_threads():
+    return [thread for thread in threading.enumerate() if thread.name == "feed"]

@@ -17,7 +17,7 @@ FACTORS = {"zero": 0.0, "flipped": -1.0, "tripled": 3.0, "unscaled_rate": 0.5}
 BATCHNORM_FAULTS = {"batchnorm_epsilon": {"epsilon": 1e-3}, "batchnorm_momentum": {"momentum": 0.89}}
 OPTIMIZER_FAULTS = {"no_decay": {"weight_decay": 0.0}, "adam_epsilon": {"epsilon": 2e-3}}
 DEEPEST_PIXELS = 4
-"""Of an image of 8 by 8 pixels in the last stage of resnet44."""
+"""The value belongs to an image of 8 by 8 pixels in the last stage of resnet44."""
 
 
 def change_rates(fault: str, rates: np.ndarray, steps_per_epoch: int) -> np.ndarray:

@@ -30,7 +30,7 @@ def check(environment_python):
 
 
 def test_stock_leaves_pytorch_the_choice_of_the_optimizers_implementation(check):
-    """With fused=False, PyTorch would take its loop over the parameters on GPUs, instead of foreach."""
+    """If it got fused=False, PyTorch would loop over the parameters on GPUs instead of using foreach."""
     assert check("pytorch")["stock"] == {"fused": None, "foreach": None}
     assert check("pytorch")["best"]["fused"] is True
 
@@ -56,7 +56,7 @@ def test_the_device_is_the_gpu(check, framework, name):
 
 
 def test_jax_takes_the_memory_before_it_finds_its_devices(check):
-    """By default it would take 75 %."""
+    """By default, JAX would take 75 % of the memory."""
     seen = check("jax")
     assert (seen["fraction"], seen["devices"]) == ("0.950", ["cuda"])
 

@@ -187,7 +187,7 @@ def test_workers_load_small_batches_at_the_same_time(monkeypatch):
 
 @pytest.mark.parametrize(("prefetch", "most"), [(0, 2), (2, 3)])
 def test_batches_are_loaded_ahead_only_if_asked(fills, prefetch, most):
-    """With two workers: both parts of one batch, or one batch each and a third one that waits for a worker."""
+    """Two workers load both parts of one batch, or one batch each, while a third batch waits for a worker."""
     spec = make_spec(loader_workers=2, prefetch=prefetch, random_flip=True, epochs=2)
     batches = iter(TrainingBatches(spec, make_data(num_train=40), 0, 1))
     next(batches)

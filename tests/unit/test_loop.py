@@ -10,7 +10,7 @@ import pytest
 from howmanygpus.train.loop.feeding import measure_host_to_device
 from howmanygpus.train.loop.loop import DivergedError, TrainingLoop
 from specs import make_data, make_spec
-from ticking import Ticking, run_loop
+from ticking import Ticking, feeding_threads, run_loop
 
 
 def test_windows_end_with_first_step_warmup_epochs_and_every_window_steps(tmp_path):
@@ -85,25 +85,6 @@ def test_waiting_for_input_is_counted(tmp_path):
     assert loop.clocks.measured_s == pytest.approx(9 * 1.25)
 
 
-@pytest.mark.parametrize("depth", [0, 2])
-def test_a_resident_batch_is_put_there_once_before_the_clock_and_never_waited_for(depth):
-    class Copying(Ticking):
-        def put_on_device(self, images, labels):
-            self.now += 100.0
-            return super().put_on_device(images, labels)
-
-    backend = Copying()
-    spec, data = make_spec(epochs=2, warmup_steps=4, input="resident", prefetch=depth), make_data(num_train=80)
-    loop = TrainingLoop(spec, data, backend, np.zeros(20, np.float32), None, clock=backend.clock)
-    with loop:
-        backend.train(loop)
-    assert len(backend.put) == 1 and len(backend.trained) == 20
-    assert all(images is backend.put[0] for images in backend.trained)
-    clocks = loop.clocks
-    assert (clocks.compile_s, clocks.warmup_s, clocks.measured_s, clocks.data_wait_s) == (1.0, 3.0, 16.0, 0.0)
-    assert not feeding_threads()
-
-
 class Fitting(Ticking):
     """Fetch batches `depth` ahead of the steps, as Keras's fit does. Each batch takes 0.25 s to arrive."""
 
@@ -143,13 +124,13 @@ def test_a_framework_that_takes_batches_by_itself_waits_for_those_that_come_afte
     assert loop.clocks.data_wait_s == pytest.approx(9 * waited_s)
 
 
-def feeding_threads():
-    return [thread for thread in threading.enumerate() if thread.name == "feed"]
-
-
+@pytest.mark.parametrize("device_kind", ["cpu", "cuda"])
 @pytest.mark.parametrize("depth", [0, 1, 3])
-def test_batches_are_on_the_device_that_many_steps_ahead(tmp_path, depth):
-    """Each step waits until the thread has put on the device as many batches as it may, and no more."""
+def test_batches_are_on_the_device_that_many_steps_ahead(tmp_path, depth, device_kind):
+    """Each step waits until the thread has put on the device as many batches as it may, and no more.
+
+    For a GPU, another thread loads the batch that is put there next.
+    """
 
     class Waiting(Ticking):
         def train_step(self, images, learning_rate):
@@ -163,7 +144,7 @@ def test_batches_are_on_the_device_that_many_steps_ahead(tmp_path, depth):
 
     backend = Waiting()
     backend.ahead = []
-    run_loop(tmp_path, backend, epochs=2, prefetch=depth)
+    run_loop(tmp_path, backend, epochs=2, prefetch=depth, device_kind=device_kind)
     assert backend.ahead == [min(depth, 20 - step) for step in range(1, 21)]
     assert all(one is other for one, other in zip(backend.put, backend.trained, strict=True))
     assert not feeding_threads()

@@ -1,12 +1,11 @@
-"""Test what the loop does with `resident` input, on the backend of test_loop.py whose steps take one second."""
+"""Test what the loop does with `resident` input, on a backend whose steps take one second."""
 
 import numpy as np
 import pytest
 
 from howmanygpus.train.loop.loop import TrainingLoop
 from specs import make_data, make_spec
-from ticking import Ticking
-from unit.test_loop import feeding_threads
+from ticking import Ticking, feeding_threads
 
 
 @pytest.mark.parametrize("depth", [0, 2])

@@ -44,9 +44,9 @@ rule train:
         environment=ancient(training.environment),
         verdict=ancient(training.verdict),
     output:
-        run="results/runs/{study}/{framework}/{variant}/{cell}/run.json",
+        run="results/runs/{run}/run.json",
     log:
-        "results/logs/train/{study}/{framework}/{variant}/{cell}.log",
+        "results/logs/train/{run}.log",
     priority: training.priority
     threads: training.num_gpus
     resources:

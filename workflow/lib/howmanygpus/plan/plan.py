@@ -59,20 +59,25 @@ class Plan:
         return [(study, run) for study in self.studies.values() for run in study.runs if not run.unsupported]
 
     @cached_property
+    def cells(self) -> dict[str, ParityCell]:
+        """The cell of the parity gate that covers each run, by the run's path."""
+        return {run.path: study.parity_cell(run) for study, run in self._supported}
+
+    @cached_property
     def verdicts(self) -> dict[str, str]:
         """The file of the parity verdict that each run depends on, by the run's path."""
-        return {run.path: study.parity_cell(run).verdict for study, run in self._supported}
+        return {path: cell.verdict for path, cell in self.cells.items()}
 
     @cached_property
     def _strict_cells(self) -> dict[str, ParityCell]:
         """The strict cells that verdicts on checked cells require, by the file of their verdict."""
-        checked = [study.parity_cell(run) for study, run in self._supported if study.config["parity"] != "off"]
+        checked = [self.cells[run.path] for study, run in self._supported if study.config["parity"] != "off"]
         return {strict.verdict: strict for cell in checked if (strict := cell.strict)}
 
     @cached_property
     def parity_cells(self) -> dict[str, ParityCell]:
         """All cells of the parity gate, by the file of their verdict."""
-        return {self.verdicts[run.path]: study.parity_cell(run) for study, run in self._supported} | self._strict_cells
+        return {cell.verdict: cell for cell in self.cells.values()} | self._strict_cells
 
     @cached_property
     def checked_verdicts(self) -> set[str]:

@@ -10,7 +10,6 @@ import yaml
 
 from howmanygpus.plan.config.errors import ConfigError, check_schema, refuse, suggest
 from howmanygpus.plan.config.schema import fill_defaults, read_schema
-from howmanygpus.train.host.gpus import find_compute_capability, list_gpu_uuids
 
 DEFAULT_MACHINE_FILE = Path("profiles/local/machine.yaml")
 
@@ -163,6 +162,9 @@ def _look_at_machine(kind: str, options: dict) -> dict:
         cores_per_device = options["cores_per_device"] or 1
         count = options["devices_per_node"] or num_cores // cores_per_device
         return {"devices_per_node": count, "cores_per_device": cores_per_device}
+    # NVML is imported only where GPUs are looked for, because its import takes a thirtieth of a large grid's dry run.
+    from howmanygpus.train.host.gpus import find_compute_capability, list_gpu_uuids
+
     num_gpus = options["devices_per_node"] or len(list_gpu_uuids())
     return {
         "devices_per_node": num_gpus,

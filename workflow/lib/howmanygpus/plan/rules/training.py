@@ -1,7 +1,6 @@
 """Computes inputs, parameters and resources for the rules that plan and train."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.code import hash_script, hash_training
@@ -14,7 +13,7 @@ from howmanygpus.plan.studies import Study
 
 
 class TrainingRules(Answers):
-    """The wildcards of a run are `study`, `framework`, `variant` and `cell`. The plan of a study has `study` alone.
+    """The wildcard of a run is `run`, its path. The plan and the tables of a study have the wildcard `study`.
 
     Snakemake compares parameters with those of the last execution, except parameters whose function takes `input`.
     """
@@ -24,7 +23,7 @@ class TrainingRules(Answers):
         self._plan, self._machine = plan, plan.machine
 
     def run(self, wildcards) -> Run:
-        return self._plan.runs[f"{wildcards.study}/{wildcards.framework}/{wildcards.variant}/{wildcards.cell}"]
+        return self._plan.runs[wildcards.run]
 
     def study(self, wildcards) -> Study:
         return self._plan.studies[wildcards.study]
@@ -35,7 +34,8 @@ class TrainingRules(Answers):
 
     def code(self, wildcards) -> str:
         """Return the hash of the code that the run executes."""
-        run, study = self.run(wildcards), self.study(wildcards)
+        run = self.run(wildcards)
+        study = self._plan.studies[run.study]
         return hash_training(run.framework, study.config["model"], study.variants[run.variant]["loader"])
 
     def table_code(self, table: str, uses_metric: bool) -> Callable:
@@ -52,38 +52,41 @@ class TrainingRules(Answers):
 
     def settings(self, wildcards) -> str:
         """Return as JSON the run's settings that differ from their defaults."""
-        return self._plan.settings[self.run(wildcards).path]
+        return self._plan.settings[wildcards.run]
 
     def data(self, wildcards) -> str:
-        return f"{self.study(wildcards).data_dir(self.run(wildcards))}/dataset.json"
+        run = self.run(wildcards)
+        return f"{self._plan.studies[run.study].data_dir(run)}/dataset.json"
 
     def weights(self, wildcards) -> str:
         """Return the record of the initial weights. The weights are stored beside it."""
-        weights = self.study(wildcards).weights_file(self.run(wildcards))
-        return str(Path(weights).with_suffix(".json"))
+        run = self.run(wildcards)
+        weights = self._plan.studies[run.study].weights_file(run)
+        return weights.removesuffix(".safetensors") + ".json"
 
     def environment(self, wildcards) -> str:
-        return environment_record(self.study(wildcards).parity_cell(self.run(wildcards)).environment)
+        return environment_record(self._plan.cells[wildcards.run].environment)
 
     def verdict(self, wildcards) -> str:
-        return self._plan.verdicts[self.run(wildcards).path]
+        return self._plan.verdicts[wildcards.run]
 
     def launch(self, wildcards, input) -> str:
         """Return as JSON what no result depends on: what a failed gate does (`parity`), and how processes start.
 
         It is one parameter, because each one costs planning time.
         """
-        how = placement(self._machine, self._machine.device(self.run(wildcards).device))
-        return f'{{"parity": "{self.study(wildcards).config["parity"]}", "placement": {how}}}'
+        run = self.run(wildcards)
+        how = placement(self._machine, self._machine.device(run.device))
+        return f'{{"parity": "{self._plan.studies[run.study].config["parity"]}", "placement": {how}}}'
 
     def priority(self, wildcards) -> int:
-        return self._plan.priorities[self.run(wildcards).path]
+        return self._plan.priorities[wildcards.run]
 
     def num_gpus(self, wildcards) -> int:
         return self.run(wildcards).num_gpus
 
     def size(self, wildcards) -> JobSize:
         run = self.run(wildcards)
-        device, limit_min = self._machine.device(run.device), self.study(wildcards).config["time_limit_min"]
+        device, limit_min = self._machine.device(run.device), self._plan.studies[run.study].config["time_limit_min"]
         launcher = FRAMEWORKS[run.framework].launcher
         return JobSize(device, launcher, run.num_gpus, device.num_nodes(run.num_gpus), limit_min)
