@@ -12,14 +12,10 @@ from snakemake.utils import min_version
 min_version("9.27")
 
 
-if not workflow.configfiles:
-
-    configfile: "config/config.yaml"
-
-
 report: "workflow/report/workflow.rst"
 
 
+include: "workflow/rules/config.smk"
 include: "workflow/rules/common.smk"
 include: "workflow/rules/environments.smk"
 include: "workflow/rules/prepare.smk"

@@ -1,13 +1,15 @@
-"""A wrong config or machine file is refused, and the message names the place, the value and the remedy."""
+"""A wrong config is refused or warned about, and the message names the place, the value and the remedy."""
+
+import math
 
 import pytest
-import yaml
 
 from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import Device, Machine, find_machine_file, read_machine
-from howmanygpus.plan.loaders import check_inputs
+from howmanygpus.plan.config.files import read_yaml
+from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.config.schema import read_schema
 from howmanygpus.plan.plan import Plan
-from project import study
+from project import ROOT, study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
 NOISE = {"image_shape": [8, 8, 1], "num_classes": 4, "num_train": 64, "num_test": 8}
@@ -33,13 +35,53 @@ WRONG_STUDIES = [
         {"inputs": ["tfrecord"]},
         'studies.s.inputs[0]: "tfrecord" is not known here; choose from arrays, jpeg, png, resident, synthetic',
     ),
-    ({"devices": ["gpu"]}, 'studies.s.devices[0]: "gpu" is no device of machine.yaml; '),
+    ({"devices": ["gpu"]}, 'studies.s.devices[0]: "gpu" is no device of machine.yaml; write cuda'),
+    ({"devices": ["cdua"]}, 'studies.s.devices[0]: "cdua" is no device of machine.yaml; did you mean cuda?'),
+    ({"num_gpus": None}, "studies.s.num_gpus: null is not of type array; give a value or leave the key out"),
+    ({"num_gpus": [True]}, "studies.s.num_gpus[0]: true is not of type integer; write a whole number"),
+    ({"num_gpus": [1.5]}, "studies.s.num_gpus[0]: 1.5 is not of type integer; write a whole number"),
+    ({"repeats": "1e3"}, 'studies.s.repeats: "1e3" is text, not a number; write 1000'),
+    ({"repeats": "nan"}, 'studies.s.repeats: "nan" is not of type integer; write a whole number'),
+    ({"random_flip": "ja"}, 'studies.s.random_flip: "ja" is not of type boolean; write true or false'),
+    ({"dataset": 5}, "studies.s.dataset: 5 is not of type string; write text, in quotes if YAML reads it as something"),
+    ({"optimizer": "sgd"}, 'studies.s.optimizer: "sgd" is not of type object; write its keys below it'),
+    (
+        {"parity": False},
+        'studies.s.parity: false is not known here; write "off" in quotes, because YAML reads a bare off',
+    ),
+    ({"optimizer": {"epsilon": "1e-10"}}, 'optimizer.epsilon: "1e-10" is text, not a number; write 1.0e-10, with a'),
+    (
+        {True: 1},
+        "studies.s: the key true is not text; write it in quotes, because YAML reads a bare yes, no, on or off",
+    ),
+    ({"variants": {1: {}}}, "studies.s.variants: the key 1 is not text; write it in quotes"),
     ({"optimizer": {"learning_rate": "1e-4"}}, 'optimizer.learning_rate: "1e-4" is text, not a number; write 0.0001'),
     ({"optimizer": {"lr": 0.1}}, 'studies.s.optimizer: unknown key "lr"'),
     ({"optimizer": {"name": "sdg"}}, 'studies.s.optimizer.name: "sdg" is not known here; did you mean sgd?'),
     ({"optimizer": {"momentum": 1}}, "studies.s.optimizer.momentum: 1 is too large; give less than 1"),
     ({"optimizer": {"learning_rate": 0}}, "studies.s.optimizer.learning_rate: 0 is too small; give more than 0"),
     ({"quality": {"metric": "acuracy"}}, 'quality.metric: "acuracy" is not known; did you mean accuracy?'),
+    (
+        {"quality": {"thresholds": [0.5, 80]}},
+        "thresholds[1]: 80 is a value that accuracy never has; give one between 0 and 1",
+    ),
+    (
+        {"quality": {"thresholds": [-0.5]}},
+        "studies.s.quality.thresholds[0]: -0.5 is a value that accuracy never has; give",
+    ),
+    (
+        {"quality": {"metric": "test_loss", "thresholds": [-1]}},
+        "quality.thresholds[0]: -1 is a value that test_loss never has; give one of at least 0",
+    ),
+    ({"quality": {"margin": 1}}, "quality.margin: 1 takes all values of accuracy for the same; give less than 1"),
+    (
+        {"random_crop_padding": 8},
+        "studies.s.random_crop_padding: 8 crops images of 8x8 pixels to nothing but padding; give",
+    ),
+    (
+        {"variants": {"v": {"random_crop_padding": 224}}},
+        "studies.s.variants.v.random_crop_padding: 224 crops images of 8x8 pixels to nothing but padding; give",
+    ),
     ({"variants": {"Base": {}}}, '"Base" is no valid name; use lower-case letters, digits and underscores'),
     ({"variants": {"fast": {"epochs": 1}}}, 'studies.s.variants.fast: unknown key "epochs"'),
     ({"steps": None}, "studies.s: give exactly one of `epochs` and `steps`"),
@@ -55,6 +97,10 @@ WRONG_STUDIES = [
     ({"variants": {"v": {"eval_batch_size": 0}}}, "studies.s.variants.v.eval_batch_size: 0 is too small"),
     ({"exclude": [{"num_gpus": 7}]}, 'studies.s.exclude[0]: {"num_gpus": 7} matches no run; correct or remove it'),
     ({"exclude": [{"num_gpu": 1}]}, 'studies.s.exclude[0]: unknown key "num_gpu"; did you mean num_gpus?'),
+    (
+        {"exclude": [{"model": "resnet44"}]},
+        'studies.s.exclude[0]: {"model": "resnet44"} matches no run; correct or remove',
+    ),
     ({"exclude": [{"input": "arrays"}]}, "studies.s.exclude: nothing is left to run"),
     ({"dataset": "synthetic"}, 'studies.s.dataset: "synthetic" cannot be made: data source synthetic missing'),
     ({"loader": "own"}, 'studies.s.loader: "own" is not known here; choose from native, shared'),
@@ -80,16 +126,98 @@ WRONG_STUDIES = [
 @pytest.mark.parametrize(("changes", "message"), WRONG_STUDIES, ids=[message[:60] for _, message in WRONG_STUDIES])
 def test_wrong_study(changes, message):
     datasets = {"noise": {"source": "synthetic", "options": NOISE}}
-    given = study(**{"frameworks": ["pytorch_ddp"], "devices": ["cpu"], **changes})
+    given = study(frameworks=["pytorch_ddp"], devices=["cpu"]) | changes
     with pytest.raises(ConfigError) as error:
         Plan({"studies": {"s": given}, "datasets": datasets}, CPU)
     assert message in str(error.value)
 
 
-def test_images_that_no_file_can_hold_are_refused():
-    message = r'inputs: \["arrays", "png"\] with images of 5 channels; leave png out, which are written of 1 or 3'
-    with pytest.raises(ConfigError, match=message):
-        check_inputs("studies.s.inputs", ["arrays", "png"], "digits", (8, 8, 5))
+def list_numbers(schema: dict, rule: dict, place: str = "") -> list[tuple[str, str, dict]]:
+    """Return place, type and values around a bad value of each number that a study can have."""
+    found = []
+    for key, value in rule["properties"].items():
+        if "$ref" in value:
+            value = {**schema["$defs"][value["$ref"].rpartition("/")[2]], **value}
+        if value.get("type") == "object" and "properties" in value:
+            found += list_numbers(schema, value, f"{place}.{key}")
+        is_list = value.get("type") == "array"
+        kinds = str(value.get("items", {}).get("type", "") if is_list else value.get("type", ""))
+        for kind in ("integer", "number"):
+            if kind in kinds:
+                found.append((f"{place}.{key}" + "[0]" * is_list, kind))
+    return found
+
+
+SCHEMA = read_schema("config")
+NUMBERS = list_numbers(SCHEMA, SCHEMA["$defs"]["study"])
+
+
+def put(place: str, value) -> dict:
+    """Return a study's changes that give a value at a place such as `.optimizer.momentum` or `.num_gpus[0]`."""
+    *outer, key = place.strip(".").removesuffix("[0]").split(".")
+    change = {key: [value] if place.endswith("[0]") else value}
+    for name in reversed(outer):
+        change = {name: change}
+    return change
+
+
+def refused(changes: dict) -> str:
+    with pytest.raises(ConfigError) as error:
+        Plan({"studies": {"s": study(frameworks=["pytorch_ddp"], devices=["cpu"]) | changes}}, CPU)
+    return str(error.value)
+
+
+def test_a_study_has_these_numbers():
+    assert {".num_gpus[0]", ".seed", ".optimizer.learning_rate", ".quality.thresholds[0]"} < {
+        name for name, _ in NUMBERS
+    }
+
+
+@pytest.mark.parametrize(("place", "kind"), NUMBERS, ids=str)
+def test_no_number_is_infinite_or_nan_or_of_another_type(place, kind):
+    for value, written in ((math.nan, ".nan"), (math.inf, ".inf"), (-math.inf, "-.inf")):
+        assert refused(put(place, value)).startswith(f"studies.s{place}: {written} is not finite; write a ")
+    if kind == "integer":
+        assert refused(put(place, 2.0)).startswith(f"studies.s{place}: 2.0 is not of type integer")
+        assert refused(put(place, 2.0)).endswith("; write 2")
+    assert refused(put(place, "1e3")).startswith(f'studies.s{place}: "1e3" is text, not a number; write 1000')
+
+
+@pytest.mark.parametrize("place", [place for place, _ in NUMBERS])
+def test_no_number_is_negative(place):
+    assert f"studies.s{place}: -1 " in refused(put(place, -1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "warning"),
+    [
+        (
+            {"loader_workers": 1000},
+            "studies.s.loader_workers: 1000 workers share 1 cores per cpu device; more than 4 per",
+        ),
+        (
+            {"variants": {"v": {"loader_workers": 5}}},
+            "studies.s.variants.v.loader_workers: 5 workers share 1 cores per",
+        ),
+        (
+            {"epochs": 2, "steps": None, "optimizer": {"lr_warmup_epochs": 5}},
+            "studies.s.optimizer.lr_warmup_epochs: 5 are more than the 2 epochs of a run of variant base, whose",
+        ),
+        (
+            {"steps": 22, "per_device_batch_size": [64], "variants": {"v": {"optimizer": {"lr_warmup_epochs": 2.5}}}},
+            "studies.s.variants.v.optimizer.lr_warmup_epochs: 2.5 are more than the 2 epochs of a run of variant v,",
+        ),
+    ],
+)
+def test_doubtful_values_are_warned_about(changes, warning):
+    plan = Plan({"studies": {"s": study(frameworks=["pytorch_ddp"], devices=["cpu"]) | changes}}, CPU)
+    (doubt,) = plan.find_doubts()
+    assert doubt.startswith(warning)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "config").glob("*.yaml")), ids=lambda path: path.stem)
+def test_no_config_that_is_shipped_is_warned_about(path):
+    assert Plan(read_yaml(path), CPU).find_doubts() == []
 
 
 @pytest.mark.parametrize(
@@ -99,6 +227,14 @@ def test_images_that_no_file_can_hold_are_refused():
         ({"studies": {}}, "studies: {} is empty; give at least one entry"),
         ({"studies": {"s": study()}, "study": {}}, 'config: unknown key "study"; did you mean studies?'),
         ({"studies": {"My Study": study()}}, '"My Study" is no valid name'),
+        (
+            {"studies": {"s": study()}, "y-base": {}},
+            'config: unknown key "y-base"; choose from datasets, machine, packed',
+        ),
+        ({"studies": {"s": study()}, "x-base": {}, "study": {}}, 'config: unknown key "study"; did you mean studies?'),
+        ({"studies": [study()]}, "is not of type object; write its keys below it"),
+        ({"studies": None}, "studies: null is not of type object; give a value or leave the key out"),
+        ({"studies": {7: study()}}, "studies: the key 7 is not text; write it in quotes"),
         ({"studies": {"s": {"dataset": "digits"}}}, 'studies.s: the key "model" is missing; add it'),
     ],
 )
@@ -114,39 +250,3 @@ def test_a_model_without_a_file_for_the_family_is_refused(monkeypatch, tmp_path)
     monkeypatch.setattr("howmanygpus.plan.studies.MODELS", tmp_path)
     with pytest.raises(ConfigError, match=r"is not written for pytorch_ddp; write models/half_done/torch.py or leave"):
         Plan({"studies": {"s": study(frameworks=["pytorch_ddp"], model="half_done")}}, CPU)
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"gpus": 4}, 'unknown key "gpus"'),
-        ({"devices": {"A100": {}}}, 'devices: "A100" is no valid name; use lower-case letters, digits and dashes'),
-        (
-            {"devices": {"cpu": {"devices_per_node": 0}}},
-            "devices_per_node: 0 is too small; give at least 1",
-        ),
-        ({"devices": {"cpu": {"cores_per_device": "all"}}}, 'cores_per_device: "all" is not of type integer or null'),
-    ],
-)
-def test_wrong_machine_file(tmp_path, values, message):
-    path = tmp_path / "machine.yaml"
-    path.write_text(yaml.safe_dump(values))
-    with pytest.raises(ConfigError) as error:
-        read_machine(path)
-    assert message in str(error.value)
-
-
-def test_a_missing_machine_file_is_refused():
-    with pytest.raises(ConfigError, match=r"machine: nowhere.yaml does not exist; name an existing machine file"):
-        find_machine_file("nowhere.yaml", [])
-
-
-def test_the_machine_file_stands_beside_the_profile(tmp_path, monkeypatch):
-    for variable in ("SNAKEMAKE_PROFILE", "HOWMANYGPUS_MACHINE"):
-        monkeypatch.delenv(variable, raising=False)
-    path = tmp_path / "machine.yaml"
-    path.touch()
-    assert find_machine_file(None, ["snakemake", "--profile", str(tmp_path)]) == path
-    monkeypatch.delenv("HOWMANYGPUS_MACHINE")
-    assert find_machine_file(None, ["snakemake", f"--profile={tmp_path}"]) == path
-    assert find_machine_file(None, ["snakemake"]) == path, "jobs find it through the environment"

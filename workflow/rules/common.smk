@@ -1,5 +1,5 @@
 """
-Read the config and the machine file, plan all runs once, and create the objects whose methods the rules use.
+Read the machine file, plan all runs once, and create the objects whose methods the rules use.
 
 The logic is in workflow/lib/howmanygpus/plan/. This file connects it to Snakemake.
 """
@@ -11,14 +11,10 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
-from snakemake.utils import update_config
-
-sys.path.insert(0, str(Path(workflow.basedir) / "workflow" / "lib"))
 
 from howmanygpus import snakemake_patches
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import find_machine_file, read_machine
-from howmanygpus.plan.config.schema import retype
 from howmanygpus.plan.estimate import describe_device_hours
 from howmanygpus.plan.invalidation.code import hash_reference, hash_script
 from howmanygpus.plan.invalidation.pins import environment_record, use_existing
@@ -42,7 +38,6 @@ if not Path(".venv/bin/python").exists():
 gc.set_threshold(100_000, 50, 100)
 
 snakemake_patches.patch_every_process(is_job=bool(workflow.remote_exec))
-update_config(config, retype(workflow.config_settings.config))
 
 try:
     refuse_older_results()
@@ -68,8 +63,8 @@ products = Products(
     tables.list_merged(),
 )
 
-for shortage in PLAN.find_shortages():
-    logger.warning(shortage)
+for warning in [*PLAN.find_shortages(), *PLAN.find_doubts()]:
+    logger.warning(warning)
 
 # The estimate is printed at exit, so that it appears below the list of jobs.
 if IS_DRY_RUN:

@@ -1,5 +1,6 @@
 """
-Define the targets besides `all`: the target `available`, and one target per study with the study's name.
+Define the targets besides `all`: the target `available`, and one target per study with the study's name. A study with a
+list of models is a target of its own name, too, which stands for one study per model.
 """
 
 
@@ -8,7 +9,7 @@ rule available:
         products.all(),
 
 
-for study in PLAN.studies:
+for study in PLAN.targets:
 
     if study in [known.name for known in workflow.rules]:
         raise WorkflowError(f"studies.{study}: {study!r} is the name of a rule; choose another name")
@@ -17,5 +18,4 @@ for study in PLAN.studies:
         name:
             study
         input:
-            products.planned_records(study),
-            products.of_study(study),
+            products.of_target(study),

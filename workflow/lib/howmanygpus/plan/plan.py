@@ -4,9 +4,10 @@ import json
 import random
 from functools import cached_property
 
-from howmanygpus.plan.config.datasets import describe_or_refuse
+from howmanygpus.plan.config.datasets import describe_or_refuse, expand_paths
 from howmanygpus.plan.config.errors import check_schema
 from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.config.models import split_models
 from howmanygpus.plan.config.schema import fill_defaults, read_schema
 from howmanygpus.plan.parity import ParityCell, ParityGroup, group_cells
 from howmanygpus.plan.runs import Run
@@ -14,19 +15,25 @@ from howmanygpus.plan.studies import Study
 
 
 class Plan:
-    """All studies of a config. The constructor raises ConfigError for an invalid config."""
+    """All studies of a config. The constructor raises ConfigError for an invalid config.
+
+    groups: the studies that the config gives, by name. Each consists of one study for each of its models.
+    """
 
     def __init__(self, config: dict, machine: Machine):
         schema = read_schema("config")
         check_schema(config, schema, root="config")
         self.config, self.machine = fill_defaults(config, schema, schema), machine
-        datasets = self.config["datasets"]
+        datasets = self.config["datasets"] = expand_paths(self.config["datasets"])
+        self.groups = split_models(config["studies"])
         self.studies = {
-            name: Study(name, given, datasets, machine, schema) for name, given in config["studies"].items()
+            name: Study(name, given, datasets, machine, schema, f"studies.{group}")
+            for group, studies in self.groups.items()
+            for name, given in studies.items()
         }
         self.runs = {run.path: run for study in self.studies.values() for run in study.runs}
         for name, options in datasets.items():
-            describe_or_refuse(name, options, f"datasets.{name}.source")
+            describe_or_refuse(name, options)
 
     @classmethod
     def from_request(cls, request: dict) -> "Plan":
@@ -103,6 +110,12 @@ class Plan:
             study.config["dataset"]: study.dataset_options for study in self.studies.values()
         }
 
+    @property
+    def targets(self) -> dict[str, list[str]]:
+        """The studies that each target stands for, by the target's name."""
+        groups = {name: list(studies) for name, studies in self.groups.items()}
+        return groups | {name: [name] for name in self.studies}
+
     def is_left_out(self, run: Run) -> bool:
         """Say whether this call skips a run, because the run does not fit on the single node of a packed allocation."""
         return self.machine.packed and self.machine.device(run.device).num_nodes(run.num_gpus) > 1
@@ -115,9 +128,18 @@ class Plan:
             for device in dict.fromkeys(run.device for run in runs):
                 wanted = max(run.num_gpus for run in runs if run.device == device)
                 available = self.machine.device(device).count
-                if wanted > available:
+                if not available and device in self.machine.missing:
+                    shortages.append(
+                        f"{study.place}.devices: {device!r} cannot be used ({self.machine.path}): "
+                        f"{self.machine.missing[device]}; choose another device or another profile"
+                    )
+                elif wanted > available:
                     shortages.append(
                         f"{study.place}.num_gpus: {wanted} exceeds the {available} {device} devices of this machine "
                         f"({self.machine.path}); lower it or choose another profile"
                     )
         return shortages
+
+    def find_doubts(self) -> list[str]:
+        """Return a message for each value that can be meant, but is more likely a mistake."""
+        return [doubt for study in self.studies.values() for doubt in study.find_doubts()]

@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from howmanygpus.plan.config.checks import check_crops, check_quality, doubt_lr_warmup, doubt_workers
 from howmanygpus.plan.config.datasets import describe_or_refuse, options_of_runs
 from howmanygpus.plan.config.errors import ConfigError, refuse, suggest
 from howmanygpus.plan.config.machine import Device, Machine
@@ -27,19 +28,20 @@ class Study:
     """One study: its complete configuration and its runs.
 
     `given` is the study as the config gives it, and `config` is the same study with every default filled in.
-    The constructor raises ConfigError for errors that the schema cannot detect.
+    `place` is where the config gives it. The constructor raises ConfigError for errors that the schema cannot detect.
     """
 
-    def __init__(self, name: str, given: dict, datasets: dict, machine: Machine, schema: dict):
-        self.name, self.place, self.machine = name, f"studies.{name}", machine
+    def __init__(self, name: str, given: dict, datasets: dict, machine: Machine, schema: dict, place: str):
+        self.name, self.place, self.machine = name, place, machine
         self.defaults = study_defaults()
         self.config = fill_defaults(given, schema["$defs"]["study"], schema)
         self.variants = {variant: self._training_settings(given) for variant, given in self.config["variants"].items()}
         self.dataset_options = datasets.get(self.config["dataset"], {"source": self.config["dataset"], "options": {}})
         self._check_names()
-        self.description = self._describe_dataset()
+        self.description = self._describe_dataset(datasets)
         source, shape = self.dataset_options["source"], self.description.image_shape
         check_inputs(f"{self.place}.inputs", self.config["inputs"], source, shape)
+        check_crops(self.place, self.variants, self.config["variants"], shape)
         self.runs = self._expand()
         self._check_runs()
 
@@ -61,16 +63,15 @@ class Study:
             if not family_file.exists():
                 remedy = f"write models/{config['model']}/{family_file.name} or leave {framework} out"
                 raise refuse(f"{place}.model", config["model"], f"is not written for {framework}", remedy)
-        metric = config["quality"]["metric"]
-        if metric not in list_metrics():
-            raise refuse(f"{place}.quality.metric", metric, "is not known", suggest(metric, list_metrics()))
+        check_quality(f"{place}.quality", config["quality"])
         check_loaders(place, self.variants, config["variants"])
         if (config["epochs"] is None) == (config["steps"] is None):
             raise ConfigError(f"{place}: give exactly one of `epochs` and `steps`")
 
-    def _describe_dataset(self) -> Description:
+    def _describe_dataset(self, datasets: dict) -> Description:
         name = self.config["dataset"]
-        description = describe_or_refuse(name, self.dataset_options, f"{self.place}.dataset")
+        place = "" if name in datasets else f"{self.place}.dataset"
+        description = describe_or_refuse(name, self.dataset_options, place, datasets)
         if description.multi_label:
             raise refuse(
                 *(f"{self.place}.dataset", name, "has several labels an image, on which no run trains"),
@@ -117,7 +118,10 @@ class Study:
 
     def _apply_exclusions(self, runs: list[Run]) -> list[Run]:
         for position, rule in enumerate(self.config["exclude"]):
-            kept = [run for run in runs if any(getattr(run, key) != value for key, value in rule.items())]
+            if rule.get("model", self.config["model"]) != self.config["model"]:
+                continue
+            asked = [(key, value) for key, value in rule.items() if key != "model"]
+            kept = [run for run in runs if any(getattr(run, key) != value for key, value in asked)]
             if len(kept) == len(runs):
                 raise refuse(f"{self.place}.exclude[{position}]", rule, "matches no run", "correct or remove it")
             runs = kept
@@ -126,13 +130,13 @@ class Study:
         return runs
 
     def _check_runs(self) -> None:
-        for device, num_gpus in sorted({(run.device, run.num_gpus) for run in self.runs}):
-            num_nodes = self.machine.device(device).num_nodes(num_gpus)
-            if num_gpus % num_nodes:
+        for name, num_gpus in sorted({(run.device, run.num_gpus) for run in self.runs}):
+            device = self.machine.device(name)
+            if device.max_nodes >= device.num_nodes(num_gpus) and num_gpus % device.num_nodes(num_gpus):
                 raise refuse(
                     *(f"{self.place}.num_gpus", num_gpus),
-                    f"does not spread evenly over {num_nodes} nodes of {device} devices",
-                    f"choose a multiple of {num_nodes}, or at most {self.machine.device(device).devices_per_node}",
+                    f"does not spread evenly over {device.num_nodes(num_gpus)} nodes of {name} devices",
+                    f"choose {' or '.join(map(str, device.find_nearest_counts(num_gpus)))}",
                 )
         for num_gpus, size in sorted({(run.num_gpus, run.per_device_batch_size) for run in self.runs}):
             steps_per_epoch = self.description.num_train // (num_gpus * size)
@@ -150,6 +154,15 @@ class Study:
                         f"leaves no step to measure of the {num_steps} of variant {variant} with {num_gpus} x {size}",
                         "lower it or train longer",
                     )
+
+    def find_doubts(self) -> list[str]:
+        """Return a message for each value that can be meant, but is more likely a mistake."""
+        devices = {run.device: self._device(run) for run in self.runs}
+        largest = max(run.num_gpus * run.per_device_batch_size for run in self.runs)
+        return [
+            *doubt_workers(self.place, self.variants, self.config["variants"], devices),
+            *doubt_lr_warmup(self.place, self.variants, self.config["variants"], self.description.num_train // largest),
+        ]
 
     def data_dir(self, run: Run) -> str:
         """Return the folder of a run's images. Resident images are synthetic ones."""
@@ -217,8 +230,3 @@ class Study:
         request = {"studies": {self.name: different}, "datasets": datasets, "devices": described}
         billing = {name: billing for name in devices if (billing := self.machine.billing(name))}
         return json.dumps(request | ({"billing": billing} if billing else {}))
-
-
-def list_metrics() -> list[str]:
-    """List the quality metrics by the file names in report/metrics/, since `plan` must not import `report`."""
-    return sorted(path.stem for path in (PACKAGE / "report" / "metrics").glob("[a-z]*.py"))

@@ -1,13 +1,20 @@
 """Describes data sets for the planner by shape and counts. Errors name the place in the config."""
 
+import math
 import re
+from collections.abc import Iterable
 
 from howmanygpus.plan.config.errors import refuse, suggest
+from howmanygpus.plan.config.files import expand_path
 from howmanygpus.prepare.listing import describe_dataset, is_listed
 from howmanygpus.prepare.sources import Description, OptionError, list_sources
 
 INDIFFERENT_OPTIONS = ("library", "on_bad_file", "shard_images", "downloads")
 """Options of image files whose change reruns no run by itself: the record of the arrays shows any effect of them."""
+PATH_OPTIONS = ("folder", "table", "listing")
+CHANNELS = (1, 2, 3, 4)
+"""Numbers of channels that images usually have: gray or RGB, with or without transparency."""
+MOST_BYTES = 2**50
 
 
 def options_of_runs(options: dict) -> dict:
@@ -18,11 +25,30 @@ def options_of_runs(options: dict) -> dict:
     return {name: value for name, value in given.items() if name not in INDIFFERENT_OPTIONS}
 
 
-def describe_or_refuse(name: str, options: dict, place: str) -> Description:
-    """Return shape and counts of a data set, or raise ConfigError. `place` is where the config names the data set."""
+def expand_paths(datasets: dict[str, dict]) -> dict[str, dict]:
+    """Return the data sets with `~` and variables expanded in the options that are paths. Raises ConfigError."""
+    return {name: given | {"options": _expand_options(name, given["options"])} for name, given in datasets.items()}
+
+
+def _expand_options(name: str, options: dict) -> dict:
+    return {
+        option: expand_path(value, f"datasets.{name}.options.{option}")
+        if option in PATH_OPTIONS and isinstance(value, str)
+        else value
+        for option, value in options.items()
+    }
+
+
+def describe_or_refuse(name: str, options: dict, place: str = "", defined: Iterable[str] = ()) -> Description:
+    """Return shape and counts of a data set, or raise ConfigError.
+
+    place: where a study names a data set that is not under `datasets`, which defines the data sets `defined`.
+    """
     source = options["source"]
     if source not in list_sources():
-        raise refuse(place, name, "is not a known data set", suggest(source, list_sources()))
+        known = {*list_sources(), *(defined if place else ())}
+        raise refuse(place or f"datasets.{name}.source", source, "is not a known data set", suggest(source, known))
+    _check_image_shape(name, options["options"])
     try:
         return describe_dataset(source, options["options"])
     except OptionError as error:
@@ -30,4 +56,19 @@ def describe_or_refuse(name: str, options: dict, place: str) -> Description:
         raise refuse(where, error.value, error.problem, error.remedy) from None
     except TypeError as error:
         message = re.sub(r"\b(describe|list_images)\(\)", f"data source {source}", str(error))
-        raise refuse(place, name, f"cannot be made: {message}", f"correct datasets.{name}.options") from None
+        remedy = "give it an entry with options under `datasets`" if place else f"correct datasets.{name}.options"
+        raise refuse(place or f"datasets.{name}", name, f"cannot be made: {message}", remedy) from None
+
+
+def _check_image_shape(name: str, options: dict) -> None:
+    """Raise ConfigError for generated images whose channels come first, or that no disk holds."""
+    shape, place = options.get("image_shape"), f"datasets.{name}.options"
+    if shape is None:
+        return
+    if shape[0] in CHANNELS and shape[2] not in CHANNELS:
+        channels_last = [*shape[1:], shape[0]]
+        problem = f"is {shape[0]} pixels high and has {shape[2]} channels"
+        raise refuse(f"{place}.image_shape", shape, problem, f"channels come last: write {channels_last}")
+    num_bytes = math.prod(shape) * sum(options.get(count, 0) for count in ("num_train", "num_test"))
+    if num_bytes > MOST_BYTES:
+        raise refuse(place, options, f"takes {num_bytes / 2**50:.0f} PiB", "lower num_train, num_test or image_shape")

@@ -2,9 +2,23 @@
 
 import difflib
 import json
+import math
+import re
 from typing import Any
 
 import jsonschema
+import yaml
+
+LONGEST = 200
+"""Number of characters after which a value is cut off in a message."""
+HINTS = {
+    "object": "write its keys below it",
+    "array": "write a list",
+    "integer": "write a whole number",
+    "number": "write a number",
+    "string": "write text, in quotes if YAML reads it as something else",
+    "boolean": "write true or false",
+}
 
 
 class ConfigError(ValueError):
@@ -12,7 +26,20 @@ class ConfigError(ValueError):
 
 
 def refuse(place: str, value, problem: str, remedy: str) -> ConfigError:
-    return ConfigError(f"{place}: {json.dumps(value, default=str)} {problem}; {remedy}")
+    return ConfigError(f"{place}: {_show(value)} {problem}; {remedy}")
+
+
+def _show(value) -> str:
+    """Format a value as JSON, but a number that is not finite as YAML writes it."""
+    if _is_infinite_or_nan(value):
+        return _write_number(value)
+    text = json.dumps(value, default=str)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+def _write_number(number: float) -> str:
+    """Format a number so that YAML 1.1 reads it as a number; it reads 1e-10 as text."""
+    return yaml.safe_dump(number).split()[0]
 
 
 def suggest(word: str, known) -> str:
@@ -22,13 +49,52 @@ def suggest(word: str, known) -> str:
     return f"did you mean {nearest[0]}?" if nearest else f"choose from {', '.join(known)}"
 
 
-def check_schema(values: dict, schema: dict, root: str) -> None:
-    """Raise ConfigError for the most relevant violation of the schema. `root` names the document in messages."""
-    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(values))
-    if error is None:
-        return
-    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path).lstrip(".")
-    raise _explain(error, place or root)
+def _is_integer(_checker, value) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(_checker, value) -> bool:
+    return _is_integer(_checker, value) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _is_infinite_or_nan(value) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+DRAFT = jsonschema.Draft202012Validator
+STRICT = jsonschema.validators.extend(
+    DRAFT, type_checker=DRAFT.TYPE_CHECKER.redefine_many({"integer": _is_integer, "number": _is_number})
+)
+"""JSON Schema takes 2.0 for an integer, and nan and inf for numbers."""
+
+
+def check_schema(values: dict, schema: dict, root: str, file: str = "") -> None:
+    """Raise ConfigError for the most relevant violation of the schema.
+
+    root: name of the document in messages about the document as a whole. file: file to name in front of all places.
+    """
+    prefix = f"{file}: " if file else ""
+    _check_keys(values, prefix, root)
+    error = jsonschema.exceptions.best_match(STRICT(schema).iter_errors(values))
+    if error is not None:
+        raise _explain(error, prefix + (_join(error.absolute_path) or root))
+
+
+def _join(parts) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".")
+
+
+def _check_keys(values, prefix: str, root: str, *parts: str | int) -> None:
+    """Raise ConfigError for a key that is not text, at any depth."""
+    if isinstance(values, dict):
+        for key in values:
+            if not isinstance(key, str):
+                why = ", because YAML reads a bare yes, no, on or off as true or false" * isinstance(key, bool)
+                place = prefix + (_join(parts) or root)
+                raise ConfigError(f"{place}: the key {_show(key)} is not text; write it in quotes{why}")
+    if isinstance(values, dict | list):
+        for key, value in values.items() if isinstance(values, dict) else enumerate(values):
+            _check_keys(value, prefix, root, *parts, key)
 
 
 def _explain(error: jsonschema.ValidationError, place: str) -> ConfigError:
@@ -37,21 +103,18 @@ def _explain(error: jsonschema.ValidationError, place: str) -> ConfigError:
     schema: Any = error.schema
     match error.validator:
         case "additionalProperties":
-            known = schema.get("properties", {})
-            unknown = sorted(set(value) - set(known))[0]
+            known, free = schema.get("properties", {}), "|".join(schema.get("patternProperties", {})) or "(?!)"
+            unknown = min(key for key in value if key not in known and not re.search(free, key))
             return ConfigError(f"{place}: unknown key {json.dumps(unknown)}; {suggest(unknown, known)}")
         case "required":
             missing = next(key for key in rule if key not in value)
             return ConfigError(f"{place}: the key {json.dumps(missing)} is missing; add it")
         case "enum":
             former = schema.get("x-former", {})
-            remedy = former[value] if isinstance(value, str) and value in former else suggest(value, rule)
+            remedy = former[value] if isinstance(value, str) and value in former else _hint_for_choice(value, rule)
             return refuse(place, value, "is not known here", remedy)
-        case "type" if _is_number_written_as_text(value, rule):
-            return refuse(place, value, "is text, not a number", f"write {float(value)!r}, with a decimal point")
         case "type":
-            expected = " or ".join([rule] if isinstance(rule, str) else rule)
-            return refuse(place, value, f"is not of type {expected}", _hint_for_type(value, rule))
+            return _explain_type(value, [rule] if isinstance(rule, str) else rule, place)
         case "pattern" if rule.startswith("^[a-z]"):
             others = "dashes" if "-]" in rule else "underscores"
             return refuse(place, value, "is no valid name", f"use lower-case letters, digits and {others}")
@@ -59,8 +122,12 @@ def _explain(error: jsonschema.ValidationError, place: str) -> ConfigError:
             return refuse(place, value, f"does not match {rule}", schema["description"])
         case "uniqueItems":
             return refuse(place, value, "repeats an entry", "keep each once")
-        case "minItems" | "minProperties":
+        case "minItems" | "minProperties" if not value:
             return refuse(place, value, "is empty", "give at least one entry or leave the key out")
+        case "minItems" | "maxItems":
+            return refuse(place, value, f"has {len(value)} entries", f"give {rule}")
+        case "maximum":
+            return refuse(place, value, "is too large", f"give at most {rule}")
         case "minimum":
             return refuse(place, value, "is too small", f"give at least {rule}")
         case "exclusiveMinimum":
@@ -70,18 +137,45 @@ def _explain(error: jsonschema.ValidationError, place: str) -> ConfigError:
     return refuse(place, value, "is refused", error.message)
 
 
-def _is_number_written_as_text(value, rule) -> bool:
-    """Detect numbers such as 1e-4, which YAML 1.1 reads as text because they have no decimal point."""
-    if not isinstance(value, str) or "number" not in rule:
-        return False
+def _explain_type(value, expected: list[str], place: str) -> ConfigError:
+    wanted = " or ".join(expected)
+    number = _read_number(value) if {"integer", "number"} & set(expected) else None
+    if number is not None and ("number" in expected or number.is_integer()):
+        written = _write_number(number if "number" in expected else int(number))
+        if isinstance(value, str):
+            point = ", with a decimal point" if "." in written else ""
+            return refuse(place, value, "is text, not a number", f"write {written}{point}")
+        return refuse(place, value, f"is not of type {wanted}", f"write {written}")
+    if _is_infinite_or_nan(value) and number is None and {"integer", "number"} & set(expected):
+        return refuse(place, value, "is not finite", HINTS[expected[0]])
+    return refuse(place, value, f"is not of type {wanted}", _hint_for_type(value, expected))
+
+
+def _read_number(value) -> float | None:
+    """Return a finite number that is given as a number or as text; None if the value is neither.
+
+    YAML 1.1 reads 1e3 and 1e-4 as text, because they have no decimal point.
+    """
+    if isinstance(value, bool) or not isinstance(value, str | float):
+        return None
     try:
-        float(value)
+        number = float(value)
     except ValueError:
-        return False
-    return True
+        return None
+    return number if math.isfinite(number) else None
 
 
-def _hint_for_type(value, rule) -> str:
-    if rule == "array":
-        return f"write [{value}]" if not isinstance(value, dict) else "write a list"
-    return "see workflow/schemas/ for what is expected"
+def _hint_for_choice(value, choices: list) -> str:
+    bare = {True: ("on", "yes", "true"), False: ("off", "no", "false")}
+    meant = [word for word in bare[value] if word in choices] if isinstance(value, bool) else []
+    if meant:
+        return f'write "{meant[0]}" in quotes, because YAML reads a bare {meant[0]} as {str(value).lower()}'
+    return suggest(value, choices)
+
+
+def _hint_for_type(value, expected: list[str]) -> str:
+    if value is None:
+        return "give a value or leave the key out"
+    if expected[0] == "array" and not isinstance(value, dict):
+        return f"write [{value}]"
+    return HINTS[expected[0]]

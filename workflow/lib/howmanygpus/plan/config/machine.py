@@ -6,10 +6,10 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import yaml
-
 from howmanygpus.plan.config.errors import ConfigError, check_schema, refuse, suggest
+from howmanygpus.plan.config.files import expand_path, read_yaml
 from howmanygpus.plan.config.schema import fill_defaults, read_schema
+from howmanygpus.plan.frameworks import FRAMEWORKS
 
 DEFAULT_MACHINE_FILE = Path("profiles/local/machine.yaml")
 
@@ -38,9 +38,19 @@ class Device:
         """Return the smallest number of nodes with that many devices, or 1 if the machine has no such device."""
         return max(1, math.ceil(num_gpus / self.devices_per_node)) if self.devices_per_node else 1
 
+    def find_nearest_counts(self, num_gpus: int) -> list[int]:
+        """Return the nearest numbers of devices, below and above, that spread evenly over nodes."""
+        fitting = [count for count in range(1, self.count + 1) if count % self.num_nodes(count) == 0]
+        below, above = [n for n in fitting if n < num_gpus], [n for n in fitting if n > num_gpus]
+        return below[-1:] + above[:1]
+
 
 PRICING = ("billed", "price_per_hour", "currency")
 UNKNOWN_DEVICES = {"cpu": Device(0, 1), "cuda": Device(0, 1, "cuda")}
+GPU_WORDS = ("gpu", "gpus", "nvidia")
+"""Words that users write for `cuda` or for a GPU of the machine file."""
+PILLOW_SIMD = "pillow-simd"
+"""The environment that no framework uses; see howmanygpus.prepare.options."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,7 @@ class Machine:
     """A validated machine file.
 
     devices: devices by the names that runs use; only devices that the machine has.
+    missing: why this machine has none of a device, for the other devices of the file.
     slurm: settings that all jobs of a cluster share.
     packed: whether runs start inside the SLURM allocation of this process.
     environments: existing interpreters that replace environments.
@@ -59,6 +70,7 @@ class Machine:
     slurm: dict = field(default_factory=dict)
     packed: bool = False
     environments: dict[str, dict] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_cluster(self) -> bool:
@@ -91,13 +103,19 @@ class Machine:
                 )
             return "cuda" if "cuda" in self.devices else "cpu"
         if device not in self.devices and device not in UNKNOWN_DEVICES:
-            raise refuse(
-                place,
-                device,
-                f"is no device of {self.path}",
-                suggest(device, {"auto", *UNKNOWN_DEVICES, *self.devices}),
-            )
+            raise self._explain_unknown(device, place)
         return device
+
+    def _explain_unknown(self, device: str, place: str) -> ConfigError:
+        if device in self.missing:
+            problem = f"is a device of {self.path}, but {self.missing[device]}"
+            return refuse(place, device, problem, "correct it there, or choose another device or profile")
+        gpus = [] if self.is_cluster else ["cuda"]
+        gpus += [name for name, known in self.devices.items() if known.kind == "cuda" and name not in gpus]
+        remedy = suggest(device, {"auto", *UNKNOWN_DEVICES, *self.devices})
+        if device in GPU_WORDS and gpus:
+            remedy = f"write {' or '.join(gpus)}"
+        return refuse(place, device, f"is no device of {self.path}", remedy)
 
 
 def find_machine_file(given: str | None, command_line: list[str]) -> Path:
@@ -105,6 +123,7 @@ def find_machine_file(given: str | None, command_line: list[str]) -> Path:
 
     Jobs that Snakemake starts have no --profile. They find the file by HOWMANYGPUS_MACHINE, which is set here.
     """
+    given = expand_path(given, "machine") if given else None
     path = Path(given or _beside_profile(command_line) or os.environ.get("HOWMANYGPUS_MACHINE") or DEFAULT_MACHINE_FILE)
     if not path.exists():
         raise ConfigError(f"machine: {path} does not exist; name an existing machine file or leave `machine` out")
@@ -126,8 +145,10 @@ def _beside_profile(command_line: list[str]) -> str | None:
 def read_machine(path: Path, packed: bool = False) -> Machine:
     """Read and validate a machine file, and detect on this machine the values that the file leaves out."""
     schema = read_schema("machine")
-    values = yaml.safe_load(Path(path).read_text()) or {}
-    check_schema(values, schema, root=str(path))
+    values = read_yaml(path)
+    values = {} if values is None else values
+    check_schema(values, schema, root="the machine file", file=str(path))
+    _check_environments(values.get("environments", {}), path)
     values = fill_defaults(values, schema, schema)
     declared = dict(values["devices"])
     if values["scheduler"] == "none":
@@ -135,9 +156,10 @@ def read_machine(path: Path, packed: bool = False) -> Machine:
         declared = {"cpu": default, "cuda": default} | declared
     devices = {name: _complete_device(name, options, values["scheduler"], path) for name, options in declared.items()}
     present = {name: device for name, device in devices.items() if device.devices_per_node}
+    missing = {name: _explain_missing(device) for name, device in devices.items() if not device.devices_per_node}
     if packed and values["scheduler"] == "none":
         raise ConfigError(f"packed: true needs the machine file of a cluster, not {path}; name it with `machine`")
-    return Machine(str(path), present, values["scheduler"], values["slurm"], packed, values["environments"])
+    return Machine(str(path), present, values["scheduler"], values["slurm"], packed, values["environments"], missing)
 
 
 def _complete_device(name: str, options: dict, scheduler: str, path: Path) -> Device:
@@ -155,9 +177,27 @@ def _complete_device(name: str, options: dict, scheduler: str, path: Path) -> De
     return Device(**{key: options[key] for key in keys}, kind=kind, options=options)
 
 
+def _check_environments(environments: dict, path: Path) -> None:
+    """Raise ConfigError for an existing interpreter that replaces no environment."""
+    known = {name for framework in FRAMEWORKS.values() for name in framework.environments.values()} | {PILLOW_SIMD}
+    for name in environments:
+        if name not in known:
+            raise refuse(f"{path}: environments", name, "replaces no environment", suggest(name, known))
+
+
+def _explain_missing(device: Device) -> str:
+    if device.kind == "cuda":
+        return "no GPU was found on this machine"
+    return f"{device.cores_per_device} cores per device are more than the {_count_cores()} of this machine"
+
+
+def _count_cores() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
 def _look_at_machine(kind: str, options: dict) -> dict:
     """Return the values that the machine file leaves out, as detected on this machine."""
-    num_cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    num_cores = _count_cores()
     if kind == "cpu":
         cores_per_device = options["cores_per_device"] or 1
         count = options["devices_per_node"] or num_cores // cores_per_device

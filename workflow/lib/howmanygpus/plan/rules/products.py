@@ -76,6 +76,11 @@ class Products:
         drawn = [f"results/figures/{study}/{figure}.svg" for figure in figures]
         return [*tables, f"results/tables/{study}/{ANSWER}", *drawn]
 
+    def of_target(self, target: str) -> list[str]:
+        """Return the runs and the products of the studies that a target stands for."""
+        studies = self._plan.targets[target]
+        return [path for study in studies for path in (*self.planned_records(study), *self.of_study(study))]
+
     def all(self) -> list[str]:
         """Return the products of every study, and the tables and answers over all studies."""
         merged = [f"results/tables/{table}.tsv" for table in (*self._merged, "parity")]

@@ -2,7 +2,8 @@
 Quality metrics, one module each.
 
 A module defines UNIT, BETTER (`higher` or `lower`) and `compute(rank, loss)`. It gets the stored predictions of one
-evaluation over the whole test split and returns a number, or None if it is undefined.
+evaluation over the whole test split and returns a number, or None if it is undefined. RANGE, which may be left out, is
+the lowest and the highest value, with None for no limit; thresholds outside of it are refused.
 """
 
 import importlib

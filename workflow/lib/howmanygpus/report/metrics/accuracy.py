@@ -3,6 +3,7 @@
 import numpy as np
 
 UNIT, BETTER = "fraction of test images", "higher"
+RANGE = (0, 1)
 
 
 def compute(rank: np.ndarray, loss: np.ndarray) -> float | None:

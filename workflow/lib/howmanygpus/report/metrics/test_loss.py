@@ -3,6 +3,7 @@
 import numpy as np
 
 UNIT, BETTER = "nats per image", "lower"
+RANGE = (0, None)
 
 
 def compute(rank: np.ndarray, loss: np.ndarray) -> float | None:

@@ -1,0 +1,155 @@
+"""A wrong machine file is refused, and the message names the file, the place, the value and the remedy."""
+
+import math
+
+import pytest
+import yaml
+
+from howmanygpus.plan.config.errors import ConfigError
+from howmanygpus.plan.config.machine import find_machine_file, read_machine
+from howmanygpus.plan.plan import Plan
+from project import study
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"gpus": 4}, 'machine.yaml: the machine file: unknown key "gpus"'),
+        ([{"cpu": {}}], "is not of type object; write its keys below it"),
+        ("cpu", 'machine.yaml: the machine file: "cpu" is not of type object; write its keys below it'),
+        (
+            {"environments": {"pytorch": {"python": "python3"}}},
+            'machine.yaml: environments: "pytorch" replaces no environment; did you mean',
+        ),
+        (
+            {"devices": {"cpu": {"price_per_hour": math.nan}}},
+            "devices.cpu.price_per_hour: .nan is not finite; write a number",
+        ),
+        (
+            {"devices": {"cpu": {"price_per_hour": -1}}},
+            "machine.yaml: devices.cpu.price_per_hour: -1 is too small; give at",
+        ),
+        (
+            {"devices": {"cpu": {"memory_per_device_mb": 4000.0}}},
+            "memory_per_device_mb: 4000.0 is not of type integer; write 4000",
+        ),
+        ({"devices": {"cpu": {"max_nodes": "1e1"}}}, 'devices.cpu.max_nodes: "1e1" is text, not a number; write 10'),
+        (
+            {"slurm": {"rendezvous_timeout_s": math.inf}},
+            "slurm.rendezvous_timeout_s: .inf is not finite; write a number",
+        ),
+        ({"slurm": {"scratch": "~/scratch"}}, 'slurm.scratch: "~/scratch" does not match ^[/$]; Folder on each node'),
+        ({"devices": {5: {}}}, "machine.yaml: devices: the key 5 is not text; write it in quotes"),
+        ({"devices": {"A100": {}}}, 'devices: "A100" is no valid name; use lower-case letters, digits and dashes'),
+        (
+            {"devices": {"cpu": {"devices_per_node": 0}}},
+            "devices_per_node: 0 is too small; give at least 1",
+        ),
+        ({"devices": {"cpu": {"cores_per_device": "all"}}}, 'cores_per_device: "all" is not of type integer or null'),
+    ],
+)
+def test_wrong_machine_file(tmp_path, values, message):
+    path = tmp_path / "machine.yaml"
+    path.write_text(yaml.safe_dump(values))
+    with pytest.raises(ConfigError) as error:
+        read_machine(path)
+    assert message in str(error.value)
+
+
+def test_a_missing_machine_file_is_refused():
+    with pytest.raises(ConfigError, match=r"machine: nowhere.yaml does not exist; name an existing machine file"):
+        find_machine_file("nowhere.yaml", [])
+
+
+def test_the_machine_file_may_be_in_the_home_directory(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HOWMANYGPUS_MACHINE", "")
+    (tmp_path / "mine.yaml").touch()
+    assert find_machine_file("~/mine.yaml", []) == find_machine_file("$HOME/mine.yaml", []) == tmp_path / "mine.yaml"
+
+
+def test_anything_may_stand_under_keys_that_begin_with_x(tmp_path):
+    path = tmp_path / "machine.yaml"
+    path.write_text("x-gpu: &gpu {devices_per_node: 2}\ndevices: {cpu: *gpu}\n")
+    assert read_machine(path).device("cpu").count == 2
+
+
+def plan(path, **changes) -> Plan:
+    return Plan({"studies": {"s": study(**{"frameworks": ["pytorch_ddp"], **changes})}}, read_machine(path))
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Return a function that writes a machine file for this machine, which has two cores and no GPU."""
+    monkeypatch.setattr("howmanygpus.plan.config.machine._count_cores", lambda: 2)
+    monkeypatch.setattr("howmanygpus.train.host.gpus.list_gpu_uuids", list)
+
+    def write(**values):
+        path = tmp_path / "machine.yaml"
+        path.write_text(yaml.safe_dump(values))
+        return path
+
+    return write
+
+
+def test_an_own_device_without_a_gpu_is_refused_with_the_reason(write):
+    path = write(devices={"a100": {}})
+    message = (
+        f'studies.s.devices[0]: "a100" is a device of {path}, but no GPU was found on this machine; correct it there'
+    )
+    with pytest.raises(ConfigError) as error:
+        plan(path, devices=["a100"])
+    assert str(error.value).startswith(message)
+
+
+def test_an_own_device_with_more_cores_than_the_machine_is_refused_with_the_reason(write):
+    with pytest.raises(
+        ConfigError, match="but 64 cores per device are more than the 2 of this machine; correct it there"
+    ):
+        plan(write(devices={"socket": {"kind": "cpu", "cores_per_device": 64}}), devices=["socket"])
+
+
+@pytest.mark.parametrize(
+    ("device", "reason"),
+    [("cuda", "no GPU was found on this machine"), ("cpu", "64 cores per device are more than the 2 of this machine")],
+)
+def test_a_device_that_the_machine_lacks_is_a_shortage_with_its_reason(write, device, reason):
+    path = write(devices={"cpu": {"cores_per_device": 64}})
+    (shortage,) = plan(path, devices=[device]).find_shortages()
+    remedy = "choose another device or another profile"
+    assert shortage == f"studies.s.devices: '{device}' cannot be used ({path}): {reason}; {remedy}"
+
+
+def test_three_devices_on_two_cores_are_a_shortage(write):
+    (shortage,) = plan(write(), devices=["cpu"], num_gpus=[3]).find_shortages()
+    assert shortage.startswith("studies.s.num_gpus: 3 exceeds the 2 cpu devices of this machine")
+
+
+@pytest.mark.parametrize(("num_gpus", "choice"), [(3, "2 or 4"), (5, "4 or 6")])
+def test_devices_that_do_not_spread_evenly_may_be_fewer_or_more(write, num_gpus, choice):
+    device = {"devices_per_node": 2, "cores_per_device": 1, "max_nodes": 3, "kind": "cpu"}
+    path = write(scheduler="slurm", devices={"node": device})
+    with pytest.raises(ConfigError, match=f"num_gpus: {num_gpus} does not spread evenly .*; choose {choice}$"):
+        plan(path, devices=["node"], num_gpus=[num_gpus])
+
+
+def test_a_gpu_is_called_by_its_name(write):
+    device = {"devices_per_node": 2, "cores_per_device": 1, "request": "gpu:{n}"}
+    with pytest.raises(ConfigError, match=r'"gpu" is no device of .*; write a100 or h100$'):
+        plan(write(scheduler="slurm", devices={"a100": device, "h100": device}), devices=["gpu"])
+
+
+def test_the_machine_file_stands_beside_the_profile(tmp_path, monkeypatch):
+    for variable in ("SNAKEMAKE_PROFILE", "HOWMANYGPUS_MACHINE"):
+        monkeypatch.delenv(variable, raising=False)
+    path = tmp_path / "machine.yaml"
+    path.touch()
+    assert find_machine_file(None, ["snakemake", "--profile", str(tmp_path)]) == path
+    monkeypatch.delenv("HOWMANYGPUS_MACHINE")
+    assert find_machine_file(None, ["snakemake", f"--profile={tmp_path}"]) == path
+    assert find_machine_file(None, ["snakemake"]) == path, "jobs find it through the environment"
+
+
+def test_a_folder_in_place_of_the_machine_file_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r": this is a folder; name a file in it"):
+        read_machine(find_machine_file(str(tmp_path), []))

@@ -1,0 +1,91 @@
+"""Checks values of a study that depend on the metric, the data set or the machine.
+
+In all functions, variants are the complete training settings of each variant, and given is what the config gives.
+"""
+
+import ast
+import math
+from functools import cache
+from pathlib import Path
+
+from howmanygpus.plan.config.errors import refuse, suggest
+from howmanygpus.plan.config.machine import Device
+
+METRICS = Path(__file__).resolve().parents[2] / "report" / "metrics"
+MOST_WORKERS_PER_CORE = 4
+"""Workers that wait for a disk can share a core; beyond this number they only take it from each other."""
+
+
+def check_quality(place: str, quality: dict) -> None:
+    """Raise ConfigError for an unknown metric, or for thresholds or a margin that it cannot have."""
+    metric, known = quality["metric"], list_metrics()
+    if metric not in known:
+        raise refuse(f"{place}.metric", metric, "is not known", suggest(metric, known))
+    lowest, highest = read_range(metric)
+    between = f"of at least {lowest}" if highest == math.inf else f"between {lowest} and {highest}"
+    for position, threshold in enumerate(quality["thresholds"]):
+        if not lowest <= threshold <= highest:
+            problem = f"is a value that {metric} never has"
+            raise refuse(f"{place}.thresholds[{position}]", threshold, problem, f"give one {between}")
+    if quality["margin"] >= highest - lowest:
+        problem = f"takes all values of {metric} for the same"
+        raise refuse(f"{place}.margin", quality["margin"], problem, f"give less than {highest - lowest}")
+
+
+def list_metrics() -> list[str]:
+    """List the quality metrics by the file names in report/metrics/, since `plan` must not import `report`."""
+    return sorted(path.stem for path in METRICS.glob("[a-z]*.py"))
+
+
+@cache
+def read_range(metric: str) -> tuple[float, float]:
+    """Return the lowest and the highest value of a metric, from RANGE in its module."""
+    for statement in ast.parse((METRICS / f"{metric}.py").read_text()).body:
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "RANGE":
+            lowest, highest = ast.literal_eval(statement.value)
+            return -math.inf if lowest is None else lowest, math.inf if highest is None else highest
+    return -math.inf, math.inf
+
+
+def check_crops(place: str, variants: dict, given: dict, image_shape: tuple[int, int, int]) -> None:
+    """Raise ConfigError for a padding with which a crop can have nothing of its image."""
+    smallest = min(image_shape[:2])
+    for variant, settings in variants.items():
+        padding = settings["random_crop_padding"]
+        if padding >= smallest:
+            problem = f"crops images of {image_shape[0]}x{image_shape[1]} pixels to nothing but padding"
+            where = _locate("random_crop_padding", place, variant, given)
+            raise refuse(where, padding, problem, f"give less than {smallest}")
+
+
+def doubt_workers(place: str, variants: dict, given: dict, devices: dict[str, Device]) -> list[str]:
+    """Return a warning for each variant with more loader workers than the cores of a device can use."""
+    name, device = min(devices.items(), key=lambda item: item[1].cores_per_device)
+    return [
+        f"{_locate('loader_workers', place, variant, given)}: {settings['loader_workers']} workers share "
+        f"{device.cores_per_device} cores per {name} device; more than {MOST_WORKERS_PER_CORE} per core are slower"
+        for variant, settings in variants.items()
+        if settings["loader_workers"] > MOST_WORKERS_PER_CORE * device.cores_per_device
+    ]
+
+
+def doubt_lr_warmup(place: str, variants: dict, given: dict, steps_per_epoch: int) -> list[str]:
+    """Return a warning for each variant whose runs end before the learning rate has reached its scaled value.
+
+    steps_per_epoch: for the largest global batch, with which the same number of steps is the most epochs.
+    """
+    doubts = []
+    for variant, settings in variants.items():
+        epochs = settings["epochs"] or settings["steps"] / steps_per_epoch
+        if settings["optimizer"]["lr_warmup_epochs"] > epochs:
+            doubts.append(
+                f"{_locate('optimizer', place, variant, given)}.lr_warmup_epochs: "
+                f"{settings['optimizer']['lr_warmup_epochs']} are more than the {epochs:g} epochs of a run of variant "
+                f"{variant}, whose learning rate never reaches its scaled value; lower it or train longer"
+            )
+    return doubts
+
+
+def _locate(key: str, place: str, variant: str, given: dict) -> str:
+    """Return the place of a setting: in the variant if the config gives it there, or else in the study."""
+    return f"{place}.variants.{variant}.{key}" if key in given[variant] else f"{place}.{key}"

@@ -1,0 +1,34 @@
+"""Makes one study for each model of a study that lists several."""
+
+from howmanygpus.plan.config.errors import refuse
+
+
+def split_models(studies: dict[str, dict]) -> dict[str, dict[str, dict]]:
+    """Return the studies to plan, by the name of the study that the config gives.
+
+    A study with a list of models becomes one study per model, named {study}_{model}. Raises ConfigError if a study has
+    this name already.
+    """
+    groups: dict[str, dict[str, dict]] = {}
+    taken = set(studies)
+    for name, given in studies.items():
+        models = given["model"] if isinstance(given["model"], list) else [given["model"]]
+        _check_exclusions(f"studies.{name}", given, models)
+        if not isinstance(given["model"], list):
+            groups[name] = {name: given}
+            continue
+        groups[name] = {}
+        for position, model in enumerate(models):
+            full_name = f"{name}_{model}"
+            if full_name in taken:
+                place, problem = f"studies.{name}.model[{position}]", f"makes a second study {full_name}"
+                raise refuse(place, model, problem, "rename one of them")
+            taken.add(full_name)
+            groups[name][full_name] = given | {"model": model}
+    return groups
+
+
+def _check_exclusions(place: str, given: dict, models: list[str]) -> None:
+    for position, rule in enumerate(given.get("exclude", [])):
+        if rule.get("model", models[0]) not in models:
+            raise refuse(f"{place}.exclude[{position}]", rule, "matches no run", "correct or remove it")

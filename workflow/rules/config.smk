@@ -1,0 +1,30 @@
+"""
+Read the config: the files of --configfile, or config/config.yaml without any, and --config over them.
+
+Of a key that is given twice in one file, Snakemake takes the last value, so the files themselves are checked before.
+"""
+
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+from snakemake.utils import update_config
+
+sys.path.insert(0, str(Path(workflow.basedir) / "workflow" / "lib"))
+
+from howmanygpus.plan.config.errors import ConfigError
+from howmanygpus.plan.config.files import check_config_files
+from howmanygpus.plan.config.schema import retype
+
+try:
+    check_config_files(workflow.configfiles or ["config/config.yaml"])
+except ConfigError as error:
+    raise WorkflowError(str(error)) from None
+
+
+if not workflow.configfiles:
+
+    configfile: "config/config.yaml"
+
+
+update_config(config, retype(workflow.config_settings.config))
