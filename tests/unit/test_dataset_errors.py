@@ -71,6 +71,10 @@ ARCHIVE = {"url": "https://images.example/a.zip", "sha256": "0a" * 32, "num_byte
             'datasets.mine.options.folder: "$NOWHERE/pets" has a variable or a user that is not known here; write the',
         ),
         (
+            {"source": "cifar10", "options": {"folder": "a" * 300}},
+            'datasets.mine: "mine" cannot be made: [Errno 36] File',
+        ),
+        (
             {"source": "cifar10", "options": {"folder": "~nobody_here/cifar"}},
             "has a variable or a user that is not known here",
         ),

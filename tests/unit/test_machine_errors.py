@@ -39,6 +39,7 @@ from project import study
             "slurm.rendezvous_timeout_s: .inf is not finite; write a number",
         ),
         ({"slurm": {"scratch": "~/scratch"}}, 'slurm.scratch: "~/scratch" does not match ^[/$]; Folder on each node'),
+        ({"environments": {"pytorch-cpu": {"python": ""}}}, 'environments.pytorch-cpu.python: "" does not match'),
         ({"devices": {5: {}}}, "machine.yaml: devices: the key 5 is not text; write it in quotes"),
         ({"devices": {"A100": {}}}, 'devices: "A100" is no valid name; use lower-case letters, digits and dashes'),
         (

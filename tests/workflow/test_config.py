@@ -2,6 +2,9 @@
 
 import re
 
+import pytest
+import yaml
+
 from project import study
 
 
@@ -39,6 +42,64 @@ def test_a_wrong_config_is_refused_before_the_first_job(project):
     output = project.snakemake(expect=1)
     assert 'studies.first.num_gpus[0]: "two" is not of type integer' in output
     assert not (project.folder / "results" / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            b"studies:\n  first: {}\n  first: {}\n",
+            "config/config.yaml:3: studies.first is given a second time, after line 2",
+        ),
+        (b"studies:\n  first: caf\xe9\n", "config/config.yaml:2: the byte 0xe9 is not UTF-8; save the file as UTF-8"),
+        (
+            b"studies:\n\tfirst: {}\n",
+            "config/config.yaml:2: found character that cannot start any token; indent by spaces",
+        ),
+        (b"", "config/config.yaml: the file is empty; begin it with `studies:`"),
+        (None, "config/config.yaml: No such file or directory; name an existing file"),
+    ],
+)
+def test_a_default_config_that_cannot_be_read_is_refused(project, content, message):
+    path = project.folder / "config" / "config.yaml"
+    if content is None:
+        path.unlink()
+    else:
+        path.write_bytes(content)
+    assert message in project.snakemake("-n", expect=1)
+
+
+def test_a_key_that_is_twice_in_a_given_configfile_is_refused(project):
+    text = yaml.safe_dump({"studies": {"first": study()}})
+    (project.folder / "mine.yaml").write_text(text + "    repeats: 1\n    repeats: 2\n")
+    project.write_config("more.yaml", second=study())
+    line = len(text.splitlines()) + 2
+    output = project.snakemake("-n", "--configfile", "more.yaml", "mine.yaml", expect=1)
+    assert f"mine.yaml:{line}: studies.first.repeats is given a second time, after line {line - 1}; keep one" in output
+
+
+def test_anchors_may_stand_under_keys_that_begin_with_x_and_a_file_with_a_byte_order_mark(project):
+    common = yaml.safe_dump({"x-common": study(optimizer={"momentum": 0.5})}).replace(":", ": &common", 1)
+    text = f"\ufeff{common}studies:\n  first: *common\n  second: {{<<: *common, num_gpus: [1]}}\n"
+    (project.folder / "config" / "config.yaml").write_text(text)
+    changed = "studies={second: {optimizer: {momentum: 0.9}}}"
+    runs = project.planned_runs("--config", changed)
+    assert {run.split("/")[0] for run in runs} == {"first", "second"} and len(runs) == 6
+    assert '"momentum": 0.5' in project.snakemake("-n", "-p", "--config", changed, "--until", "train")
+
+
+def test_a_list_of_models_is_one_study_for_each_and_a_target(project):
+    model = project.folder / "workflow" / "lib" / "howmanygpus" / "train" / "models"
+    (model / "resnet44" / "fake.py").write_text("")
+    project.write_config(first=study(model=["small_cnn", "resnet44"], num_gpus=[1]), other=study(num_gpus=[1]))
+    assert planned_studies(project) == {"first_small_cnn", "first_resnet44", "other"}
+    assert planned_studies(project, "first") == {"first_small_cnn", "first_resnet44"}
+    assert planned_studies(project, "first_resnet44") == {"first_resnet44"}
+
+
+def test_doubtful_values_warn(project):
+    project.write_config(first=study(loader_workers=1000))
+    assert "studies.first.loader_workers: 1000 workers share 1 cores per cpu device" in project.snakemake("-n")
 
 
 def test_a_study_named_like_a_rule_is_refused(project):

@@ -2,11 +2,12 @@
 
 import itertools
 import json
+import math
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from howmanygpus.plan.config.checks import check_crops, check_quality, doubt_lr_warmup, doubt_workers
+from howmanygpus.plan.config.checks import check_crops, check_quality, doubt_batches, doubt_lr_warmup, doubt_workers
 from howmanygpus.plan.config.datasets import describe_or_refuse, options_of_runs
 from howmanygpus.plan.config.errors import ConfigError, refuse, suggest
 from howmanygpus.plan.config.machine import Device, Machine
@@ -22,6 +23,8 @@ PACKAGE = Path(__file__).resolve().parents[1]
 MODELS = PACKAGE / "train" / "models"
 NESTED_KEYS = ("optimizer", "quality")
 """Keys of a study whose values are objects; each of their keys has its own default."""
+MOST_RUNS = 100_000
+"""A larger number of runs is taken for a mistake in the lists of a study."""
 
 
 class Study:
@@ -103,11 +106,12 @@ class Study:
         config, runs = self.config, []
         places = (f"{self.place}.devices[{position}]" for position in itertools.count())
         devices = list(dict.fromkeys(map(self.machine.resolve, config["devices"], places)))
-        cells = itertools.product(
-            *(config["frameworks"], self.variants, config["inputs"], config["precision"], devices),
-            [(num_gpus, size) for num_gpus in config["num_gpus"] for size in self._batch_sizes(num_gpus)],
-            range(1, config["repeats"] + 1),
-        )
+        axes = [config["frameworks"], self.variants, config["inputs"], config["precision"], devices]
+        axes.append([(num_gpus, size) for num_gpus in config["num_gpus"] for size in self._batch_sizes(num_gpus)])
+        num_runs = math.prod(map(len, axes)) * config["repeats"]
+        if num_runs > MOST_RUNS:
+            raise refuse(self.place, num_runs, f"runs are more than {MOST_RUNS}", "shorten its lists or lower repeats")
+        cells = itertools.product(*axes, range(1, config["repeats"] + 1))
         for framework, variant, source, precision, device, (num_gpus, size), repeat in cells:
             known = self.machine.device(device)
             settings = self.variants[variant]
@@ -118,8 +122,7 @@ class Study:
 
     def _apply_exclusions(self, runs: list[Run]) -> list[Run]:
         for position, rule in enumerate(self.config["exclude"]):
-            if rule.get("model", self.config["model"]) != self.config["model"]:
-                continue
+            # Rules for other models are left out already.
             asked = [(key, value) for key, value in rule.items() if key != "model"]
             kept = [run for run in runs if any(getattr(run, key) != value for key, value in asked)]
             if len(kept) == len(runs):
@@ -161,6 +164,7 @@ class Study:
         largest = max(run.num_gpus * run.per_device_batch_size for run in self.runs)
         return [
             *doubt_workers(self.place, self.variants, self.config["variants"], devices),
+            *doubt_batches(self.place, self.variants, self.config["variants"], self.description.num_test),
             *doubt_lr_warmup(self.place, self.variants, self.config["variants"], self.description.num_train // largest),
         ]
 

@@ -15,6 +15,8 @@ METRICS = Path(__file__).resolve().parents[2] / "report" / "metrics"
 MOST_WORKERS_PER_CORE = 4
 """Workers that wait for a disk can share a core; beyond this number they only take it from each other."""
 
+MOST_PREFETCH = 100
+
 
 def check_quality(place: str, quality: dict) -> None:
     """Raise ConfigError for an unknown metric, or for thresholds or a margin that it cannot have."""
@@ -67,6 +69,22 @@ def doubt_workers(place: str, variants: dict, given: dict, devices: dict[str, De
         for variant, settings in variants.items()
         if settings["loader_workers"] > MOST_WORKERS_PER_CORE * device.cores_per_device
     ]
+
+
+def doubt_batches(place: str, variants: dict, given: dict, num_test: int) -> list[str]:
+    """Return a warning for each variant that prefetches very many batches, or evaluates more images than there are."""
+    doubts = []
+    for variant, settings in variants.items():
+        if settings["prefetch"] > MOST_PREFETCH:
+            where = _locate("prefetch", place, variant, given)
+            doubts.append(f"{where}: {settings['prefetch']} batches are kept in memory; a few are enough")
+        if (settings["eval_batch_size"] or 0) > num_test:
+            where = _locate("eval_batch_size", place, variant, given)
+            doubts.append(
+                f"{where}: {settings['eval_batch_size']} is more than the {num_test} test images; the rest of each "
+                "batch is padding; lower it"
+            )
+    return doubts
 
 
 def doubt_lr_warmup(place: str, variants: dict, given: dict, steps_per_epoch: int) -> list[str]:

@@ -54,7 +54,7 @@ def describe_or_refuse(name: str, options: dict, place: str = "", defined: Itera
     except OptionError as error:
         where = f"datasets.{name}.options.{error.option}"
         raise refuse(where, error.value, error.problem, error.remedy) from None
-    except TypeError as error:
+    except (TypeError, ValueError, OSError) as error:
         message = re.sub(r"\b(describe|list_images)\(\)", f"data source {source}", str(error))
         remedy = "give it an entry with options under `datasets`" if place else f"correct datasets.{name}.options"
         raise refuse(place or f"datasets.{name}", name, f"cannot be made: {message}", remedy) from None

@@ -44,7 +44,7 @@ def check_config_files(paths: Iterable[str | Path]) -> None:
 
 def expand_path(path: str, place: str) -> str:
     """Expand `~` and variables such as $HOME in a path, unless the path exists as it is. Raises ConfigError."""
-    if Path(path).exists() or not ("$" in path or path.startswith("~")):
+    if not ("$" in path or path.startswith("~")) or Path(path).exists():
         return path
     unknown = refuse(place, path, "has a variable or a user that is not known here", "write the path out")
     try:

@@ -24,8 +24,17 @@ def split_models(studies: dict[str, dict]) -> dict[str, dict[str, dict]]:
                 place, problem = f"studies.{name}.model[{position}]", f"makes a second study {full_name}"
                 raise refuse(place, model, problem, "rename one of them")
             taken.add(full_name)
-            groups[name][full_name] = given | {"model": model}
+            groups[name][full_name] = given | {"model": model} | _select_exclusions(given, model)
     return groups
+
+
+def _select_exclusions(given: dict, model: str) -> dict:
+    """Return the exclusions that apply to a model, or nothing if the study has none."""
+    return {
+        key: [rule for rule in rules if rule.get("model", model) == model]
+        for key, rules in given.items()
+        if key == "exclude"
+    }
 
 
 def _check_exclusions(place: str, given: dict, models: list[str]) -> None:
