@@ -37,7 +37,10 @@ WRONG_STUDIES = [
     ),
     ({"devices": ["gpu"]}, 'studies.s.devices[0]: "gpu" is no device of machine.yaml; write cuda'),
     ({"devices": ["cdua"]}, 'studies.s.devices[0]: "cdua" is no device of machine.yaml; did you mean cuda?'),
-    ({"num_gpus": None}, "studies.s.num_gpus: null is not of type array; give a value or leave the key out"),
+    (
+        {"num_gpus": None},
+        "studies.s.num_gpus: null is not of type array; give a value, or leave the key out if it has a default",
+    ),
     ({"num_gpus": [True]}, "studies.s.num_gpus[0]: true is not of type integer; write a whole number"),
     ({"num_gpus": [1.5]}, "studies.s.num_gpus[0]: 1.5 is not of type integer; write a whole number"),
     ({"repeats": "1e3"}, 'studies.s.repeats: "1e3" is text, not a number; write 1000'),
@@ -234,7 +237,10 @@ def test_no_config_that_is_shipped_is_warned_about(path):
         ),
         ({"studies": {"s": study()}, "x-base": {}, "study": {}}, 'config: unknown key "study"; did you mean studies?'),
         ({"studies": [study()]}, "is not of type object; write its keys below it"),
-        ({"studies": None}, "studies: null is not of type object; give a value or leave the key out"),
+        (
+            {"studies": None},
+            "studies: null is not of type object; give a value, or leave the key out if it has a default",
+        ),
         ({"studies": {7: study()}}, "studies: the key 7 is not text; write it in quotes"),
         ({"studies": {"s": {"dataset": "digits"}}}, 'studies.s: the key "model" is missing; add it'),
     ],

@@ -62,6 +62,11 @@ def test_a_missing_machine_file_is_refused():
         find_machine_file("nowhere.yaml", [])
 
 
+def test_a_machine_file_that_is_no_path_is_refused():
+    with pytest.raises(ConfigError, match="machine: 5 is not the path of a file; name a machine file"):
+        find_machine_file(5, [])
+
+
 def test_the_machine_file_may_be_in_the_home_directory(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("HOWMANYGPUS_MACHINE", "")

@@ -33,7 +33,7 @@ def _show(value) -> str:
     """Format a value as JSON, but a number that is not finite as YAML writes it."""
     if _is_infinite_or_nan(value):
         return _write_number(value)
-    text = json.dumps(value, default=str)
+    text = json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
@@ -175,7 +175,7 @@ def _hint_for_choice(value, choices: list) -> str:
 
 def _hint_for_type(value, expected: list[str]) -> str:
     if value is None:
-        return "give a value or leave the key out"
-    if expected[0] == "array" and not isinstance(value, dict):
+        return "give a value, or leave the key out if it has a default"
+    if expected[0] == "array" and (isinstance(value, str) or (_is_integer(None, value) and value > 0)):
         return f"write [{value}]"
     return HINTS[expected[0]]

@@ -123,6 +123,8 @@ def find_machine_file(given: str | None, command_line: list[str]) -> Path:
 
     Jobs that Snakemake starts have no --profile. They find the file by HOWMANYGPUS_MACHINE, which is set here.
     """
+    if given is not None and not isinstance(given, str):
+        raise refuse("machine", given, "is not the path of a file", "name a machine file or leave `machine` out")
     given = expand_path(given, "machine") if given else None
     path = Path(given or _beside_profile(command_line) or os.environ.get("HOWMANYGPUS_MACHINE") or DEFAULT_MACHINE_FILE)
     if not path.exists():

@@ -31,7 +31,10 @@ def retype(value):
         return {key: retype(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [retype(inner) for inner in value]
-    return yaml.safe_load(value) if isinstance(value, str) else value
+    try:
+        return yaml.safe_load(value) if isinstance(value, str) else value
+    except yaml.YAMLError:
+        return value
 
 
 def fill_defaults(values: dict, schema: dict, root: dict) -> dict:
