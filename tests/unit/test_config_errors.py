@@ -7,7 +7,7 @@ import pytest
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.files import read_yaml
 from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.config.schema import read_schema
+from howmanygpus.plan.config.schema import read_schema, retype
 from howmanygpus.plan.plan import Plan
 from project import ROOT, study
 
@@ -249,6 +249,10 @@ def test_wrong_config(config, message):
     with pytest.raises(ConfigError) as error:
         Plan(config, CPU)
     assert message in str(error.value)
+
+
+def test_text_of_the_command_line_that_is_no_yaml_remains_text():
+    assert retype({"a": ["1", "[", "true"]}) == {"a": [1, "[", True]}
 
 
 def test_a_model_without_a_file_for_the_family_is_refused(monkeypatch, tmp_path):

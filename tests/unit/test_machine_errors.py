@@ -126,6 +126,12 @@ def test_a_device_that_the_machine_lacks_is_a_shortage_with_its_reason(write, de
     assert shortage == f"studies.s.devices: '{device}' cannot be used ({path}): {reason}; {remedy}"
 
 
+def test_a_device_that_the_cluster_lacks_is_a_shortage_that_names_the_others(write):
+    device = {"devices_per_node": 2, "cores_per_device": 1, "request": "gpu:{n}"}
+    (shortage,) = plan(write(scheduler="slurm", devices={"a100": device}), devices=["cuda"]).find_shortages()
+    assert "'cuda' cannot be used" in shortage and "the machine file has no device of this name (a100)" in shortage
+
+
 def test_three_devices_on_two_cores_are_a_shortage(write):
     (shortage,) = plan(write(), devices=["cpu"], num_gpus=[3]).find_shortages()
     assert shortage.startswith("studies.s.num_gpus: 3 exceeds the 2 cpu devices of this machine")

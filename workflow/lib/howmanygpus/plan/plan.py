@@ -128,10 +128,10 @@ class Plan:
             for device in dict.fromkeys(run.device for run in runs):
                 wanted = max(run.num_gpus for run in runs if run.device == device)
                 available = self.machine.device(device).count
-                if not available and device in self.machine.missing:
+                if not available:
                     shortages.append(
                         f"{study.place}.devices: {device!r} cannot be used ({self.machine.path}): "
-                        f"{self.machine.missing[device]}; choose another device or another profile"
+                        f"{self.machine.explain_absence(device)}; choose another device or another profile"
                     )
                 elif wanted > available:
                     shortages.append(

@@ -106,6 +106,11 @@ class Machine:
             raise self._explain_unknown(device, place)
         return device
 
+    def explain_absence(self, device: str) -> str:
+        """Return why no run can use a device that `resolve` accepts, but of which the machine has none."""
+        named = ", ".join(sorted(self.devices)) or "none"
+        return self.missing.get(device, f"the machine file has no device of this name ({named})")
+
     def _explain_unknown(self, device: str, place: str) -> ConfigError:
         if device in self.missing:
             problem = f"is a device of {self.path}, but {self.missing[device]}"
