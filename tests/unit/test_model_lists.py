@@ -60,6 +60,12 @@ def test_the_name_of_the_study_is_the_target_of_all_its_models():
     }
 
 
+def test_a_list_of_models_is_warned_about_once():
+    plan = make_plan(s=ONE | {"model": MODELS, "num_gpus": [1, 16], "per_device_batch_size": [8], "prefetch": 1000})
+    assert len(plan.find_shortages()) == len(plan.find_doubts()) == 1
+    assert plan.find_shortages()[0].startswith("studies.s.num_gpus: 16 exceeds")
+
+
 def test_an_exclusion_may_name_a_model():
     rules = [{"model": "resnet44", "per_device_batch_size": 64}, {"num_gpus": 2}]
     given = ONE | {"model": MODELS, "per_device_batch_size": [32, 64], "num_gpus": [1, 2], "exclude": rules}

@@ -138,8 +138,9 @@ class Plan:
                         f"{study.place}.num_gpus: {wanted} exceeds the {available} {device} devices of this machine "
                         f"({self.machine.path}); lower it or choose another profile"
                     )
-        return shortages
+        # The studies of a list of models have the same shortages, at the same place.
+        return list(dict.fromkeys(shortages))
 
     def find_doubts(self) -> list[str]:
         """Return a message for each value that can be meant, but is more likely a mistake."""
-        return [doubt for study in self.studies.values() for doubt in study.find_doubts()]
+        return list(dict.fromkeys(doubt for study in self.studies.values() for doubt in study.find_doubts()))

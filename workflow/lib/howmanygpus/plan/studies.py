@@ -160,7 +160,7 @@ class Study:
 
     def find_doubts(self) -> list[str]:
         """Return a message for each value that can be meant, but is more likely a mistake."""
-        devices = {run.device: self._device(run) for run in self.runs}
+        devices = {run.device: self._device(run) for run in self.runs if self._device(run).count}
         largest = max(run.num_gpus * run.per_device_batch_size for run in self.runs)
         return [
             *doubt_workers(self.place, self.variants, self.config["variants"], devices),

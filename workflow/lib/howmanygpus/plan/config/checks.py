@@ -61,7 +61,12 @@ def check_crops(place: str, variants: dict, given: dict, image_shape: tuple[int,
 
 
 def doubt_workers(place: str, variants: dict, given: dict, devices: dict[str, Device]) -> list[str]:
-    """Return a warning for each variant with more loader workers than the cores of a device can use."""
+    """Return a warning for each variant with more loader workers than the cores of a device can use.
+
+    devices: the devices that the machine has, by name.
+    """
+    if not devices:
+        return []
     name, device = min(devices.items(), key=lambda item: item[1].cores_per_device)
     return [
         f"{_locate('loader_workers', place, variant, given)}: {settings['loader_workers']} workers share "

@@ -40,9 +40,9 @@ class Device:
 
     def find_nearest_counts(self, num_gpus: int) -> list[int]:
         """Return the nearest numbers of devices, below and above, that spread evenly over nodes."""
-        fitting = [count for count in range(1, self.count + 1) if count % self.num_nodes(count) == 0]
-        below, above = [n for n in fitting if n < num_gpus], [n for n in fitting if n > num_gpus]
-        return below[-1:] + above[:1]
+        below, above = range(num_gpus - 1, 0, -1), range(num_gpus + 1, self.count + 1)
+        found = [next((n for n in counts if n % self.num_nodes(n) == 0), None) for counts in (below, above)]
+        return [count for count in found if count is not None]
 
 
 PRICING = ("billed", "price_per_hour", "currency")
