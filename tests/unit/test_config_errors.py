@@ -197,11 +197,11 @@ def test_no_number_is_negative(place):
     [
         (
             {"loader_workers": 1000},
-            "studies.s.loader_workers: 1000 workers share 1 cores per cpu device; more than 4 per",
+            "studies.s.loader_workers: 1000 workers share the 1 core of a cpu device; more than 4",
         ),
         (
             {"variants": {"v": {"loader_workers": 5}}},
-            "studies.s.variants.v.loader_workers: 5 workers share 1 cores per",
+            "studies.s.variants.v.loader_workers: 5 workers share the 1 core of",
         ),
         (
             {"epochs": 2, "steps": None, "optimizer": {"lr_warmup_epochs": 5}},
@@ -249,6 +249,12 @@ def test_wrong_config(config, message):
     with pytest.raises(ConfigError) as error:
         Plan(config, CPU)
     assert message in str(error.value)
+
+
+def test_anything_may_stand_under_keys_that_begin_with_x():
+    anything = {1: "one", True: [math.nan, 2.0], "study": {"s": {"epoch": 3}}}
+    given = study(frameworks=["pytorch_ddp"], devices=["cpu"])
+    assert list(Plan({"studies": {"s": given}, "x-anything": anything, "x-": None}, CPU).studies) == ["s"]
 
 
 def test_text_of_the_command_line_that_is_no_yaml_remains_text():

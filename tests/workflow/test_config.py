@@ -99,7 +99,7 @@ def test_a_list_of_models_is_one_study_for_each_and_a_target(project):
 
 def test_doubtful_values_warn(project):
     project.write_config(first=study(loader_workers=1000))
-    assert "studies.first.loader_workers: 1000 workers share 1 cores per cpu device" in project.snakemake("-n")
+    assert "studies.first.loader_workers: 1000 workers share the 1 core of a cpu device" in project.snakemake("-n")
 
 
 def test_a_study_named_like_a_rule_is_refused(project):

@@ -14,8 +14,8 @@ from howmanygpus.plan.config.machine import Device
 METRICS = Path(__file__).resolve().parents[2] / "report" / "metrics"
 MOST_WORKERS_PER_CORE = 4
 """Workers that wait for a disk can share a core; beyond this number they only take it from each other."""
-
 MOST_PREFETCH = 100
+"""Batches ahead of the training; a few are enough to hide irregular loading."""
 
 
 def check_quality(place: str, quality: dict) -> None:
@@ -68,9 +68,10 @@ def doubt_workers(place: str, variants: dict, given: dict, devices: dict[str, De
     if not devices:
         return []
     name, device = min(devices.items(), key=lambda item: item[1].cores_per_device)
+    cores = f"{device.cores_per_device} core{'s' * (device.cores_per_device > 1)}"
     return [
-        f"{_locate('loader_workers', place, variant, given)}: {settings['loader_workers']} workers share "
-        f"{device.cores_per_device} cores per {name} device; more than {MOST_WORKERS_PER_CORE} per core are slower"
+        f"{_locate('loader_workers', place, variant, given)}: {settings['loader_workers']} workers share the {cores} of a "
+        f"{name} device; more than {MOST_WORKERS_PER_CORE} per core rarely help; lower it or raise cores_per_device"
         for variant, settings in variants.items()
         if settings["loader_workers"] > MOST_WORKERS_PER_CORE * device.cores_per_device
     ]
@@ -82,7 +83,7 @@ def doubt_batches(place: str, variants: dict, given: dict, num_test: int) -> lis
     for variant, settings in variants.items():
         if settings["prefetch"] > MOST_PREFETCH:
             where = _locate("prefetch", place, variant, given)
-            doubts.append(f"{where}: {settings['prefetch']} batches are kept in memory; a few are enough")
+            doubts.append(f"{where}: {settings['prefetch']} batches are kept in memory; a few are enough; lower it")
         if (settings["eval_batch_size"] or 0) > num_test:
             where = _locate("eval_batch_size", place, variant, given)
             doubts.append(

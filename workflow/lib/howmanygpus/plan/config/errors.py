@@ -85,7 +85,7 @@ def _join(parts) -> str:
 
 
 def _check_keys(values, prefix: str, root: str, *parts: str | int) -> None:
-    """Raise ConfigError for a key that is not text, at any depth."""
+    """Raise ConfigError for a key that is not text, at any depth, except below top-level keys that begin with x-."""
     if isinstance(values, dict):
         for key in values:
             if not isinstance(key, str):
@@ -94,7 +94,8 @@ def _check_keys(values, prefix: str, root: str, *parts: str | int) -> None:
                 raise ConfigError(f"{place}: the key {_show(key)} is not text; write it in quotes{why}")
     if isinstance(values, dict | list):
         for key, value in values.items() if isinstance(values, dict) else enumerate(values):
-            _check_keys(value, prefix, root, *parts, key)
+            if parts or not str(key).startswith("x-"):
+                _check_keys(value, prefix, root, *parts, key)
 
 
 def _explain(error: jsonschema.ValidationError, place: str) -> ConfigError:

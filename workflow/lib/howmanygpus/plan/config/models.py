@@ -29,12 +29,10 @@ def split_models(studies: dict[str, dict]) -> dict[str, dict[str, dict]]:
 
 
 def _select_exclusions(given: dict, model: str) -> dict:
-    """Return the exclusions that apply to a model, or nothing if the study has none."""
-    return {
-        key: [rule for rule in rules if rule.get("model", model) == model]
-        for key, rules in given.items()
-        if key == "exclude"
-    }
+    """Return the study's key `exclude` with the entries that apply to a model, or nothing if the study has none."""
+    if "exclude" not in given:
+        return {}
+    return {"exclude": [rule for rule in given["exclude"] if rule.get("model", model) == model]}
 
 
 def _check_exclusions(place: str, given: dict, models: list[str]) -> None:
