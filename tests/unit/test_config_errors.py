@@ -252,7 +252,7 @@ def test_wrong_config(config, message):
 
 
 def test_anything_may_stand_under_keys_that_begin_with_x():
-    anything = {1: "one", True: [math.nan, 2.0], "study": {"s": {"epoch": 3}}}
+    anything = {1: "one", False: [math.nan, 2.0], "study": {"s": {"epoch": 3}}}
     given = study(frameworks=["pytorch_ddp"], devices=["cpu"])
     assert list(Plan({"studies": {"s": given}, "x-anything": anything, "x-": None}, CPU).studies) == ["s"]
 
