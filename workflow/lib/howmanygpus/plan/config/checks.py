@@ -71,7 +71,7 @@ def doubt_workers(place: str, variants: dict, given: dict, devices: dict[str, De
     cores = f"{device.cores_per_device} core{'s' * (device.cores_per_device > 1)}"
     return [
         f"{_locate('loader_workers', place, variant, given)}: {settings['loader_workers']} workers share the {cores} "
-        f"of a {name} device; more than {MOST_WORKERS_PER_CORE} per core rarely help; lower it or raise cores_per_device"
+        f"of a {name} device; more than {MOST_WORKERS_PER_CORE} a core rarely help; lower it or raise cores_per_device"
         for variant, settings in variants.items()
         if settings["loader_workers"] > MOST_WORKERS_PER_CORE * device.cores_per_device
     ]
