@@ -11,6 +11,20 @@ from howmanygpus.plan.plan import Plan
 from project import study
 
 
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Return a function that writes a machine file for this machine, which has two cores and no GPU."""
+    monkeypatch.setattr("howmanygpus.plan.config.machine._count_cores", lambda: 2)
+    monkeypatch.setattr("howmanygpus.train.host.gpus.list_gpu_uuids", list)
+
+    def write(**values):
+        path = tmp_path / "machine.yaml"
+        path.write_text(yaml.safe_dump(values))
+        return path
+
+    return write
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -67,6 +81,11 @@ def test_a_machine_file_that_is_no_path_is_refused():
         find_machine_file(5, [])
 
 
+def test_packed_is_true_or_false(write):
+    with pytest.raises(ConfigError, match='packed: "maybe" is not of type boolean; write true or false'):
+        read_machine(write(), packed="maybe")
+
+
 def test_the_machine_file_may_be_in_the_home_directory(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("HOWMANYGPUS_MACHINE", "")
@@ -82,20 +101,6 @@ def test_anything_may_stand_under_keys_that_begin_with_x(tmp_path):
 
 def plan(path, **changes) -> Plan:
     return Plan({"studies": {"s": study(**{"frameworks": ["pytorch_ddp"], **changes})}}, read_machine(path))
-
-
-@pytest.fixture
-def write(tmp_path, monkeypatch):
-    """Return a function that writes a machine file for this machine, which has two cores and no GPU."""
-    monkeypatch.setattr("howmanygpus.plan.config.machine._count_cores", lambda: 2)
-    monkeypatch.setattr("howmanygpus.train.host.gpus.list_gpu_uuids", list)
-
-    def write(**values):
-        path = tmp_path / "machine.yaml"
-        path.write_text(yaml.safe_dump(values))
-        return path
-
-    return write
 
 
 def test_an_own_device_without_a_gpu_is_refused_with_the_reason(write):

@@ -164,6 +164,8 @@ def read_machine(path: Path, packed: bool = False) -> Machine:
     devices = {name: _complete_device(name, options, values["scheduler"], path) for name, options in declared.items()}
     present = {name: device for name, device in devices.items() if device.devices_per_node}
     missing = {name: _explain_missing(device) for name, device in devices.items() if not device.devices_per_node}
+    if not isinstance(packed, bool):
+        raise refuse("packed", packed, "is not of type boolean", "write true or false")
     if packed and values["scheduler"] == "none":
         raise ConfigError(f"packed: true needs the machine file of a cluster, not {path}; name it with `machine`")
     return Machine(str(path), present, values["scheduler"], values["slurm"], packed, values["environments"], missing)
