@@ -36,17 +36,17 @@ demo: $(INSTALLED)
 	fi
 
 test: $(TESTABLE)
-	@# Three groups that take about equally long run at once: tests of the cluster often wait and leave a core idle.
+	@# Three groups that take about equally long run at once. Tests of the cluster often wait and leave a core idle.
 	@$(MAKE) --no-print-directory --jobs=3 --keep-going test-workflow test-training test-cluster
 
 test-workflow: $(TESTABLE)
-	$(VENV)/bin/python -m pytest tests/unit tests/workflow tests/loading
+	$(VENV)/bin/python -m pytest tests/workflow tests/loading
 
 test-training: $(TESTABLE)
 	@$(call print_at_end,$(VENV)/bin/python -m pytest tests/parity tests/training)
 
 test-cluster: $(TESTABLE)
-	@$(call print_at_end,$(VENV)/bin/python -m pytest tests/slurm)
+	@$(call print_at_end,$(VENV)/bin/python -m pytest tests/unit tests/slurm)
 
 # Runs a command and prints its output in one piece at the end.
 print_at_end = log=$$(mktemp); $(1) >$$log 2>&1; status=$$?; cat $$log; rm $$log; exit $$status

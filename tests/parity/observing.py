@@ -45,10 +45,13 @@ def keep(name: str, key: list, scratch: Path, make: Callable[[Path], None]) -> P
 
 
 class Observer:
-    """Starts frameworks with one copy of the library. Everything it returns is kept."""
+    """Starts frameworks with one copy of the library. Everything it returns is kept.
 
-    def __init__(self, library: Path, scratch: Path, find_python: Callable[[str], str]):
-        self.library, self.scratch, self.find_python = library, scratch, find_python
+    variables: of all processes' environment, which change nothing that is observed.
+    """
+
+    def __init__(self, library: Path, scratch: Path, find_python: Callable[[str], str], **variables: str):
+        self.library, self.scratch, self.find_python, self.variables = library, scratch, find_python, variables
         self._code = hash_library(library)
 
     def task(self, model: str, batchnorm: str = "local") -> Path:
@@ -85,7 +88,7 @@ class Observer:
 
     def _run(self, environment: str, words: list[str], folder: Path, **variables) -> None:
         command = [self.find_python(environment), *words, "--folder", str(folder)]
-        variables = os.environ | {"PYTHONPATH": str(self.library), **variables}
+        variables = os.environ | {"PYTHONPATH": str(self.library), **self.variables, **variables}
         result = subprocess.run(command, env=variables, capture_output=True, text=True)
         assert result.returncode == 0, result.stdout[-1000:] + result.stderr[-3000:]
 

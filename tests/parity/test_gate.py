@@ -68,7 +68,10 @@ def gate(copies, environment_python, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def faulty_gate(copies, environment_python, tmp_path_factory):
-    return Observer(copies("faults"), tmp_path_factory.mktemp("observed_faults"), environment_python)
+    """JAX compiles each program once for all faults that leave it as it is."""
+    compiled = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("compiled"))}
+    compiled |= {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.05"}
+    return Observer(copies("faults"), tmp_path_factory.mktemp("observed_faults"), environment_python, **compiled)
 
 
 @pytest.fixture(scope="session")

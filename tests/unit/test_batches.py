@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from howmanygpus.train.input.batches import TrainingBatches, evaluation_batches
+from howmanygpus.train.input.batches import BYTES_PER_WORKER, TrainingBatches, evaluation_batches
 from howmanygpus.train.input.changing import ManyImages, place
 from howmanygpus.train.input.draws import Share, draw_changes, draw_epoch, epoch_order
 from howmanygpus.train.input.prepared import PreparedData
@@ -198,14 +198,15 @@ def test_batches_are_loaded_ahead_only_if_asked(fills, prefetch, most):
 def test_workers_share_a_batch_that_is_large(fills):
     data = make_data(num_train=32, image_shape=(80, 80, 3))
     spec = make_spec(loader_workers=2, prefetch=2, random_flip=True, global_batch_size=16, epochs=1)
-    assert data.train_images[0].nbytes * 16 < 2**20, "less than a worker loads at a time"
+    assert data.train_images[0].nbytes * 16 < BYTES_PER_WORKER, "less than a worker loads at a time"
     assert len(list(TrainingBatches(spec, data, 0, 1))) == 2
     assert set(fills) == {16}
     fills.clear()
-    data = make_data(num_train=256, image_shape=(80, 80, 3))
-    spec = make_spec(loader_workers=2, prefetch=2, random_flip=True, global_batch_size=128, epochs=1)
+    data = make_data(num_train=512, image_shape=(80, 80, 3))
+    spec = make_spec(loader_workers=2, prefetch=2, random_flip=True, global_batch_size=512, epochs=1)
+    assert data.train_images[0].nbytes * 512 > 2 * BYTES_PER_WORKER
     next(iter(TrainingBatches(spec, data, 0, 1)))
-    assert fills == [64, 64]
+    assert fills == [256, 256]
 
 
 @pytest.mark.parametrize("loader_workers", [2, 3])

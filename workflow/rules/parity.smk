@@ -29,6 +29,7 @@ rule compute_reference:
         reference="results/parity/{model}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}/reference.json",
     log:
         "results/logs/compute_reference/{model}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}.log",
+    threads: 4
     params:
         code=lambda wildcards: hash_reference(wildcards.model),
     shell:
@@ -37,6 +38,7 @@ rule compute_reference:
             --model {wildcards.model:q} \
             --image-shape {wildcards.height} {wildcards.width} {wildcards.channels} \
             --num-classes {wildcards.num_classes} \
+            --threads {threads} \
             --batchnorm {wildcards.batchnorm} \
             --environment {input.environment:q} \
             --reference {output.reference:q} \

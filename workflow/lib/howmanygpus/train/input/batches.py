@@ -17,7 +17,7 @@ from howmanygpus.train.input.image_files import ImageFiles, start_in_threads
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.spec import RunSpec
 
-BYTES_PER_WORKER = 2**20
+BYTES_PER_WORKER = 2**22
 """Workers that have less of a batch than this load several batches at the same time."""
 
 

@@ -49,6 +49,8 @@ NUM_CANDIDATES = 4
 SHARDS = (1, 2, 3)
 """Numbers of devices of the layouts that the gate observes."""
 BF16_SEED = 1
+LARGE = 32 * 32 * 3
+"""Values of an image from which more threads than one gain. With fewer a thread only waits for a core that is busy."""
 STATISTICS = {"mean": "mean of all devices", "first": "first device"}
 """Whose running statistics evaluate; see Backend.running_statistics."""
 
@@ -214,8 +216,9 @@ def compute_all(spec: RunSpec, data: PreparedData, weights: dict, num_shards: in
 
 def count_near_gates(spec: RunSpec, data: PreparedData, weights: dict) -> int:
     """Count the ReLU inputs of the steps of sgd on most devices that rounding could put on either side of zero."""
-    GatedRelu.num_near = 0
+    GatedRelu.num_near, GatedRelu.counts_near = 0, True
     compute(spec, data, weights, SHARDS[-1])
+    GatedRelu.counts_near = False
     return GatedRelu.num_near
 
 
@@ -244,11 +247,11 @@ def main() -> None:
     parser.add_argument("--num-classes", type=int, required=True)
     parser.add_argument("--batchnorm", choices=("local", "synchronized"), required=True)
     parser.add_argument("--folder", type=Path, required=True, help="where task and reference are written")
+    parser.add_argument("--threads", type=int, default=1, help="cores for images of many pixels (default 1)")
     arguments = parser.parse_args()
-    # The tensors are small, so a second thread gains nothing and only waits for a core that is busy.
-    torch.set_num_threads(1)
+    shape = tuple(arguments.image_shape)
+    torch.set_num_threads(arguments.threads if math.prod(shape) >= LARGE else 1)
     with replace_relu(GatedRelu.apply), RefuseOwnRelus(arguments.model):
-        shape = tuple(arguments.image_shape)
         write_reference(arguments.model, arguments.batchnorm, shape, arguments.num_classes, arguments.folder)
     facts = {"torch": torch.__version__, "global_batch_size": GLOBAL_BATCH_SIZE, "model": arguments.model}
     write_json_atomic(arguments.folder / "reference.json", facts | {"batchnorm": arguments.batchnorm})

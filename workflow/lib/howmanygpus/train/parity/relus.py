@@ -42,15 +42,17 @@ class RefuseOwnRelus(TorchFunctionMode):
 class GatedRelu(torch.autograd.Function):
     """ReLU whose backward pass has its threshold at shift * (standard deviation of the input) instead of zero.
 
-    num_near counts the inputs that are nearer to zero than GATE_SHIFT * (standard deviation).
+    While counts_near is true, num_near counts the inputs that are nearer to zero than
+    GATE_SHIFT * (standard deviation).
     """
 
-    shift, num_near = 0.0, 0
+    shift, num_near, counts_near = 0.0, 0, False
 
     @staticmethod
     def forward(ctx, x):
-        deviation = x.std(correction=0)
-        GatedRelu.num_near += int((x.abs() < GATE_SHIFT * deviation).sum())
+        deviation = x.std(correction=0) if GatedRelu.shift or GatedRelu.counts_near else 0.0
+        if GatedRelu.counts_near:
+            GatedRelu.num_near += int((x.abs() < GATE_SHIFT * deviation).sum())
         ctx.save_for_backward(x > GatedRelu.shift * deviation)
         return x.clamp(min=0.0)
 

@@ -8,6 +8,8 @@ instead of half a unit, so that the simulated noise is about 1.4 times that of a
 float64; values of the gate's tasks are far from the limits of bf16's range, which is that of float32.
 """
 
+import math
+
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
@@ -42,8 +44,12 @@ class RoundedToBf16(TorchDispatchMode):
         """Round away from or towards zero, at random with the probabilities that keep the mean."""
         if values.dtype != torch.float64:
             return values
+        if not math.isfinite(values.sum()):
+            return torch.where(torch.isfinite(values), self._round_finite(values), values)
+        return self._round_finite(values)
+
+    def _round_finite(self, values: torch.Tensor) -> torch.Tensor:
         dropped = MANTISSA_BITS["float64"] - MANTISSA_BITS["bf16"]
-        bits = values.contiguous().view(torch.int64)
-        noise = torch.randint(0, 2**dropped, bits.shape, generator=self._generator)
-        rounded = ((bits + noise) & -(2**dropped)).view(torch.float64)
-        return torch.where(torch.isfinite(values), rounded, values)
+        noise = torch.empty(values.shape, dtype=torch.int64).random_(0, 2**dropped, generator=self._generator)
+        bits = noise.add_(values.contiguous().view(torch.int64)).bitwise_and_(-(2**dropped))
+        return bits.view(torch.float64)
