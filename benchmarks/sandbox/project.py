@@ -24,6 +24,8 @@ ONLY_SGD = '\ndel OPTIMIZERS["adam"]\n'
 """Code appended to a copy's howmanygpus/train/parity/task.py, with which the gate takes half as long."""
 RUNS, ROWS, TABLES = ("--until", "train"), ("--until", "tabulate_runs"), ("--until", "merge_tables")
 """Tests stop Snakemake at the last rule they check, because the rules after the fake runs take longer than the runs."""
+LISTED = ("--printshellcmds",)
+"""Option with which a dry run lists its jobs."""
 BLANK = """
 import sys
 from pathlib import Path
@@ -182,7 +184,7 @@ class Project:
 
     def planned(self, *arguments: str) -> list[str]:
         """Return the jobs that a call would run now, sorted: names of rules or, for runs, their paths."""
-        output = self.snakemake("--dry-run", *arguments)
+        output = self.snakemake("--dry-run", *LISTED, *arguments)
         jobs = []
         for block in re.split(r"\n(?=(?:local)?rule \w+:)", output)[1:]:
             rule = re.match(r"(?:local)?rule (\w+):", block)[1]

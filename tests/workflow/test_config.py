@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from project import study
+from project import LISTED, study
 
 
 def planned_studies(project, *arguments):
@@ -124,5 +124,5 @@ def test_the_machine_file_can_be_named(project):
 
 def test_a_measured_run_has_the_machine_alone(project):
     project.write_config(first=study())
-    blocks = re.findall(r"rule train:.*?\n\n|rule train:.*", project.snakemake("--dry-run"), re.DOTALL)
+    blocks = re.findall(r"rule train:.*?\n\n|rule train:.*", project.snakemake("--dry-run", *LISTED), re.DOTALL)
     assert blocks and all("measurement=100" in block for block in blocks)

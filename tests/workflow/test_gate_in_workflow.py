@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from project import ROWS, study
+from project import LISTED, ROWS, study
 
 BF16 = """
 FRAMEWORKS["sleeping"].precisions["cpu"] = ("fp32", "bf16")
@@ -74,7 +74,7 @@ def test_bf16_waits_for_the_verdict_in_fp32(project, environment_python):
     environment_python("pytorch-cpu")
     project.edit("workflow/lib/howmanygpus/plan/frameworks.py", BF16)
     project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1], precision=["bf16"], parity="required"))
-    planned = project.snakemake("--dry-run", *ROWS)
+    planned = project.snakemake("--dry-run", *LISTED, *ROWS)
     assert "Exception" not in planned, "each verdict matches one rule"
     jobs = project.planned(*ROWS)
     assert (jobs.count("observe_parity"), jobs.count("check_parity")) == (1, 2)

@@ -12,7 +12,7 @@ import yaml
 from howmanygpus.environments.pins import find_pins, hash_requirements
 from howmanygpus.prepare.sources import cifar10
 from pictures import encode, smooth, write_tree
-from project import Project, study
+from project import LISTED, Project, study
 from servers import Server
 
 COUNTS = {"train/cat": 6, "train/dog": 6, "test/cat": 3, "test/dog": 3}
@@ -175,7 +175,7 @@ def test_what_cannot_be_fetched_says_what_to_do_by_hand(project):
 
 
 def test_what_preparing_costs_is_measured_alone_and_drawn(copy):
-    assert "measurement=100" in copy.snakemake("preparation", "--dry-run")
+    assert "measurement=100" in copy.snakemake("preparation", "--dry-run", *LISTED)
     copy.snakemake("preparation")
     assert copy.read("results/preparation/pets.tsv").startswith("part\tname\timages_per_s\t")
     assert (copy.folder / "results/preparation/pets.svg").exists()

@@ -4,7 +4,6 @@ Read the machine file, plan all runs once, and create the objects whose methods 
 The logic is in workflow/lib/howmanygpus/plan/. This file connects it to Snakemake.
 """
 
-import atexit
 import gc
 import sys
 from pathlib import Path
@@ -15,7 +14,7 @@ from snakemake.logging import logger
 from howmanygpus import snakemake_patches
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import find_machine_file, read_machine
-from howmanygpus.plan.estimate import describe_device_hours
+from howmanygpus.plan.dry_run.printing import summarize_dry_run
 from howmanygpus.plan.invalidation.code import hash_reference, hash_script
 from howmanygpus.plan.invalidation.pins import environment_record, use_existing
 from howmanygpus.plan.plan import Plan
@@ -29,7 +28,7 @@ from howmanygpus.report import figures, tables
 from howmanygpus.report.files import read_answers
 from howmanygpus.train.start.settling import OlderResultsError, refuse_older_results, settle
 
-IS_DRY_RUN = bool({"--dry-run", "--dryrun", "-n", "-np"} & set(sys.argv))
+IS_DRY_RUN = workflow.output_settings.dryrun
 
 if not Path(".venv/bin/python").exists():
     raise WorkflowError(".venv: the Python of the workflow's steps is not there; run `make .venv/installed`")
@@ -66,9 +65,8 @@ products = Products(
 for warning in [*PLAN.find_shortages(), *PLAN.find_doubts()]:
     logger.warning(warning)
 
-# The estimate is printed at exit, so that it appears below the list of jobs.
 if IS_DRY_RUN:
-    atexit.register(print, describe_device_hours(PLAN), end="", file=sys.stderr)
+    summarize_dry_run(workflow, PLAN, logger)
 
 
 def settle_attempts():

@@ -178,6 +178,12 @@ class Study:
         shape = f"{height}x{width}x{channels}_classes{self.description.num_classes}"
         return f"results/weights/{self.config['model']}_{shape}_seed{self.seed(run)}.safetensors"
 
+    def num_images(self, run: Run) -> int:
+        """Return how many training images a run uses, each counted as often as it is used."""
+        settings, global_batch_size = self.variants[run.variant], run.num_gpus * run.per_device_batch_size
+        steps = settings["steps"] or settings["epochs"] * (self.description.num_train // global_batch_size)
+        return steps * global_batch_size
+
     def seed(self, run: Run) -> int:
         return self.config["seed"] + run.repeat - 1
 

@@ -1,0 +1,55 @@
+"""
+Prints the summary of a dry run, in place of Snakemake's list of jobs unless the user asks for this list.
+
+Snakemake tells its loggers what happens by events. A filter sees them before any logger does.
+"""
+
+import logging
+from typing import Any
+
+from snakemake.settings.enums import Quietness
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from howmanygpus.plan.dry_run.summary import Summary
+from howmanygpus.plan.plan import Plan
+
+HEADERS_ALONE = {Quietness.RULES, Quietness.PROGRESS}
+"""With this, Snakemake plans a dry run and does not go through its jobs."""
+LOCKED, LAST = "Error: Directory cannot be locked", "This was a dry-run"
+ANOTHER_CALL = (
+    "Another call is at work in this folder. A dry run needs no lock, and counts what that call has not finished."
+)
+HINT = "This dry run started nothing. Add --printshellcmds for all jobs with their files, reasons and commands."
+
+
+class SummaryFilter:
+    """Replaces messages of a dry run. workflow: Snakemake's. lists_jobs: whether Snakemake lists the jobs too."""
+
+    def __init__(self, workflow: Any, plan: Plan, lists_jobs: bool):
+        self._workflow, self._plan, self._lists_jobs = workflow, plan, lists_jobs
+
+    def __call__(self, record: logging.LogRecord) -> bool:
+        event, message = getattr(record, "event", None), str(record.msg)
+        if message.startswith(LOCKED):
+            record.msg = ANOTHER_CALL
+        elif message.startswith(LAST):
+            record.msg = self._write()
+        elif event == LogEvent.RUN_INFO and not self._lists_jobs:
+            # A message without an event is printed whatever the user wants Snakemake to be quiet about.
+            record.msg, record.event = f"{self._write()}\n\n{HINT}", None
+        return self._lists_jobs or event != LogEvent.WORKFLOW_STARTED
+
+    def _write(self) -> str:
+        workflow = self._workflow
+        asked, cores = workflow.dag_settings, workflow.resource_settings.cores or 1
+        is_forced = bool(asked.forceall or asked.forcetargets or asked.forcerun)
+        return Summary(self._plan, workflow.dag, workflow.persistence, cores, is_forced).write()
+
+
+def summarize_dry_run(workflow: Any, plan: Plan, logger: logging.Logger) -> None:
+    """Print a summary of this dry run. Call it when the workflow is read."""
+    settings = workflow.output_settings
+    lists_jobs = settings.printshellcmds or settings.verbose or settings.quiet not in (None, HEADERS_ALONE)
+    if not lists_jobs:
+        settings.quiet = HEADERS_ALONE
+    logger.addFilter(SummaryFilter(workflow, plan, lists_jobs))

@@ -1,0 +1,96 @@
+"""Expects how long a run takes from the records of runs like it."""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from statistics import mean
+
+from howmanygpus.plan.dry_run.estimate import BY_LIMIT, Expectation
+from howmanygpus.plan.plan import Plan
+from howmanygpus.plan.runs import Run
+
+RUNS = Path("results/runs")
+REPEATS_READ = 3
+"""Repeats of a configuration that are read, because thousands of records would take longer than the plan."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """The duration of a run that exists. work: model, image shape and classes. start_s: what no image adds to."""
+
+    run: Run
+    work: str
+    seconds: float
+    start_s: float
+    images: int
+
+    def scale(self, images: int, num_gpus: int) -> float:
+        """Return the seconds of a run with as many images on as many devices, if devices share the work evenly."""
+        share = images / self.images * self.run.num_gpus / num_gpus
+        return self.start_s + (self.seconds - self.start_s) * share
+
+
+LIKENESS: dict[str, Callable[[Run], tuple]] = {
+    "runs of the same configuration": lambda run: (
+        *(run.study, run.framework, run.variant, run.input, run.precision),
+        *(run.device, run.num_gpus, run.per_device_batch_size),
+    ),
+    "runs of the same framework, device count and batch size": lambda run: (
+        *(run.framework, run.input, run.precision, run.device, run.num_gpus, run.per_device_batch_size),
+    ),
+    "runs of the same framework and device count": lambda run: (run.framework, run.device, run.num_gpus),
+    "runs of the same framework": lambda run: (run.framework, run.device),
+    "runs of other frameworks": lambda run: (run.device,),
+}
+"""What runs have in common, the closest first. All have the same device, model, image shape and classes."""
+
+
+def name_work(weights_file: str) -> str:
+    """Return what a run's file of initial weights is called, without the seed: model, image shape and classes."""
+    return Path(weights_file).name.rpartition("_seed")[0]
+
+
+class RecordedRuns:
+    """Durations of the runs that exist. folder: where they are."""
+
+    def __init__(self, plan: Plan, folder: Path = RUNS):
+        self._plan, self._folder = plan, folder
+
+    def expect(self, run: Run) -> Expectation:
+        study = self._plan.studies[run.study]
+        limit_s = 60 * study.config["time_limit_min"]
+        if self._like:
+            work = name_work(study.weights_file(run))
+            for basis, common in LIKENESS.items():
+                if records := self._like.get((work, basis, common(run))):
+                    expected_s = mean(record.scale(study.num_images(run), run.num_gpus) for record in records)
+                    return Expectation(min(expected_s, limit_s), basis)
+        return Expectation(limit_s, BY_LIMIT, is_limit=True)
+
+    @cached_property
+    def _like(self) -> dict[tuple, list[Record]]:
+        """The records by work, likeness and what they have in common."""
+        like = defaultdict(list)
+        for record in self._read():
+            for basis, common in LIKENESS.items():
+                like[record.work, basis, common(record.run)].append(record)
+        return dict(like)
+
+    def _read(self) -> Iterator[Record]:
+        paths = sorted(path.parent for path in self._folder.glob("*/*/*/*/run.json"))
+        for _, repeats in groupby(paths, key=lambda path: str(path).rpartition("_repeat")[0]):
+            for path in list(repeats)[:REPEATS_READ]:
+                run = Run.from_path(str(path.relative_to(self._folder)))
+                try:
+                    values = json.loads((path / "run.json").read_text())
+                # Another call may replace the run at this moment.
+                except FileNotFoundError:
+                    continue
+                if values.get("wall_time_s") and values.get("images_seen"):
+                    start_s = values.get("init_s", 0.0) + values.get("compile_s", 0.0)
+                    work = name_work(values["spec"]["weights_file"])
+                    yield Record(run, work, values["wall_time_s"], start_s, values["images_seen"])

@@ -1,0 +1,110 @@
+"""Writes the summary of a dry run: what the call would do, why, and how long it would take."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from howmanygpus.plan.dry_run.estimate import Duration, StageEstimate, add_up
+from howmanygpus.plan.dry_run.reasons import Reasons, is_missing
+from howmanygpus.plan.dry_run.recorded_jobs import RecordedJobs
+from howmanygpus.plan.dry_run.recorded_runs import RecordedRuns
+from howmanygpus.plan.dry_run.stages import BEFORE_RUNS, MEASURED, RUNS, STAGES, find_stage
+from howmanygpus.plan.dry_run.words import align, count, describe_duration, format_h, name_some
+from howmanygpus.plan.plan import Plan
+
+ATTEMPTS = Path("results/attempts")
+HEADER = ("stage", "jobs", "why", "expected", "based on")
+
+
+class Summary:
+    """What a call would do. dag, persistence: Snakemake's plan of the call and its records.
+
+    cores: how many jobs that are not measured go beside each other. is_forced: whether the user forces jobs.
+    """
+
+    def __init__(self, plan: Plan, dag: Any, persistence: Any, cores: int, is_forced: bool):
+        self._plan, self._cores = plan, cores
+        self._reasons = Reasons(dag, persistence, is_forced)
+        self._jobs = _sort_by_stage(dag.needrun_jobs(exclude_finished=False))
+        self._estimates = self._estimate(RecordedRuns(plan), RecordedJobs(dag.jobs, persistence))
+        runs = self._jobs.get(RUNS, [])
+        self._missing = [_name(job) for job in runs if is_missing(job)]
+        missing = set(self._missing)
+        self._again = [job for job in runs if _name(job) not in missing]
+
+    def write(self) -> str:
+        rows = [HEADER, *map(self._describe_stage, self._jobs)]
+        lines = [f"This call would do {sum(map(len, self._jobs.values()))} jobs:", "", *align(rows)]
+        lines += ["", self._describe_total()]
+        for reason, runs in sorted(self._find_reasons().items()):
+            lines += ["", f"Runs that exist and are done again, because {reason}:", *name_some(sorted(runs))]
+        return "\n".join(lines)
+
+    def _estimate(self, recorded_runs: RecordedRuns, recorded_jobs: RecordedJobs) -> dict[str, StageEstimate]:
+        estimates = {}
+        for stage, jobs in self._jobs.items():
+            estimates[stage] = estimate = StageEstimate(stage in MEASURED)
+            for job in jobs:
+                if stage == RUNS:
+                    run = self._plan.runs[_name(job)]
+                    estimate.add(recorded_runs.expect(run), run.num_gpus)
+                else:
+                    estimate.add(recorded_jobs.expect(job), job.threads)
+        return estimates
+
+    def _describe_stage(self, stage: str) -> tuple[str, ...]:
+        jobs, estimate = self._jobs[stage], self._estimates[stage]
+        why = self._describe_runs() if stage == RUNS else ", ".join(count(map(self._explain, jobs)))
+        expected = describe_duration(estimate.elapsed(self._cores))
+        return stage, str(len(jobs)), why, expected, "; ".join(count(estimate.bases.elements()))
+
+    def _describe_runs(self) -> str:
+        failed = len(_find_attempted() & set(self._missing))
+        words = Counter({"missing": len(self._missing) - failed, "missing after a failed attempt": failed})
+        return ", ".join(count((words + Counter(again=len(self._again))).elements()))
+
+    def _explain(self, job: Any) -> str:
+        return "missing" if is_missing(job) else self._reasons.explain(job)
+
+    def _find_reasons(self) -> dict[str, list[str]]:
+        """Return the runs that are done again by reason."""
+        found = defaultdict(list)
+        for job in self._again:
+            found[self._reasons.explain_run(job)].append(_name(job))
+        return found
+
+    def _describe_total(self) -> str:
+        text = f"Expected: {describe_duration(self._add_up(self._estimates))}"
+        if RUNS in self._estimates and self._estimates.keys() & set(BEFORE_RUNS):
+            text += f"; before the first run: {describe_duration(self._add_up(BEFORE_RUNS))}"
+        if self._plan.machine.is_cluster:
+            text += " (one job after the other, without the waits in the queue)"
+        used = add_up(estimate.device_time for estimate in self._estimates.values())
+        return f"{text}; device-hours: {describe_duration(used, format_h)}"
+
+    def _add_up(self, stages: Iterable[str]) -> Duration:
+        return add_up(self._estimates[stage].elapsed(self._cores) for stage in stages if stage in self._estimates)
+
+
+def _sort_by_stage(jobs: Iterable[Any]) -> dict[str, list]:
+    """Return the jobs by stage, in the order of the work. Targets are no jobs for users."""
+    by_rule = defaultdict(list)
+    for job in jobs:
+        by_rule[job.rule].append(job)
+    sorted_jobs: dict[str, list] = {stage: [] for stage in dict.fromkeys(STAGES.values())}
+    for rule, jobs_of_rule in by_rule.items():
+        if stage := find_stage(rule):
+            sorted_jobs[stage] += jobs_of_rule
+    return {stage: found for stage, found in sorted_jobs.items() if found}
+
+
+def _find_attempted() -> set[str]:
+    """Return the paths of the runs of which an attempt failed; the files of those attempts are kept."""
+    records = (path for path in ATTEMPTS.glob("*/*/*/*/*/attempt.json") if '"running"' not in path.read_text())
+    return {str(path.parents[1].relative_to(ATTEMPTS)) for path in records}
+
+
+def _name(job: Any) -> str:
+    """Return the path of the run that a job of the rule `train` does."""
+    return job.wildcards_dict["run"]
