@@ -7,7 +7,6 @@ import yaml
 
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.schema import fill_defaults, read_schema
-from howmanygpus.plan.estimate import describe_device_hours
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.loaders import NATIVE_LOADERS
 from howmanygpus.plan.plan import Plan
@@ -209,16 +208,3 @@ def test_more_devices_than_the_machine_has_are_a_shortage_not_an_error():
 def test_a_run_is_planned_once_even_if_two_modes_ask_for_it():
     plan = make_plan(num_gpus=[1, 2, 4], per_device_batch_size=[16, 32, 64], scaling="both")
     assert len(plan.runs) == sum(len(study.runs) for study in plan.studies.values())
-
-
-def test_a_dry_run_expects_missing_runs_to_take_what_those_like_them_took(tmp_path):
-    """There are four runs of at most an hour. Two use one device, one of which took 18 minutes; two use two devices."""
-    plan = Plan({"studies": {"s": study(frameworks=["pytorch_ddp"], repeats=2, time_limit_min=60)}}, CPU)
-    assert (
-        describe_device_hours(plan, tmp_path) == "4 runs are missing: at most 6.0 device-hours, by their time limits\n"
-    )
-    done = next(run for run in plan.runs.values() if run.num_gpus == 1)
-    (tmp_path / done.path).mkdir(parents=True)
-    (tmp_path / done.path / "run.json").write_text(json.dumps({"wall_time_s": 1080}))
-    words = "3 runs are missing: 4.3 device-hours expected (1 as runs like them took, the others to their time limits)"
-    assert describe_device_hours(plan, tmp_path) == f"{words}, at most 5.0\n"

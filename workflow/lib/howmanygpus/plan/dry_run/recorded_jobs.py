@@ -67,7 +67,7 @@ class RecordedJobs:
         return self._similar[key]
 
     def _find_records(self, job: Any) -> dict[str, list]:
-        """Return the records of a rule by output: of the jobs of this call, and of files beside or near their outputs."""
+        """Return the records of a rule by output: of the jobs of this call, and of files near their outputs."""
         rule = job.rule.name
         if rule not in self._found:
             folders = {Path(output).parent for output in map(str, job.output)}

@@ -34,6 +34,8 @@ class Summary:
         self._again = [job for job in runs if _name(job) not in missing]
 
     def write(self) -> str:
+        if not self._jobs:
+            return "Nothing to be done: all that this call asks for exists and is up to date."
         rows = [HEADER, *map(self._describe_stage, self._jobs)]
         lines = [f"This call would do {sum(map(len, self._jobs.values()))} jobs:", "", *align(rows)]
         lines += ["", self._describe_total()]

@@ -1,0 +1,160 @@
+"""A dry run expects jobs to take as long as those like them took, and names what differs in settings."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.dry_run.estimate import BY_LIMIT, UNKNOWN, Duration, Expectation, StageEstimate
+from howmanygpus.plan.dry_run.reasons import compare_settings
+from howmanygpus.plan.dry_run.recorded_jobs import RecordedJobs
+from howmanygpus.plan.dry_run.recorded_runs import RecordedRuns
+from howmanygpus.plan.dry_run.words import count, describe_duration, format_h, format_s
+from howmanygpus.plan.plan import Plan
+from project import study
+
+CPU = Machine("machine.yaml", {"cpu": Device(devices_per_node=8, cores_per_device=1)})
+FRAMEWORKS = ["pytorch_ddp", "jax_sharding"]
+
+
+@pytest.fixture
+def plan():
+    values = {"frameworks": FRAMEWORKS, "per_device_batch_size": [32, 64], "repeats": 2, "time_limit_min": 60}
+    return Plan({"studies": {"s": study(**values), "deep": study(**values, model="resnet44")}}, CPU)
+
+
+def find(plan, framework="pytorch_ddp", num_gpus=1, size=64, repeat=1, name="s"):
+    path = f"{name}/{framework}/base/arrays_fp32_cpu_gpus{num_gpus}_batch{size}_repeat{repeat}"
+    return plan.runs[path]
+
+
+def record(folder, plan, run, **values):
+    """Record a run that took 110 s, of which 10 s until the second step, with the images that it uses."""
+    study_of_run = plan.studies[run.study]
+    times = {"wall_time_s": 110.0, "init_s": 7.0, "compile_s": 3.0, "images_seen": study_of_run.num_images(run)}
+    spec = {"weights_file": study_of_run.weights_file(run)}
+    (folder / run.path).mkdir(parents=True)
+    (folder / run.path / "run.json").write_text(json.dumps({"spec": spec} | times | values))
+
+
+def test_without_any_like_it_a_run_is_expected_to_take_its_time_limit(plan, tmp_path):
+    assert RecordedRuns(plan, tmp_path).expect(find(plan)) == Expectation(3600, BY_LIMIT, is_limit=True)
+    record(tmp_path, plan, find(plan, name="deep"))
+    assert RecordedRuns(plan, tmp_path).expect(find(plan)).is_limit, "another model says nothing"
+
+
+@pytest.mark.parametrize(
+    ("values", "seconds", "basis"),
+    [
+        ({"repeat": 2}, 110, "runs of the same configuration"),
+        # 24 steps of half as many images
+        ({"size": 32}, 10 + 50, "runs of the same framework and device count"),
+        # 24 steps of twice as many images on twice as many devices
+        ({"num_gpus": 2}, 10 + 100, "runs of the same framework"),
+        ({"framework": "jax_sharding", "size": 32, "num_gpus": 2}, 10 + 50, "runs of other frameworks"),
+    ],
+)
+def test_a_run_is_expected_to_take_what_the_closest_runs_took(plan, tmp_path, values, seconds, basis):
+    record(tmp_path, plan, find(plan))
+    assert RecordedRuns(plan, tmp_path).expect(find(plan, **values)) == (pytest.approx(seconds), basis, False)
+
+
+def test_closer_runs_count_alone_and_equally_close_ones_by_their_mean(plan, tmp_path):
+    record(tmp_path, plan, find(plan, size=32), wall_time_s=1000.0)
+    record(tmp_path, plan, find(plan))
+    record(tmp_path, plan, find(plan, repeat=2), wall_time_s=130.0)
+    assert RecordedRuns(plan, tmp_path).expect(find(plan)).seconds == pytest.approx(120)
+
+
+def test_no_run_is_expected_to_take_longer_than_its_time_limit(plan, tmp_path):
+    record(tmp_path, plan, find(plan), wall_time_s=9999.0)
+    assert RecordedRuns(plan, tmp_path).expect(find(plan)).seconds == 3600
+
+
+def test_runs_without_times_say_nothing(plan, tmp_path):
+    record(tmp_path, plan, find(plan), wall_time_s=None)
+    assert RecordedRuns(plan, tmp_path).expect(find(plan)).is_limit
+
+
+TASK = "results/parity/small_cnn/reference.json"
+
+
+def make_job(output: str, params: tuple = ("request", "0123456789abcdef"), inputs: tuple = (TASK,)) -> SimpleNamespace:
+    rule = SimpleNamespace(name="observe_parity", resources={"limit_min": None})
+    resources = SimpleNamespace(limit_min=30)
+    return SimpleNamespace(rule=rule, output=[output], params=params, input=inputs, resources=resources)
+
+
+def make_records(*jobs, seconds: float = 60.0) -> SimpleNamespace:
+    """Return Snakemake's records of jobs."""
+    known = {
+        job.output[0]: SimpleNamespace(
+            rule=job.rule.name,
+            input=list(job.input),
+            params=[repr(value) for value in job.params],
+            starttime=1000.0,
+            endtime=1000.0 + seconds,
+        )
+        for job in jobs
+    }
+    return SimpleNamespace(metadata=lambda output: known.get(str(output)))
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "expected"),
+    [
+        ("ddp_cpu-11111111", {}, (60.0, "the same steps", False)),
+        ("ddp_cpu-22222222", {"params": ("request", "fedcba9876543210")}, (60.0, "the same steps", False)),
+        ("ddp_cpu-22222222", {"params": ("another", "fedcba9876543210")}, (60.0, "similar steps", False)),
+        ("jax_cpu-22222222", {}, (60.0, "similar steps", False)),
+        ("jax_cpu-22222222", {"inputs": ("results/parity/resnet44/reference.json",)}, (1800.0, BY_LIMIT, True)),
+    ],
+)
+def test_the_gate_is_expected_to_take_what_it_took(tmp_path, monkeypatch, name, changes, expected):
+    """Another version of the code changes the file's name. Other networks take another time."""
+    monkeypatch.chdir(tmp_path)
+    done = make_job("results/parity/observed/ddp_cpu-11111111.json")
+    (tmp_path / "results/parity/observed").mkdir(parents=True)
+    (tmp_path / done.output[0]).touch()
+    job = make_job(f"results/parity/observed/{name}.json", **changes)
+    assert RecordedJobs([job], make_records(done)).expect(job) == expected
+
+
+def test_steps_without_a_time_limit_can_be_unknown():
+    job = make_job("results/environments/a-11111111.json")
+    job.rule.resources = {}
+    assert RecordedJobs([job], make_records()).expect(job) == Expectation(None, UNKNOWN)
+
+
+def test_measured_jobs_go_one_after_the_other_and_others_beside_each_other():
+    measured, others = StageEstimate(is_measured=True), StageEstimate(is_measured=False)
+    for seconds in (10.0, 20.0, 30.0):
+        measured.add(Expectation(seconds, "runs"), num_devices=2)
+        others.add(Expectation(seconds, "runs"), num_devices=2)
+    assert measured.elapsed(cores=4).seconds == 60 and measured.device_time.seconds == 120
+    assert (others.elapsed(cores=2).seconds, others.elapsed(cores=4).seconds) == (30, 30)
+    assert others.elapsed(cores=1).seconds == 60 and others.device_time.seconds == 0
+    measured.add(Expectation(100.0, BY_LIMIT, is_limit=True), num_devices=2)
+    measured.add(Expectation(None, UNKNOWN), num_devices=2)
+    assert measured.elapsed(cores=1) == Duration(60, 100, is_complete=False)
+    assert measured.device_time == Duration(120, 200)
+
+
+def test_durations_in_words():
+    words = [format_s(seconds) for seconds in (0, 89, 90, 3600, 7200, 7800)]
+    assert words == ["0 s", "89 s", "2 min", "60 min", "2 h", "2 h 10 min"]
+    assert [format_h(3600 * hours) for hours in (0, 0.001, 0.22, 1.5, 1234)] == ["0", "< 0.01", "0.22", "1.5", "1234"]
+    assert describe_duration(Duration(60, 1800, is_complete=False)) == "60 s + at most 30 min + an unknown rest"
+    assert describe_duration(Duration(is_complete=False)) == "unknown"
+    assert describe_duration(Duration()) == "0 s"
+
+
+def test_a_number_stands_before_each_of_several_words():
+    assert count(["missing"] * 3) == ["missing"]
+    assert count(["again", "missing", "missing"]) == ["2 missing", "1 again"]
+
+
+def test_settings_are_compared_key_by_key():
+    old, new = {"steps": 24, "optimizer": {"name": "sgd"}}, {"steps": 30, "optimizer": {"name": "sgd"}, "tier": "best"}
+    assert compare_settings(old, new) == ["steps: 24 -> 30", 'tier: its default -> "best"']
