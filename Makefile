@@ -93,7 +93,7 @@ adopt:
 	cp -a "$(FROM)/.snakemake/metadata" .snakemake/metadata
 
 # flock(1) takes the lock, so that two calls at once build one environment: nothing is installed yet that could lock.
-$(INSTALLED): envs/workflow.txt
+$(INSTALLED): envs/workflow.txt workflow/lib/howmanygpus/environments/command.py
 	@PYTHONPATH=workflow/lib $(PYTHON) workflow/scripts/check_python.py
 	@mkdir -p "$(CACHE)/environments"
 	PIP_QUIET=1 PYTHONPATH=workflow/lib flock "$(CACHE)/environments/workflow.lock" \

@@ -1,11 +1,21 @@
 """The config works as Snakemake users expect: default file, several files, command line, and refused values."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 import yaml
 
+from howmanygpus.environments.existing import link
 from project import LISTED, study
+
+PIP = """#!{python}
+import sys
+from snakemake.cli import main
+if __name__ == "__main__":
+    sys.exit(main())
+"""
 
 
 def planned_studies(project, *arguments):
@@ -126,3 +136,49 @@ def test_a_measured_run_has_the_machine_alone(project):
     project.write_config(first=study())
     blocks = re.findall(r"rule train:.*?\n\n|rule train:.*", project.snakemake("--dry-run", *LISTED), re.DOTALL)
     assert blocks and all("measurement=100" in block for block in blocks)
+
+
+@pytest.fixture
+def command(project, tmp_path):
+    """Return a function that calls the command `snakemake` of an environment to which `.venv` is linked."""
+    environment = tmp_path / "environment"
+    (environment / "bin").mkdir(parents=True)
+    written_by_pip = environment / "bin" / "snakemake"
+    written_by_pip.write_text(PIP.format(python=sys.executable))
+    written_by_pip.chmod(0o755)
+    link({"python": str(environment / "bin" / "python")}, tmp_path / ".venv")
+
+    def call(*words):
+        result = subprocess.run(
+            [tmp_path / ".venv" / "bin" / "snakemake", "--profile", project.profile, *words],
+            cwd=project.folder,
+            env=project.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+        )
+        return result.returncode, result.stdout
+
+    return call
+
+
+def test_a_target_may_stand_behind_a_config_file(project, command):
+    project.write_config("mine.yaml", first=study(), second=study(num_gpus=[1]))
+    status, printed = command("--dry-run", *LISTED, "--configfile", "mine.yaml", "second")
+    assert status == 0 and "results/runs/second/" in printed and "results/runs/first/" not in printed
+    status, printed = command("--dry-run", "--configfile", "mine.yaml", "--logger", "rich", "available")
+    assert status == 0 and "tables and figures" in printed and "  runs " not in printed
+
+
+def test_a_config_file_that_does_not_exist_is_named(project, command):
+    project.write_config("mine.yaml", first=study())
+    status, printed = command("--dry-run", "--configfile", "mine.yml")
+    assert (status, printed) == (1, "snakemake: --configfile: there is no file mine.yml; did you mean mine.yaml?\n")
+
+
+def test_the_command_starts_other_workflows_as_usual(project, command):
+    (project.folder / "workflow" / "scripts" / "start_snakemake.py").unlink()
+    project.write_config("mine.yaml", first=study())
+    status, printed = command("--dry-run", "--configfile", "mine.yaml", "first")
+    assert status == 1 and "FileNotFoundError" in printed, "Snakemake tells targets from config files itself"

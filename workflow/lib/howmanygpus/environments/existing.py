@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from howmanygpus.environments.build import find_cache, list_packages
+from howmanygpus.environments.command import replace_command
 from howmanygpus.files import atomic_path
 
 WRAPPER = """#!/bin/bash -l
@@ -39,7 +40,9 @@ def take_existing(name: str, pins: list[Path], existing: dict) -> dict:
 
 
 def link(record: dict, path: Path) -> None:
-    """Link `path` to the environment of a record. A link or an environment at `path` is replaced.
+    """Link `path` to the environment of a record, which gets the project's command `snakemake`.
+
+    A link or an environment at `path` is replaced.
 
     Raises SystemExit if `path` is anything else.
     """
@@ -47,6 +50,8 @@ def link(record: dict, path: Path) -> None:
         if not (path / "pyvenv.cfg").exists():
             sys.exit(f"{path} is no virtual environment; move it away, a link to one is to be there")
         shutil.rmtree(path)
+    environment = Path(record["python"]).parent.parent
+    replace_command(environment)
     with atomic_path(path) as partial:
         partial.unlink()
-        partial.symlink_to(Path(record["python"]).parent.parent)
+        partial.symlink_to(environment)

@@ -1,0 +1,76 @@
+"""Targets are found wherever they stand in the command line, and files that do not exist are named."""
+
+import pytest
+
+from howmanygpus.plan.config.command_line import separate_targets
+from howmanygpus.plan.config.errors import ConfigError
+
+SNAKEFILE = "rule all:\n    input:\n        'a'\n\n\nrule available:\n    input:\n        'b'\n"
+RULES = "rule write_page:\n    output:\n        'page.html'\n"
+
+
+@pytest.fixture(autouse=True)
+def clone(tmp_path, monkeypatch):
+    """Make a clone with the studies `digits` and `letters`, each in a file of its own."""
+    (tmp_path / "workflow" / "rules").mkdir(parents=True)
+    (tmp_path / "Snakefile").write_text(SNAKEFILE)
+    (tmp_path / "workflow" / "rules" / "pages.smk").write_text(RULES)
+    for name, study in (("mine", "digits"), ("more", "letters")):
+        (tmp_path / f"{name}.yaml").write_text(f"studies: {{{study}: {{}}}}\n")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "sorted_words"),
+    [
+        ("--configfile mine.yaml digits", "digits --configfile mine.yaml"),
+        ("--configfile mine.yaml more.yaml letters -n", "letters --configfile mine.yaml more.yaml -n"),
+        ("--profile local --configfiles mine.yaml available", "available --profile local --configfiles mine.yaml"),
+        ("--configfile mine.yaml results/tables/runs.json", "results/tables/runs.json --configfile mine.yaml"),
+        ("--configfile mine.yaml write_page", "write_page --configfile mine.yaml"),
+        ("--logger rich available", "available --logger rich"),
+        ("--config packed=true available", "available --config packed=true"),
+        ("--quiet available", "available --quiet"),
+        ("-q rules available --cores 1", "available -q rules --cores 1"),
+        ("all --configfile mine.yaml digits available", "digits available all --configfile mine.yaml"),
+    ],
+)
+def test_targets_behind_values_of_options_are_moved_to_the_front(given, sorted_words):
+    assert separate_targets(given.split()) == sorted_words.split()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "digits --configfile mine.yaml more.yaml",
+        "--configfile=mine.yaml digits",
+        "--configfile mine.yaml -- digits",
+        "--until train -n --config a=1 b=2 --quiet rules progress",
+        "",
+    ],
+)
+def test_a_command_line_that_snakemake_understands_stays_as_it_is(given):
+    assert separate_targets(given.split()) == given.split()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("--configfile mine.yml", "--configfile: there is no file mine.yml; did you mean mine.yaml?"),
+        ("--configfile=mine.yml", "--configfile: there is no file mine.yml; did you mean mine.yaml?"),
+        ("--configfile mine.yaml other.json", "there is no file other.json; choose from mine.yaml, more.yaml"),
+        ("--configfile available", "there is no file available; available is a target: put it before the options"),
+        ("--configfile mine.yaml digitz", "digitz is neither an existing file nor a target; did you mean digits?"),
+        ("--logger rich richt", "--logger: richt is neither an existing value of this option nor a target"),
+        ("--configfile mine.yaml xyz", "nor a target; choose from all, available, digits"),
+    ],
+)
+def test_a_word_that_is_neither_a_file_nor_a_target_is_refused_with_the_remedy(given, message):
+    with pytest.raises(ConfigError) as error:
+        separate_targets(given.split())
+    assert message in str(error.value)
+
+
+def test_a_config_file_that_cannot_be_read_is_left_to_snakemake(tmp_path):
+    (tmp_path / "broken.yaml").write_text("studies: [")
+    assert separate_targets(["--configfile", "broken.yaml", "all"])[0] == "all"

@@ -1,0 +1,22 @@
+"""
+Start Snakemake, with targets wherever they stand in the command line.
+
+`.venv/bin/snakemake` is this script in the folder of a clone; see howmanygpus.environments.command.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+
+from snakemake.cli import main
+
+from howmanygpus.plan.config.command_line import separate_targets
+from howmanygpus.plan.config.errors import ConfigError
+
+if __name__ == "__main__":
+    try:
+        sys.argv[1:] = separate_targets(sys.argv[1:])
+    except ConfigError as error:
+        sys.exit(f"snakemake: {error}")
+    sys.exit(main())
