@@ -32,7 +32,8 @@ def _may_be_config_file(word: str) -> bool:
 
 
 def _is_logger(word: str) -> bool:
-    return re.fullmatch(r"[\w-]+", word) is not None and bool(find_spec(f"snakemake_logger_plugin_{word}"))
+    name = word.replace("-", "_")
+    return name.isidentifier() and find_spec(f"snakemake_logger_plugin_{name}") is not None
 
 
 def _is_setting(word: str) -> bool:

@@ -13,7 +13,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from howmanygpus.plan.dry_run.summary import Summary
 from howmanygpus.plan.plan import Plan
 
-HEADERS_ALONE = {Quietness.RULES, Quietness.PROGRESS}
+PLAN_ALONE = {Quietness.RULES, Quietness.PROGRESS}
 """With this, Snakemake plans a dry run and does not go through its jobs."""
 LOCKED, LAST = "Error: Directory cannot be locked", "This was a dry-run"
 ANOTHER_CALL = (
@@ -49,7 +49,7 @@ class SummaryFilter:
 def summarize_dry_run(workflow: Any, plan: Plan, logger: logging.Logger) -> None:
     """Print a summary of this dry run. Call it when the workflow is read."""
     settings = workflow.output_settings
-    lists_jobs = settings.printshellcmds or settings.verbose or settings.quiet not in (None, HEADERS_ALONE)
+    lists_jobs = settings.printshellcmds or settings.verbose or settings.quiet not in (None, PLAN_ALONE)
     if not lists_jobs:
-        settings.quiet = HEADERS_ALONE
+        settings.quiet = PLAN_ALONE
     logger.addFilter(SummaryFilter(workflow, plan, lists_jobs))

@@ -64,10 +64,10 @@ class RecordedRuns:
         study = self._plan.studies[run.study]
         limit_s = 60 * study.config["time_limit_min"]
         if self._like:
-            work = name_work(study.weights_file(run))
+            work, images = name_work(study.weights_file(run)), study.num_images(run)
             for basis, common in LIKENESS.items():
                 if records := self._like.get((work, basis, common(run))):
-                    expected_s = mean(record.scale(study.num_images(run), run.num_gpus) for record in records)
+                    expected_s = mean(record.scale(images, run.num_gpus) for record in records)
                     return Expectation(min(expected_s, limit_s), basis)
         return Expectation(limit_s, BY_LIMIT, is_limit=True)
 
@@ -84,11 +84,11 @@ class RecordedRuns:
         paths = sorted(path.parent for path in self._folder.glob("*/*/*/*/run.json"))
         for _, repeats in groupby(paths, key=lambda path: str(path).rpartition("_repeat")[0]):
             for path in list(repeats)[:REPEATS_READ]:
-                run = Run.from_path(str(path.relative_to(self._folder)))
                 try:
+                    run = Run.from_path(str(path.relative_to(self._folder)))
                     values = json.loads((path / "run.json").read_text())
-                # Another call may replace the run at this moment.
-                except FileNotFoundError:
+                # Another call may replace the run at this moment, and folders of other names are no runs.
+                except (FileNotFoundError, ValueError):
                     continue
                 if values.get("wall_time_s") and values.get("images_seen"):
                     start_s = values.get("init_s", 0.0) + values.get("compile_s", 0.0)

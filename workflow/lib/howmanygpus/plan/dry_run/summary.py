@@ -1,7 +1,9 @@
 """Writes the summary of a dry run: what the call would do, why, and how long it would take."""
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -103,8 +105,13 @@ def _sort_by_stage(jobs: Iterable[Any]) -> dict[str, list]:
 
 def _find_attempted() -> set[str]:
     """Return the paths of the runs of which an attempt failed; the files of those attempts are kept."""
-    records = (path for path in ATTEMPTS.glob("*/*/*/*/*/attempt.json") if '"running"' not in path.read_text())
-    return {str(path.parents[1].relative_to(ATTEMPTS)) for path in records}
+    attempted = set()
+    for path in ATTEMPTS.glob("*/*/*/*/*/attempt.json"):
+        # Another call removes the record when its attempt succeeds.
+        with suppress(FileNotFoundError):
+            if json.loads(path.read_text())["status"] != "running":
+                attempted.add(str(path.parents[1].relative_to(ATTEMPTS)))
+    return attempted
 
 
 def _name(job: Any) -> str:
