@@ -91,6 +91,14 @@ def test_the_steps_before_the_first_run_are_part_of_the_estimate(project):
     assert re.search(r"device-hours: 0\.22\b", printed), "the gate uses devices too"
 
 
+def test_without_records_the_gate_counts_by_its_time_limit(project):
+    project.write_config(small=study(**SMALL, parity="required"))
+    printed = project.snakemake("--dry-run", *RUNS)
+    assert read_stage(printed, "parity gate")[2].startswith("at most 30 min")
+    assert "before the first run: at most 30 min" in printed
+    assert "device-hours: at most 2\n" in printed, "half an hour of two devices for the gate, an hour of one for the run"
+
+
 def lengthen(project, path, seconds: float) -> None:
     """Change Snakemake's record of a file, as if it had taken so many seconds to make."""
     name = str(path.relative_to(project.folder))
