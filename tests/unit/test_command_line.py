@@ -16,7 +16,7 @@ def clone(tmp_path, monkeypatch):
     (tmp_path / "Snakefile").write_text(SNAKEFILE)
     (tmp_path / "workflow" / "rules" / "pages.smk").write_text(RULES)
     for name, study in (("mine", "digits"), ("more", "letters")):
-        (tmp_path / f"{name}.yaml").write_text(f"studies: {{{study}: {{}}}}\n")
+        (tmp_path / f"{name}.yaml").write_text(f"studies: {{{study}: {{model: [small_cnn, resnet44]}}}}\n")
     monkeypatch.chdir(tmp_path)
 
 
@@ -28,6 +28,7 @@ def clone(tmp_path, monkeypatch):
         ("--profile local --configfiles mine.yaml available", "available --profile local --configfiles mine.yaml"),
         ("--configfile mine.yaml results/tables/runs.json", "results/tables/runs.json --configfile mine.yaml"),
         ("--configfile mine.yaml write_page", "write_page --configfile mine.yaml"),
+        ("--configfile mine.yaml digits_resnet44", "digits_resnet44 --configfile mine.yaml"),
         ("--logger rich available", "available --logger rich"),
         ("--config packed=true available", "available --config packed=true"),
         ("--quiet available", "available --quiet"),

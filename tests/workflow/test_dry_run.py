@@ -96,7 +96,7 @@ def test_without_records_the_gate_counts_by_its_time_limit(project):
     printed = project.snakemake("--dry-run", *RUNS)
     assert read_stage(printed, "parity gate")[2].startswith("at most 30 min")
     assert "before the first run: at most 30 min" in printed
-    assert "device-hours: at most 2\n" in printed, "half an hour of two devices for the gate, an hour of one for the run"
+    assert "device-hours: at most 2\n" in printed, "the gate has two devices for half an hour"
 
 
 def lengthen(project, path, seconds: float) -> None:

@@ -87,7 +87,7 @@ def _find_joined(words: list[str]) -> list[str]:
 
 def _check_files(files: list[str]) -> None:
     for file in files:
-        if Path(file).is_file():
+        if Path(file).exists():
             continue
         if file in list_targets([]):
             remedy = f"{file} is a target: put it before the options, and name a config file behind this one"
@@ -120,6 +120,8 @@ def list_targets(files: list[str]) -> dict[str, bool]:
         names |= {name: "output:" not in text for name, text in zip(rules[::2], rules[1::2], strict=True)}
     for file in files or ["config/config.yaml"]:
         # What is wrong with a config file is said when Snakemake reads it.
-        with suppress(OSError, yaml.YAMLError, TypeError, KeyError):
-            names |= dict.fromkeys(yaml.safe_load(Path(file).read_text())["studies"], True)
+        with suppress(OSError, ValueError, yaml.YAMLError, TypeError, KeyError, AttributeError):
+            for name, given in yaml.safe_load(Path(file).read_text())["studies"].items():
+                models = given.get("model") if isinstance(given.get("model"), list) else []
+                names |= dict.fromkeys([name, *(f"{name}_{model}" for model in models)], True)
     return names
