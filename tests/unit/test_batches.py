@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 
+import howmanygpus.train.input.batches as batches_module
 from howmanygpus.train.input.batches import BYTES_PER_WORKER, TrainingBatches, evaluation_batches
 from howmanygpus.train.input.changing import ManyImages, place
 from howmanygpus.train.input.draws import Share, draw_changes, draw_epoch, epoch_order
@@ -158,6 +159,11 @@ def test_python_takes_no_more_calls_for_more_small_images():
 
 
 @pytest.fixture
+def one_batch_per_task(monkeypatch):
+    monkeypatch.setattr(batches_module, "BATCHES_PER_TASK", 1)
+
+
+@pytest.fixture
 def fills(monkeypatch):
     """Return a list that gets an entry when a part of a batch is begun."""
     begun, fill = [], ManyImages.fill
@@ -170,7 +176,7 @@ def fills(monkeypatch):
     return begun
 
 
-def test_workers_load_small_batches_at_the_same_time(monkeypatch):
+def test_workers_load_small_batches_at_the_same_time(monkeypatch, one_batch_per_task):
     """Neither of two batches is complete before the other has begun."""
     met, fill, places = threading.Barrier(2, timeout=20.0), ManyImages.fill, []
 
@@ -186,7 +192,7 @@ def test_workers_load_small_batches_at_the_same_time(monkeypatch):
 
 
 @pytest.mark.parametrize(("prefetch", "most"), [(0, 2), (2, 3)])
-def test_batches_are_loaded_ahead_only_if_asked(fills, prefetch, most):
+def test_batches_are_loaded_ahead_only_if_asked(fills, one_batch_per_task, prefetch, most):
     """Two workers load both parts of one batch, or one batch each, while a third batch waits for a worker."""
     spec = make_spec(loader_workers=2, prefetch=prefetch, random_flip=True, epochs=2)
     batches = iter(TrainingBatches(spec, make_data(num_train=40), 0, 1))
@@ -195,7 +201,14 @@ def test_batches_are_loaded_ahead_only_if_asked(fills, prefetch, most):
     assert fills[0] == (4 if prefetch == 0 else 8)
 
 
-def test_workers_share_a_batch_that_is_large(fills):
+def test_a_worker_loads_several_small_batches_by_one_task(fills):
+    """The calls of one batch take about as long as the work of 100 images, and another worker has to wait for them."""
+    spec = make_spec(loader_workers=2, prefetch=2, random_flip=True, epochs=2)
+    assert len(list(TrainingBatches(spec, make_data(num_train=40), 0, 1))) == 10
+    assert sorted(fills) == [2 * 8, 8 * 8]
+
+
+def test_workers_share_a_batch_that_is_large(fills, one_batch_per_task):
     data = make_data(num_train=32, image_shape=(80, 80, 3))
     spec = make_spec(loader_workers=2, prefetch=2, random_flip=True, global_batch_size=16, epochs=1)
     assert data.train_images[0].nbytes * 16 < BYTES_PER_WORKER, "less than a worker loads at a time"

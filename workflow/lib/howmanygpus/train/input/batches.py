@@ -12,13 +12,15 @@ from concurrent.futures import Future
 import numpy as np
 
 from howmanygpus.train.input.changing import ManyImages, is_small, place
-from howmanygpus.train.input.draws import Share, Shares
+from howmanygpus.train.input.draws import Share, Shares, join
 from howmanygpus.train.input.image_files import ImageFiles, start_in_threads
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.spec import RunSpec
 
 BYTES_PER_WORKER = 2**22
 """Workers that have less of a batch than this load several batches at the same time."""
+BYTES_PER_TASK, BATCHES_PER_TASK = 2**21, 8
+"""A task loads as many whole batches as have so many bytes, one at least and at most so many batches."""
 
 
 class TrainingBatches:
@@ -34,22 +36,34 @@ class TrainingBatches:
         """Yield (images, labels): uint8 (local batch, height, width, channels), int32 (local batch,)."""
         loading, labels = Loading(self), np.asarray(self.data.train_labels)
         begun: deque[tuple[np.ndarray, list[Future], np.ndarray]] = deque()
-        for step in range(self.num_steps):
-            share = self.shares[step]
+        for first in range(0, self.num_steps, loading.batches_per_task):
+            steps = range(first, min(first + loading.batches_per_task, self.num_steps))
+            share = join([self.shares[step] for step in steps])
             begun.append((*loading.begin(share), labels[share.samples]))
             if len(begun) == loading.num_at_once:
-                yield finish(*begun.popleft())
+                yield from self._finish(*begun.popleft())
         while begun:
-            yield finish(*begun.popleft())
+            yield from self._finish(*begun.popleft())
+
+    def _finish(
+        self, images: np.ndarray, futures: list[Future], labels: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Wait until the images of some batches are complete and yield the batches. A worker's exception is raised."""
+        for future in futures:
+            future.result()
+        size = self.shares.local_batch_size
+        for start in range(0, len(images), size):
+            yield images[start : start + size], labels[start : start + size]
 
 
 class Loading:
     """Reads and changes the images of batches, in as many threads as there are workers.
 
-    num_at_once: how many batches are begun before the first of them has to be complete. With one, all workers share
-    each batch. If that leaves a worker less than BYTES_PER_WORKER, fewer workers share a batch and they load several
-    batches at the same time, since otherwise the start of so short a task takes longer than the task. With
-    `prefetch: 0` nothing is loaded ahead, so that all workers always share one batch.
+    num_at_once: how many tasks are begun before the first of them has to be complete. batches_per_task: consecutive
+    batches that are loaded as one. With one task of one batch, all workers share each batch. If that leaves a worker
+    less than BYTES_PER_WORKER, fewer workers share a batch and they load several batches at the same time, since
+    otherwise the start of so short a task takes longer than the task. With `prefetch: 0` nothing is loaded ahead, so
+    that all workers always share one batch.
     """
 
     def __init__(self, batches: TrainingBatches):
@@ -57,15 +71,17 @@ class Loading:
         # A plain array over the memory of a memmap: indexing a memmap costs more.
         self._source: np.ndarray | ImageFiles = source if isinstance(source, ImageFiles) else np.asarray(source)
         self._num_workers = self._num_parts = batches.num_workers
-        self.num_at_once = 1
+        self.num_at_once = self.batches_per_task = 1
         self._many: ManyImages | None = None
         is_changed = spec.random_flip or spec.random_crop_padding
         if isinstance(self._source, np.ndarray) and (is_small(self._source) or not is_changed):
             self._many = ManyImages(self._source, spec.random_crop_padding)
-            parts = max(1, batches.shares.local_batch_size * self._source[0].nbytes // BYTES_PER_WORKER)
+            batch_bytes = batches.shares.local_batch_size * self._source[0].nbytes
+            parts = max(1, batch_bytes // BYTES_PER_WORKER)
             if spec.prefetch and parts < self._num_workers:
-                # One more batch than the workers load, so that none waits while a complete batch is fetched.
+                # One more task than the workers do, so that none waits while a complete batch is fetched.
                 self._num_parts, self.num_at_once = parts, math.ceil(self._num_workers / parts) + 1
+                self.batches_per_task = min(max(1, BYTES_PER_TASK // batch_bytes), BATCHES_PER_TASK)
 
     def begin(self, share: Share) -> tuple[np.ndarray, list[Future]]:
         """Return the images of a share, which are complete when the futures are done. One worker completes them."""
@@ -82,13 +98,6 @@ class Loading:
             return
         for sample, change, target in zip(share.samples.tolist(), share.changes, images, strict=True):
             place(self._source[sample], target, change)
-
-
-def finish(images: np.ndarray, futures: list[Future], labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Wait until the images of a batch are complete; an exception of a worker is raised."""
-    for future in futures:
-        future.result()
-    return images, labels
 
 
 def evaluation_batches(

@@ -68,6 +68,15 @@ class Share:
         return Share(self.samples[images], Changes(changes.flipped[images], changes.top[images], changes.left[images]))
 
 
+def join(shares: list[Share]) -> Share:
+    """Return the images of several shares one after the other."""
+    if len(shares) == 1:
+        return shares[0]
+    changes = [share.changes for share in shares]
+    fields = ([each.flipped for each in changes], [each.top for each in changes], [each.left for each in changes])
+    return Share(np.concatenate([share.samples for share in shares]), Changes(*map(np.concatenate, fields)))
+
+
 def draw_changes(words: np.ndarray, random_flip: bool, crop_padding: int) -> Changes:
     """Turn random words into changes. words: uint64 (count, 4), a row for each image.
 
