@@ -54,18 +54,20 @@ def test_a_job_for_a_drained_cluster_is_named_and_sigterm_cancels_it(project, cl
 
 
 def test_sigterm_cancels_what_waits_and_ends_with_what_runs(project, cluster):
-    write_study(project, num_gpus=[1, 2])
-    project.behave(sleeping__base__gpus2="wait_for_file")
-    project.edit_profile(**{"set-resources": ["train:slurm_partition=gpu"]})
+    options = {"frameworks": ["sleeping"], "devices": ["fake"], "per_device_batch_size": [8]}
+    endless = study(**options, num_gpus=[1], time_limit_min=LONGER_THAN_ITS_PARTITION_MIN)
+    project.write_config(usual=study(**options, num_gpus=[2]), endless=endless)
+    project.behave(usual__="wait_for_file")
     process = project.start(*ROWS)
-    running = project.wait_for_running("_gpus2_")["id"]
-    waiting = cluster.run("sbatch", "--parsable", "--hold", "--wrap=true").strip()
+    running = project.wait_for_running("usual/")["id"]
+    project.wait_until(lambda: "SLURM cannot start job" in read_messages(project), "the message about the other job")
     process.terminate()
+    others = ("squeue", "--noheader", "--format=%i")
+    project.wait_until(lambda: cluster.run(*others).split() == [running], "the other job's end")
     (project.folder / "go_on").touch()
     output, _ = process.communicate(timeout=90)
     assert process.returncode == 1 and "interrupted by SIGTERM" in output, output
-    states = cluster.run("squeue", "--noheader", "--states=all", "--format=%i %T").splitlines()
-    assert f"{running} COMPLETED" in states and f"{waiting} PENDING" in states, "jobs of others are left alone"
+    assert len(list((project.folder / "results" / "runs" / "usual").rglob("run.json"))) == 1, output
 
 
 @pytest.mark.parametrize("logger", [[], ["--logger", "rich"]], ids=["default", "rich"])

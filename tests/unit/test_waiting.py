@@ -43,9 +43,7 @@ def test_a_reason_that_cannot_clear_is_named_at_once_with_the_remedy(watch, reas
     watch, said = watch
     watch.look(make_jobs(reason))
     (message,) = said
-    assert message.startswith(
-        "SLURM cannot start job 7 (rule_train_wildcards_digits_a_gpus1), as things are: " + reason
-    )
+    assert message.startswith("SLURM cannot start job 7 (train digits_a_gpus1), as things are: " + reason)
     assert words in message
     watch.look(make_jobs(reason))
     assert len(said) == 1, "a job is named once"
@@ -68,7 +66,7 @@ def test_jobs_with_the_same_obstacle_are_one_message(watch):
     watch, said = watch
     watch.look(make_jobs(*["BadConstraints"] * 5, "Priority"))
     (message,) = said
-    assert "start jobs 7 (rule" in message and ", 9 (rule" in message and "and 2 more, as" in message
+    assert "start jobs 7 (train" in message and ", 9 (train" in message and "and 2 more, as" in message
 
 
 def test_a_job_whose_reason_changes_to_an_obstacle_is_named_then(watch):

@@ -16,13 +16,12 @@ def list_attempts(run: str) -> set[Path]:
     return set((ATTEMPTS / run).glob("*/attempt.json"))
 
 
-def describe_new_attempt(run: str, older: set[Path]) -> str:
-    """Return how the newest attempt at a run ended; empty if there is none beside the older ones."""
+def find_new_attempt(run: str, older: set[Path]) -> tuple[Path, dict] | None:
+    """Return folder and record of the newest attempt at a run; None if there is none beside the older ones."""
     if not (new := list_attempts(run) - older):
-        return ""
+        return None
     settle(ATTEMPTS / run)
-    record = json.loads(max(new).read_text())
-    return f"{run}: {record['status']}: {record['reason']}; the attempt is kept in {max(new).parent}"
+    return max(new).parent, json.loads(max(new).read_text())
 
 
 def record_refusal(run: str, settings: dict, inputs: dict[str, Path], reason: str) -> Path:

@@ -54,12 +54,17 @@ def _explain(folder: Path, error: OSError) -> str:
     )
 
 
-def find_words_of_full_disk(log: Path, last_bytes: int = 2**16) -> str:
-    """Return the last line of a log that says that the disk or a quota was full; empty if there is none."""
+def read_end(log: Path, num_bytes: int = 2**16) -> str:
+    """Return the end of a log; empty if there is no log."""
     try:
         with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - last_bytes))
-            lines = file.read().decode(errors="replace").splitlines()
+            file.seek(max(0, log.stat().st_size - num_bytes))
+            return file.read().decode(errors="replace")
     except OSError:
         return ""
-    return next((line.strip() for line in reversed(lines) if TOLD_BY_LOGS.search(line)), "")
+
+
+def find_words_of_full_disk(log: Path) -> str:
+    """Return the last line of a log that says that the disk or a quota was full; empty if there is none."""
+    lines = reversed(read_end(log).splitlines())
+    return next((line.strip() for line in lines if TOLD_BY_LOGS.search(line)), "")

@@ -87,8 +87,8 @@ class WaitingJob:
 
 def parse_queue(printed: str) -> list[WaitingJob]:
     """Return the jobs of squeue's lines in FORMAT. Jobs that SLURM has not looked at yet are left out."""
-    jobs = [WaitingJob(*line.split(SEPARATOR, 5)) for line in printed.splitlines() if line.count(SEPARATOR) >= 5]
-    return [job for job in jobs if job.reason != "None"]
+    fields = [line.split(SEPARATOR, 5) for line in printed.splitlines() if line.count(SEPARATOR) >= 5]
+    return [WaitingJob(*values, _name_step(comment)) for *values, comment in fields if values[1] != "None"]
 
 
 def list_waiting(call: str) -> list[WaitingJob] | None:
@@ -120,6 +120,11 @@ def describe_queue(jobs: list[WaitingJob]) -> str:
     starts = [job.starts_at for job in jobs if job.starts_at[:1].isdigit()]
     expected = f"; SLURM expects the first to start at {min(starts)}" if starts else ""
     return f"{_count(jobs)} in SLURM's queue: {counted}{expected}"
+
+
+def _name_step(comment: str) -> str:
+    """Return rule and wildcards from the comment that the plugin gives a job."""
+    return comment.removeprefix("rule_").replace("_wildcards_", " ", 1)
 
 
 def _count(jobs: list[WaitingJob]) -> str:

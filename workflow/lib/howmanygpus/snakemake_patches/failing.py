@@ -18,8 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from howmanygpus.call.attempts import describe_new_attempt, list_attempts
-from howmanygpus.call.disk import find_full_disks, find_words_of_full_disk, list_folders
+from howmanygpus.call.attempts import find_new_attempt, list_attempts
+from howmanygpus.call.disk import find_full_disks, find_words_of_full_disk, list_folders, read_end
 from howmanygpus.snakemake_patches.patching import check_version, replace
 
 NOT_STARTED = "This job has not started.\n"
@@ -50,17 +50,22 @@ class Failures:
             self._attempts[run] = list_attempts(run)
 
     def explain(self, job: Any) -> None:
-        """Say why a job failed, if that is known."""
-        for log in map(Path, job.log):
-            if words := find_words_of_full_disk(log):
+        """Say why a job failed, if that is known. What a log says is left to the loggers, except for a full disk."""
+        for log in job.log:
+            if words := find_words_of_full_disk(Path(log)):
                 self._say(f"{log}: the disk or the quota was full: {words}")
+        self._check_disks()
+        run = name_run(job)
+        if run and (found := find_new_attempt(run, self._attempts.get(run, set()))):
+            folder, record = found
+            if not any(record["reason"] in read_end(Path(log)) for log in job.log):
+                self._say(f"{run}: {record['status']}: {record['reason']}; the attempt is kept in {folder}")
+
+    def _check_disks(self) -> None:
         if time.monotonic() - self._checked_at >= DISK_CHECK_S:
             self._checked_at = time.monotonic()
             for message in find_full_disks(list_folders()):
                 self._say(message)
-        run = name_run(job)
-        if run and (message := describe_new_attempt(run, self._attempts.get(run, set()))):
-            self._say(message)
 
 
 def name_run(job: Any) -> str:

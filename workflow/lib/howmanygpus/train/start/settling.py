@@ -53,8 +53,17 @@ def settle(attempts: Path = ATTEMPTS) -> list[Path]:
         if found:
             if record["status"] == "running":
                 silent.append(path)
-            write_json_atomic(path, record | found | {"settled": True})
+            _complete(path, record | found | {"settled": True})
     return silent
+
+
+def _complete(path: Path, record: dict) -> None:
+    """Write a record. On a full disk it stays as it is until a later call."""
+    try:
+        write_json_atomic(path, record)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
 
 
 def _name_quota(record: dict) -> dict:
