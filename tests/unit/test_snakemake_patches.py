@@ -18,7 +18,17 @@ from snakemake.dag import DAG
 from snakemake.scheduling.job_scheduler import JobScheduler
 from snakemake_interface_common.exceptions import WorkflowError
 
-from howmanygpus.snakemake_patches import cancelling, ending, interrupting, one_snakemake, patching, planning, states
+from howmanygpus.snakemake_patches import (
+    cancelling,
+    ending,
+    failing,
+    interrupting,
+    one_snakemake,
+    patching,
+    planning,
+    refusing,
+    states,
+)
 from project import ROOT
 
 SLURM_PLUGIN = "snakemake-executor-plugin-slurm"
@@ -31,6 +41,9 @@ PATCHES = [
     (ending, SLURM_PLUGIN, slurm_plugin.Executor, "sleep"),
     (ending, "snakemake-interface-executor-plugins", slurm_plugin.Executor, "sleep"),
     (one_snakemake, SLURM_PLUGIN, slurm_plugin.Executor, "additional_general_args"),
+    (refusing, SLURM_PLUGIN, slurm_plugin.Executor, "_report_job_error_threadsafe"),
+    (failing, "snakemake", JobScheduler, "run"),
+    (failing, "snakemake", JobScheduler, "_handle_error"),
 ]
 """Each patch, a package that it needs, and the place of the function that it replaces."""
 each_patch = pytest.mark.parametrize(

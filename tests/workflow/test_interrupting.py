@@ -1,14 +1,20 @@
 """Ctrl-C and SIGTERM end Snakemake, whatever Snakemake is doing at that moment, and without a traceback."""
 
+import os
+import shutil
 import signal
 import subprocess
+import sys
 import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from forking import listen_to_ctrl_c
 from howmanygpus.snakemake_patches.interrupting import ENDING, INTERRUPTIONS, Interruptible
-from project import run_snakefile
+from project import ROOT, run_snakefile
 
 SNAKEFILE = """
 import os, signal
@@ -202,3 +208,44 @@ def test_sigterm_ends_the_wait_once_and_stops_starting_jobs():
     news.acquire()
     assert stopped == [1]
     INTERRUPTIONS.clear()
+
+
+SLOW_TO_END = """#!{python}
+import signal, time
+
+signal.signal(signal.SIGINT, lambda *_: pressed.append(1))
+pressed = []
+with open("calls", "a") as calls:
+    calls.write("one call\\n")
+while not pressed:
+    time.sleep(0.05)
+raise SystemExit(1)
+"""
+"""A program in the place of Snakemake that notes its start and ends as Snakemake does after Ctrl-C."""
+
+
+@pytest.mark.parametrize("shell", ["bash", "dash"])
+def test_ctrl_c_ends_make_demo_without_another_call(tmp_path, shell):
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} not found")
+    for folder in (".venv/bin", "envs"):
+        (tmp_path / folder).mkdir(parents=True)
+    for file in ("envs/workflow.txt", ".venv/installed"):
+        (tmp_path / file).touch()
+    program = tmp_path / ".venv/bin/snakemake"
+    program.write_text(SLOW_TO_END.format(python=sys.executable))
+    program.chmod(0o755)
+    command = ["make", "--file", str(ROOT / "Makefile"), "demo", f"SHELL={shutil.which(shell)}"]
+    process = subprocess.Popen(command, cwd=tmp_path, start_new_session=True, preexec_fn=listen_to_ctrl_c)
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "calls").exists():
+        assert time.monotonic() < deadline, "the program was not called"
+        time.sleep(0.05)
+    time.sleep(0.2)
+    os.killpg(process.pid, signal.SIGINT)
+    try:
+        process.wait(timeout=20)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode != 0 and (tmp_path / "calls").read_text() == "one call\n"

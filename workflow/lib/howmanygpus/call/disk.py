@@ -18,7 +18,11 @@ GIB = 2**30
 def list_folders() -> list[Path]:
     """Return the folders in which calls write: the project's, its results, and the cache of environments."""
     cache = os.environ.get("HOWMANYGPUS_CACHE") or Path.home() / ".cache" / "howmanygpus"
-    return list(dict.fromkeys(Path(each).resolve() for each in (".", "results", cache)))
+    folders = [Path().resolve(), Path(cache).resolve()]
+    results = Path("results")
+    if results.is_symlink() or results.is_mount():
+        folders.insert(1, results.resolve())
+    return folders
 
 
 def find_full_disks(folders: Iterable[Path]) -> list[str]:

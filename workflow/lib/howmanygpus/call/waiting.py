@@ -88,7 +88,11 @@ class WaitingJob:
 def parse_queue(printed: str) -> list[WaitingJob]:
     """Return the jobs of squeue's lines in FORMAT. Jobs that SLURM has not looked at yet are left out."""
     fields = [line.split(SEPARATOR, 5) for line in printed.splitlines() if line.count(SEPARATOR) >= 5]
-    return [WaitingJob(*values, _name_step(comment)) for *values, comment in fields if values[1] != "None"]
+    return [
+        WaitingJob(job_id, reason, partition, limit, starts_at, _name_step(comment))
+        for job_id, reason, partition, limit, starts_at, comment in fields
+        if reason != "None"
+    ]
 
 
 def list_waiting(call: str) -> list[WaitingJob] | None:

@@ -6,12 +6,15 @@ call, or there is none: the logger `rich` then prints a traceback of its own for
 job are emptied when the job is handed to its executor.
 
 `rich` also drops the message with which an executor explains a failure. With the patch, a failure is explained by
-messages of its own: a full disk, and how the attempt at a run ended.
+messages of its own: a full disk, and how the attempt at a run ended. On a full disk, Snakemake prints a traceback for
+each message that it cannot write to its own log; the patch leaves these out.
 
 Upstream: no issue is known; docs/upstream.md has the text of a report.
 Tested with snakemake 9.27.1 and snakemake-logger-plugin-rich 0.5.1.
 """
 
+import logging
+import sys
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -19,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from howmanygpus.call.attempts import find_new_attempt, list_attempts
-from howmanygpus.call.disk import find_full_disks, find_words_of_full_disk, list_folders, read_end
+from howmanygpus.call.disk import FULL, find_full_disks, find_words_of_full_disk, list_folders, read_end
 from howmanygpus.snakemake_patches.patching import check_version, replace
 
 NOT_STARTED = "This job has not started.\n"
@@ -96,12 +99,29 @@ def _explain_errors(failures: Failures) -> Any:
     return explain
 
 
+def write_quietly(handlers: Iterable[logging.Handler]) -> None:
+    """Have handlers that write to a file print no traceback for a message that a full disk does not take."""
+
+    def make(handle_error: Any) -> Any:
+        def handle(record: logging.LogRecord) -> None:
+            error = sys.exc_info()[1]
+            if not isinstance(error, OSError) or error.errno not in FULL:
+                handle_error(record)
+
+        return handle
+
+    for handler in handlers:
+        if isinstance(handler, logging.FileHandler):
+            handler.handleError = make(handler.handleError)  # type: ignore[method-assign]
+
+
 def apply() -> None:
     """Patch JobScheduler.run, which hands jobs to an executor, and JobScheduler._handle_error."""
     check_version("snakemake")
     from snakemake.logging import logger
     from snakemake.scheduling.job_scheduler import JobScheduler
 
+    write_quietly(logger.handlers)
     failures, place = Failures(logger.error), "snakemake.scheduling.job_scheduler.JobScheduler"
     replace(JobScheduler, "run", f"{place}.run(self, jobs, executor)", _begin_jobs(failures))
     written_for = f"{place}._handle_error(self, job, postprocess_job)"
