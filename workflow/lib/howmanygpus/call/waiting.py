@@ -26,7 +26,8 @@ OBSTACLES = (
     (
         "PartitionTimeLimit",
         "the time limit of {limit} exceeds the longest job of the partition {partition}",
-        "lower `time_limit_min` of the study, or choose another `partition`; `sinfo -o '%P %l'` lists the limits",
+        "lower `time_limit_min` of the study (without a device, `runtime` of the profile), or choose another "
+        "`partition`; `sinfo -o '%P %l'` lists the limits",
     ),
     (
         "PartitionNodeLimit",

@@ -9,7 +9,8 @@ job are emptied when the job is handed to its executor.
 messages of its own: a full disk, and how the attempt at a run ended. On a full disk, Snakemake prints a traceback for
 each message that it cannot write to its own log; the patch leaves these out.
 
-Upstream: no issue is known; docs/upstream.md has the text of a report.
+Upstream: https://github.com/snakemake/snakemake/issues/204 asks for empty logs before submission. For `rich` and the
+full disk no issue is known; docs/upstream.md has the text of a report.
 Tested with snakemake 9.27.1 and snakemake-logger-plugin-rich 0.5.1.
 """
 
@@ -31,9 +32,19 @@ DISK_CHECK_S = 60.0
 """Least time between two checks of the disk, in seconds: many jobs may fail at once."""
 
 
-def renew_logs(logs: Iterable[str]) -> None:
+def list_logs(job: Any) -> list[Path]:
+    """Return the logs of a job; none for a group of jobs."""
+    return [] if job.is_group() else [Path(log) for log in job.log]
+
+
+def name_run(job: Any) -> str:
+    """Return the path of the run that a job of the rule `train` makes; empty for another job."""
+    return str(job.wildcards.run) if not job.is_group() and job.rule.name == "train" else ""
+
+
+def renew_logs(logs: Iterable[Path]) -> None:
     """Replace the logs of earlier starts of a job. On a full disk they are only removed."""
-    for log in map(Path, logs):
+    for log in logs:
         log.unlink(missing_ok=True)
         with suppress(OSError):
             log.parent.mkdir(parents=True, exist_ok=True)
@@ -48,20 +59,20 @@ class Failures:
 
     def begin(self, job: Any) -> None:
         """Prepare for the start of a job."""
-        renew_logs(job.log)
+        renew_logs(list_logs(job))
         if run := name_run(job):
             self._attempts[run] = list_attempts(run)
 
     def explain(self, job: Any) -> None:
         """Say why a job failed, if that is known. What a log says is left to the loggers, except for a full disk."""
-        for log in job.log:
-            if words := find_words_of_full_disk(Path(log)):
+        for log in list_logs(job):
+            if words := find_words_of_full_disk(log):
                 self._say(f"{log}: the disk or the quota was full: {words}")
         self._check_disks()
         run = name_run(job)
         if run and (found := find_new_attempt(run, self._attempts.get(run, set()))):
             folder, record = found
-            if not any(record["reason"] in read_end(Path(log)) for log in job.log):
+            if not any(record["reason"] in read_end(log) for log in list_logs(job)):
                 self._say(f"{run}: {record['status']}: {record['reason']}; the attempt is kept in {folder}")
 
     def _check_disks(self) -> None:
@@ -71,15 +82,10 @@ class Failures:
                 self._say(message)
 
 
-def name_run(job: Any) -> str:
-    """Return the path of the run that a job of the rule `train` makes; empty for a job of another rule."""
-    return str(job.wildcards.run) if job.rule.name == "train" else ""
-
-
 def _begin_jobs(failures: Failures) -> Any:
     def begin(upstream: Any) -> Any:
         def run(scheduler: Any, jobs: Any, executor: Any = None) -> None:
-            for job in jobs:
+            for job in () if scheduler.touch else jobs:
                 failures.begin(job)
             upstream(scheduler, jobs, executor)
 

@@ -20,13 +20,14 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from howmanygpus.snakemake_patches.patching import check_version, replace
 
 POLL_S = 0.5
 """How often the wait for jobs looks whether a signal has arrived."""
+STDERR = 2
 ENDING = b"Snakemake is ending already; it waits until its jobs are stopped or cancelled.\n"
 INTERRUPTIONS: list[str] = []
 """What has interrupted this call, in order: `Ctrl-C`, `SIGTERM`."""
@@ -45,7 +46,9 @@ class Interruptible:
     def press(self, *_: Any) -> None:
         """Handle SIGINT."""
         if self._is_ending:
-            os.write(sys.stderr.fileno(), ENDING)
+            # The interrupted code may be writing to sys.stderr, and the terminal may be gone.
+            with suppress(OSError):
+                os.write(STDERR, ENDING)
             return
         if self._is_pressed:
             self._is_ending = True
@@ -77,8 +80,8 @@ class Interruptible:
 
 
 def find_interruption() -> str:
-    """Return what has interrupted this call first; empty if nothing has."""
-    return INTERRUPTIONS[0] if INTERRUPTIONS else ""
+    """Return what has interrupted this call; empty if nothing has. Ctrl-C after SIGTERM counts as Ctrl-C."""
+    return "Ctrl-C" if "Ctrl-C" in INTERRUPTIONS else "".join(INTERRUPTIONS[:1])
 
 
 def _stop_starting(scheduler: Any) -> Callable[[], None]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from howmanygpus.call.attempts import record_refusal
-from howmanygpus.snakemake_patches.failing import name_run
+from howmanygpus.snakemake_patches.failing import list_logs, name_run
 from howmanygpus.snakemake_patches.patching import check_version, replace
 
 SAID = re.compile(r"The error message was '(.*?)'\.\n", re.DOTALL)
@@ -31,7 +31,7 @@ def find_refusal(message: str) -> str:
 
 def keep_refusal(job: Any, reason: str) -> None:
     """Write why a job was refused to its log and, for a run, to the record of an attempt."""
-    for log in map(Path, job.log):
+    for log in list_logs(job):
         log.write_text(f"{reason}\n")
     if run := name_run(job):
         inputs = {name: Path(job.input[name]) for name in ("data", "weights", "verdict")}
