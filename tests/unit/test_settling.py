@@ -23,7 +23,6 @@ def test_attempts_of_version_0_1_are_refused_with_the_remedy(tmp_path, file):
         refuse_older_results(tmp_path)
 
 
-@pytest.mark.parametrize("file", ["cell.log", "cell/notes.txt"])
 @pytest.mark.parametrize(
     ("reason", "status"),
     [("OSError: [Errno 122] Disk quota exceeded", "disk_full"), ("ValueError: no such layer", "crashed")],
@@ -50,6 +49,7 @@ def test_a_record_that_a_full_disk_does_not_take_is_left_to_a_later_call(tmp_pat
             settle(tmp_path)
 
 
+@pytest.mark.parametrize("file", ["cell.log", "cell/notes.txt"])
 def test_logs_and_other_folders_are_not_attempts(tmp_path, file):
     path = tmp_path / RUN.parent / file
     path.parent.mkdir(parents=True)

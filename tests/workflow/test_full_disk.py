@@ -14,15 +14,11 @@ SIZE_MIB = 64
 def small_project(project, prepared):
     """Return a project whose results are on a small disk, and a function that fills the disk."""
     results = project.folder / "results"
-    environments = (results / "environments").rename(project.folder / "environments")
     command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_MIB}m", "tmpfs", str(results)]
     mounted = subprocess.run(command, capture_output=True, text=True)
     if mounted.returncode:
         pytest.skip(f"mount is not allowed here: {mounted.stderr}")
-    environments.rename(project.folder / "kept")
-    (results / "environments").mkdir()
-    for record in (project.folder / "kept").iterdir():
-        (results / "environments" / record.name).write_text(record.read_text())
+    project.record_fake_environment()
     project.take_prepared(prepared)
     project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1]))
     yield project
