@@ -9,7 +9,8 @@
 
 PYTHON ?= python3
 VENV := .venv
-SNAKEMAKE := $(VENV)/bin/snakemake --profile profiles/local
+SNAKEMAKE := $(VENV)/bin/snakemake
+LOCAL := --profile profiles/local
 INSTALLED := $(VENV)/installed
 TESTABLE := $(VENV)/testable
 CACHE := $(or $(HOWMANYGPUS_CACHE),$(HOME)/.cache/howmanygpus)
@@ -27,10 +28,11 @@ SITE_HAS ?=
 .PHONY: demo test test-workflow test-training test-cluster check resolve references adopt check-gpu wheelhouse
 
 demo: $(INSTALLED)
-	@if $(SNAKEMAKE); then \
-		{ $(REPORT_IS_CURRENT) || $(SNAKEMAKE) --report results/report.html; } && cat results/tables/answer.txt; \
+	@# After Ctrl-C some shells would go on with the else branch.
+	@trap 'exit 130' INT; if $(SNAKEMAKE) $(LOCAL); then \
+		{ $(REPORT_IS_CURRENT) || $(SNAKEMAKE) $(LOCAL) --report results/report.html; } && cat results/tables/answer.txt; \
 	else \
-		$(SNAKEMAKE) available && $(SNAKEMAKE) available --report results/report.html && cat results/tables/answer.txt; \
+		$(SNAKEMAKE) available $(LOCAL) && $(SNAKEMAKE) available $(LOCAL) --report results/report.html && cat results/tables/answer.txt; \
 		echo "Some runs failed: results/report.html shows which and why."; \
 		exit 1; \
 	fi

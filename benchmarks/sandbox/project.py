@@ -47,12 +47,14 @@ FRAMEWORKS["{name}"] = Framework(
 """
 
 
-def run_snakefile(folder: Path, text: str, *arguments: str, check: bool = False) -> subprocess.CompletedProcess:
+def run_snakefile(
+    folder: Path, text: str, *arguments: str, check: bool = False, timeout_s: float = 60.0
+) -> subprocess.CompletedProcess:
     """Run another workflow, which can import the project's library, in a process of its own."""
     (folder / "Snakefile").write_text(text)
     command = [sys.executable, "-m", "snakemake", "--cores", "1", *arguments]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
-    options = {"capture_output": True, "text": True, "timeout": 60, "check": check}
+    options = {"capture_output": True, "text": True, "timeout": timeout_s, "check": check}
     return subprocess.run(command, cwd=folder, env=environment, preexec_fn=listen_to_ctrl_c, **options)
 
 

@@ -117,5 +117,7 @@ def test_ctrl_c_cancels_the_jobs(grid, cluster):
     # At this moment the plugin is asking for the jobs' states, and its list of jobs to cancel is empty.
     output = press_ctrl_c(process)
     assert process.returncode != 0, output
+    assert "The call was interrupted by Ctrl-C; its jobs were cancelled." in output, output
+    assert "Some steps failed" not in output and "Traceback" not in output, output
     grid.wait_until(lambda: find_state(cluster, job) == "CANCELLED", "the job's end")
     check_second_call_completes(grid)

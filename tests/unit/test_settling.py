@@ -1,11 +1,15 @@
-"""Results of version 0.1 are refused, and looking for them is cheap."""
+"""Attempts that a full disk ended are named. Results of version 0.1 are refused, and looking for them is cheap."""
 
+import errno
+import json
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from howmanygpus.train.start.settling import OlderResultsError, refuse_older_results
+from howmanygpus.train.start import settling
+from howmanygpus.train.start.settling import OlderResultsError, refuse_older_results, settle
 
 RUN = Path("study", "framework", "base", "cell")
 
@@ -17,6 +21,32 @@ def test_attempts_of_version_0_1_are_refused_with_the_remedy(tmp_path, file):
     path.touch()
     with pytest.raises(OlderResultsError, match=rf"{tmp_path / RUN} was written by version 0\.1.*mv results results-0"):
         refuse_older_results(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("reason", "status"),
+    [("OSError: [Errno 122] Disk quota exceeded", "disk_full"), ("ValueError: no such layer", "crashed")],
+)
+def test_an_attempt_that_a_quota_ended_is_disk_full(tmp_path, reason, status):
+    path = tmp_path / "attempt" / "attempt.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"status": "crashed", "reason": reason}))
+    assert settle(tmp_path) == []
+    assert json.loads(path.read_text())["status"] == status
+
+
+def test_a_record_that_a_full_disk_does_not_take_is_left_to_a_later_call(tmp_path, monkeypatch):
+    path = tmp_path / "attempt" / "attempt.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"status": "crashed", "reason": "[Errno 122] Disk quota exceeded"}))
+    for number, refused in ((errno.ENOSPC, False), (errno.EDQUOT, False), (errno.EIO, True)):
+
+        def write(path, record, number=number):
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(settling, "write_json_atomic", write)
+        with pytest.raises(OSError) if refused else nullcontext():
+            settle(tmp_path)
 
 
 @pytest.mark.parametrize("file", ["cell.log", "cell/notes.txt"])

@@ -18,7 +18,17 @@ from snakemake.dag import DAG
 from snakemake.scheduling.job_scheduler import JobScheduler
 from snakemake_interface_common.exceptions import WorkflowError
 
-from howmanygpus.snakemake_patches import cancelling, ending, interrupting, one_snakemake, patching, planning, states
+from howmanygpus.snakemake_patches import (
+    cancelling,
+    ending,
+    failing,
+    interrupting,
+    one_snakemake,
+    patching,
+    planning,
+    refusing,
+    states,
+)
 from project import ROOT
 
 SLURM_PLUGIN = "snakemake-executor-plugin-slurm"
@@ -31,6 +41,9 @@ PATCHES = [
     (ending, SLURM_PLUGIN, slurm_plugin.Executor, "sleep"),
     (ending, "snakemake-interface-executor-plugins", slurm_plugin.Executor, "sleep"),
     (one_snakemake, SLURM_PLUGIN, slurm_plugin.Executor, "additional_general_args"),
+    (refusing, SLURM_PLUGIN, slurm_plugin.Executor, "_report_job_error_threadsafe"),
+    (failing, "snakemake", JobScheduler, "run"),
+    (failing, "snakemake", JobScheduler, "_handle_error"),
 ]
 """Each patch, a package that it needs, and the place of the function that it replaces."""
 each_patch = pytest.mark.parametrize(
@@ -179,6 +192,19 @@ def test_ctrl_c_cancels_every_job_of_the_call_and_submits_no_more(called):
     assert called == ["first", ["scancel", "--name=the-call"], []]
 
 
+def test_sigterm_cancels_waiting_jobs_until_the_call_ends(called, monkeypatch):
+    monkeypatch.setattr(cancelling, "REPEAT_S", 0.05)
+    executor = SimpleNamespace(run_uuid="the-call", wait=True, next_seconds_between_status_checks=180)
+    slurm_plugin.Executor.cancel_waiting_jobs(executor)
+    deadline = time.monotonic() + 10
+    while len(called) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    executor.wait = False
+    assert called[:2] == [["scancel", "--name=the-call", "--state=PENDING"]] * 2
+    assert executor.next_seconds_between_status_checks == 0.05, "the plugin soon asks for the jobs' states"
+
+
 def test_a_controller_that_does_not_answer_leaves_the_plugin_its_own_attempt(called, monkeypatch):
     def wait(command, timeout, **_):
         raise subprocess.TimeoutExpired(command, timeout)
@@ -196,6 +222,11 @@ def test_the_end_of_a_call_waits_for_no_question():
     threading.Timer(0.1, setattr, (executor, "wait", False)).start()
     asyncio.run(slurm_plugin.Executor.sleep(executor))
     assert time.monotonic() - started < 30
+    executor = SimpleNamespace(wait=True, next_seconds_between_status_checks=60)
+    started = time.monotonic()
+    threading.Timer(0.1, setattr, (executor, "next_seconds_between_status_checks", 0.2)).start()
+    asyncio.run(slurm_plugin.Executor.sleep(executor))
+    assert time.monotonic() - started < 30, "a pause may become shorter"
     executor = SimpleNamespace(wait=True, next_seconds_between_status_checks=0.2)
     started = time.monotonic()
     asyncio.run(slurm_plugin.Executor.sleep(executor))

@@ -30,7 +30,7 @@ def test_one_crashed_cell_leaves_all_tables(project):
     project.write_config(small=study())
     project.behave(dozing__base__gpus2="crash")
     output = project.snakemake(*RUNS, expect=1)
-    assert "The target `available` builds tables and figures from the runs that exist" in output
+    assert "the runs that exist: .venv/bin/snakemake available --profile profiles/local --until train" in output
     project.snakemake("available", *TABLES, "merge_answers")
     rows = read_runs(project)
     assert {name: row["status"] for name, row in rows.items()} == {
@@ -141,6 +141,8 @@ def test_an_interrupted_workflow_leaves_nothing_half_written_and_goes_on_later(p
     os.killpg(workflow.pid, signum)
     output, _ = workflow.communicate(timeout=60)
     assert workflow.returncode != 0, output
+    name = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}[signum]
+    assert f"The call was interrupted by {name}; " in output and "Some steps failed" not in output, output
     assert_no_process_is_left(project)
     assert not (project.folder / "results" / "runs" / RUN / "run.json").exists()
     (attempt,) = (project.folder / "results" / "attempts" / RUN).glob("*/attempt.json")

@@ -1,13 +1,20 @@
-"""Ctrl-C ends Snakemake, whatever Snakemake is doing at that moment."""
+"""Ctrl-C and SIGTERM end Snakemake, whatever Snakemake is doing at that moment, and without a traceback."""
 
+import os
+import shutil
 import signal
+import subprocess
+import sys
 import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from howmanygpus.snakemake_patches.interrupting import Interruptible
-from project import run_snakefile
+from forking import listen_to_ctrl_c
+from howmanygpus.snakemake_patches.interrupting import ENDING, INTERRUPTIONS, Interruptible
+from project import ROOT, run_snakefile
 
 SNAKEFILE = """
 import os, signal
@@ -56,6 +63,62 @@ PRESSES = {"a rule's function": "press()", "a log message": "log_and_press()"}
 """The place where Ctrl-C is pressed after the first rule has run, and the code that presses it."""
 
 
+PRESSED_AGAIN = """
+import os, signal, threading
+from howmanygpus.snakemake_patches import interrupting
+
+onstart:
+    {patch}
+    for seconds in (0.5, 1.5, 2.0):
+        threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+rule all:
+    output: "done.txt"
+    shell: "sleep 3; touch {{output}}"
+"""
+PRESSED_WHILE_PLANNING = """
+import os, signal
+from howmanygpus import snakemake_patches
+
+snakemake_patches.patch_every_process(is_job=False)
+os.kill(os.getpid(), signal.SIGINT)
+
+rule all:
+    output: "done.txt"
+    shell: "touch {output}"
+"""
+TERMINATED_IN_A_LOCK = """
+import os, signal
+from howmanygpus.snakemake_patches import interrupting
+from snakemake.scheduling.job_scheduler import JobScheduler
+
+upstream = JobScheduler.update_available_resources
+
+def terminate(scheduler, jobs):
+    os.kill(os.getpid(), signal.SIGTERM)
+    upstream(scheduler, jobs)
+
+JobScheduler.update_available_resources = terminate
+
+onstart:
+    {patch}
+
+rule all:
+    input: "second.txt"
+
+rule first:
+    output: "first.txt"
+    shell: "touch {{output}}"
+
+rule second:
+    input: "first.txt"
+    output: "second.txt"
+    shell: "touch {{output}}"
+"""
+"""Here SIGTERM arrives while Snakemake's scheduler holds its lock."""
+APPLY = "interrupting.apply()"
+
+
 def run(folder: Path, press: str, patch: str = "interrupting.apply()") -> str:
     """Run Snakemake and return what it prints."""
     return run_snakefile(folder, SNAKEFILE.format(press=press, patch=patch), "--scheduler", "greedy").stderr
@@ -82,6 +145,36 @@ def test_snakemake_alone_loses_it_in(tmp_path, place):
     assert "Terminating processes on user request" not in run(tmp_path, PRESSES[place], patch="pass")
 
 
+def test_a_second_ctrl_c_is_answered_by_one_line_while_jobs_are_stopped(tmp_path):
+    finished = run_snakefile(tmp_path, PRESSED_AGAIN.format(patch=APPLY), "--scheduler", "greedy")
+    assert "Terminating processes on user request" in finished.stderr
+    assert finished.stderr.count(ENDING.decode()) == 2 and "Traceback" not in finished.stderr, finished.stderr
+    assert finished.returncode == 1
+
+
+def test_snakemake_alone_answers_it_by_a_traceback(tmp_path):
+    """If this fails, Snakemake no longer needs this part of the patch."""
+    assert "Traceback" in run_snakefile(tmp_path, PRESSED_AGAIN.format(patch="pass"), "--scheduler", "greedy").stderr
+
+
+def test_ctrl_c_while_snakemake_plans_prints_no_traceback(tmp_path):
+    finished = run_snakefile(tmp_path, PRESSED_WHILE_PLANNING, "--scheduler", "greedy")
+    assert "Interrupted by Ctrl-C." in finished.stderr and "Traceback" not in finished.stderr, finished.stderr
+    assert finished.returncode == -signal.SIGINT and not (tmp_path / "done.txt").exists()
+
+
+def test_sigterm_is_obeyed_while_the_scheduler_holds_its_lock(tmp_path):
+    finished = run_snakefile(tmp_path, TERMINATED_IN_A_LOCK.format(patch=APPLY), "--scheduler", "greedy")
+    assert "Will exit after finishing currently running jobs" in finished.stderr and finished.returncode == 1
+    assert (tmp_path / "first.txt").exists() and not (tmp_path / "second.txt").exists()
+
+
+def test_snakemake_alone_waits_without_end(tmp_path):
+    """If this fails, Snakemake no longer needs this part of the patch."""
+    with pytest.raises(subprocess.TimeoutExpired):
+        run_snakefile(tmp_path, TERMINATED_IN_A_LOCK.format(patch="pass"), "--scheduler", "greedy", timeout_s=10)
+
+
 @pytest.fixture
 def pressed_here():
     """Return a semaphore whose wait ends if this process gets SIGINT."""
@@ -89,6 +182,7 @@ def pressed_here():
     before = signal.signal(signal.SIGINT, news.press)
     yield news
     signal.signal(signal.SIGINT, before)
+    INTERRUPTIONS.clear()
 
 
 def test_ctrl_c_ends_the_wait_for_news(pressed_here):
@@ -103,3 +197,55 @@ def test_a_second_ctrl_c_acts_at_once(pressed_here):
     signal.raise_signal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
+
+
+def test_sigterm_ends_the_wait_once_and_stops_starting_jobs():
+    stopped, semaphore = [], threading.Semaphore(0)
+    news = Interruptible(semaphore, lambda: stopped.append(1))
+    news.terminate()
+    news.acquire()
+    semaphore.release()
+    news.acquire()
+    assert stopped == [1]
+    INTERRUPTIONS.clear()
+
+
+SLOW_TO_END = """#!{python}
+import signal, time
+
+signal.signal(signal.SIGINT, lambda *_: pressed.append(1))
+pressed = []
+with open("calls", "a") as calls:
+    calls.write("one call\\n")
+while not pressed:
+    time.sleep(0.05)
+raise SystemExit(1)
+"""
+"""A program in the place of Snakemake that notes its start and ends as Snakemake does after Ctrl-C."""
+
+
+@pytest.mark.parametrize("shell", ["bash", "dash"])
+def test_ctrl_c_ends_make_demo_without_another_call(tmp_path, shell):
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} not found")
+    for folder in (".venv/bin", "envs"):
+        (tmp_path / folder).mkdir(parents=True)
+    for file in ("envs/workflow.txt", ".venv/installed"):
+        (tmp_path / file).touch()
+    program = tmp_path / ".venv/bin/snakemake"
+    program.write_text(SLOW_TO_END.format(python=sys.executable))
+    program.chmod(0o755)
+    command = ["make", "--file", str(ROOT / "Makefile"), "demo", f"SHELL={shutil.which(shell)}"]
+    process = subprocess.Popen(command, cwd=tmp_path, start_new_session=True, preexec_fn=listen_to_ctrl_c)
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "calls").exists():
+        assert time.monotonic() < deadline, "the program was not called"
+        time.sleep(0.05)
+    time.sleep(0.2)
+    os.killpg(process.pid, signal.SIGINT)
+    try:
+        process.wait(timeout=20)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode != 0 and (tmp_path / "calls").read_text() == "one call\n"

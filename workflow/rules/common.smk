@@ -12,6 +12,9 @@ from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
 from howmanygpus import snakemake_patches
+from howmanygpus.call.disk import find_full_disks, list_folders
+from howmanygpus.call.ending import describe_end
+from howmanygpus.call.waiting import watch_queue
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import find_machine_file, read_machine
 from howmanygpus.plan.dry_run.printing import summarize_dry_run
@@ -26,6 +29,7 @@ from howmanygpus.plan.rules.products import Products
 from howmanygpus.plan.rules.training import TrainingRules
 from howmanygpus.report import figures, tables
 from howmanygpus.report.files import read_answers
+from howmanygpus.snakemake_patches.interrupting import find_interruption
 from howmanygpus.train.start.settling import OlderResultsError, refuse_older_results, settle
 
 IS_DRY_RUN = workflow.output_settings.dryrun
@@ -76,6 +80,8 @@ def settle_attempts():
 
 # Tables are made from the records of attempts, so these are completed before Snakemake reads them.
 if not workflow.remote_exec and not IS_DRY_RUN:
+    if "--unlock" not in sys.argv and (full := find_full_disks(list_folders())):
+        raise WorkflowError("\n".join(full))
     settle_attempts()
 
 
@@ -83,6 +89,9 @@ onstart:
     snakemake_patches.patch_scheduling(submits=MACHINE.submits)
     if shortages := PLAN.find_shortages():
         raise WorkflowError("\n".join(shortages))
+    if MACHINE.submits and workflow.executor_settings:
+        every_s = workflow.executor_settings.init_seconds_before_status_checks
+        watch_queue(workflow.scheduler._executor.run_uuid, every_s, logger.warning)
 
 
 onsuccess:
@@ -91,11 +100,7 @@ onsuccess:
 
 onerror:
     settle_attempts()
-    logger.error(
-        "Some steps failed; each failed run keeps its files under results/attempts/ and its log under "
-        "results/logs/train/. The target `available` builds tables and figures from the runs that exist; the next "
-        "call tries the missing ones again."
-    )
+    logger.error(describe_end(find_interruption(), MACHINE.submits, sys.argv, workflow.dag_settings.targets))
 
 
 wildcard_constraints:

@@ -88,7 +88,10 @@ def main() -> None:
     if not (arguments.status or arguments.verdicts or arguments.disturbed):
         parser.error("name outcomes of runs after --status, or of the parity gate after --verdicts, or --disturbed")
     if arguments.disturbed and not TABLE.exists():
-        parser.error(f"--disturbed: {TABLE} does not exist; the target `available` makes it from the runs that exist")
+        parser.error(
+            f"--disturbed: {TABLE} does not exist; the target `available` makes it from the runs that exist, as in "
+            "`.venv/bin/snakemake available --profile profiles/local`"
+        )
     runs = find_runs(set(arguments.status), arguments.study)
     runs += [run for run in find_disturbed(arguments.study) if run not in runs] if arguments.disturbed else []
     refusals = [verdict for run in runs if (verdict := find_refusal(run))]

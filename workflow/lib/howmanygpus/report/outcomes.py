@@ -17,7 +17,7 @@ IDENTITY = (
 """Columns that name one run."""
 UNDECIDED = (
     *("unsupported", "failed_parity", "missing", "running", "stale"),
-    *("interrupted", "cancelled", "preempted", "node_failed", "disk_full"),
+    *("interrupted", "refused", "cancelled", "preempted", "node_failed", "disk_full"),
 )
 """Statuses that say nothing about how well a configuration trains: it was not trained, or was ended from outside."""
 

@@ -4,7 +4,16 @@ Patches of Snakemake and of its executor plugin for SLURM, one file each.
 docs/upstream.md describes each problem for the maintainers, with a minimal example.
 """
 
-from howmanygpus.snakemake_patches import cancelling, ending, interrupting, one_snakemake, planning, states
+from howmanygpus.snakemake_patches import (
+    cancelling,
+    ending,
+    failing,
+    interrupting,
+    one_snakemake,
+    planning,
+    refusing,
+    states,
+)
 
 
 def patch_every_process(is_job: bool) -> None:
@@ -13,6 +22,7 @@ def patch_every_process(is_job: bool) -> None:
     is_job: whether this Snakemake runs inside a job that another one submitted.
     """
     planning.apply()
+    interrupting.end_without_traceback()
     if is_job:
         one_snakemake.forget_requests()
 
@@ -23,6 +33,7 @@ def patch_scheduling(submits: bool) -> None:
     submits: whether jobs are submitted to SLURM.
     """
     interrupting.apply()
+    failing.apply()
     if submits:
-        for patch in (states, cancelling, ending, one_snakemake):
+        for patch in (states, cancelling, ending, one_snakemake, refusing):
             patch.apply()

@@ -25,8 +25,9 @@ POLL_S = 0.5
 
 def _sleep_until_the_end(upstream: Any) -> Any:
     async def sleep(executor: Any) -> None:
-        until = time.monotonic() + executor.next_seconds_between_status_checks
-        while executor.wait and time.monotonic() < until:
+        started = time.monotonic()
+        # The pause may become shorter while it lasts, see cancelling.
+        while executor.wait and time.monotonic() < started + executor.next_seconds_between_status_checks:
             await asyncio.sleep(POLL_S)
 
     return sleep

@@ -5,6 +5,7 @@ The scheduler or the process list knows. Snakemake asks them when it starts and 
 made from the records alone.
 """
 
+import errno
 import json
 import os
 import subprocess
@@ -47,12 +48,28 @@ def settle(attempts: Path = ATTEMPTS) -> list[Path]:
         record = json.loads(path.read_text())
         if record.get("settled"):
             continue
-        found = _find_end_of_job(record) if record.get("job") else _find_end_of_process(record)
+        found = _name_quota(record)
+        found |= _find_end_of_job(record) if record.get("job") else _find_end_of_process(record)
         if found:
             if record["status"] == "running":
                 silent.append(path)
-            write_json_atomic(path, record | found | {"settled": True})
+            _complete(path, record | found | {"settled": True})
     return silent
+
+
+def _complete(path: Path, record: dict) -> None:
+    """Write a record. On a full disk it stays as it is until a later call."""
+    try:
+        write_json_atomic(path, record)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+
+
+def _name_quota(record: dict) -> dict:
+    """Return the status of an attempt that a quota ended as a full disk would have, which the launcher names alone."""
+    is_quota = record["status"] == "crashed" and os.strerror(errno.EDQUOT) in record.get("reason", "")
+    return {"status": "disk_full"} if is_quota else {}
 
 
 def _find_end_of_process(record: dict) -> dict:

@@ -1,0 +1,101 @@
+"""Jobs that SLURM refuses or never starts are named on the screen, and SIGTERM does not wait for them."""
+
+import pytest
+
+from project import ROWS, study
+
+LONGER_THAN_ITS_PARTITION_MIN = 2000
+REFUSAL = "SLURM refused the job: sbatch: error:"
+OLDER = "these words are older than the attempt"
+
+
+def write_study(project, **changes):
+    changes = {"num_gpus": [1], "per_device_batch_size": [8], **changes}
+    project.write_config(grid=study(frameworks=["sleeping"], devices=["fake"], **changes))
+    project.edit("workflow/lib/howmanygpus/call/waiting.py", "\nREPORT_S = 6\n")
+
+
+def read_messages(project) -> str:
+    """Return what Snakemake has printed so far, by its own log."""
+    return "".join(path.read_text() for path in (project.folder / ".snakemake" / "log").glob("*.log"))
+
+
+@pytest.fixture
+def drained(cluster):
+    nodes = ",".join(cluster.nodes)
+    cluster.run("scontrol", "update", f"NodeName={nodes}", "State=DRAIN", "Reason=test")
+    yield
+    cluster.run("scontrol", "update", f"NodeName={nodes}", "State=RESUME")
+
+
+def check_named_and_cancelled(project, cluster, *words):
+    """Check that the waiting job is named at once and again later, and that SIGTERM cancels it and ends the call."""
+    process = project.start(*ROWS)
+    project.wait_until(lambda: "cannot start" in read_messages(project), "the message about the job", timeout_s=60)
+    project.wait_until(lambda: "1 job waits in SLURM's queue: 1 for " in read_messages(project), "the second message")
+    process.terminate()
+    output, _ = process.communicate(timeout=60)
+    assert all(word in output for word in words), output
+    assert output.count("SLURM cannot start job") == 1, "a job is named once"
+    assert "The call was interrupted by SIGTERM; jobs that had not started were cancelled." in output
+    assert process.returncode == 1 and "Some steps failed" not in output
+    assert cluster.run("squeue", "--noheader", "--format=%i") == ""
+
+
+def test_a_job_longer_than_its_partition_allows_is_named_and_sigterm_cancels_it(project, cluster):
+    write_study(project, time_limit_min=LONGER_THAN_ITS_PARTITION_MIN)
+    check_named_and_cancelled(project, cluster, "PartitionTimeLimit", "of the partition gpu; lower `time_limit_min`")
+
+
+@pytest.mark.usefixtures("drained")
+def test_a_job_for_a_drained_cluster_is_named_and_sigterm_cancels_it(project, cluster):
+    write_study(project)
+    check_named_and_cancelled(project, cluster, "down, drained or reserved; `sinfo -R` says why")
+
+
+def test_sigterm_cancels_what_waits_and_ends_with_what_runs(project, cluster):
+    options = {"frameworks": ["sleeping"], "devices": ["fake"], "per_device_batch_size": [8]}
+    endless = study(**options, num_gpus=[1], time_limit_min=LONGER_THAN_ITS_PARTITION_MIN)
+    project.write_config(usual=study(**options, num_gpus=[2]), endless=endless)
+    project.behave(usual__="wait_for_file")
+    process = project.start(*ROWS)
+    running = project.wait_for_running("usual/")["id"]
+    project.wait_until(lambda: "SLURM cannot start job" in read_messages(project), "the message about the other job")
+    process.terminate()
+    others = ("squeue", "--noheader", "--format=%i")
+    project.wait_until(lambda: cluster.run(*others).split() == [running], "the other job's end")
+    (project.folder / "go_on").touch()
+    output, _ = process.communicate(timeout=90)
+    assert process.returncode == 1 and "interrupted by SIGTERM" in output, output
+    assert len(list((project.folder / "results" / "runs" / "usual").rglob("run.json"))) == 1, output
+
+
+@pytest.mark.parametrize("logger", [[], ["--logger", "rich"]], ids=["default", "rich"])
+def test_a_refusal_is_shown_and_becomes_the_reason(project, logger):
+    write_study(project)
+    project.edit_profile(retries=1)
+    project.write_machine(request="gpu:unheard_of:{n}")
+    log = project.folder / "results" / "logs" / "train" / "grid/sleeping/base/arrays_fp32_fake_gpus1_batch8_repeat1.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(OLDER)
+    output = project.snakemake(*ROWS, *logger, expect=1)
+    assert REFUSAL in " ".join(output.split()), output
+    assert OLDER not in output and "Traceback" not in output and "Logging error" not in output, output
+    project.snakemake("available", *ROWS)
+    (row,) = project.read_rows()
+    assert row["status"] == "refused" and row["reason"].startswith(REFUSAL), row
+    assert log.read_text().startswith(REFUSAL)
+
+
+def test_a_job_that_ends_before_it_started_quotes_no_older_log(project, cluster):
+    write_study(project, time_limit_min=LONGER_THAN_ITS_PARTITION_MIN)
+    log = project.folder / "results" / "logs" / "train" / "grid/sleeping/base/arrays_fp32_fake_gpus1_batch8_repeat1.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(OLDER)
+    process = project.start(*ROWS, "--logger", "rich")
+    project.wait_until(lambda: "cannot start" in read_messages(project), "the message about the job", timeout_s=60)
+    (job,) = cluster.run("squeue", "--noheader", "--format=%i").split()
+    cluster.run("scancel", job)
+    output, _ = process.communicate(timeout=120)
+    assert "This job has not started." in output and OLDER not in output, output
+    assert "Traceback" not in output and "Logging error" not in output, output

@@ -1,0 +1,64 @@
+"""A full disk is refused at the start of a call, and named on the screen if it fills up during the call."""
+
+import subprocess
+import time
+
+import pytest
+
+from project import ROWS, RUNS, study
+
+SIZE_MIB = 64
+
+
+@pytest.fixture
+def small_project(project, prepared):
+    """Return a project whose results are on a small disk, and a function that fills the disk."""
+    results = project.folder / "results"
+    command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_MIB}m", "tmpfs", str(results)]
+    mounted = subprocess.run(command, capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"mount is not allowed here: {mounted.stderr}")
+    project.record_fake_environment()
+    project.take_prepared(prepared)
+    project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1]))
+    yield project
+    for process in project.processes():
+        process.kill()
+    subprocess.run(["umount", "--lazy", str(results)], check=True)
+
+
+def fill(project) -> None:
+    with open(project.folder / "results" / "filling", "wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(2**12))
+        except OSError:
+            pass
+
+
+def test_a_full_disk_is_refused_at_the_start(small_project):
+    fill(small_project)
+    output = small_project.snakemake(*RUNS, expect=1)
+    words = f"{small_project.folder / 'results'}: 16 MiB cannot be written: No space left on device (0.00 of 0.06 GiB"
+    assert words in output and "Traceback" not in output, output
+    assert "Select jobs" not in output, "nothing has started"
+    small_project.snakemake("--unlock")
+    assert small_project.planned_runs() != []
+    (small_project.folder / "results" / "filling").unlink()
+    small_project.snakemake(*ROWS)
+
+
+@pytest.mark.parametrize("logger", [[], ["--logger", "rich"]], ids=["default", "rich"])
+def test_a_disk_that_fills_up_is_named(small_project, logger):
+    small_project.behave(sleeping="wait_for_file")
+    process = small_project.start(*RUNS, *logger)
+    deadline = time.monotonic() + 60
+    while not any(path.read_text() for path in (small_project.folder / "results").rglob("events.jsonl")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    fill(small_project)
+    (small_project.folder / "go_on").touch()
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 1 and "Some steps failed" in output, output
+    assert f"{small_project.folder / 'results'}: 16 MiB cannot be written: No space left on device" in output, output
+    assert "Traceback" not in output, output

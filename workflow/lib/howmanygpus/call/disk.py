@@ -1,0 +1,74 @@
+"""Find out whether files can still be written, before the first job and when a job has failed."""
+
+import errno
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+PROBE_MIB = 16
+"""How much is written to find out. A quota is only noticed by writing."""
+FULL = (errno.ENOSPC, errno.EDQUOT)
+TOLD_BY_LOGS = re.compile(f"{os.strerror(errno.ENOSPC)}|{os.strerror(errno.EDQUOT)}")
+GIB = 2**30
+
+
+def list_folders() -> list[Path]:
+    """Return the folders in which calls write: the project's, its results, and the cache of environments."""
+    cache = os.environ.get("HOWMANYGPUS_CACHE") or Path.home() / ".cache" / "howmanygpus"
+    folders = [Path().resolve(), Path(cache).resolve()]
+    results = Path("results")
+    if results.is_symlink() or results.is_mount():
+        folders.insert(1, results.resolve())
+    return folders
+
+
+def find_full_disks(folders: Iterable[Path]) -> list[str]:
+    """Return a message for each folder in which PROBE_MIB cannot be written. Read-only folders are left out."""
+    messages = []
+    for folder in folders:
+        existing = next(each for each in (folder, *folder.parents) if each.exists())
+        try:
+            _write(existing)
+        except OSError as error:
+            if error.errno in FULL:
+                messages.append(_explain(existing, error))
+    return messages
+
+
+def _write(folder: Path) -> None:
+    # Random bytes, because some file systems compress. Network file systems notice a quota only at fsync.
+    with tempfile.TemporaryFile(dir=folder) as file:
+        for _ in range(PROBE_MIB):
+            file.write(os.urandom(2**20))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _explain(folder: Path, error: OSError) -> str:
+    usage = shutil.disk_usage(folder)
+    free = f"{usage.free / GIB:.2f} of {usage.total / GIB:.2f} GiB are free"
+    if error.errno == errno.EDQUOT:
+        free = "`quota -s` or your site's own command shows the quota"
+    return (
+        f"{folder}: {PROBE_MIB} MiB cannot be written: {error.strerror} ({free}); delete what is not needed, then give "
+        "the same call again"
+    )
+
+
+def read_end(log: Path, num_bytes: int = 2**16) -> str:
+    """Return the end of a log; empty if there is no log."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - num_bytes))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def find_words_of_full_disk(log: Path) -> str:
+    """Return the last line of a log that says that the disk or a quota was full; empty if there is none."""
+    lines = reversed(read_end(log).splitlines())
+    return next((line.strip() for line in lines if TOLD_BY_LOGS.search(line)), "")

@@ -1,0 +1,34 @@
+"""What a call says when it did not do everything."""
+
+import shlex
+from collections.abc import Iterable
+
+AVAILABLE = "available"
+
+
+def repeat_call(target: str, command_line: list[str], targets: Iterable[str]) -> str:
+    """Return the command line of the same call with another target, which stands before the options."""
+    given = {*targets, "--"}
+    options = [word for word in command_line[1:] if word not in given]
+    return shlex.join([".venv/bin/snakemake", target, *options])
+
+
+def describe_end(interruption: str, submits: bool, command_line: list[str], targets: Iterable[str]) -> str:
+    """Return the last message of a call that failed or was interrupted.
+
+    interruption: what ended the call, see snakemake_patches.interrupting; empty if nothing did. targets: those of the
+    call.
+    """
+    if interruption:
+        jobs = "jobs that had not started were cancelled" if submits else "no other job was started"
+        if interruption == "Ctrl-C":
+            jobs = "its jobs were cancelled" if submits else "its jobs were stopped"
+        return f"The call was interrupted by {interruption}; {jobs}. The same call continues with what is missing."
+    targets = list(targets)
+    message = (
+        "Some steps failed; each failed run keeps its files under results/attempts/ and its log under "
+        "results/logs/train/. The same call tries the missing ones again."
+    )
+    if AVAILABLE in targets:
+        return message
+    return f"{message} Tables and figures from the runs that exist: {repeat_call(AVAILABLE, command_line, targets)}"
