@@ -3,6 +3,7 @@
 import hashlib
 import os
 import zlib
+from pathlib import Path
 
 import pytest
 
@@ -29,7 +30,7 @@ KNOWN = {
 def write_images(paths: list[str]) -> None:
     """Write gray images whose bytes depend on no library's version, with fixed times."""
     for number, path in enumerate(paths):
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         pixels = bytes((7 * number + 3 * place) % 256 for place in range(6))
         rows = b"\0" + pixels[:3] + b"\0" + pixels[3:]
         with open(path, "wb") as file:

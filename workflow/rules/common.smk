@@ -71,6 +71,12 @@ products = Products(
 for shortage in PLAN.find_shortages():
     logger.warning(shortage)
 
+if not workflow.remote_exec:
+    for line in PLAN.describe_data() if IS_DRY_RUN else []:
+        logger.info(line)
+    for remark in PLAN.list_remarks():
+        logger.warning(remark)
+
 # The estimate is printed at exit, so that it appears below the list of jobs.
 if IS_DRY_RUN:
     atexit.register(print, describe_device_hours(PLAN), end="", file=sys.stderr)
