@@ -97,9 +97,9 @@ def test_some_images_in_both_splits_are_told_and_stored(tree):
 
 def test_the_same_pixels_in_two_classes_are_told(tree):
     shutil.copy(tree / "train/cat/0003.png", tree / "train/dog/0001.png")
-    assert read_remarks(prepare(tree)) == [
-        "1 images are in several classes with the same pixels (train/cat/0003.png = train/dog/0001.png); correct them"
-    ]
+    (remark,) = read_remarks(prepare(tree))
+    pair = "train/cat/0003.png = train/dog/0001.png"
+    assert remark == f"images with the same pixels in several classes: 1 ({pair}); correct their classes"
 
 
 @pytest.mark.parametrize("on_bad_file", ["fail", "skip"])
@@ -114,7 +114,7 @@ def test_one_odd_image_does_not_condemn_the_others(tree, on_bad_file):
 def test_files_left_out_are_told_and_must_leave_every_class(tree):
     (tree / "train/dog/0000.png").write_bytes(b"<html>")
     remarks = read_remarks(prepare(tree, on_bad_file="skip"))
-    assert remarks == ["1 of 14 files are left out (1 unknown): train/dog/0000.png"]
+    assert remarks == ["files left out: 1 of 14 (1 unknown), namely train/dog/0000.png"]
     for path in (tree / "train/dog").iterdir():
         path.write_bytes(b"<html>")
     with pytest.raises(ValueError, match=r"has no training image of the class dog; .*\n4 files cannot be prepared"):

@@ -158,7 +158,7 @@ def test_real_xrays_are_prepared_rgba_and_gray_alike(tmp_path):
     prepare_shard(task, 0, tmp_path / "0.pixels", tmp_path / "0.tsv")
     merge_shards(task, [tmp_path / "0.pixels"], [tmp_path / "0.tsv"], tmp_path / "arrays")
     data = open_data(tmp_path / "arrays")
-    assert len(data.train_images) == task.describe().num_train and 20 < data.train_images.mean() < 235
+    assert len(data.train_images) == task.description.num_train and 20 < data.train_images.mean() < 235
     assert (tmp_path / "arrays" / "exclusions.tsv").read_text().count("\n") == 1
 
 

@@ -170,6 +170,12 @@ def test_a_folder_that_is_no_data_set_says_what_it_has(xrays, made, options, mes
         describe_dataset("image_folder", {"folder": str(xrays), "size": [8, 8], **options})
 
 
+def test_a_folder_below_home_is_written_in_full(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/ada")
+    with pytest.raises(OptionError, match="folder: '~/xrays' is not a folder here; write the path in full, /home/ada/"):
+        listing_of("~/xrays", {"test": 0.2})
+
+
 def test_one_split_is_split_and_a_class_may_be_called_train(tmp_path):
     touch(tmp_path, *(f"{place}/{index}.png" for place in ("train/bus", "train/train") for index in range(10)))
     listing = listing_of(tmp_path, {"test": 0.5}, train="train")

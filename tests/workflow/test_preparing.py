@@ -96,7 +96,7 @@ def test_images_that_are_not_split_are_split_and_what_is_odd_is_printed(project)
     found = "which has 2 folders (cat with 10 files, dog with 10 files); split these classes by `split: {test: 0.2}`"
     assert found in project.snakemake("prepared", expect=1)
     write_config(project, split={"test": 0.2})
-    odd = "datasets.pets: 1 images are in several classes with the same pixels (cat/0000.png = dog/0000.png)"
+    odd = "datasets.pets: images with the same pixels in several classes: 1 (cat/0000.png = dog/0000.png)"
     counts = "datasets.pets: 16 training and 4 test images of 8 x 8 x 1 in 2 classes"
     first = project.snakemake("prepared")
     assert first.count(odd) == 1, "printed by the job"

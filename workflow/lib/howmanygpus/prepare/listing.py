@@ -92,7 +92,8 @@ class Task:
         if found != planned:
             raise ValueError(f"{self.listing.folder} was changed since the call began; run the workflow again")
 
-    def describe(self) -> Description:
+    @cached_property
+    def description(self) -> Description:
         """Shape and counts of the listing; if bad files are skipped, fewer images may remain. Raises OptionError."""
         check_listing(self.listing)
         splits = [entry.split for entry in self.listing.entries]
@@ -137,5 +138,5 @@ def _read_task(source: str, options: str, acquired: str) -> Task:
 def describe_dataset(source: str, options: dict) -> Description:
     """Shape and counts of a data set of any kind; nothing is decoded."""
     if is_listed(source):
-        return read_task(source, options).describe()
+        return read_task(source, options).description
     return load_source(source).describe(**options)

@@ -32,7 +32,7 @@ def check_exclusions(task: Task, excluded: list[Exclusion]) -> list[str]:
     except OptionError as error:
         raise ValueError(f"without the files that cannot be prepared, {error}\n{_explain(excluded)}") from None
     numbers, names = _count_reasons(excluded), name_some(entry.path for entry, _ in excluded)
-    return [f"{len(excluded)} of {len(task.listing.entries)} files are left out ({numbers}): {names}"]
+    return [f"files left out: {len(excluded)} of {len(task.listing.entries)} ({numbers}), namely {names}"]
 
 
 def _explain(excluded: list[Exclusion]) -> str:

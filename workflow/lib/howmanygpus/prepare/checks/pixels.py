@@ -49,4 +49,4 @@ def _describe_contradictions(repeated: list[list[Image]]) -> list[str]:
             pairs.append(f"{group[0].path} = {other.path}")
     if not pairs:
         return []
-    return [f"{len(pairs)} images are in several classes with the same pixels ({name_some(pairs)}); correct them"]
+    return [f"images with the same pixels in several classes: {len(pairs)} ({name_some(pairs)}); correct their classes"]

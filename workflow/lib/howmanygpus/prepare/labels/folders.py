@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 
 from howmanygpus.prepare.sources import OptionError, name_some
@@ -10,6 +11,7 @@ Tree = dict[str, list[str]]
 """Paths of the files of each class."""
 TRAIN_NAMES = ("train", "training")
 TEST_NAMES = ("test", "testing", "val", "valid", "validation", "dev", "eval")
+MOST_COUNTED = 100_000
 OF_A_TABLE = "name the classes by folders, or by a table with the source image_csv"
 
 
@@ -63,8 +65,8 @@ def refuse_split(root: Path, option: str, folder: str) -> OptionError:
 
 def describe_folder(root: Path) -> str:
     """What a folder contains, such as `2 folders (normal with 400 files, pneumonia with 400 files) and 1 file`."""
-    counts = {name: sum(len(files) for _, _, files in os.walk(root / name)) for name in list_folders(root)}
-    folders = name_some([f"{name} with {_count(number, 'file')}" for name, number in counts.items()], most=5)
+    counts = {name: _count_files(root / name) for name in list_folders(root)}
+    folders = name_some([f"{name} with {number}" for name, number in counts.items()], most=5)
     with os.scandir(root) as found:
         num_files = sum(entry.is_file() for entry in found)
     told = [f"{_count(len(counts), 'folder')} ({folders})"] if counts else []
@@ -84,6 +86,13 @@ def describe_loose_files(root: Path, folder: str) -> tuple[str, ...]:
     kinds = Counter(Path(name).suffix.lower() for name in names)
     images = sum(kinds[suffix] for suffix in (".png", ".jpg", ".jpeg"))
     return (f"{_count(images, 'image')} left out in {root / folder}, beside the folders of the classes",) * bool(images)
+
+
+def _count_files(folder: Path) -> str:
+    """Number of files at any depth; large numbers are not counted to their end."""
+    files = (name for _, _, names in os.walk(folder) for name in names)
+    number = sum(1 for _ in islice(files, MOST_COUNTED))
+    return f"{MOST_COUNTED:,} files or more" if number == MOST_COUNTED else _count(number, "file")
 
 
 def _count(number: int, word: str) -> str:

@@ -93,6 +93,8 @@ def load_source(name: str):
 
 def check_folder(option: str, folder: str | None, remedy: str) -> Path:
     if folder is None or not Path(folder).is_dir():
+        if folder and folder.startswith("~"):
+            remedy = f"write the path in full, {Path(folder).expanduser()}"
         raise OptionError(option, folder, "is not a folder here", remedy)
     return Path(folder)
 
