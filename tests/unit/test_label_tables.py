@@ -59,7 +59,8 @@ def test_several_labels_are_separated_by_commas_among_semicolons(tmp_path):
 def test_images_are_split_by_a_column_or_by_a_pattern(tmp_path):
     for by in ("patient", "([0-9])[.]png$"):
         _read_task.cache_clear()
-        listing, _ = listing_of(write(tmp_path), split={"test": 0.3, "by": by})
+        listing, (remark,) = listing_of(write(tmp_path), split={"test": 0.3, "by": by})
+        assert remark == f"the column split of {tmp_path}/labels.csv is not used, since `split` is given"
         groups = {
             split: {entry.group for entry in listing.entries if entry.split == split} for split in ("train", "test")
         }
@@ -119,6 +120,7 @@ def test_a_wrong_line_is_refused(tmp_path, row, message):
             r"test: 'val' is in no line of the column split of .*, which has train \(24\), test \(6\); give",
         ),
         ({"test": "train"}, "test: 'train' is the name of the training images too; name another, or leave"),
+        ({"split": {"test": 0.2}, "test": "val"}, "is given together with train or test; these name values of split_c"),
         ({"split": {"test": 0.2, "by": "doctor"}}, "split: 'doctor' has 0 groups in parentheses, not one"),
         ({"table": "nowhere.csv"}, "table: 'nowhere.csv' is not a file here"),
     ],

@@ -41,9 +41,7 @@ def read_rows(table: LabelTable) -> tuple[list[Row], tuple[str, ...]]:
     if not Path(table.table).is_file():
         raise OptionError("table", table.table, "is not a file here", "give the table of labels")
     if table.split is not None:
-        rows = _read_groups(table, read_split(table.split))
-        _check_paths(table.table, rows)
-        return rows, ()
+        return _read_unsplit(table, read_split(table.split))
     rows, values = _read_splits(table)
     _check_paths(table.table, rows)
     _check_values(table, values)
@@ -61,6 +59,17 @@ def check_some_exist(table: str, folder: Path, rows: list[Row]) -> None:
         raise OptionError(
             "table", table, problem, "write paths below the folder, with their ending, or correct the folder"
         )
+
+
+def _read_unsplit(table: LabelTable, split: Split) -> tuple[list[Row], tuple[str, ...]]:
+    if (table.train, table.test) != ("train", "test"):
+        problem, remedy = "is given together with train or test", "these name values of split_column; leave one out"
+        raise OptionError("split", table.split, problem, remedy)
+    rows = _read_groups(table, split)
+    _check_paths(table.table, rows)
+    if table.split_column in list_columns(Path(table.table), "table", [table.path_column, table.label_column]):
+        return rows, (f"the column {table.split_column} of {table.table} is not used, since `split` is given",)
+    return rows, ()
 
 
 def _read_splits(table: LabelTable) -> tuple[list[Row], Counter]:
