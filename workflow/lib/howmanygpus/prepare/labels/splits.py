@@ -106,10 +106,13 @@ def _describe_groups(entries: list[Entry], split: Split) -> tuple[str, ...]:
 
 def _choose_test(entries: list[Entry], split: Split) -> set[str]:
     """The names of the groups that become test images."""
-    groups: dict[str, Counter] = {}
+    groups: dict[str, dict[Hashable, int]] = {}
+    totals: Counter = Counter()
     for entry in entries:
-        groups.setdefault(_name(entry), Counter()).update(_labels(entry))
-    totals = sum(groups.values(), Counter())
+        counts = groups.setdefault(_name(entry), {})
+        for label in _labels(entry):
+            counts[label] = counts.get(label, 0) + 1
+            totals[label] += 1
     targets = {label: max(1.0, split.test * count) for label, count in totals.items()}
     order = sorted(groups, key=lambda name: hashlib.sha256(f"{split.seed}\t{name}".encode()).digest())
     taken: Counter = Counter()
@@ -123,17 +126,17 @@ def _choose_test(entries: list[Entry], split: Split) -> set[str]:
         taken.update(groups[name])
 
     for name in order:
-        if leaves_enough(name) and _change(groups[name], taken, targets) < 0:
+        if _change(groups[name], taken, targets) < 0 and leaves_enough(name):
             take(name)
     for label in sorted(totals, key=str):
         if not taken[label]:
-            possible = [name for name in order if groups[name][label] and leaves_enough(name)]
+            possible = [name for name in order if label in groups[name] and leaves_enough(name)]
             if possible:
-                take(min(possible, key=lambda name: groups[name].total()))
+                take(min(possible, key=lambda name: sum(groups[name].values())))
     return chosen
 
 
-def _change(group: Counter, taken: Counter, targets: dict[Hashable, float]) -> float:
+def _change(group: dict[Hashable, int], taken: Counter, targets: dict[Hashable, float]) -> float:
     """Change of the squared relative distances to the targets if a group joins the test images."""
     return sum(
         ((taken[label] + count - targets[label]) ** 2 - (taken[label] - targets[label]) ** 2) / targets[label] ** 2
