@@ -1,4 +1,4 @@
-"""The configs in config/README.md for images of one's own can be planned as they stand there."""
+"""The configs in the documentation for images of one's own can be planned as they stand there."""
 
 import re
 
@@ -13,8 +13,8 @@ from project import ROOT, study
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
 
 
-def read_example(name: str) -> dict:
-    text = (ROOT / "config" / "README.md").read_text()
+def read_example(path: str, name: str) -> dict:
+    text = (ROOT / path).read_text()
     return yaml.safe_load(re.search(rf"<!-- example: {name} -->\n```yaml\n(.*?)```", text, re.DOTALL)[1])
 
 
@@ -34,7 +34,7 @@ def test_folders_of_classes_without_a_split(tmp_path):
         (tmp_path / name).mkdir()
         for index in range(400):
             (tmp_path / name / f"{index}.png").touch()
-    config = read_example("unsplit")
+    config = read_example("README.md", "unsplit")
     assert config["datasets"]["xrays"]["options"]["folder"] == "/data/xrays"
     config["datasets"]["xrays"]["options"]["folder"] = str(tmp_path)
     planned = plan(config)
@@ -48,7 +48,7 @@ def test_a_table_of_classes(tmp_path):
     rows = [f"{index}.png,{'ab'[index % 2]},{index // 4}" for index in range(200)]
     (tmp_path / "labels.csv").write_text("\n".join(["path,label,patient", *rows]))
     (tmp_path / "0.png").touch()
-    options = read_example("table")["datasets"]["xrays"]
+    options = read_example("config/README.md", "table")["datasets"]["xrays"]
     options["options"] |= {"folder": str(tmp_path), "table": str(tmp_path / "labels.csv")}
     given = study(dataset="xrays", frameworks=["pytorch_ddp"], num_gpus=[1], per_device_batch_size=[8])
     planned = plan({"datasets": {"xrays": options}, "studies": {"s": given}})
