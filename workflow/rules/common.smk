@@ -68,18 +68,12 @@ products = Products(
     tables.list_merged(),
 )
 
-for shortage in PLAN.find_shortages():
-    logger.warning(shortage)
+for notice in [] if workflow.remote_exec else [*PLAN.find_shortages(), *PLAN.list_remarks()]:
+    logger.warning(notice)
 
-if not workflow.remote_exec:
-    for line in PLAN.describe_data() if IS_DRY_RUN else []:
-        logger.info(line)
-    for remark in PLAN.list_remarks():
-        logger.warning(remark)
-
-# The estimate is printed at exit, so that it appears below the list of jobs.
+# Data sets and estimate are printed at exit, so that they appear below the list of jobs.
 if IS_DRY_RUN:
-    atexit.register(print, describe_device_hours(PLAN), end="", file=sys.stderr)
+    atexit.register(print, *PLAN.describe_data(), describe_device_hours(PLAN), sep="\n", end="", file=sys.stderr)
 
 
 def settle_attempts():
