@@ -55,14 +55,7 @@ def merge_shards(task: Task, images: list[Path], records: list[Path], folder: Pa
     they are to be skipped, and if most of the test images are training images.
     """
     prepared, excluded = _match(task, records)
-    images_read = [
-        Image(item.record.path, item.entry.split, item.entry.label, item.record.pixels_sha256) for item in prepared
-    ]
-    remarks = [
-        *describe_listing(task.listing),
-        *check_exclusions(task, [(entry, record.reason) for entry, record in excluded]),
-        *describe_duplicates(images_read),
-    ]
+    remarks = _check(task, prepared, excluded)
     chosen = {split: [item for item in prepared if item.entry.split == split] for split in SPLITS}
     has_groups = any(item.entry.group for item in prepared)
     columns = ("path", "source_sha256", *(["group"] if has_groups else []))
@@ -127,6 +120,15 @@ def _line(item: Prepared, has_groups: bool) -> tuple[str, ...]:
     """The values of an image in the manifest's columns after its label."""
     line = (item.record.pixels_sha256, item.record.path, item.record.source_sha256)
     return (*line, item.entry.group) if has_groups else line
+
+
+def _check(task: Task, prepared: list[Prepared], excluded: list[tuple[Entry, Record]]) -> list[str]:
+    """The remarks on the files. Raises ValueError if they cannot be trained on."""
+    images = (
+        Image(item.record.path, item.entry.split, item.entry.label, item.record.pixels_sha256) for item in prepared
+    )
+    bad_files = [(entry, record.reason) for entry, record in excluded]
+    return [*describe_listing(task.listing), *check_exclusions(task, bad_files), *describe_duplicates(images)]
 
 
 def _read_pixels(items: list[Prepared], images: list[Path], num_bytes: int) -> Iterator[bytes]:
