@@ -59,6 +59,14 @@ def test_an_added_image_moves_few_others(xrays):
     assert len(after) == 501 and sum(after[path] != split for path, split in before.items()) <= 1
 
 
+def test_a_split_that_moves_nothing_is_merged_anew_since_it_is_recorded(xrays):
+    options = {"folder": str(xrays), "size": [8, 8]}
+    tasks = [read_task("image_folder", options | {"split": {"test": test}}) for test in (0.2, 0.2001)]
+    assert tasks[0].listing.entries == tasks[1].listing.entries
+    assert tasks[0].fingerprint_listing() != tasks[1].fingerprint_listing()
+    assert tasks[0].fingerprint_shard(0) == tasks[1].fingerprint_shard(0)
+
+
 def test_no_group_is_in_both_splits(xrays):
     listing = listing_of(xrays, {"test": 0.2, "by": "^(p[0-9]+)_"})
     groups = {split: {entry.group for entry in listing.entries if entry.split == split} for split in ("train", "test")}
