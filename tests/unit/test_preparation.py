@@ -216,7 +216,7 @@ def test_a_plan_names_the_place_of_a_wrong_option(tree):
     config = {"studies": {"s": study(dataset="pets", frameworks=["pytorch_ddp"], devices=["cpu"])}}
     for changes, message in (
         ({"size": [0, 1]}, "datasets.pets.options.size: [0, 1] is no size; write [height, width] in pixels"),
-        ({"colour": 1}, 'studies.s.dataset: "pets" cannot be made: data source image_folder got an unexpected keyword'),
+        ({"colour": 1}, 'datasets.pets: "pets" cannot be made: data source image_folder got an unexpected keyword'),
     ):
         datasets = {"pets": {"source": "image_folder", "options": options_of(tree, **changes)}}
         with pytest.raises(ConfigError) as error:

@@ -8,15 +8,14 @@ import pytest
 from howmanygpus.report.answer import answer
 from howmanygpus.report.disturbance import is_disturbed
 from howmanygpus.report.outcomes import IDENTITY
-from howmanygpus.report.tables import datasets, how_each_framework_ran, losses
+from howmanygpus.report.tables import how_each_framework_ran, losses
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy, summarize_time_to_accuracy
-from howmanygpus.train.input.writing import write_data
 from howmanygpus.train.start.settling import settle
 from records import make_run
-from specs import make_data, make_spec
+from specs import make_spec
 from stored import QUALITY, collect, plan_of, store_run, write_attempt
 
 NO_DATASETS = pd.DataFrame([{"dataset": "d", "input": "arrays"}], columns=list(DATASETS))
@@ -99,18 +98,6 @@ def test_speedup_is_also_over_the_best_framework_on_one_device():
     assert two["speedup"].tolist() == [2.0, 1.25]
     assert two["speedup_over_best"].tolist() == [1.25, 1.25] and set(two["best_one_device"]) == {"fast"}
     assert two["baseline_machinery"].tolist() == ["DDP", "none"]
-
-
-def test_the_table_of_data_sets_has_counts_and_the_majority_class(tmp_path):
-    data = make_data(num_train=40, num_test=20)
-    data.train_labels[:] = [3] * 30 + [1] * 10
-    data.test_labels[:] = [3] * 5 + [1] * 15
-    write_data(tmp_path / "prepared", data)
-    plan = plan_of(make_spec(data_dir="prepared"), make_spec(input="png", data_dir="deleted"))
-    table = datasets.tabulate(plan, tmp_path).set_index("input")
-    assert table.loc["arrays", ["num_train", "num_test", "height", "num_classes"]].tolist() == [40, 20, 6, 10]
-    assert table.loc["arrays", "quality_of_guess"] == 0.25, "the most frequent class of the training images"
-    assert table.loc["png", ["num_train", "quality_of_guess"]].isna().all()
 
 
 def test_there_is_one_row_per_planned_run_and_metrics_only_where_one_happened(tmp_path):

@@ -89,6 +89,23 @@ def test_a_wrong_option_is_refused_before_the_first_job(copy):
     assert 'datasets.pets.options.folder: "nowhere" is not a folder here; give' in copy.snakemake("prepared", expect=1)
 
 
+def test_images_that_are_not_split_are_split_and_what_is_odd_is_printed(project):
+    write_tree(project.folder / "pets", {"cat": 10, "dog": 10})
+    shutil.copy(project.folder / "pets/cat/0000.png", project.folder / "pets/dog/0000.png")
+    write_config(project)
+    found = "which has 2 folders (cat with 10 files, dog with 10 files); split these classes by `split: {test: 0.2}`"
+    assert found in project.snakemake("prepared", expect=1)
+    write_config(project, split={"test": 0.2})
+    odd = "datasets.pets: images with the same pixels in several classes: 1 (cat/0000.png = dog/0000.png)"
+    counts = "datasets.pets: 16 training and 4 test images of 8 x 8 x 1 in 2 classes"
+    first = project.snakemake("prepared")
+    assert first.count(odd) == 1, "printed by the job"
+    again = project.snakemake("prepared", "--dry-run")
+    assert again.count(odd) == 1 and counts in again and planned(project) == []
+    write_config(project, split={"test": 0.2, "seed": 2})
+    assert planned(project) == ["merge_shards"], "a split changes no pixel"
+
+
 def write_xrays(folder):
     """Write ten patients with one image each in an archive, and the NIH's table."""
     rows = ["Image Index,Finding Labels,Patient ID"]

@@ -66,8 +66,9 @@ products = Products(
     tables.list_merged(),
 )
 
-for warning in [*PLAN.find_shortages(), *PLAN.find_doubts()]:
-    logger.warning(warning)
+notices = [*PLAN.find_shortages(), *PLAN.find_doubts(), *PLAN.list_remarks()]
+for notice in [] if workflow.remote_exec else notices:
+    logger.warning(notice)
 
 if IS_DRY_RUN:
     summarize_dry_run(workflow, PLAN, logger)

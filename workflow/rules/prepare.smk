@@ -9,7 +9,8 @@ OUTPUTS  results/downloads/ (fetched archives)
          results/weights/{model}_{shape}_seed{seed}.safetensors
          For data sets of image files, there are also:
          results/prepared/{dataset}/shards/ (pixels and records; a changed file reruns one shard)
-         results/prepared/{dataset}/arrays/exclusions.tsv (files that were left out, with the reason)
+         results/prepared/{dataset}/arrays/exclusions.tsv (files that were left out, with the reason), classes.tsv
+         (names and counts) and remarks.txt (what a user should know, if anything)
          results/preparation/{dataset}.tsv, .svg, .png (speed and quality of the preparation)
 """
 
@@ -149,6 +150,9 @@ rule merge_shards:
             --shards {params.shards:q} \
             --folder {params.folder:q} \
             >{log:q} 2>&1
+        if [ -e {params.folder:q}/remarks.txt ]; then
+            sed "s/^/datasets.{wildcards.dataset}: /" {params.folder:q}/remarks.txt >&2
+        fi
         """
 
 

@@ -3,6 +3,7 @@
 import json
 import random
 from functools import cached_property
+from pathlib import Path
 
 from howmanygpus.plan.config.datasets import describe_or_refuse, expand_paths
 from howmanygpus.plan.config.errors import check_schema
@@ -11,7 +12,8 @@ from howmanygpus.plan.config.models import split_models
 from howmanygpus.plan.config.schema import fill_defaults, read_schema
 from howmanygpus.plan.parity import ParityCell, ParityGroup, group_cells
 from howmanygpus.plan.runs import Run
-from howmanygpus.plan.studies import Study
+from howmanygpus.plan.studies import PREPARED, Study
+from howmanygpus.prepare.checks.remarks import read_remarks
 
 
 class Plan:
@@ -32,8 +34,8 @@ class Plan:
             for name, given in studies.items()
         }
         self.runs = {run.path: run for study in self.studies.values() for run in study.runs}
-        for name, options in datasets.items():
-            describe_or_refuse(name, options)
+        used = {study.config["dataset"]: study.description for study in self.studies.values()}
+        self._descriptions = used | {name: describe_or_refuse(name, options) for name, options in datasets.items()}
 
     @classmethod
     def from_request(cls, request: dict) -> "Plan":
@@ -119,6 +121,22 @@ class Plan:
     def is_left_out(self, run: Run) -> bool:
         """Say whether this call skips a run, because the run does not fit on the single node of a packed allocation."""
         return self.machine.packed and self.machine.device(run.device).num_nodes(run.num_gpus) > 1
+
+    def describe_data(self) -> list[str]:
+        """Return one line for each data set, with its numbers of images and classes."""
+        return [
+            f"datasets.{name}: {found.num_train:,} training and {found.num_test:,} test images of "
+            f"{' x '.join(map(str, found.image_shape))} in {found.num_classes} classes"
+            for name, found in self._descriptions.items()
+        ]
+
+    def list_remarks(self) -> list[str]:
+        """Return what planning and preparing the data sets found, and what stops nothing."""
+        return [
+            f"datasets.{name}: {remark}"
+            for name, description in self._descriptions.items()
+            for remark in dict.fromkeys([*description.remarks, *read_remarks(Path(PREPARED, name, "arrays"))])
+        ]
 
     def find_shortages(self) -> list[str]:
         """Return a message for each number of devices that a study requests and the machine lacks."""

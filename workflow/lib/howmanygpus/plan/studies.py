@@ -20,6 +20,7 @@ from howmanygpus.prepare.sources import Description
 from howmanygpus.train.spec import RANDOM_INPUTS, SYNTHETIC
 
 PACKAGE = Path(__file__).resolve().parents[1]
+PREPARED = "results/prepared"
 MODELS = PACKAGE / "train" / "models"
 NESTED_KEYS = ("optimizer", "quality")
 """Keys of a study whose values are objects; each of their keys has its own default."""
@@ -171,7 +172,7 @@ class Study:
     def data_dir(self, run: Run) -> str:
         """Return the folder of a run's images. Resident images are synthetic ones."""
         form = SYNTHETIC if run.input in RANDOM_INPUTS else run.input
-        return f"results/prepared/{self.config['dataset']}/{form}"
+        return f"{PREPARED}/{self.config['dataset']}/{form}"
 
     def weights_file(self, run: Run) -> str:
         height, width, channels = self.description.image_shape

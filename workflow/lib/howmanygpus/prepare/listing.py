@@ -13,6 +13,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from howmanygpus.prepare.acquire.acquisition import Acquisition
+from howmanygpus.prepare.checks.listed import check_listing, describe_listing
 from howmanygpus.prepare.images import BadImageError
 from howmanygpus.prepare.images.headers import read_file, read_header
 from howmanygpus.prepare.options import Preparation, split_options
@@ -76,10 +77,13 @@ class Task:
         return digest.hexdigest()[:16]
 
     def fingerprint_listing(self) -> str:
-        """Hash of paths, labels and splits in their order, of the classes, and of the option on_bad_file."""
+        """Hash of paths, labels and splits in their order, of the classes, and of the options on_bad_file and split."""
         digest = hashlib.sha256(json.dumps([self.listing.classes, self.preparation.on_bad_file]).encode())
+        if self.listing.split:
+            digest.update(json.dumps(self.listing.split).encode())
         for entry in self.listing.entries:
-            digest.update(f"{entry.path}\t{entry.split}\t{entry.label}\n".encode())
+            group = f"\t{entry.group}" if entry.group else ""
+            digest.update(f"{entry.path}\t{entry.split}\t{entry.label}{group}\n".encode())
         return digest.hexdigest()[:16]
 
     def check_fingerprint(self, planned: str, shard: int | None = None) -> None:
@@ -88,16 +92,14 @@ class Task:
         if found != planned:
             raise ValueError(f"{self.listing.folder} was changed since the call began; run the workflow again")
 
-    def describe(self) -> Description:
-        """Shape and counts of the listing; if bad files are skipped, fewer images may remain."""
+    @cached_property
+    def description(self) -> Description:
+        """Shape and counts of the listing; if bad files are skipped, fewer images may remain. Raises OptionError."""
+        check_listing(self.listing)
         splits = [entry.split for entry in self.listing.entries]
-        counts = {split: splits.count(split) for split in ("train", "test")}
-        for split, count in counts.items():
-            if not count:
-                raise OptionError("folder", str(self.listing.folder), f"has no {split} images", "correct it")
-        return Description(
-            self.image_shape, len(self.listing.classes), counts["train"], counts["test"], self.listing.multi_label
-        )
+        counts = splits.count("train"), splits.count("test")
+        num_classes, remarks = len(self.listing.classes), describe_listing(self.listing)
+        return Description(self.image_shape, num_classes, *counts, self.listing.multi_label, remarks)
 
 
 def is_listed(source: str) -> bool:
@@ -136,5 +138,5 @@ def _read_task(source: str, options: str, acquired: str) -> Task:
 def describe_dataset(source: str, options: dict) -> Description:
     """Shape and counts of a data set of any kind; nothing is decoded."""
     if is_listed(source):
-        return read_task(source, options).describe()
+        return read_task(source, options).description
     return load_source(source).describe(**options)

@@ -1,4 +1,4 @@
-"""Merge the shards of a data set into arrays in the order of its listing, with a manifest and a table of bad files."""
+"""Merge the shards of a data set into arrays in the order of its listing, with a manifest and what was found."""
 
 import math
 import os
@@ -10,6 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from howmanygpus.prepare.checks.excluded import check_exclusions
+from howmanygpus.prepare.checks.listed import describe_listing
+from howmanygpus.prepare.checks.pixels import Image, describe_duplicates
+from howmanygpus.prepare.checks.remarks import write_remarks
 from howmanygpus.prepare.listing import Task
 from howmanygpus.prepare.shards import Record, read_records
 from howmanygpus.prepare.sources import Entry
@@ -17,9 +21,7 @@ from howmanygpus.prepare.statistics import mean_and_std
 from howmanygpus.train.input.prepared import SPLITS
 from howmanygpus.train.input.writing import write_prepared
 
-EXCLUSIONS = "exclusions.tsv"
-NAMED_FILES = 20
-"""Number of bad files that an error names; the logs of the shards name all."""
+EXCLUSIONS, CLASSES = "exclusions.tsv", "classes.tsv"
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,10 @@ class Prepared:
     record: Record
     shard: int
     place: int
+
+    @property
+    def labels(self) -> tuple[int, ...]:
+        return (self.entry.label,) if isinstance(self.entry.label, int) else self.entry.label
 
 
 def merge_folder(task: Task, shards: Path, folder: Path) -> None:
@@ -43,27 +49,25 @@ def merge_folder(task: Task, shards: Path, folder: Path) -> None:
 
 
 def merge_shards(task: Task, images: list[Path], records: list[Path], folder: Path) -> None:
-    """Write a prepared folder, with exclusions.tsv in it, from the files of all shards.
+    """Write a prepared folder, with exclusions.tsv, classes.tsv and any remarks in it, from the files of all shards.
 
     images, records: the two files of each shard, in the order of the shards. Raises ValueError for bad files unless
-    they are to be skipped.
+    they are to be skipped, and if most of the test images are training images.
     """
     prepared, excluded = _match(task, records)
-    if excluded and task.preparation.on_bad_file == "fail":
-        raise ValueError(_explain(excluded))
+    remarks = _check(task, prepared, excluded)
     chosen = {split: [item for item in prepared if item.entry.split == split] for split in SPLITS}
-    for split, items in chosen.items():
-        if not items:
-            raise ValueError(f"no {split} image of {task.listing.folder} can be prepared")
-    with write_prepared(folder, columns=("path", "source_sha256")) as writer:
+    has_groups = any(item.entry.group for item in prepared)
+    columns = ("path", "source_sha256", *(["group"] if has_groups else []))
+    with write_prepared(folder, columns) as writer:
         for split, items in chosen.items():
             shape = (len(items), *task.image_shape)
             writer.write_images(split, shape, _read_pixels(items, images, math.prod(task.image_shape)))
-            records_of_split = (item.record for item in items)
-            lines = ((record.pixels_sha256, record.path, record.source_sha256) for record in records_of_split)
-            writer.write_labels(split, _make_labels(task, items), lines)
+            writer.write_labels(split, _make_labels(task, items), (_line(item, has_groups) for item in items))
         rows = [(entry.path, entry.split, _format_label(entry.label), record.reason) for entry, record in excluded]
         writer.write_table(EXCLUSIONS, ("path", "split", "label", "reason"), rows)
+        writer.write_table(CLASSES, ("label", "class", *(f"num_{split}" for split in SPLITS)), _count(task, chosen))
+        write_remarks(writer.folder, remarks)
         mean, std = _channel_statistics(task, chosen["train"])
         writer.describe(
             {
@@ -73,6 +77,7 @@ def merge_shards(task: Task, images: list[Path], records: list[Path], folder: Pa
                 "num_test": len(chosen["test"]),
                 "channel_mean": mean,
                 "channel_std": std,
+                **({"split": task.listing.split} if task.listing.split else {}),
             }
         )
     counts = " and ".join(f"{len(items)} {split}" for split, items in chosen.items())
@@ -103,15 +108,27 @@ def _match(task: Task, records: list[Path]) -> tuple[list[Prepared], list[tuple[
     return prepared, excluded
 
 
-def _explain(excluded: list[tuple[Entry, Record]]) -> str:
-    """Message with the number of files for each reason, and the names of the first files."""
-    reasons = Counter(record.reason.partition(":")[0] for _, record in excluded)
-    lines = [f"  {record.path}: {record.reason}" for _, record in excluded[:NAMED_FILES]]
-    if len(excluded) > NAMED_FILES:
-        lines.append(f"  and {len(excluded) - NAMED_FILES} more, in the logs of the shards")
-    numbers = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
-    heading = f"{len(excluded)} files cannot be prepared ({numbers}):"
-    return "\n".join([heading, *lines, "Repair or remove them, or set `on_bad_file: skip`."])
+def _count(task: Task, chosen: dict[str, list[Prepared]]) -> list[tuple]:
+    """Number and name of each class, and the number of its images in each split."""
+    counts = {split: Counter(label for item in items for label in item.labels) for split, items in chosen.items()}
+    return [
+        (label, name, *(counts[split][label] for split in SPLITS)) for label, name in enumerate(task.listing.classes)
+    ]
+
+
+def _line(item: Prepared, has_groups: bool) -> tuple[str, ...]:
+    """The values of an image in the manifest's columns after its label."""
+    line = (item.record.pixels_sha256, item.record.path, item.record.source_sha256)
+    return (*line, item.entry.group) if has_groups else line
+
+
+def _check(task: Task, prepared: list[Prepared], excluded: list[tuple[Entry, Record]]) -> list[str]:
+    """The remarks on the files. Raises ValueError if they cannot be trained on."""
+    images = (
+        Image(item.record.path, item.entry.split, item.entry.label, item.record.pixels_sha256) for item in prepared
+    )
+    bad_files = [(entry, record.reason) for entry, record in excluded]
+    return [*describe_listing(task.listing), *check_exclusions(task, bad_files), *describe_duplicates(images)]
 
 
 def _read_pixels(items: list[Prepared], images: list[Path], num_bytes: int) -> Iterator[bytes]:

@@ -43,7 +43,8 @@ class SummaryFilter:
         workflow = self._workflow
         asked, cores = workflow.dag_settings, workflow.resource_settings.cores or 1
         is_forced = bool(asked.forceall or asked.forcetargets or asked.forcerun)
-        return Summary(self._plan, workflow.dag, workflow.persistence, cores, is_forced).write()
+        summary = Summary(self._plan, workflow.dag, workflow.persistence, cores, is_forced).write()
+        return "\n".join([summary, *self._plan.describe_data()])
 
 
 def summarize_dry_run(workflow: Any, plan: Plan, logger: logging.Logger) -> None:

@@ -10,7 +10,7 @@ files without opening them, and `PREPARATION`, the defaults of its options of pr
 import importlib
 import pkgutil
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ class Description:
     """Shape and counts of a data set.
 
     image_shape: (height, width, channels). multi_label: an image has any number of labels instead of exactly one.
+    remarks: what a user should know about the data, although it stops nothing.
     """
 
     image_shape: tuple[int, int, int]
@@ -28,6 +29,7 @@ class Description:
     num_train: int
     num_test: int
     multi_label: bool = False
+    remarks: tuple[str, ...] = ()
 
     def count(self, split: str) -> int:
         return {"train": self.num_train, "test": self.num_test}[split]
@@ -47,22 +49,29 @@ class Arrays:
 class Entry:
     """One image file.
 
-    path: relative to the listing's folder. label: a class, or the classes of a multi-label image.
+    path: relative to the listing's folder. label: a class, or the classes of a multi-label image. group: what must
+    stay in one split, such as a patient; empty if every file stands for itself.
     """
 
     path: str
     split: str
     label: int | tuple[int, ...]
+    group: str = ""
 
 
 @dataclass(frozen=True)
 class Listing:
-    """The image files of a data set, in the order of the arrays that are made of them."""
+    """The image files of a data set, in the order of the arrays that are made of them.
+
+    split: how the workflow split the files; empty if they came split. remarks: see Description.
+    """
 
     folder: Path
     classes: tuple[str, ...]
     entries: list[Entry]
     multi_label: bool = False
+    split: dict = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
 
 class OptionError(ValueError):
@@ -84,8 +93,16 @@ def load_source(name: str):
 
 def check_folder(option: str, folder: str | None, remedy: str) -> Path:
     if folder is None or not Path(folder).is_dir():
+        if folder and folder.startswith("~"):
+            remedy = f"write the path in full, {Path(folder).expanduser()}"
         raise OptionError(option, folder, "is not a folder here", remedy)
     return Path(folder)
+
+
+def name_some(names: Iterable, most: int = 3) -> str:
+    """The first names, and the number of the others."""
+    names = list(map(str, names))
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def check_choice(option: str, value, choices: Iterable) -> None:

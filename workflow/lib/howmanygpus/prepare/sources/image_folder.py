@@ -1,26 +1,41 @@
 """
-Any folder of images in a tree `split/class/file`. Classes are the folders of the training split, in the order of their
-names; every file in them that is not hidden is an image.
+Any folder of images in a tree `split/class/file`, or in a tree `class/file`, which the option `split` splits. Classes
+are the folders of the training split, in the order of their names. Every file in them that is not hidden is an image,
+also in folders below them.
 
 Options:
-folder       folder that contains the two splits
-train, test  the folders of the two splits in it; the defaults are `train` and `test`
+folder       folder that contains the two splits or, with `split`, the classes
+train, test  the folders of the two splits in it; the defaults are `train` and `test`. With `split`, `train` is the
+             folder of the classes if these are not in `folder` itself, and `test` is left out
+split        {test: fraction}: the part of each class that becomes test images; prepare/labels/splits.py describes its
+             other keys `by` and `seed`. A pattern is looked for in the path below the folder of the class
 downloads    instead of `folder`: archives to fetch and extract, each {url, sha256 or md5, num_bytes}
 listing      with `downloads`: a text file with the paths of the files in the archives, one per line, as `tar --list`
              prints them; the study is planned from it before anything is fetched
 and the options of prepare/options.py.
 """
 
-import os
+import posixpath
 from pathlib import Path
 
 from howmanygpus.prepare.acquire.acquisition import Acquisition, acquire_downloads
+from howmanygpus.prepare.labels.folders import (
+    OF_A_TABLE,
+    Tree,
+    describe_folder,
+    describe_loose_files,
+    describe_unused,
+    is_split_name,
+    join,
+    refuse_split,
+    scan_classes,
+    select_classes,
+)
+from howmanygpus.prepare.labels.splits import find_groups, read_split, split_listing
 from howmanygpus.prepare.options import Preparation
 from howmanygpus.prepare.sources import Entry, Listing, OptionError, check_folder
 
 PREPARATION = Preparation()
-Tree = dict[str, list[str]]
-"""Paths of the files of each class of one split."""
 
 
 def acquire(folder: str | None = None, downloads: list | None = None, **options) -> Acquisition | None:
@@ -29,31 +44,89 @@ def acquire(folder: str | None = None, downloads: list | None = None, **options)
 
 def list_images(
     folder: str | None = None,
-    train: str = "train",
-    test: str = "test",
+    train: str | None = None,
+    test: str | None = None,
     downloads: list | None = None,
     listing: str | None = None,
+    split: dict | None = None,
 ) -> Listing:
-    root, splits = Path(folder or ""), {"train": train, "test": test}
+    root, paths = Path(folder or ""), None
     if acquire(folder, downloads):
         paths = _read_listing(listing)
-        trees = {option: _select_split(paths, option, name, listing) for option, name in splits.items()}
     else:
         if listing is not None:
             raise OptionError("listing", listing, "is given together with a folder", "leave it out")
         check_folder("folder", folder, "give a folder with the images")
-        trees = {option: _scan_split(root, option, name) for option, name in splits.items()}
+    if split is not None:
+        if test is not None:
+            raise OptionError("test", test, "is given together with split", "leave one of them out")
+        return _split_classes(root, train or "", split, paths, listing)
+    return _list_splits(root, {"train": train or "train", "test": test or "test"}, paths, listing)
+
+
+def _list_splits(root: Path, splits: dict[str, str], paths: list[str] | None, listing: str | None) -> Listing:
+    """The images of a tree split/class/file. paths: those of the listing; None to look at the folder."""
+    train, test = splits["train"], splits["test"]
+    if posixpath.normpath(train) == posixpath.normpath(test):
+        remedy = "name another folder, or leave `test` out and split the images by `split: {test: 0.2}`"
+        raise OptionError("test", test, "is the folder of the training images too", remedy)
+    trees = {option: _read_split(root, option, name, paths, listing) for option, name in splits.items()}
     classes = tuple(sorted(trees["train"]))
     if unknown := sorted(set(trees["test"]) - set(classes)):
         raise OptionError("test", test, f"has a class {unknown[0]} that {train} does not have", "correct the folders")
-    numbers = {name: number for number, name in enumerate(classes)}
     entries = [
-        Entry(path, split, numbers[name])
+        Entry(path, split, label)
         for split, tree in trees.items()
-        for name, files in sorted(tree.items())
-        for path in sorted(files)
+        for label, name in enumerate(classes)
+        for path in sorted(tree.get(name, []))
     ]
-    return Listing(root, classes, entries)
+    remarks: tuple[str, ...] = ()
+    if paths is None:
+        loose = (remark for folder in splits.values() for remark in describe_loose_files(root, folder))
+        remarks = (*describe_unused(root, [train, test]), *loose)
+    return Listing(root, classes, entries, remarks=remarks)
+
+
+def _read_split(root: Path, option: str, folder: str, paths: list[str] | None, listing: str | None) -> Tree:
+    if paths is not None:
+        return _select(paths, option, folder, listing)
+    if not (root / folder).is_dir():
+        raise refuse_split(root, option, folder)
+    if tree := scan_classes(root, folder):
+        return tree
+    raise OptionError(option, folder, f"has {describe_folder(root / folder)} in {root}", OF_A_TABLE)
+
+
+def _split_classes(root: Path, folder: str, given: dict, paths: list[str] | None, listing: str | None) -> Listing:
+    """The images of a tree class/file, split by the option `split`. folder: that of the classes, relative to `root`."""
+    split = read_split(given)
+    if paths is not None:
+        tree = _select(paths, "train", folder, listing)
+    elif (root / folder).is_dir():
+        tree = scan_classes(root, folder)
+    else:
+        problem = f"is not a folder in {root}, which has {describe_folder(root)}"
+        raise OptionError("train", folder, problem, "give the folder of the classes")
+    if not tree:
+        raise OptionError("folder", str(root / folder), f"has {describe_folder(root / folder)}", OF_A_TABLE)
+    classes = tuple(sorted(tree))
+    if splits := [name for name in classes if is_split_name(name)]:
+        _refuse_split_twice(classes, splits, given)
+    if empty := [name for name in classes if not tree[name]]:
+        raise OptionError("folder", str(root / folder), f"has an empty class {empty[0]}", "add images or remove it")
+    labelled = [(path, label) for label, name in enumerate(classes) for path in sorted(tree[name])]
+    starts = [len(join(folder, name)) + 1 for name in classes]
+    groups = find_groups([path[starts[label] :] for path, label in labelled], split)
+    entries = [Entry(path, "", label, group) for (path, label), group in zip(labelled, groups, strict=True)]
+    loose = describe_loose_files(root, folder) if paths is None else ()
+    return split_listing(Listing(root, classes, entries, remarks=loose), given)
+
+
+def _refuse_split_twice(classes: tuple[str, ...], splits: list[str], split: dict) -> None:
+    """Raise OptionError if the folders are splits instead of classes; a class may be called `train` beside others."""
+    if len(splits) > 1 or len(classes) == 1:
+        remedy = "leave `split` out, or name the one to split as `train`"
+        raise OptionError("split", split, f"would take the folders {', '.join(splits)} as classes", remedy)
 
 
 def _read_listing(path: str | None) -> list[str]:
@@ -64,40 +137,9 @@ def _read_listing(path: str | None) -> list[str]:
     return [path for path in paths if path and not path.endswith("/")]
 
 
-def _select_split(paths: list[str], option: str, folder: str, listing: str | None) -> Tree:
-    """The files of one split in a listing."""
-    start = f"{folder}/"
-    tree: Tree = {}
-    for path in paths:
-        if path.startswith(start) and not any(part.startswith(".") for part in Path(path).parts):
-            name, _, file = path.removeprefix(start).partition("/")
-            if not file or "/" in file or ".." in Path(path).parts:
-                raise OptionError("listing", listing, f"has {path}, not {folder}/class/file", "correct it")
-            tree.setdefault(name, []).append(path)
+def _select(paths: list[str], option: str, folder: str, listing: str | None) -> Tree:
+    tree = select_classes(paths, folder, listing)
     if not tree:
-        raise OptionError(option, folder, f"is not a folder in {listing}", "give the path of the split in the archives")
+        remedy = "give the path of the split in the archives"
+        raise OptionError(option, folder, f"is not a folder in {listing}", remedy)
     return tree
-
-
-def _scan_split(root: Path, option: str, folder: str) -> Tree:
-    """The files of one split in a folder."""
-    if not (root / folder).is_dir():
-        raise OptionError(option, folder, f"is not a folder in {root}", f"there are {_names_of_folders(root)}")
-    return {name: _files(root, f"{folder}/{name}") for name in _names_of_folders(root / folder)}
-
-
-def _names_of_folders(folder: Path) -> list[str]:
-    with os.scandir(folder) as found:
-        return sorted(entry.name for entry in found if entry.is_dir() and not entry.name.startswith("."))
-
-
-def _files(root: Path, folder: str) -> list[str]:
-    with os.scandir(root / folder) as found:
-        entries = [entry for entry in found if not entry.name.startswith(".")]
-    if folders := sorted(entry.name for entry in entries if entry.is_dir()):
-        raise OptionError("folder", str(root), f"has a folder {folder}/{folders[0]} among the images", "move it away")
-    names = sorted(entry.name for entry in entries)
-    for name in names:
-        if not name.isprintable():
-            raise OptionError("folder", str(root), f"has the unprintable name {folder}/{name!a}", "rename it")
-    return [f"{folder}/{name}" for name in names]

@@ -1,8 +1,9 @@
 """
 Any folder of images with a table of their labels, in which an image has any number of labels.
 
-The table is a CSV file, plain or compressed by gzip, with one line per image. One column has the labels with a
-separator between them. Another has the split, `train` or `test`; images of any other split are left out.
+The table is a CSV file, plain or compressed by gzip, with a header and one line per image. Columns may be separated by
+commas, semicolons or tabs. One column has the labels with a separator between them. Another has the split, unless the
+option `split` splits the images. The source `image_csv` is for images that have one class each.
 
 Options, with defaults in parentheses:
 folder         folder of the images
@@ -11,6 +12,10 @@ table          path of the table, which must exist in either case, since the stu
 path_column    column with the path of the image below the folder (path)
 label_column   column with the labels (labels)
 split_column   column with the split (split)
+train, test    values of that column (train, test); images with any other value are left out, and their number is said
+split          instead of the column: {test: fraction}, the part of each label's images that become test images;
+               prepare/labels/splits.py describes its other keys `by` and `seed`. A pattern is looked for in the path as
+               the table has it; `by` can also name a column, such as that of the patient
 separator      text between two labels (|)
 nothing        text of an image without labels (empty)
 finding        one label, which images have or have not, so that runs can train on it; null keeps all labels (null)
@@ -21,9 +26,10 @@ from pathlib import Path
 
 from howmanygpus.prepare.acquire.acquisition import Acquisition, acquire_downloads
 from howmanygpus.prepare.labels.findings import Findings, split_text
-from howmanygpus.prepare.labels.tables import read_columns
+from howmanygpus.prepare.labels.rows import LabelTable, check_some_exist, read_rows
+from howmanygpus.prepare.labels.splits import split_listing
 from howmanygpus.prepare.options import Preparation
-from howmanygpus.prepare.sources import Entry, Listing, OptionError, check_folder
+from howmanygpus.prepare.sources import Entry, Listing, check_folder
 
 PREPARATION = Preparation()
 
@@ -40,28 +46,20 @@ def list_images(
     path_column: str = "path",
     label_column: str = "labels",
     split_column: str = "split",
+    train: str = "train",
+    test: str = "test",
+    split: dict | None = None,
     separator: str = "|",
     nothing: str = "",
     finding: str | None = None,
 ) -> Listing:
     root = Path(folder or "")
-    if not acquire(folder, downloads):
+    if is_here := not acquire(folder, downloads):
         check_folder("folder", folder, "give a folder with the images")
-    if not Path(table).is_file():
-        raise OptionError("table", table, "is not a file here", "give the table of labels")
-    columns = [("path_column", path_column), ("label_column", label_column), ("split_column", split_column)]
-    rows = [row for row in read_columns(Path(table), "table", columns) if row[2] in ("train", "test")]
-    _check_paths(table, [path for path, _, _ in rows])
-    classes = tuple(sorted({name for _, text, _ in rows for name in split_text(text, separator, nothing)}))
-    findings = Findings(classes, separator, nothing, finding)
-    entries = [Entry(path, split, findings.label(text)) for path, text, split in rows]
-    return Listing(root, findings.classes, entries, findings.multi_label)
-
-
-def _check_paths(table: str, paths: list[str]) -> None:
-    if len(paths) != len(set(paths)):
-        twice = next(path for position, path in enumerate(paths) if path in paths[:position])
-        raise OptionError("table", table, f"names {twice} twice", "keep one line for each image")
-    outside = [path for path in paths if Path(path).is_absolute() or ".." in Path(path).parts]
-    if outside:
-        raise OptionError("table", table, f"names {outside[0]}, outside the folder", "write paths below the folder")
+    rows, remarks = read_rows(LabelTable(table, path_column, label_column, split_column, train, test, split))
+    if is_here:
+        check_some_exist(table, root, rows)
+    known = tuple(sorted({name for row in rows for name in split_text(row.text, separator, nothing)}))
+    findings = Findings(known, separator, nothing, finding)
+    entries = [Entry(row.path, row.split, findings.label(row.text), row.group) for row in rows]
+    return split_listing(Listing(root, findings.classes, entries, findings.multi_label, remarks=remarks), split)

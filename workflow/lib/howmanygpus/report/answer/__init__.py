@@ -8,7 +8,13 @@ import pandas as pd
 
 from howmanygpus.report.answer.accuracy import answer_accuracy
 from howmanygpus.report.answer.cost import describe_bill
-from howmanygpus.report.answer.study import describe_data, describe_disturbed, describe_runs, describe_trajectories
+from howmanygpus.report.answer.study import (
+    describe_data,
+    describe_disturbed,
+    describe_remarks,
+    describe_runs,
+    describe_trajectories,
+)
 from howmanygpus.report.answer.throughput import answer_throughput
 from howmanygpus.report.inputs import choose_inputs
 
@@ -21,6 +27,7 @@ def answer(runs: pd.DataFrame, scaling: pd.DataFrame, time_to_accuracy: pd.DataF
         found = ["No run has completed, so there is no answer yet."]
     else:
         found = [*answer_accuracy(runs, time_to_accuracy, datasets), *answer_throughput(runs, real, datasets)]
-    facts = [describe_data(runs, datasets), describe_disturbed(runs), describe_trajectories(runs), describe_bill(runs)]
+    facts = [describe_data(runs, datasets), describe_remarks(datasets), describe_disturbed(runs)]
+    facts += [describe_trajectories(runs), describe_bill(runs)]
     lines = [f"- {line}" for line in [*found, *facts] if line]
     return "\n".join([describe_runs(runs), "", *lines, ""])

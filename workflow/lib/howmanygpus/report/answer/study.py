@@ -27,12 +27,24 @@ def describe_data(runs: pd.DataFrame, datasets: pd.DataFrame) -> str:
             f": {count['num_train']:,} training and {count['num_test']:,} test images of {count['height']} x"
             f" {count['width']} pixels with {channels}, in {count['num_classes']} classes"
         )
+        text += ", which the workflow split" if _has(first.get("split")) else ""
     started = runs["started_at"].dropna().sort_values()
     if started.empty:
         return f"{text}."
     where = ", ".join(describe_devices(runs[runs["started_at"].notna()]))
     first, last = (moment[:16].replace("T", " ") for moment in (started.iloc[0], started.iloc[-1]))
     return f"{text}. Devices: {where}. Runs started from {first} to {last} (UTC)."
+
+
+def describe_remarks(datasets: pd.DataFrame) -> str:
+    """Say that there are remarks on the images; nothing if there are none."""
+    if "remarks" not in datasets or not datasets["remarks"].map(_has).any():
+        return ""
+    return "There are remarks on the images, in the column remarks of datasets.tsv."
+
+
+def _has(text) -> bool:
+    return isinstance(text, str) and bool(text)
 
 
 def describe_devices(runs: pd.DataFrame) -> list[str]:

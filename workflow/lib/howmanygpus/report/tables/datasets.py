@@ -2,7 +2,8 @@
 The images of each input of a study, and the quality of a guess that has not looked at them.
 
 quality_of_guess is the metric of a predictor that knows only how frequent each class is in the training images. Its
-accuracy is that of always naming the most frequent class. Values are empty if the prepared images were deleted.
+accuracy is that of always naming the most frequent class. `split` says how the workflow split images that did not come
+split, and `remarks` what preparing them found. Values are empty if the prepared images were deleted.
 """
 
 from pathlib import Path
@@ -17,7 +18,9 @@ READS = ("results",)
 USES_METRIC = True
 IS_MERGED = True
 COUNTS = ("num_train", "num_test", "height", "width", "channels", "num_classes")
-COLUMNS = ("study", "dataset", "input", *COUNTS, "metric", "quality_of_guess")
+COLUMNS = ("study", "dataset", "input", *COUNTS, "metric", "quality_of_guess", "split", "remarks")
+REMARKS = "remarks.txt"
+"""A file beside the arrays; prepare.checks.remarks writes it."""
 
 
 def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
@@ -37,8 +40,19 @@ def describe_input(spec: dict, folder: Path, metric: str) -> dict:
     row |= dict(zip(("height", "width", "channels"), description["image_shape"], strict=True))
     row |= {key: description[key] for key in ("num_train", "num_test", "num_classes")}
     train, test = (np.load(folder / f"{split}_labels.npy") for split in ("train", "test"))
+    row |= {"split": describe_split(description.get("split")), "remarks": join_remarks(folder)}
     rank, loss = guess(train, test, description["num_classes"])
     return row | {"quality_of_guess": load_metric(metric).compute(rank, loss)}
+
+
+def describe_split(split: dict | None) -> str:
+    return f"{100 * split['test']:g} % by {split['by']}, seed {split['seed']}" if split else ""
+
+
+def join_remarks(folder: Path) -> str:
+    """The remarks on the arrays from which the images of a folder were made, in one line."""
+    path = folder.parent / "arrays" / REMARKS
+    return "; ".join(path.read_text().splitlines()) if path.exists() else ""
 
 
 def guess(train: np.ndarray, test: np.ndarray, num_classes: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,71 @@
+"""The configs in the documentation for images of one's own can be planned as they stand there."""
+
+import re
+
+import pytest
+import yaml
+
+from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.plan import Plan
+from howmanygpus.prepare.listing import _read_task
+from project import ROOT, study
+
+CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
+
+
+def read_example(path: str, name: str) -> dict:
+    text = (ROOT / path).read_text()
+    return yaml.safe_load(re.search(rf"<!-- example: {name} -->\n```yaml\n(.*?)```", text, re.DOTALL)[1])
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    _read_task.cache_clear()
+
+
+def plan(config: dict) -> Plan:
+    for each in config["studies"].values():
+        each["devices"] = ["cpu"]
+    return Plan(config, CPU)
+
+
+def test_folders_of_classes_without_a_split(tmp_path):
+    for name in ("normal", "pneumonia"):
+        (tmp_path / name).mkdir()
+        for index in range(400):
+            (tmp_path / name / f"{index}.png").touch()
+    config = read_example("README.md", "unsplit")
+    assert config["datasets"]["xrays"]["options"]["folder"] == "/data/xrays"
+    config["datasets"]["xrays"]["options"]["folder"] = str(tmp_path)
+    planned = plan(config)
+    assert (
+        planned.describe_data() == ["datasets.xrays: 640 training and 160 test images of 64 x 64 x 1 in 2 classes"]
+        and len(planned.runs) == 2
+    )
+
+
+def test_a_table_of_classes(tmp_path):
+    rows = [f"{index}.png,{'ab'[index % 2]},{index // 4}" for index in range(200)]
+    (tmp_path / "labels.csv").write_text("\n".join(["path,label,patient", *rows]))
+    (tmp_path / "0.png").touch()
+    options = read_example("config/README.md", "table")["datasets"]["xrays"]
+    options["options"] |= {"folder": str(tmp_path), "table": str(tmp_path / "labels.csv")}
+    given = study(dataset="xrays", frameworks=["pytorch_ddp"], num_gpus=[1], per_device_batch_size=[8])
+    planned = plan({"datasets": {"xrays": options}, "studies": {"s": given}})
+    assert planned.describe_data() == ["datasets.xrays: 160 training and 40 test images of 64 x 64 x 1 in 2 classes"]
+
+
+def test_remarks_name_their_data_set_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for place in ("train/a", "train/b", "test/a", "val/a"):
+        (tmp_path / "pets" / place).mkdir(parents=True)
+        for index in range(9):
+            (tmp_path / "pets" / place / f"{index}.png").touch()
+    prepared = tmp_path / "results/prepared/pets/arrays"
+    prepared.mkdir(parents=True)
+    told = ["1 of 2 classes have no test image: b", "2 images are in several classes"]
+    (prepared / "remarks.txt").write_text("\n".join(told))
+    datasets = {"pets": {"source": "image_folder", "options": {"folder": "pets", "size": [8, 8]}}}
+    given = study(dataset="pets", frameworks=["pytorch_ddp"], num_gpus=[1], per_device_batch_size=[4])
+    remarks = plan({"datasets": datasets, "studies": {"s": given}}).list_remarks()
+    assert remarks == [f"datasets.pets: {remark}" for remark in ("1 folder of pets left out: val", *told)]

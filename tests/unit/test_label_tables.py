@@ -1,0 +1,144 @@
+"""A table names classes and splits of images, also as Excel saves it, and what it leaves out is told."""
+
+from collections import Counter
+
+import pytest
+
+from howmanygpus.prepare.listing import _read_task, describe_dataset, read_task
+from howmanygpus.prepare.sources import OptionError
+
+ROWS = [
+    f"{index}.png,{('cat', 'dog', 'emu')[index % 3]},{'test' if index > 23 else 'train'},p{index // 2}"
+    for index in range(30)
+]
+HEADER = "path,label,split,patient"
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    _read_task.cache_clear()
+
+
+def write(folder, rows=ROWS, header=HEADER, encoding="utf-8", delimiter=","):
+    text = "\r\n".join([header, *rows]).replace(",", delimiter)
+    (folder / "labels.csv").write_bytes(text.encode(encoding))
+    (folder / "0.png").touch()
+    return folder
+
+
+def listing_of(folder, source="image_csv", **options):
+    given = {"folder": str(folder), "table": str(folder / "labels.csv"), "size": [8, 8], **options}
+    described = describe_dataset(source, given)
+    listing = read_task(source, given).listing
+    assert described.num_train + described.num_test == len(listing.entries)
+    return listing, described.remarks
+
+
+def test_an_image_has_one_of_many_classes(tmp_path):
+    listing, remarks = listing_of(write(tmp_path))
+    assert listing.classes == ("cat", "dog", "emu") and not listing.multi_label and remarks == ()
+    assert [(entry.path, entry.label, entry.split) for entry in listing.entries[22:26]] == [
+        *(("22.png", 1, "train"), ("23.png", 2, "train"), ("24.png", 0, "test"), ("25.png", 1, "test")),
+    ]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_a_table_that_excel_saved_is_read_like_any_other(tmp_path, delimiter):
+    plain = listing_of(write(tmp_path))[0]
+    _read_task.cache_clear()
+    assert listing_of(write(tmp_path, encoding="utf-8-sig", delimiter=delimiter))[0] == plain
+
+
+def test_several_labels_are_separated_by_commas_among_semicolons(tmp_path):
+    rows = ["0.png;cat,dog;train", "1.png;cat;test"]
+    write(tmp_path, rows, "path;labels;split")
+    listing, _ = listing_of(tmp_path, "multilabel_csv", separator=",")
+    assert listing.entries[0].label == (0, 1)
+
+
+def test_images_are_split_by_a_column_or_by_a_pattern(tmp_path):
+    for by in ("patient", "([0-9])[.]png$"):
+        _read_task.cache_clear()
+        listing, (remark,) = listing_of(write(tmp_path), split={"test": 0.3, "by": by})
+        assert remark == f"the column split of {tmp_path}/labels.csv is not used, since `split` is given"
+        groups = {
+            split: {entry.group for entry in listing.entries if entry.split == split} for split in ("train", "test")
+        }
+        assert not groups["train"] & groups["test"] and len(groups["train"] | groups["test"]) == (
+            15 if by == "patient" else 10
+        )
+        assert Counter(entry.split for entry in listing.entries)["test"] == pytest.approx(9, abs=2)
+
+
+def test_the_words_for_the_splits_can_be_named_and_others_are_counted(tmp_path):
+    rows = [*ROWS, "30.png,cat,val,p15", "31.png,cat,,p15", "32.png,cat,val,p15"]
+    listing, remarks = listing_of(write(tmp_path, rows))
+    assert len(listing.entries) == 30
+    assert remarks == ("3 of 33 images left out, since split is neither train nor test: val (2), nothing (1)",)
+    _read_task.cache_clear()
+    listing, remarks = listing_of(write(tmp_path, rows), test="val")
+    assert [entry.path for entry in listing.entries if entry.split == "test"] == ["30.png", "32.png"]
+    assert remarks[0].startswith("7 of 33 images left out, since split is neither train nor val: test (6), nothing (1)")
+    assert remarks[1] == "2 of 3 classes have no test image: dog, emu"
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            "30.png,cat,trian,p",
+            "split_column: 'split' has the value 'trian' for 30.png, which looks like 'train'; correct",
+        ),
+        ("30.png,cat,Test,p", "has the value 'Test' for 30.png, which looks like 'test'"),
+        ("30.png,,train,p", "label_column: 'label' is empty for 1 of 31 images: 30.png; complete or remove"),
+        (",cat,train,p", "has a line without the path of an image"),
+        ("30.png,fox,test,p", r"has no training image of the class fox; add images of it, or remove the class"),
+    ],
+)
+def test_a_wrong_line_is_refused(tmp_path, row, message):
+    with pytest.raises(OptionError, match=message):
+        listing_of(write(tmp_path, [*ROWS, row]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"split_column": "part"},
+            r"'part' is no column of .*; there are path, label, split, patient; or split the im",
+        ),
+        (
+            {"label_column": "class"},
+            r"label_column: 'class' is no column of .*; there are path, label, split, patient$",
+        ),
+        (
+            {"train": "training"},
+            r"train: 'training' is in no line of the column split .* has train \(24\), test \(6\); give one",
+        ),
+        (
+            {"test": "val"},
+            r"test: 'val' is in no line of the column split of .*, which has train \(24\), test \(6\); give",
+        ),
+        ({"test": "train"}, "test: 'train' is the name of the training images too; name another, or leave"),
+        ({"split": {"test": 0.2}, "test": "val"}, "is given together with train or test; these name values of split_c"),
+        ({"split": {"test": 0.2, "by": "doctor"}}, "split: 'doctor' has 0 groups in parentheses, not one"),
+        ({"table": "nowhere.csv"}, "table: 'nowhere.csv' is not a file here"),
+    ],
+)
+def test_wrong_options_are_refused(tmp_path, changes, message):
+    with pytest.raises(OptionError, match=message):
+        listing_of(write(tmp_path), **changes)
+
+
+def test_a_table_in_another_encoding_says_where(tmp_path):
+    write(tmp_path, [*ROWS, "30.png,Bär,train,p"], encoding="cp1252")
+    with pytest.raises(
+        OptionError, match=r"is not UTF-8 in line 32 \(byte e4\); save it as UTF-8, in Excel as `CSV UTF-8`"
+    ):
+        listing_of(tmp_path)
+
+
+def test_a_table_of_other_images_is_refused_at_once(tmp_path):
+    write(tmp_path, [row.replace(".png", "") for row in ROWS])
+    with pytest.raises(OptionError, match=r"table: .* names 0, which is not in .*, nor is any other of its 30 images"):
+        listing_of(tmp_path)

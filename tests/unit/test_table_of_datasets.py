@@ -1,0 +1,36 @@
+"""The table of data sets has their counts, the majority class, the split, and what preparing them found."""
+
+import json
+
+from howmanygpus.prepare.checks.remarks import write_remarks
+from howmanygpus.report.answer.study import describe_data, describe_remarks
+from howmanygpus.report.tables import datasets
+from howmanygpus.train.input.writing import write_data
+from specs import make_data, make_spec
+from stored import collect, plan_of
+
+
+def test_the_table_of_data_sets_has_counts_and_the_majority_class(tmp_path):
+    data = make_data(num_train=40, num_test=20)
+    data.train_labels[:] = [3] * 30 + [1] * 10
+    data.test_labels[:] = [3] * 5 + [1] * 15
+    write_data(tmp_path / "prepared", data)
+    plan = plan_of(make_spec(data_dir="prepared"), make_spec(input="png", data_dir="deleted"))
+    table = datasets.tabulate(plan, tmp_path).set_index("input")
+    assert table.loc["arrays", ["num_train", "num_test", "height", "num_classes"]].tolist() == [40, 20, 6, 10]
+    assert table.loc["arrays", "quality_of_guess"] == 0.25, "the most frequent class of the training images"
+    assert table.loc["png", ["num_train", "quality_of_guess"]].isna().all()
+
+
+def test_the_table_of_data_sets_has_the_split_and_what_preparing_found(tmp_path):
+    write_data(tmp_path / "a/arrays", make_data(num_train=40, num_test=20))
+    plan = plan_of(make_spec(data_dir="a/arrays"))
+    assert datasets.tabulate(plan, tmp_path).loc[0, ["split", "remarks"]].tolist() == ["", ""]
+    description = tmp_path / "a/arrays/dataset.json"
+    split = {"test": 0.25, "by": "^(p)", "seed": 3}
+    description.write_text(json.dumps(json.loads(description.read_text()) | {"split": split}))
+    write_remarks(tmp_path / "a/arrays", ["two images", "one folder"])
+    table = datasets.tabulate(plan, tmp_path)
+    assert table.loc[0, ["split", "remarks"]].tolist() == ["25 % by ^(p), seed 3", "two images; one folder"]
+    assert "which the workflow split" in describe_data(collect(plan, tmp_path)[0], table)
+    assert "There are remarks on the images" in describe_remarks(table) and describe_remarks(table[["dataset"]]) == ""

@@ -1,0 +1,46 @@
+"""Check a listing before anything is prepared: what no run can be trained on is refused, and what is odd is said."""
+
+from collections import Counter
+
+from howmanygpus.prepare.sources import Listing, OptionError, name_some
+
+SPLITS = ("train", "test")
+
+
+def check_listing(listing: Listing) -> None:
+    """Raise OptionError if a split or a class has no images to train on, or an image is in both splits."""
+    for split in SPLITS:
+        if not any(entry.split == split for entry in listing.entries):
+            raise _refuse(listing, f"has no {split} images", "correct it")
+    if shared := _paths(listing, "train") & _paths(listing, "test"):
+        names = name_some(sorted(shared))
+        raise _refuse(listing, f"has {len(shared)} files both as training and as test images: {names}", "correct it")
+    if listing.multi_label:
+        return
+    if len(listing.classes) < 2:
+        raise _refuse(listing, f"has only the class {name_some(listing.classes)}", "training needs at least two")
+    if missing := _missing_classes(listing, "train"):
+        problem = f"has no training image of the class {name_some(missing)}"
+        raise _refuse(listing, problem, "add images of it, or remove the class")
+
+
+def describe_listing(listing: Listing) -> tuple[str, ...]:
+    """Remarks on a listing that check_listing accepts."""
+    missing = [] if listing.multi_label else _missing_classes(listing, "test")
+    if not missing:
+        return listing.remarks
+    problem = f"{len(missing)} of {len(listing.classes)} classes have no test image: {name_some(missing)}"
+    return (*listing.remarks, problem)
+
+
+def _missing_classes(listing: Listing, split: str) -> list[str]:
+    found = Counter(entry.label for entry in listing.entries if entry.split == split)
+    return [name for label, name in enumerate(listing.classes) if not found[label]]
+
+
+def _paths(listing: Listing, split: str) -> set[str]:
+    return {entry.path for entry in listing.entries if entry.split == split}
+
+
+def _refuse(listing: Listing, problem: str, remedy: str) -> OptionError:
+    return OptionError("folder", str(listing.folder), problem, remedy)

@@ -1,0 +1,113 @@
+"""Find the images of classes: the folders of a tree, or of a listing of archives, and what a wrong one contains."""
+
+import os
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+
+from howmanygpus.prepare.sources import OptionError, name_some
+
+Tree = dict[str, list[str]]
+"""Paths of the files of each class."""
+TRAIN_NAMES = ("train", "training")
+TEST_NAMES = ("test", "testing", "val", "valid", "validation", "dev", "eval")
+MOST_COUNTED = 100_000
+OF_A_TABLE = "name the classes by folders, or by a table with the source image_csv"
+
+
+def is_split_name(name: str) -> bool:
+    return name.lower() in TRAIN_NAMES + TEST_NAMES
+
+
+def scan_classes(root: Path, folder: str) -> Tree:
+    """The files of each class: those at any depth below the folders of `folder`, which is relative to `root`."""
+    return {name: _scan_files(root, join(folder, name)) for name in list_folders(root / folder)}
+
+
+def select_classes(paths: list[str], folder: str, listing: str | None) -> Tree:
+    """The same from the paths of a listing; empty if it does not have the folder."""
+    start = f"{folder}/" if folder else ""
+    tree: Tree = {}
+    for path in paths:
+        parts = Path(path).parts
+        if path.startswith(start) and not any(part.startswith(".") and part != ".." for part in parts):
+            name, _, file = path.removeprefix(start).partition("/")
+            if not file or ".." in parts:
+                raise OptionError("listing", listing, f"has {path}, not {join(folder, 'class')}/file", "correct it")
+            tree.setdefault(name, []).append(path)
+    return tree
+
+
+def join(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
+
+
+def list_folders(folder: Path) -> list[str]:
+    with os.scandir(folder) as found:
+        return sorted(entry.name for entry in found if entry.is_dir() and not entry.name.startswith("."))
+
+
+def refuse_split(root: Path, option: str, folder: str) -> OptionError:
+    """The error for a missing folder of a split, which says what is there instead."""
+    problem = f"is not a folder in {root}, which has {describe_folder(root)}"
+    folders = list_folders(root)
+    names = TRAIN_NAMES if option == "train" else TEST_NAMES
+    if not folders:
+        return OptionError(option, folder, problem, OF_A_TABLE)
+    if similar := [name for name in folders if name.lower() in names]:
+        return OptionError(option, folder, problem, f"give `{option}: {similar[0]}`")
+    if option == "test" and (trained := [name for name in folders if name.lower() in TRAIN_NAMES]):
+        remedy = f"split the training images by `train: {trained[0]}` and `split: {{test: 0.2}}`, or give the folder"
+        return OptionError(option, folder, problem, remedy)
+    remedy = f"split these classes by `split: {{test: 0.2}}`, or give the name of the folder as `{option}`"
+    return OptionError(option, folder, problem, remedy)
+
+
+def describe_folder(root: Path) -> str:
+    """What a folder contains, such as `2 folders (normal with 400 files, pneumonia with 400 files) and 1 file`."""
+    counts = {name: _count_files(root / name) for name in list_folders(root)}
+    folders = name_some([f"{name} with {number}" for name, number in counts.items()], most=5)
+    with os.scandir(root) as found:
+        num_files = sum(entry.is_file() for entry in found)
+    told = [f"{_count(len(counts), 'folder')} ({folders})"] if counts else []
+    return " and ".join([*told, *([_count(num_files, "file")] if num_files or not told else [])])
+
+
+def describe_unused(root: Path, used: list[str]) -> tuple[str, ...]:
+    """A remark on folders that look like splits and are not used."""
+    folders = [name for name in list_folders(root) if is_split_name(name) and name not in used]
+    return (f"{_count(len(folders), 'folder')} of {root} left out: {', '.join(folders)}",) if folders else ()
+
+
+def describe_loose_files(root: Path, folder: str) -> tuple[str, ...]:
+    """A remark on images beside the folders of the classes."""
+    with os.scandir(root / folder) as found:
+        names = sorted(entry.name for entry in found if entry.is_file() and not entry.name.startswith("."))
+    kinds = Counter(Path(name).suffix.lower() for name in names)
+    images = sum(kinds[suffix] for suffix in (".png", ".jpg", ".jpeg"))
+    return (f"{_count(images, 'image')} left out in {root / folder}, beside the folders of the classes",) * bool(images)
+
+
+def _count_files(folder: Path) -> str:
+    """Number of files at any depth; large numbers are not counted to their end."""
+    files = (name for _, _, names in os.walk(folder) for name in names)
+    number = sum(1 for _ in islice(files, MOST_COUNTED))
+    return f"{MOST_COUNTED:,} files or more" if number == MOST_COUNTED else _count(number, "file")
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'s' * (number != 1)}"
+
+
+def _scan_files(root: Path, folder: str) -> list[str]:
+    """The paths of all files at any depth below a folder, apart from hidden ones."""
+    found = []
+    with os.scandir(root / folder) as entries:
+        for entry in entries:
+            path = f"{folder}/{entry.name}"
+            if entry.name.startswith("."):
+                continue
+            if not entry.name.isprintable():
+                raise OptionError("folder", str(root), f"has the unprintable name {folder}/{entry.name!a}", "rename it")
+            found.extend(_scan_files(root, path) if entry.is_dir() else [path])
+    return found

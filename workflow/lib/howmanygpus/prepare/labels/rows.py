@@ -1,0 +1,143 @@
+"""Read the images of a data set with a table: path, text of the labels, split and group of each."""
+
+import difflib
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from howmanygpus.prepare.labels.splits import BY_FILE, Split, find_groups, read_split
+from howmanygpus.prepare.labels.tables import list_columns, read_columns
+from howmanygpus.prepare.sources import OptionError, name_some
+
+LIKENESS = 0.8
+"""Ratio of difflib above which a value of the split column is taken for a misspelt `train` or `test`."""
+
+
+@dataclass(frozen=True)
+class LabelTable:
+    """How a table is read; the fields are options of the data set."""
+
+    table: str
+    path_column: str
+    label_column: str
+    split_column: str
+    train: str = "train"
+    test: str = "test"
+    split: dict | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One image. text: its labels as the table has them. split: train or test; empty if the option `split` splits."""
+
+    path: str
+    text: str
+    split: str
+    group: str = ""
+
+
+def read_rows(table: LabelTable) -> tuple[list[Row], tuple[str, ...]]:
+    """The images to prepare, in the order of the table, and remarks on those left out. Raises OptionError."""
+    if not Path(table.table).is_file():
+        raise OptionError("table", table.table, "is not a file here", "give the table of labels")
+    if table.split is not None:
+        return _read_unsplit(table, read_split(table.split))
+    rows, values = _read_splits(table)
+    _check_paths(table.table, rows)
+    _check_values(table, values)
+    others = Counter({value: count for value, count in values.items() if value not in (table.train, table.test)})
+    if not others:
+        return rows, ()
+    neither = f"{table.split_column} is neither {table.train} nor {table.test}: {_describe_values(others)}"
+    return rows, (f"{others.total()} of {values.total()} images left out, since {neither}",)
+
+
+def check_some_exist(table: str, folder: Path, rows: list[Row]) -> None:
+    """Raise OptionError if the folder has none of the images, so that not every file must fail to say so."""
+    if rows and not any((folder / row.path).exists() for row in rows):
+        problem = f"names {rows[0].path}, which is not in {folder}, nor is any other of its {len(rows)} images"
+        raise OptionError(
+            "table", table, problem, "write paths below the folder, with their ending, or correct the folder"
+        )
+
+
+def _read_unsplit(table: LabelTable, split: Split) -> tuple[list[Row], tuple[str, ...]]:
+    if (table.train, table.test) != ("train", "test"):
+        problem, remedy = "is given together with train or test", "these name values of split_column; leave one out"
+        raise OptionError("split", table.split, problem, remedy)
+    rows = _read_groups(table, split)
+    _check_paths(table.table, rows)
+    if table.split_column in list_columns(Path(table.table), "table", [table.path_column, table.label_column]):
+        return rows, (f"the column {table.split_column} of {table.table} is not used, since `split` is given",)
+    return rows, ()
+
+
+def _read_splits(table: LabelTable) -> tuple[list[Row], Counter]:
+    """The images of both splits, and the number of images with each value of the column."""
+    columns = [("path_column", table.path_column), ("label_column", table.label_column)]
+    header = list_columns(Path(table.table), "table", [name for _, name in columns])
+    if table.split_column not in header:
+        problem, known = f"is no column of {table.table}", f"there are {', '.join(header)}"
+        remedy = f"{known}; or split the images by `split: {{test: 0.2}}`"
+        raise OptionError("split_column", table.split_column, problem, remedy)
+    found = read_columns(Path(table.table), "table", [*columns, ("split_column", table.split_column)])
+    names = {table.train: "train", table.test: "test"}
+    for path, _, value in found:
+        if value not in names:
+            _refuse_misspelt(table, value, path)
+    rows = [Row(path, text, names[value]) for path, text, value in found if value in names]
+    return rows, Counter(value for _, _, value in found)
+
+
+def _check_values(table: LabelTable, values: Counter) -> None:
+    """Raise OptionError if a split has no images."""
+    if table.train == table.test:
+        remedy = "name another, or leave both out and split the images by `split: {test: 0.2}`"
+        raise OptionError("test", table.test, "is the name of the training images too", remedy)
+    for option, name in (("train", table.train), ("test", table.test)):
+        if not values[name]:
+            found = _describe_values(values) if values else "no lines"
+            problem = f"is in no line of the column {table.split_column} of {table.table}, which has {found}"
+            raise OptionError(option, name, problem, f"give one of these as `{option}`, or split by `split`")
+
+
+def _refuse_misspelt(table: LabelTable, value: str, path: str) -> None:
+    for name in (table.train, table.test):
+        if difflib.SequenceMatcher(None, value.lower(), name.lower()).ratio() >= LIKENESS:
+            problem = f"has the value {value!r} for {path}, which looks like {name!r}"
+            remedy = "correct it, or write another word for images to leave out"
+            raise OptionError("split_column", table.split_column, problem, remedy)
+
+
+def _read_groups(table: LabelTable, split: Split) -> list[Row]:
+    """The images with their groups: by the pattern, or by a column of this name."""
+    columns = [("path_column", table.path_column), ("label_column", table.label_column)]
+    path = Path(table.table)
+    is_column = split.by != BY_FILE and split.by in list_columns(path, "table", [name for _, name in columns])
+    if not is_column:
+        found = read_columns(path, "table", columns)
+        groups = find_groups([name for name, _ in found], split)
+        return [Row(name, text, "", group) for (name, text), group in zip(found, groups, strict=True)]
+    rows = [
+        Row(name, text, "", group) for name, text, group in read_columns(path, "table", [*columns, ("split", split.by)])
+    ]
+    if empty := [row.path for row in rows if not row.group]:
+        problem = f"is an empty column of {len(empty)} images: {name_some(empty)}"
+        raise OptionError("split", split.by, problem, "complete the table")
+    return rows
+
+
+def _describe_values(values: Counter) -> str:
+    return name_some([f"{value or 'nothing'} ({count})" for value, count in values.most_common()], most=5)
+
+
+def _check_paths(table: str, rows: list[Row]) -> None:
+    seen: set[str] = set()
+    for path in (row.path for row in rows):
+        if path in seen:
+            raise OptionError("table", table, f"names {path} twice", "keep one line for each image")
+        if not path:
+            raise OptionError("table", table, "has a line without the path of an image", "complete or remove it")
+        if Path(path).is_absolute() or ".." in Path(path).parts:
+            raise OptionError("table", table, f"names {path}, outside the folder", "write paths below the folder")
+        seen.add(path)
