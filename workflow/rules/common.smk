@@ -13,6 +13,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
 from howmanygpus import snakemake_patches
+from howmanygpus.ledger.settling import settle_jobs
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import find_machine_file, read_machine
 from howmanygpus.plan.estimate import describe_device_hours
@@ -89,10 +90,12 @@ onstart:
 
 onsuccess:
     settle_attempts()
+    settle_jobs()
 
 
 onerror:
     settle_attempts()
+    settle_jobs()
     logger.error(
         "Some steps failed; each failed run keeps its files under results/attempts/ and its log under "
         "results/logs/train/. The target `available` builds tables and figures from the runs that exist; the next "

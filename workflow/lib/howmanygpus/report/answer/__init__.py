@@ -13,7 +13,13 @@ from howmanygpus.report.answer.throughput import answer_throughput
 from howmanygpus.report.inputs import choose_inputs
 
 
-def answer(runs: pd.DataFrame, scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame, datasets: pd.DataFrame) -> str:
+def answer(
+    runs: pd.DataFrame,
+    scaling: pd.DataFrame,
+    time_to_accuracy: pd.DataFrame,
+    datasets: pd.DataFrame,
+    jobs: pd.DataFrame,
+) -> str:
     """Describe the tables of one study, one line per statement."""
     real = choose_inputs(scaling)
     real = real[real["images_per_s_median"].notna()]
@@ -21,6 +27,6 @@ def answer(runs: pd.DataFrame, scaling: pd.DataFrame, time_to_accuracy: pd.DataF
         found = ["No run has completed, so there is no answer yet."]
     else:
         found = [*answer_accuracy(runs, time_to_accuracy, datasets), *answer_throughput(runs, real, datasets)]
-    facts = [describe_data(runs, datasets), describe_disturbed(runs), describe_trajectories(runs), describe_bill(runs)]
+    facts = [describe_data(runs, datasets), describe_disturbed(runs), describe_trajectories(runs), describe_bill(jobs)]
     lines = [f"- {line}" for line in [*found, *facts] if line]
     return "\n".join([describe_runs(runs), "", *lines, ""])

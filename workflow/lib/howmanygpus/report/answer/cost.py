@@ -4,17 +4,49 @@ import pandas as pd
 
 from howmanygpus.report.answer.names import CONFIGURATION, find_repeats, name_configuration
 
+PURPOSES = {"run": "runs", "gate": "parity gate", "probe": "probe", "allreduce": "all-reduce"}
+PURPOSES |= {"allocation": "packed allocations"}
+NOT_IN_VAIN = ("completed", "clock_mismatch", "diverged", "out_of_memory", "unsupported", "failed_parity")
+NOT_IN_VAIN += ("running", "ended")
 
-def describe_bill(runs: pd.DataFrame) -> str:
-    """Name the billed device-hours of all runs, and their cost; nothing if no hours are known."""
-    billed = runs[runs["billed_device_hours"].notna()]
-    if billed.empty:
+
+def describe_bill(jobs: pd.DataFrame) -> str:
+    """Name the billed device-hours of all jobs by what they were for, and their cost; nothing if no hours are known.
+
+    jobs: the table of that name. On a machine without jobs and prices nothing is billed, and device-hours are named.
+    """
+    column = "billed_device_hours" if jobs["billed_device_hours"].notna().any() else "device_hours"
+    known = jobs[jobs[column].notna()]
+    if known.empty:
         return ""
-    hours, failed = billed["billed_device_hours"].sum(), billed["failed_billed_device_hours"].sum()
-    priced = billed[billed["cost"].notna()]
-    costs = [f"{rows['cost'].sum():.3g} {currency}" for currency, rows in priced.groupby("currency")]
+    purpose = known["kind"].map(PURPOSES).where(~has_failed_itself(known["status"]), "failed attempts")
+    hours = known.groupby(purpose)[column].sum()
+    parts = [f"{name} {hours[name]:.3g}" for name in (*PURPOSES.values(), "failed attempts") if name in hours]
+    priced = known[known["cost"].notna()]
+    costs = [f"{rows['cost'].sum():.4g} {currency}" for currency, rows in priced.groupby("currency")]
     price = f", {' and '.join(costs)}" if costs else ""
-    return f"Billed: {hours:.3g} device-hours{price}, of which failed attempts took {failed:.3g} device-hours."
+    text = f"{'Billed' if column.startswith('billed') else 'Used'}: {hours.sum():.3g} device-hours{price}"
+    text += "" if costs else " (the machine file has no price)"
+    return f"{text}, of which {', '.join(parts)}. {describe_counting(jobs)}"
+
+
+def has_failed_itself(statuses: pd.Series) -> pd.Series:
+    """Whether each job ended without an outcome, so that it was in vain."""
+    return ~statuses.isin(NOT_IN_VAIN)
+
+
+def describe_counting(jobs: pd.DataFrame) -> str:
+    """Say who counted the hours of the jobs, and how many jobs nobody counted."""
+    own = jobs[jobs["kind"] != "allocation"]
+    by_slurm, by_job = (int((own["counted_by"] == who).sum()) for who in ("SLURM", "job"))
+    parts = [f"{by_slurm} as SLURM counted"] if by_slurm else []
+    parts += [f"{by_job} from start to end of their program"] if by_job else []
+    open_ended = own[own["hours"].isna()]
+    running = int((open_ended["status"] == "running").sum())
+    unknown = len(open_ended) - running
+    parts += [f"{running} still running"] if running else []
+    parts += [f"{unknown} left out because nobody knows when they ended"] if unknown else []
+    return f"Jobs: {', '.join(parts)}."
 
 
 def name_cheapest(runs: pd.DataFrame, candidates: pd.DataFrame, goal: str) -> str:
