@@ -17,7 +17,7 @@ from specs import make_spec
 
 DIGITS = {"study": "s", "dataset": "digits", "input": "arrays", "num_train": 1437, "num_test": 360}
 DIGITS |= {"height": 8, "width": 8, "channels": 1, "num_classes": 10, "quality_of_guess": 0.1}
-WHERE = {"device_model": "AMD EPYC", "hostname": "vm"}
+WHERE = {"device_model": "AMD EPYC", "hostname": "vm", "nodes": "vm"}
 
 
 def make_runs(*rows):
@@ -140,7 +140,9 @@ def test_the_bill_is_that_of_everything_and_says_what_it_was_for():
     )
     own = [make_job("run", "completed", 2.0, counted_by="job")]
     line = find_line(write_answer({"framework": "a"}, jobs=own), "Used")
-    assert line.startswith("- Used: 4 device-hours (the machine file has no price), of which runs 4. Jobs: 1 from start")
+    assert line.startswith(
+        "- Used: 4 device-hours (the machine file has no price), of which runs 4. Jobs: 1 from start"
+    )
 
 
 def test_disturbed_runs_are_counted():

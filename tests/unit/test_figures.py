@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from figured import GRIDS, NAMES, SENTENCES, SERIES, make_tables
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.speedup import compute_accuracy_speedup
-from howmanygpus.report.style import COLOURS, name_series, style_of
+from howmanygpus.report.looks import COLOURS, style_of
+from howmanygpus.report.style import name_series
 
 
 def find_colours_of_marks(axes) -> set[str]:

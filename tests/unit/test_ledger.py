@@ -139,6 +139,16 @@ def test_each_start_of_a_requeued_job_has_its_own_hours(slurm):
     assert table["status"].tolist() == ["preempted", "completed"] and table["hours"].tolist() == [0.5, 2.0]
 
 
+def test_two_tries_in_one_job_share_its_time(slurm):
+    """Snakemake tries the step of a gate again inside its job. The first try ended after 20 minutes."""
+    write_job(status="crashed")
+    write_job(moment="20260102T000000", started_at="1970-01-12T14:06:40+00:00")
+    slurm(sacct=[tell(end=STARTED + 3600)])
+    plan = plan_of(make_spec(framework="pytorch_ddp"), billing=BILLING) | {"study": "s"}
+    hours = tabulate(plan, settle_jobs()).set_index("status")["hours"]
+    assert hours.to_dict() == {"crashed": pytest.approx(1 / 3), "completed": pytest.approx(2 / 3)}
+
+
 def test_a_job_that_slurm_ended_says_why(slurm):
     write_job(status="interrupted")
     slurm(sacct=[tell(state="TIMEOUT")])

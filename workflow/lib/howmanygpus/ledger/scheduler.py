@@ -21,8 +21,8 @@ NOT_KNOWN = {"EndTime": ""}
 def ask_scheduler(job_ids: Iterable[str]) -> dict[str, list[dict]]:
     """Return what SLURM knows of some jobs, by id; a job that was requeued has one answer for each start.
 
-    The accounting database is asked first, because it forgets nothing. The controller, which knows sooner that a job has
-    ended, is asked for the other jobs, or for all if there is no database. EndTime is empty for a job that has not ended.
+    The accounting database is asked first, because it forgets nothing. The controller knows sooner that a job has ended;
+    it is asked for the other jobs, and for all if there is no database. EndTime is empty for a job that has not ended.
     """
     found: dict[str, dict[str, dict]] = {}
     ids = sorted(set(job_ids))

@@ -14,14 +14,12 @@ from matplotlib.figure import Figure
 
 from howmanygpus.files import atomic_path
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
-"""Okabe and Ito 2008, with a brown instead of its yellow, which is too pale for lines."""
-MARKERS = "osD^vPX*"
 GREY = "#767676"
 RING = "#CC0000"
 RING_NOTE = "red ring: disturbed by other work"
 FAILED_NOTE = "k/n: k of n repeats completed"
 STAR_NOTE = "*: collective machinery on one device"
+SEE_GRID = "the figure of all runs says why"
 
 plt.rcParams.update(
     {
@@ -41,18 +39,6 @@ def name_series(table: pd.DataFrame) -> pd.Series:
     """Name of each row's line: its framework, and those of variant, input, precision and device that vary."""
     varying = [column for column in ("variant", "input", "precision", "device") if table[column].nunique() > 1]
     return table[["framework", *varying]].astype(str).agg(" ".join, axis=1)
-
-
-def style_of(names: Iterable[str]) -> dict[str, dict]:
-    """Colour and marker of each series. The same set of names gets the same styles in every figure."""
-    return {
-        name: {
-            "color": COLOURS[i % len(COLOURS)],
-            # A colour that is used again gets another marker.
-            "marker": MARKERS[(i + i // len(COLOURS)) % len(MARKERS)],
-        }
-        for i, name in enumerate(sorted(set(names)))
-    }
 
 
 def make_panels(

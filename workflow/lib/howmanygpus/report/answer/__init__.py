@@ -8,7 +8,13 @@ import pandas as pd
 
 from howmanygpus.report.answer.accuracy import answer_accuracy
 from howmanygpus.report.answer.cost import describe_bill
-from howmanygpus.report.answer.study import describe_data, describe_disturbed, describe_runs, describe_trajectories
+from howmanygpus.report.answer.study import (
+    describe_data,
+    describe_disturbed,
+    describe_nothing,
+    describe_runs,
+    describe_trajectories,
+)
 from howmanygpus.report.answer.throughput import answer_throughput
 from howmanygpus.report.inputs import choose_inputs
 
@@ -24,7 +30,7 @@ def answer(
     real = choose_inputs(scaling)
     real = real[real["images_per_s_median"].notna()]
     if real.empty:
-        found = ["No run has completed, so there is no answer yet."]
+        found = [describe_nothing(runs)]
     else:
         found = [*answer_accuracy(runs, time_to_accuracy, datasets), *answer_throughput(runs, real, datasets)]
     facts = [describe_data(runs, datasets), describe_disturbed(runs), describe_trajectories(runs), describe_bill(jobs)]

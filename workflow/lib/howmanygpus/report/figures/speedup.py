@@ -6,8 +6,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.inputs import is_real
+from howmanygpus.report.looks import style_of
 from howmanygpus.report.style import (
     GREY,
+    SEE_GRID,
     STAR_NOTE,
     add_note,
     count_failed,
@@ -18,7 +20,6 @@ from howmanygpus.report.style import (
     ring_disturbed,
     say_nothing_to_show,
     star_machinery,
-    style_of,
 )
 from howmanygpus.report.tables.scaling import CURVE, name_curve
 from howmanygpus.report.tables.time_to_accuracy import find_easiest, find_hardest, summarize_time_to_accuracy
@@ -31,7 +32,7 @@ def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> Figure:
     """Draw two panels per scaling curve, one for each speed-up."""
     throughput = scaling[scaling["speedup"].notna() & is_real(scaling)]
     if throughput.empty:
-        return say_nothing_to_show("No run on real images has completed on the smallest device count yet.")
+        return say_nothing_to_show(f"No run on real images has completed on the smallest device count; {SEE_GRID}.")
     threshold = choose_threshold(time_to_accuracy)
     accuracy = compute_accuracy_speedup(throughput, time_to_accuracy, threshold)
     throughput = throughput.assign(series=name_series(throughput))
@@ -79,8 +80,10 @@ def compute_accuracy_speedup(
 
 def draw_panel(axes: Axes, rows: pd.DataFrame, column: str, styles: dict) -> None:
     counts = rows["num_gpus"].agg(["min", "max"])
-    axes.plot(counts, counts / counts.iloc[0], color=GREY, linestyle=":")
-    ends = {"ideal": (counts.iloc[1], counts.iloc[1] / counts.iloc[0], GREY)}
+    ends = {}
+    if counts.iloc[0] < counts.iloc[1]:
+        axes.plot(counts, counts / counts.iloc[0], color=GREY, linestyle=":")
+        ends["ideal"] = (counts.iloc[1], counts.iloc[1] / counts.iloc[0], GREY)
     names = star_machinery(rows)
     axes.set_xlabel("devices")
     if names.keys() != set(names.values()):
@@ -94,7 +97,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, column: str, styles: dict) -> Non
         ends[names[series]] = (line["num_gpus"].iloc[-1], line[column].iloc[-1], styles[series]["color"])
     if column == "accuracy_speedup":
         mark_never(axes, rows[rows["is_never"]], styles)
-    if len(ends) == 1:
+    if not ends.keys() - {"ideal"}:
         axes.annotate("no baseline reached it", (0.5, 0.5), xycoords="axes fraction", ha="center", color=GREY)
     mark_counts(axes, rows["num_gpus"])
     axes.set_ylim(bottom=0)

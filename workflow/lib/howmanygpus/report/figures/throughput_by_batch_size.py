@@ -4,8 +4,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from howmanygpus.report.inputs import choose_inputs
+from howmanygpus.report.looks import style_of
 from howmanygpus.report.outcomes import has_failed
 from howmanygpus.report.style import (
+    SEE_GRID,
     count_failed,
     label_lines,
     make_panels,
@@ -13,7 +15,6 @@ from howmanygpus.report.style import (
     name_series,
     ring_disturbed,
     say_nothing_to_show,
-    style_of,
 )
 
 TITLE = "Throughput by batch size"
@@ -27,7 +28,7 @@ def draw(runs: pd.DataFrame) -> Figure:
     measured = choose_inputs(runs)
     measured = measured[measured.groupby(CONFIGURATION)["images_per_s"].transform("count") > 0]
     if measured.empty:
-        return say_nothing_to_show("No run has completed yet.")
+        return say_nothing_to_show(f"No run has completed; {SEE_GRID}.")
     measured = summarize(measured.assign(series=name_series(measured)))
     styles = style_of(measured["series"])
     panels = list(measured.groupby("num_gpus"))

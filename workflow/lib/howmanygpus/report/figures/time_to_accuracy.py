@@ -7,15 +7,16 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.report.looks import style_of
 from howmanygpus.report.style import (
     GREY,
+    SEE_GRID,
     label_lines,
     make_panels,
     mark_counts,
     name_series,
     ring_disturbed,
     say_nothing_to_show,
-    style_of,
 )
 from howmanygpus.report.tables.scaling import CURVE, name_curve
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
@@ -35,7 +36,7 @@ def draw(
     clock: a clock of the table time_to_accuracy; label: its name on the axis.
     """
     if time_to_accuracy.empty:
-        return say_nothing_to_show("No run on real images has completed yet.")
+        return say_nothing_to_show(f"No run on real images has completed; {SEE_GRID}.")
     curves = scaling[[*CURVE, "num_gpus", "per_device_batch_size", "scaling_mode", "fixed_batch_size"]]
     summary = summarize_time_to_accuracy(time_to_accuracy, clock).merge(curves)
     summary["is_strong"] = summary["scaling_mode"] == "strong"

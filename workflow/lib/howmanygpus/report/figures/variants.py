@@ -7,7 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from howmanygpus.report.equivalence import NO, UNDECIDED, YES
-from howmanygpus.report.style import COLOURS, GREY, add_note, count_failed, ring_disturbed, say_nothing_to_show
+from howmanygpus.report.looks import COLOURS
+from howmanygpus.report.style import GREY, SEE_GRID, add_note, count_failed, ring_disturbed, say_nothing_to_show
 
 TITLE = "Variants: throughput and quality"
 TABLES = ("variants",)
@@ -19,7 +20,7 @@ WORDS = {NO: "other quality", UNDECIDED: UNDECIDED}
 def draw(variants: pd.DataFrame) -> Figure:
     """Draw one row per configuration and variant: throughput ratio on the left, difference in quality on the right."""
     if variants.empty:
-        return say_nothing_to_show("No configuration has completed in two variants yet.")
+        return say_nothing_to_show(f"No configuration has completed in two variants; {SEE_GRID}.")
     rows = variants.sort_values(["variant", "framework", "num_gpus", "per_device_batch_size"], ascending=False)
     rows = rows.reset_index(drop=True)
     figure, (speed, quality) = plt.subplots(

@@ -8,6 +8,7 @@ allocation are not billed, because their allocation is.
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import PurePath
 
 import pandas as pd
@@ -27,8 +28,9 @@ def tabulate(plan: dict, ledger: dict[str, dict]) -> pd.DataFrame:
     """One row per job, and one per packed allocation. ledger: records by path, see howmanygpus.ledger.recording."""
     specs = [planned["spec"] for planned in plan["runs"].values()]
     devices, frameworks = ({spec[key] for spec in specs} for key in ("device", "framework"))
+    hours = count_hours(ledger)
     own = [
-        describe_job(path, record, plan["billing"].get(record["device"]))
+        describe_job(path, record, hours.get(path), plan["billing"].get(record["device"]))
         for path, record in ledger.items()
         if record["device"] in devices
         and (record["kind"] != RUN or record["name"].startswith(f"{plan['study']}/"))
@@ -38,15 +40,15 @@ def tabulate(plan: dict, ledger: dict[str, dict]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(COLUMNS)).sort_values("started_at", kind="stable")
 
 
-def describe_job(path: str, record: dict, billing: dict | None) -> dict:
+def describe_job(path: str, record: dict, hours: float | None, billing: dict | None) -> dict:
     """Row of one job. billing: prices of its device, from the machine file, if there are any."""
     job = record.get("job") or {}
-    hours, counted_by = measure_hours(record)
     row = {key: record[key] for key in ("kind", "status", "name", "device", "num_gpus", "num_nodes", "started_at")}
     row |= {"study": PurePath(record["name"]).parts[0] if record["kind"] == RUN else None, "record": path}
     row |= {"job_id": job.get("id"), "nodes": job.get("nodes") or record["hostname"]}
     if hours is None:
         return row
+    counted_by = "SLURM" if is_counted(record) else "job"
     row |= {"hours": hours, "counted_by": counted_by, "device_hours": hours * record["num_gpus"]}
     if billing and not job.get("packed"):
         num_gpus = count_allocated(record) or record["num_gpus"]
@@ -75,12 +77,43 @@ def describe_allocations(ledger: dict[str, dict], devices: set[str], billing: di
         }
 
 
-def measure_hours(record: dict) -> tuple[float | None, str]:
-    """Return the hours for which a job had its devices, and who counted them; None if nobody knows its end."""
-    counted = record.get("counted") or {}
-    if counted.get("has_ended") and not record["job"]["packed"]:
-        return counted["elapsed_s"] / 3600, "SLURM"
-    return accounting.measure_hours(record), "job"
+def count_hours(ledger: dict[str, dict]) -> dict[str, float]:
+    """Return the hours for which each job had its devices, by path; those of a job whose end nobody knows are left out.
+
+    A job of SLURM has several records if Snakemake tried its step again inside of it. They share its time.
+    """
+    shared: dict[tuple, list[str]] = {}
+    for path, record in ledger.items():
+        job = record.get("job") or {}
+        key = (job["id"], job["started_at"]) if is_alone(record) else (path,)
+        shared.setdefault(key, []).append(path)
+    hours = {}
+    for paths in shared.values():
+        ordered = sorted(paths, key=lambda path: ledger[path]["started_at"])
+        first, *later = (ledger[path] for path in ordered)
+        start = first["job"]["started_at"] if is_alone(first) else None
+        start = start or accounting.to_seconds(first["started_at"])
+        marks = [start, *(accounting.to_seconds(record["started_at"]) for record in later)]
+        if (end := find_end(ledger[ordered[-1]], start)) is not None:
+            marks.append(end)
+        hours |= {path: (until - since) / 3600 for path, (since, until) in zip(ordered, pairwise(marks), strict=False)}
+    return hours
+
+
+def find_end(record: dict, start: float) -> float | None:
+    """Return when the job of a record ended, in seconds since 1970, if that is known."""
+    if is_counted(record):
+        return start + record["counted"]["elapsed_s"]
+    return accounting.to_seconds(record["finished_at"]) if "finished_at" in record else None
+
+
+def is_alone(record: dict) -> bool:
+    """Say whether a record is about a job of SLURM that had its allocation for itself."""
+    return "job" in record and not record["job"]["packed"]
+
+
+def is_counted(record: dict) -> bool:
+    return is_alone(record) and record.get("counted", {}).get("has_ended", False)
 
 
 def count_allocated(record: dict) -> int | None:

@@ -29,7 +29,7 @@ OUTCOME = (
 )
 PROVENANCE = (
     *("framework_version", "python_version", "device_model", "driver_version", "git_commit"),
-    *("manifest_sha256", "hostname", "gpu_uuids", "started_at", "parity", "run_dir"),
+    *("manifest_sha256", "hostname", "nodes", "gpu_uuids", "started_at", "parity", "run_dir"),
 )
 COLUMNS = (*IDENTITY, *OUTCOME, *PROVENANCE)
 
@@ -82,10 +82,17 @@ def describe_provenance(record: dict) -> dict:
         "git_commit": host["git_commit"],
         "manifest_sha256": record["manifest_sha256"],
         "hostname": host["hostname"],
+        "nodes": " ".join(find_nodes(record)),
         "gpu_uuids": " ".join(find_gpus(record)) or None,
         "started_at": record["started_at"],
         "parity": record["parity"],
     }
+
+
+def find_nodes(record: dict) -> list[str]:
+    """Return the names of all nodes of a run: those of its processes, else those of its job, else its host."""
+    by_process = list(dict.fromkeys(process["hostname"] for process in record.get("processes", [])))
+    return by_process or [record.get("job", {}).get("nodes") or record["host"]["hostname"]]
 
 
 def find_gpus(record: dict) -> list[str]:
