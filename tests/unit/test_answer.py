@@ -145,6 +145,33 @@ def test_the_bill_is_that_of_everything_and_says_what_it_was_for():
     )
 
 
+def test_a_study_that_no_run_can_answer_says_so_and_why():
+    cannot = {"status": "unsupported", "reason": "mxnet_gluon has no build for cuda"}
+    text = write_answer({"framework": "a"} | cannot, {"framework": "b"} | cannot)
+    assert "- No run of this study can give an answer: mxnet_gluon has no build for cuda (2 runs)." in text.splitlines()
+    assert "yet" not in text
+    diverged = {"status": "diverged", "reason": "training loss is nan"}
+    text = write_answer({"framework": "a"} | cannot, {"framework": "b"} | diverged)
+    assert "All runs have ended, and none gave an answer: mxnet_gluon has no build for cuda (1 run); training" in text
+    text = write_answer({"framework": "a"} | cannot, {"framework": "b", "status": "missing"})
+    assert "No run has completed, so there is no answer yet." in text
+
+
+def test_the_nodes_are_named():
+    rows = [{"framework": "a", "nodes": "node2"}, {"framework": "a", "num_gpus": 2, "nodes": "node1 node3"}]
+    assert "Devices: 1 and 2 x cpu (AMD EPYC; node1, node2, node3)." in write_answer(*rows)
+
+
+def test_the_accuracy_is_named_also_if_it_is_below_all_thresholds():
+    rows = [{"framework": "a", "quality": 0.31}, {"framework": "b", "quality": 0.42}]
+    line = find_line(write_answer(*rows), "Best quality")
+    assert line.startswith("- Best quality: b on 1 cpu device x 8 images. It ends at a test accuracy of 0.42 in one")
+    assert "always naming the majority class gives 0.1" in line
+    text = write_answer({"framework": "a"}, {"framework": "b", "train_s": 3.0, "quality": 0.93})
+    assert ", ending at a test accuracy of 0.93" in find_line(text, "Next: b")
+    assert ", ending at a test accuracy of 0.95" in find_line(text, "Cheapest to")
+
+
 def test_disturbed_runs_are_counted():
     text = write_answer({"framework": "a", "disturbed": True}, {"framework": "a", "disturbed": False})
     assert "- 1 of 2 runs were disturbed by other work on the machine; figures mark them" in text

@@ -21,8 +21,9 @@ NOT_KNOWN = {"EndTime": ""}
 def ask_scheduler(job_ids: Iterable[str]) -> dict[str, list[dict]]:
     """Return what SLURM knows of some jobs, by id; a job that was requeued has one answer for each start.
 
-    The accounting database is asked first, because it forgets nothing. The controller knows sooner that a job has ended;
-    it is asked for the other jobs, and for all if there is no database. EndTime is empty for a job that has not ended.
+    The accounting database is asked first, because it forgets nothing. The controller is asked for the jobs that go on
+    by the database, because it knows an end sooner, and for all if there is no database. EndTime is empty for a job
+    that has not ended.
     """
     found: dict[str, dict[str, dict]] = {}
     ids = sorted(set(job_ids))

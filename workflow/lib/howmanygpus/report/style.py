@@ -140,6 +140,17 @@ def count_failed(axes: Axes, x: pd.Series, y: pd.Series, done: pd.Series, failed
                 add_note(axes, FAILED_NOTE)
 
 
+def name_guess(metric: str) -> str:
+    """Name the predictor that knows only how frequent each class is."""
+    return "majority class" if metric == "accuracy" else "class frequencies"
+
+
+def describe_guess(table: pd.DataFrame) -> str:
+    """Name the quality of a guess in brackets, to stand behind a quality in a title; nothing if it is not known."""
+    known = table[table["quality_of_guess"].astype(float) < float("inf")]
+    return f" ({name_guess(known['metric'].iloc[0])}: {known['quality_of_guess'].iloc[0]:.2g})" if len(known) else ""
+
+
 def star_machinery(rows: pd.DataFrame) -> dict[str, str]:
     """Name of each series, with a star if its run on one device carries collective machinery.
 

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from howmanygpus.report.answer.names import CONFIGURATION, find_repeats, name_configuration
+from howmanygpus.report.answer.names import CONFIGURATION, describe_reached, find_repeats, name_configuration
 
 PURPOSES = {"run": "runs", "gate": "parity gate", "probe": "probe", "allreduce": "all-reduce"}
 PURPOSES |= {"allocation": "packed allocations"}
@@ -63,12 +63,12 @@ def name_cheapest(runs: pd.DataFrame, candidates: pd.DataFrame, goal: str) -> st
         repeats = find_repeats(runs, best)["cost"].count()
         scope = "one repeat" if repeats == 1 else f"median of {repeats} repeats"
         return (
-            f"Cheapest run that reached {goal}: {name_configuration(best)}: {best['cost_median']:.3g} {unit} ({scope}),"
-            " as billed for the whole run with its failed attempts."
+            f"Cheapest run that reached {goal}: {name_configuration(best)}: {best['cost_median']:.3g} {unit} ({scope})"
+            f"{describe_reached(runs, best)}, as billed for the whole run with its failed attempts."
         )
     device_s = (candidates["time_s_median"] * candidates["num_gpus"]).sort_values(kind="stable")
     best = candidates.loc[device_s.index[0]]
     return (
         f"Cheapest to {goal}: {name_configuration(best)}: {device_s.iloc[0]:.3g} device-seconds of training"
-        " (the machine file has no price)."
+        f"{describe_reached(runs, best)} (the machine file has no price)."
     )

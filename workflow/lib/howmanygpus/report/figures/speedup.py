@@ -10,6 +10,7 @@ from howmanygpus.report.looks import style_of
 from howmanygpus.report.style import (
     GREY,
     SEE_GRID,
+    describe_guess,
     STAR_NOTE,
     add_note,
     count_failed,
@@ -38,10 +39,11 @@ def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> Figure:
     throughput = throughput.assign(series=name_series(throughput))
     throughput["is_disturbed"] = accuracy["is_disturbed"]
     styles = style_of(throughput["series"])
+    beside = describe_guess(time_to_accuracy)
     titles, panels = [], []
     for (mode, size), rows in throughput.groupby(["scaling_mode", "fixed_batch_size"], sort=False):
         curve = name_curve(mode, size)
-        titles += [f"{curve}\nspeed-up of throughput", f"{curve}\nspeed-up of time to {threshold:g}"]
+        titles += [f"{curve}\nspeed-up of throughput", f"{curve}\nspeed-up of time to {threshold:g}{beside}"]
         panels += [(rows, "speedup"), (accuracy.loc[rows.index].assign(series=rows["series"]), "accuracy_speedup")]
     figure, axes = make_panels(titles, max_columns=2)
     for panel, (rows, column) in zip(axes, panels, strict=True):

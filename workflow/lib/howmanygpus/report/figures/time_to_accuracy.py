@@ -11,6 +11,7 @@ from howmanygpus.report.looks import style_of
 from howmanygpus.report.style import (
     GREY,
     SEE_GRID,
+    describe_guess,
     label_lines,
     make_panels,
     mark_counts,
@@ -45,7 +46,8 @@ def draw(
     styles = style_of(summary["series"])
     panels = list(summary.groupby(["threshold", "scaling_mode", "fixed_batch_size"], sort=False))
     metric = summary["metric"].iloc[0]
-    titles = [f"test {metric} {threshold:g}\n{name_curve(mode, size)}" for (threshold, mode, size), _ in panels]
+    beside = describe_guess(summary)
+    titles = [f"test {metric} {threshold:g}{beside}\n{name_curve(mode, size)}" for (threshold, mode, size), _ in panels]
     num_curves = len(summary[["scaling_mode", "fixed_batch_size"]].drop_duplicates())
     figure, axes = make_panels(titles, max_columns=min(num_curves, 4), panel_size=(3.9, 3.4))
     finite = summary.loc[np.isfinite(summary["time_s_max"]), "time_s_max"]

@@ -24,7 +24,7 @@ OUTCOME = (
     *("staging_s", "init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen", "peak_memory_gib"),
     "host_to_device_gib_per_s",
     *trajectory.COLUMNS,
-    *("quality_metric", "quality_last", "quality_best"),
+    *("quality_metric", "quality_last", "quality_best", "quality_of_guess"),
     *accounting.COLUMNS,
 )
 PROVENANCE = (
@@ -132,8 +132,10 @@ def summarize_quality(evaluations: pd.DataFrame, metric: str) -> dict[tuple, dic
     """Last and best quality of each run that was evaluated, by the values of its identity."""
     best = "max" if load_metric(metric).BETTER == "higher" else "min"
     defined = evaluations[evaluations["quality"].notna()].astype({"quality": float})
-    summary = defined.groupby(list(IDENTITY), sort=False)["quality"].agg(["last", best])
+    summary = defined.groupby(list(IDENTITY), sort=False).agg(
+        quality_last=("quality", "last"), quality_best=("quality", best), quality_of_guess=("quality_of_guess", "first")
+    )
     return {
-        key: {"quality_metric": metric, "quality_last": last, "quality_best": best_value}
-        for key, last, best_value in summary.itertuples(name=None)
+        key: {"quality_metric": metric, **dict(zip(summary.columns, values, strict=True))}
+        for key, *values in summary.itertuples(name=None)
     }
