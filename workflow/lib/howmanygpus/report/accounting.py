@@ -37,10 +37,9 @@ def account(record: dict | None, attempts: Iterable[dict], billing: dict | None)
     spec, total = last["spec"], sum(known.values())
     job = last.get("job") or {}
     num_gpus = (None if job.get("packed") else count_allocated(job.get("allocated"))) or spec["num_gpus"]
-    billed = bill(total, num_gpus, spec["num_nodes"], billing)
-    columns |= {"device_hours": total * spec["num_gpus"], **billed}
-    columns["failed_billed_device_hours"] = billed["billed_device_hours"] * (1 - known.get(id(record), 0.0) / total)
-    return columns
+    columns |= {"device_hours": total * spec["num_gpus"], **bill(total, num_gpus, spec["num_nodes"], billing)}
+    in_vain = bill(total - known.get(id(record), 0.0), num_gpus, spec["num_nodes"], billing)
+    return columns | {"failed_billed_device_hours": in_vain["billed_device_hours"]}
 
 
 def bill(hours: float, num_gpus: int, num_nodes: int, billing: dict) -> dict:

@@ -10,10 +10,10 @@ from howmanygpus.report.looks import style_of
 from howmanygpus.report.style import (
     GREY,
     SEE_GRID,
-    describe_guess,
     STAR_NOTE,
     add_note,
     count_failed,
+    describe_guess,
     label_lines,
     make_panels,
     mark_counts,
