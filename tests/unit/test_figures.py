@@ -11,8 +11,7 @@ from figured import GRIDS, GUESS, NAMES, SENTENCES, SERIES, make_tables
 from howmanygpus.plan import frameworks as registry
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.speedup import compute_accuracy_speedup
-from howmanygpus.report.looks import COLOURS, FRAMEWORKS, style_of
-from howmanygpus.report.style import name_series
+from howmanygpus.report.style import COLOURS, FRAMEWORKS, name_series, style_of
 
 
 def find_colours_of_marks(axes) -> set[str]:

@@ -27,7 +27,7 @@ from howmanygpus.plan.rules.parity import ParityRules
 from howmanygpus.plan.rules.products import Products
 from howmanygpus.plan.rules.training import TrainingRules
 from howmanygpus.report import figures, tables
-from howmanygpus.report.files import read_answers
+from howmanygpus.report.files import read_answers, read_bill
 from howmanygpus.train.start.settling import OlderResultsError, refuse_older_results, settle
 
 IS_DRY_RUN = bool({"--dry-run", "--dryrun", "-n", "-np"} & set(sys.argv))
@@ -53,6 +53,7 @@ config["studies"] = {name: study.config for name, study in PLAN.studies.items()}
 
 # The report's first page begins with the answers.
 config["answers"] = read_answers(PLAN.studies)
+config["bill"] = read_bill()
 
 training, parity, data = TrainingRules(PLAN), ParityRules(PLAN), DataRules(PLAN)
 cluster, environments = ClusterRules(PLAN), EnvironmentRules(MACHINE)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from howmanygpus.files import write_text_atomic
 from howmanygpus.report.answer.cost import describe_bill
-from howmanygpus.report.files import read_table
+from howmanygpus.report.files import TOGETHER, read_table
 
 
 def main() -> None:
@@ -16,7 +16,7 @@ def main() -> None:
     arguments = parser.parse_args()
     answers = [path.read_text() for path in arguments.answers]
     if len(answers) > 1 and (bill := describe_bill(read_table(arguments.jobs))):
-        answers.append(f"All studies, with each shared job counted once:\n\n- {bill}\n")
+        answers.append(f"{TOGETHER}\n\n- {bill}\n")
     write_text_atomic(arguments.answer, "\n".join(answers))
 
 

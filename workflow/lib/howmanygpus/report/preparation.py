@@ -6,8 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.looks import COLOURS
-from howmanygpus.report.style import make_panels
+from howmanygpus.report.style import COLOURS, make_panels
 
 PANELS = {
     "library": ("Decoding and resizing, by library", "images_per_s", "images/s of one core", "{:.0f}"),

@@ -6,8 +6,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from howmanygpus.report.looks import MARKERS
-from howmanygpus.report.style import add_note, label_lines, make_panels, mark_counts, say_nothing_to_show
+from howmanygpus.report.style import (
+    MARKERS,
+    add_note,
+    label_lines,
+    make_panels,
+    mark_counts,
+    say_nothing_to_show,
+)
 
 TITLE = "All-reduce bandwidth"
 TABLES = ("allreduce",)

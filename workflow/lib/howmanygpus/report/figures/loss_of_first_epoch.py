@@ -5,7 +5,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.inputs import is_real
-from howmanygpus.report.looks import style_of
 from howmanygpus.report.style import (
     SEE_GRID,
     label_lines,
@@ -13,6 +12,7 @@ from howmanygpus.report.style import (
     name_series,
     ring_disturbed,
     say_nothing_to_show,
+    style_of,
 )
 
 TITLE = "Training loss over the first epoch"

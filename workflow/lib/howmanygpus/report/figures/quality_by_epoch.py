@@ -6,7 +6,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.inputs import is_real
-from howmanygpus.report.looks import style_of
 from howmanygpus.report.style import (
     GREY,
     SEE_GRID,
@@ -15,6 +14,7 @@ from howmanygpus.report.style import (
     name_guess,
     name_series,
     say_nothing_to_show,
+    style_of,
 )
 
 TITLE = "Test quality by epoch"

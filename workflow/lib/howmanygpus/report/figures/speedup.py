@@ -6,7 +6,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.inputs import is_real
-from howmanygpus.report.looks import style_of
 from howmanygpus.report.style import (
     GREY,
     SEE_GRID,
@@ -21,6 +20,7 @@ from howmanygpus.report.style import (
     ring_disturbed,
     say_nothing_to_show,
     star_machinery,
+    style_of,
 )
 from howmanygpus.report.tables.scaling import CURVE, name_curve
 from howmanygpus.report.tables.time_to_accuracy import find_easiest, find_hardest, summarize_time_to_accuracy

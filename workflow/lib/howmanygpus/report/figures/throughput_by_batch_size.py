@@ -4,7 +4,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from howmanygpus.report.inputs import choose_inputs
-from howmanygpus.report.looks import style_of
 from howmanygpus.report.outcomes import has_failed
 from howmanygpus.report.style import (
     SEE_GRID,
@@ -15,6 +14,7 @@ from howmanygpus.report.style import (
     name_series,
     ring_disturbed,
     say_nothing_to_show,
+    style_of,
 )
 
 TITLE = "Throughput by batch size"

@@ -5,7 +5,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.inputs import choose_inputs
-from howmanygpus.report.looks import style_of
 from howmanygpus.report.style import (
     GREY,
     SEE_GRID,
@@ -19,6 +18,7 @@ from howmanygpus.report.style import (
     ring_disturbed,
     say_nothing_to_show,
     star_machinery,
+    style_of,
 )
 from howmanygpus.report.tables.scaling import name_curve
 

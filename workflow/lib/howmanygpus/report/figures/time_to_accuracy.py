@@ -7,7 +7,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.looks import style_of
 from howmanygpus.report.style import (
     GREY,
     SEE_GRID,
@@ -18,6 +17,7 @@ from howmanygpus.report.style import (
     name_series,
     ring_disturbed,
     say_nothing_to_show,
+    style_of,
 )
 from howmanygpus.report.tables.scaling import CURVE, name_curve
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy

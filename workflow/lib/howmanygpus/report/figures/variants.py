@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from howmanygpus.report.equivalence import NO, UNDECIDED, YES
-from howmanygpus.report.looks import COLOURS
 from howmanygpus.report.style import (
+    COLOURS,
     GREY,
     SEE_GRID,
     add_note,
