@@ -32,19 +32,19 @@ def is_packed(placement: dict) -> bool:
     return slurm.find_job_id() is not None and placement.get("scheduler", "none") == "none"
 
 
-def start_record(kind: str, name: str, size: dict, packed: bool, jobs: Path = JOBS, **more: str) -> Path:
+def start_record(kind: str, name: str, size: dict, packed: bool, **more: str) -> Path:
     """Write the record of a job that starts now, and return its path.
 
     size: the values of SIZE. packed: whether the job is part of an allocation that it shares with others. more: what
     else is known of the job, such as its framework.
     """
     job_id, pid, host = slurm.find_job_id(), os.getpid(), os.uname().nodename
-    record = {"kind": kind, "name": name, **{key: size[key] for key in SIZE}, **more}
+    record: dict = {"kind": kind, "name": name, **{key: size[key] for key in SIZE}, **more}
     record |= {"status": "running", "reason": "", "pid": pid, "hostname": host, "started_at": now()}
     if job_id:
         record["job"] = slurm.describe_job(job_id) | {"packed": packed}
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-    path = jobs / kind / name / f"{moment}-{f'job{job_id}' if job_id and not packed else f'{host}-{pid}'}.json"
+    path = JOBS / kind / name / f"{moment}-{f'job{job_id}' if job_id and not packed else f'{host}-{pid}'}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json_atomic(path, record)
     return path

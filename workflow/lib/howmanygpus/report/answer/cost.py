@@ -6,8 +6,11 @@ from howmanygpus.report.answer.names import CONFIGURATION, describe_reached, fin
 
 PURPOSES = {"run": "runs", "gate": "parity gate", "probe": "probe", "allreduce": "all-reduce"}
 PURPOSES |= {"allocation": "packed allocations"}
-NOT_IN_VAIN = ("completed", "clock_mismatch", "diverged", "out_of_memory", "unsupported", "failed_parity")
-NOT_IN_VAIN += ("running", "ended")
+NOT_IN_VAIN = (
+    *("completed", "clock_mismatch", "diverged", "out_of_memory", "unsupported", "failed_parity"),
+    *("running", "ended"),
+)
+"""Statuses of jobs that had an outcome, or may still have one."""
 
 
 def describe_bill(jobs: pd.DataFrame) -> str:

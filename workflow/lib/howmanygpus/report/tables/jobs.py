@@ -87,7 +87,7 @@ def count_hours(ledger: dict[str, dict]) -> dict[str, float]:
         job = record.get("job") or {}
         key = (job["id"], job["started_at"]) if is_alone(record) else (path,)
         shared.setdefault(key, []).append(path)
-    hours = {}
+    hours: dict[str, float] = {}
     for paths in shared.values():
         ordered = sorted(paths, key=lambda path: ledger[path]["started_at"])
         first, *later = (ledger[path] for path in ordered)
