@@ -34,7 +34,7 @@ def test_runs_of_one_node_are_done_in_one_job_and_the_others_left(project):
     moments = sorted((record["started_at"], record["finished_at"]) for record in records)
     assert all(one[1] <= other[0] for one, other in itertools.pairwise(moments)), "one after the other"
     jobs = read_table(project.folder / "results" / "tables" / "grid" / "jobs.tsv")
-    assert jobs["kind"].value_counts().to_dict() == {"run": 4, "allocation": 1}
+    assert jobs["kind"].value_counts().to_dict() == {"run": 4, "probe": 1, "allocation": 1}
     allocation, runs = jobs[jobs["kind"] == "allocation"].iloc[0], jobs[jobs["kind"] == "run"]
     assert runs["billed_device_hours"].isna().all(), "their allocation is billed"
     assert allocation["billed_device_hours"] == pytest.approx(GPUS_PER_NODE * allocation["hours"], rel=1e-4)
