@@ -15,7 +15,7 @@ from specs import make_spec
 
 ALLREDUCES = [
     {
-        **{"device": "d", "num_gpus": count, "num_nodes": 1},
+        **{"device": "d", "num_gpus": count, "num_nodes": 1, "nodes": ["n1"] if count == 2 else ["n1", "n2"]},
         "sizes": [{"size_mib": 1, "median_s": 0.001 * count}, {"size_mib": 16, "median_s": 0.01 * count}],
     }
     for count in (2, 4)
@@ -23,6 +23,7 @@ ALLREDUCES = [
 QUALITY = {"metric": "accuracy", "thresholds": [0.5, 0.9], "margin": 0.01}
 
 
+GUESS = 0.07
 SERIES = ("a base", "b base", "b best")
 
 
@@ -47,7 +48,9 @@ def make_tables(folder, status_of, accuracy_of, change=lambda table: None):
                 if status == "completed":
                     row |= {"images_per_s": 100.0 * num_gpus, "quality_best": accuracy_of(num_gpus)}
                     row |= {"quality_last": accuracy_of(num_gpus), "quality_metric": "accuracy"}
+                    row |= {"quality_of_guess": GUESS}
                     moment = {"epoch": 1, "train_s": 1.0, "wall_s": 2.0, "quality": accuracy_of(num_gpus)}
+                    moment |= {"metric": "accuracy", "quality_of_guess": GUESS}
                     evaluations.append(identity | moment)
                     losses += [identity | {"last_step": step, "loss": 2.0 / step} for step in (1, 6)]
                 runs.append(row)
@@ -91,16 +94,20 @@ NAMES = {
 """The names in each panel of a figure, if they are not SERIES."""
 NONE_COMPLETED = ("nothing run", "all failed")
 SENTENCES = {
-    "loss_of_first_epoch": ("No run on real images has recorded its first epoch yet.", NONE_COMPLETED),
+    "loss_of_first_epoch": (
+        "No run on real images has recorded its first epoch; the figure of all runs says why.",
+        NONE_COMPLETED,
+    ),
+    "quality_by_epoch": ("No run on real images has been evaluated; the figure of all runs says why.", NONE_COMPLETED),
     "real_against_synthetic": ("No configuration has completed on more than one input.", tuple(GRIDS)),
     "speedup": (
-        "No run on real images has completed on the smallest device count yet.",
+        "No run on real images has completed on the smallest device count; the figure of all runs says why.",
         (*NONE_COMPLETED, "baseline failed"),
     ),
-    "throughput_by_batch_size": ("No run has completed yet.", NONE_COMPLETED),
-    "throughput_by_gpus": ("No run has completed yet.", NONE_COMPLETED),
-    "time_to_accuracy": ("No run on real images has completed yet.", ("nothing run",)),
-    "time_with_start": ("No run on real images has completed yet.", ("nothing run",)),
-    "variants": ("No configuration has completed in two variants yet.", NONE_COMPLETED),
+    "throughput_by_batch_size": ("No run has completed; the figure of all runs says why.", NONE_COMPLETED),
+    "throughput_by_gpus": ("No run has completed; the figure of all runs says why.", NONE_COMPLETED),
+    "time_to_accuracy": ("No run on real images has completed; the figure of all runs says why.", ("nothing run",)),
+    "time_with_start": ("No run on real images has completed; the figure of all runs says why.", ("nothing run",)),
+    "variants": ("No configuration has completed in two variants; the figure of all runs says why.", NONE_COMPLETED),
 }
 """The text that a figure shows instead of data, by the grids it applies to. A test below draws two inputs."""

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 
+from howmanygpus.report.tables import datasets, losses
 from howmanygpus.report.tables import evaluations as evaluations_table
-from howmanygpus.report.tables import losses
 from howmanygpus.report.tables import runs as runs_table_of
 from records import make_attempt, make_run
 from specs import make_spec
@@ -15,7 +15,7 @@ QUALITY = {"metric": "accuracy", "thresholds": [0.5, 0.9], "margin": 0.01}
 
 def collect(plan, results):
     """Make the tables of runs and of evaluations."""
-    evaluations = evaluations_table.tabulate(plan, results)
+    evaluations = evaluations_table.tabulate(plan, datasets.tabulate(plan, results), results)
     return runs_table_of.tabulate(plan, evaluations, losses.tabulate(plan, results), results), evaluations
 
 

@@ -5,6 +5,9 @@ import json
 import subprocess
 import sys
 
+import pytest
+
+from howmanygpus.report.files import read_table
 from project import study
 from slurm.cluster import GPUS_PER_NODE
 
@@ -30,4 +33,10 @@ def test_runs_of_one_node_are_done_in_one_job_and_the_others_left(project):
     assert all(record["job"]["packed"] for record in records)
     moments = sorted((record["started_at"], record["finished_at"]) for record in records)
     assert all(one[1] <= other[0] for one, other in itertools.pairwise(moments)), "one after the other"
+    jobs = read_table(project.folder / "results" / "tables" / "grid" / "jobs.tsv")
+    assert jobs["kind"].value_counts().to_dict() == {"run": 4, "probe": 1, "allocation": 1}
+    allocation, runs = jobs[jobs["kind"] == "allocation"].iloc[0], jobs[jobs["kind"] == "run"]
+    assert runs["billed_device_hours"].isna().all(), "their allocation is billed"
+    assert allocation["billed_device_hours"] == pytest.approx(GPUS_PER_NODE * allocation["hours"], rel=1e-4)
+    assert allocation["billed_device_hours"] > runs["device_hours"].sum() > 0
     assert [path.split("_")[3] for path in project.planned_runs()] == ["gpus8"], "only pacing goes over nodes"

@@ -25,6 +25,13 @@ def test_a_job_is_billed_by_its_devices_or_by_their_nodes(tmp_path, changes, bil
     assert row["cost"] == cost if cost else pd.isna(row["cost"])
 
 
+def test_a_job_is_billed_for_all_devices_that_an_exclusive_node_gave_it(tmp_path):
+    spec, job = make_spec(num_gpus=2), JOB | {"allocated": "cpu=8,mem=16G,node=1,gres/gpu=4,gres/gpu:a100=4"}
+    store_run(tmp_path, "run0", spec, job=job, finished_at="1970-01-01T01:16:40+00:00")
+    row = collect(plan_of(spec, billing={"cpu": NODE_OF_FOUR | {"billed": "device"}}), tmp_path)[0].iloc[0]
+    assert (row["device_hours"], row["billed_device_hours"], row["cost"]) == (2.0, 4.0, 32.0)
+
+
 def test_a_machine_without_jobs_is_billed_from_the_start_of_the_launcher(tmp_path):
     spec = make_spec()
     store_run(tmp_path, "run0", spec, started_at="1970-01-01T01:00:00+00:00", finished_at="1970-01-01T01:30:00+00:00")

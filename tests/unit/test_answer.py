@@ -9,6 +9,7 @@ from howmanygpus.report.outcomes import IDENTITY
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.datasets import guess
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
+from howmanygpus.report.tables.jobs import COLUMNS as JOBS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
@@ -16,7 +17,7 @@ from specs import make_spec
 
 DIGITS = {"study": "s", "dataset": "digits", "input": "arrays", "num_train": 1437, "num_test": 360}
 DIGITS |= {"height": 8, "width": 8, "channels": 1, "num_classes": 10, "quality_of_guess": 0.1}
-WHERE = {"device_model": "AMD EPYC", "hostname": "vm"}
+WHERE = {"device_model": "AMD EPYC", "hostname": "vm", "nodes": "vm"}
 
 
 def make_runs(*rows):
@@ -45,12 +46,12 @@ def make_runs(*rows):
     return pd.DataFrame(runs, columns=list(RUNS)), pd.DataFrame(evaluations, columns=list(EVALUATIONS))
 
 
-def write_answer(*rows, metric="accuracy", thresholds=(0.9,), machinery=None, guessed=0.1):
+def write_answer(*rows, metric="accuracy", thresholds=(0.9,), machinery=None, guessed=0.1, jobs=()):
     runs, evaluations = make_runs(*rows)
     scaling = compute_scaling(runs, {"weak": [8]}, machinery or {})
     times = compute_time_to_accuracy(runs, evaluations, {"metric": metric, "thresholds": list(thresholds)})
     datasets = pd.DataFrame([DIGITS | {"quality_of_guess": guessed}], columns=list(DATASETS))
-    return answer(runs, scaling, times, datasets)
+    return answer(runs, scaling, times, datasets, pd.DataFrame(jobs, columns=list(JOBS)))
 
 
 def find_line(text, start):
@@ -111,15 +112,64 @@ def test_the_ranking_says_what_it_leaves_out_and_who_is_the_fastest_with_it():
 
 
 def test_costs_are_prices_and_billed_hours_where_there_is_a_price():
-    priced = {"billed_device_hours": 2.0, "failed_billed_device_hours": 0.0, "currency": "EUR"}
-    dear = {"framework": "a", "cost": 9.0} | priced
-    cheap = {"framework": "b", "cost": 4.0, "train_s": 9.0} | priced | {"failed_billed_device_hours": 0.5}
+    dear = {"framework": "a", "cost": 9.0, "currency": "EUR"}
+    cheap = {"framework": "b", "cost": 4.0, "currency": "EUR", "train_s": 9.0}
     text = write_answer(dear, cheap)
     assert "Cheapest run that reached accuracy 0.9: b on 1 cpu device x 8 images: 4 EUR (one repeat)" in text
-    assert "- Billed: 4 device-hours, 13 EUR, of which failed attempts took 0.5 device-hours." in text
     without = write_answer({"framework": "a"}, {"framework": "b", "train_s": 9.0})
     assert "Cheapest to accuracy 0.9: a on 1 cpu device x 8 images: 2 device-seconds of training" in without
     assert "Billed" not in without
+
+
+def make_job(kind, status, hours, **changes):
+    counted = {"hours": hours, "device_hours": 2 * hours, "counted_by": "SLURM"} if hours else {}
+    return {"kind": kind, "status": status} | counted | changes
+
+
+def test_the_bill_is_that_of_everything_and_says_what_it_was_for():
+    """The cost of everything is the sum of all jobs, also of those that did not train."""
+    jobs = [make_job("run", "completed", 2.0), make_job("run", "crashed", 0.5), make_job("gate", "completed", 0.25)]
+    jobs += [make_job("probe", "completed", 0.1), make_job("allreduce", "time_limit", 0.15)]
+    for job in jobs:
+        job |= {"billed_device_hours": 4 * job["hours"], "cost": 8 * job["hours"], "currency": "EUR"}
+    jobs += [make_job("run", "killed", None), make_job("run", "running", None)]
+    line = find_line(write_answer({"framework": "a"}, jobs=jobs), "Billed")
+    assert line == (
+        "- Billed: 12 device-hours, 24 EUR, of which runs 8, parity gate 1, probe 0.4, failed attempts 2.6. Jobs: 5 as"
+        " SLURM counted, 1 still running, 1 left out because nobody knows when they ended."
+    )
+    own = [make_job("run", "completed", 2.0, counted_by="job")]
+    line = find_line(write_answer({"framework": "a"}, jobs=own), "Used")
+    assert line.startswith(
+        "- Used: 4 device-hours (the machine file has no price), of which runs 4. Jobs: 1 from start"
+    )
+
+
+def test_a_study_that_no_run_can_answer_says_so_and_why():
+    cannot = {"status": "unsupported", "reason": "mxnet_gluon has no build for cuda"}
+    text = write_answer({"framework": "a"} | cannot, {"framework": "b"} | cannot)
+    assert "- No run of this study can give an answer: mxnet_gluon has no build for cuda (2 runs)." in text.splitlines()
+    assert "yet" not in text
+    diverged = {"status": "diverged", "reason": "training loss is nan"}
+    text = write_answer({"framework": "a"} | cannot, {"framework": "b"} | diverged)
+    assert "All runs have ended, and none gave an answer: mxnet_gluon has no build for cuda (1 run); training" in text
+    text = write_answer({"framework": "a"} | cannot, {"framework": "b", "status": "missing"})
+    assert "No run has completed, so there is no answer yet." in text
+
+
+def test_the_nodes_are_named():
+    rows = [{"framework": "a", "nodes": "node2"}, {"framework": "a", "num_gpus": 2, "nodes": "node1 node3"}]
+    assert "Devices: 1 and 2 x cpu (AMD EPYC; node1, node2, node3)." in write_answer(*rows)
+
+
+def test_the_accuracy_is_named_also_if_it_is_below_all_thresholds():
+    rows = [{"framework": "a", "quality": 0.31}, {"framework": "b", "quality": 0.42}]
+    line = find_line(write_answer(*rows), "Best quality")
+    assert line.startswith("- Best quality: b on 1 cpu device x 8 images. It ends at a test accuracy of 0.42 in one")
+    assert "always naming the majority class gives 0.1" in line
+    text = write_answer({"framework": "a"}, {"framework": "b", "train_s": 3.0, "quality": 0.93})
+    assert ", ending at a test accuracy of 0.93" in find_line(text, "Next: b")
+    assert ", ending at a test accuracy of 0.95" in find_line(text, "Cheapest to")
 
 
 def test_disturbed_runs_are_counted():

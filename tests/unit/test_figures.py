@@ -7,10 +7,11 @@ import pytest
 from matplotlib.colors import to_hex, to_rgba_array
 from matplotlib.figure import Figure
 
-from figured import GRIDS, NAMES, SENTENCES, SERIES, make_tables
+from figured import GRIDS, GUESS, NAMES, SENTENCES, SERIES, make_tables
+from howmanygpus.plan import frameworks as registry
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.speedup import compute_accuracy_speedup
-from howmanygpus.report.style import COLOURS, name_series, style_of
+from howmanygpus.report.style import COLOURS, FRAMEWORKS, name_series, style_of
 
 
 def find_colours_of_marks(axes) -> set[str]:
@@ -122,6 +123,89 @@ def test_a_study_goes_without_the_figures_that_compare_what_it_has_one_of():
     assert set(list_figures()) - set(list_figures(study | {"inputs": ["arrays"]})) == {
         *("variants", "real_against_synthetic", "allreduce")
     }
+
+
+def draw(tmp_path, name, change=lambda table: None, grid="complete", keep=lambda table: table):
+    """Draw a figure of a grid. change: changes the tables of runs and losses; keep: chooses rows of the figure's."""
+    tables = make_tables(tmp_path, *GRIDS[grid], change)
+    figure = load_figure(name).draw(**{table: keep(tables[table]) for table in describe_figure(name).tables})
+    figure.savefig(tmp_path / "figure.svg")
+    plt.close(figure)
+    return figure
+
+
+def find_texts(figure) -> list[str]:
+    """Return all texts of the panels, with their titles and labels."""
+    own = [
+        [axes.get_title(loc="left"), axes.get_xlabel(), *(text.get_text() for text in axes.texts)]
+        for axes in figure.axes
+    ]
+    return [text for texts in own for text in texts]
+
+
+def keep_one_count(table):
+    return table[table["num_gpus"] == 1]
+
+
+@pytest.mark.parametrize("name", ["throughput_by_gpus", "speedup"])
+def test_ideal_scaling_is_named_only_where_a_line_is_drawn(tmp_path, name):
+    for keep, is_there in ((lambda table: table, True), (keep_one_count, False)):
+        figure = draw(tmp_path, name, keep=keep)
+        dotted = [line for axes in figure.axes for line in axes.lines if line.get_linestyle() == ":"]
+        assert (bool(dotted), any("ideal" in text for text in find_texts(figure))) == (is_there, is_there)
+
+
+def test_without_a_baseline_no_ideal_scaling_is_named(tmp_path):
+    assert not any("ideal" in text for text in find_texts(draw(tmp_path, "throughput_by_gpus", grid="baseline failed")))
+
+
+def test_a_framework_keeps_its_colour_whatever_else_is_drawn():
+    alone, among = style_of(["keras_mirrored"]), style_of(["chainer_mn", "keras_mirrored best", "pytorch_ddp"])
+    assert alone["keras_mirrored"]["color"] == among["keras_mirrored best"]["color"]
+    assert alone["keras_mirrored"]["marker"] == among["keras_mirrored best"]["marker"]
+    assert style_of(["toy"])["toy"]["color"] == style_of(["another", "toy png"])["toy png"]["color"]
+
+
+def test_series_of_one_framework_share_its_colour_and_differ_in_marker_and_line():
+    looks = list(style_of(["pytorch_ddp base", "pytorch_ddp best"]).values())
+    assert looks[0]["color"] == looks[1]["color"]
+    assert looks[0]["marker"] != looks[1]["marker"] and looks[0]["linestyle"] != looks[1]["linestyle"]
+
+
+def test_each_framework_of_the_registry_has_a_look_of_its_own():
+    assert FRAMEWORKS.keys() == registry.FRAMEWORKS.keys()
+    assert len({colour for colour, _ in FRAMEWORKS.values()}) == len(FRAMEWORKS)
+
+
+def test_the_all_reduce_figure_names_the_nodes(tmp_path):
+    texts = find_texts(draw(tmp_path, "allreduce"))
+    assert any("2 devices: n1\n4 devices: n1 n2" in text for text in texts)
+
+
+@pytest.mark.parametrize("name", ["time_to_accuracy", "time_with_start", "speedup"])
+def test_a_threshold_stands_beside_the_majority_class(tmp_path, name):
+    assert any("(majority class: 0.07)" in text for text in find_texts(draw(tmp_path, name)))
+
+
+def test_the_majority_class_is_a_thin_line_with_a_label(tmp_path):
+    figure = draw(tmp_path, "quality_by_epoch")
+    for axes in figure.axes:
+        lines = [line for line in axes.lines if set(np.unique(line.get_ydata())) == {GUESS}]
+        assert [line.get_linewidth() < 1 for line in lines] == [True]
+        assert "majority class: 0.07" in [text.get_text() for text in axes.texts]
+        assert axes.get_ylim()[0] == 0
+
+
+def test_variants_name_the_majority_class_beyond_the_edge_or_draw_it(tmp_path):
+    assert any("\N{LEFTWARDS ARROW} majority class: 0.07" in text for text in find_texts(draw(tmp_path, "variants")))
+
+    def be_close(table):
+        if "quality_of_guess" in table:
+            table["quality_of_guess"] = 0.945
+
+    figure = draw(tmp_path, "variants", be_close)
+    assert any(line.get_linewidth() < 1 and line.get_linestyle() == "-" for line in figure.axes[1].lines)
+    assert "majority class: 0.945" in find_texts(figure)
 
 
 def test_more_names_than_colours_are_told_apart_by_their_markers():

@@ -10,7 +10,13 @@ from howmanygpus.train.preflight.stacks import find_refusal
 EXPECTED = {
     **{"kind": "cuda", "devices_per_node": 2, "max_nodes": 2, "cores_per_device": 4, "compute_capability": "8.0"},
     **{"request": "gpu:a100:{n}", "bind_cores": True, "network_interface": "ib0", "rendezvous_suffix": ""},
-    **{"scratch": None, "compute_nodes_have_network": True, "environments": ["pytorch-cuda13"], "longest_job_min": 65},
+    **{
+        "scratch": None,
+        "compute_nodes_have_network": True,
+        "environments": ["pytorch-cuda13"],
+        "longest_job_min": 65,
+        "packed": False,
+    },
 }
 GPU = {"uuid": "GPU-1", "name": "A100", "compute_capability": "8.0", "memory_gib": 40.0, "mig": False}
 FOUND = {

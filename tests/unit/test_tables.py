@@ -10,6 +10,7 @@ from howmanygpus.report.disturbance import is_disturbed
 from howmanygpus.report.outcomes import IDENTITY
 from howmanygpus.report.tables import how_each_framework_ran, losses
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
+from howmanygpus.report.tables.jobs import COLUMNS as JOBS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy, summarize_time_to_accuracy
@@ -20,6 +21,7 @@ from stored import QUALITY, collect, plan_of, store_run, write_attempt
 
 NO_DATASETS = pd.DataFrame([{"dataset": "d", "input": "arrays"}], columns=list(DATASETS))
 """The table of a data set whose prepared images were deleted."""
+NO_JOBS = pd.DataFrame(columns=list(JOBS))
 
 
 def test_rates_are_total_over_total_of_the_measured_windows(tmp_path):
@@ -239,13 +241,13 @@ def test_the_answer_names_the_best_and_says_when_there_is_none(tmp_path):
     store_run(tmp_path, "run0", specs[0], accuracies=(0.9,), window_s=(1.0, 1.0))
     runs, evaluations = collect(plan_of(*specs), tmp_path)
     scaling = compute_scaling(runs, {"weak": [8]}, {})
-    text = answer(runs, scaling, compute_time_to_accuracy(runs, evaluations, QUALITY), NO_DATASETS)
+    text = answer(runs, scaling, compute_time_to_accuracy(runs, evaluations, QUALITY), NO_DATASETS, NO_JOBS)
     assert "2 runs planned: 1 completed, 1 missing" in text
     assert "Fastest to accuracy 0.9: pytorch_ddp on 1 cpu device x 8 images: 2 s of training (one repeat)" in text
     assert "Highest throughput: pytorch_ddp on 1 cpu device x 8 images: 80 images/s (one repeat)" in text
     empty, none = collect(plan_of(specs[1]), tmp_path / "elsewhere")
     curves = compute_scaling(empty, {"weak": [8]}, {})
-    nothing = answer(empty, curves, compute_time_to_accuracy(empty, none, QUALITY), NO_DATASETS)
+    nothing = answer(empty, curves, compute_time_to_accuracy(empty, none, QUALITY), NO_DATASETS, NO_JOBS)
     assert "no answer yet" in nothing
 
 
@@ -268,7 +270,7 @@ def test_the_answer_is_about_real_images_if_the_study_has_any(tmp_path, inputs, 
     table = compute_time_to_accuracy(runs, evaluations, QUALITY)
     assert set(table["input"]) <= {"arrays"}
     data = pd.DataFrame([{"dataset": "d", "input": name} for name in inputs], columns=list(DATASETS))
-    assert expected in answer(runs, compute_scaling(runs, {"weak": [8]}, {}), table, data)
+    assert expected in answer(runs, compute_scaling(runs, {"weak": [8]}, {}), table, data, NO_JOBS)
 
 
 def test_losses_are_those_of_the_first_epochs_windows(tmp_path):

@@ -14,20 +14,22 @@ ALL_RUNS = [
     for count in (1, 2)
 ]
 FIGURES = (
-    *("draw_loss_of_first_epoch", "draw_run_grid", "draw_speedup", "draw_throughput_by_batch_size"),
-    *("draw_throughput_by_gpus", "draw_time_to_accuracy", "draw_time_with_start"),
+    *("draw_loss_of_first_epoch", "draw_quality_by_epoch", "draw_run_grid", "draw_speedup"),
+    *("draw_throughput_by_batch_size", "draw_throughput_by_gpus", "draw_time_to_accuracy", "draw_time_with_start"),
 )
 """The figures of a study with one input and one variant."""
 CONSTANT = "\nA_NEW_CONSTANT = 1\n"
 READ_BY_PEOPLE = '\n\n# A comment.\n"""Documentation of nothing in particular."""\n'
 GATE = ["leave_unchecked", "leave_unchecked", "write_parity_page"]
-MERGED = ["all", "merge_answers", *["merge_tables"] * 6]
+MERGED = ["all", "merge_answers", *["merge_tables"] * 7]
 
 
 def analysis_of(*studies: str) -> list[str]:
     """Return all jobs downstream of the runs of some studies."""
     rules = (
         "list_records",
+        "list_jobs",
+        "tabulate_jobs",
         "tabulate_datasets",
         "tabulate_evaluations",
         "tabulate_how_each_framework_ran",
@@ -120,9 +122,10 @@ def test_changing_what_a_failed_gate_does_reruns_no_training(copy):
 
 def test_editing_a_metric_recomputes_tables_and_figures_but_no_run(copy):
     copy.edit("workflow/lib/howmanygpus/report/metrics/accuracy.py", CONSTANT)
-    others = ("loss", "list_records", "how_each_framework_ran")
+    others = ("loss", "list_records", "how_each_framework_ran", "jobs")
     behind = [job for job in analysis_of("first", "second") if not any(word in job for word in others)]
-    behind.remove("merge_tables")  # of how_each_framework_ran
+    for _ in ("how_each_framework_ran", "jobs"):
+        behind.remove("merge_tables")
     assert copy.planned() == sorted(behind)
 
 
@@ -161,7 +164,7 @@ def test_touching_any_file_reruns_nothing(copy):
 
 def test_changing_the_thresholds_recomputes_without_running(copy):
     copy.write_config(first=study(quality={"thresholds": [0.3]}), second=study())
-    behind = [job for job in analysis_of("first") if job != "list_records first"]
+    behind = [job for job in analysis_of("first") if job not in ("list_records first", "list_jobs first")]
     assert copy.planned() == sorted(["plan_runs first", *behind])
 
 

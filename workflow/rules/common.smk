@@ -15,6 +15,7 @@ from howmanygpus import snakemake_patches
 from howmanygpus.call.disk import find_full_disks, list_folders
 from howmanygpus.call.ending import describe_end
 from howmanygpus.call.waiting import watch_queue
+from howmanygpus.ledger.settling import settle_jobs
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import find_machine_file, read_machine
 from howmanygpus.plan.dry_run.printing import summarize_dry_run
@@ -28,7 +29,7 @@ from howmanygpus.plan.rules.parity import ParityRules
 from howmanygpus.plan.rules.products import Products
 from howmanygpus.plan.rules.training import TrainingRules
 from howmanygpus.report import figures, tables
-from howmanygpus.report.files import read_answers
+from howmanygpus.report.files import read_answers, read_bill
 from howmanygpus.snakemake_patches.interrupting import find_interruption
 from howmanygpus.train.start.settling import OlderResultsError, refuse_older_results, settle
 
@@ -55,6 +56,7 @@ config["studies"] = {name: study.config for name, study in PLAN.studies.items()}
 
 # The report's first page begins with the answers.
 config["answers"] = read_answers(PLAN.studies)
+config["bill"] = read_bill()
 
 training, parity, data = TrainingRules(PLAN), ParityRules(PLAN), DataRules(PLAN)
 cluster, environments = ClusterRules(PLAN), EnvironmentRules(MACHINE)
@@ -97,10 +99,12 @@ onstart:
 
 onsuccess:
     settle_attempts()
+    settle_jobs()
 
 
 onerror:
     settle_attempts()
+    settle_jobs()
     logger.error(describe_end(find_interruption(), MACHINE.submits, sys.argv, workflow.dag_settings.targets))
 
 

@@ -2,8 +2,9 @@
 Make tables from runs: one rule per module of workflow/lib/howmanygpus/report/tables/.
 
 INPUTS   results/plans/{study}.json, results/runs/{study}/, results/attempts/{study}/ (for runs without an outcome),
-         results/probe/ (the preflight of a cluster)
+         results/jobs/ (every job that used devices), results/probe/ (the preflight of a cluster)
 OUTPUTS  results/records/{study}.json (every record of a run or an attempt, with its hash)
+         results/records/{study}.ledger.json (every job that used devices, with the times that SLURM counted)
          results/tables/{study}/{table}.tsv and answer.txt; those over all studies are in results/tables/
 
 The table `runs` of a study has one row per planned run. Metrics are empty for runs without results.
@@ -12,6 +13,7 @@ The table `runs` of a study has one row per planned run. Metrics are empty for r
 
 localrules:
     list_records,
+    list_jobs,
     merge_tables,
     answer_question,
     merge_answers,
@@ -37,6 +39,28 @@ rule list_records:
         """
 
 
+rule list_jobs:
+    """Ask SLURM for how long ended jobs had their devices, and list all jobs in one file."""
+    input:
+        runs=products.records,
+        attempts=products.attempts,
+        verdicts=products.verdicts_of_study,
+        preflight=products.preflight,
+    output:
+        ledger="results/records/{study}.ledger.json",
+    log:
+        "results/logs/list_jobs/{study}.log",
+    params:
+        code=hash_script("list_jobs"),
+    shell:
+        r"""
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/list_jobs.py \
+            --study {wildcards.study} \
+            --ledger {output.ledger:q} \
+            >{log:q} 2>&1
+        """
+
+
 for table in tables.list_tables():
 
     described = tables.describe_table(table)
@@ -49,6 +73,7 @@ for table in tables.list_tables():
             tables=expand("results/tables/{{study}}/{table}.tsv", table=described.inputs),
             records="results/records/{study}.json" if described.reads_results else [],
             allreduces=products.allreduces if described.reads_allreduces else [],
+            ledger="results/records/{study}.ledger.json" if described.reads_ledger else [],
         output:
             table=f"results/tables/{{study}}/{table}.tsv",
         log:
@@ -65,6 +90,7 @@ for table in tables.list_tables():
                 --plan {input.plan:q} \
                 --tables {params.folder:q} \
                 --allreduces {input.allreduces:q} \
+                --ledger {input.ledger:q} \
                 --table {output.table:q} \
                 >{log:q} 2>&1
             """
@@ -97,7 +123,7 @@ rule answer_question:
     input:
         tables=expand(
             "results/tables/{{study}}/{table}.tsv",
-            table=["runs", "scaling", "time_to_accuracy", "datasets"],
+            table=["runs", "scaling", "time_to_accuracy", "datasets", "jobs"],
         ),
     output:
         answer=report(
@@ -123,9 +149,18 @@ rule answer_question:
 rule merge_answers:
     input:
         answers=expand("results/tables/{study}/answer.txt", study=PLAN.studies),
+        jobs="results/tables/jobs.tsv",
     output:
         answer="results/tables/answer.txt",
     log:
         "results/logs/merge_answers.log",
+    params:
+        code=hash_script("merge_answers"),
     shell:
-        "cat {input.answers:q} > {output.answer:q} 2> {log:q}"
+        r"""
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/merge_answers.py \
+            --answers {input.answers:q} \
+            --jobs {input.jobs:q} \
+            --answer {output.answer:q} \
+            >{log:q} 2>&1
+        """

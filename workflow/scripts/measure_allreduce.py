@@ -8,6 +8,7 @@ from pathlib import Path
 
 from howmanygpus.environments.find import find_python
 from howmanygpus.files import write_json_atomic
+from howmanygpus.ledger.recording import ALLREDUCE, is_packed, list_nodes, recorded
 
 
 def main() -> None:
@@ -21,7 +22,12 @@ def main() -> None:
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
     size = {"num_gpus": arguments.num_devices, "num_nodes": arguments.num_nodes}
-    with tempfile.TemporaryDirectory(prefix=".measured-", dir=arguments.record.parent) as folder:
+    packed = is_packed(json.loads(arguments.placement))
+    with (
+        recorded(ALLREDUCE, arguments.record.stem, {"device": arguments.device, **size}, packed) as job,
+        tempfile.TemporaryDirectory(prefix=".measured-", dir=arguments.record.parent) as folder,
+    ):
+        nodes = list_nodes(job)
         command = [
             find_python(arguments.environment),
             "-m",
@@ -33,7 +39,7 @@ def main() -> None:
         command += ["--placement", arguments.placement, "--folder", folder]
         subprocess.run(command, check=True)
         measured = json.loads((Path(folder) / "allreduce.json").read_text())
-    write_json_atomic(arguments.record, {"device": arguments.device, **size, **measured})
+    write_json_atomic(arguments.record, {"device": arguments.device, **size, "nodes": nodes, **measured})
 
 
 if __name__ == "__main__":

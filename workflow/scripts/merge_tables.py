@@ -1,4 +1,4 @@
-"""Join all studies' tables of one name into one table."""
+"""Join all studies' tables of one name into one table. A record that several studies share has one row."""
 
 import argparse
 from pathlib import Path
@@ -15,7 +15,8 @@ def main() -> None:
     arguments = parser.parse_args()
     parts = [read_table(part) for part in arguments.parts]
     full = [part for part in parts if len(part)] or parts[:1]
-    write_table(arguments.table, pd.concat(full, ignore_index=True).convert_dtypes())
+    table = pd.concat(full, ignore_index=True).convert_dtypes()
+    write_table(arguments.table, table.drop_duplicates("record", keep="last") if "record" in table else table)
 
 
 if __name__ == "__main__":

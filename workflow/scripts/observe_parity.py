@@ -7,6 +7,7 @@ from pathlib import Path
 
 from howmanygpus.environments.find import find_python
 from howmanygpus.files import atomic_folder, write_json_atomic
+from howmanygpus.ledger.recording import GATE, is_packed, recorded
 from howmanygpus.train.preflight.stacks import find_refusal
 
 
@@ -25,6 +26,14 @@ def observe(python: str, request: str, layout: str, keys: list[str], placement: 
     subprocess.run([*command, "--placement", placement, "--folder", str(folder / layout)], check=True)
 
 
+def find_size(device: str, layouts: list[str]) -> dict:
+    """Return what the job asked for: enough for each of its layouts."""
+    sizes = [tuple(map(int, layout.split("x"))) for layout in layouts]
+    num_nodes = max(nodes for _, nodes in sizes)
+    per_node = max(devices // nodes for devices, nodes in sizes)
+    return {"device": device, "num_gpus": num_nodes * per_node, "num_nodes": num_nodes}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--request", required=True, help="JSON: see howmanygpus.plan.parity.ParityGroup.request")
@@ -35,8 +44,14 @@ def main() -> None:
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write, beside the observations")
     arguments = parser.parse_args()
     refusal = find_stack_refusal(arguments.probe, arguments.environment)
+    request = json.loads(arguments.request)
+    device, framework = next(iter(request["cells"].values()))["device"], request["framework"]["framework"]
+    size, packed = find_size(device, list(arguments.layouts)), is_packed(json.loads(arguments.placement))
     # The folder is beside the record, because processes on other nodes write their files there too.
-    with atomic_folder(arguments.record.with_suffix("")) as folder:
+    with (
+        recorded(GATE, arguments.record.stem, size, packed, framework=framework),
+        atomic_folder(arguments.record.with_suffix("")) as folder,
+    ):
         for layout, keys in {} if refusal else arguments.layouts.items():
             observe(find_python(arguments.environment), arguments.request, layout, keys, arguments.placement, folder)
     write_json_atomic(arguments.record, {"layouts": arguments.layouts, "unsupported": refusal})

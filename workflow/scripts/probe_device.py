@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
+from howmanygpus.ledger.recording import PROBE, recorded
 from howmanygpus.train.preflight.probe import judge, look_around
 
 
@@ -18,7 +19,9 @@ def main() -> None:
     parser.add_argument("--expected", type=json.loads, required=True, help="JSON: what the machine file says of it")
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
-    found = look_around(arguments.expected)
+    size = {"device": arguments.device, "num_gpus": arguments.expected["devices_per_node"], "num_nodes": 1}
+    with recorded(PROBE, arguments.device, size, arguments.expected["packed"]):
+        found = look_around(arguments.expected)
     findings = judge(found, arguments.expected)
     write_json_atomic(arguments.record, {"device": arguments.device, "found": found, "findings": findings})
     for finding in findings:

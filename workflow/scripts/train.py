@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 from howmanygpus.environments.find import find_python
+from howmanygpus.ledger.recording import RUN, SIZE, is_packed, start_record
 from howmanygpus.plan.runs import Run, complete_spec
 from howmanygpus.train.start.attempts import RUNS, build_launch_command, create_attempt
 
@@ -35,7 +36,10 @@ def main() -> None:
     run = str(arguments.run.parent.relative_to(RUNS))
     spec = complete_spec(Run.from_path(run), arguments.settings, str(arguments.data.parent), weights)
     python = find_python(arguments.environment)
-    attempt = create_attempt(run, spec, arguments.launch["placement"])
+    placement = arguments.launch["placement"]
+    attempt = create_attempt(run, spec, placement)
+    size, more = {key: spec[key] for key in SIZE}, {"framework": spec["framework"], "attempt": str(attempt.path)}
+    start_record(RUN, run, size, is_packed(placement), **more)
     parity = arguments.launch["parity"]
     command = build_launch_command(python, attempt, run, arguments.verdict, parity, arguments.time_limit_min)
     os.execv(python, command)

@@ -85,6 +85,7 @@ def expectation(machine: Machine, device: Device, frameworks: set[str], longest_
         **{key: device.options[key] for key in keys},
         **{key: machine.slurm[key] for key in shared},
         **{"kind": device.kind, "environments": environments, "longest_job_min": longest_job_min},
+        "packed": machine.packed,
     }
 
 

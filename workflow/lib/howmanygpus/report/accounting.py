@@ -1,8 +1,10 @@
 """How long a run's job waited, the device-hours it used, and their cost."""
 
+import re
 from collections.abc import Iterable
 from datetime import datetime
 
+ALLOCATED_GPUS = re.compile(r"(?:^|,)gres/gpu=(\d+)")
 COLUMNS = (
     *("queue_wait_s", "device_hours", "billed_device_hours", "cost", "currency"),
     *("failed_attempts", "failed_billed_device_hours"),
@@ -33,20 +35,34 @@ def account(record: dict | None, attempts: Iterable[dict], billing: dict | None)
     if not known:
         return columns
     spec, total = last["spec"], sum(known.values())
-    devices = count_billed_devices(spec, billing)
-    columns |= {"device_hours": total * spec["num_gpus"], "billed_device_hours": total * devices}
-    columns["failed_billed_device_hours"] = (total - known.get(id(record), 0.0)) * devices
-    if billing["price_per_hour"] is not None:
-        units = spec["num_nodes"] if billing["billed"] == "node" else spec["num_gpus"]
-        columns |= {"cost": total * units * billing["price_per_hour"], "currency": billing["currency"]}
-    return columns
+    job = last.get("job") or {}
+    num_gpus = (None if job.get("packed") else count_allocated(job.get("allocated"))) or spec["num_gpus"]
+    columns |= {"device_hours": total * spec["num_gpus"], **bill(total, num_gpus, spec["num_nodes"], billing)}
+    in_vain = bill(total - known.get(id(record), 0.0), num_gpus, spec["num_nodes"], billing)
+    return columns | {"failed_billed_device_hours": in_vain["billed_device_hours"]}
 
 
-def count_billed_devices(spec: dict, billing: dict) -> int:
-    """Count the devices of a run or, if nodes are billed, all devices of its nodes."""
-    if billing["billed"] == "node":
-        return spec["num_nodes"] * billing["devices_per_node"]
-    return spec["num_gpus"]
+def bill(hours: float, num_gpus: int, num_nodes: int, billing: dict) -> dict:
+    """Return the billed device-hours of a job and, if there is a price, its cost.
+
+    If nodes are billed, all their devices are. billing: prices of the device, from the machine file.
+    """
+    is_by_node = billing["billed"] == "node"
+    devices = num_nodes * billing["devices_per_node"] if is_by_node else num_gpus
+    billed = {"billed_device_hours": hours * devices}
+    if billing["price_per_hour"] is None:
+        return billed
+    units = num_nodes if is_by_node else num_gpus
+    return billed | {"cost": hours * units * billing["price_per_hour"], "currency": billing["currency"]}
+
+
+def count_allocated(allocated: str | None) -> int | None:
+    """Return the number of GPUs in SLURM's words for an allocation, such as node=1,gres/gpu=4; None without any.
+
+    A job with a node of its own is given all GPUs of the node, also if it asks for fewer.
+    """
+    found = ALLOCATED_GPUS.search(allocated or "")
+    return int(found[1]) if found else None
 
 
 def measure_hours(record: dict) -> float | None:

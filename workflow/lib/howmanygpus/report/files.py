@@ -18,6 +18,16 @@ def read_table(path: Path) -> pd.DataFrame:
     return pd.read_csv(path, sep="\t", keep_default_na=False, na_values=[""])
 
 
+TOGETHER = "All studies, with each shared job counted once:"
+"""What stands above the bill of all studies, at the end of the answers."""
+
+
+def read_bill(answers: Path = Path("results/tables/answer.txt")) -> str:
+    """Return the bill of all studies with its heading; empty if there is one study, or no answer yet."""
+    _, heading, bill = answers.read_text().partition(TOGETHER) if answers.exists() else ("", "", "")
+    return heading + bill
+
+
 def read_answers(studies: Iterable[str], tables: Path = Path("results/tables")) -> dict[str, str]:
     """The answers that exist, by study."""
     paths = {study: tables / study / "answer.txt" for study in studies}

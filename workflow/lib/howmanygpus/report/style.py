@@ -1,5 +1,11 @@
-"""The look of all figures: colours that colour-blind readers can tell apart, and names beside the lines."""
+"""
+The look of all figures: colours that colour-blind readers can tell apart, and names beside the lines.
 
+A framework has its own colour in every figure of every study. Its variants, inputs, precisions and devices share the
+colour and differ in markers and lines.
+"""
+
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,11 +23,29 @@ from howmanygpus.files import atomic_path
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 """Okabe and Ito 2008, with a brown instead of its yellow, which is too pale for lines."""
 MARKERS = "osD^vPX*"
+SOLID, DASHED, MIXED = "-", (0, (5, 2)), (0, (4, 1.5, 1, 1.5))
+LINES = (SOLID, DASHED, MIXED)
+"""Dotted lines are left to what guides the eye."""
+FRAMEWORKS = {
+    "pytorch_ddp": ("#0072B2", "o"),
+    "pytorch_dp": ("#56B4E9", "s"),
+    "horovod_pytorch": ("#332288", "D"),
+    "keras_mirrored": ("#D55E00", "^"),
+    "tensorflow_mirrored": ("#E69F00", "v"),
+    "tensorflow_multiworker": ("#8C6D31", "P"),
+    "horovod_tensorflow": ("#882255", "X"),
+    "horovod_keras": ("#CC79A7", "*"),
+    "jax_sharding": ("#009E73", "o"),
+    "mxnet_gluon": ("#000000", "s"),
+    "chainer_mn": ("#999933", "D"),
+}
+"""Colour and marker of each framework: PyTorch in blues, TensorFlow and Keras in warm colours; three are Tol's."""
 GREY = "#767676"
 RING = "#CC0000"
 RING_NOTE = "red ring: disturbed by other work"
 FAILED_NOTE = "k/n: k of n repeats completed"
 STAR_NOTE = "*: collective machinery on one device"
+SEE_GRID = "the figure of all runs says why"
 
 plt.rcParams.update(
     {
@@ -43,16 +67,28 @@ def name_series(table: pd.DataFrame) -> pd.Series:
     return table[["framework", *varying]].astype(str).agg(" ".join, axis=1)
 
 
+def look_of(framework: str) -> tuple[str, str]:
+    """Return the colour and the marker of a framework. One without an entry has those that follow from its name."""
+    number = zlib.crc32(framework.encode())
+    drawn = COLOURS[number % len(COLOURS)], MARKERS[number // len(COLOURS) % len(MARKERS)]
+    return FRAMEWORKS.get(framework, drawn)
+
+
 def style_of(names: Iterable[str]) -> dict[str, dict]:
-    """Colour and marker of each series. The same set of names gets the same styles in every figure."""
-    return {
-        name: {
-            "color": COLOURS[i % len(COLOURS)],
-            # A colour that is used again gets another marker.
-            "marker": MARKERS[(i + i // len(COLOURS)) % len(MARKERS)],
-        }
-        for i, name in enumerate(sorted(set(names)))
-    }
+    """Return colour, marker and line of each series by its name, which begins with its framework.
+
+    The first series of a framework has the framework's marker and a solid line. No two series look the same.
+    """
+    styles: dict[str, dict] = {}
+    for name in sorted(set(names)):
+        framework = name.split(" ")[0]
+        colour, marker = look_of(framework)
+        taken = {style["marker"] for style in styles.values() if style["color"] == colour}
+        first = MARKERS.index(marker)
+        free = [each for each in MARKERS[first:] + MARKERS[:first] if each not in taken] or [marker]
+        own = sum(other.split(" ")[0] == framework for other in styles)
+        styles[name] = {"color": colour, "marker": free[0], "linestyle": LINES[own % len(LINES)]}
+    return styles
 
 
 def make_panels(
@@ -152,6 +188,17 @@ def count_failed(axes: Axes, x: pd.Series, y: pd.Series, done: pd.Series, failed
             axes.annotate(text, (place_x, place_y), (6, -12), textcoords="offset points", color=colour, fontsize=9)
             if FAILED_NOTE not in axes.get_xlabel():
                 add_note(axes, FAILED_NOTE)
+
+
+def name_guess(metric: str) -> str:
+    """Name the predictor that knows only how frequent each class is."""
+    return "majority class" if metric == "accuracy" else "class frequencies"
+
+
+def describe_guess(table: pd.DataFrame) -> str:
+    """Name the quality of a guess in brackets, to stand behind a quality in a title; nothing if it is not known."""
+    known = table[table["quality_of_guess"].astype(float) < float("inf")]
+    return f" ({name_guess(known['metric'].iloc[0])}: {known['quality_of_guess'].iloc[0]:.2g})" if len(known) else ""
 
 
 def star_machinery(rows: pd.DataFrame) -> dict[str, str]:

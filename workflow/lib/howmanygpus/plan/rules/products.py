@@ -57,6 +57,19 @@ class Products:
     def verdicts(self, wildcards) -> list[str]:
         return self._existing(list(self._plan.parity_cells))
 
+    def verdicts_of_study(self, wildcards) -> list[str]:
+        """Return the verdicts of the parity gate on which the runs of a study depend."""
+        verdicts = {self._plan.verdicts[run.path] for run in self._runs(wildcards.study)}
+        return self._existing(sorted(verdicts))
+
+    def preflight(self, wildcards) -> list[str]:
+        """Return the probes of a study's devices, and its all-reduce measurements, that this machine needs."""
+        if not self._plan.machine.is_cluster:
+            return []
+        devices = dict.fromkeys(run.device for run in self._plan.studies[wildcards.study].runs)
+        probes = self._existing([f"results/probe/{device}.json" for device in devices])
+        return probes + (self.allreduces(wildcards) if self._preflight else [])
+
     def probes(self, wildcards=None) -> list[str]:
         """Return the probes of all devices that runs use, or nothing if the machine is not a cluster."""
         if not self._plan.machine.is_cluster:

@@ -11,6 +11,7 @@ from howmanygpus.report.answer.cost import describe_bill
 from howmanygpus.report.answer.study import (
     describe_data,
     describe_disturbed,
+    describe_nothing,
     describe_remarks,
     describe_runs,
     describe_trajectories,
@@ -19,15 +20,21 @@ from howmanygpus.report.answer.throughput import answer_throughput
 from howmanygpus.report.inputs import choose_inputs
 
 
-def answer(runs: pd.DataFrame, scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame, datasets: pd.DataFrame) -> str:
+def answer(
+    runs: pd.DataFrame,
+    scaling: pd.DataFrame,
+    time_to_accuracy: pd.DataFrame,
+    datasets: pd.DataFrame,
+    jobs: pd.DataFrame,
+) -> str:
     """Describe the tables of one study, one line per statement."""
     real = choose_inputs(scaling)
     real = real[real["images_per_s_median"].notna()]
     if real.empty:
-        found = ["No run has completed, so there is no answer yet."]
+        found = [describe_nothing(runs)]
     else:
         found = [*answer_accuracy(runs, time_to_accuracy, datasets), *answer_throughput(runs, real, datasets)]
     facts = [describe_data(runs, datasets), describe_remarks(datasets), describe_disturbed(runs)]
-    facts += [describe_trajectories(runs), describe_bill(runs)]
+    facts += [describe_trajectories(runs), describe_bill(jobs)]
     lines = [f"- {line}" for line in [*found, *facts] if line]
     return "\n".join([describe_runs(runs), "", *lines, ""])

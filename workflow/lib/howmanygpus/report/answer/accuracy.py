@@ -7,10 +7,12 @@ from howmanygpus.report.answer.names import (
     CONFIGURATION,
     add_series,
     describe_quality,
+    describe_reached,
     describe_shortfall,
     name_configuration,
     name_spread,
 )
+from howmanygpus.report.inputs import is_real
 from howmanygpus.report.tables.time_to_accuracy import find_hardest, summarize_time_to_accuracy
 
 
@@ -27,7 +29,8 @@ def answer_accuracy(runs: pd.DataFrame, table: pd.DataFrame, datasets: pd.DataFr
     never = [f"No run reached {metric} {', '.join(unreached)}."] if unreached else []
     sure = summary[summary["num_reached"] == summary["num_repeats"]]
     if sure.empty:
-        return [f"No configuration reached a threshold of {metric} in all its repeats.", *never]
+        none = f"No configuration reached a threshold of {metric} in all its repeats."
+        return [none, *never, *name_best_quality(runs, table, datasets)]
     hardest = find_hardest(sure)
     candidates = sure[sure["threshold"] == hardest].sort_values("time_s_median", kind="stable")
     fastest, goal = candidates.iloc[0], f"{metric} {hardest:g}"
@@ -36,20 +39,31 @@ def answer_accuracy(runs: pd.DataFrame, table: pd.DataFrame, datasets: pd.DataFr
         + f"{name_spread(fastest, 'time_s_median', 's of training', '.3g')}."
         + describe_shortfall(runs, fastest)
         + describe_quality(runs, fastest, datasets),
-        describe_runner_up(candidates, fastest),
+        describe_runner_up(runs, candidates, fastest),
         describe_start(table, candidates, fastest, hardest),
         name_cheapest(runs, candidates, goal),
     ]
     return [line for line in lines if line] + never
 
 
-def describe_runner_up(candidates: pd.DataFrame, fastest: pd.Series) -> str:
+def name_best_quality(runs: pd.DataFrame, table: pd.DataFrame, datasets: pd.DataFrame) -> list[str]:
+    """Name the configuration with the best mean quality at the end, for a study that reached no threshold."""
+    reached = add_series(runs[runs["quality_last"].notna() & is_real(runs)]).astype({"quality_last": float})
+    if reached.empty:
+        return []
+    means = reached.groupby([*CONFIGURATION, "series"])["quality_last"].mean().reset_index()
+    best = means.sort_values("quality_last", ascending=(table["better"] == "lower").all(), kind="stable").iloc[0]
+    return [f"Best quality: {name_configuration(best)}.{describe_quality(runs, best, datasets)}"]
+
+
+def describe_runner_up(runs: pd.DataFrame, candidates: pd.DataFrame, fastest: pd.Series) -> str:
     """Name the fastest other framework, and say how sure the order is."""
     others = candidates[candidates["series"] != fastest["series"]]
     if others.empty:
         return ""
     other = others.iloc[0]
     text = f"Next: {name_configuration(other)}: {name_spread(other, 'time_s_median', 's of training', '.3g')}"
+    text += describe_reached(runs, other)
     if min(fastest["num_repeats"], other["num_repeats"]) == 1:
         return f"{text}. With one repeat, chance may decide between the two."
     return text + ("; their repeats overlap." if other["time_s_min"] <= fastest["time_s_max"] else ".")

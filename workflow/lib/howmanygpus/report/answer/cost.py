@@ -2,19 +2,54 @@
 
 import pandas as pd
 
-from howmanygpus.report.answer.names import CONFIGURATION, find_repeats, name_configuration
+from howmanygpus.report.answer.names import CONFIGURATION, describe_reached, find_repeats, name_configuration
+
+PURPOSES = {"run": "runs", "gate": "parity gate", "probe": "probe", "allreduce": "all-reduce"}
+PURPOSES |= {"allocation": "packed allocations"}
+NOT_IN_VAIN = (
+    *("completed", "clock_mismatch", "diverged", "out_of_memory", "unsupported", "failed_parity"),
+    *("running", "ended"),
+)
+"""Statuses of jobs that had an outcome, or may still have one."""
 
 
-def describe_bill(runs: pd.DataFrame) -> str:
-    """Name the billed device-hours of all runs, and their cost; nothing if no hours are known."""
-    billed = runs[runs["billed_device_hours"].notna()]
-    if billed.empty:
+def describe_bill(jobs: pd.DataFrame) -> str:
+    """Name the billed device-hours of all jobs by what they were for, and their cost; nothing if no hours are known.
+
+    jobs: the table of that name. On a machine without jobs and prices nothing is billed, and device-hours are named.
+    """
+    column = "billed_device_hours" if jobs["billed_device_hours"].notna().any() else "device_hours"
+    known = jobs[jobs[column].notna()]
+    if known.empty:
         return ""
-    hours, failed = billed["billed_device_hours"].sum(), billed["failed_billed_device_hours"].sum()
-    priced = billed[billed["cost"].notna()]
-    costs = [f"{rows['cost'].sum():.3g} {currency}" for currency, rows in priced.groupby("currency")]
+    purpose = known["kind"].map(PURPOSES).where(~has_failed_itself(known["status"]), "failed attempts")
+    hours = known.groupby(purpose)[column].sum()
+    parts = [f"{name} {hours[name]:.3g}" for name in (*PURPOSES.values(), "failed attempts") if name in hours]
+    priced = known[known["cost"].notna()]
+    costs = [f"{rows['cost'].sum():.4g} {currency}" for currency, rows in priced.groupby("currency")]
     price = f", {' and '.join(costs)}" if costs else ""
-    return f"Billed: {hours:.3g} device-hours{price}, of which failed attempts took {failed:.3g} device-hours."
+    text = f"{'Billed' if column.startswith('billed') else 'Used'}: {hours.sum():.3g} device-hours{price}"
+    text += "" if costs else " (the machine file has no price)"
+    return f"{text}, of which {', '.join(parts)}. {describe_counting(jobs)}"
+
+
+def has_failed_itself(statuses: pd.Series) -> pd.Series:
+    """Whether each job ended without an outcome, so that it was in vain."""
+    return ~statuses.isin(NOT_IN_VAIN)
+
+
+def describe_counting(jobs: pd.DataFrame) -> str:
+    """Say who counted the hours of the jobs, and how many jobs nobody counted."""
+    own = jobs[jobs["kind"] != "allocation"]
+    by_slurm, by_job = (int((own["counted_by"] == who).sum()) for who in ("SLURM", "job"))
+    parts = [f"{by_slurm} as SLURM counted"] if by_slurm else []
+    parts += [f"{by_job} from start to end of their program"] if by_job else []
+    open_ended = own[own["hours"].isna()]
+    running = int((open_ended["status"] == "running").sum())
+    unknown = len(open_ended) - running
+    parts += [f"{running} still running"] if running else []
+    parts += [f"{unknown} left out because nobody knows when they ended"] if unknown else []
+    return f"Jobs: {', '.join(parts)}."
 
 
 def name_cheapest(runs: pd.DataFrame, candidates: pd.DataFrame, goal: str) -> str:
@@ -31,12 +66,12 @@ def name_cheapest(runs: pd.DataFrame, candidates: pd.DataFrame, goal: str) -> st
         repeats = find_repeats(runs, best)["cost"].count()
         scope = "one repeat" if repeats == 1 else f"median of {repeats} repeats"
         return (
-            f"Cheapest run that reached {goal}: {name_configuration(best)}: {best['cost_median']:.3g} {unit} ({scope}),"
-            " as billed for the whole run with its failed attempts."
+            f"Cheapest run that reached {goal}: {name_configuration(best)}: {best['cost_median']:.3g} {unit} ({scope})"
+            f"{describe_reached(runs, best)}, as billed for the whole run with its failed attempts."
         )
     device_s = (candidates["time_s_median"] * candidates["num_gpus"]).sort_values(kind="stable")
     best = candidates.loc[device_s.index[0]]
     return (
         f"Cheapest to {goal}: {name_configuration(best)}: {device_s.iloc[0]:.3g} device-seconds of training"
-        " (the machine file has no price)."
+        f"{describe_reached(runs, best)} (the machine file has no price)."
     )

@@ -48,6 +48,17 @@ def describe_quality(runs: pd.DataFrame, row: pd.Series, datasets: pd.DataFrame)
     return f" It ends at a test {metric} of {reached.mean():.3g} {scope}; {describe_guess(metric, row, datasets)}."
 
 
+def describe_reached(runs: pd.DataFrame, row: pd.Series) -> str:
+    """Name the mean quality that a configuration reached at the end, in a few words; nothing if it is not known."""
+    repeats = find_repeats(runs, row)
+    reached = repeats["quality_last"].dropna().astype(float)
+    return (
+        f", ending at a test {repeats['quality_metric'].dropna().iloc[0]} of {reached.mean():.3g}"
+        if len(reached)
+        else ""
+    )
+
+
 def describe_guess(metric: str, row: pd.Series, datasets: pd.DataFrame) -> str:
     guesses = datasets.loc[datasets["input"] == row["input"], "quality_of_guess"].dropna().astype(float)
     if guesses.empty or not np.isfinite(guesses.iloc[0]):

@@ -5,11 +5,28 @@ import pandas as pd
 from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.trajectory import has_left
 
+FINAL = ("unsupported", "failed_parity", "diverged", "out_of_memory", "clock_mismatch")
+"""Statuses of runs without a rate that no further call of snakemake would change."""
+MOST_REASONS = 3
+
 
 def describe_runs(runs: pd.DataFrame) -> str:
     counts = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in runs["status"].value_counts().items())
     first = runs.iloc[0]
     return f"{first['study']}: {first['model']} on {first['dataset']}, {len(runs)} runs planned: {counts}."
+
+
+def describe_nothing(runs: pd.DataFrame) -> str:
+    """Say why a study without a rate has no answer, and whether it can get one."""
+    if not runs["status"].isin(FINAL).all():
+        return "No run has completed, so there is no answer yet."
+    is_possible = (runs["status"] != "unsupported").any()
+    text = "All runs have ended, and none gave an answer" if is_possible else "No run of this study can give an answer"
+    reasons = [
+        f"{reason} ({count} run{'s' if count > 1 else ''})" for reason, count in runs["reason"].value_counts().items()
+    ]
+    more = [f"and {len(reasons) - MOST_REASONS} more reasons in runs.tsv"] if len(reasons) > MOST_REASONS else []
+    return f"{text}: {'; '.join(reasons[:MOST_REASONS] + more)}."
 
 
 def describe_data(runs: pd.DataFrame, datasets: pd.DataFrame) -> str:
@@ -48,13 +65,13 @@ def _has(text) -> bool:
 
 
 def describe_devices(runs: pd.DataFrame) -> list[str]:
-    """Name each kind of device, with the counts that were used, its model and its hosts."""
+    """Name each kind of device, with the counts that were used, its model and its nodes."""
     described = []
     for device, rows in runs.groupby("device"):
         counts = [str(count) for count in sorted(rows["num_gpus"].unique())]
-        models, hosts = (sorted(rows[key].dropna().unique()) for key in ("device_model", "hostname"))
-        place = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts"
-        described.append(f"{' and '.join(counts)} x {device} ({', '.join(models)}; {place})")
+        models = sorted(rows["device_model"].dropna().unique())
+        nodes = sorted({node for each in rows["nodes"].dropna() for node in each.split()})
+        described.append(f"{' and '.join(counts)} x {device} ({', '.join(models)}; {', '.join(nodes)})")
     return described
 
 

@@ -1,32 +1,59 @@
 """Bandwidth of the all-reduce alone by device count: what the network can do without any training."""
 
+import textwrap
+
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from howmanygpus.report.style import label_lines, make_panels, mark_counts, say_nothing_to_show, style_of
+from howmanygpus.report.style import (
+    MARKERS,
+    add_note,
+    label_lines,
+    make_panels,
+    mark_counts,
+    say_nothing_to_show,
+)
 
 TITLE = "All-reduce bandwidth"
 TABLES = ("allreduce",)
 NEEDS_PREFLIGHT = True
+LIGHTEST = 0.6
+"""Grey of the smallest arrays; the largest are black. Colours are left to frameworks."""
+WIDTH = 56
+"""Characters of a line below a panel."""
 
 
 def draw(allreduce: pd.DataFrame) -> Figure:
-    """Draw one panel per kind of device, with one line per array size."""
+    """Draw one panel per kind of device, with one line per array size, and name the nodes below it."""
     if allreduce.empty:
         return say_nothing_to_show("No study uses more than one device.")
-    sizes = [f"{size} MiB" for size in sorted(allreduce["size_mib"].unique())]
-    styles = dict(zip(sizes, style_of([str(i) for i in range(len(sizes))]).values(), strict=True))
+    sizes = sorted(allreduce["size_mib"].unique())
+    greys = [str(grey) for grey in np.linspace(LIGHTEST, 0, len(sizes)).round(3)]
+    styles = {
+        size: {"color": grey, "marker": marker} for size, grey, marker in zip(sizes, greys, MARKERS, strict=False)
+    }
     panels = list(allreduce.groupby("device"))
     figure, axes = make_panels([device for device, _ in panels])
     for panel, (_, rows) in zip(axes, panels, strict=True):
         ends = {}
         for size, line in rows.groupby("size_mib"):
-            name = f"{size} MiB"
-            panel.plot(line["num_gpus"], line["bus_gb_per_s"], **styles[name])
-            ends[name] = (line["num_gpus"].iloc[-1], line["bus_gb_per_s"].iloc[-1], styles[name]["color"])
+            panel.plot(line["num_gpus"], line["bus_gb_per_s"], **styles[size])
+            place = (line["num_gpus"].iloc[-1], line["bus_gb_per_s"].iloc[-1])
+            ends[f"{size} MiB"] = (*place, styles[size]["color"])
         mark_counts(panel, rows["num_gpus"])
         panel.set_ylim(0, 1.08 * rows["bus_gb_per_s"].max())
         panel.set_xlabel("devices")
+        add_note(panel, name_nodes(rows))
         panel.set_ylabel("bus bandwidth (GB/s)")
         label_lines(panel, ends)
     return figure
+
+
+def name_nodes(rows: pd.DataFrame) -> str:
+    """One line per set of nodes, with the device counts that were measured on it."""
+    lines = []
+    for nodes, measured in rows.fillna({"nodes": "unknown"}).groupby("nodes", sort=False):
+        counts = " and ".join(str(count) for count in sorted(measured["num_gpus"].unique()))
+        lines.append(textwrap.fill(f"{counts} devices: {nodes}", WIDTH))
+    return "\n".join(lines)

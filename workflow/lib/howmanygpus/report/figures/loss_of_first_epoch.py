@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 
 from howmanygpus.report.inputs import is_real
 from howmanygpus.report.style import (
+    SEE_GRID,
     label_lines,
     make_panels,
     name_series,
@@ -25,7 +26,7 @@ def draw(losses: pd.DataFrame) -> Figure:
     real = losses[is_real(losses) & losses["loss"].notna()]
     real = real[real["repeat"] == real["repeat"].min()]
     if real.empty:
-        return say_nothing_to_show("No run on real images has recorded its first epoch yet.")
+        return say_nothing_to_show(f"No run on real images has recorded its first epoch; {SEE_GRID}.")
     real = real.assign(series=name_series(real))
     styles = style_of(real["series"])
     panels = list(real.groupby(["num_gpus", "per_device_batch_size"]))
@@ -40,8 +41,9 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
     axes.set_xlabel("optimizer step")
     ends, lines = {}, list(rows.sort_values("last_step").groupby("series"))
     for position, (series, line) in enumerate(lines):
+        look = {key: styles[series][key] for key in ("color", "linestyle")}
         width = WIDEST * (1 - position / len(lines)) + 0.8
-        axes.plot(line["last_step"], line["loss"], color=styles[series]["color"], linewidth=width)
+        axes.plot(line["last_step"], line["loss"], linewidth=width, **look)
         last = line.iloc[[-1]]
         ring_disturbed(axes, last["last_step"], last["loss"], last["disturbed"].eq(True))
         ends[series] = (line["last_step"].iloc[-1], line["loss"].iloc[-1], styles[series]["color"])

@@ -8,9 +8,11 @@ from matplotlib.figure import Figure
 from howmanygpus.report.inputs import is_real
 from howmanygpus.report.style import (
     GREY,
+    SEE_GRID,
     STAR_NOTE,
     add_note,
     count_failed,
+    describe_guess,
     label_lines,
     make_panels,
     mark_counts,
@@ -31,16 +33,17 @@ def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> Figure:
     """Draw two panels per scaling curve, one for each speed-up."""
     throughput = scaling[scaling["speedup"].notna() & is_real(scaling)]
     if throughput.empty:
-        return say_nothing_to_show("No run on real images has completed on the smallest device count yet.")
+        return say_nothing_to_show(f"No run on real images has completed on the smallest device count; {SEE_GRID}.")
     threshold = choose_threshold(time_to_accuracy)
     accuracy = compute_accuracy_speedup(throughput, time_to_accuracy, threshold)
     throughput = throughput.assign(series=name_series(throughput))
     throughput["is_disturbed"] = accuracy["is_disturbed"]
     styles = style_of(throughput["series"])
+    beside = describe_guess(time_to_accuracy)
     titles, panels = [], []
     for (mode, size), rows in throughput.groupby(["scaling_mode", "fixed_batch_size"], sort=False):
         curve = name_curve(mode, size)
-        titles += [f"{curve}\nspeed-up of throughput", f"{curve}\nspeed-up of time to {threshold:g}"]
+        titles += [f"{curve}\nspeed-up of throughput", f"{curve}\nspeed-up of time to {threshold:g}{beside}"]
         panels += [(rows, "speedup"), (accuracy.loc[rows.index].assign(series=rows["series"]), "accuracy_speedup")]
     figure, axes = make_panels(titles, max_columns=2)
     for panel, (rows, column) in zip(axes, panels, strict=True):
@@ -79,8 +82,10 @@ def compute_accuracy_speedup(
 
 def draw_panel(axes: Axes, rows: pd.DataFrame, column: str, styles: dict) -> None:
     counts = rows["num_gpus"].agg(["min", "max"])
-    axes.plot(counts, counts / counts.iloc[0], color=GREY, linestyle=":")
-    ends = {"ideal": (counts.iloc[1], counts.iloc[1] / counts.iloc[0], GREY)}
+    ends = {}
+    if counts.iloc[0] < counts.iloc[1]:
+        axes.plot(counts, counts / counts.iloc[0], color=GREY, linestyle=":")
+        ends["ideal"] = (counts.iloc[1], counts.iloc[1] / counts.iloc[0], GREY)
     names = star_machinery(rows)
     axes.set_xlabel("devices")
     if names.keys() != set(names.values()):
@@ -94,7 +99,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, column: str, styles: dict) -> Non
         ends[names[series]] = (line["num_gpus"].iloc[-1], line[column].iloc[-1], styles[series]["color"])
     if column == "accuracy_speedup":
         mark_never(axes, rows[rows["is_never"]], styles)
-    if len(ends) == 1:
+    if not ends.keys() - {"ideal"}:
         axes.annotate("no baseline reached it", (0.5, 0.5), xycoords="axes fraction", ha="center", color=GREY)
     mark_counts(axes, rows["num_gpus"])
     axes.set_ylim(bottom=0)

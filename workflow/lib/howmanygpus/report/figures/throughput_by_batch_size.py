@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.outcomes import has_failed
 from howmanygpus.report.style import (
+    SEE_GRID,
     count_failed,
     label_lines,
     make_panels,
@@ -27,7 +28,7 @@ def draw(runs: pd.DataFrame) -> Figure:
     measured = choose_inputs(runs)
     measured = measured[measured.groupby(CONFIGURATION)["images_per_s"].transform("count") > 0]
     if measured.empty:
-        return say_nothing_to_show("No run has completed yet.")
+        return say_nothing_to_show(f"No run has completed; {SEE_GRID}.")
     measured = summarize(measured.assign(series=name_series(measured)))
     styles = style_of(measured["series"])
     panels = list(measured.groupby("num_gpus"))

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.style import (
     GREY,
+    SEE_GRID,
     STAR_NOTE,
     add_note,
     count_failed,
@@ -30,7 +31,7 @@ def draw(scaling: pd.DataFrame) -> Figure:
     measured = choose_inputs(scaling)
     measured = measured[measured["num_repeats"] > 0]
     if measured.empty:
-        return say_nothing_to_show("No run has completed yet.")
+        return say_nothing_to_show(f"No run has completed; {SEE_GRID}.")
     measured = measured.assign(series=name_series(measured))
     styles = style_of(measured["series"])
     panels = list(measured.groupby(["scaling_mode", "fixed_batch_size"], sort=False))
@@ -44,6 +45,7 @@ def draw(scaling: pd.DataFrame) -> Figure:
 
 def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
     ends, names = {}, star_machinery(rows)
+    counts, has_ideal = rows["num_gpus"].agg(["min", "max"]), False
     axes.set_xlabel("devices")
     if names.keys() != set(names.values()):
         add_note(axes, STAR_NOTE)
@@ -56,11 +58,13 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
         count_failed(axes, line["num_gpus"], median, line["num_repeats"], line["num_failed"], style["color"])
         ends[names[series]] = (line["num_gpus"].iloc[-1], median.iloc[-1], style["color"])
         first = line.iloc[0]
-        if first["num_gpus"] == first["baseline_num_gpus"]:
-            ideal = first["images_per_s_median"] / first["num_gpus"] * rows["num_gpus"].agg(["min", "max"])
-            axes.plot(rows["num_gpus"].agg(["min", "max"]), ideal, color=style["color"], linestyle=":", alpha=0.6)
+        if first["num_gpus"] == first["baseline_num_gpus"] < counts["max"]:
+            ideal = first["images_per_s_median"] / first["num_gpus"] * counts
+            axes.plot(counts, ideal, color=style["color"], linestyle=":", alpha=0.6)
+            has_ideal = True
     mark_counts(axes, rows["num_gpus"])
     axes.set_ylim(bottom=0)
     axes.set_ylabel("images/s over all devices")
-    axes.annotate("dotted: ideal", (0.02, 0.96), xycoords="axes fraction", color=GREY, fontsize=9, va="top")
+    if has_ideal:
+        axes.annotate("dotted: ideal", (0.02, 0.96), xycoords="axes fraction", color=GREY, fontsize=9, va="top")
     label_lines(axes, ends)

@@ -9,6 +9,8 @@ from matplotlib.figure import Figure
 
 from howmanygpus.report.style import (
     GREY,
+    SEE_GRID,
+    describe_guess,
     label_lines,
     make_panels,
     mark_counts,
@@ -35,7 +37,7 @@ def draw(
     clock: a clock of the table time_to_accuracy; label: its name on the axis.
     """
     if time_to_accuracy.empty:
-        return say_nothing_to_show("No run on real images has completed yet.")
+        return say_nothing_to_show(f"No run on real images has completed; {SEE_GRID}.")
     curves = scaling[[*CURVE, "num_gpus", "per_device_batch_size", "scaling_mode", "fixed_batch_size"]]
     summary = summarize_time_to_accuracy(time_to_accuracy, clock).merge(curves)
     summary["is_strong"] = summary["scaling_mode"] == "strong"
@@ -44,7 +46,8 @@ def draw(
     styles = style_of(summary["series"])
     panels = list(summary.groupby(["threshold", "scaling_mode", "fixed_batch_size"], sort=False))
     metric = summary["metric"].iloc[0]
-    titles = [f"test {metric} {threshold:g}\n{name_curve(mode, size)}" for (threshold, mode, size), _ in panels]
+    beside = describe_guess(summary)
+    titles = [f"test {metric} {threshold:g}{beside}\n{name_curve(mode, size)}" for (threshold, mode, size), _ in panels]
     num_curves = len(summary[["scaling_mode", "fixed_batch_size"]].drop_duplicates())
     figure, axes = make_panels(titles, max_columns=min(num_curves, 4), panel_size=(3.9, 3.4))
     finite = summary.loc[np.isfinite(summary["time_s_max"]), "time_s_max"]

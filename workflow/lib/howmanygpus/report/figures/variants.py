@@ -1,13 +1,23 @@
 """Throughput of each variant over that of the first variant, and whether it trains to the same quality."""
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from howmanygpus.report.equivalence import NO, UNDECIDED, YES
-from howmanygpus.report.style import COLOURS, GREY, add_note, count_failed, ring_disturbed, say_nothing_to_show
+from howmanygpus.report.style import (
+    COLOURS,
+    GREY,
+    SEE_GRID,
+    add_note,
+    count_failed,
+    name_guess,
+    ring_disturbed,
+    say_nothing_to_show,
+)
 
 TITLE = "Variants: throughput and quality"
 TABLES = ("variants",)
@@ -19,7 +29,7 @@ WORDS = {NO: "other quality", UNDECIDED: UNDECIDED}
 def draw(variants: pd.DataFrame) -> Figure:
     """Draw one row per configuration and variant: throughput ratio on the left, difference in quality on the right."""
     if variants.empty:
-        return say_nothing_to_show("No configuration has completed in two variants yet.")
+        return say_nothing_to_show(f"No configuration has completed in two variants; {SEE_GRID}.")
     rows = variants.sort_values(["variant", "framework", "num_gpus", "per_device_batch_size"], ascending=False)
     rows = rows.reset_index(drop=True)
     figure, (speed, quality) = plt.subplots(
@@ -85,3 +95,23 @@ def draw_quality(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.set_xlabel(f"{judged['quality_metric'].iloc[0]} minus that of {judged['base_variant'].iloc[0]}")
     add_note(axes, f"grey: the margin of {margin:g}")
+    draw_guess(axes, judged, reach)
+
+
+def draw_guess(axes: Axes, judged: pd.DataFrame, reach: float) -> None:
+    """Draw a thin line where a guess by the classes' frequencies lies, or name it at the edge that it lies beyond."""
+    guess = (judged["quality_of_guess"] - judged["base_quality"]).astype(float)
+    if not np.isfinite(guess).any():
+        return
+    name = f"{name_guess(judged['quality_metric'].iloc[0])}: {judged['quality_of_guess'].dropna().iloc[0]:.3g}"
+    place, look = float(guess.mean()), {"color": GREY, "fontsize": 9, "va": "bottom"}
+    transform = axes.get_xaxis_transform()
+    if abs(place) < reach:
+        axes.axvline(place, color=GREY, linewidth=0.8)
+        axes.annotate(name, (place, 1.0), (3, 0), transform, "offset points", **look)
+    elif place < 0:
+        axes.annotate(f"\N{LEFTWARDS ARROW} {name}", (0.0, 0.0), (2, 2), "axes fraction", "offset points", **look)
+    else:
+        axes.annotate(
+            f"{name} \N{RIGHTWARDS ARROW}", (1.0, 0.0), (-2, 2), "axes fraction", "offset points", ha="right", **look
+        )

@@ -4,14 +4,18 @@ import pandas as pd
 
 READS = ("allreduces",)
 NEEDS_PREFLIGHT = True
-COLUMNS = ("device", "num_gpus", "num_nodes", "size_mib", "median_s", "bus_gb_per_s")
+COLUMNS = ("device", "num_gpus", "num_nodes", "nodes", "size_mib", "median_s", "bus_gb_per_s")
 
 
 def tabulate(plan: dict, allreduces: list[dict]) -> pd.DataFrame:
     """One row per device count and array size. allreduces: the records of the preflight."""
     rows = [
         {key: record[key] for key in ("device", "num_gpus", "num_nodes")}
-        | {"size_mib": size["size_mib"], "median_s": size["median_s"]}
+        | {
+            "nodes": " ".join(record.get("nodes", [])) or None,
+            "size_mib": size["size_mib"],
+            "median_s": size["median_s"],
+        }
         | {"bus_gb_per_s": compute_bus_bandwidth(record["num_gpus"], size["size_mib"], size["median_s"])}
         for record in allreduces
         for size in record["sizes"]

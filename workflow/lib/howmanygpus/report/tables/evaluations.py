@@ -1,4 +1,8 @@
-"""Quality of every run after each evaluated epoch, with the training clock and the wall clock at that moment."""
+"""
+Quality of every run after each evaluated epoch, with the training clock and the wall clock at that moment.
+
+quality_of_guess stands beside it: what a predictor reaches that knows only how frequent each class is.
+"""
 
 from pathlib import Path
 
@@ -8,26 +12,31 @@ import pandas as pd
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import IDENTITY, Outcome, read_outcomes
 
-READS = ("results",)
+READS = ("results", "datasets")
 USES_METRIC = True
-COLUMNS = (*IDENTITY, "epoch", "train_s", "wall_s", "quality")
+COLUMNS = (*IDENTITY, "epoch", "train_s", "wall_s", "metric", "quality", "quality_of_guess")
 
 
-def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
-    """One row per evaluation of the runs that completed or diverged. results: the folder that holds `results/`."""
+def tabulate(plan: dict, datasets: pd.DataFrame, results: Path = Path()) -> pd.DataFrame:
+    """One row per evaluation of the runs that completed or diverged.
+
+    datasets: the table of that name; results: the folder that holds `results/`.
+    """
     metric = plan["config"]["quality"]["metric"]
+    guesses = dict(zip(datasets["input"], datasets["quality_of_guess"], strict=True))
     outcomes = [outcome for outcome in read_outcomes(plan, results) if outcome.was_trained]
-    rows = [row for outcome in outcomes for row in evaluate(outcome, metric)]
+    rows = [row for outcome in outcomes for row in evaluate(outcome, metric, guesses)]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def evaluate(outcome: Outcome, metric: str) -> list[dict]:
-    """Rows of one run."""
+def evaluate(outcome: Outcome, metric: str, guesses: dict[str, float]) -> list[dict]:
+    """Rows of one run. guesses: the quality of a guess, by input."""
     stored, compute = np.load(outcome.folder / "predictions.npz"), load_metric(metric).compute
     moments = [event for event in outcome.read_events() if event["event"] == "evaluation"]
     return [
         outcome.identity
         | {"epoch": moment["epoch"], "train_s": moment["train_s"], "wall_s": moment["wall_s"]}
-        | {"quality": compute(rank, loss)}
+        | {"metric": metric, "quality": compute(rank, loss)}
+        | {"quality_of_guess": guesses.get(outcome.identity["input"])}
         for moment, rank, loss in zip(moments, stored["rank"], stored["loss"], strict=True)
     ]

@@ -24,12 +24,12 @@ OUTCOME = (
     *("staging_s", "init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen", "peak_memory_gib"),
     "host_to_device_gib_per_s",
     *trajectory.COLUMNS,
-    *("quality_metric", "quality_last", "quality_best"),
+    *("quality_metric", "quality_last", "quality_best", "quality_of_guess"),
     *accounting.COLUMNS,
 )
 PROVENANCE = (
     *("framework_version", "python_version", "device_model", "driver_version", "git_commit"),
-    *("manifest_sha256", "hostname", "gpu_uuids", "started_at", "parity", "run_dir"),
+    *("manifest_sha256", "hostname", "nodes", "gpu_uuids", "started_at", "parity", "run_dir"),
 )
 COLUMNS = (*IDENTITY, *OUTCOME, *PROVENANCE)
 
@@ -82,10 +82,17 @@ def describe_provenance(record: dict) -> dict:
         "git_commit": host["git_commit"],
         "manifest_sha256": record["manifest_sha256"],
         "hostname": host["hostname"],
+        "nodes": " ".join(find_nodes(record)),
         "gpu_uuids": " ".join(find_gpus(record)) or None,
         "started_at": record["started_at"],
         "parity": record["parity"],
     }
+
+
+def find_nodes(record: dict) -> list[str]:
+    """Return the names of all nodes of a run: those of its processes, else those of its job, else its host."""
+    by_process = list(dict.fromkeys(process["hostname"] for process in record.get("processes", [])))
+    return by_process or [record.get("job", {}).get("nodes") or record["host"]["hostname"]]
 
 
 def find_gpus(record: dict) -> list[str]:
@@ -125,8 +132,10 @@ def summarize_quality(evaluations: pd.DataFrame, metric: str) -> dict[tuple, dic
     """Last and best quality of each run that was evaluated, by the values of its identity."""
     best = "max" if load_metric(metric).BETTER == "higher" else "min"
     defined = evaluations[evaluations["quality"].notna()].astype({"quality": float})
-    summary = defined.groupby(list(IDENTITY), sort=False)["quality"].agg(["last", best])
+    summary = defined.groupby(list(IDENTITY), sort=False).agg(
+        quality_last=("quality", "last"), quality_best=("quality", best), quality_of_guess=("quality_of_guess", "first")
+    )
     return {
-        key: {"quality_metric": metric, "quality_last": last, "quality_best": best_value}
-        for key, last, best_value in summary.itertuples(name=None)
+        key: {"quality_metric": metric, **dict(zip(summary.columns, values, strict=True))}
+        for key, *values in summary.itertuples(name=None)
     }

@@ -16,7 +16,18 @@ READS = ("runs", "evaluations")
 USES_METRIC = True
 IS_MERGED = True
 CLOCKS = ("time_to_accuracy_s", "time_with_start_s", "wall_time_s")
-COLUMNS = [*IDENTITY, "status", "disturbed", "metric", "better", "threshold", "reached", "epoch", *CLOCKS]
+COLUMNS = [
+    *IDENTITY,
+    "status",
+    "disturbed",
+    "metric",
+    "better",
+    "quality_of_guess",
+    "threshold",
+    "reached",
+    "epoch",
+    *CLOCKS,
+]
 CONFIGURATION = [name for name in IDENTITY if name not in ("repeat", "seed")]
 
 
@@ -39,7 +50,7 @@ def compute_time_to_accuracy(runs: pd.DataFrame, evaluations: pd.DataFrame, qual
         identity = {key: run[key] for key in IDENTITY}
         own = own_evaluations.get(tuple(identity.values()), evaluations.iloc[:0]).sort_values("epoch")
         common = identity | {key: run[key] for key in ("status", "disturbed")}
-        common |= {"metric": quality["metric"], "better": better}
+        common |= {"metric": quality["metric"], "better": better, "quality_of_guess": run["quality_of_guess"]}
         for threshold in quality["thresholds"]:
             reached = own["quality"] >= threshold if better == "higher" else own["quality"] <= threshold
             row = common | {"threshold": threshold, "reached": bool(reached.any())}
@@ -69,6 +80,7 @@ def summarize_time_to_accuracy(table: pd.DataFrame, clock: str = "time_to_accura
     )
     grouped = times.groupby([*CONFIGURATION, "metric", "better", "threshold"], sort=False)
     return grouped.agg(
+        quality_of_guess=("quality_of_guess", "first"),
         num_repeats=("reached", "size"),
         num_reached=("reached", "sum"),
         num_disturbed=("disturbed", "sum"),

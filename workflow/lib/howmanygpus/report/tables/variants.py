@@ -14,7 +14,7 @@ COLUMNS = [
     *CELL,
     *("variant", "base_variant", "base_images_per_s", "images_per_s", "throughput_ratio"),
     *("num_repeats", "num_failed", "num_disturbed"),
-    *("quality_metric", "base_quality", "quality", "quality_difference"),
+    *("quality_metric", "base_quality", "quality", "quality_of_guess", "quality_difference"),
     *("difference_low", "difference_high", "quality_margin", "same_quality"),
 ]
 
@@ -47,7 +47,8 @@ def compute_variants(runs: pd.DataFrame, variants: list[str], margin: float) -> 
         low, high, same = compare_means(difference, spread, freedom, repeats, margin)
         values = [variant, base, one["rate"], other["rate"], other["rate"] / one["rate"]]
         values += [int(other["completed"]), int(other["failed"]), int(one["disturbed"] + other["disturbed"])]
-        values += [metric.iloc[0] if len(metric) else None, one["quality"], other["quality"], difference]
+        values += [metric.iloc[0] if len(metric) else None, one["quality"], other["quality"]]
+        values += [other["guess"], difference]
         rows.append([*cell, *values, low, high, margin, same if all(repeats) else None])
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -58,6 +59,7 @@ def summarize_cells(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.groupby(["variant", *CELL], sort=False).agg(
         rate=("images_per_s", "median"),
         quality=("quality_last", "mean"),
+        guess=("quality_of_guess", "first"),
         completed=("images_per_s", "count"),
         repeats=("quality_last", "count"),
         failed=("failed", "sum"),

@@ -1,0 +1,110 @@
+"""The table of jobs has every job with devices, and its total is what SLURM's accounting says."""
+
+import re
+
+import pytest
+
+from howmanygpus.report.files import read_table
+from project import study
+from slurm.cluster import GPUS_PER_NODE, Cluster, find_obstacle
+from slurm.project import ClusterProject
+
+PRICE_PER_HOUR = 2.0
+SACCT = ("sacct", "--allocations", "--noheader", "--parsable2", "--duplicates", "--allusers")
+ALLREDUCE = "workflow/lib/howmanygpus/train/preflight/allreduce.py"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    if obstacle := find_obstacle(accounting=True):
+        pytest.skip(obstacle)
+    with Cluster(tmp_path_factory.mktemp("cluster"), accounting=True) as started:
+        yield started
+
+
+def count_device_hours(cluster) -> dict[str, float]:
+    """Return the device-hours of all jobs that were given devices, by job id, as SLURM's accounting has them."""
+    hours = {}
+    for line in cluster.run(*SACCT, "--format=JobIDRaw,ElapsedRaw,AllocTRES").splitlines():
+        job_id, elapsed_s, allocated = line.split("|")
+        if found := re.search(r"gres/gpu=(\d+)", allocated):
+            hours[job_id] = hours.get(job_id, 0.0) + int(found[1]) * int(elapsed_s) / 3600
+    return hours
+
+
+@pytest.fixture(scope="module")
+def billed(cluster, prepared, tmp_path_factory, environment_record):
+    """Return a project in whose first call a gate and a run crash, and a job is cancelled. The second call completes.
+
+    The device count of some jobs is less than that of their nodes, which are exclusive: SLURM gives them all devices.
+    """
+    project = ClusterProject(tmp_path_factory.mktemp("bill") / "project", cluster)
+    project.write_machine(slurm={"preflight": True}, price_per_hour=PRICE_PER_HOUR, nodes="exclusive")
+    project.replace(ALLREDUCE, SIZES_MIB=(1, 2))
+    project.take_prepared(prepared)
+    project.take_environment(environment_record("pytorch-cpu"))
+    for name in ("sleeping", "dozing"):
+        project.add_fake(name)
+    project.leave_figures_blank()
+    values = {"devices": ["fake"], "num_gpus": [1, 2], "per_device_batch_size": [8]}
+    project.write_config(
+        gated=study(frameworks=["sleeping"], parity="report", **values), other=study(frameworks=["dozing"], **values)
+    )
+    project.behave(parity__sleeping="crash", dozing__base__gpus1="crash", dozing__base__gpus2="wait_for_file")
+    process = project.start()
+    cluster.run("scancel", project.wait_for_running("_gpus2_")["id"])
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 1, output[-4000:]
+    project.behave()
+    project.snakemake(timeout_s=400)
+    return project
+
+
+def test_the_table_has_every_job_with_devices_and_the_total_of_slurms_accounting(billed, cluster):
+    jobs = read_table(billed.folder / "results" / "tables" / "jobs.tsv")
+    told = count_device_hours(cluster)
+    assert set(jobs["job_id"].astype(str)) == set(told)
+    assert set(jobs["counted_by"]) == {"SLURM"}
+    own = jobs.assign(job_id=jobs["job_id"].astype(str)).groupby("job_id")["billed_device_hours"].sum()
+    assert own.to_dict() == pytest.approx(told, rel=1e-5)
+    assert jobs["billed_device_hours"].sum() == pytest.approx(sum(told.values()), rel=1e-5)
+    assert jobs["cost"].sum() == pytest.approx(PRICE_PER_HOUR * sum(told.values()), rel=1e-5)
+    assert (jobs["billed_device_hours"] / jobs["hours"]).round(3).eq(GPUS_PER_NODE).all(), "a node of its own"
+
+
+def test_each_job_says_what_it_was_and_how_it_ended(billed):
+    jobs = read_table(billed.folder / "results" / "tables" / "jobs.tsv")
+    ends = jobs.groupby("kind")["status"].agg(sorted).to_dict()
+    assert ends == {
+        "allreduce": ["completed"],
+        "gate": ["completed", "crashed", "crashed", "crashed"],
+        "probe": ["completed"],
+        "run": ["cancelled", *["completed"] * 4, "crashed"],
+    }
+    assert set(jobs.loc[jobs["kind"] == "run", "study"]) == {"gated", "other"}
+    assert jobs.loc[jobs["kind"] != "run", "study"].isna().all()
+    assert jobs["nodes"].str.fullmatch(r"node\d").all()
+
+
+def test_the_answer_has_the_price_of_everything(billed, cluster):
+    answer = billed.read("results/tables/answer.txt")
+    total = sum(count_device_hours(cluster).values())
+    together = answer.partition("All studies, with each shared job counted once:")[2]
+    assert f"Billed: {total:.3g} device-hours, {PRICE_PER_HOUR * total:.4g} EUR, of which runs " in together
+    for purpose in ("failed attempts", "parity gate", "probe", "all-reduce"):
+        assert f", {purpose} " in together
+    assert "Jobs: 12 as SLURM counted." in together, "one of the 11 tried the gate twice"
+
+
+def test_a_run_that_is_done_again_is_billed_twice(billed, cluster):
+    run = billed.folder / "results" / "runs" / "gated" / "sleeping"
+    next(run.rglob("*gpus1*/run.json")).unlink()
+    billed.snakemake("gated", "--until", "tabulate_jobs", timeout_s=200)
+    jobs = read_table(billed.folder / "results" / "tables" / "gated" / "jobs.tsv")
+    again = jobs[(jobs["kind"] == "run") & (jobs["num_gpus"] == 1)]
+    assert again["status"].tolist() == ["completed", "completed"]
+    told = count_device_hours(cluster)
+    assert set(again["job_id"].astype(str)) <= set(told)
+    assert again["billed_device_hours"].sum() == pytest.approx(
+        sum(told[job_id] for job_id in again["job_id"].astype(str)), rel=1e-5
+    )

@@ -1,0 +1,240 @@
+"""Jobs with devices are recorded from start to end, completed by what SLURM counted, and tabulated with their bill."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+
+from howmanygpus.files import write_json_atomic
+from howmanygpus.ledger import recording
+from howmanygpus.ledger.recording import recorded, start_record
+from howmanygpus.ledger.settling import settle_jobs
+from howmanygpus.report.tables.jobs import tabulate
+from project import ROOT
+from records import JOB, make_attempt, make_run
+from specs import make_spec
+from stored import plan_of
+
+SIZE = {"device": "cpu", "num_gpus": 2, "num_nodes": 1}
+BILLING = {"cpu": {"devices_per_node": 4, "billed": "device", "price_per_hour": 3.0, "currency": "EUR"}}
+STARTED = 1_000_000.0
+"""When SLURM started the jobs of these tests, in seconds since 1970."""
+
+
+def local(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(seconds))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Work in an empty folder, outside of jobs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def slurm(folder, monkeypatch):
+    """Return a function that sets what sacct and squeue print; None for a command that fails."""
+    commands = folder / "bin"
+    commands.mkdir()
+    monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
+
+    def answer(sacct=None, squeue=None):
+        for name, lines in (("sacct", sacct), ("squeue", squeue)):
+            printed = "exit 1" if lines is None else "cat <<END\n" + "\n".join(lines) + "\nEND"
+            (commands / name).write_text(f"#!/bin/sh\n{printed}\n")
+            (commands / name).chmod(0o755)
+
+    answer()
+    return answer
+
+
+def write_job(kind="gate", name="g", moment="20260101T000000", **changes):
+    """Write the record of a job that SLURM had started at STARTED, and return its path."""
+    job = JOB | {"started_at": STARTED, "allocated": "cpu=8,node=1,gres/gpu=2"}
+    record = {"kind": kind, "name": name, **SIZE, "framework": "pytorch_ddp", "status": "completed", "reason": ""}
+    record |= {"pid": 1, "hostname": "elsewhere", "started_at": "1970-01-12T13:46:42+00:00", "job": job}
+    record |= changes
+    record |= {"finished_at": "1970-01-12T14:46:40+00:00"} if record["status"] != "running" else {}
+    path = recording.JOBS / kind / name / f"{moment}-job7.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json_atomic(path, record)
+    return path
+
+
+def tell(end=STARTED + 3660, state="COMPLETED", start=STARTED, allocated="cpu=8,node=1,gres/gpu=2"):
+    """A line of sacct about job 7."""
+    return f"7|{state}|{local(start)}|{local(end) if end else 'Unknown'}|01:00:00|n1|{allocated}"
+
+
+def make_row(**changes):
+    plan = plan_of(make_spec(framework="pytorch_ddp"), billing={"cpu": BILLING["cpu"] | changes}) | {"study": "s"}
+    (row,) = tabulate(plan, settle_jobs()).to_dict("records")
+    return row
+
+
+def test_slurm_counts_the_hours_of_a_job(slurm):
+    """The job took a second to start its program, and a minute to end after it."""
+    write_job()
+    slurm(sacct=[tell()])
+    row = make_row()
+    assert (row["hours"], row["counted_by"]) == (pytest.approx(3660 / 3600), "SLURM")
+    assert (row["billed_device_hours"], row["cost"]) == (pytest.approx(2 * 3660 / 3600), pytest.approx(6.1))
+    slurm()
+    assert make_row()["hours"] == row["hours"], "it is asked once"
+
+
+def test_without_an_accounting_database_the_controller_is_asked(slurm):
+    write_job()
+    slurm(squeue=[f"7|COMPLETED|{local(STARTED)}|{local(STARTED + 7200)}|01:00:00|n1"])
+    assert (make_row()["hours"], make_row()["counted_by"]) == (2.0, "SLURM")
+
+
+def test_the_controller_knows_sooner_than_the_database_that_a_job_has_ended(slurm):
+    write_job()
+    ended = f"7|COMPLETED|{local(STARTED)}|{local(STARTED + 7200)}|01:00:00|n1"
+    slurm(sacct=[tell(end=None, state="RUNNING")], squeue=[ended])
+    assert make_row()["hours"] == 2.0
+
+
+def test_the_end_that_a_job_is_expected_to_have_is_no_end(slurm):
+    write_job(status="running")
+    slurm(squeue=[f"7|RUNNING|{local(STARTED)}|{local(STARTED + 7200)}|01:00:00|n1"])
+    assert (make_row()["status"], pd.isna(make_row().get("hours"))) == ("running", True)
+
+
+def test_a_job_that_slurm_has_forgotten_is_counted_by_its_program(slurm):
+    write_job()
+    row = make_row()
+    assert (row["hours"], row["counted_by"]) == (1.0, "job"), "from SLURM's start to the program's end"
+
+
+@pytest.mark.parametrize(
+    ("changes", "billed", "cost"),
+    [({}, 4.0, 12.0), ({"billed": "node"}, 4.0, 3.0), ({"price_per_hour": None}, 4.0, None)],
+)
+def test_a_job_is_billed_by_the_devices_that_it_was_given(slurm, changes, billed, cost):
+    """It asked for two devices, and an exclusive node gave it four."""
+    write_job()
+    slurm(sacct=[tell(end=STARTED + 3600, allocated="cpu=8,node=1,gres/gpu=4,gres/gpu:fake=4")])
+    row = make_row(**changes)
+    assert (row["device_hours"], row["billed_device_hours"]) == (2.0, billed)
+    assert row["cost"] == cost if cost else pd.isna(row["cost"])
+
+
+def test_each_start_of_a_requeued_job_has_its_own_hours(slurm):
+    later = STARTED + 90_000
+    job = JOB | {"started_at": later}
+    write_job(status="running")
+    write_job(moment="20260102T000000", job=job, started_at="1970-01-13T14:46:42+00:00")
+    slurm(sacct=[tell(end=STARTED + 1800, state="PREEMPTED"), tell(start=later, end=later + 7200)])
+    plan = plan_of(make_spec(framework="pytorch_ddp"), billing=BILLING) | {"study": "s"}
+    table = tabulate(plan, settle_jobs())
+    assert table["status"].tolist() == ["preempted", "completed"] and table["hours"].tolist() == [0.5, 2.0]
+
+
+def test_two_tries_in_one_job_share_its_time(slurm):
+    """Snakemake tries the step of a gate again inside its job. The first try ended after 20 minutes."""
+    write_job(status="crashed")
+    write_job(moment="20260102T000000", started_at="1970-01-12T14:06:40+00:00")
+    slurm(sacct=[tell(end=STARTED + 3600)])
+    plan = plan_of(make_spec(framework="pytorch_ddp"), billing=BILLING) | {"study": "s"}
+    hours = tabulate(plan, settle_jobs()).set_index("status")["hours"]
+    assert hours.to_dict() == {"crashed": pytest.approx(1 / 3), "completed": pytest.approx(2 / 3)}
+
+
+def test_a_job_that_slurm_ended_says_why(slurm):
+    write_job(status="interrupted")
+    slurm(sacct=[tell(state="TIMEOUT")])
+    assert make_row()["status"] == "time_limit"
+
+
+def store_outcome(name, record, file="run.json", folder="results/runs"):
+    path = (recording.JOBS.parent.parent / folder / name / file).absolute()
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(record))
+
+
+def test_a_run_tells_its_job_how_it_ended_and_a_failed_attempt_too(slurm):
+    """The first job failed, the second published the run. Nobody has heard of the third."""
+    times = {"started_at": "1970-01-12T13:46:45+00:00", "finished_at": "1970-01-12T14:00:00+00:00"}
+    spec = make_spec(framework="pytorch_ddp")
+    values = {"kind": "run", "name": "s/a", "status": "running"}
+    write_job(**values, attempt="results/attempts/s/a/first", started_at="1970-01-12T13:46:42+00:00")
+    later = {"started_at": "1970-01-12T15:46:42+00:00", "moment": "20260102T000000"}
+    write_job(**values, attempt="results/attempts/s/a/second", **later)
+    last = {"started_at": "1970-01-12T16:46:42+00:00", "moment": "20260103T000000"}
+    write_job(**values, attempt="results/attempts/s/a/third", **last)
+    store_outcome("s/a/first", make_attempt(spec, "no_rendezvous", **times), "attempt.json", "results/attempts")
+    run = make_run(spec, started_at="1970-01-12T15:46:43+00:00", finished_at="1970-01-12T16:00:00+00:00")
+    store_outcome("s/a", run)
+    table = tabulate(plan_of(spec, billing=BILLING) | {"study": "s"}, settle_jobs())
+    assert table["status"].tolist() == ["no_rendezvous", "completed", "running"]
+    assert set(table["study"]) == {"s"}
+
+
+def test_a_table_has_the_jobs_of_its_study_and_those_that_serve_it():
+    write_job("run", "s/a", attempt="none")
+    write_job("run", "other/a", attempt="none")
+    write_job("gate", "mine")
+    write_job("gate", "not_mine", framework="another")
+    write_job("probe", "cpu")
+    write_job("probe", "a100", device="a100")
+    plan = plan_of(make_spec(framework="pytorch_ddp"), billing=BILLING) | {"study": "s"}
+    table = tabulate(plan, settle_jobs())
+    assert sorted(table["name"]) == ["cpu", "mine", "s/a"]
+
+
+def test_a_packed_allocation_is_billed_and_its_jobs_are_not(slurm):
+    """Three of its four devices were idle during one of its jobs."""
+    job = JOB | {"started_at": STARTED, "packed": True}
+    write_job(job=job, num_gpus=1)
+    write_job(job=job, moment="20260102T000000")
+    slurm(sacct=[tell(end=STARTED + 10_800, allocated="cpu=8,node=1,gres/gpu=4")])
+    plan = plan_of(make_spec(framework="pytorch_ddp"), billing=BILLING) | {"study": "s"}
+    table = tabulate(plan, settle_jobs()).set_index("kind")
+    assert table.loc["gate", "billed_device_hours"].isna().all()
+    assert (table.loc["gate", "device_hours"] > 0).all()
+    assert (table.loc["allocation", "billed_device_hours"], table.loc["allocation", "cost"]) == (12.0, 36.0)
+
+
+def read_one():
+    (path,) = recording.JOBS.rglob("*.json")
+    return json.loads(path.read_text())
+
+
+def test_a_block_is_recorded_with_its_end():
+    with recorded("probe", "cpu", SIZE, packed=False):
+        assert read_one()["status"] == "running"
+    assert read_one().items() >= {"status": "completed", "num_gpus": 2, "hostname": os.uname().nodename}.items()
+    assert "finished_at" in read_one() and "job" not in read_one()
+
+
+def test_a_block_that_raises_is_recorded_with_the_reason():
+    with pytest.raises(ValueError), recorded("probe", "cpu", SIZE, packed=False):
+        raise ValueError("no")
+    assert (read_one()["status"], read_one()["reason"]) == ("crashed", "ValueError: no")
+
+
+def test_a_terminated_block_is_recorded():
+    code = "import time; from howmanygpus.ledger.recording import recorded\n"
+    code += f"with recorded('probe', 'cpu', {SIZE!r}, packed=False): print('here', flush=True); time.sleep(60)"
+    variables = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+    process = subprocess.Popen([sys.executable, "-c", code], env=variables, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "here\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == 128 + signal.SIGTERM
+    assert read_one()["status"] == "interrupted" and "finished_at" in read_one()
+
+
+def test_a_killed_job_of_this_machine_is_noticed():
+    path = start_record("probe", "cpu", SIZE, packed=False)
+    assert settle_jobs()[str(path)]["status"] == "running"
+    write_json_atomic(path, read_one() | {"pid": 2**22 + 1})
+    assert settle_jobs()[str(path)]["status"] == "killed" and read_one()["settled"]

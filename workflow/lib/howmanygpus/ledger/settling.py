@@ -1,0 +1,75 @@
+"""
+Complete the records of jobs that have ended: with the outcome of a run, and with the times that SLURM counted.
+
+A job of SLURM has its devices from before its program starts until after its program ends, and is charged for all of
+it. Without an answer of SLURM, a record keeps the times that its program knows.
+"""
+
+import json
+import os
+from pathlib import Path
+
+from howmanygpus.files import write_json_atomic
+from howmanygpus.ledger.recording import JOBS, RUN
+from howmanygpus.ledger.scheduler import ask_scheduler, count_seconds, find_start, has_ended
+from howmanygpus.train.host.slurm import explain
+from howmanygpus.train.start.attempts import RUNS
+
+ENDED_BY_SIGNAL = ("running", "interrupted", "crashed")
+"""Statuses of which SLURM may know more than the job."""
+TOLD = ("status", "reason", "finished_at")
+"""What an outcome tells about its job."""
+
+
+def settle_jobs(jobs: Path = JOBS, results: Path = Path()) -> dict[str, dict]:
+    """Complete the records of ended jobs, and return all records by their path.
+
+    results: the folder that holds `results/`.
+    """
+    records = {path: json.loads(path.read_text()) for path in sorted(jobs.rglob("*.json"))}
+    waiting = {path: record for path, record in records.items() if not record.get("settled")}
+    known = ask_scheduler(record["job"]["id"] for record in waiting.values() if "job" in record)
+    for path, record in waiting.items():
+        told = find_outcome(path, record, results) if record["kind"] == RUN else {}
+        answer = find_start(known.get(record["job"]["id"], []), record) if "job" in record else {}
+        completed = complete(record | told, answer)
+        if completed != record:
+            write_json_atomic(path, completed)
+            records[path] = completed
+    return {str(path): record for path, record in records.items()}
+
+
+def find_outcome(path: Path, record: dict, results: Path) -> dict:
+    """Return what the records of a run and its attempts tell about one of its jobs; empty if that is nothing."""
+    attempt, run = results / record["attempt"] / "attempt.json", results / RUNS / record["name"] / "run.json"
+    if attempt.exists():
+        ended = json.loads(attempt.read_text())
+        return {key: ended[key] for key in TOLD if key in ended} if ended["status"] != "running" else {}
+    if not run.exists():
+        return {}
+    # The latest job that had started before the launcher is the one that published the run.
+    ended = json.loads(run.read_text())
+    later = [json.loads(other.read_text()) for other in path.parent.glob("*.json") if other.name > path.name]
+    starts = [record["started_at"], *(other["started_at"] for other in later)]
+    is_own = max((start for start in starts if start <= ended["started_at"]), default="") == record["started_at"]
+    return {key: ended[key] for key in TOLD} if is_own else {}
+
+
+def complete(record: dict, answer: dict) -> dict:
+    """Return a record with what is known of its end. answer: what SLURM knows of its job, see ledger.scheduler."""
+    is_own_job = "job" in record and not record["job"]["packed"]
+    is_over = has_ended(answer) if is_own_job and answer else _has_left(record)
+    if answer and (has_ended(answer) or not is_own_job):
+        counted = {"elapsed_s": count_seconds(answer), "allocated": answer.get("AllocTRES") or None}
+        record = record | {"counted": counted | {"has_ended": has_ended(answer)}}
+    if is_over and is_own_job and record["status"] in ENDED_BY_SIGNAL:
+        record = record | explain(answer)
+    if is_over and record["status"] == "running":
+        record = record | {"status": "killed", "reason": "it ended without a word, as after kill -9 or a lost node"}
+    is_counted = "job" not in record or record.get("counted", {}).get("has_ended", False)
+    return record | ({"settled": True} if is_counted and record["status"] != "running" else {})
+
+
+def _has_left(record: dict) -> bool:
+    """Say whether the process of a job that ran on this host is gone."""
+    return record["hostname"] == os.uname().nodename and not Path(f"/proc/{record['pid']}").exists()

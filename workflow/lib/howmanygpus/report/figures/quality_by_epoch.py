@@ -1,0 +1,63 @@
+"""Quality on the test split by epoch, beside that of a guess by the frequency of the classes."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from howmanygpus.report.inputs import is_real
+from howmanygpus.report.style import (
+    GREY,
+    SEE_GRID,
+    label_lines,
+    make_panels,
+    name_guess,
+    name_series,
+    say_nothing_to_show,
+    style_of,
+)
+
+TITLE = "Test quality by epoch"
+TABLES = ("evaluations",)
+
+
+def draw(evaluations: pd.DataFrame) -> Figure:
+    """Draw one panel per device count and batch size: means of the repeats, and bars from minimum to maximum."""
+    real = evaluations[is_real(evaluations) & evaluations["quality"].notna()]
+    if real.empty:
+        return say_nothing_to_show(f"No run on real images has been evaluated; {SEE_GRID}.")
+    real = real.assign(series=name_series(real))
+    styles = style_of(real["series"])
+    panels = list(real.groupby(["num_gpus", "per_device_batch_size"]))
+    titles = [f"{count} device{'s' if count > 1 else ''} x {size} images" for (count, size), _ in panels]
+    figure, axes = make_panels(titles)
+    limits = find_limits(real)
+    for panel, (_, rows) in zip(axes, panels, strict=True):
+        panel.set_ylim(*limits)
+        panel.set_xlim(0, 1.03 * real["epoch"].max())
+        draw_panel(panel, rows, styles)
+    return figure
+
+
+def find_limits(rows: pd.DataFrame) -> tuple[float, float]:
+    """Return limits of the y axis that all panels share: from zero to beyond the largest value that is drawn."""
+    values = rows[["quality", "quality_of_guess"]].astype(float).to_numpy()
+    return 0.0, 1.05 * float(values[np.isfinite(values)].max())
+
+
+def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
+    metric = rows["metric"].iloc[0]
+    axes.set_xlabel("epoch")
+    axes.set_ylabel(f"test {metric}")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    ends = {}
+    guess = float(rows["quality_of_guess"].astype(float).mean())
+    if np.isfinite(guess):
+        axes.axhline(guess, color=GREY, linewidth=0.8)
+        ends[f"{name_guess(metric)}: {guess:.2g}"] = (axes.get_xlim()[1], guess, GREY)
+    for series, own in rows.groupby("series"):
+        line = own.groupby("epoch")["quality"].agg(["mean", "min", "max"])
+        spread = [line["mean"] - line["min"], line["max"] - line["mean"]]
+        axes.errorbar(line.index, line["mean"], yerr=spread, capsize=2, markersize=4, **styles[series])
+        ends[series] = (line.index[-1], line["mean"].iloc[-1], styles[series]["color"])
+    label_lines(axes, ends)

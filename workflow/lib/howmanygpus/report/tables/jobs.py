@@ -1,0 +1,122 @@
+"""
+Every job that used devices: what it was, how long it had them, and what that was billed.
+
+`hours` are counted as `counted_by` says: by SLURM, which counts from before a job's program starts until after it ends,
+or by the job itself. Runs, failed attempts and superseded runs have the name of their run. Jobs of the parity gate, of
+the probe and of the all-reduce measurement serve several studies, so that `study` is empty. Jobs inside of a packed
+allocation are not billed, because their allocation is.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import PurePath
+
+import pandas as pd
+
+from howmanygpus.report import accounting
+
+READS = ("ledger",)
+IS_MERGED = True
+RUN, GATE, ALLOCATION = "run", "gate", "allocation"
+COLUMNS = (
+    *("study", "kind", "status", "name", "job_id", "device", "num_gpus", "num_nodes", "nodes", "started_at"),
+    *("hours", "counted_by", "device_hours", "billed_device_hours", "cost", "currency", "record"),
+)
+
+
+def tabulate(plan: dict, ledger: dict[str, dict]) -> pd.DataFrame:
+    """One row per job, and one per packed allocation. ledger: records by path, see howmanygpus.ledger.recording."""
+    specs = [planned["spec"] for planned in plan["runs"].values()]
+    devices, frameworks = ({spec[key] for spec in specs} for key in ("device", "framework"))
+    hours = count_hours(ledger)
+    own = [
+        describe_job(path, record, hours.get(path), plan["billing"].get(record["device"]))
+        for path, record in ledger.items()
+        if record["device"] in devices
+        and (record["kind"] != RUN or record["name"].startswith(f"{plan['study']}/"))
+        and (record["kind"] != GATE or record["framework"] in frameworks)
+    ]
+    rows = [*own, *describe_allocations(ledger, devices, plan["billing"])]
+    return pd.DataFrame(rows, columns=list(COLUMNS)).sort_values("started_at", kind="stable")
+
+
+def describe_job(path: str, record: dict, hours: float | None, billing: dict | None) -> dict:
+    """Row of one job. billing: prices of its device, from the machine file, if there are any."""
+    job = record.get("job") or {}
+    row = {key: record[key] for key in ("kind", "status", "name", "device", "num_gpus", "num_nodes", "started_at")}
+    row |= {"study": PurePath(record["name"]).parts[0] if record["kind"] == RUN else None, "record": path}
+    row |= {"job_id": job.get("id"), "nodes": job.get("nodes") or record["hostname"]}
+    if hours is None:
+        return row
+    counted_by = "SLURM" if is_counted(record) else "job"
+    row |= {"hours": hours, "counted_by": counted_by, "device_hours": hours * record["num_gpus"]}
+    if billing and not job.get("packed"):
+        num_gpus = count_allocated(record) or record["num_gpus"]
+        row |= accounting.bill(hours, num_gpus, record["num_nodes"], billing)
+    return row
+
+
+def describe_allocations(ledger: dict[str, dict], devices: set[str], billing: dict) -> Iterator[dict]:
+    """Yield a row for each packed allocation with a job on one of the devices. It had all its devices all the time."""
+    packed = [record for record in ledger.values() if record.get("job", {}).get("packed")]
+    for job_id in dict.fromkeys(record["job"]["id"] for record in packed):
+        records = [record for record in packed if record["job"]["id"] == job_id]
+        last = max(records, key=lambda record: record.get("counted", {}).get("elapsed_s", 0.0))
+        prices = billing.get(last["device"])
+        if last["device"] not in devices or prices is None or "counted" not in last:
+            continue
+        hours, num_nodes = last["counted"]["elapsed_s"] / 3600, last["num_nodes"]
+        num_gpus = count_allocated(last) or num_nodes * prices["devices_per_node"]
+        has_ended = last["counted"]["has_ended"]
+        yield {
+            **{"kind": ALLOCATION, "status": "ended" if has_ended else "running", "name": f"allocation {job_id}"},
+            **{"job_id": job_id, "device": last["device"], "num_gpus": num_gpus, "num_nodes": num_nodes},
+            **{"nodes": last["job"]["nodes"], "started_at": min(record["started_at"] for record in records)},
+            **{"hours": hours, "counted_by": "SLURM", "record": f"allocation {job_id}"},
+            **accounting.bill(hours, num_gpus, num_nodes, prices),
+        }
+
+
+def count_hours(ledger: dict[str, dict]) -> dict[str, float]:
+    """Return the hours for which each job had its devices, by path; those of a job whose end nobody knows are left out.
+
+    A job of SLURM has several records if Snakemake tried its step again inside of it. They share its time.
+    """
+    shared: dict[tuple, list[str]] = {}
+    for path, record in ledger.items():
+        job = record.get("job") or {}
+        key = (job["id"], job["started_at"]) if is_alone(record) else (path,)
+        shared.setdefault(key, []).append(path)
+    hours: dict[str, float] = {}
+    for paths in shared.values():
+        ordered = sorted(paths, key=lambda path: ledger[path]["started_at"])
+        first, *later = (ledger[path] for path in ordered)
+        start = first["job"]["started_at"] if is_alone(first) else None
+        start = start or accounting.to_seconds(first["started_at"])
+        marks = [start, *(accounting.to_seconds(record["started_at"]) for record in later)]
+        if (end := find_end(ledger[ordered[-1]], start)) is not None:
+            marks.append(end)
+        hours |= {path: (until - since) / 3600 for path, (since, until) in zip(ordered, pairwise(marks), strict=False)}
+    return hours
+
+
+def find_end(record: dict, start: float) -> float | None:
+    """Return when the job of a record ended, in seconds since 1970, if that is known."""
+    if is_counted(record):
+        return start + record["counted"]["elapsed_s"]
+    return accounting.to_seconds(record["finished_at"]) if "finished_at" in record else None
+
+
+def is_alone(record: dict) -> bool:
+    """Say whether a record is about a job of SLURM that had its allocation for itself."""
+    return "job" in record and not record["job"]["packed"]
+
+
+def is_counted(record: dict) -> bool:
+    return is_alone(record) and record.get("counted", {}).get("has_ended", False)
+
+
+def count_allocated(record: dict) -> int | None:
+    """Return the number of devices that SLURM gave to a job, as it wrote them down last."""
+    told = record.get("counted", {}).get("allocated") or record.get("job", {}).get("allocated")
+    return accounting.count_allocated(told)
