@@ -8,11 +8,12 @@ the specification, which is stored with the run and compared with the plan.
 import argparse
 import json
 import os
+import sys
 from pathlib import Path
 
 from howmanygpus.environments.find import find_python
 from howmanygpus.plan.runs import Run, complete_spec
-from howmanygpus.train.start.attempts import RUNS, build_launch_command, create_attempt
+from howmanygpus.train.start.attempts import RUNS, DoneByAnotherError, build_launch_command, create_attempt
 
 
 def main() -> None:
@@ -35,7 +36,10 @@ def main() -> None:
     run = str(arguments.run.parent.relative_to(RUNS))
     spec = complete_spec(Run.from_path(run), arguments.settings, str(arguments.data.parent), weights)
     python = find_python(arguments.environment)
-    attempt = create_attempt(run, spec, arguments.launch["placement"])
+    try:
+        attempt = create_attempt(run, spec, arguments.launch["placement"])
+    except DoneByAnotherError as error:
+        sys.exit(str(error))
     parity = arguments.launch["parity"]
     command = build_launch_command(python, attempt, run, arguments.verdict, parity, arguments.time_limit_min)
     os.execv(python, command)
