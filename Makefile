@@ -69,30 +69,29 @@ references: $(TESTABLE)
 
 wheelhouse: $(INSTALLED)
 	PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/fill_wheelhouse.py --folder "$(or $(WHEELS),wheels)" \
-		$(if $(FOR_PYTHON),--python $(FOR_PYTHON)) $(if $(FOR_PLATFORM),--platform $(FOR_PLATFORM)) \
+		$(if $(FOR_PYTHON),--python "$(FOR_PYTHON)") $(if $(FOR_PLATFORM),--platform "$(FOR_PLATFORM)") \
 		--site-has $(SITE_HAS)
 
-# With WHEELS, nothing is fetched. pip itself may come from the folder, because a system's Python may have none.
+# With WHEELS, nothing is fetched. pip itself may come from the folder, because a system's Python may have none. Make and
+# pip split names at spaces, so that the shell completes the path and pip gets an address.
 ifneq ($(WHEELS),)
+WHEELS_FOLDER := $(shell realpath -m -- "$(WHEELS)")
 check-gpu: export PIP_NO_INDEX := 1
-check-gpu: export PIP_FIND_LINKS := $(abspath $(WHEELS))
+check-gpu: export PIP_FIND_LINKS := $(shell $(PYTHON) -c 'import pathlib, sys; print(pathlib.Path(sys.argv[1]).as_uri())' "$(WHEELS_FOLDER)")
 endif
 check-gpu: $(if $(WHEELS),$(VENV)/bin/snakemake,$(INSTALLED))
-	PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/check_gpu.py --site $(SITE) --device $(DEVICE) \
-		--wheels $(if $(WHEELS),"$(abspath $(WHEELS))") --minutes $(MINUTES)
+	PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/check_gpu.py --site $(SITE) --device "$(DEVICE)" \
+		--wheels $(if $(WHEELS),"$(WHEELS_FOLDER)") --minutes "$(MINUTES)"
 
 $(VENV)/bin/snakemake:
 	@PYTHONPATH=workflow/lib $(PYTHON) workflow/scripts/check_python.py
 	@mkdir -p "$(CACHE)/environments"
-	PYTHONPATH=workflow/lib:$(firstword $(wildcard $(WHEELS)/pip-*.whl)) flock "$(CACHE)/environments/workflow.lock" \
+	PYTHONPATH="workflow/lib:$$(ls "$(WHEELS)"/pip-*.whl 2>/dev/null | head -n 1)" flock "$(CACHE)/environments/workflow.lock" \
 		$(PYTHON) workflow/scripts/install_wheelhouse.py --wheels "$(WHEELS)" --link $(VENV)
 
 adopt:
-	@test -d "$(FROM)/results" || { echo "FROM=$(FROM) has no results/; name another clone: make adopt FROM=PATH"; exit 1; }
-	@test ! -e results || { echo "results/ exists here; adopt into a fresh clone, or move it away"; exit 1; }
-	mkdir -p .snakemake
-	cp -a "$(FROM)/results" results
-	cp -a "$(FROM)/.snakemake/metadata" .snakemake/metadata
+	@PYTHONPATH=workflow/lib $(PYTHON) workflow/scripts/check_python.py
+	@PYTHONPATH=workflow/lib $(PYTHON) workflow/scripts/adopt_results.py --source "$$FROM"
 
 # flock(1) takes the lock, so that two calls at once build one environment: nothing is installed yet that could lock.
 $(INSTALLED): envs/workflow.txt workflow/lib/howmanygpus/environments/command.py

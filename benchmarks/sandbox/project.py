@@ -34,6 +34,8 @@ for option in ("--svg", "--png"):
     Path(sys.argv[sys.argv.index(option) + 1]).write_text("blank")
 """
 """A replacement of workflow/scripts/draw_figure.py that draws nothing."""
+ODD_FOLDER = "it's müller's copy"
+"""A folder's name that breaks commands in which a path is not quoted."""
 COPIED = ("Snakefile", "Makefile", "workflow", "config", "profiles", "envs")
 
 REGISTRY_ENTRY = """

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from howmanygpus.environments.build import find_cache
+from howmanygpus.environments.cache import find_cache
 from howmanygpus.files import atomic_folder, hold_lock
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation import syntax

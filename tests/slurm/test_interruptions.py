@@ -91,7 +91,8 @@ def test_a_killed_snakemake_resumes_while_its_old_job_still_runs(grid, cluster):
     assert again.returncode == 0, output[-3000:]
     record = read_waiting_run(grid)
     assert (record["status"], record["job"]["id"] != old) == ("completed", True)
-    assert [attempt["job"]["id"] for attempt in grid.find_attempts(WAITING)] == [old]
+    ended = [(attempt["job"]["id"], attempt["status"], attempt["reason"]) for attempt in grid.find_attempts(WAITING)]
+    assert ended == [(old, "cancelled", f"replaced by job {record['job']['id']}")]
     assert grid.planned_runs() == []
 
 

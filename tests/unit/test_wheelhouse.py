@@ -60,7 +60,7 @@ def test_what_is_installed_without_a_network_has_the_workflows_versions(root):
 def test_what_the_site_has_is_left_out_and_nothing_else(root):
     complete, lean = list_wanted([]), list_wanted(["opencv_python_headless", "Pillow"])
     assert {line.split("==")[0] for line in set(complete) - set(lean)} == {"opencv-python-headless", "pillow"}
-    with pytest.raises(WheelhouseError, match=r"SITE_HAS: torch is not in envs/measured\.txt; choose from filelock, "):
+    with pytest.raises(WheelhouseError, match=r"SITE_HAS: torch is not in envs/measured\.txt; .* There are filelock, "):
         list_wanted(["torch"])
     assert "jsonschema==4.26.0" in list_wanted(["jsonschema"]), "the workflow's own steps need it"
 
@@ -77,7 +77,7 @@ def test_a_platform_has_the_wheels_of_every_older_glibc():
 
 @pytest.mark.parametrize("platform", ["linux_x86_64", "manylinux2014_x86_64", "manylinux_2_4_x86_64"])
 def test_an_unknown_platform_is_refused_with_an_example(platform):
-    with pytest.raises(WheelhouseError, match=f"PLATFORM: {platform} is unknown; write .* manylinux_2_28_x86_64"):
+    with pytest.raises(WheelhouseError, match=f"^FOR_PLATFORM: {platform} is unknown; write .* manylinux_2_28_x86_64"):
         list_platforms(platform)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from project import RUNS, study
+from project import ODD_FOLDER, RUNS, study
 
 LMOD = Path("/etc/profile.d/lmod.sh")
 MODULEFILE = """
@@ -24,7 +24,7 @@ def modular(project, tmp_path, monkeypatch):
     (tmp_path / "modules").mkdir()
     (tmp_path / "modules" / "framework.lua").write_text(MODULEFILE)
     monkeypatch.setenv("MODULEPATH", str(tmp_path / "modules"))
-    monkeypatch.setenv("HOWMANYGPUS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOWMANYGPUS_CACHE", str(tmp_path / ODD_FOLDER / "cache"))
     shutil.rmtree(project.folder / "results" / "environments")
     return project
 
@@ -34,8 +34,12 @@ def use(project, **interpreter):
     (project.folder / "profiles" / "local" / "machine.yaml").write_text(yaml.safe_dump(machine))
 
 
-def test_runs_start_behind_the_modules(modular):
-    use(modular, python=sys.executable, modules=["framework"])
+def test_runs_start_behind_the_modules(modular, tmp_path):
+    python = tmp_path / ODD_FOLDER / "python"
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    use(modular, python=str(python), modules=["framework"])
     modular.write_config(small=study(frameworks=["sleeping"], num_gpus=[1]))
     backend = modular.folder / "workflow/lib/howmanygpus/train/frameworks/fake/sleeping.py"
     backend.write_text(backend.read_text() + '\nassert os.environ["FROM_A_MODULE"] == "yes"\n')

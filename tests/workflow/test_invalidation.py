@@ -214,9 +214,9 @@ def test_adopting_needs_results_and_a_fresh_clone(finished, tmp_path):
     clone = Project(tmp_path / "clone")
     command = ["make", "adopt", f"FROM={finished.folder}"]
     refused = subprocess.run(command, cwd=clone.folder, capture_output=True, text=True)
-    assert refused.returncode != 0 and "results/ exists here" in refused.stdout
+    assert refused.returncode != 0 and "results/ exists here" in refused.stderr
     refused = subprocess.run(["make", "adopt", "FROM=nowhere"], cwd=clone.folder, capture_output=True, text=True)
-    assert refused.returncode != 0 and "FROM=nowhere has no results/" in refused.stdout
+    assert refused.returncode != 0 and "FROM=nowhere has no results/" in refused.stderr
 
 
 def test_one_study_runs_alone_by_its_name(finished, tmp_path):

@@ -11,7 +11,7 @@ from howmanygpus.environments.build import use_fetched
 from howmanygpus.environments.horovod import download_source, make_builder
 from howmanygpus.environments.horovod_edits import apply_edits
 from howmanygpus.environments.pins import HOROVOD_SOURCE, HOROVOD_TOOLS, find_pins
-from project import ROOT
+from project import ODD_FOLDER, ROOT
 
 NAME = "chainer-cpu"
 """The most difficult environment: Chainer is published only as source, and its build has pins of its own."""
@@ -30,10 +30,10 @@ def run_script(name, cache, pins, *options, **variables):
 
 def test_wheels_are_all_that_a_build_without_a_network_needs(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
-    wheels, record = tmp_path / "wheels.json", tmp_path / "environment.json"
+    wheels, record, cache = tmp_path / "wheels.json", tmp_path / "environment.json", tmp_path / ODD_FOLDER
     pins = find_pins(NAME)
-    run_script("fetch_wheels", tmp_path, pins, "--record", wheels)
-    run_script("build_environment", tmp_path, pins, "--wheels", wheels, "--record", record, **OFFLINE)
+    run_script("fetch_wheels", cache, pins, "--record", wheels)
+    run_script("build_environment", cache, pins, "--wheels", wheels, "--record", record, **OFFLINE)
     python = json.loads(record.read_text())["python"]
     subprocess.run([python, "-c", "import chainer, mpi4py, safetensors, psutil"], check=True)
 

@@ -4,11 +4,14 @@ Read the machine file, plan all runs once, and create the objects whose methods 
 The logic is in workflow/lib/howmanygpus/plan/. This file connects it to Snakemake.
 """
 
+import atexit
 import gc
 import sys
+import uuid
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+from snakemake.io import IOFile
 from snakemake.logging import logger
 
 from howmanygpus import snakemake_patches
@@ -16,6 +19,7 @@ from howmanygpus.call.disk import find_full_disks, list_folders
 from howmanygpus.call.ending import describe_end
 from howmanygpus.call.waiting import watch_queue
 from howmanygpus.ledger.settling import settle_jobs
+from howmanygpus.environments.cache import CacheError, check_cache
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import find_machine_file, read_machine
 from howmanygpus.plan.dry_run.printing import summarize_dry_run
@@ -31,6 +35,7 @@ from howmanygpus.plan.rules.training import TrainingRules
 from howmanygpus.report import figures, tables
 from howmanygpus.report.files import read_answers, read_bill
 from howmanygpus.snakemake_patches.interrupting import find_interruption
+from howmanygpus.train.start.calls import InUseError, announce, refuse_to_unlock
 from howmanygpus.train.start.settling import OlderResultsError, refuse_older_results, settle
 
 IS_DRY_RUN = workflow.output_settings.dryrun
@@ -44,11 +49,14 @@ gc.set_threshold(100_000, 50, 100)
 snakemake_patches.patch_every_process(is_job=bool(workflow.remote_exec))
 
 try:
+    refuse_to_unlock(sys.argv)
     refuse_older_results()
+    if not workflow.remote_exec:
+        check_cache()
     MACHINE = read_machine(find_machine_file(config.get("machine"), sys.argv), config.get("packed", False))
     use_existing(MACHINE.environments)
     PLAN = Plan(config, MACHINE)
-except (ConfigError, OlderResultsError) as error:
+except (CacheError, ConfigError, InUseError, OlderResultsError) as error:
     raise WorkflowError(str(error)) from None
 
 # The report describes the method by the complete configuration, including defaults.
@@ -58,7 +66,10 @@ config["studies"] = {name: study.config for name, study in PLAN.studies.items()}
 config["answers"] = read_answers(PLAN.studies)
 config["bill"] = read_bill()
 
-training, parity, data = TrainingRules(PLAN), ParityRules(PLAN), DataRules(PLAN)
+training, parity = TrainingRules(PLAN), ParityRules(PLAN)
+data = DataRules(
+    PLAN, lambda path: None if workflow.remote_exec else workflow.persistence.params(IOFile(path)), logger.info
+)
 cluster, environments = ClusterRules(PLAN), EnvironmentRules(MACHINE)
 products = Products(
     PLAN,
@@ -71,6 +82,9 @@ products = Products(
 notices = [*PLAN.find_shortages(), *PLAN.find_doubts(), *PLAN.list_remarks()]
 for notice in [] if workflow.remote_exec else notices:
     logger.warning(notice)
+
+if not workflow.remote_exec:
+    atexit.register(data.save_contents)
 
 if IS_DRY_RUN:
     summarize_dry_run(workflow, PLAN, logger)
@@ -92,6 +106,8 @@ onstart:
     snakemake_patches.patch_scheduling(submits=MACHINE.submits)
     if shortages := PLAN.find_shortages():
         raise WorkflowError("\n".join(shortages))
+    # SLURM's plugin gives this name to all jobs of a call.
+    announce(getattr(workflow.scheduler._executor, "run_uuid", f"local-{uuid.uuid4()}"))
     if MACHINE.submits and workflow.executor_settings:
         every_s = workflow.executor_settings.init_seconds_before_status_checks
         watch_queue(workflow.scheduler._executor.run_uuid, every_s, logger.warning)

@@ -76,7 +76,7 @@ rule prepare_arrays:
     params:
         code=data.code("prepare_arrays"),
         source=data.source,
-        options=data.options,
+        options=data.array_options,
         acquired=data.acquired_folder,
         folder=subpath(output.description, parent=True),
     shell:
@@ -220,7 +220,7 @@ rule prepare_synthetic:
     params:
         code=data.code("prepare_arrays"),
         source=data.source,
-        options=data.options,
+        options=data.random_options,
         folder=subpath(output.description, parent=True),
     shell:
         r"""

@@ -8,6 +8,8 @@ and the rates, and then for batch sizes that double until the memory is full. Th
 import argparse
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +31,7 @@ from howmanygpus.plan.check_gpu import (
     describe_machine,
     list_environments,
 )
+from howmanygpus.plan.config.errors import ConfigError, refuse, refuse_choice
 from howmanygpus.plan.config.machine import read_machine
 from howmanygpus.plan.invalidation.pins import use_existing
 from howmanygpus.plan.plan import Plan
@@ -40,11 +43,26 @@ from howmanygpus.train.host.gpus import find_compute_capability, find_smallest_m
 CONFIG, FOLDER, PAGE = Path("config/check_gpu.yaml"), Path("results/check_gpu"), Path("results/check_gpu.md")
 MACHINE, CHANGES = FOLDER / "machine.yaml", FOLDER / "config.yaml"
 UNTIL = ("train", "write_parity_page")
+DEVICES = ("cuda", "cpu")
+NUMBER = re.compile(r"\d+(\.\d+)?")
 ABSENT = "ModuleNotFoundError"
 """Beginning of the reason why a Python does not have a framework. Any other reason is a failure of the check."""
 PRECISIONS = ("fp32", "tf32", "bf16")
 STOPPING_S = 30.0
 """How long Snakemake may take to end after Ctrl-C, in seconds."""
+
+
+def check_options(site: list[str], device: str, minutes: str, wheels: Path | None) -> None:
+    """Raise ConfigError, with the name of the variable of `make`, for a value that cannot be used."""
+    if device not in DEVICES:
+        raise refuse_choice("DEVICE", device, "device of this check", DEVICES)
+    if not NUMBER.fullmatch(minutes) or not float(minutes):
+        raise refuse("MINUTES", minutes, "is no time", "write a number of minutes above 0, such as 120")
+    for python in site:
+        if shutil.which(python) is None:
+            raise refuse("SITE", python, "is no program here", "name the Pythons that have your frameworks")
+    if wheels and not wheels.is_dir():
+        raise refuse("WHEELS", str(wheels), "is no folder here", "`make wheelhouse` fills one")
 
 
 def look_at_site(pythons: list[str], device: str, wheels: Path | None) -> list[dict]:
@@ -180,11 +198,15 @@ def write_page(plan: Plan, found: list[dict], device: str) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--site", nargs="+", required=True, help="Pythons to look for frameworks in")
-    parser.add_argument("--device", choices=("cuda", "cpu"), required=True, help="cpu rehearses with small sizes")
+    parser.add_argument("--device", required=True, help="cuda, or cpu, which rehearses with small sizes")
     parser.add_argument("--wheels", type=Path, nargs="?", help="folder of wheels to install from, without a network")
-    parser.add_argument("--minutes", type=float, required=True, help="time after which the page is written as it is")
+    parser.add_argument("--minutes", required=True, help="time after which the page is written as it is")
     arguments = parser.parse_args()
-    deadline = time.monotonic() + 60 * arguments.minutes
+    try:
+        check_options(arguments.site, arguments.device, arguments.minutes, arguments.wheels)
+    except ConfigError as error:
+        sys.exit(str(error))
+    deadline = time.monotonic() + 60 * float(arguments.minutes)
     if arguments.device == "cuda" and not list_gpu_uuids():
         sys.exit("DEVICE: no NVIDIA GPU may be used here (see `nvidia-smi -L`); DEVICE=cpu rehearses without one")
     try:

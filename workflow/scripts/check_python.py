@@ -1,4 +1,4 @@
-"""Say whether a Python can run the workflow, and what it cannot install. `make` calls it with the Python to check."""
+"""Say whether a Python and the cache can be used, and what cannot be installed. `make` starts it with this Python."""
 
 import sys
 
@@ -11,9 +11,14 @@ def main() -> None:
         oldest = ".".join(map(str, OLDEST))
         sys.exit(f"{sys.executable} is Python {version}; {oldest} or later is needed: make PYTHON=python3.11 ...")
     # A Python that is too old could not import these modules.
+    from howmanygpus.environments.cache import CacheError, check_cache
     from howmanygpus.environments.pins import find_newest_python, find_pins
     from howmanygpus.plan.frameworks import FRAMEWORKS
 
+    try:
+        check_cache()
+    except CacheError as error:
+        sys.exit(str(error))
     pins = {
         name: [path for environment in entry.environments.values() for path in find_pins(environment)]
         for name, entry in FRAMEWORKS.items()

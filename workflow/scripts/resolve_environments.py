@@ -12,6 +12,7 @@ from pathlib import Path
 
 from howmanygpus.environments.build import install
 from howmanygpus.environments.pins import find_pins
+from howmanygpus.plan.config.errors import refuse_choice
 from howmanygpus.plan.frameworks import FRAMEWORKS
 
 
@@ -30,8 +31,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=names, metavar="name", help=f"of {', '.join(names)} (default all)")
     arguments = parser.parse_args()
-    if unknown := sorted(set(arguments.names) - set(names)):
-        parser.error(f"{', '.join(unknown)} is no environment; there are {', '.join(names)}")
+    for name in arguments.names:
+        if name not in names:
+            parser.error(str(refuse_choice("name", name, "environment", names)))
     failed = [name for name in arguments.names if not resolve(name)]
     if failed:
         sys.exit(f"pip cannot resolve {', '.join(failed)}: see its words above and change envs/<name>.txt")

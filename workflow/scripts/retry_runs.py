@@ -17,13 +17,40 @@ import csv
 import json
 import os
 import re
+import sys
 import time
 from pathlib import Path
+
+import yaml
+
+WORKFLOW = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(WORKFLOW / "lib"))
+
+from howmanygpus.plan.config.errors import ConfigError, refuse_choice
 
 TABLE = Path("results/tables/runs.tsv")
 RUNS, ATTEMPTS, PARITY = Path("results/runs"), Path("results/attempts"), Path("results/parity")
 REFUSED_BY = re.compile(r"; see (results/parity/.+\.json)$")
 """The end of the reason of a run that a verdict refused; see howmanygpus.train.start.attempts."""
+
+
+def check_choices(statuses: list[str], verdicts: list[str], study: str | None) -> None:
+    """Raise ConfigError for an outcome, a verdict or a study that does not exist, with those that do."""
+    records = yaml.safe_load((WORKFLOW / "schemas" / "run.schema.yaml").read_text())["$defs"]
+    outcomes, endings = (records[kind]["properties"]["status"]["enum"] for kind in ("run", "attempt"))
+    for status in statuses:
+        if status in endings:
+            raise ConfigError(f"--status: a run that ended as {status} has no outcome; the next call tries it anyway")
+        if status not in outcomes:
+            raise refuse_choice("--status", status, "outcome of a run", outcomes)
+    for verdict in verdicts:
+        if verdict not in records["parity"]["enum"]:
+            raise refuse_choice("--verdicts", verdict, "verdict of the parity gate", records["parity"]["enum"])
+    studies = [path.name for path in RUNS.glob("*/")]
+    if study is not None and study not in studies:
+        if not studies:
+            raise ConfigError(f"--study: {study}: {RUNS} has no runs yet; call snakemake first")
+        raise refuse_choice("--study", study, "study with runs here", studies)
 
 
 def find_runs(statuses: set[str], study: str | None) -> list[Path]:
@@ -87,6 +114,10 @@ def main() -> None:
     arguments = parser.parse_args()
     if not (arguments.status or arguments.verdicts or arguments.disturbed):
         parser.error("name outcomes of runs after --status, or of the parity gate after --verdicts, or --disturbed")
+    try:
+        check_choices(arguments.status, arguments.verdicts, arguments.study)
+    except ConfigError as error:
+        parser.error(str(error))
     if arguments.disturbed and not TABLE.exists():
         parser.error(
             f"--disturbed: {TABLE} does not exist; the target `available` makes it from the runs that exist, as in "

@@ -8,12 +8,13 @@ the specification, which is stored with the run and compared with the plan.
 import argparse
 import json
 import os
+import sys
 from pathlib import Path
 
 from howmanygpus.environments.find import find_python
 from howmanygpus.ledger.recording import RUN, SIZE, is_packed, start_record
 from howmanygpus.plan.runs import Run, complete_spec
-from howmanygpus.train.start.attempts import RUNS, build_launch_command, create_attempt
+from howmanygpus.train.start.attempts import RUNS, DoneByAnotherError, build_launch_command, create_attempt
 
 
 def main() -> None:
@@ -37,7 +38,10 @@ def main() -> None:
     spec = complete_spec(Run.from_path(run), arguments.settings, str(arguments.data.parent), weights)
     python = find_python(arguments.environment)
     placement = arguments.launch["placement"]
-    attempt = create_attempt(run, spec, placement)
+    try:
+        attempt = create_attempt(run, spec, placement)
+    except DoneByAnotherError as error:
+        sys.exit(str(error))
     size, more = {key: spec[key] for key in SIZE}, {"framework": spec["framework"], "attempt": str(attempt.path)}
     start_record(RUN, run, size, is_packed(placement), **more)
     parity = arguments.launch["parity"]

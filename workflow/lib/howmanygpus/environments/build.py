@@ -1,10 +1,10 @@
 """
 Build a virtual environment in the cache, or find an existing one there.
 
-The cache is ${HOWMANYGPUS_CACHE:-~/.cache/howmanygpus}. The name of an environment's folder contains the hash
-of its pins and of the Python that built it. Equal pins are therefore installed once, and changed pins get a new folder.
-Pins in a file *.build.txt are installed first, because the other pins are built with them. This module uses only the
-standard library, because `make` starts it before anything is installed.
+The name of an environment's folder contains the hash of its pins and of the Python that built it. Equal pins are
+therefore installed once, and changed pins get a new folder. Pins in a file *.build.txt are installed first, because the
+other pins are built with them. This module uses only the standard library, because `make` starts it before anything is
+installed.
 """
 
 import hashlib
@@ -17,6 +17,7 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 
+from howmanygpus.environments.cache import find_cache
 from howmanygpus.environments.pins import as_options, hash_requirements, split_pins
 from howmanygpus.files import hold_lock, write_json_atomic
 
@@ -31,10 +32,6 @@ def has_pip() -> bool:
 
 
 HAS_PIP = has_pip()
-
-
-def find_cache() -> Path:
-    return Path(os.environ.get("HOWMANYGPUS_CACHE") or Path.home() / ".cache" / "howmanygpus") / "environments"
 
 
 def hash_pins(pins: list[Path]) -> str:
@@ -110,4 +107,6 @@ def build_environment(name: str, pins: list[Path], horovod: dict | None = None, 
 def use_fetched(wheels: Path | None) -> None:
     """Make pip install only from the folder of a record of fetched wheels, if there is such a record."""
     if wheels:
-        os.environ |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": json.loads(wheels.read_text())["wheels"]}
+        # pip splits the variable at spaces, and an address has none.
+        folder = Path(json.loads(wheels.read_text())["wheels"]).absolute().as_uri()
+        os.environ |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": folder}

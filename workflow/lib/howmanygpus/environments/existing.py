@@ -8,7 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from howmanygpus.environments.build import find_cache, list_packages
+from howmanygpus.environments.build import list_packages
+from howmanygpus.environments.cache import find_cache
 from howmanygpus.environments.command import replace_command
 from howmanygpus.files import atomic_path
 
@@ -27,13 +28,14 @@ def take_existing(name: str, pins: list[Path], existing: dict) -> dict:
     digest = hashlib.sha256(json.dumps(existing, sort_keys=True).encode()).hexdigest()
     python = find_cache() / f"{name}-existing-{digest[:12]}" / "python"
     python.parent.mkdir(parents=True, exist_ok=True)
+    given = existing["python"]
+    start = shlex.quote(given) if Path(given).exists() else given
     load = "".join(f"module load {shlex.quote(module)} || exit 1\n" for module in existing["modules"])
     with atomic_path(python) as partial:
-        partial.write_text(WRAPPER.format(load=load, python=existing["python"]))
+        partial.write_text(WRAPPER.format(load=load, python=start))
         partial.chmod(0o755)
     if subprocess.run([str(python), "-c", NEEDED]).returncode:
-        given = f"{existing['python']} with modules {existing['modules']}"
-        sys.exit(f"{given} cannot `{NEEDED}`: install envs/measured.txt there")
+        sys.exit(f"{given} with modules {existing['modules']} cannot `{NEEDED}`: install envs/measured.txt there")
     record = {"name": name, "python": str(python), "pins": [str(path) for path in pins], "sha256": digest}
     pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
     return record | {"existing": existing, "packages": list_packages(pip)}

@@ -14,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from howmanygpus.environments.build import call_pip, create, find_cache
+from howmanygpus.environments.build import call_pip, create
+from howmanygpus.environments.cache import find_cache
 from howmanygpus.environments.horovod import find_packages
 from howmanygpus.environments.pins import read_requirements
 from howmanygpus.environments.wheelhouse import MEASURED, WheelhouseError, normalize

@@ -5,6 +5,7 @@ The folder may be for another Python and platform than this machine's. Packages 
 built here, so they must not contain compiled code.
 """
 
+import difflib
 import hashlib
 import json
 import re
@@ -13,13 +14,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-from howmanygpus.environments.build import call_pip, create, find_cache
+from howmanygpus.environments.build import call_pip, create
+from howmanygpus.environments.cache import find_cache
 from howmanygpus.environments.pins import FOLDER, read_requirements
 from howmanygpus.files import write_json_atomic
 
 WORKFLOW, MEASURED = FOLDER / "check_gpu.txt", FOLDER / "measured.txt"
 NEVER_IMPORTED = ("pulp",)
 """Dependencies that no step imports: the solver of Snakemake's other scheduler (profiles/local names greedy), 16 MB."""
+VERSION = re.compile(r"3\.(1[1-9]|[2-9]\d)")
+"""Versions of Python that run the workflow; see workflow/scripts/check_python.py."""
 LINUX = re.compile(r"manylinux_2_(\d+)_(\w+)")
 OLDEST_GLIBC, OLDER_NAMES = 5, {5: "manylinux1", 12: "manylinux2010", 17: "manylinux2014"}
 
@@ -42,8 +46,10 @@ def list_wanted(site_has: list[str]) -> list[str]:
     measured = {normalize(line): line for line in read_requirements(MEASURED)}
     has = [normalize(name) for name in site_has]
     if unknown := [name for name in has if name not in measured]:
+        nearest = difflib.get_close_matches(unknown[0], sorted(measured), n=1, cutoff=0)[0]
         raise WheelhouseError(
-            f"SITE_HAS: {', '.join(unknown)} is not in {MEASURED}; choose from {', '.join(sorted(measured))}"
+            f"SITE_HAS: {', '.join(unknown)} is not in {MEASURED}; did you mean {nearest}? There are "
+            f"{', '.join(sorted(measured))}"
         )
     workflow = {normalize(line): line for line in read_requirements(WORKFLOW)}
     kept = {name: line for name, line in measured.items() if name not in has}
@@ -58,7 +64,7 @@ def list_platforms(platform: str) -> list[str]:
     match = LINUX.fullmatch(platform)
     if not match or int(match[1]) < OLDEST_GLIBC:
         raise WheelhouseError(
-            f"PLATFORM: {platform} is unknown; write manylinux_2_N_ARCHITECTURE with the machine's glibc 2.N "
+            f"FOR_PLATFORM: {platform} is unknown; write manylinux_2_N_ARCHITECTURE with the machine's glibc 2.N "
             "(`ldd --version`) and its architecture (`uname -m`), such as manylinux_2_28_x86_64"
         )
     versions = range(int(match[1]), OLDEST_GLIBC - 1, -1)
@@ -67,7 +73,12 @@ def list_platforms(platform: str) -> list[str]:
 
 
 def describe_target(python: str | None, platform: str | None) -> list[str]:
-    """Return pip's options for the wheels of another Python (such as 3.12) or platform; none for this machine's."""
+    """Return pip's options for the wheels of another Python (such as 3.12) or platform; none for this machine's.
+
+    Raises WheelhouseError for a version or a platform that does not exist.
+    """
+    if python and not VERSION.fullmatch(python):
+        raise WheelhouseError(f"FOR_PYTHON: {python} is no version of Python; write 3.11 or later, such as 3.12")
     options = ["--python-version", python, "--implementation", "cp"] if python else []
     if platform:
         options += [word for name in list_platforms(platform) for word in ("--platform", name)]

@@ -9,7 +9,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from howmanygpus.environments.build import create, find_cache, hash_pins
+from howmanygpus.environments.build import create, hash_pins
+from howmanygpus.environments.cache import find_cache
 from howmanygpus.environments.horovod import download_source
 from howmanygpus.environments.pins import as_options, split_pins
 from howmanygpus.files import atomic_folder, hold_lock

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from howmanygpus.plan.config.errors import refuse, suggest
 from howmanygpus.plan.config.files import expand_path
-from howmanygpus.prepare.listing import describe_dataset, is_listed
+from howmanygpus.prepare.listing import describe_dataset
 from howmanygpus.prepare.sources import Description, OptionError, list_sources
 
-INDIFFERENT_OPTIONS = ("library", "on_bad_file", "shard_images", "downloads")
-"""Options of image files whose change reruns no run by itself: the record of the arrays shows any effect of them."""
+INDIFFERENT_OPTIONS = ("folder", "table", "listing", "downloads", "library", "on_bad_file", "shard_images")
+"""Options whose change reruns no run by itself: the record of the prepared data shows any effect of them."""
 PATH_OPTIONS = ("folder", "table", "listing")
 CHANNELS = (1, 2, 3, 4)
 """Numbers of channels that images usually have: gray or RGB, with or without transparency."""
@@ -19,10 +19,7 @@ MOST_BYTES = 2**50
 
 def options_of_runs(options: dict) -> dict:
     """Return the options of a data set whose change reruns its runs. `options` has the keys `source` and `options`."""
-    given = options["options"]
-    if not is_listed(options["source"]):
-        return given
-    return {name: value for name, value in given.items() if name not in INDIFFERENT_OPTIONS}
+    return {name: value for name, value in options["options"].items() if name not in INDIFFERENT_OPTIONS}
 
 
 def expand_paths(datasets: dict[str, dict]) -> dict[str, dict]:

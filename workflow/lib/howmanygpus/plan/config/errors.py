@@ -49,6 +49,17 @@ def suggest(word: str, known) -> str:
     return f"did you mean {nearest[0]}?" if nearest else f"choose from {', '.join(known)}"
 
 
+def refuse_choice(place: str, word: str, kind: str, known) -> ConfigError:
+    """Return the error for an unknown word of a command line: the nearest known word, and all of them.
+
+    Initials count as the word itself, so that `oom` leads to out_of_memory.
+    """
+    known = sorted(known)
+    initials = {"".join(part[0] for part in each.split("_")): each for each in known}
+    nearest = initials.get(word) or difflib.get_close_matches(word, known, n=1, cutoff=0)[0]
+    return refuse(place, word, f"is no {kind}", f"did you mean {nearest}? There are {', '.join(known)}")
+
+
 def _is_integer(_checker, value) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 

@@ -2,8 +2,19 @@
 
 import json
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 
 from howmanygpus.plan.invalidation.code import hash_script
+from howmanygpus.plan.invalidation.contents import (
+    Contents,
+    Unchanged,
+    describe_shard,
+    find_earlier,
+    has_contents_of_arrays,
+    has_contents_of_shard,
+    has_shape_of_arrays,
+)
 from howmanygpus.plan.invalidation.pins import environment_record
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.rules.answers import Answers
@@ -12,17 +23,53 @@ from howmanygpus.prepare.listing import Task, find_acquisition, is_listed, read_
 
 
 class DataRules(Answers):
-    """The wildcards are `dataset` and, for data sets of image files, `shard`."""
+    """The wildcards are `dataset` and, for data sets of image files, `shard`.
 
-    def __init__(self, plan: Plan):
+    read_recorded: returns the parameters with which a file was made, as Snakemake keeps them, or None; it always does
+    in a job, which only executes what was planned. say: prints a line.
+    """
+
+    def __init__(self, plan: Plan, read_recorded: Callable[[str], list[str] | None], say: Callable[[str], None]):
         super().__init__()
         self._options = plan.dataset_options
+        self._read_recorded, self._say_once = read_recorded, cache(say)
+        self._contents: dict[str, Contents] = {}
 
     def source(self, wildcards) -> str:
         return self._options[wildcards.dataset]["source"]
 
     def options(self, wildcards) -> str:
         return json.dumps(self._options[wildcards.dataset]["options"])
+
+    def array_options(self, wildcards) -> str:
+        """Return the options of a data set of arrays; another folder with the same contents changes nothing."""
+        now, arrays = self.options(wildcards), f"results/prepared/{wildcards.dataset}/arrays"
+        if "folder" not in self._options[wildcards.dataset]["options"]:
+            return now
+        others = [self.code("prepare_arrays")(wildcards), self.source(wildcards), self.acquired_folder(wildcards)]
+        contents = self._find_contents(wildcards.dataset)
+        contents.note(now, "")
+        earlier = find_earlier(self._read_recorded(f"{arrays}/dataset.json"), others)
+        if earlier is None or earlier == now or not _differ_in_folder(earlier, now):
+            return now
+        if self.acquisition(wildcards):
+            return Unchanged(now, earlier)
+
+        def compare() -> bool:
+            self._say_once(f"{wildcards.dataset} has another folder than when it was prepared; comparing the contents")
+            return has_contents_of_arrays(self.source(wildcards), json.loads(now), Path(arrays))
+
+        return Unchanged(now, earlier) if contents.are_those_of(earlier, now, "", compare) else now
+
+    def random_options(self, wildcards) -> str:
+        """Return the options of a data set whose shape random images have; nothing else of it matters to them."""
+        now, folder = self.options(wildcards), f"results/prepared/{wildcards.dataset}/synthetic"
+        others = [self.code("prepare_arrays")(wildcards), self.source(wildcards)]
+        earlier = find_earlier(self._read_recorded(f"{folder}/dataset.json"), others)
+        if earlier is None or earlier == now:
+            return now
+        is_same = has_shape_of_arrays(self.source(wildcards), now, Path(folder))
+        return Unchanged(now, earlier) if is_same else now
 
     def options_unseen(self, wildcards, input) -> str:
         """Return the options as a parameter whose change reruns nothing by itself.
@@ -65,7 +112,32 @@ class DataRules(Answers):
         return environment_record("pillow-simd") if self.task(wildcards).preparation.needs_pillow_simd else []
 
     def shard_fingerprint(self, wildcards) -> str:
-        return self.task(wildcards).fingerprint_shard(int(wildcards.shard))
+        """Return the fingerprint of a shard's files; other times of files with the same contents change nothing."""
+        task, shard = self.task(wildcards), int(wildcards.shard)
+        now, how = task.fingerprint_shard(shard), describe_shard(task, shard)
+        contents = self._find_contents(wildcards.dataset)
+        contents.note(now, how)
+        records = self.shards("tsv")(wildcards)[shard]
+        others = [self.code("prepare_shard")(wildcards), self.source(wildcards), self.acquired_folder(wildcards)]
+        earlier = find_earlier(self._read_recorded(records), others)
+        if earlier is None or earlier == now:
+            return now
+
+        def compare() -> bool:
+            self._say_once(
+                f"files of {wildcards.dataset} have other times than when they were prepared; comparing the contents"
+            )
+            return has_contents_of_shard(task, shard, Path(records))
+
+        return Unchanged(now, earlier) if contents.are_those_of(earlier, now, how, compare) else now
+
+    def _find_contents(self, dataset: str) -> Contents:
+        return self._contents.setdefault(dataset, Contents(Path(f"results/prepared/{dataset}/sources.json")))
+
+    def save_contents(self) -> None:
+        """Keep what this call learnt about the sources."""
+        for contents in self._contents.values():
+            contents.save()
 
     def listing_fingerprint(self, wildcards) -> str:
         return self.task(wildcards).fingerprint_listing()
@@ -87,3 +159,9 @@ class DataRules(Answers):
         """Return the figures of the preparation cost of all data sets of image files."""
         listed = [name for name, options in self._options.items() if is_listed(options["source"])]
         return [f"results/preparation/{dataset}.svg" for dataset in listed]
+
+
+def _differ_in_folder(*options: str) -> bool:
+    """Return whether options are the same but for the option `folder`."""
+    one, other = ({key: value for key, value in json.loads(each).items() if key != "folder"} for each in options)
+    return one == other

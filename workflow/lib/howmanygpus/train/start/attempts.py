@@ -6,21 +6,58 @@ import time
 from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
+from howmanygpus.train.host.slurm import find_job_id
 from howmanygpus.train.records import AttemptFolder
+from howmanygpus.train.start.calls import VARIABLE, find_birth, find_call, identify_folder
+from howmanygpus.train.start.settling import OWNER, REPLACED, Owner, find_working, settle
 
 ATTEMPTS, RUNS = Path("results/attempts"), Path("results/runs")
 
 
+class DoneByAnotherError(Exception):
+    """Another call of Snakemake, which is alive, does the run."""
+
+
+def find_owner(placement: dict) -> Owner:
+    """Return to whom an attempt of this process belongs."""
+    job = find_job_id() if placement.get("scheduler") == "slurm" else None
+    host, pid = os.uname().nodename, os.getpid()
+    folder = os.path.realpath(".")
+    return Owner(folder, identify_folder(), os.environ.get(VARIABLE), job, host, pid, find_birth(pid))
+
+
+def replace_older_attempts(run: str, owner: Owner) -> None:
+    """Note in each older attempt at a run that still goes on who replaces it; the launcher then cancels its job.
+
+    A killed Snakemake leaves such attempts. Raises DoneByAnotherError if the call of one is alive.
+    """
+    settle(ATTEMPTS / run)
+    # A job that SLURM has put in the queue again is no other job.
+    working = [found for found in find_working(run=run) if found[1].job is None or found[1].job != owner.job]
+    for _, older in working:
+        if older.call != owner.call and (call := find_call(older.call)):
+            raise DoneByAnotherError(
+                f"{RUNS / run}: {older.describe()} is doing this run, for another call of Snakemake: "
+                f"{call.describe()}. Wait for the end of that call or press Ctrl-C in its terminal; then give this "
+                "call again."
+            )
+    for path, _ in working:
+        write_json_atomic(path / REPLACED, {"by": owner.describe()})
+
+
 def create_attempt(run: str, spec: dict, placement: dict) -> AttemptFolder:
-    """Create the folder of an attempt and write what its launcher reads.
+    """Create the folder of an attempt, and write to whom it belongs and what its launcher reads.
 
     run: path of the run below results/runs/. placement: see train.host.placement; empty on this machine, else the
-    attempt is part of a job.
+    attempt is part of a job. Raises DoneByAnotherError if another call does the run.
     """
+    owner = find_owner(placement)
+    replace_older_attempts(run, owner)
     started = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     who = f"job{os.environ['SLURM_JOB_ID']}" if placement else str(os.getpid())
     attempt = AttemptFolder(ATTEMPTS / run / f"{started}-{who}")
     attempt.path.mkdir(parents=True)
+    owner.write(attempt.path / OWNER)
     write_json_atomic(attempt.spec, spec)
     write_json_atomic(attempt.placement, placement)
     return attempt

@@ -9,11 +9,15 @@ import errno
 import json
 import os
 import subprocess
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.train.host.slurm import PATIENCE_S, ask_for_job, explain
+from howmanygpus.train.start.calls import find_birth, identify_folder
 
+OWNER, REPLACED = "owner.json", "replaced.json"
+"""Files of an attempt: to whom it belongs, and who has taken its place."""
 ATTEMPTS, OLDER_ATTEMPTS = Path("results/attempts"), Path("results/logs/train")
 ALIVE = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "REQUEUED", "RESIZING", "STAGE_OUT"}
 """States of jobs that have not ended"""
@@ -23,6 +27,52 @@ TERMINATED = ("exit status 143", "killed by SIGTERM")
 
 class OlderResultsError(Exception):
     """The results folder has results that this version would replace."""
+
+
+@dataclass(frozen=True)
+class Owner:
+    """To whom an attempt belongs: the folder and the call that made it, and its job of SLURM or its process.
+
+    folder_id: see calls.identify_folder. call: name of the call; None if it has not announced itself. job: None if the
+    attempt is no job of its own.
+    """
+
+    folder: str
+    folder_id: str
+    call: str | None
+    job: str | None
+    host: str
+    pid: int
+    born: int | None
+
+    @classmethod
+    def read(cls, path: Path) -> "Owner":
+        return cls(**json.loads(path.read_text()))
+
+    def write(self, path: Path) -> None:
+        write_json_atomic(path, asdict(self))
+
+    def describe(self) -> str:
+        return f"job {self.job}" if self.job else f"process {self.pid} on {self.host}"
+
+    def is_at_work(self, attempt: Path) -> bool:
+        """Whether the attempt in this folder goes on. A process on another host cannot be seen and counts as ended."""
+        record = attempt / "attempt.json"
+        if record.exists() and json.loads(record.read_text())["status"] != "running":
+            return False
+        if self.job:
+            return ask_for_job(self.job).get("JobState") in ALIVE
+        return self.host == os.uname().nodename and self.born is not None and find_birth(self.pid) == self.born
+
+
+def find_working(folder: Path = Path(), run: str = "") -> list[tuple[Path, Owner]]:
+    """Return the attempts in a folder that go on, each with its owner; of all runs if no run's path is given.
+
+    Attempts whose records were copied from another folder go on there, if at all.
+    """
+    owners = [(path.parent, Owner.read(path)) for path in sorted((folder / ATTEMPTS / run).rglob(OWNER))]
+    here = [(attempt, owner) for attempt, owner in owners if owner.folder_id == identify_folder(folder)]
+    return [(attempt, owner) for attempt, owner in here if owner.is_at_work(attempt)]
 
 
 def ask_database(job_id: str) -> dict[str, str]:
@@ -49,7 +99,7 @@ def settle(attempts: Path = ATTEMPTS) -> list[Path]:
         if record.get("settled"):
             continue
         found = _name_quota(record)
-        found |= _find_end_of_job(record) if record.get("job") else _find_end_of_process(record)
+        found |= _find_end(path.parent, record)
         if found:
             if record["status"] == "running":
                 silent.append(path)
@@ -70,6 +120,18 @@ def _name_quota(record: dict) -> dict:
     """Return the status of an attempt that a quota ended as a full disk would have, which the launcher names alone."""
     is_quota = record["status"] == "crashed" and os.strerror(errno.EDQUOT) in record.get("reason", "")
     return {"status": "disk_full"} if is_quota else {}
+
+
+def _find_end(attempt: Path, record: dict) -> dict:
+    """Status and reason of an attempt that could not tell them itself; empty if it told them, or may still run."""
+    owner = Owner.read(attempt / OWNER) if (attempt / OWNER).exists() else None
+    if owner and owner.folder_id != identify_folder() and record["status"] == "running":
+        words = f"{owner.describe()} was doing it in {owner.folder}, from where its records were copied"
+        return {"status": "killed", "reason": words}
+    found = _find_end_of_job(record) if record.get("job") else _find_end_of_process(record)
+    if not (attempt / REPLACED).exists() or not (found or record["status"] in ("cancelled", "interrupted")):
+        return found
+    return {"status": "cancelled", "reason": f"replaced by {json.loads((attempt / REPLACED).read_text())['by']}"}
 
 
 def _find_end_of_process(record: dict) -> dict:

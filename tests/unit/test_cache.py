@@ -1,0 +1,64 @@
+"""A cache that cannot be used is refused, with the remedy, before anything starts."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from howmanygpus.environments.cache import CacheError, check_cache
+from project import ODD_FOLDER, ROOT
+
+READ_ONLY = "/proc/howmanygpus"
+"""A folder that nobody can create."""
+WRONG = {
+    "~/cache": "HOWMANYGPUS_CACHE: '~/cache' begins with ~, which a shell replaces only outside quotes; write $HOME",
+    "cache": "HOWMANYGPUS_CACHE: 'cache' is a relative path, another folder for each step; write /",
+    READ_ONLY: f"HOWMANYGPUS_CACHE: '{READ_ONLY}' cannot be written (No such file or directory: ",
+    "{folder}/file": "cannot be a folder, because {folder}/file is a file; set HOWMANYGPUS_CACHE to the absolute path",
+    "{folder}/file/below": "cannot be a folder, because {folder}/file is a file; set HOWMANYGPUS_CACHE to the absolute",
+}
+each_wrong = pytest.mark.parametrize(("given", "words"), WRONG.items())
+
+
+@each_wrong
+def test_what_is_wrong_is_said_with_the_remedy(given, words, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HOWMANYGPUS_CACHE", given.format(folder=tmp_path))
+    with pytest.raises(CacheError) as error:
+        check_cache()
+    assert words.format(folder=tmp_path) in str(error.value)
+
+
+def test_a_default_that_cannot_be_used_is_named_too(monkeypatch):
+    monkeypatch.delenv("HOWMANYGPUS_CACHE", raising=False)
+    monkeypatch.setenv("HOME", READ_ONLY)
+    words = f"HOWMANYGPUS_CACHE is not set, and the cache '{READ_ONLY}/.cache/howmanygpus' cannot be written"
+    with pytest.raises(CacheError, match=words):
+        check_cache()
+
+
+def test_a_cache_that_is_missing_is_created(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOWMANYGPUS_CACHE", str(tmp_path / ODD_FOLDER))
+    check_cache()
+    assert list((tmp_path / ODD_FOLDER / "environments").iterdir()) == []
+
+
+@each_wrong
+def test_make_refuses_before_it_installs(given, words, tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "Makefile").write_text((ROOT / "Makefile").read_text())
+    for name in ("workflow", "envs"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    cache = given.format(folder=tmp_path)
+    command = ["make", ".venv/installed", f"PYTHON={sys.executable}", f"HOWMANYGPUS_CACHE={cache}"]
+    refused = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert refused.returncode and words.format(folder=tmp_path) in refused.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["Makefile", "envs", "file", "workflow"]
+
+
+def test_snakemake_refuses_before_it_plans(project, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOWMANYGPUS_CACHE", "~/cache")
+    output = project.snakemake(expect=1)
+    assert WRONG["~/cache"] in output and "Building DAG" not in output
+    assert not Path(project.folder, "~").exists()

@@ -1,0 +1,112 @@
+"""A call of Snakemake is alive while its process is there or, seen from another host, while it touches its file."""
+
+import json
+import os
+import subprocess
+import time
+
+import pytest
+
+from howmanygpus.train.start import calls
+from howmanygpus.train.start.attempts import DoneByAnotherError, create_attempt
+from howmanygpus.train.start.settling import OWNER, REPLACED
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(calls.atexit, "register", lambda *_, **__: None)
+    monkeypatch.setenv(calls.VARIABLE, "none")
+    return tmp_path
+
+
+def change(name: str, **values) -> None:
+    path = calls.CALLS / f"{name}.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def list_living() -> list[str]:
+    return [call.name for call in calls.find_living()]
+
+
+def test_a_call_lives_as_long_as_its_process():
+    calls.announce("mine")
+    assert list_living() == ["mine"] and os.environ[calls.VARIABLE] == "mine"
+    change("mine", born=calls.find_birth(os.getpid()) - 1)
+    assert list_living() == [], "another process has got the number of one that ended"
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    change("mine", pid=ended.pid)
+    assert list_living() == []
+
+
+def test_seen_from_another_host_a_call_lives_while_it_touches_its_file(monkeypatch):
+    monkeypatch.setattr(calls, "TOUCHED_EVERY_S", 0.05)
+    calls.announce("mine")
+    change("mine", host="elsewhere")
+    path = calls.CALLS / "mine.json"
+    long_ago = time.time() - calls.SILENT_FOR_S - 10
+    os.utime(path, (long_ago, long_ago))
+    deadline = time.monotonic() + 10
+    while not list_living() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert list_living() == ["mine"]
+    monkeypatch.setattr(calls, "SILENT_FOR_S", -1.0)
+    assert list_living() == []
+
+
+def test_a_new_call_marks_the_killed_calls_of_its_host_for_other_hosts():
+    calls.announce("killed")
+    change("killed", pid=2**30)
+    calls.announce("mine")
+    change("mine", host="elsewhere")
+    assert sorted(path.name for path in calls.CALLS.iterdir()) == ["killed.killed", "mine.json"]
+
+
+def test_a_folder_is_the_same_by_another_path_and_another_one_as_a_copy(folder):
+    for name in ("original", "copies"):
+        (folder / name).mkdir()
+    (folder / "copies" / "original").mkdir()
+    (folder / "mount").symlink_to(folder)
+    known = calls.identify_folder(folder / "original")
+    assert calls.identify_folder(folder / "mount" / "original") == known
+    assert calls.identify_folder(folder / "copies" / "original") != known
+
+
+def test_the_files_of_a_copied_folder_are_not_its_calls(folder):
+    calls.announce("mine")
+    change("mine", folder_id="original-1")
+    assert list_living() == []
+
+
+def start_older_attempt(call: str) -> None:
+    """Start an attempt of this process, for another call."""
+    os.environ[calls.VARIABLE] = call
+    create_attempt("run", {}, {}).path.rename("results/attempts/run/older")
+
+
+def test_an_attempt_of_a_living_call_is_left_alone():
+    calls.announce("other")
+    start_older_attempt("other")
+    os.environ[calls.VARIABLE] = "mine"
+    with pytest.raises(DoneByAnotherError, match=f"process {os.getpid()} on .* is doing this run, for another call"):
+        create_attempt("run", {}, {})
+    assert [path.name for path in os.scandir("results/attempts/run")] == ["older"], "no attempt was begun"
+
+
+@pytest.mark.parametrize("call", ["gone", "mine"])
+def test_an_attempt_whose_call_is_gone_or_the_same_is_replaced(folder, call):
+    start_older_attempt(call)
+    os.environ[calls.VARIABLE] = "mine"
+    attempt = create_attempt("run", {}, {})
+    replaced = json.loads((folder / "results/attempts/run/older" / REPLACED).read_text())
+    assert replaced["by"].startswith(f"process {os.getpid()} on ")
+    assert json.loads((attempt.path / OWNER).read_text())["folder"] == str(folder)
+
+
+def test_an_attempt_that_was_copied_from_another_folder_is_left_alone(folder):
+    start_older_attempt("gone")
+    owner = folder / "results/attempts/run/older" / OWNER
+    owner.write_text(json.dumps(json.loads(owner.read_text()) | {"folder_id": "original-1"}))
+    create_attempt("run", {}, {})
+    assert not owner.with_name(REPLACED).exists()

@@ -1,0 +1,45 @@
+"""
+The folder of the cache, ${HOWMANYGPUS_CACHE:-~/.cache/howmanygpus}, and why it cannot be used.
+
+Only the standard library is used here, because `make` asks before anything is installed.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+VARIABLE = "HOWMANYGPUS_CACHE"
+REMEDY = f"set {VARIABLE} to the absolute path of a folder in which you may write, before the first `make`"
+
+
+class CacheError(Exception):
+    """The cache cannot be used; the text names the variable, its value and the remedy."""
+
+
+def find_cache() -> Path:
+    """Return the folder of the environments."""
+    return _find_root() / "environments"
+
+
+def _find_root() -> Path:
+    return Path(os.environ.get(VARIABLE) or Path.home() / ".cache" / "howmanygpus")
+
+
+def check_cache() -> None:
+    """Create the cache if it is missing. Raises CacheError if it cannot be used."""
+    root = _find_root()
+    given = os.environ.get(VARIABLE)
+    where = f"{VARIABLE}: {given!r}" if given else f"{VARIABLE} is not set, and the cache {str(root)!r}"
+    if str(root).startswith("~"):
+        raise CacheError(f"{where} begins with ~, which a shell replaces only outside quotes; write $HOME instead")
+    if not root.is_absolute():
+        raise CacheError(f"{where} is a relative path, another folder for each step; write {root.absolute()}")
+    for path in (root, *root.parents):
+        if path.exists() and not path.is_dir():
+            raise CacheError(f"{where} cannot be a folder, because {path} is a file; {REMEDY}")
+    try:
+        find_cache().mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=find_cache()):
+            pass
+    except OSError as error:
+        raise CacheError(f"{where} cannot be written ({error.strerror}: {error.filename}); {REMEDY}") from None

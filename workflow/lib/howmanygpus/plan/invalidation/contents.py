@@ -1,0 +1,142 @@
+"""
+Finds out whether the sources of prepared data have the same contents as before, if their place or times changed.
+
+Snakemake compares the parameters of a step with those of its last execution. A parameter that names a place or contains
+times would rerun the step and everything behind it. Such a parameter becomes an `Unchanged` one if the contents are
+those that were prepared.
+"""
+
+import ast
+import hashlib
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from csv import DictReader
+from functools import cache
+from pathlib import Path
+
+from howmanygpus.files import sha256_of_file, write_json_atomic
+from howmanygpus.prepare.listing import Task, describe_dataset
+from howmanygpus.prepare.sources import load_source
+
+READERS = 8
+"""Files that are read at the same time."""
+
+
+class Unchanged(str):
+    """A parameter that means what an earlier one meant.
+
+    Snakemake compares and records the representation, which is that of the earlier parameter. Commands get the text.
+    """
+
+    def __new__(cls, text: str, earlier: str):
+        made = super().__new__(cls, text)
+        made._earlier = earlier  # type: ignore[attr-defined]
+        return made
+
+    def __repr__(self) -> str:
+        return repr(self._earlier)  # type: ignore[attr-defined]
+
+
+class Contents:
+    """What is known of the sources of one data set; it is kept beside the prepared data.
+
+    Each parameter has an entry: `how`, which is everything it depends on except times, and, if the contents were
+    compared, `same_as`, an earlier parameter.
+    """
+
+    def __init__(self, path: Path):
+        self._path, self._used = path, set[str]()
+        self._known: dict[str, dict] = {}
+        with suppress(OSError, ValueError):
+            self._known = json.loads(path.read_text())
+
+    def note(self, parameter: str, how: str) -> None:
+        self._known.setdefault(parameter, {"how": how})
+        self._used.add(parameter)
+
+    def are_those_of(self, earlier: str, now: str, how: str, compare: Callable[[], bool]) -> bool:
+        """Return whether two parameters mean the same contents; `compare` reads them, if nobody has before."""
+        if earlier not in self._known:
+            return False
+        self._used.add(earlier)
+        if self._known[earlier]["how"] != how:
+            return False
+        if self._known[now].get("same_as") != earlier and compare():
+            self._known[now]["same_as"] = earlier
+        return self._known[now].get("same_as") == earlier
+
+    def save(self) -> None:
+        """Keep what this call used, if the data set has been prepared."""
+        if self._path.parent.is_dir():
+            with suppress(OSError):
+                write_json_atomic(self._path, {name: self._known[name] for name in sorted(self._used)})
+
+
+def find_earlier(recorded: list[str] | None, others: list[str]) -> str | None:
+    """Return the one parameter of the last execution that is not among the others of now; None if there are more.
+
+    recorded: the parameters of the last execution as Snakemake keeps them, or None if there was none.
+    """
+    remaining = list(recorded or [])
+    for other in others:
+        if repr(other) in remaining:
+            remaining.remove(repr(other))
+    return ast.literal_eval(remaining[0]) if len(remaining) == 1 else None
+
+
+def describe_shard(task: Task, shard: int) -> str:
+    """Return a hash of what the pixels of a shard depend on besides the contents of its files."""
+    how = [task.image_shape, task.preparation.filter, task.preparation.needs_pillow_simd]
+    paths = [entry.path for entry in task.shards[shard]]
+    return hashlib.sha256(json.dumps([how, paths]).encode()).hexdigest()[:16]
+
+
+def has_contents_of_shard(task: Task, shard: int, records: Path) -> bool:
+    """Return whether the files of a shard are those from which it was prepared. It reads them all."""
+    # Every call of Snakemake imports this module, and few compare anything.
+    from howmanygpus.prepare.shards import prepare_file, read_records
+
+    if not records.exists():
+        return False
+    known = {record.path: record for record in read_records(records)}
+
+    def is_same(path: str) -> bool:
+        if path not in known:
+            return False
+        if known[path].reason:
+            return prepare_file(task, path)[1] == known[path]
+        with suppress(OSError):
+            return sha256_of_file(task.listing.folder / path) == known[path].source_sha256
+        return False
+
+    with ThreadPoolExecutor(READERS) as readers:
+        return all(readers.map(is_same, [entry.path for entry in task.shards[shard]]))
+
+
+def has_contents_of_arrays(source: str, options: dict, folder: Path) -> bool:
+    """Return whether a data set that is no image files has the images and labels of a prepared folder."""
+    from howmanygpus.train.input.prepared import SPLITS
+    from howmanygpus.train.input.writing import format_label, hash_pixels
+
+    with suppress(OSError, ValueError), open(folder / "manifest.tsv", newline="") as file:
+        known = [(row["split"], row["label"], row["sha256"]) for row in DictReader(file, delimiter="\t")]
+        arrays = load_source(source).load(**options)
+        return known == [
+            (split, format_label(label), hash_pixels(image))
+            for split in SPLITS
+            for image, label in zip(getattr(arrays, f"{split}_images"), getattr(arrays, f"{split}_labels"), strict=True)
+        ]
+    return False
+
+
+@cache
+def has_shape_of_arrays(source: str, options: str, folder: Path) -> bool:
+    """Return whether a data set has the shape and counts of a prepared folder."""
+    with suppress(OSError, ValueError):
+        known = json.loads((folder / "dataset.json").read_text())
+        now = describe_dataset(source, json.loads(options))
+        shape = [list(now.image_shape), now.num_classes, now.num_train, now.num_test]
+        return shape == [known[key] for key in ("image_shape", "num_classes", "num_train", "num_test")]
+    return False

@@ -1,0 +1,141 @@
+"""
+The calls of Snakemake that start jobs in a folder, so that none takes away what another one does.
+
+A call announces itself by a file before its first job, and removes the file when it ends. It touches the file
+regularly, so that other hosts see that it is alive. The file of a call that was killed stays and names its jobs.
+"""
+
+import atexit
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+
+from howmanygpus.files import write_json_atomic
+from howmanygpus.train.host.slurm import PATIENCE_S
+
+CALLS = Path(".snakemake/howmanygpus/calls")
+VARIABLE = "HOWMANYGPUS_CALL"
+"""The environment variable by which a job knows the name of its call."""
+TOUCHED_EVERY_S = 30.0
+SILENT_FOR_S = 300.0
+"""After this time without a touch, other hosts take a call for dead. NFS may show the touch a minute late."""
+
+
+class InUseError(Exception):
+    """A call of Snakemake that is alive works in the folder."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call. `name` is also the name of all its jobs of SLURM; `born` is the start time of its process, in ticks."""
+
+    name: str
+    folder_id: str
+    host: str
+    pid: int
+    born: int | None
+    started_at: str
+    command: str
+
+    def describe(self) -> str:
+        return f"process {self.pid} on {self.host}, since {self.started_at} ({self.command})"
+
+
+def announce(name: str, calls: Path = CALLS) -> None:
+    """Announce this process as a call until it ends. Its jobs inherit the name by the environment variable."""
+    calls.mkdir(parents=True, exist_ok=True)
+    for path in calls.glob("*.json"):
+        # Jobs on other hosts cannot see at once that the process of this host is gone.
+        if not _is_alive(path):
+            path.rename(path.with_suffix(".killed"))
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    command = " ".join(["snakemake", *sys.argv[1:]])
+    call = Call(name, identify_folder(), os.uname().nodename, os.getpid(), find_birth(os.getpid()), now, command)
+    path = (calls / f"{name}.json").absolute()
+    write_json_atomic(path, asdict(call))
+    os.environ[VARIABLE] = name
+    atexit.register(path.unlink, missing_ok=True)
+    threading.Thread(target=_keep_touching, args=(path,), name="call", daemon=True).start()
+
+
+def find_living(folder: Path = Path()) -> list[Call]:
+    """Return the calls that work in a folder. The files of a copied folder are those of other calls."""
+    found = [(path, _read(path)) for path in sorted((folder / CALLS).glob("*.json"))]
+    return [call for path, call in found if call.folder_id == identify_folder(folder) and _is_alive(path)]
+
+
+def refuse_to_unlock(arguments: list[str]) -> None:
+    """Raise InUseError if a folder is to be unlocked although a call works there."""
+    if "--unlock" in arguments and (living := find_living()):
+        raise InUseError(
+            f"--unlock: the call that locked this folder still runs: {living[0].describe()}. Two calls would do the "
+            "same runs. Wait for its end or press Ctrl-C in its terminal, which releases the folder."
+        )
+
+
+def find_call(name: str | None) -> Call | None:
+    """Return a call that works in this folder, by its name."""
+    return next((call for call in find_living() if call.name == name), None)
+
+
+def find_jobs(folder: Path) -> list[str]:
+    """Return the ids of the jobs in SLURM's queue that calls in a folder have submitted; empty without SLURM."""
+    calls = [_read(path) for path in sorted((folder / CALLS).glob("*.*"))]
+    names = [call.name for call in calls if call.folder_id == identify_folder(folder)]
+    if not names:
+        return []
+    command = ["squeue", "--noheader", "--format=%i", f"--name={','.join(names)}"]
+    with suppress(OSError, subprocess.TimeoutExpired):
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S).stdout.split()
+    return []
+
+
+def identify_folder(folder: Path = Path()) -> str:
+    """Return a name of a folder that is the same on all hosts, also if they mount it in different places.
+
+    A copy of the folder has another inode.
+    """
+    return f"{Path(os.path.realpath(folder)).name}-{folder.stat().st_ino}"
+
+
+def find_birth(pid: int) -> int | None:
+    """Return when a process of this host started, in ticks since the host's start; None if there is no such process."""
+    with suppress(OSError):
+        # The name of the program, in parentheses, may contain spaces.
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    return None
+
+
+def _read(path: Path) -> Call:
+    values = json.loads(path.read_text())
+    return Call(**{field.name: values[field.name] for field in fields(Call)})
+
+
+def _is_alive(path: Path) -> bool:
+    """Whether the call that announced itself by this file still runs, as far as this host can know."""
+    call = _read(path)
+    if call.host == os.uname().nodename:
+        return call.born is not None and find_birth(call.pid) == call.born
+    return _find_now(path.parent) - path.stat().st_mtime < SILENT_FOR_S
+
+
+def _find_now(folder: Path) -> float:
+    """Return the time by the clock of the file system, which may differ from this host's."""
+    with suppress(OSError), tempfile.TemporaryFile(dir=folder) as file:
+        return os.fstat(file.fileno()).st_mtime
+    return time.time()
+
+
+def _keep_touching(path: Path) -> None:
+    with suppress(FileNotFoundError):
+        while True:
+            time.sleep(TOUCHED_EVERY_S)
+            os.utime(path)

@@ -1,0 +1,59 @@
+"""
+Copy the results of another clone into this fresh one, with Snakemake's records of them, so that nothing is repeated.
+
+A clone whose runs still go on is refused: its jobs would go on writing there, and this clone would do the same runs.
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from howmanygpus.train.start.calls import find_jobs, find_living
+from howmanygpus.train.start.settling import find_working
+
+RESULTS, METADATA = Path("results"), Path(".snakemake/metadata")
+
+
+def find_obstacle(source: Path) -> str:
+    """Return why nothing can be adopted from a clone, and the remedy; empty if it can be."""
+    if not (source / RESULTS).is_dir():
+        return f"FROM={source} has no results/; name another clone: make adopt FROM=PATH"
+    if RESULTS.exists():
+        return "results/ exists here; adopt into a fresh clone, or move it away"
+    finish = "Wait for the end, or press Ctrl-C in its terminal; then adopt"
+    if living := find_living(source):
+        return f"FROM={source} is in use by a call of Snakemake: {living[0].describe()}. {finish}"
+    jobs = {owner.describe() for _, owner in find_working(source)}
+    jobs |= {f"job {job}" for job in find_jobs(source)}
+    if jobs:
+        named = ", ".join(sorted(jobs))
+        return f"FROM={source} has jobs that have not ended: {named}. Wait for their end or cancel them; then adopt"
+    return ""
+
+
+def copy_results(source: Path) -> None:
+    """Copy Snakemake's records and then the results, which appear whole or not at all."""
+    partial = Path(".snakemake/howmanygpus/adopted")
+    for leftover in (METADATA, partial):
+        shutil.rmtree(leftover, ignore_errors=True)
+    partial.parent.mkdir(parents=True, exist_ok=True)
+    if (source / METADATA).exists():
+        subprocess.run(["cp", "-a", str(source / METADATA), str(METADATA)], check=True)
+    subprocess.run(["cp", "-a", str(source / RESULTS), str(partial)], check=True)
+    partial.rename(RESULTS)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--source", type=Path, required=True, help="the other clone")
+    source = parser.parse_args().source
+    if obstacle := find_obstacle(source):
+        sys.exit(obstacle)
+    copy_results(source)
+    print(f"The results of {source} are here now.")
+
+
+if __name__ == "__main__":
+    main()
