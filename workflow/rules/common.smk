@@ -13,6 +13,8 @@ from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
 from howmanygpus import snakemake_patches
+from howmanygpus.plan.cluster import retrying
+from howmanygpus.plan.cluster.checking import find_misfits
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import find_machine_file, read_machine
 from howmanygpus.plan.estimate import describe_device_hours
@@ -38,6 +40,8 @@ if not Path(".venv/bin/python").exists():
 gc.set_threshold(100_000, 50, 100)
 
 snakemake_patches.patch_every_process(is_job=bool(workflow.remote_exec))
+if workflow.is_main_process:
+    retrying.note_start()
 
 try:
     refuse_older_results()
@@ -63,7 +67,8 @@ products = Products(
     tables.list_merged(),
 )
 
-for warning in [*PLAN.find_shortages(), *PLAN.find_doubts()]:
+SHORTAGES = PLAN.find_shortages() + find_misfits(PLAN) if workflow.is_main_process else []
+for warning in [*SHORTAGES, *PLAN.find_doubts()]:
     logger.warning(warning)
 
 # The estimate is printed at exit, so that it appears below the list of jobs.
@@ -83,8 +88,8 @@ if not workflow.remote_exec and not IS_DRY_RUN:
 
 onstart:
     snakemake_patches.patch_scheduling(submits=MACHINE.submits)
-    if shortages := PLAN.find_shortages():
-        raise WorkflowError("\n".join(shortages))
+    if SHORTAGES:
+        raise WorkflowError("\n".join(SHORTAGES))
 
 
 onsuccess:

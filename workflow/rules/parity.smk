@@ -47,7 +47,12 @@ rule compute_reference:
 
 
 rule leave_unchecked:
-    """Record that a cell was not checked, because no study requires it. This needs no job with devices."""
+    """Record that a cell was not checked, because no study requires it. This needs no job with devices.
+
+    On a cluster it waits for the probe, so that no run starts on devices that do not fit the machine file.
+    """
+    input:
+        probe=ancient(parity.probe_of_unchecked),
     output:
         verdict="results/parity/{unchecked}.json",
     log:

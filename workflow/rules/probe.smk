@@ -12,11 +12,14 @@ localrules:
 
 
 rule probe_device:
+    """Probe a node. The job fails if runs would not work there, and everything on the device waits for its record."""
     output:
         record="results/probe/{device}.json",
     log:
         "results/logs/probe_device/{device}.log",
     priority: 2000000
+    # A second job would find the same node.
+    retries: 0
     resources:
         **cluster.resources(cluster.probe_size),
     params:

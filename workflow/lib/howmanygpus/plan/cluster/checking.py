@@ -1,0 +1,81 @@
+"""Compares the machine file and the studies with what the cluster offers, before any job is submitted."""
+
+from collections.abc import Iterator
+
+from howmanygpus.plan.cluster.offer import Offer, PartitionError, ask_for_offer
+from howmanygpus.plan.config.machine import Device
+from howmanygpus.plan.plan import Plan
+
+
+def find_misfits(plan: Plan) -> list[str]:
+    """Return a message for each job that could never start, with the place and the remedy.
+
+    The list is empty if jobs are not submitted or SLURM does not answer.
+    """
+    if not plan.machine.submits:
+        return []
+    return [message for name in plan.devices if name in plan.machine.devices for message in _check_device(plan, name)]
+
+
+def _check_device(plan: Plan, name: str) -> Iterator[str]:
+    device, place = plan.machine.device(name), f"{plan.machine.path}: devices.{name}"
+    try:
+        offer = ask_for_offer(device.options)
+    except PartitionError as error:
+        yield f"{place}.partition: {error}"
+        return
+    if offer is None:
+        return
+    runs = [run for run in plan.runs.values() if run.device == name and not run.unsupported]
+    num_nodes = max((device.num_nodes(run.num_gpus) for run in runs), default=1)
+    yield from _check_nodes(offer, device, num_nodes, place)
+    if "qos" not in device.options["sbatch_options"]:  # Some QOS exceed the limit of the partition.
+        yield from _check_times(offer, plan, name)
+
+
+def _check_nodes(offer: Offer, device: Device, num_nodes: int, place: str) -> Iterator[str]:
+    where = f"partition {offer.partition}"
+    if not offer.nodes:
+        wanted = ", ".join(filter(None, (device.options["request"], device.options["constraint"])))
+        yield (
+            f"{place}: no node of {where} has {wanted or 'devices'}; correct `request`, `constraint` or `partition` "
+            "(`sinfo -o '%P %G %f'` lists what there is)"
+        )
+    elif num_nodes > len(offer.nodes):
+        yield (
+            f"{place}.max_nodes: runs need {num_nodes} nodes, and {where} has {len(offer.nodes)} with this device; "
+            "lower num_gpus of the studies"
+        )
+    else:
+        yield from _check_shares(offer, device, num_nodes, place)
+
+
+def _check_shares(offer: Offer, device: Device, num_nodes: int, place: str) -> Iterator[str]:
+    """Check that a node has as many devices, and so many cores and so much memory for each of them."""
+    count, has = device.devices_per_node, f"a node of partition {offer.partition} has"
+    most_devices = count if offer.nodes[0].devices is None else offer.most("devices", num_nodes)
+    if count > most_devices:
+        yield f"{place}.devices_per_node: {count} is too large, {has} {most_devices}; lower it to {most_devices}"
+        return
+    shares = {
+        "cores_per_device": (device.cores_per_device, offer.most("cores", num_nodes), "cores"),
+        "memory_per_device_mb": (device.options["memory_per_device_mb"], offer.most("memory_mb", num_nodes), "MB"),
+    }
+    for key, (each, most, unit) in shares.items():
+        if each * count > most:
+            yield (
+                f"{place}.{key}: {each} for each of {count} devices is {each * count} {unit}, {has} {most}; lower it "
+                f"to {most // count}"
+            )
+
+
+def _check_times(offer: Offer, plan: Plan, name: str) -> Iterator[str]:
+    overhead_min = plan.machine.slurm["overhead_min"]
+    for study in plan.studies.values():
+        limit_min = study.config["time_limit_min"]
+        if limit_min + overhead_min > offer.longest_job_min and any(run.device == name for run in study.runs):
+            yield (
+                f"{study.place}.time_limit_min: {limit_min} and the {overhead_min} of slurm.overhead_min exceed the "
+                f"{offer.longest_job_min:.0f} minutes of a job in partition {offer.partition}; lower it to "
+                f"{offer.longest_job_min - overhead_min:.0f}, or name another partition in {plan.machine.path}"
+            )

@@ -1,0 +1,44 @@
+"""Decides what a further attempt at a run requests: more of what its earlier attempts lacked, and of nothing else."""
+
+import json
+import os
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from howmanygpus.train.start.settling import settle
+
+ATTEMPTS = Path("results/attempts")
+STARTED = "HOWMANYGPUS_CALL_STARTED"
+"""Environment variable with the start of the call of Snakemake. Jobs inherit it."""
+TIME_FORMAT = "%Y%m%dT%H%M%S"
+"""The names of the attempts' folders begin with their start in this format, see train.start.attempts."""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Factors by which an attempt requests more time and memory than the first one."""
+
+    time: int = 1
+    memory: int = 1
+
+
+def note_start() -> None:
+    """Note the start of this call, so that attempts of earlier calls change nothing. Jobs must not call this."""
+    os.environ[STARTED] = time.strftime(TIME_FORMAT, time.gmtime())
+
+
+def find_growth(run: str, attempt: int, attempts: Path = ATTEMPTS) -> Growth:
+    """Return how much more an attempt at a run requests, from the ends of the call's earlier attempts.
+
+    run: path of the run below results/runs/. attempt: its number in this call, from 1.
+    """
+    if attempt == 1:
+        return Growth()
+    folder, started = attempts / run, os.environ.get(STARTED, "")
+    # An attempt that was killed has left no reason, but the next one depends on it.
+    settle(folder)
+    records = [path for path in folder.glob("*/attempt.json") if path.parent.name >= started]
+    ends = Counter(json.loads(path.read_text())["status"] for path in records)
+    return Growth(time=1 + ends["time_limit"], memory=1 + ends["host_out_of_memory"])
