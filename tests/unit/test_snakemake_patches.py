@@ -2,8 +2,10 @@
 
 import asyncio
 import functools
+import getpass
 import os
 import re
+import shlex
 import subprocess
 import threading
 import time
@@ -18,7 +20,17 @@ from snakemake.dag import DAG
 from snakemake.scheduling.job_scheduler import JobScheduler
 from snakemake_interface_common.exceptions import WorkflowError
 
-from howmanygpus.snakemake_patches import cancelling, ending, interrupting, one_snakemake, patching, planning, states
+from howmanygpus.snakemake_patches import (
+    accounts,
+    cancelling,
+    ending,
+    interrupting,
+    naming,
+    one_snakemake,
+    patching,
+    planning,
+    states,
+)
 from project import ROOT
 
 SLURM_PLUGIN = "snakemake-executor-plugin-slurm"
@@ -28,6 +40,11 @@ PATCHES = [
     (interrupting, "snakemake", JobScheduler, "schedule"),
     (states, SLURM_PLUGIN, slurm_plugin, "query_job_status"),
     (cancelling, SLURM_PLUGIN, slurm_plugin.Executor, "cancel_jobs"),
+    (cancelling, SLURM_PLUGIN, slurm_plugin.Executor, "_report_job_submission_threadsafe"),
+    (naming, SLURM_PLUGIN, slurm_plugin, "get_submit_command"),
+    (naming, SLURM_PLUGIN, slurm_plugin, "query_job_status_sacct"),
+    (naming, SLURM_PLUGIN, slurm_plugin, "query_job_status_squeue"),
+    (accounts, SLURM_PLUGIN, slurm_plugin.Executor, "get_account_arg"),
     (ending, SLURM_PLUGIN, slurm_plugin.Executor, "sleep"),
     (ending, "snakemake-interface-executor-plugins", slurm_plugin.Executor, "sleep"),
     (one_snakemake, SLURM_PLUGIN, slurm_plugin.Executor, "additional_general_args"),
@@ -171,12 +188,14 @@ def called(monkeypatch) -> list:
 
 def test_ctrl_c_cancels_every_job_of_the_call_and_submits_no_more(called):
     submitting, gate = ThreadPoolExecutor(1), threading.Event()
-    submitting.submit(lambda: called.append("first" if gate.wait(10) else ""))
+    heard = SimpleNamespace(report_job_submission=lambda job_info: called.append("first"), _main_event_loop=None)
+    executor = SimpleNamespace(**vars(heard), _job_submission_executor=submitting)
+    report = slurm_plugin.Executor._report_job_submission_threadsafe
+    submitting.submit(lambda: gate.wait(10) and report(executor, SimpleNamespace(external_jobid="7")))
     submitting.submit(called.append, "second")
     threading.Timer(0.2, gate.set).start()
-    executor = SimpleNamespace(run_uuid="the-call", _job_submission_executor=submitting)
     slurm_plugin.Executor.cancel_jobs(executor, [])
-    assert called == ["first", ["scancel", "--name=the-call"], []]
+    assert called == ["first", ["scancel", "7"], []]
 
 
 def test_a_controller_that_does_not_answer_leaves_the_plugin_its_own_attempt(called, monkeypatch):
@@ -184,9 +203,58 @@ def test_a_controller_that_does_not_answer_leaves_the_plugin_its_own_attempt(cal
         raise subprocess.TimeoutExpired(command, timeout)
 
     monkeypatch.setattr(cancelling.subprocess, "run", wait)
-    executor = SimpleNamespace(run_uuid="the-call", _job_submission_executor=ThreadPoolExecutor(1))
+    executor = SimpleNamespace(_job_submission_executor=ThreadPoolExecutor(1), **{cancelling.SUBMITTED: ["7"]})
     slurm_plugin.Executor.cancel_jobs(executor, ["a job"])
     assert called == [["a job"]]
+
+
+@pytest.mark.parametrize(
+    ("rule", "wildcards", "name"),
+    [
+        (
+            "train",
+            {"run": "digits/pytorch_ddp/base/arrays_fp32_a100_gpus4_batch64_repeat1"},
+            "pytorch_ddp-gpus4-batch64-repeat1-digits",
+        ),
+        (
+            "train",
+            {"run": "digits/jax_sharding/best/arrays_fp32_a100_gpus1_batch8_repeat2"},
+            "jax_sharding-best-gpus1-batch8-repeat2-digits",
+        ),
+        ("probe_device", {"device": "a100"}, "probe_device-a100"),
+        ("compute_reference", {}, "compute_reference"),
+    ],
+)
+def test_a_job_has_a_name_of_its_own(rule, wildcards, name):
+    naming.apply()
+    job = SimpleNamespace(name=rule, wildcards_dict=wildcards, resources=Resources(tasks=2, mpi=True), threads=1)
+    params = {"run_uuid": "the-call", "slurm_logfile": "log", "comment_str": "c", "account": "", "partition": ""}
+    command = slurm_plugin.get_submit_command(job, params | {"workdir": None})
+    assert f"--job-name {name} " in command and "the-call" not in command
+
+
+class Resources(dict):
+    """Resources of a job, which the plugin reads as keys and as attributes."""
+
+    __getattr__ = dict.get
+
+
+@pytest.mark.parametrize("tool", ["sacct", "squeue"])
+def test_states_are_asked_for_by_user(tool):
+    naming.apply()
+    command = shlex.split(getattr(slurm_plugin, f"query_job_status_{tool}")("the-call"))
+    assert command[0] == tool and command[-2:] == ["--user", getpass.getuser()]
+    assert "--name" not in command and "the-call" not in command
+
+
+def test_without_an_account_none_is_guessed(monkeypatch):
+    monkeypatch.setattr(slurm_plugin, "get_account", lambda logger: pytest.fail("an account is guessed"))
+    monkeypatch.setattr(slurm_plugin, "validate_account", lambda account, logger: account)
+    accounts.apply()
+    executor = SimpleNamespace(_fallback_account_arg=None, logger=None)
+    find = slurm_plugin.Executor.get_account_arg
+    assert list(find(executor, SimpleNamespace(resources=Resources()))) == [""]
+    assert list(find(executor, SimpleNamespace(resources=Resources(slurm_account="lab")))) == [" -A lab"]
 
 
 def test_the_end_of_a_call_waits_for_no_question():

@@ -4,7 +4,16 @@ Patches of Snakemake and of its executor plugin for SLURM, one file each.
 docs/upstream.md describes each problem for the maintainers, with a minimal example.
 """
 
-from howmanygpus.snakemake_patches import cancelling, ending, interrupting, one_snakemake, planning, states
+from howmanygpus.snakemake_patches import (
+    accounts,
+    cancelling,
+    ending,
+    interrupting,
+    naming,
+    one_snakemake,
+    planning,
+    states,
+)
 
 
 def patch_every_process(is_job: bool) -> None:
@@ -24,5 +33,5 @@ def patch_scheduling(submits: bool) -> None:
     """
     interrupting.apply()
     if submits:
-        for patch in (states, cancelling, ending, one_snakemake):
+        for patch in (states, cancelling, naming, accounts, ending, one_snakemake):
             patch.apply()
