@@ -15,6 +15,7 @@ from snakemake.logging import logger
 from howmanygpus import snakemake_patches
 from howmanygpus.plan.cluster import retrying
 from howmanygpus.plan.cluster.checking import find_misfits
+from howmanygpus.plan.cluster.concurrency import describe_concurrency, limit_measurements
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import find_machine_file, read_machine
 from howmanygpus.plan.estimate import describe_device_hours
@@ -56,6 +57,10 @@ config["studies"] = {name: study.config for name, study in PLAN.studies.items()}
 
 # The report's first page begins with the answers.
 config["answers"] = read_answers(PLAN.studies)
+config["concurrency"] = describe_concurrency(MACHINE)
+
+if limit := limit_measurements(MACHINE):
+    workflow.register_resource("measurement", limit)
 
 training, parity, data = TrainingRules(PLAN), ParityRules(PLAN), DataRules(PLAN)
 cluster, environments = ClusterRules(PLAN), EnvironmentRules(MACHINE)
