@@ -73,7 +73,8 @@ products = Products(
 )
 
 SHORTAGES = PLAN.find_shortages() + find_misfits(PLAN) if workflow.is_main_process else []
-for warning in [*SHORTAGES, *PLAN.find_doubts()]:
+DOUBTS = [*PLAN.find_excesses(), *PLAN.find_doubts()] if workflow.is_main_process else []
+for warning in [*DOUBTS, *SHORTAGES]:
     logger.warning(warning)
 
 # The estimate is printed at exit, so that it appears below the list of jobs.
