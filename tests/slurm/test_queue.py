@@ -12,8 +12,8 @@ def read_spans(project) -> list[tuple[float, float]]:
     """Return the start and the end of each run's job."""
     paths = (project.folder / "results" / "runs").rglob("run.json")
     records = [json.loads(path.read_text()) for path in paths]
-    starts = [record["job"]["started_at"] for record in records]
-    return sorted(zip(starts, (at + record["wall_time_s"] for at, record in zip(starts, records, strict=True))))
+    spans = [(record["job"]["started_at"], record["wall_time_s"]) for record in records]
+    return sorted((start, start + wall_time_s) for start, wall_time_s in spans)
 
 
 def test_each_job_has_the_name_of_its_run_and_no_account_is_guessed(project, cluster):

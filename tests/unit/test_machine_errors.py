@@ -188,7 +188,7 @@ def test_more_devices_in_the_file_than_on_the_machine_are_an_excess(tmp_path, mo
     assert (machine.device(name).devices_per_node, machine.count(name)) == (8, present)
     message = machine.excesses[name].message
     assert f"devices.{name}.devices_per_node: 8 exceeds the {present} that this machine has" in message
-    assert "lower it, leave it out, or describe a cluster by `scheduler: slurm`" in message
+    assert "lower it, leave it out, or describe a cluster (`scheduler: slurm`)" in message
     path.write_text(yaml.safe_dump({"devices": {name: {"devices_per_node": present, "cores_per_device": 2}}}))
     assert read_machine(path).excesses == {}
 

@@ -20,7 +20,7 @@ PartitionName=gpu Default=NO MaxTime=01:00:00 MaxMemPerNode=200000 Nodes=n[1-3]
 """
 NODES = """\
 NodeName=c1 CPUTot=128 RealMemory=500000 Gres=(null) AvailableFeatures=(null) Partitions=cpu
-NodeName=n1 CPUTot=64 CPUEfctv=60 RealMemory=256000 Gres=gpu:a100:4(S:0-1),nvme:1 AvailableFeatures=nvlink,ib Partitions=gpu
+NodeName=n1 CPUTot=64 CPUEfctv=60 RealMemory=256000 Gres=gpu:a100:4(S:0-1),n:1 AvailableFeatures=nvlink,ib Partitions=gpu
 NodeName=n2 CPUTot=32 RealMemory=128000 MemSpecLimit=8000 Gres=gpu:a100:4 AvailableFeatures=ib Partitions=gpu,all
 NodeName=n3 CPUTot=32 RealMemory=128000 Gres=gpu:v100:2 AvailableFeatures=ib Partitions=gpu
 """

@@ -11,7 +11,8 @@ from howmanygpus.plan.config.machine import read_machine
 
 A100 = {
     **{"devices_per_node": 4, "max_nodes": 4, "cores_per_device": 8, "memory_per_device_mb": 1000},
-    **{"partition": "gpu", "request": "gpu:a100:{n}", "constraint": "nvlink", "sbatch_options": "--qos=x --reservation=y"},
+    **{"partition": "gpu", "request": "gpu:a100:{n}", "constraint": "nvlink"},
+    "sbatch_options": "--qos=x --reservation=y",
 }
 
 
@@ -42,14 +43,15 @@ def test_a_job_on_a_shared_node_requests_its_share(read):
     request = "--gpus-per-node=a100-40:{n}"
     options = ask(read(a100=A100 | {"nodes": "shared", "request": request, "partition": None, "sbatch_options": ""}))
     assert {"--mem=4000", "--gpus-per-node=a100-40:4"} <= set(options)
-    assert not [option for option in options if option.startswith(("--exclusive", "--gres", "--partition", "--account"))]
+    absent = ("--exclusive", "--gres", "--partition", "--account")
+    assert not [option for option in options if option.startswith(absent)]
 
 
 def test_one_of_several_devices_has_to_be_named(read):
     machine = read(a100=A100, v100=A100 | {"devices_per_node": 2})
     with pytest.raises(ConfigError, match="devices: has a100, v100; name the device of the job by --device"):
         choose_device(machine, None)
-    with pytest.raises(ConfigError, match="'v10' is no device of .*; did you mean v100"):
+    with pytest.raises(ConfigError, match=r"'v10' is no device of .*; did you mean v100"):
         choose_device(machine, "v10")
     assert choose_device(machine, "v100").devices_per_node == 2
 

@@ -121,7 +121,7 @@ def test_the_machine_file_can_be_named(project):
     (project.folder / "large.yaml").write_text("devices: {cpu: {devices_per_node: 512}}\n")
     output = project.snakemake("--dry-run", "--config", "machine=large.yaml")
     assert "large.yaml: devices.cpu.devices_per_node: 512 exceeds the " in output
-    assert "lower it, leave it out, or describe a cluster by `scheduler: slurm`" in output
+    assert "lower it, leave it out, or describe a cluster (`scheduler: slurm`)" in output
     assert "studies.first.num_gpus: 512 exceeds the" in project.snakemake("--config", "machine=large.yaml", expect=1)
 
 

@@ -2,8 +2,8 @@
 Provide a backend without a framework, for tests and benchmarks of everything around the training.
 
 The file fake_behaviour.json in the working directory maps a part of a run's path to the run's behaviour: `crash`,
-`out_of_memory`, `host_out_of_memory`, `diverge`, `unsupported`, `hang`, `kill_launcher`, `wait_for_file`, {"sleep_s": seconds} or
-{"allocate_mb": host memory}.
+`out_of_memory`, `host_out_of_memory`, `diverge`, `unsupported`, `hang`, `kill_launcher`, `wait_for_file`,
+{"sleep_s": seconds} or {"allocate_mb": host memory}.
 """
 
 import json

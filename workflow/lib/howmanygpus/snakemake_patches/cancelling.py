@@ -20,7 +20,6 @@ from typing import Any
 from howmanygpus.snakemake_patches.patching import check_version, replace
 from howmanygpus.train.host.slurm import PATIENCE_S
 
-
 SUBMITTED = "_submitted_by_howmanygpus"
 """Attribute of the executor with the ids of all jobs that it has submitted."""
 

@@ -234,13 +234,11 @@ def _find_excesses(declared: dict[str, dict], path: Path) -> dict[str, Excess]:
             continue
         present = _look_at_machine(kind, options | {"devices_per_node": None})["devices_per_node"]
         if count > present:
-            cores = (
-                f", with {options['cores_per_device'] or 1} of its {_count_cores()} cores each" if kind == "cpu" else ""
-            )
+            cores = f", with {options['cores_per_device'] or 1} of its {_count_cores()} cores each"
             excesses[name] = Excess(
                 present,
-                f"{path}: devices.{name}.devices_per_node: {count} exceeds the {present} that this machine has{cores}; "
-                "lower it, leave it out, or describe a cluster by `scheduler: slurm`",
+                f"{path}: devices.{name}.devices_per_node: {count} exceeds the {present} that this machine has"
+                f"{cores if kind == 'cpu' else ''}; lower it, leave it out, or describe a cluster (`scheduler: slurm`)",
             )
     return excesses
 
