@@ -20,7 +20,7 @@ PartitionName=gpu Default=NO MaxTime=01:00:00 MaxMemPerNode=200000 Nodes=n[1-3]
 """
 NODES = """\
 NodeName=c1 CPUTot=128 RealMemory=500000 Gres=(null) AvailableFeatures=(null) Partitions=cpu
-NodeName=n1 CPUTot=64 CPUEfctv=60 RealMemory=256000 Gres=gpu:a100:4(S:0-1),n:1 AvailableFeatures=nvlink,ib Partitions=gpu
+NodeName=n1 CPUTot=64 CPUEfctv=60 RealMemory=256000 Gres=gpu:a100:4(S:0-1) AvailableFeatures=nvlink,ib Partitions=gpu
 NodeName=n2 CPUTot=32 RealMemory=128000 MemSpecLimit=8000 Gres=gpu:a100:4 AvailableFeatures=ib Partitions=gpu,all
 NodeName=n3 CPUTot=32 RealMemory=128000 Gres=gpu:v100:2 AvailableFeatures=ib Partitions=gpu
 """
@@ -117,6 +117,14 @@ def test_what_fits_is_not_mentioned(tmp_path):
 def test_what_does_not_fit_has_its_place_and_its_remedy(tmp_path, given, words):
     (message,) = find(tmp_path, **given)
     assert words in message
+
+
+def test_a_partition_whose_jobs_are_too_short_for_the_gate_is_refused(tmp_path, scontrol):
+    scontrol["partition"] = PARTITIONS.replace("MaxTime=01:00:00", "MaxTime=00:30:00")
+    (message,) = find(tmp_path, changes={"time_limit_min": 20, "parity": "required"})
+    assert "devices.a100.partition: a job of the parity gate takes up to 35 minutes, and" in message
+    assert 'ends jobs after 30; name another partition, or set `parity: "off"`' in message
+    assert find(tmp_path, changes={"time_limit_min": 20}) == []
 
 
 def test_a_qos_may_exceed_the_limit_of_the_partition(tmp_path):

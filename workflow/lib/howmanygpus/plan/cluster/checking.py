@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from howmanygpus.plan.cluster.offer import Offer, PartitionError, ask_for_offer
 from howmanygpus.plan.config.machine import Device
 from howmanygpus.plan.plan import Plan
+from howmanygpus.plan.rules.parity import LIMIT_MIN as GATE_MIN
 
 
 def find_misfits(plan: Plan) -> list[str]:
@@ -71,9 +72,17 @@ def _check_shares(offer: Offer, device: Device, num_nodes: int, place: str) -> I
 
 def _check_times(offer: Offer, plan: Plan, name: str) -> Iterator[str]:
     overhead_min = plan.machine.slurm["overhead_min"]
-    for study in plan.studies.values():
+    studies = [study for study in plan.studies.values() if any(run.device == name for run in study.runs)]
+    gate_min = GATE_MIN + overhead_min
+    if gate_min > offer.longest_job_min and any(study.config["parity"] != "off" for study in studies):
+        yield (
+            f"{plan.machine.path}: devices.{name}.partition: a job of the parity gate takes up to {gate_min} minutes, "
+            f"and {offer.partition} ends jobs after {offer.longest_job_min:.0f}; name another partition, or set "
+            '`parity: "off"`'
+        )
+    for study in studies:
         limit_min = study.config["time_limit_min"]
-        if limit_min + overhead_min > offer.longest_job_min and any(run.device == name for run in study.runs):
+        if limit_min + overhead_min > offer.longest_job_min:
             yield (
                 f"{study.place}.time_limit_min: {limit_min} and the {overhead_min} of slurm.overhead_min exceed the "
                 f"{offer.longest_job_min:.0f} minutes of a job in partition {offer.partition}; lower it to "

@@ -24,6 +24,10 @@ class Growth:
     memory: int = 1
 
 
+FIRST = Growth()
+"""What a first attempt requests."""
+
+
 def note_start() -> None:
     """Note the start of this call, so that attempts of earlier calls change nothing. Jobs must not call this."""
     os.environ[STARTED] = time.strftime(TIME_FORMAT, time.gmtime())
@@ -35,7 +39,7 @@ def find_growth(run: str, attempt: int, attempts: Path = ATTEMPTS) -> Growth:
     run: path of the run below results/runs/. attempt: its number in this call, from 1.
     """
     if attempt == 1:
-        return Growth()
+        return FIRST
     folder, started = attempts / run, os.environ.get(STARTED, "")
     # An attempt that was killed has left no reason, but the next one depends on it.
     settle(folder)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 
 from howmanygpus.plan.cluster.offer import Offer, ask_for_offer
-from howmanygpus.plan.cluster.retrying import Growth
+from howmanygpus.plan.cluster.retrying import FIRST, Growth
 from howmanygpus.plan.config.machine import Device
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.code import hash_script
@@ -19,7 +19,7 @@ LIMIT_MIN = 10
 
 def grow_twofold(wildcards, attempt: int) -> Growth:
     """Return the growth of a job that keeps no record of how it ended."""
-    return Growth(attempt, attempt)
+    return Growth(attempt, attempt) if attempt > 1 else FIRST
 
 
 class ClusterRules(Answers):
@@ -43,7 +43,7 @@ class ClusterRules(Answers):
         def ask(resource: str) -> Callable:
             def get(wildcards, attempt):
                 size, growth = get_size(wildcards), get_growth(wildcards, attempt)
-                offer = self._offer(size.device) if growth != Growth() else None
+                offer = self._offer(size.device) if growth != FIRST else None
                 return job_resources(self._machine, size, growth, offer)[resource]
 
             return with_signature(get)
