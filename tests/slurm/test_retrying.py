@@ -55,6 +55,32 @@ def test_each_run_is_tried_again_with_more_of_what_it_lacked(project, cluster):
     }, output[-3000:]
 
 
+@pytest.mark.parametrize(("end", "minutes"), [("cancelled", 15), ("limited", 25)])
+def test_a_measurement_is_tried_again_with_more_of_what_it_lacked(project, cluster, environment_record, end, minutes):
+    project.take_environment(environment_record("pytorch-cpu"))
+    project.write_machine(slurm={"preflight": True})
+    options = {"frameworks": ["sleeping"], "devices": ["fake"], "num_gpus": [2], "per_device_batch_size": [8]}
+    project.write_config(grid=study(**options))
+    project.edit_profile(retries=1)
+    process = project.start("results/probe/fake_gpus2.json")
+
+    def find_jobs(states):
+        by_name = ("squeue", "--noheader", "--name=measure_allreduce-fake-2", f"--states={states}", "--sort=i")
+        return [line.split() for line in cluster.run(*by_name, "--format=%i %l %m").splitlines()]
+
+    project.wait_until(lambda: find_jobs("RUNNING"), "the measurement")
+    ((job, *first),) = find_jobs("RUNNING")
+    if end == "cancelled":
+        cluster.run("scancel", job)
+    else:
+        for limit in ("TimeLimit=1", "EndTime=now+1"):
+            cluster.run("scontrol", "update", f"JobId={job}", limit)
+    output, _ = process.communicate(timeout=180)
+    assert process.returncode == 0, output[-3000:]
+    (_, *second) = find_jobs("all")[-1]
+    assert (first, second) == (["15:00", "4000M"], [f"{minutes}:00", "4000M"])
+
+
 def test_a_machine_file_that_does_not_fit_the_nodes_is_refused_before_the_first_job(project, cluster):
     project.write_machine(cores_per_device=CORES_PER_NODE)
     project.write_config(grid=study(frameworks=["sleeping"], devices=["fake"], per_device_batch_size=[8]))
@@ -62,11 +88,7 @@ def test_a_machine_file_that_does_not_fit_the_nodes_is_refused_before_the_first_
     assert message in project.snakemake("--dry-run")
     output = project.snakemake(expect=1)
     assert message in output and "a node of partition gpu has 8; lower it to 2" in output
-    assert not cluster.run("squeue", "--noheader", "--states=all", f"--name={find_name(output)}")
-
-
-def find_name(output: str) -> str:
-    return next((line.split()[-1] for line in output.splitlines() if "SLURM run ID" in line), "none")
+    assert "has been submitted" not in output
 
 
 def test_a_node_on_which_runs_would_fail_stops_the_grid(project):

@@ -1,15 +1,18 @@
 """Test how SLURM's answers about partitions and nodes are read and compared with the machine file and the studies."""
 
 import json
+import os
+from datetime import datetime
 from math import inf
 
 import pytest
 import yaml
 
 from howmanygpus.plan.cluster import offer as asking
+from howmanygpus.plan.cluster import retrying
 from howmanygpus.plan.cluster.checking import find_misfits
 from howmanygpus.plan.cluster.offer import Node, PartitionError, ask_for_offer, count_devices
-from howmanygpus.plan.cluster.retrying import STARTED, Growth, find_growth
+from howmanygpus.plan.cluster.retrying import STARTED, Growth, find_growth, find_growth_of_job
 from howmanygpus.plan.config.machine import read_machine
 from howmanygpus.plan.plan import Plan
 from project import study
@@ -86,12 +89,15 @@ def test_devices_of_a_node_are_counted(gres, request_, count):
     assert count_devices(gres, request_) == count
 
 
-def find(tmp_path, slurm=None, packed=False, changes=None, **device):
+def find(tmp_path, slurm=None, packed=False, changes=None, is_done=False, **device):
     values = {"scheduler": "slurm", "devices": {"a100": A100 | device}, "slurm": slurm or {}}
     (tmp_path / "machine.yaml").write_text(yaml.safe_dump(values))
     options = {"frameworks": ["pytorch_ddp"], "devices": ["a100"], "time_limit_min": 55} | (changes or {})
     plan = Plan({"studies": {"s": study(**options)}}, read_machine(tmp_path / "machine.yaml", packed))
-    return find_misfits(plan)
+    for run in plan.runs.values() if is_done else ():
+        (tmp_path / run.path).mkdir(parents=True)
+        (tmp_path / run.path / "run.json").touch()
+    return find_misfits(plan, tmp_path)
 
 
 def test_what_fits_is_not_mentioned(tmp_path):
@@ -131,6 +137,11 @@ def test_a_qos_may_exceed_the_limit_of_the_partition(tmp_path):
     assert find(tmp_path, changes={"time_limit_min": 600}, sbatch_options="--qos=long") == []
 
 
+def test_finished_runs_need_no_partition(tmp_path):
+    assert find(tmp_path, partition="gpus") != []
+    assert find(tmp_path, partition="gpus", is_done=True) == []
+
+
 def test_inside_an_allocation_nothing_is_compared(tmp_path):
     assert find(tmp_path, packed=True, cores_per_device=99) == []
 
@@ -162,3 +173,25 @@ def test_an_attempt_requests_more_of_what_the_earlier_ones_lacked(tmp_path, monk
         leave(tmp_path, f"20260102T00000{number}-job{3 + number}", end)
     assert find_growth("s/run", 1 + max(len(ends), 1), tmp_path) == growth
     assert find_growth("s/run", 1, tmp_path) == Growth()
+
+
+def test_a_job_of_the_gate_requests_more_of_what_slurm_says_that_it_lacked(tmp_path, monkeypatch):
+    states = {"1": "TIMEOUT", "2": "OUT_OF_MEMORY", "3": "CANCELLED", "4": "TIMEOUT"}
+    answers = {job: {"JobId": job, "JobState": state, "TimeLimit": "1"} for job, state in states.items()}
+    monkeypatch.setattr(retrying, "ask_for_job", lambda job_id: answers[job_id] if job_id != "2" else {})
+    monkeypatch.setattr(retrying, "ask_database", answers.get)
+    monkeypatch.setenv(STARTED, "20260102T000000")
+    folder = tmp_path / "rule_observe_parity" / "torch-1"
+    folder.mkdir(parents=True)
+
+    def fail(job_id, started="2026-01-02T00:01"):
+        (folder / f"{job_id}.log").touch()
+        moment = datetime.fromisoformat(f"{started}+00:00").timestamp()
+        os.utime(folder / f"{job_id}.log", (moment, moment))
+        return find_growth_of_job("observe_parity", ["torch-1"], 2, tmp_path)
+
+    assert fail("4", "2026-01-01T23:59") == Growth()
+    assert fail("3") == Growth()
+    assert fail("1") == Growth(time=2)
+    assert fail("2") == Growth(time=2, memory=2)
+    assert find_growth_of_job("observe_parity", ["torch-1"], 1, tmp_path) == Growth()

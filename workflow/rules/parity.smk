@@ -88,7 +88,7 @@ rule observe_parity:
     retries: 1
     threads: parity.num_gpus
     resources:
-        **cluster.resources(parity.size),
+        **cluster.resources(parity.size, cluster.growth("observe_parity")),
         measurement=100,
     params:
         code=parity.observing_code,

@@ -1,37 +1,48 @@
 """Compares the machine file and the studies with what the cluster offers, before any job is submitted."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from howmanygpus.plan.cluster.offer import Offer, PartitionError, ask_for_offer
-from howmanygpus.plan.config.machine import Device
+from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.estimate import RUNS
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.rules.parity import LIMIT_MIN as GATE_MIN
+from howmanygpus.plan.runs import Run
+from howmanygpus.plan.studies import Study
 
 
-def find_misfits(plan: Plan) -> list[str]:
-    """Return a message for each job that could never start, with the place and the remedy.
+def find_misfits(plan: Plan, results: Path = RUNS) -> list[str]:
+    """Return a message for each kind of job that could never start, with the place and the remedy.
 
-    The list is empty if jobs are not submitted or SLURM does not answer.
+    results: folder of the finished runs. Only devices of missing runs are looked at. The list is empty if jobs are not
+    submitted or SLURM does not answer.
     """
+    messages: list[str] = []
     if not plan.machine.submits:
-        return []
-    return [message for name in plan.devices if name in plan.machine.devices for message in _check_device(plan, name)]
+        return messages
+    for name in filter(plan.machine.devices.get, plan.devices):
+        place = f"{plan.machine.path}: devices.{name}"
+        runs = [run for run in plan.runs.values() if run.device == name and not run.unsupported]
+        if not (missing := [run for run in runs if not (results / run.path / "run.json").exists()]):
+            continue
+        try:
+            offer = ask_for_offer(plan.machine.device(name).options)
+        except PartitionError as error:
+            messages.append(f"{place}.partition: {error}")
+            continue
+        if offer is None:
+            break
+        messages += _check_device(plan, offer, missing, place)
+    return messages
 
 
-def _check_device(plan: Plan, name: str) -> Iterator[str]:
-    device, place = plan.machine.device(name), f"{plan.machine.path}: devices.{name}"
-    try:
-        offer = ask_for_offer(device.options)
-    except PartitionError as error:
-        yield f"{place}.partition: {error}"
-        return
-    if offer is None:
-        return
-    runs = [run for run in plan.runs.values() if run.device == name and not run.unsupported]
-    num_nodes = max((device.num_nodes(run.num_gpus) for run in runs), default=1)
-    yield from _check_nodes(offer, device, num_nodes, place)
+def _check_device(plan: Plan, offer: Offer, runs: list[Run], place: str) -> Iterator[str]:
+    device = plan.machine.device(runs[0].device)
+    yield from _check_nodes(offer, device, max(device.num_nodes(run.num_gpus) for run in runs), place)
     if "qos" not in device.options["sbatch_options"]:  # Some QOS exceed the limit of the partition.
-        yield from _check_times(offer, plan, name)
+        studies = [plan.studies[name] for name in dict.fromkeys(run.study for run in runs)]
+        yield from _check_times(offer, studies, plan.machine, place)
 
 
 def _check_nodes(offer: Offer, device: Device, num_nodes: int, place: str) -> Iterator[str]:
@@ -70,21 +81,19 @@ def _check_shares(offer: Offer, device: Device, num_nodes: int, place: str) -> I
             )
 
 
-def _check_times(offer: Offer, plan: Plan, name: str) -> Iterator[str]:
-    overhead_min = plan.machine.slurm["overhead_min"]
-    studies = [study for study in plan.studies.values() if any(run.device == name for run in study.runs)]
+def _check_times(offer: Offer, studies: list[Study], machine: Machine, place: str) -> Iterator[str]:
+    overhead_min, longest_min = machine.slurm["overhead_min"], offer.longest_job_min
     gate_min = GATE_MIN + overhead_min
-    if gate_min > offer.longest_job_min and any(study.config["parity"] != "off" for study in studies):
+    if gate_min > longest_min and any(study.config["parity"] != "off" for study in studies):
         yield (
-            f"{plan.machine.path}: devices.{name}.partition: a job of the parity gate takes up to {gate_min} minutes, "
-            f"and {offer.partition} ends jobs after {offer.longest_job_min:.0f}; name another partition, or set "
-            '`parity: "off"`'
+            f"{place}.partition: a job of the parity gate takes up to {gate_min} minutes, and {offer.partition} ends "
+            f'jobs after {longest_min:.0f}; name another partition, or set `parity: "off"`'
         )
     for study in studies:
         limit_min = study.config["time_limit_min"]
-        if limit_min + overhead_min > offer.longest_job_min:
+        if limit_min + overhead_min > longest_min:
             yield (
                 f"{study.place}.time_limit_min: {limit_min} and the {overhead_min} of slurm.overhead_min exceed the "
-                f"{offer.longest_job_min:.0f} minutes of a job in partition {offer.partition}; lower it to "
-                f"{offer.longest_job_min - overhead_min:.0f}, or name another partition in {plan.machine.path}"
+                f"{longest_min:.0f} minutes of a job in partition {offer.partition}; lower it to "
+                f"{longest_min - overhead_min:.0f}, or name another partition in {machine.path}"
             )

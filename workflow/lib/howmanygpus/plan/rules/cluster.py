@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 
 from howmanygpus.plan.cluster.offer import Offer, ask_for_offer
-from howmanygpus.plan.cluster.retrying import FIRST, Growth
+from howmanygpus.plan.cluster.retrying import FIRST, Growth, find_growth_of_job
 from howmanygpus.plan.config.machine import Device
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.code import hash_script
@@ -17,11 +17,6 @@ LIMIT_MIN = 10
 """Time limit in minutes of the probe and of the all-reduce measurement."""
 
 
-def grow_twofold(wildcards, attempt: int) -> Growth:
-    """Return the growth of a job that keeps no record of how it ended."""
-    return Growth(attempt, attempt) if attempt > 1 else FIRST
-
-
 class ClusterRules(Answers):
     """The wildcards are `device`, which is a name of the machine file, and `num_gpus`."""
 
@@ -30,9 +25,7 @@ class ClusterRules(Answers):
         self._plan, self._machine = plan, plan.machine
         self._offers: dict[tuple, Offer] = {}
 
-    def resources(
-        self, get_size: Callable[..., JobSize], get_growth: Callable[..., Growth] = grow_twofold
-    ) -> dict[str, Callable]:
+    def resources(self, get_size: Callable[..., JobSize], get_growth: Callable[..., Growth]) -> dict[str, Callable]:
         """Return the resources of a rule whose jobs use devices.
 
         get_size: maps wildcards to the size of the job. get_growth: maps wildcards and the number of the attempt to
@@ -56,6 +49,10 @@ class ClusterRules(Answers):
         if self._machine.submits and key not in self._offers and (offer := ask_for_offer(device.options)):
             self._offers[key] = offer
         return self._offers.get(key)
+
+    def growth(self, rule: str) -> Callable[..., Growth]:
+        """Return a function from wildcards and attempt to the growth of a rule's job that is no run."""
+        return lambda wildcards, attempt: find_growth_of_job(rule, wildcards, attempt)
 
     def probe_size(self, wildcards) -> JobSize:
         """Return the size of the probe's job, which is one whole node."""
