@@ -65,8 +65,9 @@ def test_a_measurement_is_tried_again_with_more_of_what_it_lacked(project, clust
     process = project.start("results/probe/fake_gpus2.json")
 
     def find_jobs(states):
-        by_name = ("squeue", "--noheader", "--name=measure_allreduce-fake-2", f"--states={states}", "--sort=i")
-        return [line.split() for line in cluster.run(*by_name, "--format=%i %l %m").splitlines()]
+        by_name = ("squeue", "--noheader", "--name=measure_allreduce-fake-2", f"--states={states}")
+        jobs = [line.split() for line in cluster.run(*by_name, "--format=%i %l %m").splitlines()]
+        return sorted(jobs, key=lambda job: int(job[0]))
 
     project.wait_until(lambda: find_jobs("RUNNING"), "the measurement")
     ((job, *first),) = find_jobs("RUNNING")
@@ -77,7 +78,8 @@ def test_a_measurement_is_tried_again_with_more_of_what_it_lacked(project, clust
             cluster.run("scontrol", "update", f"JobId={job}", limit)
     output, _ = process.communicate(timeout=180)
     assert process.returncode == 0, output[-3000:]
-    (_, *second) = find_jobs("all")[-1]
+    last, *second = find_jobs("all")[-1]
+    assert int(last) > int(job), "it was tried again"
     assert (first, second) == (["15:00", "4000M"], [f"{minutes}:00", "4000M"])
 
 
