@@ -35,14 +35,17 @@ def test_each_run_is_tried_again_with_more_of_what_it_lacked(project, cluster):
         whole=study(frameworks=["starving"], num_gpus=[GPUS_PER_NODE], **options),
     )
     project.behave(limited="wait_for_file", cancelled="wait_for_file", starving="host_out_of_memory")
-    project.edit_profile(retries=1)
+    # Nobody reads the pipe while this test waits, so that long logs would fill it and block Snakemake.
+    project.edit_profile(**{"retries": 1, "show-failed-logs": False})
     process = project.start(*RUNS)
     jobs = {name: project.wait_for_running(f"/{name}/") for name in ("limited", "cancelled")}
     cluster.run("scancel", jobs["cancelled"]["id"])
     for limit in ("TimeLimit=1", "EndTime=now+1"):
         cluster.run("scontrol", "update", f"JobId={jobs['limited']['id']}", limit)
     cells = ("one/limited", "one/cancelled", "one/starving", "whole/starving")
-    project.wait_until(lambda: all(len(project.find_attempts(cell)) == 2 for cell in cells), "all second attempts")
+    project.wait_until(
+        lambda: all(len(project.find_attempts(cell)) == 2 for cell in cells), "all second attempts", timeout_s=240
+    )
     requests = {cell: find_request(cluster, project.find_attempts(cell)[1]) for cell in cells}
     (project.folder / "go_on").touch()
     output, _ = process.communicate(timeout=240)
