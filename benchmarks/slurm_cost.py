@@ -17,7 +17,6 @@ jobs that run alone, `ending` from a Ctrl-C to the end of Snakemake.
 import argparse
 import json
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -89,12 +88,8 @@ def measure_jobs(folder: Path, cluster: Cluster, sleep_s: float) -> dict:
 
 def measure_packed(folder: Path, cluster: Cluster, sleep_s: float) -> dict:
     project = make_grid(folder, cluster, sleep_s)
-    script = project.folder / "profiles" / "slurm" / "packed.sbatch"
-    text = script.read_text().replace("gpu:a100:4", f"gpu:fake:{GPUS_PER_NODE}")
-    script.write_text(text.replace(".venv/bin/snakemake", f"{sys.executable} -m snakemake"))
     started = time.time()
-    command = ["sbatch", "--wait", str(script), "grid"]
-    subprocess.run(command, cwd=project.folder, env=project.environment(), check=True, timeout=3600)
+    project.submit_packed("grid", timeout_s=3600)
     return {"makespan_s": read_jobs(project)["end"].max() - started}
 
 

@@ -1,9 +1,7 @@
-"""The job script of the profile does all runs of up to one node inside one allocation."""
+"""One job does all runs of up to one node. What it requests is read from the profile."""
 
 import itertools
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -12,25 +10,16 @@ from project import study
 from slurm.cluster import GPUS_PER_NODE
 
 
-def submit_packed(project, *arguments):
-    """Submit the script with an administrator's edits for this cluster, and wait for its end."""
-    script = project.folder / "profiles" / "slurm" / "packed.sbatch"
-    text = script.read_text().replace("gpu:a100:4", f"gpu:fake:{GPUS_PER_NODE}")
-    script.write_text(text.replace(".venv/bin/snakemake", f"{sys.executable} -m snakemake"))
-    command = ["sbatch", "--wait", str(script), *arguments]
-    finished = subprocess.run(command, cwd=project.folder, env=project.environment(), timeout=300)
-    assert finished.returncode == 0
-    return "".join(path.read_text() for path in project.folder.glob("howmanygpus-packed-*.log"))
-
-
 def test_runs_of_one_node_are_done_in_one_job_and_the_others_left(project):
     options = {"num_gpus": [1, 4, 8], "per_device_batch_size": [8]}
     project.write_config(grid=study(frameworks=["sleeping", "pacing"], devices=["fake"], **options))
-    output = submit_packed(project, "grid")
+    project.submit_packed("grid")
+    output = "".join(path.read_text() for path in project.folder.glob("howmanygpus-packed-*.log"))
     records = [json.loads(path.read_text()) for path in (project.folder / "results" / "runs").rglob("run.json")]
     assert sorted(record["spec"]["num_gpus"] for record in records) == [1, 1, 4, 4], output[-3000:]
     assert len({record["job"]["id"] for record in records}) == 1, "one job for all of them"
     assert all(record["job"]["packed"] for record in records)
+    assert {record["job"]["requested"] for record in records} == {f"gres:gpu:fake:{GPUS_PER_NODE}"}
     moments = sorted((record["started_at"], record["finished_at"]) for record in records)
     assert all(one[1] <= other[0] for one, other in itertools.pairwise(moments)), "one after the other"
     jobs = read_table(project.folder / "results" / "tables" / "grid" / "jobs.tsv")

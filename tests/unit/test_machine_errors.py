@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import find_machine_file, read_machine
+from howmanygpus.plan.config.machine import Device, Machine, find_machine_file, read_machine
 from howmanygpus.plan.plan import Plan
 from project import study
 
@@ -46,6 +46,11 @@ def write(tmp_path, monkeypatch):
         (
             {"devices": {"cpu": {"memory_per_device_mb": 4000.0}}},
             "memory_per_device_mb: 4000.0 is not of type integer; write 4000",
+        ),
+        (
+            {"devices": {"cpu": {"max_nodes": 2}}},
+            "machine.yaml: devices.cpu.max_nodes: 2 needs a scheduler, because all runs start on this machine "
+            "otherwise; set `scheduler: slurm` with its keys, or leave max_nodes out",
         ),
         ({"devices": {"cpu": {"max_nodes": "1e1"}}}, 'devices.cpu.max_nodes: "1e1" is text, not a number; write 10'),
         (
@@ -170,3 +175,27 @@ def test_the_machine_file_stands_beside_the_profile(tmp_path, monkeypatch):
 def test_a_folder_in_place_of_the_machine_file_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r": this is a folder; name a file in it"):
         read_machine(find_machine_file(str(tmp_path), []))
+
+
+@pytest.mark.parametrize(("name", "present"), [("cpu", 2), ("cuda", 1)])
+def test_more_devices_in_the_file_than_on_the_machine_are_an_excess(tmp_path, monkeypatch, name, present):
+    monkeypatch.setattr("howmanygpus.plan.config.machine._count_cores", lambda: 4)
+    monkeypatch.setattr("howmanygpus.train.host.gpus.list_gpu_uuids", lambda: ["GPU-1"])
+    monkeypatch.setattr("howmanygpus.train.host.gpus.find_compute_capability", lambda: "8.0")
+    path = tmp_path / "machine.yaml"
+    path.write_text(yaml.safe_dump({"devices": {name: {"devices_per_node": 8, "cores_per_device": 2}}}))
+    machine = read_machine(path)
+    assert (machine.device(name).devices_per_node, machine.count(name)) == (8, present)
+    message = machine.excesses[name].message
+    assert f"devices.{name}.devices_per_node: 8 exceeds the {present} that this machine has" in message
+    assert "lower it, leave it out, or describe a cluster (`scheduler: slurm`)" in message
+    path.write_text(yaml.safe_dump({"devices": {name: {"devices_per_node": present, "cores_per_device": 2}}}))
+    assert read_machine(path).excesses == {}
+
+
+@pytest.mark.parametrize(("device", "remedy"), [("a10", "did you mean a100?"), ("auot", "choose from a100")])
+def test_a_wrong_device_of_a_cluster_is_offered_those_of_its_file(device, remedy):
+    cluster = Machine("machine.yaml", {"a100": Device(4, 8, "cuda")}, scheduler="slurm")
+    with pytest.raises(ConfigError) as error:
+        Plan({"studies": {"s": study(frameworks=["pytorch_ddp"], devices=[device])}}, cluster)
+    assert f'studies.s.devices[0]: "{device}" is no device of machine.yaml; {remedy}' in str(error.value)

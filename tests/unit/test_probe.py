@@ -4,7 +4,8 @@ import pytest
 
 from howmanygpus.report.probes import tabulate as tabulate_probes
 from howmanygpus.report.tables.allreduce import compute_bus_bandwidth, tabulate
-from howmanygpus.train.preflight.probe import judge, look_around, to_minutes
+from howmanygpus.train.preflight.limits import to_minutes
+from howmanygpus.train.preflight.probe import judge, look_around
 from howmanygpus.train.preflight.stacks import find_refusal
 
 EXPECTED = {
@@ -37,16 +38,16 @@ def test_a_node_that_matches_the_machine_file_has_no_findings():
     [
         ({"visible_devices": "0"}, {}, "error", "2 devices were asked for, the job sees 1"),
         ({"gpus": [], "visible_devices": "0,1"}, {}, "error", "no NVIDIA driver answers"),
-        ({"host": FOUND["host"] | {"driver_version": "535.1"}}, {}, "error", "pytorch-cuda13 needs driver 580.65"),
+        ({"host": FOUND["host"] | {"driver_version": "535.1"}}, {}, "warning", "pytorch-cuda13 needs driver 580.65"),
         ({}, {"compute_capability": "9.0"}, "error", "compute_capability is 8.0, not 9.0"),
         ({}, {"compute_capability": None}, "warning", 'add compute_capability: "8.0"'),
         ({"gpus": [GPU | {"mig": True}] * 2}, {}, "warning", "MIG"),
-        ({"num_cores": 6}, {}, "error", "8 cores are wanted for 2 devices, the job may use 6"),
-        ({}, {"network_interface": "ib7"}, "error", "there is no network_interface ib7, but ib0"),
+        ({"num_cores": 6}, {}, "error", "the job may use 6; lower `cores_per_device` to 3"),
+        ({}, {"network_interface": "ib7"}, "error", "there is no network_interface ib7; choose from ib0"),
         ({"address": None}, {"network_interface": None}, "error", "leads to no address"),
         ({"scratch": {"path": "/s", "writable": False, "free_gib": None}}, {}, "error", "/s cannot be written to"),
         ({"reaches_package_index": False}, {}, "warning", "compute_nodes_have_network: false"),
-        ({"partition_limit": "01:00:00"}, {}, "error", "the partition ends them at 01:00:00"),
+        ({"partition_limit": "01:00:00"}, {}, "error", "at 01:00:00; lower `time_limit_min` of the studies by 5"),
     ],
 )
 def test_each_difference_is_a_finding(found, expected, level, words):

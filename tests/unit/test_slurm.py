@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from howmanygpus.plan.cluster.offer import Node, Offer
+from howmanygpus.plan.cluster.retrying import Growth
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import read_machine
 from howmanygpus.plan.jobs import JobSize, job_resources, list_resources, placement
@@ -36,9 +38,9 @@ def write_machine(tmp_path):
     return write
 
 
-def ask(machine, launcher, num_gpus, num_nodes=1, attempt=1):
+def ask(machine, launcher, num_gpus, num_nodes=1, growth=Growth(), offer=None):  # noqa: B008
     size = JobSize(machine.device("a100"), launcher, num_gpus, num_nodes, 60)
-    found = job_resources(machine, size, attempt)
+    found = job_resources(machine, size, growth, offer)
     assert set(found) == set(list_resources(machine))
     return found
 
@@ -63,10 +65,26 @@ def test_a_request_that_is_an_option_of_sbatch(write_machine):
     assert step == ["--gpus-per-node=a100-40:2"]
 
 
-def test_a_further_attempt_has_more_time_and_memory(write_machine):
-    first, second = (ask(write_machine(), "plain", 1, attempt=attempt) for attempt in (1, 2))
-    assert (first["runtime"], first["limit_min"], first["mem_mb"]) == (65, 60, 1000)
-    assert (second["runtime"], second["limit_min"], second["mem_mb"]) == (125, 120, 2000)
+LARGE = Offer("gpu", float("inf"), (Node(64, 256000, 4), Node(64, 256000, 4)))
+WHOLE = Offer("gpu", 90.0, (Node(32, 4000, 4), Node(32, 4000, 4)))
+"""What a partition offers in which a run on a whole node has all of the node's memory."""
+
+
+@pytest.mark.parametrize(
+    ("growth", "offer", "requested"),
+    [
+        (Growth(), LARGE, (65, 60, 4000)),
+        (Growth(time=2), LARGE, (125, 120, 4000)),
+        (Growth(memory=2), LARGE, (65, 60, 8000)),
+        (Growth(2, 2), WHOLE, (90, 85, 4000)),
+        (Growth(2, 2), Offer("gpu", 30.0, (Node(32, 2000, 4),)), (65, 60, 4000)),
+        (Growth(2, 2), None, (65, 60, 4000)),
+    ],
+    ids=["first", "time", "memory", "whole node", "already too large", "no answer"],
+)
+def test_a_further_attempt_grows_up_to_what_is_offered(write_machine, growth, offer, requested):
+    found = ask(write_machine(), "plain", 4, growth=growth, offer=offer)
+    assert (found["runtime"], found["limit_min"], found["mem_mb"]) == requested
 
 
 def test_inside_an_allocation_nothing_is_asked_for(write_machine):

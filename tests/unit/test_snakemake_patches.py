@@ -19,6 +19,7 @@ from snakemake.scheduling.job_scheduler import JobScheduler
 from snakemake_interface_common.exceptions import WorkflowError
 
 from howmanygpus.snakemake_patches import (
+    accounts,
     cancelling,
     ending,
     failing,
@@ -38,6 +39,7 @@ PATCHES = [
     (interrupting, "snakemake", JobScheduler, "schedule"),
     (states, SLURM_PLUGIN, slurm_plugin, "query_job_status"),
     (cancelling, SLURM_PLUGIN, slurm_plugin.Executor, "cancel_jobs"),
+    (accounts, SLURM_PLUGIN, slurm_plugin.Executor, "get_account_arg"),
     (ending, SLURM_PLUGIN, slurm_plugin.Executor, "sleep"),
     (ending, "snakemake-interface-executor-plugins", slurm_plugin.Executor, "sleep"),
     (one_snakemake, SLURM_PLUGIN, slurm_plugin.Executor, "additional_general_args"),
@@ -213,6 +215,22 @@ def test_a_controller_that_does_not_answer_leaves_the_plugin_its_own_attempt(cal
     executor = SimpleNamespace(run_uuid="the-call", _job_submission_executor=ThreadPoolExecutor(1))
     slurm_plugin.Executor.cancel_jobs(executor, ["a job"])
     assert called == [["a job"]]
+
+
+class Resources(dict):
+    """Resources of a job, which the plugin reads as keys and as attributes."""
+
+    __getattr__ = dict.get
+
+
+def test_without_an_account_none_is_guessed(monkeypatch):
+    monkeypatch.setattr(slurm_plugin, "get_account", lambda logger: pytest.fail("an account is guessed"))
+    monkeypatch.setattr(slurm_plugin, "validate_account", lambda account, logger: account)
+    accounts.apply()
+    executor = SimpleNamespace(_fallback_account_arg=None, logger=None)
+    find = slurm_plugin.Executor.get_account_arg
+    assert list(find(executor, SimpleNamespace(resources=Resources()))) == [""]
+    assert list(find(executor, SimpleNamespace(resources=Resources(slurm_account="lab")))) == [" -A lab"]
 
 
 def test_the_end_of_a_call_waits_for_no_question():

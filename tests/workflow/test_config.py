@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from howmanygpus.environments.existing import link
-from project import LISTED, study
+from project import LISTED, RUNS, study
 
 PIP = """#!{python}
 import sys
@@ -129,7 +129,17 @@ def test_too_many_devices_warn_in_a_dry_run_and_stop_a_real_one(project):
 def test_the_machine_file_can_be_named(project):
     project.write_config(first=study(num_gpus=[1, 512], per_device_batch_size=[2]))
     (project.folder / "large.yaml").write_text("devices: {cpu: {devices_per_node: 512}}\n")
-    assert "exceeds" not in project.snakemake("--dry-run", "--config", "machine=large.yaml")
+    output = project.snakemake("--dry-run", "--config", "machine=large.yaml")
+    assert "large.yaml: devices.cpu.devices_per_node: 512 exceeds the " in output
+    assert "lower it, leave it out, or describe a cluster (`scheduler: slurm`)" in output
+    assert "studies.first.num_gpus: 512 exceeds the" in project.snakemake("--config", "machine=large.yaml", expect=1)
+
+
+def test_a_machine_file_with_more_devices_than_runs_use_is_only_doubted(project):
+    project.write_config(first=study(num_gpus=[1]))
+    (project.folder / "large.yaml").write_text("devices: {cpu: {devices_per_node: 512}}\n")
+    output = project.snakemake("--config", "machine=large.yaml", *RUNS)
+    assert "devices_per_node: 512 exceeds the " in output
 
 
 def test_a_measured_run_has_the_machine_alone(project):

@@ -20,6 +20,9 @@ from howmanygpus.call.ending import describe_end
 from howmanygpus.call.waiting import watch_queue
 from howmanygpus.ledger.settling import settle_jobs
 from howmanygpus.environments.cache import CacheError, check_cache
+from howmanygpus.plan.cluster import retrying
+from howmanygpus.plan.cluster.checking import find_misfits
+from howmanygpus.plan.cluster.concurrency import describe_concurrency, limit_measurements
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import find_machine_file, read_machine
 from howmanygpus.plan.dry_run.printing import summarize_dry_run
@@ -47,6 +50,8 @@ if not Path(".venv/bin/python").exists():
 gc.set_threshold(100_000, 50, 100)
 
 snakemake_patches.patch_every_process(is_job=bool(workflow.remote_exec))
+if workflow.is_main_process:
+    retrying.note_start()
 
 try:
     refuse_to_unlock(sys.argv)
@@ -65,6 +70,10 @@ config["studies"] = {name: study.config for name, study in PLAN.studies.items()}
 # The report's first page begins with the answers.
 config["answers"] = read_answers(PLAN.studies)
 config["bill"] = read_bill()
+config["concurrency"] = describe_concurrency(MACHINE)
+
+if limit := limit_measurements(MACHINE):
+    workflow.register_resource("measurement", limit)
 
 training, parity = TrainingRules(PLAN), ParityRules(PLAN)
 data = DataRules(
@@ -79,9 +88,10 @@ products = Products(
     tables.list_merged(),
 )
 
-notices = [*PLAN.find_shortages(), *PLAN.find_doubts(), *PLAN.list_remarks()]
-for notice in [] if workflow.remote_exec else notices:
-    logger.warning(notice)
+SHORTAGES = PLAN.find_shortages() + find_misfits(PLAN) if workflow.is_main_process else []
+DOUBTS = [*PLAN.find_excesses(), *PLAN.find_doubts(), *PLAN.list_remarks()] if workflow.is_main_process else []
+for warning in [*DOUBTS, *SHORTAGES]:
+    logger.warning(warning)
 
 if not workflow.remote_exec:
     atexit.register(data.save_contents)
@@ -104,8 +114,8 @@ if not workflow.remote_exec and not IS_DRY_RUN:
 
 onstart:
     snakemake_patches.patch_scheduling(submits=MACHINE.submits)
-    if shortages := PLAN.find_shortages():
-        raise WorkflowError("\n".join(shortages))
+    if SHORTAGES:
+        raise WorkflowError("\n".join(SHORTAGES))
     # SLURM's plugin gives this name to all jobs of a call.
     announce(getattr(workflow.scheduler._executor, "run_uuid", f"local-{uuid.uuid4()}"))
     if MACHINE.submits and workflow.executor_settings:

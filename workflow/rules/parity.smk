@@ -47,7 +47,12 @@ rule compute_reference:
 
 
 rule leave_unchecked:
-    """Record that a cell was not checked, because no study requires it. This needs no job with devices."""
+    """Record that a cell was not checked, because no study requires it. This needs no job with devices.
+
+    On a cluster it waits for the probe, so that no run starts on devices that do not fit the machine file.
+    """
+    input:
+        probe=ancient(parity.probe_of_unchecked),
     output:
         verdict="results/parity/{unchecked}.json",
     log:
@@ -83,7 +88,7 @@ rule observe_parity:
     retries: 1
     threads: parity.num_gpus
     resources:
-        **cluster.resources(parity.size),
+        **cluster.resources(parity.size, cluster.growth("observe_parity")),
         measurement=100,
     params:
         code=parity.observing_code,

@@ -12,13 +12,16 @@ localrules:
 
 
 rule probe_device:
+    """Probe a node. The job fails if runs would not work there, and everything on the device waits for its record."""
     output:
         record="results/probe/{device}.json",
     log:
         "results/logs/probe_device/{device}.log",
     priority: 2000000
+    # A second job would find the same node.
+    retries: 0
     resources:
-        **cluster.resources(cluster.probe_size),
+        **cluster.resources(cluster.probe_size, cluster.growth("probe_device")),
     params:
         code=hash_script("probe_device"),
         expected=cluster.expectation,
@@ -65,7 +68,7 @@ rule measure_allreduce:
         "results/logs/measure_allreduce/{device}_gpus{num_gpus}.log",
     priority: 1500000
     resources:
-        **cluster.resources(cluster.allreduce_size),
+        **cluster.resources(cluster.allreduce_size, cluster.growth("measure_allreduce")),
         measurement=100,
     params:
         code=cluster.allreduce_code,

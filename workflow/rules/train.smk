@@ -50,7 +50,7 @@ rule train:
     priority: training.priority
     threads: training.num_gpus
     resources:
-        **cluster.resources(training.size),
+        **cluster.resources(training.size, training.growth),
         measurement=100,
     params:
         code=training.code,

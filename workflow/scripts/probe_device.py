@@ -1,11 +1,13 @@
 """
 Probe a node of one kind of device from inside a job, and compare the node with the machine file.
 
-Nothing is refused here. A wrong machine file shows as findings in the table, beside the node's properties.
+If runs cannot work there, the program prints what was found, and fails, because everything that uses the device depends
+on its record.
 """
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
@@ -23,9 +25,15 @@ def main() -> None:
     with recorded(PROBE, arguments.device, size, arguments.expected["packed"]):
         found = look_around(arguments.expected)
     findings = judge(found, arguments.expected)
-    write_json_atomic(arguments.record, {"device": arguments.device, "found": found, "findings": findings})
     for finding in findings:
         print(f"{arguments.device}: {finding['level']}: {finding['text']}")
+    if any(finding["level"] == "error" for finding in findings):
+        print(json.dumps(found, indent=1))
+        sys.exit(
+            f"{arguments.device}: runs would end in these errors, so that none is started; correct the machine file or "
+            "the study as each error says, and give the same call again"
+        )
+    write_json_atomic(arguments.record, {"device": arguments.device, "found": found, "findings": findings})
 
 
 if __name__ == "__main__":

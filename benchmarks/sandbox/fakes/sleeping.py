@@ -2,8 +2,8 @@
 Provide a backend without a framework, for tests and benchmarks of everything around the training.
 
 The file fake_behaviour.json in the working directory maps a part of a run's path to the run's behaviour: `crash`,
-`out_of_memory`, `diverge`, `unsupported`, `hang`, `kill_launcher`, `wait_for_file`, {"sleep_s": seconds} or
-{"allocate_mb": host memory}.
+`out_of_memory`, `host_out_of_memory`, `diverge`, `unsupported`, `hang`, `kill_launcher`, `wait_for_file`,
+{"sleep_s": seconds} or {"allocate_mb": host memory}.
 """
 
 import json
@@ -48,6 +48,8 @@ class Sleeping(StepwiseBackend):
                 raise RuntimeError("the fake backend was told to crash")
             case "out_of_memory":
                 raise FakeOutOfMemoryError("tried to allocate 7 GiB")
+            case "host_out_of_memory":
+                raise MemoryError("the fake backend pretends that this host has no memory left")
             case "hang":
                 time.sleep(3600)
             case "kill_launcher":

@@ -9,6 +9,8 @@ there with srun.
 import json
 from dataclasses import dataclass
 
+from howmanygpus.plan.cluster.offer import Offer
+from howmanygpus.plan.cluster.retrying import Growth
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.train.start.launchers import count_processes_per_node
@@ -34,16 +36,23 @@ class JobSize:
     limit_min: float
 
 
-def job_resources(machine: Machine, size: JobSize, attempt: int) -> dict:
+def grow(first: float, factor: int, most: float) -> float:
+    """Return a multiple of what the first attempt requested. It exceeds the most that is offered only if that did."""
+    return max(first, min(first * factor, most))
+
+
+def job_resources(machine: Machine, size: JobSize, growth: Growth, offer: Offer | None = None) -> dict:
     """Return the resources of a job. A resource with the value None is not requested.
 
-    `limit_min` is the time limit of the run, and `runtime` is that of the job. Each further attempt gets more time and
-    more memory.
+    `limit_min` is the time limit of the run, and `runtime` is that of the job. offer: what the cluster offers, if
+    SLURM said so and the job is to grow; a job does not grow beyond it.
     """
-    device, num_gpus, num_nodes, limit_min = size.device, size.num_gpus, size.num_nodes, size.limit_min
+    device, num_gpus, num_nodes = size.device, size.num_gpus, size.num_nodes
     if not machine.submits:
-        return {"limit_min": limit_min * attempt}
-    options, per_node = device.options, num_gpus // num_nodes
+        return {"limit_min": size.limit_min * growth.time}
+    options, per_node, overhead_min = device.options, num_gpus // num_nodes, machine.slurm["overhead_min"]
+    longest_min, most_mb = (offer.longest_job_min, offer.most("memory_mb", num_nodes)) if offer else (0, 0)
+    limit_min = grow(size.limit_min, growth.time, longest_min - overhead_min)
     num_tasks_per_node = count_processes_per_node(size.launcher, per_node)
     request = options["request"].format(n=per_node) if options["request"] else None
     extra = [options["sbatch_options"]]
@@ -59,9 +68,9 @@ def job_resources(machine: Machine, size: JobSize, attempt: int) -> dict:
         "tasks": None if asks_by_gres(device) else num_nodes * num_tasks_per_node,
         "cpus_per_task": device.cores_per_device * per_node // num_tasks_per_node,
         "gres": request if asks_by_gres(device) else None,
-        "mem_mb": options["memory_per_device_mb"] * per_node * attempt,
-        "limit_min": limit_min * attempt,
-        "runtime": round(limit_min * attempt + machine.slurm["overhead_min"]),
+        "mem_mb": round(grow(options["memory_per_device_mb"] * per_node, growth.memory, most_mb)),
+        "limit_min": limit_min,
+        "runtime": round(limit_min + overhead_min),
         "slurm_partition": options["partition"],
         "constraint": options["constraint"],
         "slurm_extra": " ".join(filter(None, extra)) or None,

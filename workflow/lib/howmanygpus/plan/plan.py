@@ -145,7 +145,7 @@ class Plan:
             runs = [run for run in study.runs if not self.is_left_out(run)]
             for device in dict.fromkeys(run.device for run in runs):
                 wanted = max(run.num_gpus for run in runs if run.device == device)
-                available = self.machine.device(device).count
+                available = self.machine.count(device)
                 if not available:
                     shortages.append(
                         f"{study.place}.devices: {device!r} cannot be used ({self.machine.path}): "
@@ -162,3 +162,7 @@ class Plan:
     def find_doubts(self) -> list[str]:
         """Return a message for each value that can be meant, but is more likely a mistake."""
         return list(dict.fromkeys(doubt for study in self.studies.values() for doubt in study.find_doubts()))
+
+    def find_excesses(self) -> list[str]:
+        """Return a message for each device that runs use and of which the machine file has more than this machine."""
+        return [self.machine.excesses[device].message for device in self.devices if device in self.machine.excesses]

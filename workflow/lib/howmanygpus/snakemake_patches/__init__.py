@@ -5,6 +5,7 @@ docs/upstream.md describes each problem for the maintainers, with a minimal exam
 """
 
 from howmanygpus.snakemake_patches import (
+    accounts,
     cancelling,
     ending,
     failing,
@@ -35,5 +36,5 @@ def patch_scheduling(submits: bool) -> None:
     interrupting.apply()
     failing.apply()
     if submits:
-        for patch in (states, cancelling, ending, one_snakemake, refusing):
+        for patch in (states, cancelling, accounts, ending, one_snakemake, refusing):
             patch.apply()

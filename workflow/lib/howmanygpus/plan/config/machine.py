@@ -31,7 +31,7 @@ class Device:
 
     @property
     def count(self) -> int:
-        """The maximum number of devices for one run."""
+        """The number of devices for one run at most, as the machine file has it."""
         return self.devices_per_node * self.max_nodes
 
     def num_nodes(self, num_gpus: int) -> int:
@@ -43,6 +43,14 @@ class Device:
         below, above = range(num_gpus - 1, 0, -1), range(num_gpus + 1, self.count + 1)
         found = [next((n for n in counts if n % self.num_nodes(n) == 0), None) for counts in (below, above)]
         return [count for count in found if count is not None]
+
+
+@dataclass(frozen=True)
+class Excess:
+    """The number of devices that this machine has, and the message that the machine file names more."""
+
+    present: int
+    message: str
 
 
 PRICING = ("billed", "price_per_hour", "currency")
@@ -62,6 +70,7 @@ class Machine:
     slurm: settings that all jobs of a cluster share.
     packed: whether runs start inside the SLURM allocation of this process.
     environments: existing interpreters that replace environments.
+    excesses: devices of which the file has more than this machine.
     """
 
     path: str
@@ -71,6 +80,7 @@ class Machine:
     packed: bool = False
     environments: dict[str, dict] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
+    excesses: dict[str, "Excess"] = field(default_factory=dict)
 
     @property
     def is_cluster(self) -> bool:
@@ -84,6 +94,11 @@ class Machine:
     def device(self, name: str) -> Device:
         """Return the device of that name, or a placeholder with a count of 0 if the machine has no such device."""
         return self.devices.get(name) or UNKNOWN_DEVICES["cpu" if name == "cpu" else "cuda"]
+
+    def count(self, name: str) -> int:
+        """Return the maximum number of devices for one run."""
+        count = self.device(name).count
+        return min(count, self.excesses[name].present) if name in self.excesses else count
 
     def billing(self, name: str) -> dict | None:
         """Return the keys of a device that howmanygpus.report.accounting needs; None without a cluster and a price."""
@@ -117,7 +132,9 @@ class Machine:
             return refuse(place, device, problem, "correct it there, or choose another device or profile")
         gpus = [] if self.is_cluster else ["cuda"]
         gpus += [name for name, known in self.devices.items() if known.kind == "cuda" and name not in gpus]
-        remedy = suggest(device, {"auto", *UNKNOWN_DEVICES, *self.devices})
+        # Nobody can look for `cpu` and `cuda` on other machines, so that a cluster has the devices of its file only.
+        known = set(self.devices) if self.is_cluster else {"auto", *UNKNOWN_DEVICES, *self.devices}
+        remedy = suggest(device, known) if known else f"describe it there under devices.{device}"
         if device in GPU_WORDS and gpus:
             remedy = f"write {' or '.join(gpus)}"
         return refuse(place, device, f"is no device of {self.path}", remedy)
@@ -168,12 +185,20 @@ def read_machine(path: Path, packed: bool = False) -> Machine:
         raise refuse("packed", packed, "is not of type boolean", "write true or false")
     if packed and values["scheduler"] == "none":
         raise ConfigError(f"packed: true needs the machine file of a cluster, not {path}; name it with `machine`")
-    return Machine(str(path), present, values["scheduler"], values["slurm"], packed, values["environments"], missing)
+    excesses = _find_excesses(values["devices"], path) if values["scheduler"] == "none" else {}
+    slurm, environments = values["slurm"], values["environments"]
+    return Machine(str(path), present, values["scheduler"], slurm, packed, environments, missing, excesses)
 
 
 def _complete_device(name: str, options: dict, scheduler: str, path: Path) -> Device:
-    kind = options["kind"] or ("cpu" if name == "cpu" else "cuda")
+    kind = _find_kind(name, options)
     if scheduler == "none":
+        if options["max_nodes"] > 1:
+            raise refuse(
+                *(f"{path}: devices.{name}.max_nodes", options["max_nodes"]),
+                "needs a scheduler, because all runs start on this machine otherwise",
+                "set `scheduler: slurm` with its keys, or leave max_nodes out",
+            )
         options = options | _look_at_machine(kind, options)
     for key in ("devices_per_node", "cores_per_device"):
         if options[key] is None:
@@ -198,6 +223,28 @@ def _explain_missing(device: Device) -> str:
     if device.kind == "cuda":
         return "no GPU was found on this machine"
     return f"{device.cores_per_device} cores per device are more than the {_count_cores()} of this machine"
+
+
+def _find_excesses(declared: dict[str, dict], path: Path) -> dict[str, Excess]:
+    """Return the devices of which the file names more than this machine has."""
+    excesses = {}
+    for name, options in declared.items():
+        count, kind = options["devices_per_node"], _find_kind(name, options)
+        if count is None:
+            continue
+        present = _look_at_machine(kind, options | {"devices_per_node": None})["devices_per_node"]
+        if count > present:
+            cores = f", with {options['cores_per_device'] or 1} of its {_count_cores()} cores each"
+            excesses[name] = Excess(
+                present,
+                f"{path}: devices.{name}.devices_per_node: {count} exceeds the {present} that this machine has"
+                f"{cores if kind == 'cpu' else ''}; lower it, leave it out, or describe a cluster (`scheduler: slurm`)",
+            )
+    return excesses
+
+
+def _find_kind(name: str, options: dict) -> str:
+    return options["kind"] or ("cpu" if name == "cpu" else "cuda")
 
 
 def _count_cores() -> int:

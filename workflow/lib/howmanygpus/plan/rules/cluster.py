@@ -3,6 +3,9 @@
 import json
 from collections.abc import Callable
 
+from howmanygpus.plan.cluster.offer import Offer, ask_for_offer
+from howmanygpus.plan.cluster.retrying import FIRST, Growth, find_growth_of_job
+from howmanygpus.plan.config.machine import Device
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.code import hash_script
 from howmanygpus.plan.invalidation.pins import environment_record
@@ -20,20 +23,36 @@ class ClusterRules(Answers):
     def __init__(self, plan: Plan):
         super().__init__()
         self._plan, self._machine = plan, plan.machine
+        self._offers: dict[tuple, Offer] = {}
 
-    def resources(self, get_size: Callable[..., JobSize]) -> dict[str, Callable]:
-        """Return the resources of a rule whose jobs use devices. `get_size` maps wildcards to the size of the job.
+    def resources(self, get_size: Callable[..., JobSize], get_growth: Callable[..., Growth]) -> dict[str, Callable]:
+        """Return the resources of a rule whose jobs use devices.
 
-        If runs are not jobs of a cluster, the only resource is the time limit. Otherwise plan.jobs lists the resources.
+        get_size: maps wildcards to the size of the job. get_growth: maps wildcards and the number of the attempt to
+        what the attempt requests. If runs are not jobs of a cluster, the only resource is the time limit. Otherwise
+        plan.jobs lists the resources.
         """
 
         def ask(resource: str) -> Callable:
             def get(wildcards, attempt):
-                return job_resources(self._machine, get_size(wildcards), attempt)[resource]
+                size, growth = get_size(wildcards), get_growth(wildcards, attempt)
+                offer = self._offer(size.device) if growth != FIRST else None
+                return job_resources(self._machine, size, growth, offer)[resource]
 
             return with_signature(get)
 
         return {resource: ask(resource) for resource in list_resources(self._machine)}
+
+    def _offer(self, device: Device) -> Offer | None:
+        """Return what the cluster offers to jobs on a device. An answer is kept, since it seldom changes."""
+        key = tuple(device.options[name] for name in ("partition", "request", "constraint"))
+        if self._machine.submits and key not in self._offers and (offer := ask_for_offer(device.options)):
+            self._offers[key] = offer
+        return self._offers.get(key)
+
+    def growth(self, rule: str) -> Callable[..., Growth]:
+        """Return a function from wildcards and attempt to the growth of a rule's job that is no run."""
+        return lambda wildcards, attempt: find_growth_of_job(rule, wildcards, attempt)
 
     def probe_size(self, wildcards) -> JobSize:
         """Return the size of the probe's job, which is one whole node."""

@@ -45,7 +45,13 @@ class ParityRules(Answers):
 
     def probe(self, wildcards) -> str | list:
         """Return the record of the probe of the group's devices, or nothing if the machine is not a cluster."""
-        return f"results/probe/{self._group(wildcards).first.device}.json" if self._machine.is_cluster else []
+        return self._probe(self._group(wildcards).first.device)
+
+    def probe_of_unchecked(self, wildcards) -> str | list:
+        return self._probe(self._plan.parity_cells[f"results/parity/{wildcards.unchecked}.json"].device)
+
+    def _probe(self, device: str) -> str | list:
+        return f"results/probe/{device}.json" if self._machine.is_cluster else []
 
     def layouts(self, wildcards) -> str:
         """Return as JSON the keys of the cells to observe, by layout (devices x nodes)."""

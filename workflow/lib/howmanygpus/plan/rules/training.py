@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from howmanygpus.plan.cluster.retrying import Growth, find_growth
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.code import hash_script, hash_training
 from howmanygpus.plan.invalidation.pins import environment_record
@@ -90,3 +91,7 @@ class TrainingRules(Answers):
         device, limit_min = self._machine.device(run.device), self._plan.studies[run.study].config["time_limit_min"]
         launcher = FRAMEWORKS[run.framework].launcher
         return JobSize(device, launcher, run.num_gpus, device.num_nodes(run.num_gpus), limit_min)
+
+    def growth(self, wildcards, attempt) -> Growth:
+        """Return how much more an attempt requests than the first one in this call."""
+        return find_growth(wildcards.run, attempt)

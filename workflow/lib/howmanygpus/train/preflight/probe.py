@@ -1,10 +1,12 @@
 """What a node offers, seen from inside a job, and where it differs from the machine file."""
 
+import math
 import os
 import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pynvml
 from howmanygpus.train.host.devices import describe_host
 from howmanygpus.train.host.gpus import find_board, list_gpu_uuids
 from howmanygpus.train.host.slurm import ask_for_job, find_job_id
+from howmanygpus.train.preflight.limits import to_minutes
 from howmanygpus.train.preflight.stacks import find_refusal
 
 PATIENCE_S = 20.0
@@ -97,59 +100,57 @@ def find_partition_limit(partition: str | None) -> str | None:
     return None
 
 
-def to_minutes(limit: str | None) -> float:
-    """Minutes of [days-]hours:minutes:seconds; infinite for anything else, such as UNLIMITED."""
-    days, _, rest = (limit or "").rpartition("-")
-    parts = rest.split(":")
-    if len(parts) != 3 or not all(part.isdigit() for part in parts):
-        return float("inf")
-    hours, minutes, seconds = map(int, parts)
-    return int(days or 0) * 1440 + hours * 60 + minutes + seconds / 60
-
-
 def judge(found: dict, expected: dict) -> list[dict]:
-    """What will not work (`error`) and what is not as one would have it (`warning`)."""
-    findings = []
+    """What will not work (`error`) and what is not as one would have it (`warning`). Each text names the remedy."""
+    errors = [*judge_devices(found, expected), *judge_node(found, expected)]
+    findings = [{"level": "error", "text": text} for text in errors]
+    return findings + [{"level": "warning", "text": text} for text in list_warnings(found, expected)]
 
-    def add(level: str, text: str) -> None:
-        findings.append({"level": level, "text": text})
 
-    num_devices, gpus = expected["devices_per_node"], found["gpus"]
-    if expected["request"] is not None:
-        visible = [part for part in (found["visible_devices"] or "").split(",") if part]
-        if len(visible) < num_devices:
-            add("error", f"{num_devices} devices were asked for, the job sees {len(visible)}; correct `request`")
-    if expected["kind"] == "cuda":
-        if not gpus:
-            add("error", "no NVIDIA driver answers in the job")
-        for environment in expected["environments"] if gpus else ():
-            if refusal := find_refusal(environment, found["host"]["driver_version"]):
-                add("error", refusal)
-        capabilities = {gpu["compute_capability"] for gpu in gpus}
-        if gpus and expected["compute_capability"] not in (None, *capabilities):
-            add(
-                "error",
-                f"compute_capability is {', '.join(sorted(capabilities))}, not {expected['compute_capability']}",
-            )
-        if gpus and expected["compute_capability"] is None:
-            add("warning", f'add compute_capability: "{", ".join(sorted(capabilities))}"')
-        if any(gpu["mig"] for gpu in gpus):
-            add("warning", "the GPUs are split (MIG): utilisation will be missing")
-    num_cores = num_devices * expected["cores_per_device"]
-    if expected["bind_cores"] and found["num_cores"] < num_cores:
-        add("error", f"{num_cores} cores are wanted for {num_devices} devices, the job may use {found['num_cores']}")
-    if expected["network_interface"] not in (None, *found["interfaces"]):
-        add(
-            "error",
-            f"there is no network_interface {expected['network_interface']}, but {', '.join(found['interfaces'])}",
+def judge_devices(found: dict, expected: dict) -> Iterator[str]:
+    num_devices, capability = expected["devices_per_node"], expected["compute_capability"]
+    visible = [part for part in (found["visible_devices"] or "").split(",") if part]
+    if expected["request"] is not None and len(visible) < num_devices:
+        yield f"{num_devices} devices were asked for, the job sees {len(visible)}; correct `request`"
+    if expected["kind"] == "cuda" and not found["gpus"]:
+        yield "no NVIDIA driver answers in the job; correct `request` or `partition`"
+    capabilities = {gpu["compute_capability"] for gpu in found["gpus"]}
+    if expected["kind"] == "cuda" and capabilities and capability not in (None, *capabilities):
+        yield f"compute_capability is {', '.join(sorted(capabilities))}, not {capability}; correct it"
+
+
+def judge_node(found: dict, expected: dict) -> Iterator[str]:
+    num_devices, interface = expected["devices_per_node"], expected["network_interface"]
+    num_cores, has_cores = num_devices * expected["cores_per_device"], found["num_cores"]
+    if expected["bind_cores"] and has_cores < num_cores:
+        yield (
+            f"{num_cores} cores are wanted for {num_devices} devices, the job may use {has_cores}; lower "
+            f"`cores_per_device` to {has_cores // num_devices}, or set `bind_cores: false`"
         )
-    if expected["max_nodes"] > 1 and expected["network_interface"] is None and found["address"] is None:
-        add("error", "the node's own name leads to no address: set network_interface or rendezvous_suffix")
+    if interface not in (None, *found["interfaces"]):
+        yield f"there is no network_interface {interface}; choose from {', '.join(found['interfaces'])}"
+    if expected["max_nodes"] > 1 and interface is None and found["address"] is None:
+        yield "the node's own name leads to no address; set `network_interface` or `rendezvous_suffix`"
     if found["scratch"] and not found["scratch"]["writable"]:
-        add("error", f"scratch: {found['scratch']['path']} cannot be written to")
+        yield f"scratch: {found['scratch']['path']} cannot be written to; name another folder, or null"
+    if (longest_min := to_minutes(found["partition_limit"])) < expected["longest_job_min"]:
+        excess_min = math.ceil(expected["longest_job_min"] - longest_min)
+        yield (
+            f"jobs of {expected['longest_job_min']} minutes are planned, the partition ends them at "
+            f"{found['partition_limit']}; lower `time_limit_min` of the studies by {excess_min}, or name another "
+            "`partition`"
+        )
+
+
+def list_warnings(found: dict, expected: dict) -> Iterator[str]:
+    gpus = found["gpus"] if expected["kind"] == "cuda" else []
+    for environment in expected["environments"] if gpus else ():
+        if refusal := find_refusal(environment, found["host"]["driver_version"]):
+            yield f"{refusal}; its runs are reported as unsupported"
+    if gpus and expected["compute_capability"] is None:
+        capabilities = sorted({gpu["compute_capability"] for gpu in gpus})
+        yield f'add compute_capability: "{", ".join(capabilities)}"'
+    if any(gpu["mig"] for gpu in gpus):
+        yield "the GPUs are split (MIG): utilisation will be missing"
     if expected["compute_nodes_have_network"] and not found["reaches_package_index"]:
-        add("warning", "no package index is reached from here: environments may need compute_nodes_have_network: false")
-    if to_minutes(found["partition_limit"]) < expected["longest_job_min"]:
-        limit = found["partition_limit"]
-        add("error", f"jobs of {expected['longest_job_min']} minutes are planned, the partition ends them at {limit}")
-    return findings
+        yield "no package index is reached from here: environments may need compute_nodes_have_network: false"

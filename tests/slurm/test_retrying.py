@@ -1,0 +1,109 @@
+"""A run that is tried again requests more of what it lacked, up to what the partition and its nodes have."""
+
+import pytest
+
+from howmanygpus.train.host.slurm import FIELD
+from project import ROWS, RUNS, study
+from slurm.cluster import CORES_PER_NODE, GPUS_PER_NODE, MEMORY_PER_NODE_MB
+
+LIMIT_MIN, OVERHEAD_MIN, PARTITION_MIN = 40, 5, 60
+
+
+@pytest.fixture
+def short_partition(cluster):
+    """Let the partition's longest job be so short that twice the time of a run is more."""
+    cluster.run("scontrol", "update", "PartitionName=gpu", f"MaxTime={PARTITION_MIN}")
+    yield
+    cluster.run("scontrol", "update", "PartitionName=gpu", "MaxTime=1440")
+
+
+def find_request(cluster, attempt) -> tuple[str, str]:
+    """Return the time limit and the memory of an attempt's job."""
+    job = dict(FIELD.findall(cluster.run("scontrol", "--oneliner", "show", "job", attempt["job"]["id"])))
+    return job["TimeLimit"], job["MinMemoryNode"]
+
+
+@pytest.mark.usefixtures("short_partition")
+def test_each_run_is_tried_again_with_more_of_what_it_lacked(project, cluster):
+    names = ("limited", "cancelled", "starving")
+    for name in names:
+        project.add_fake(name)
+    project.write_machine(memory_per_device_mb=MEMORY_PER_NODE_MB // GPUS_PER_NODE)
+    options = {"devices": ["fake"], "per_device_batch_size": [8], "time_limit_min": LIMIT_MIN}
+    project.write_config(
+        one=study(frameworks=list(names), num_gpus=[1], **options),
+        whole=study(frameworks=["starving"], num_gpus=[GPUS_PER_NODE], **options),
+    )
+    project.behave(limited="wait_for_file", cancelled="wait_for_file", starving="host_out_of_memory")
+    # Nobody reads the pipe while this test waits, so that long logs would fill it and block Snakemake.
+    project.edit_profile(**{"retries": 1, "show-failed-logs": False})
+    process = project.start(*RUNS)
+    jobs = {name: project.wait_for_running(f"/{name}/") for name in ("limited", "cancelled")}
+    cluster.run("scancel", jobs["cancelled"]["id"])
+    for limit in ("TimeLimit=1", "EndTime=now+1"):
+        cluster.run("scontrol", "update", f"JobId={jobs['limited']['id']}", limit)
+    cells = ("one/limited", "one/cancelled", "one/starving", "whole/starving")
+    project.wait_until(
+        lambda: all(len(project.find_attempts(cell)) == 2 for cell in cells), "all second attempts", timeout_s=240
+    )
+    requests = {cell: find_request(cluster, project.find_attempts(cell)[1]) for cell in cells}
+    (project.folder / "go_on").touch()
+    output, _ = process.communicate(timeout=240)
+    least = f"00:{LIMIT_MIN + OVERHEAD_MIN}:00"
+    assert requests == {
+        "one/limited": ("01:00:00", "4000M"),
+        "one/cancelled": (least, "4000M"),
+        "one/starving": (least, "8000M"),
+        "whole/starving": (least, f"{MEMORY_PER_NODE_MB}M"),
+    }, output[-3000:]
+
+
+@pytest.mark.parametrize(("end", "minutes"), [("cancelled", 15), ("limited", 25)])
+def test_a_measurement_is_tried_again_with_more_of_what_it_lacked(project, cluster, environment_record, end, minutes):
+    project.take_environment(environment_record("pytorch-cpu"))
+    project.write_machine(slurm={"preflight": True})
+    options = {"frameworks": ["sleeping"], "devices": ["fake"], "num_gpus": [2], "per_device_batch_size": [8]}
+    project.write_config(grid=study(**options))
+    project.edit_profile(retries=1)
+    process = project.start("results/probe/fake_gpus2.json")
+
+    def find_jobs(states):
+        printed = cluster.run("squeue", "--noheader", f"--states={states}", "--format=%i %l %m %k")
+        lines = [line.split() for line in printed.splitlines()]
+        jobs = [line[:3] for line in lines if "measure_allreduce" in line[-1]]
+        return sorted(jobs, key=lambda job: int(job[0]))
+
+    project.wait_until(lambda: find_jobs("RUNNING"), "the measurement")
+    ((job, *first),) = find_jobs("RUNNING")
+    if end == "cancelled":
+        cluster.run("scancel", job)
+    else:
+        for limit in ("TimeLimit=1", "EndTime=now+1"):
+            cluster.run("scontrol", "update", f"JobId={job}", limit)
+    output, _ = process.communicate(timeout=180)
+    assert process.returncode == 0, output[-3000:]
+    last, *second = find_jobs("all")[-1]
+    assert int(last) > int(job), "it was tried again"
+    assert (first, second) == (["15:00", "4000M"], [f"{minutes}:00", "4000M"])
+
+
+def test_a_machine_file_that_does_not_fit_the_nodes_is_refused_before_the_first_job(project, cluster):
+    project.write_machine(cores_per_device=CORES_PER_NODE)
+    project.write_config(grid=study(frameworks=["sleeping"], devices=["fake"], per_device_batch_size=[8]))
+    message = f"devices.fake.cores_per_device: {CORES_PER_NODE} for each of {GPUS_PER_NODE} devices is 32 cores"
+    assert message in project.snakemake("--dry-run")
+    output = project.snakemake(expect=1)
+    assert message in output and "a node of partition gpu has 8; lower it to 2" in output
+    assert "has been submitted" not in output
+
+
+def test_a_node_on_which_runs_would_fail_stops_the_grid(project):
+    project.write_machine(slurm={"scratch": "/proc/no/such/folder"})
+    project.write_config(grid=study(frameworks=["sleeping"], devices=["fake"], per_device_batch_size=[8]))
+    output = project.snakemake(*ROWS, expect=1)
+    assert "fake: error: scratch: /proc/no/such/folder cannot be written to; name another folder, or null" in output
+    assert "correct the machine file or the study" in output
+    assert project.find_attempts("grid/") == []
+    project.write_machine()
+    project.snakemake(*ROWS)
+    assert {row["status"] for row in project.read_rows()} == {"completed"}

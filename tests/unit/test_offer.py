@@ -1,0 +1,197 @@
+"""Test how SLURM's answers about partitions and nodes are read and compared with the machine file and the studies."""
+
+import json
+import os
+from datetime import datetime
+from math import inf
+
+import pytest
+import yaml
+
+from howmanygpus.plan.cluster import offer as asking
+from howmanygpus.plan.cluster import retrying
+from howmanygpus.plan.cluster.checking import find_misfits
+from howmanygpus.plan.cluster.offer import Node, PartitionError, ask_for_offer, count_devices
+from howmanygpus.plan.cluster.retrying import STARTED, Growth, find_growth, find_growth_of_job
+from howmanygpus.plan.config.machine import read_machine
+from howmanygpus.plan.plan import Plan
+from project import study
+
+PARTITIONS = """\
+PartitionName=cpu Default=YES MaxTime=UNLIMITED MaxMemPerNode=UNLIMITED Nodes=c1
+PartitionName=gpu Default=NO MaxTime=01:00:00 MaxMemPerNode=200000 Nodes=n[1-3]
+"""
+NODES = """\
+NodeName=c1 CPUTot=128 RealMemory=500000 Gres=(null) AvailableFeatures=(null) Partitions=cpu
+NodeName=n1 CPUTot=64 CPUEfctv=60 RealMemory=256000 Gres=gpu:a100:4(S:0-1) AvailableFeatures=nvlink,ib Partitions=gpu
+NodeName=n2 CPUTot=32 RealMemory=128000 MemSpecLimit=8000 Gres=gpu:a100:4 AvailableFeatures=ib Partitions=gpu,all
+NodeName=n3 CPUTot=32 RealMemory=128000 Gres=gpu:v100:2 AvailableFeatures=ib Partitions=gpu
+"""
+A100 = {
+    **{"devices_per_node": 4, "max_nodes": 4, "cores_per_device": 8, "memory_per_device_mb": 30000},
+    **{"partition": "gpu", "request": "gpu:a100:{n}", "compute_capability": "8.0"},
+}
+
+
+@pytest.fixture(autouse=True)
+def scontrol(monkeypatch):
+    """Answer the questions about partitions and nodes; return a dictionary in which a test changes the answers."""
+    answers = {"partition": PARTITIONS, "node": NODES}
+
+    def run(command, **_):
+        text = answers[command[-1]]
+        return asking.subprocess.CompletedProcess(command, 0 if text else 1, text)
+
+    monkeypatch.setattr(asking.subprocess, "run", run)
+    return answers
+
+
+def ask(**changes):
+    return ask_for_offer({"partition": "gpu", "request": "gpu:a100:{n}", "constraint": None} | changes)
+
+
+def test_an_offer_is_that_of_the_nodes_which_have_the_device():
+    offer = ask()
+    assert (offer.partition, offer.longest_job_min) == ("gpu", 60)
+    assert offer.nodes == (Node(60, 200000, 4), Node(32, 120000, 4))
+    assert [offer.most("memory_mb", count) for count in (1, 2, 3)] == [200000, 120000, 0]
+    assert len(ask(constraint="nvlink&ib").nodes) == 1
+    assert len(ask(constraint="[nvlink|ib]").nodes) == 2, "SLURM judges it"
+
+
+def test_the_default_partition_and_the_shortest_of_several():
+    assert ask(partition=None, request=None).longest_job_min == inf
+    assert ask(partition="cpu,gpu", request=None).partition == "gpu"
+
+
+def test_a_partition_that_is_not_there_is_refused_with_those_that_are():
+    with pytest.raises(PartitionError, match="'gpus' is no partition of this cluster; choose from cpu, gpu"):
+        ask(partition="gpus")
+
+
+def test_a_controller_that_does_not_answer_offers_nothing(scontrol):
+    scontrol["partition"] = ""
+    assert ask() is None
+
+
+@pytest.mark.parametrize(
+    ("gres", "request_", "count"),
+    [
+        ("gpu:a100:4(S:0-1),nvme:1", "gpu:a100:{n}", 4),
+        ("gpu:a100:4,gpu:v100:2", "gpu:{n}", 6),
+        ("gpu:v100:2", "gpu:a100:{n}", 0),
+        ("(null)", "gpu:{n}", 0),
+        ("gpu:a100:4", "--gpus-per-node=a100:{n}", None),
+        ("gpu:a100:4", None, None),
+    ],
+)
+def test_devices_of_a_node_are_counted(gres, request_, count):
+    assert count_devices(gres, request_) == count
+
+
+def find(tmp_path, slurm=None, packed=False, changes=None, is_done=False, **device):
+    values = {"scheduler": "slurm", "devices": {"a100": A100 | device}, "slurm": slurm or {}}
+    (tmp_path / "machine.yaml").write_text(yaml.safe_dump(values))
+    options = {"frameworks": ["pytorch_ddp"], "devices": ["a100"], "time_limit_min": 55} | (changes or {})
+    plan = Plan({"studies": {"s": study(**options)}}, read_machine(tmp_path / "machine.yaml", packed))
+    for run in plan.runs.values() if is_done else ():
+        (tmp_path / run.path).mkdir(parents=True)
+        (tmp_path / run.path / "run.json").touch()
+    return find_misfits(plan, tmp_path)
+
+
+def test_what_fits_is_not_mentioned(tmp_path):
+    assert find(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"partition": "gpus"}, "devices.a100.partition: 'gpus' is no partition of this cluster; choose from cpu, gpu"),
+        ({"request": "gpu:h100:{n}"}, "no node of partition gpu has gpu:h100:{n}; correct `request`"),
+        ({"devices_per_node": 8}, "devices_per_node: 8 is too large, a node of partition gpu has 4; lower it to 4"),
+        ({"cores_per_device": 16}, "cores_per_device: 16 for each of 4 devices is 64 cores"),
+        ({"memory_per_device_mb": 60000}, "240000 MB, a node of partition gpu has 200000; lower it to 50000"),
+        ({"changes": {"num_gpus": [12], "per_device_batch_size": [8]}}, "runs need 3 nodes, and partition gpu has 2"),
+        (
+            {"changes": {"time_limit_min": 60}},
+            "studies.s.time_limit_min: 60 and the 5 of slurm.overhead_min exceed the 60 minutes of a job in partition "
+            "gpu; lower it to 55",
+        ),
+    ],
+)
+def test_what_does_not_fit_has_its_place_and_its_remedy(tmp_path, given, words):
+    (message,) = find(tmp_path, **given)
+    assert words in message
+
+
+def test_a_partition_whose_jobs_are_too_short_for_the_gate_is_refused(tmp_path, scontrol):
+    scontrol["partition"] = PARTITIONS.replace("MaxTime=01:00:00", "MaxTime=00:30:00")
+    (message,) = find(tmp_path, changes={"time_limit_min": 20, "parity": "required"})
+    assert "devices.a100.partition: a job of the parity gate takes up to 35 minutes, and" in message
+    assert 'ends jobs after 30; name another partition, or set `parity: "off"`' in message
+    assert find(tmp_path, changes={"time_limit_min": 20}) == []
+
+
+def test_a_qos_may_exceed_the_limit_of_the_partition(tmp_path):
+    assert find(tmp_path, changes={"time_limit_min": 600}, sbatch_options="--qos=long") == []
+
+
+def test_finished_runs_need_no_partition(tmp_path):
+    assert find(tmp_path, partition="gpus") != []
+    assert find(tmp_path, partition="gpus", is_done=True) == []
+
+
+def test_inside_an_allocation_nothing_is_compared(tmp_path):
+    assert find(tmp_path, packed=True, cores_per_device=99) == []
+
+
+def leave(folder, name, status):
+    (folder / "s/run" / name).mkdir(parents=True)
+    record = {"status": status, "reason": "", "settled": True}
+    (folder / "s/run" / name / "attempt.json").write_text(json.dumps(record))
+
+
+@pytest.mark.parametrize(
+    ("ends", "growth"),
+    [
+        (["time_limit"], Growth(time=2)),
+        (["host_out_of_memory"], Growth(memory=2)),
+        (["cancelled"], Growth()),
+        (["node_failed"], Growth()),
+        (["crashed"], Growth()),
+        (["time_limit", "host_out_of_memory"], Growth(2, 2)),
+        (["time_limit", "time_limit"], Growth(time=3)),
+        ([], Growth()),
+    ],
+)
+def test_an_attempt_requests_more_of_what_the_earlier_ones_lacked(tmp_path, monkeypatch, ends, growth):
+    monkeypatch.setenv(STARTED, "20260102T000000")
+    leave(tmp_path, "20260101T000000-job1", "time_limit")
+    leave(tmp_path, "20260101T000001-job2", "host_out_of_memory")
+    for number, end in enumerate(ends):
+        leave(tmp_path, f"20260102T00000{number}-job{3 + number}", end)
+    assert find_growth("s/run", 1 + max(len(ends), 1), tmp_path) == growth
+    assert find_growth("s/run", 1, tmp_path) == Growth()
+
+
+def test_a_job_of_the_gate_requests_more_of_what_slurm_says_that_it_lacked(tmp_path, monkeypatch):
+    states = {"1": "TIMEOUT", "2": "OUT_OF_MEMORY", "3": "CANCELLED", "4": "TIMEOUT"}
+    answers = {job: {"JobId": job, "JobState": state, "TimeLimit": "1"} for job, state in states.items()}
+    monkeypatch.setattr(retrying, "ask_for_job", lambda job_id: answers[job_id] if job_id != "2" else {})
+    monkeypatch.setattr(retrying, "ask_database", answers.get)
+    monkeypatch.setenv(STARTED, "20260102T000000")
+    folder = tmp_path / "rule_observe_parity" / "torch-1"
+    folder.mkdir(parents=True)
+
+    def fail(job_id, started="2026-01-02T00:01"):
+        (folder / f"{job_id}.log").touch()
+        moment = datetime.fromisoformat(f"{started}+00:00").timestamp()
+        os.utime(folder / f"{job_id}.log", (moment, moment))
+        return find_growth_of_job("observe_parity", ["torch-1"], 2, tmp_path)
+
+    assert fail("4", "2026-01-01T23:59") == Growth()
+    assert fail("3") == Growth()
+    assert fail("1") == Growth(time=2)
+    assert fail("2") == Growth(time=2, memory=2)
+    assert find_growth_of_job("observe_parity", ["torch-1"], 1, tmp_path) == Growth()

@@ -1,0 +1,78 @@
+"""Test what the job for many small runs requests, and the script that it runs."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from howmanygpus.plan.cluster.packing import choose_device, list_options, read_account, write_script
+from howmanygpus.plan.config.errors import ConfigError
+from howmanygpus.plan.config.machine import read_machine
+
+A100 = {
+    **{"devices_per_node": 4, "max_nodes": 4, "cores_per_device": 8, "memory_per_device_mb": 1000},
+    **{"partition": "gpu", "request": "gpu:a100:{n}", "constraint": "nvlink"},
+    "sbatch_options": "--qos=x --reservation=y",
+}
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Return a function that writes a machine file with a device for each of its arguments, and reads it."""
+
+    def write_and_read(**devices):
+        path = tmp_path / "machine.yaml"
+        path.write_text(yaml.safe_dump({"scheduler": "slurm", "devices": devices}))
+        return read_machine(path, packed=True)
+
+    return write_and_read
+
+
+def ask(machine, account=None):
+    return list_options(choose_device(machine, None), account, "12:00:00")
+
+
+def test_a_job_requests_a_whole_node_as_the_machine_file_describes_it(read):
+    options = ask(read(a100=A100), "lab")
+    assert {"--partition=gpu", "--constraint=nvlink", "--gres=gpu:a100:4", "--account=lab"} <= set(options)
+    assert {"--nodes=1", "--exclusive", "--mem=0", "--cpus-per-task=32", "--time=12:00:00"} <= set(options)
+    assert options[-2:] == ["--qos=x", "--reservation=y"]
+
+
+def test_a_job_on_a_shared_node_requests_its_share(read):
+    request = "--gpus-per-node=a100-40:{n}"
+    options = ask(read(a100=A100 | {"nodes": "shared", "request": request, "partition": None, "sbatch_options": ""}))
+    assert {"--mem=4000", "--gpus-per-node=a100-40:4"} <= set(options)
+    absent = ("--exclusive", "--gres", "--partition", "--account")
+    assert not [option for option in options if option.startswith(absent)]
+
+
+def test_one_of_several_devices_has_to_be_named(read):
+    machine = read(a100=A100, v100=A100 | {"devices_per_node": 2})
+    with pytest.raises(ConfigError, match="devices: has a100, v100; name the device of the job by --device"):
+        choose_device(machine, None)
+    with pytest.raises(ConfigError, match=r"'v10' is no device of .*; did you mean v100"):
+        choose_device(machine, "v10")
+    assert choose_device(machine, "v100").devices_per_node == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "account"),
+    [
+        ("default-resources: {slurm_account: lab, runtime: 60}", "lab"),
+        ("default-resources: [slurm_account=lab]", "lab"),
+        ("default-resources: {runtime: 60}", None),
+        ("jobs: 1", None),
+    ],
+)
+def test_the_account_is_that_of_the_profile(tmp_path, text, account):
+    (tmp_path / "config.yaml").write_text(text)
+    assert read_account(tmp_path) == account
+
+
+def test_snakemake_takes_the_place_of_the_shell_and_gets_what_is_given_to_it():
+    script = write_script(Path("profiles/slurm/machine.yaml"), ["--configfile", "my study.yaml"])
+    assert script.splitlines()[1] == (
+        "exec .venv/bin/snakemake --configfile 'my study.yaml' --profile profiles/local "
+        "--config machine=profiles/slurm/machine.yaml packed=true"
+    )

@@ -1,0 +1,1 @@
+"""Compares what jobs request with what the cluster offers, and decides what further attempts request."""

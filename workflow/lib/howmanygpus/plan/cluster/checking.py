@@ -1,0 +1,99 @@
+"""Compares the machine file and the studies with what the cluster offers, before any job is submitted."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from howmanygpus.plan.cluster.offer import Offer, PartitionError, ask_for_offer
+from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.dry_run.recorded_runs import RUNS
+from howmanygpus.plan.plan import Plan
+from howmanygpus.plan.rules.parity import LIMIT_MIN as GATE_MIN
+from howmanygpus.plan.runs import Run
+from howmanygpus.plan.studies import Study
+
+
+def find_misfits(plan: Plan, results: Path = RUNS) -> list[str]:
+    """Return a message for each kind of job that could never start, with the place and the remedy.
+
+    results: folder of the finished runs. Only devices of missing runs are looked at. The list is empty if jobs are not
+    submitted or SLURM does not answer.
+    """
+    messages: list[str] = []
+    if not plan.machine.submits:
+        return messages
+    for name in filter(plan.machine.devices.get, plan.devices):
+        place = f"{plan.machine.path}: devices.{name}"
+        runs = [run for run in plan.runs.values() if run.device == name and not run.unsupported]
+        if not (missing := [run for run in runs if not (results / run.path / "run.json").exists()]):
+            continue
+        try:
+            offer = ask_for_offer(plan.machine.device(name).options)
+        except PartitionError as error:
+            messages.append(f"{place}.partition: {error}")
+            continue
+        if offer is None:
+            break
+        messages += _check_device(plan, offer, missing, place)
+    return messages
+
+
+def _check_device(plan: Plan, offer: Offer, runs: list[Run], place: str) -> Iterator[str]:
+    device = plan.machine.device(runs[0].device)
+    yield from _check_nodes(offer, device, max(device.num_nodes(run.num_gpus) for run in runs), place)
+    if "qos" not in device.options["sbatch_options"]:  # Some QOS exceed the limit of the partition.
+        studies = [plan.studies[name] for name in dict.fromkeys(run.study for run in runs)]
+        yield from _check_times(offer, studies, plan.machine, place)
+
+
+def _check_nodes(offer: Offer, device: Device, num_nodes: int, place: str) -> Iterator[str]:
+    where = f"partition {offer.partition}"
+    if not offer.nodes:
+        wanted = ", ".join(filter(None, (device.options["request"], device.options["constraint"])))
+        yield (
+            f"{place}: no node of {where} has {wanted or 'devices'}; correct `request`, `constraint` or `partition` "
+            "(`sinfo -o '%P %G %f'` lists what there is)"
+        )
+    elif num_nodes > len(offer.nodes):
+        yield (
+            f"{place}.max_nodes: runs need {num_nodes} nodes, and {where} has {len(offer.nodes)} with this device; "
+            "lower num_gpus of the studies"
+        )
+    else:
+        yield from _check_shares(offer, device, num_nodes, place)
+
+
+def _check_shares(offer: Offer, device: Device, num_nodes: int, place: str) -> Iterator[str]:
+    """Check that a node has as many devices, and so many cores and so much memory for each of them."""
+    count, has = device.devices_per_node, f"a node of partition {offer.partition} has"
+    most_devices = count if offer.nodes[0].devices is None else offer.most("devices", num_nodes)
+    if count > most_devices:
+        yield f"{place}.devices_per_node: {count} is too large, {has} {most_devices}; lower it to {most_devices}"
+        return
+    shares = {
+        "cores_per_device": (device.cores_per_device, offer.most("cores", num_nodes), "cores"),
+        "memory_per_device_mb": (device.options["memory_per_device_mb"], offer.most("memory_mb", num_nodes), "MB"),
+    }
+    for key, (each, most, unit) in shares.items():
+        if each * count > most:
+            yield (
+                f"{place}.{key}: {each} for each of {count} devices is {each * count} {unit}, {has} {most}; lower it "
+                f"to {most // count}"
+            )
+
+
+def _check_times(offer: Offer, studies: list[Study], machine: Machine, place: str) -> Iterator[str]:
+    overhead_min, longest_min = machine.slurm["overhead_min"], offer.longest_job_min
+    gate_min = GATE_MIN + overhead_min
+    if gate_min > longest_min and any(study.config["parity"] != "off" for study in studies):
+        yield (
+            f"{place}.partition: a job of the parity gate takes up to {gate_min} minutes, and {offer.partition} ends "
+            f'jobs after {longest_min:.0f}; name another partition, or set `parity: "off"`'
+        )
+    for study in studies:
+        limit_min = study.config["time_limit_min"]
+        if limit_min + overhead_min > longest_min:
+            yield (
+                f"{study.place}.time_limit_min: {limit_min} and the {overhead_min} of slurm.overhead_min exceed the "
+                f"{longest_min:.0f} minutes of a job in partition {offer.partition}; lower it to "
+                f"{longest_min - overhead_min:.0f}, or name another partition in {machine.path}"
+            )

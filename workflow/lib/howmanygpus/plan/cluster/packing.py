@@ -1,0 +1,61 @@
+"""Writes the job in which Snakemake does many runs on one node, from what the profile says."""
+
+import shlex
+from pathlib import Path
+
+import yaml
+
+from howmanygpus.plan.config.errors import ConfigError, suggest
+from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.jobs import asks_by_gres
+
+ENDING_S = 600
+"""Seconds before the end of the job at which Snakemake is told to finish the current run and to start no other."""
+LOCAL_PROFILE = "profiles/local"
+
+
+def choose_device(machine: Machine, name: str | None) -> Device:
+    """Return the device of that name, or the only one. Raises ConfigError if there is none, or if there are several."""
+    known = ", ".join(sorted(machine.devices))
+    if name is None and len(machine.devices) != 1:
+        raise ConfigError(f"{machine.path}: devices: has {known or 'no entry'}; name the device of the job by --device")
+    name = name or next(iter(machine.devices))
+    if name not in machine.devices:
+        raise ConfigError(f"--device: {name!r} is no device of {machine.path}; {suggest(name, machine.devices)}")
+    return machine.devices[name]
+
+
+def read_account(profile: Path) -> str | None:
+    """Return the account that the profile names for all jobs."""
+    defaults = (yaml.safe_load((profile / "config.yaml").read_text()) or {}).get("default-resources") or {}
+    if isinstance(defaults, list):
+        defaults = dict(entry.split("=", 1) for entry in defaults)
+    return defaults.get("slurm_account")
+
+
+def list_options(device: Device, account: str | None, time_limit: str) -> list[str]:
+    """Return the options of sbatch for a job with all devices of a node."""
+    options, count = device.options, device.devices_per_node
+    request = options["request"].format(n=count) if options["request"] else None
+    is_exclusive = options["nodes"] == "exclusive"
+    chosen = {
+        "--partition": options["partition"],
+        "--constraint": options["constraint"],
+        "--account": account,
+        "--gres": request if asks_by_gres(device) else None,
+        # SLURM gives a job all memory of its node for 0.
+        "--mem": 0 if is_exclusive else options["memory_per_device_mb"] * count,
+        "--cpus-per-task": device.cores_per_device * count,
+        "--time": time_limit,
+    }
+    fixed = ["--nodes=1", "--ntasks=1", f"--signal=B:TERM@{ENDING_S}", "--job-name=howmanygpus-packed"]
+    given = [f"{option}={value}" for option, value in chosen.items() if value is not None]
+    further = [*shlex.split(options["sbatch_options"]), *([request] if request and not asks_by_gres(device) else [])]
+    exclusive = ["--exclusive"] if is_exclusive else []
+    return [*fixed, "--output=howmanygpus-packed-%j.log", *given, *exclusive, *further]
+
+
+def write_script(machine_file: Path, arguments: list[str]) -> str:
+    """Return the script of the job. Snakemake takes the place of its shell, so that it gets the signal."""
+    call = [*arguments, "--profile", LOCAL_PROFILE, "--config", f"machine={machine_file}", "packed=true"]
+    return f"#!/bin/bash\nexec .venv/bin/snakemake {shlex.join(call)}\n"

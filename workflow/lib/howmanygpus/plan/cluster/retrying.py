@@ -1,0 +1,67 @@
+"""Decides what a further attempt at a job requests: more of what its earlier attempts lacked, and of nothing else."""
+
+import calendar
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from howmanygpus.train.host.slurm import ask_for_job, explain
+from howmanygpus.train.start.settling import ask_database, settle
+
+ATTEMPTS = Path("results/attempts")
+JOB_LOGS = Path("results/logs/slurm")
+"""Where the executor plugin keeps the logs of failed jobs, named by the job's id; see profiles/slurm/config.yaml."""
+STARTED = "HOWMANYGPUS_CALL_STARTED"
+"""Environment variable with the start of the call of Snakemake. Jobs inherit it."""
+TIME_FORMAT = "%Y%m%dT%H%M%S"
+"""The names of the attempts' folders begin with their start in this format, see train.start.attempts."""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Factors by which an attempt requests more time and memory than the first one."""
+
+    time: int = 1
+    memory: int = 1
+
+
+FIRST = Growth()
+"""What a first attempt requests."""
+
+
+def note_start() -> None:
+    """Note the start of this call, so that attempts of earlier calls change nothing. Jobs must not call this."""
+    os.environ[STARTED] = time.strftime(TIME_FORMAT, time.gmtime())
+
+
+def find_growth(run: str, attempt: int, attempts: Path = ATTEMPTS) -> Growth:
+    """Return how much more an attempt at a run requests, from the records of the call's earlier attempts.
+
+    run: path of the run below results/runs/. attempt: its number in this call, from 1.
+    """
+    if attempt == 1:
+        return FIRST
+    folder, started = attempts / run, os.environ[STARTED]
+    # An attempt that was killed has left no reason, but the next one depends on it.
+    settle(folder)
+    records = [path for path in folder.glob("*/attempt.json") if path.parent.name >= started]
+    return _grow(json.loads(path.read_text())["status"] for path in records)
+
+
+def find_growth_of_job(rule: str, wildcards: Iterable[str], attempt: int, logs: Path = JOB_LOGS) -> Growth:
+    """Return how much more an attempt requests at a job that is no run, from what SLURM says of the earlier jobs."""
+    if attempt == 1:
+        return FIRST
+    started = calendar.timegm(time.strptime(os.environ[STARTED], TIME_FORMAT))
+    folder = logs / f"rule_{rule}" / "_".join(wildcards).replace("/", "_")
+    ids = [path.stem for path in folder.glob("*.log") if path.stat().st_mtime >= started]
+    return _grow(explain(ask_for_job(job_id) or ask_database(job_id)).get("status") for job_id in ids)
+
+
+def _grow(statuses: Iterable[str | None]) -> Growth:
+    ends = Counter(statuses)
+    return Growth(time=1 + ends["time_limit"], memory=1 + ends["host_out_of_memory"])

@@ -1,0 +1,39 @@
+"""
+Submit one job that does all runs of up to one node, one after another, on one node of its own.
+
+What the job requests is read from the profile, so that only its time is given here. What stands behind -- is passed to
+Snakemake. If runs are still missing when the time is up, submit it again.
+
+    PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/submit_packed.py \
+        --profile profiles/slurm_mysite --time 12:00:00 -- --configfile mine.yaml
+"""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from howmanygpus.plan.cluster.packing import choose_device, list_options, read_account, write_script
+from howmanygpus.plan.config.errors import ConfigError
+from howmanygpus.plan.config.machine import read_machine
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--profile", type=Path, required=True, help="folder with config.yaml and machine.yaml")
+    parser.add_argument("--time", required=True, help="time limit of the job, as sbatch takes it")
+    parser.add_argument("--device", help="its name in the machine file, if that describes several")
+    parser.add_argument("arguments", nargs="*", help="options and targets of Snakemake, behind --")
+    arguments = parser.parse_args()
+    machine_file = arguments.profile / "machine.yaml"
+    try:
+        device = choose_device(read_machine(machine_file, packed=True), arguments.device)
+    except (ConfigError, FileNotFoundError) as error:
+        sys.exit(str(error))
+    options = list_options(device, read_account(arguments.profile), arguments.time)
+    script = write_script(machine_file, arguments.arguments)
+    sys.exit(subprocess.run(["sbatch", *options], input=script, text=True).returncode)
+
+
+if __name__ == "__main__":
+    main()
