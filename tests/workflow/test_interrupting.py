@@ -235,7 +235,8 @@ def test_ctrl_c_ends_make_demo_without_another_call(tmp_path, shell):
     program = tmp_path / ".venv/bin/snakemake"
     program.write_text(SLOW_TO_END.format(python=sys.executable))
     program.chmod(0o755)
-    command = ["make", "--file", str(ROOT / "Makefile"), "demo", f"SHELL={shutil.which(shell)}"]
+    command = ["make", "--old-file=.venv/installed", "--file", str(ROOT / "Makefile"), "demo"]
+    command += [f"SHELL={shutil.which(shell)}"]
     process = subprocess.Popen(command, cwd=tmp_path, start_new_session=True, preexec_fn=listen_to_ctrl_c)
     deadline = time.monotonic() + 30
     while not (tmp_path / "calls").exists():
