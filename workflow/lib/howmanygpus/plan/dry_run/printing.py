@@ -4,7 +4,9 @@ Prints the summary of a dry run, in place of Snakemake's list of jobs unless the
 Snakemake tells its loggers what happens by events. A filter sees them before any logger does.
 """
 
+import atexit
 import logging
+import sys
 from typing import Any
 
 from snakemake.settings.enums import Quietness
@@ -43,14 +45,15 @@ class SummaryFilter:
         workflow = self._workflow
         asked, cores = workflow.dag_settings, workflow.resource_settings.cores or 1
         is_forced = bool(asked.forceall or asked.forcetargets or asked.forcerun)
-        summary = Summary(self._plan, workflow.dag, workflow.persistence, cores, is_forced).write()
-        return "\n".join([summary, *self._plan.describe_data()])
+        return Summary(self._plan, workflow.dag, workflow.persistence, cores, is_forced).write()
 
 
 def summarize_dry_run(workflow: Any, plan: Plan, logger: logging.Logger) -> None:
-    """Print a summary of this dry run. Call it when the workflow is read."""
+    """Print a summary of this dry run, and the data sets below it. Call it when the workflow is read."""
     settings = workflow.output_settings
     lists_jobs = settings.printshellcmds or settings.verbose or settings.quiet not in (None, PLAN_ALONE)
     if not lists_jobs:
         settings.quiet = PLAN_ALONE
     logger.addFilter(SummaryFilter(workflow, plan, lists_jobs))
+    # If there is nothing to do, Snakemake ends without a summary.
+    atexit.register(print, *plan.describe_data(), sep="\n", file=sys.stderr)
