@@ -61,6 +61,7 @@ def test_a_new_failure_is_in_the_tables_of_available(project):
     project.snakemake(*RUNS, expect=1)
     assert project.planned("available", *ROWS) == [
         "list_records small",
+        "tabulate_datasets small",
         "tabulate_evaluations small",
         "tabulate_losses small",
         "tabulate_runs small",
