@@ -17,6 +17,7 @@ report: "workflow/report/workflow.rst"
 
 include: "workflow/rules/config.smk"
 include: "workflow/rules/common.smk"
+include: "workflow/rules/wildcards.smk"
 include: "workflow/rules/environments.smk"
 include: "workflow/rules/prepare.smk"
 include: "workflow/rules/probe.smk"

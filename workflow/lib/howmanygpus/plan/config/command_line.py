@@ -28,7 +28,8 @@ NEED_A_VALUE = (*CONFIG_FILES, "--logger")
 
 def _may_be_config_file(word: str) -> bool:
     is_result = os.path.relpath(word).startswith("results/")
-    return not is_result and (word.endswith(SUFFIXES) or Path(word).is_file())
+    # No step makes YAML, but a script may write a config file among the results.
+    return word.endswith((".yaml", ".yml")) or (not is_result and (word.endswith(SUFFIXES) or Path(word).is_file()))
 
 
 def _is_logger(word: str) -> bool:

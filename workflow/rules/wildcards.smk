@@ -1,0 +1,29 @@
+"""
+Define what the wildcards of the rules may be.
+"""
+
+
+wildcard_constraints:
+    study="[a-z][a-z0-9_]*",
+    dataset="[a-z][a-z0-9_]*",
+    form="png|jpeg",
+    model="[a-z][a-z0-9_]*",
+    framework="[a-z][a-z0-9_]*",
+    variant="[a-z][a-z0-9_]*",
+    device="[a-z][a-z0-9-]*",
+    num_gpus=r"\d+",
+    run=r"(?:[a-z][a-z0-9_]*/){3}[a-z]+_[a-z0-9]+_[a-z0-9-]+_gpus\d+_batch\d+_repeat\d+",
+    environment="[a-z0-9-]+",
+    pins_hash="[0-9a-f]{8}",
+    table="|".join(tables.list_merged()),
+    task="[a-z0-9_]+_[0-9]+x[0-9]+x[0-9]+_classes[0-9]+_(local|synchronized)",
+    checked="[a-z0-9_-]+-[0-9a-f]{8}",
+    group="[a-z0-9_-]+-[0-9a-f]{8}",
+    batchnorm="local|synchronized",
+    height=r"\d+",
+    width=r"\d+",
+    channels=r"\d+",
+    num_classes=r"\d+",
+    seed=r"\d+",
+    shard=r"\d+",
+    num_shards=r"\d+",
