@@ -5,6 +5,7 @@ A job of SLURM has its devices from before its program starts until after its pr
 it. Without an answer of SLURM, a record keeps the times that its program knows.
 """
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -34,9 +35,18 @@ def settle_jobs(jobs: Path = JOBS, results: Path = Path()) -> dict[str, dict]:
         answer = find_start(known.get(record["job"]["id"], []), record) if "job" in record else {}
         completed = complete(record | told, answer)
         if completed != record:
-            write_json_atomic(path, completed)
+            _write(path, completed)
             records[path] = completed
     return {str(path): record for path, record in records.items()}
+
+
+def _write(path: Path, record: dict) -> None:
+    """Write a record. On a full disk it stays as it is until a later call."""
+    try:
+        write_json_atomic(path, record)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
 
 
 def find_outcome(path: Path, record: dict, results: Path) -> dict:
