@@ -94,6 +94,13 @@ class Project:
         for name in fakes:
             self.add_fake(name)
 
+    def copy_to(self, folder: Path) -> "Project":
+        """Copy the project with its results, whose times stay, to a folder that does not exist yet."""
+        copied = Project.__new__(Project)
+        copied.folder = folder
+        shutil.copytree(self.folder, folder, symlinks=True, copy_function=shutil.copy2)
+        return copied
+
     def add_fake(self, name: str, launcher: str = "plain", family: str = "fake", strategy: str | None = None) -> None:
         """Add a framework that sleeps. family, strategy: its file, which may be that of a real framework."""
         library, strategy = self.folder / "workflow" / "lib" / "howmanygpus", strategy or name

@@ -14,7 +14,7 @@ from stored import QUALITY, plan_of, store_run
 GUESSES = pd.DataFrame(
     [{"input": "arrays", "quality_of_guess": 0.3}, {"input": "png", "quality_of_guess": None}], columns=list(DATASETS)
 )
-"""Of two inputs; the prepared images of one of them were deleted."""
+"""The plan has two inputs. The prepared images of one of them were deleted."""
 
 
 @pytest.fixture

@@ -35,10 +35,7 @@ def finished(tmp_path_factory) -> Project:
 
 @pytest.fixture
 def copy(finished, tmp_path) -> Project:
-    copied = Project.__new__(Project)
-    copied.folder = tmp_path / "project"
-    shutil.copytree(finished.folder, copied.folder, symlinks=True, copy_function=shutil.copy2)
-    return copied
+    return finished.copy_to(tmp_path / "project")
 
 
 def planned(project) -> list[str]:

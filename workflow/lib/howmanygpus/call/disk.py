@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from howmanygpus.environments.cache import find_root
+
 PROBE_MIB = 16
 """How much is written to find out. A quota is only noticed by writing."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -17,8 +19,7 @@ GIB = 2**30
 
 def list_folders() -> list[Path]:
     """Return the folders in which calls write: the project's, its results, and the cache of environments."""
-    cache = os.environ.get("HOWMANYGPUS_CACHE") or Path.home() / ".cache" / "howmanygpus"
-    folders = [Path().resolve(), Path(cache).resolve()]
+    folders = [Path().resolve(), find_root().resolve()]
     results = Path("results")
     if results.is_symlink() or results.is_mount():
         folders.insert(1, results.resolve())

@@ -18,16 +18,17 @@ class CacheError(Exception):
 
 def find_cache() -> Path:
     """Return the folder of the environments."""
-    return _find_root() / "environments"
+    return find_root() / "environments"
 
 
-def _find_root() -> Path:
+def find_root() -> Path:
+    """Return the folder of all that clones share, which may not exist yet."""
     return Path(os.environ.get(VARIABLE) or Path.home() / ".cache" / "howmanygpus")
 
 
 def check_cache() -> None:
     """Create the cache if it is missing. Raises CacheError if it cannot be used."""
-    root = _find_root()
+    root = find_root()
     given = os.environ.get(VARIABLE)
     where = f"{VARIABLE}: {given!r}" if given else f"{VARIABLE} is not set, and the cache {str(root)!r}"
     if str(root).startswith("~"):

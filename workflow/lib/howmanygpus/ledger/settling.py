@@ -5,16 +5,15 @@ A job of SLURM has its devices from before its program starts until after its pr
 it. Without an answer of SLURM, a record keeps the times that its program knows.
 """
 
-import errno
 import json
 import os
 from pathlib import Path
 
-from howmanygpus.files import write_json_atomic
 from howmanygpus.ledger.recording import JOBS, RUN
 from howmanygpus.ledger.scheduler import ask_scheduler, count_seconds, find_start, has_ended
 from howmanygpus.train.host.slurm import explain
 from howmanygpus.train.start.attempts import RUNS
+from howmanygpus.train.start.settling import write_if_room
 
 ENDED_BY_SIGNAL = ("running", "interrupted", "crashed")
 """Statuses of which SLURM may know more than the job."""
@@ -35,18 +34,9 @@ def settle_jobs(jobs: Path = JOBS, results: Path = Path()) -> dict[str, dict]:
         answer = find_start(known.get(record["job"]["id"], []), record) if "job" in record else {}
         completed = complete(record | told, answer)
         if completed != record:
-            _write(path, completed)
+            write_if_room(path, completed)
             records[path] = completed
     return {str(path): record for path, record in records.items()}
-
-
-def _write(path: Path, record: dict) -> None:
-    """Write a record. On a full disk it stays as it is until a later call."""
-    try:
-        write_json_atomic(path, record)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
 
 
 def find_outcome(path: Path, record: dict, results: Path) -> dict:

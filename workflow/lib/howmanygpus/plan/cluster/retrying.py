@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from howmanygpus.train.host.slurm import ask_for_job, explain
-from howmanygpus.train.start.settling import ask_database, settle
+from howmanygpus.train.start.settling import ATTEMPTS, ask_database, settle
 
-ATTEMPTS = Path("results/attempts")
 JOB_LOGS = Path("results/logs/slurm")
 """Where the executor plugin keeps the logs of failed jobs, named by the job's id; see profiles/slurm/config.yaml."""
 STARTED = "HOWMANYGPUS_CALL_STARTED"

@@ -4,7 +4,6 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from howmanygpus.plan.dry_run.estimate import Duration, StageEstimate, add_up
@@ -14,8 +13,8 @@ from howmanygpus.plan.dry_run.recorded_runs import RecordedRuns
 from howmanygpus.plan.dry_run.stages import BEFORE_RUNS, MEASURED, RUNS, STAGES, find_stage
 from howmanygpus.plan.dry_run.words import align, count, describe_duration, format_h, name_some
 from howmanygpus.plan.plan import Plan
+from howmanygpus.train.start.settling import ATTEMPTS
 
-ATTEMPTS = Path("results/attempts")
 HEADER = ("stage", "jobs", "why", "expected", "based on")
 
 

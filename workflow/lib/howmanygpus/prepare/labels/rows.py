@@ -5,9 +5,10 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from howmanygpus.prepare.acquire.acquisition import acquire_downloads
 from howmanygpus.prepare.labels.splits import BY_FILE, Split, find_groups, read_split
 from howmanygpus.prepare.labels.tables import list_columns, read_columns
-from howmanygpus.prepare.sources import OptionError, name_some
+from howmanygpus.prepare.sources import OptionError, check_folder, name_some
 
 LIKENESS = 0.8
 """Ratio of difflib above which a value of the split column is taken for a misspelt `train` or `test`."""
@@ -52,7 +53,20 @@ def read_rows(table: LabelTable) -> tuple[list[Row], tuple[str, ...]]:
     return rows, (f"{others.total()} of {values.total()} images left out, since {neither}",)
 
 
-def check_some_exist(table: str, folder: Path, rows: list[Row]) -> None:
+def read_images(
+    folder: str | None, downloads: list | None, table: LabelTable
+) -> tuple[Path, list[Row], tuple[str, ...]]:
+    """Return the folder of the images, and what read_rows() returns. Images that must be fetched may be missing."""
+    root, is_here = Path(folder or ""), not acquire_downloads(folder, downloads)
+    if is_here:
+        check_folder("folder", folder, "give a folder with the images")
+    rows, remarks = read_rows(table)
+    if is_here:
+        _check_some_exist(table.table, root, rows)
+    return root, rows, remarks
+
+
+def _check_some_exist(table: str, folder: Path, rows: list[Row]) -> None:
     """Raise OptionError if the folder has none of the images, so that not every file must fail to say so."""
     if rows and not any((folder / row.path).exists() for row in rows):
         problem = f"names {rows[0].path}, which is not in {folder}, nor is any other of its {len(rows)} images"

@@ -19,13 +19,11 @@ split          instead of the column: {test: fraction}, the part of each class t
 and the options of prepare/options.py.
 """
 
-from pathlib import Path
-
 from howmanygpus.prepare.acquire.acquisition import Acquisition, acquire_downloads
-from howmanygpus.prepare.labels.rows import LabelTable, check_some_exist, read_rows
+from howmanygpus.prepare.labels.rows import LabelTable, read_images
 from howmanygpus.prepare.labels.splits import split_listing
 from howmanygpus.prepare.options import Preparation
-from howmanygpus.prepare.sources import Entry, Listing, OptionError, check_folder, name_some
+from howmanygpus.prepare.sources import Entry, Listing, OptionError, name_some
 
 PREPARATION = Preparation()
 
@@ -46,12 +44,8 @@ def list_images(
     test: str = "test",
     split: dict | None = None,
 ) -> Listing:
-    root = Path(folder or "")
-    if is_here := not acquire(folder, downloads):
-        check_folder("folder", folder, "give a folder with the images")
-    rows, remarks = read_rows(LabelTable(table, path_column, label_column, split_column, train, test, split))
-    if is_here:
-        check_some_exist(table, root, rows)
+    columns = LabelTable(table, path_column, label_column, split_column, train, test, split)
+    root, rows, remarks = read_images(folder, downloads, columns)
     if unlabelled := [row.path for row in rows if not row.text]:
         problem = f"is empty for {len(unlabelled)} of {len(rows)} images: {name_some(unlabelled)}"
         raise OptionError("label_column", label_column, problem, "complete or remove their lines")

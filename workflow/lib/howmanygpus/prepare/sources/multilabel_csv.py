@@ -22,14 +22,12 @@ finding        one label, which images have or have not, so that runs can train 
 and the options of prepare/options.py.
 """
 
-from pathlib import Path
-
 from howmanygpus.prepare.acquire.acquisition import Acquisition, acquire_downloads
 from howmanygpus.prepare.labels.findings import Findings, split_text
-from howmanygpus.prepare.labels.rows import LabelTable, check_some_exist, read_rows
+from howmanygpus.prepare.labels.rows import LabelTable, read_images
 from howmanygpus.prepare.labels.splits import split_listing
 from howmanygpus.prepare.options import Preparation
-from howmanygpus.prepare.sources import Entry, Listing, check_folder
+from howmanygpus.prepare.sources import Entry, Listing
 
 PREPARATION = Preparation()
 
@@ -53,12 +51,8 @@ def list_images(
     nothing: str = "",
     finding: str | None = None,
 ) -> Listing:
-    root = Path(folder or "")
-    if is_here := not acquire(folder, downloads):
-        check_folder("folder", folder, "give a folder with the images")
-    rows, remarks = read_rows(LabelTable(table, path_column, label_column, split_column, train, test, split))
-    if is_here:
-        check_some_exist(table, root, rows)
+    columns = LabelTable(table, path_column, label_column, split_column, train, test, split)
+    root, rows, remarks = read_images(folder, downloads, columns)
     known = tuple(sorted({name for row in rows for name in split_text(row.text, separator, nothing)}))
     findings = Findings(known, separator, nothing, finding)
     entries = [Entry(row.path, row.split, findings.label(row.text), row.group) for row in rows]

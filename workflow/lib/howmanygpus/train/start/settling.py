@@ -103,11 +103,11 @@ def settle(attempts: Path = ATTEMPTS) -> list[Path]:
         if found:
             if record["status"] == "running":
                 silent.append(path)
-            _complete(path, record | found | {"settled": True})
+            write_if_room(path, record | found | {"settled": True})
     return silent
 
 
-def _complete(path: Path, record: dict) -> None:
+def write_if_room(path: Path, record: dict) -> None:
     """Write a record. On a full disk it stays as it is until a later call."""
     try:
         write_json_atomic(path, record)
