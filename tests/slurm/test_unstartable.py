@@ -5,6 +5,10 @@ import pytest
 from project import ROWS, study
 
 LONGER_THAN_ITS_PARTITION_MIN = 2000
+ANY_QOS = {"qos": "normal"}
+"""With a quality of service, which may exceed the limits of a partition, only SLURM knows that a job is too long."""
+REFUSED = "--licenses=unheard_of"
+"""What only sbatch knows to be wrong."""
 REFUSAL = "SLURM refused the job: sbatch: error:"
 OLDER = "these words are older than the attempt"
 
@@ -43,6 +47,7 @@ def check_named_and_cancelled(project, cluster, *words):
 
 
 def test_a_job_longer_than_its_partition_allows_is_named_and_sigterm_cancels_it(project, cluster):
+    project.write_machine(**ANY_QOS)
     write_study(project, time_limit_min=LONGER_THAN_ITS_PARTITION_MIN)
     check_named_and_cancelled(project, cluster, "PartitionTimeLimit", "of the partition gpu; lower `time_limit_min`")
 
@@ -56,6 +61,7 @@ def test_a_job_for_a_drained_cluster_is_named_and_sigterm_cancels_it(project, cl
 def test_sigterm_cancels_what_waits_and_ends_with_what_runs(project, cluster):
     options = {"frameworks": ["sleeping"], "devices": ["fake"], "per_device_batch_size": [8]}
     endless = study(**options, num_gpus=[1], time_limit_min=LONGER_THAN_ITS_PARTITION_MIN)
+    project.write_machine(**ANY_QOS)
     project.write_config(usual=study(**options, num_gpus=[2]), endless=endless)
     project.behave(usual__="wait_for_file")
     process = project.start(*ROWS)
@@ -74,7 +80,8 @@ def test_sigterm_cancels_what_waits_and_ends_with_what_runs(project, cluster):
 def test_a_refusal_is_shown_and_becomes_the_reason(project, logger):
     write_study(project)
     project.edit_profile(retries=1)
-    project.write_machine(request="gpu:unheard_of:{n}")
+    project.snakemake("results/probe/fake.json")
+    project.write_machine(sbatch_options=REFUSED)
     log = project.folder / "results" / "logs" / "train" / "grid/sleeping/base/arrays_fp32_fake_gpus1_batch8_repeat1.log"
     log.parent.mkdir(parents=True)
     log.write_text(OLDER)
@@ -88,6 +95,7 @@ def test_a_refusal_is_shown_and_becomes_the_reason(project, logger):
 
 
 def test_a_job_that_ends_before_it_started_quotes_no_older_log(project, cluster):
+    project.write_machine(**ANY_QOS)
     write_study(project, time_limit_min=LONGER_THAN_ITS_PARTITION_MIN)
     log = project.folder / "results" / "logs" / "train" / "grid/sleeping/base/arrays_fp32_fake_gpus1_batch8_repeat1.log"
     log.parent.mkdir(parents=True)

@@ -134,7 +134,7 @@ def test_a_partition_whose_jobs_are_too_short_for_the_gate_is_refused(tmp_path, 
 
 
 def test_a_qos_may_exceed_the_limit_of_the_partition(tmp_path):
-    assert find(tmp_path, changes={"time_limit_min": 600}, sbatch_options="--qos=long") == []
+    assert find(tmp_path, changes={"time_limit_min": 600}, qos="long") == []
 
 
 def test_finished_runs_need_no_partition(tmp_path):

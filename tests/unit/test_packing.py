@@ -12,7 +12,7 @@ from howmanygpus.plan.config.machine import read_machine
 A100 = {
     **{"devices_per_node": 4, "max_nodes": 4, "cores_per_device": 8, "memory_per_device_mb": 1000},
     **{"partition": "gpu", "request": "gpu:a100:{n}", "constraint": "nvlink"},
-    "sbatch_options": "--qos=x --reservation=y",
+    **{"qos": "x", "sbatch_options": "--reservation=y --nice=10"},
 }
 
 
@@ -34,9 +34,9 @@ def ask(machine, account=None):
 
 def test_a_job_requests_a_whole_node_as_the_machine_file_describes_it(read):
     options = ask(read(a100=A100), "lab")
-    assert {"--partition=gpu", "--constraint=nvlink", "--gres=gpu:a100:4", "--account=lab"} <= set(options)
+    assert {"--partition=gpu", "--constraint=nvlink", "--gres=gpu:a100:4", "--account=lab", "--qos=x"} <= set(options)
     assert {"--nodes=1", "--exclusive", "--mem=0", "--cpus-per-task=32", "--time=12:00:00"} <= set(options)
-    assert options[-2:] == ["--qos=x", "--reservation=y"]
+    assert options[-2:] == ["--reservation=y", "--nice=10"]
 
 
 def test_a_job_on_a_shared_node_requests_its_share(read):

@@ -58,9 +58,10 @@ def test_one_process_for_all_devices_has_all_their_cores(write_machine):
 
 
 def test_a_request_that_is_an_option_of_sbatch(write_machine):
-    machine = write_machine(request="--gpus-per-node=a100-40:{n}", nodes="shared", sbatch_options="--qos=x")
+    machine = write_machine(request="--gpus-per-node=a100-40:{n}", nodes="shared", sbatch_options="--nice=9", qos="x")
     found = ask(machine, "torchrun", num_gpus=2)
-    assert (found["gres"], found["tasks"], found["slurm_extra"]) == (None, 2, "--qos=x --gpus-per-node=a100-40:2")
+    assert (found["gres"], found["tasks"], found["slurm_extra"]) == (None, 2, "--nice=9 --gpus-per-node=a100-40:2")
+    assert found["qos"] == "x"
     step = Placement(**json.loads(placement(machine, machine.device("a100")))).describe_step(2)
     assert step == ["--gpus-per-node=a100-40:2"]
 
@@ -232,3 +233,18 @@ def test_an_attempt_whose_job_is_gone_is_settled(tmp_path, monkeypatch):
         **{"lost": "node_failed", "alive": "running", "forgotten": "killed"},
         **{"ended": "time_limit", "done": "completed", "terminated": "time_limit", "crashed": "crashed"},
     }
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"sbatch_options": "--nice=9 --qos=x"}, 'sbatch_options: "--nice=9 --qos=x" has --qos, which .*; use `qos`'),
+        ({"sbatch_options": "-p gpu"}, "has -p, which Snakemake's SLURM plugin sets itself; use `partition`"),
+        ({"sbatch_options": "--time=10"}, "has --time, .*; use `time_limit_min` of the study"),
+        ({"sbatch_options": "--output=x"}, "has --output, .*; leave it out"),
+        ({"request": "--gpus={n}"}, "a100.request: .* has --gpus, .*; use `request`, such as --gpus-per-node={n}"),
+    ],
+)
+def test_an_option_that_the_plugin_sets_itself_is_refused(write_machine, given, words):
+    with pytest.raises(ConfigError, match=words):
+        write_machine(**given)

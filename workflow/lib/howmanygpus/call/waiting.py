@@ -59,7 +59,7 @@ OBSTACLES = (
     (
         "InvalidAccount|InvalidQOS|QOSNotAllowed|AccountNotAllowed",
         "the account or QOS may not use the partition {partition}",
-        "change `slurm_account` of the profile or `sbatch_options` of the machine file",
+        "change `slurm_account` of the profile, or `qos` of the machine file",
     ),
     ("DependencyNeverSatisfied", "a job that it depends on has failed", "cancel it"),
 )

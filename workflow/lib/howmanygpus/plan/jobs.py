@@ -73,6 +73,7 @@ def job_resources(machine: Machine, size: JobSize, growth: Growth, offer: Offer 
         "runtime": round(limit_min + overhead_min),
         "slurm_partition": options["partition"],
         "constraint": options["constraint"],
+        "qos": options["qos"],
         "slurm_extra": " ".join(filter(None, extra)) or None,
     }
 
@@ -82,7 +83,7 @@ def list_resources(machine: Machine) -> tuple[str, ...]:
     if not machine.submits:
         return ("limit_min",)
     layout = ("mpi", "nodes", "tasks", "cpus_per_task", "gres", "mem_mb")
-    return ("limit_min", "runtime", *layout, "slurm_partition", "constraint", "slurm_extra")
+    return ("limit_min", "runtime", *layout, "slurm_partition", "constraint", "qos", "slurm_extra")
 
 
 def expectation(machine: Machine, device: Device, frameworks: set[str], longest_job_min: float) -> dict:

@@ -40,7 +40,7 @@ def find_misfits(plan: Plan, results: Path = RUNS) -> list[str]:
 def _check_device(plan: Plan, offer: Offer, runs: list[Run], place: str) -> Iterator[str]:
     device = plan.machine.device(runs[0].device)
     yield from _check_nodes(offer, device, max(device.num_nodes(run.num_gpus) for run in runs), place)
-    if "qos" not in device.options["sbatch_options"]:  # Some QOS exceed the limit of the partition.
+    if device.options["qos"] is None:  # Some QOS exceed the limit of the partition.
         studies = [plan.studies[name] for name in dict.fromkeys(run.study for run in runs)]
         yield from _check_times(offer, studies, plan.machine, place)
 

@@ -41,6 +41,7 @@ def list_options(device: Device, account: str | None, time_limit: str) -> list[s
     chosen = {
         "--partition": options["partition"],
         "--constraint": options["constraint"],
+        "--qos": options["qos"],
         "--account": account,
         "--gres": request if asks_by_gres(device) else None,
         # SLURM gives a job all memory of its node for 0.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from howmanygpus.plan.config.errors import ConfigError, check_schema, refuse, suggest
 from howmanygpus.plan.config.files import expand_path, read_yaml
+from howmanygpus.plan.config.sbatch import check_sbatch_options
 from howmanygpus.plan.config.schema import fill_defaults, read_schema
 from howmanygpus.plan.frameworks import FRAMEWORKS
 
@@ -203,6 +204,8 @@ def _complete_device(name: str, options: dict, scheduler: str, path: Path) -> De
     for key in ("devices_per_node", "cores_per_device"):
         if options[key] is None:
             raise ConfigError(f"{path}: devices.{name}.{key} is missing: with a scheduler nobody can look; add it")
+    if scheduler == "slurm":
+        check_sbatch_options(options, f"{path}: devices.{name}")
     if scheduler == "slurm" and kind == "cuda" and options["request"] is None:
         raise ConfigError(
             f"{path}: devices.{name}.request is missing: no job would be given a GPU; add one such as gpu:{name}:{{n}}"

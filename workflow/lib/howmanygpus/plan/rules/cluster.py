@@ -66,7 +66,12 @@ class ClusterRules(Answers):
         return json.dumps(expectation(self._machine, device, frameworks, self._longest_job_min(wildcards.device)))
 
     def _longest_job_min(self, device: str) -> float:
-        """Return the longest time limit in minutes of a job on a device, at its first attempt."""
+        """Return the longest time limit in minutes of a job on a device, at its first attempt.
+
+        With a quality of service it is 0, because such a job may exceed the limit of its partition.
+        """
+        if self._machine.device(device).options.get("qos") is not None:
+            return 0
         studies = [study for study in self._plan.studies.values() if any(run.device == device for run in study.runs)]
         limits = [study.config["time_limit_min"] for study in studies]
         return max(limits, default=0) + self._machine.slurm["overhead_min"]
