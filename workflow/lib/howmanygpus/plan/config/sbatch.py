@@ -1,0 +1,38 @@
+"""Refuses options of sbatch in a machine file that Snakemake's executor plugin would refuse at each submission."""
+
+import re
+
+from howmanygpus.plan.config.errors import refuse
+
+KEYS = {
+    "quality of service": "use `qos`",
+    "partition": "use `partition`",
+    "node constraints": "use `constraint`",
+    "memory": "use `memory_per_device_mb`",
+    "CPUs per task": "use `cores_per_device`",
+    "generic resources (GRES)": "use `request`, such as gpu:a100:{n}",
+    "GPU allocation": "use `request`, such as --gpus-per-node={n}",
+    "runtime/time limit": "use `time_limit_min` of the study",
+    "account": "use `slurm_account` among the default-resources of the profile",
+}
+"""What to use instead, by the plugin's name of what an option sets."""
+
+
+def check_sbatch_options(options: dict, place: str) -> None:
+    """Raise ConfigError if a device has options that the plugin sets itself. options: its keys in the machine file."""
+    for key in ("sbatch_options", "request"):
+        given = options[key] or ""
+        if key == "sbatch_options" or given.startswith("-"):
+            _check(given, f"{place}.{key}")
+
+
+def _check(given: str, place: str) -> None:
+    if not given:
+        return
+    # The plugin takes long to import, and few machine files need it here.
+    from snakemake_executor_plugin_slurm.validation import get_forbidden_slurm_options
+
+    for pattern, what in get_forbidden_slurm_options().items():
+        if found := re.search(pattern, f"{given} "):
+            problem = f"has {found[0].rstrip(' =')}, which Snakemake's SLURM plugin sets itself"
+            raise refuse(place, given, problem, KEYS.get(what, "leave it out"))
