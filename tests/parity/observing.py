@@ -33,7 +33,10 @@ def hash_library(library: Path) -> str:
 
 
 def keep(name: str, key: list, scratch: Path, make: Callable[[Path], None]) -> Path:
-    """The folder that make(folder) fills, kept by everything in `key`; in CI a new one below `scratch`."""
+    """The folder that make(folder) fills, kept by everything in `key`; in CI a new one below `scratch`.
+
+    One folder is kept of each name.
+    """
     digest = hashlib.sha256(json.dumps([sys.version, *key]).encode()).hexdigest()[:16]
     parent = (scratch if os.environ.get("CI") else find_cache().with_name("observations")) / name
     with hold_lock(parent.with_suffix(".lock")):
@@ -45,7 +48,7 @@ def keep(name: str, key: list, scratch: Path, make: Callable[[Path], None]) -> P
 
 
 class Observer:
-    """Starts frameworks with one copy of the library. Everything it returns is kept.
+    """Starts frameworks with one copy of the library. Everything it returns is kept, under the name of the copy.
 
     variables: of all processes' environment, which change nothing that is observed.
     """
@@ -62,7 +65,7 @@ class Observer:
             self._run("pytorch-cpu", ["-W", "ignore", "-m", "howmanygpus.train.parity.reference", *options], folder)
 
         key = [self._code, hash_pins("pytorch-cpu"), options]
-        return keep(f"task-{model}-{batchnorm}", key, self.scratch, make)
+        return keep(f"{self.library.name}-task-{model}-{batchnorm}", key, self.scratch, make)
 
     @staticmethod
     def placement(num_devices: int) -> dict:
@@ -84,7 +87,8 @@ class Observer:
             self._run(environment, ["-m", "howmanygpus.train.parity.observe", *options], folder, **variables)
 
         key = [self._code, hash_pins(environment), options, variables]
-        return keep(f"{names['framework']}-{'-'.join(request)}-{num_devices}", key, self.scratch, make)
+        name = f"{self.library.name}-{names['framework']}-{'-'.join(request)}-{num_devices}"
+        return keep(name, key, self.scratch, make)
 
     def _run(self, environment: str, words: list[str], folder: Path, **variables) -> None:
         command = [self.find_python(environment), *words, "--folder", str(folder)]

@@ -75,6 +75,9 @@ def test_a_measurement_is_tried_again_with_more_of_what_it_lacked(project, clust
 
     project.wait_until(lambda: find_jobs("RUNNING"), "the measurement")
     ((job, *first),) = find_jobs("RUNNING")
+    # A job whose limit passes before its first step counts as failed.
+    steps = ("squeue", "--noheader", "--steps", f"--jobs={job}", "--format=%i")
+    project.wait_until(lambda: f"{job}.0" in cluster.run(*steps).split(), "its first step")
     if end == "cancelled":
         cluster.run("scancel", job)
     else:
