@@ -37,6 +37,32 @@ for model in models:
 print(json.dumps(refusals))
 """
 
+COUNT = """
+import sys
+from pathlib import Path
+import torch
+from howmanygpus.train.frameworks.torch.layers.relu import replace_relu
+from howmanygpus.train.parity import reference
+from howmanygpus.train.parity.relus import GatedRelu
+from howmanygpus.train.parity.task import draw_data, draw_task_weights, make_spec
+
+SHAPE = (6, 6, 1)
+framework = {"framework": "reference", "family": "torch", "strategy": "none", "launcher": "plain"}
+cell = {"model": "small_cnn", "precision": "fp64", "device": "cpu", "batchnorm": "local"}
+cell |= {"device_kind": "cpu", "loss_on_every_device": False, "cores_per_device": 1}
+spec = make_spec(framework, cell, {"num_gpus": 1, "num_nodes": 1}, "sgd", Path(sys.argv[1]))
+weights = draw_task_weights("small_cnn", SHAPE, 3)
+
+def near_in_half_of_the_channels(layer):
+    torch.nn.init.zeros_(layer.weight)
+    layer.bias.data[:] = torch.arange(len(layer.bias)) % 2
+
+with replace_relu(GatedRelu.apply):
+    for reset in (torch.nn.Conv2d.reset_parameters, near_in_half_of_the_channels):
+        torch.nn.Conv2d.reset_parameters = reset
+        print(*(reference.count_near_gates(spec, draw_data(SHAPE, 3, seed), weights) for seed in range(4)))
+"""
+
 
 @pytest.fixture(scope="module")
 def refusals(environment_python, tmp_path_factory):
@@ -64,3 +90,13 @@ def test_the_layer_is_accepted(refusals):
 def test_a_relu_of_pytorchs_own_is_refused_with_the_remedy(model, refusals):
     assert refusals.get(model, "accepted").startswith(f"RefusedReluError: model {model} calls ")
     assert f"in train/models/{model}/torch.py use relu of" in refusals[model]
+
+
+def test_weights_that_are_replaced_do_not_decide_which_images_the_task_has(environment_python, tmp_path):
+    """A network's own initial weights, which are random, are replaced by the task's."""
+    command = [environment_python("pytorch-cpu"), "-W", "ignore", "-c", COUNT, str(tmp_path)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr[-3000:]
+    usual, near = result.stdout.splitlines()
+    assert near == usual

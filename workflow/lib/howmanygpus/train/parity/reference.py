@@ -75,6 +75,8 @@ class Reference:
             set_inflation(shard, shard_spec, data.image_shape)
             load_weights(shard, weights)
             shard.double()
+        # set_inflation() has passed zeros through a network whose weights were still random.
+        GatedRelu.num_near = 0
         self.inflations = variance_inflations(self.shards[0])
         self.parameters = [name for name in self.names if is_trainable(name)]
         self.moments: dict[str, list[torch.Tensor]] = {}
@@ -216,7 +218,7 @@ def compute_all(spec: RunSpec, data: PreparedData, weights: dict, num_shards: in
 
 def count_near_gates(spec: RunSpec, data: PreparedData, weights: dict) -> int:
     """Count the ReLU inputs of the steps of sgd on most devices that rounding could put on either side of zero."""
-    GatedRelu.num_near, GatedRelu.counts_near = 0, True
+    GatedRelu.counts_near = True
     compute(spec, data, weights, SHARDS[-1])
     GatedRelu.counts_near = False
     return GatedRelu.num_near
