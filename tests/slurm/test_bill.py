@@ -62,7 +62,7 @@ def billed(cluster, prepared, tmp_path_factory, environment_record):
 
 @pytest.fixture(scope="module")
 def told(billed, cluster):
-    """Return the device-hours of the two calls by SLURM's accounting. Tests that make another call ask for it before."""
+    """Return the device-hours of both calls by SLURM's accounting. Tests that make another call ask for it before."""
     return count_device_hours(cluster)
 
 

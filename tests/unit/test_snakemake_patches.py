@@ -7,6 +7,7 @@ import re
 import subprocess
 import threading
 import time
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ import snakemake_executor_plugin_slurm as slurm_plugin
 from packaging.specifiers import SpecifierSet
 from snakemake.dag import DAG
 from snakemake.scheduling.job_scheduler import JobScheduler
+from snakemake_executor_plugin_slurm import efficiency_report
 from snakemake_interface_common.exceptions import WorkflowError
 
 from howmanygpus.snakemake_patches import (
@@ -24,6 +26,7 @@ from howmanygpus.snakemake_patches import (
     ending,
     failing,
     interrupting,
+    naming,
     one_snakemake,
     patching,
     planning,
@@ -40,6 +43,10 @@ PATCHES = [
     (states, SLURM_PLUGIN, slurm_plugin, "query_job_status"),
     (cancelling, SLURM_PLUGIN, slurm_plugin.Executor, "cancel_jobs"),
     (accounts, SLURM_PLUGIN, slurm_plugin.Executor, "get_account_arg"),
+    (naming, SLURM_PLUGIN, slurm_plugin, "get_submit_command"),
+    (naming, SLURM_PLUGIN, slurm_plugin, "query_job_status_squeue"),
+    (naming, SLURM_PLUGIN, slurm_plugin, "query_job_status_sacct"),
+    (naming, SLURM_PLUGIN, efficiency_report, "get_sacct_data"),
     (ending, SLURM_PLUGIN, slurm_plugin.Executor, "sleep"),
     (ending, "snakemake-interface-executor-plugins", slurm_plugin.Executor, "sleep"),
     (one_snakemake, SLURM_PLUGIN, slurm_plugin.Executor, "additional_general_args"),
@@ -173,12 +180,34 @@ def test_a_preempted_job_that_will_start_again_is_waited_for(monkeypatch):
     assert states.name_state("7", "PREEMPTED") == "PREEMPTED"
 
 
+def test_a_job_has_a_name_that_says_what_it_does_and_is_asked_for_by_it(monkeypatch):
+    monkeypatch.setattr(naming, "NAMES", defaultdict(set))
+    naming.apply()
+    assert "--name a-call" in slurm_plugin.query_job_status_squeue("a-call")
+    params = {"run_uuid": "a-call", "slurm_logfile": "log", "comment_str": "", "account": "", "partition": ""}
+    params |= {"workdir": "."}
+    cell = "digits/jax_sharding/base/arrays_fp32_a100_gpus4_batch32_repeat1"
+    for rule, wildcards in (("train", {"run": cell}), ("probe_device", {"device": "a100"}), ("plan", {})):
+        job = SimpleNamespace(name=rule, wildcards_dict=wildcards, resources=Resources(), threads=1)
+        job.is_group = lambda: False
+        slurm_plugin.get_submit_command(job, params)
+    names = "jax_sharding_gpus4_a-call,plan_a-call,probe_device_a100_a-call"
+    for query in (slurm_plugin.query_job_status_squeue, slurm_plugin.query_job_status_sacct):
+        assert f"--name {names}" in query("a-call")
+    monkeypatch.setattr(
+        efficiency_report.subprocess, "run", lambda command, **_: SimpleNamespace(stdout=" ".join(command))
+    )
+    (asked,) = efficiency_report.get_sacct_data("a-call", None)
+    assert f"--name={names}" in asked
+
+
 @pytest.fixture
 def called(monkeypatch) -> list:
     """Return the list of calls of scancel and of the plugin's own cancelling after the patch is applied."""
     calls = []
     own = functools.wraps(slurm_plugin.Executor.cancel_jobs)(lambda executor, jobs: calls.append(jobs))
     monkeypatch.setattr(slurm_plugin.Executor, "cancel_jobs", own)
+    monkeypatch.setattr(cancelling, "list_jobs", lambda calls, *options: ["7", "8"] if calls == ["the-call"] else [])
     monkeypatch.setattr(cancelling.subprocess, "run", lambda command, **_: calls.append(command))
     cancelling.apply()
     return calls
@@ -191,7 +220,7 @@ def test_ctrl_c_cancels_every_job_of_the_call_and_submits_no_more(called):
     threading.Timer(0.2, gate.set).start()
     executor = SimpleNamespace(run_uuid="the-call", _job_submission_executor=submitting)
     slurm_plugin.Executor.cancel_jobs(executor, [])
-    assert called == ["first", ["scancel", "--name=the-call"], []]
+    assert called == ["first", ["scancel", "7", "8"], []]
 
 
 def test_sigterm_cancels_waiting_jobs_until_the_call_ends(called, monkeypatch):
@@ -203,7 +232,7 @@ def test_sigterm_cancels_waiting_jobs_until_the_call_ends(called, monkeypatch):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     executor.wait = False
-    assert called[:2] == [["scancel", "--name=the-call", "--state=PENDING"]] * 2
+    assert called[:2] == [["scancel", "--state=PENDING", "7", "8"]] * 2
     assert executor.next_seconds_between_status_checks == 0.05, "the plugin soon asks for the jobs' states"
 
 

@@ -5,12 +5,13 @@ import pytest
 from howmanygpus.call import waiting
 from howmanygpus.call.waiting import Watch, describe_queue, parse_queue
 
-LINE = "{id}|{reason}|gpu|01:05:00|{start}|rule_train_wildcards_digits_a_gpus1"
+CALL = "a-call"
+LINE = "jax_gpus1_a-call|{id}|{reason}|gpu|01:05:00|{start}|rule_train_wildcards_digits_a_gpus1"
 
 
 def make_jobs(*reasons, first_id=7, start="N/A"):
     lines = [LINE.format(id=first_id + i, reason=reason, start=start) for i, reason in enumerate(reasons)]
-    return parse_queue("\n".join(lines) + "\n")
+    return parse_queue("\n".join(lines) + "\n", CALL)
 
 
 @pytest.fixture

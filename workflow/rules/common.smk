@@ -116,7 +116,7 @@ onstart:
     snakemake_patches.patch_scheduling(submits=MACHINE.submits)
     if SHORTAGES:
         raise WorkflowError("\n".join(SHORTAGES))
-    # SLURM's plugin gives this name to all jobs of a call.
+    # The names of all jobs of a call end with this.
     announce(getattr(workflow.scheduler._executor, "run_uuid", f"local-{uuid.uuid4()}"))
     if MACHINE.submits and workflow.executor_settings:
         every_s = workflow.executor_settings.init_seconds_before_status_checks

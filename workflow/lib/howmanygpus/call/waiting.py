@@ -18,7 +18,7 @@ PATIENCE_S = 20.0
 REPORT_S = 180.0
 """Time between two messages about all waiting jobs, in seconds."""
 SEPARATOR = "|"
-FORMAT = SEPARATOR.join(("%i", "%r", "%P", "%l", "%S", "%k"))
+FORMAT = SEPARATOR.join(("%j", "%i", "%r", "%P", "%l", "%S", "%k"))
 SHOWN = 3
 """How many jobs a message names."""
 
@@ -86,24 +86,24 @@ class WaitingJob:
         return ""
 
 
-def parse_queue(printed: str) -> list[WaitingJob]:
-    """Return the jobs of squeue's lines in FORMAT. Jobs that SLURM has not looked at yet are left out."""
-    fields = [line.split(SEPARATOR, 5) for line in printed.splitlines() if line.count(SEPARATOR) >= 5]
+def parse_queue(printed: str, call: str) -> list[WaitingJob]:
+    """Return the jobs of a call from squeue's lines in FORMAT. Jobs that SLURM has not looked at yet are left out."""
+    fields = [line.split(SEPARATOR, 6) for line in printed.splitlines() if line.count(SEPARATOR) >= 6]
     return [
         WaitingJob(job_id, reason, partition, limit, starts_at, _name_step(comment))
-        for job_id, reason, partition, limit, starts_at, comment in fields
-        if reason != "None"
+        for name, job_id, reason, partition, limit, starts_at, comment in fields
+        if name.endswith(call) and reason != "None"
     ]
 
 
 def list_waiting(call: str) -> list[WaitingJob] | None:
-    """Return the waiting jobs of a call, by the name of all of its jobs; None if SLURM does not answer."""
-    command = ["squeue", "--noheader", "--states=PENDING", f"--name={call}", f"--format={FORMAT}"]
+    """Return the waiting jobs of a call, whose names end with that of the call; None if SLURM does not answer."""
+    command = ["squeue", "--noheader", "--me", "--states=PENDING", f"--format={FORMAT}"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return parse_queue(answer.stdout) if answer.returncode == 0 else None
+    return parse_queue(answer.stdout, call) if answer.returncode == 0 else None
 
 
 def describe_obstacles(jobs: Iterable[WaitingJob]) -> list[str]:

@@ -10,6 +10,7 @@ from howmanygpus.snakemake_patches import (
     ending,
     failing,
     interrupting,
+    naming,
     one_snakemake,
     planning,
     refusing,
@@ -36,5 +37,5 @@ def patch_scheduling(submits: bool) -> None:
     interrupting.apply()
     failing.apply()
     if submits:
-        for patch in (states, cancelling, accounts, ending, one_snakemake, refusing):
+        for patch in (states, cancelling, accounts, naming, ending, one_snakemake, refusing):
             patch.apply()

@@ -4,8 +4,8 @@ Patch: Ctrl-C cancels every job of the call, and SIGTERM those that have not sta
 The plugin cancels the jobs in its list of active jobs. This list is empty while the plugin asks SLURM for the states of
 these jobs, so that a Ctrl-C at this moment cancels nothing. Jobs that wait for a thread to submit them are not in the
 list either; they are submitted after the others were cancelled. With the patch, the plugin drops the jobs that were not
-submitted yet, waits for the submission in progress, and cancels all jobs by the name that a call gives to all of its
-jobs. Then it cancels the listed ones as before, also on other clusters.
+submitted yet, waits for the submission in progress, and cancels all jobs whose name ends with that of the call. Then it
+cancels the listed ones as before, also on other clusters.
 
 At SIGTERM, Snakemake waits for all submitted jobs, also for those that wait in the queue and may never start. With the
 patch, they are cancelled.
@@ -24,15 +24,19 @@ from typing import Any
 
 from howmanygpus.snakemake_patches.patching import check_version, replace
 from howmanygpus.train.host.slurm import PATIENCE_S
+from howmanygpus.train.start.calls import list_jobs
 
 REPEAT_S = 2.0
 """Time between two cancellations of waiting jobs: a job may be submitted or preempted after one of them."""
 
 
-def _cancel(*options: str) -> None:
-    # A controller that does not answer must not keep the plugin from its own attempt, which reports the problem.
-    with suppress(subprocess.TimeoutExpired):
-        subprocess.run(["scancel", *options], capture_output=True, timeout=PATIENCE_S)
+def _cancel(call: str, only_waiting: bool = False) -> None:
+    """Cancel the jobs of a call, all of them or only those that have not started."""
+    if jobs := list_jobs([call], "--me", *["--states=PENDING"] * only_waiting):
+        # A controller that does not answer must not keep the plugin from its own attempt, which reports the problem.
+        with suppress(subprocess.TimeoutExpired):
+            command = ["scancel", *["--state=PENDING"] * only_waiting, *jobs]
+            subprocess.run(command, capture_output=True, timeout=PATIENCE_S)
 
 
 def cancel_waiting_jobs(executor: Any) -> None:
@@ -40,7 +44,7 @@ def cancel_waiting_jobs(executor: Any) -> None:
 
     def cancel() -> None:
         while executor.wait:
-            _cancel(f"--name={executor.run_uuid}", "--state=PENDING")
+            _cancel(executor.run_uuid, only_waiting=True)
             executor.next_seconds_between_status_checks = REPEAT_S
             time.sleep(REPEAT_S)
 
@@ -50,7 +54,7 @@ def cancel_waiting_jobs(executor: Any) -> None:
 def _cancel_all(upstream: Any) -> Any:
     def cancel_jobs(executor: Any, active_jobs: list) -> None:
         executor._job_submission_executor.shutdown(cancel_futures=True)
-        _cancel(f"--name={executor.run_uuid}")
+        _cancel(executor.run_uuid)
         upstream(executor, active_jobs)
 
     return cancel_jobs

@@ -89,12 +89,21 @@ def find_call(name: str | None) -> Call | None:
 def find_jobs(folder: Path) -> list[str]:
     """Return the ids of the jobs in SLURM's queue that calls in a folder have submitted; empty without SLURM."""
     calls = [_read(path) for path in sorted((folder / CALLS).glob("*.*"))]
-    names = [call.name for call in calls if call.folder_id == identify_folder(folder)]
-    if not names:
+    return list_jobs([call.name for call in calls if call.folder_id == identify_folder(folder)])
+
+
+def list_jobs(calls: list[str], *options: str) -> list[str]:
+    """Return the ids of the jobs in SLURM's queue that some calls have submitted; empty if SLURM does not answer.
+
+    calls: names of calls. The name of each job ends with that of its call. options: further ones of squeue.
+    """
+    if not calls:
         return []
-    command = ["squeue", "--noheader", "--format=%i", f"--name={','.join(names)}"]
+    command = ["squeue", "--noheader", "--format=%i %j", *options]
     with suppress(OSError, subprocess.TimeoutExpired):
-        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S).stdout.split()
+        printed = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S).stdout
+        jobs = [line.partition(" ") for line in printed.splitlines()]
+        return [job_id for job_id, _, name in jobs if name.endswith(tuple(calls))]
     return []
 
 
