@@ -1,8 +1,8 @@
 """
 Patch: squeue shows which run each job is.
 
-The plugin gives all jobs of a call the same name, a random identifier, by which it asks SLURM for their states. With the
-patch, the name begins with what the job does, such as `jax_sharding_gpus4` or `prepare_dataset`, and ends with the
+The plugin gives all jobs of a call the same name, a random identifier, by which it asks SLURM for their states. With
+the patch, the name begins with what the job does, such as `jax_sharding_gpus4` or `prepare_dataset`, and ends with the
 identifier. The plugin asks for all names that it has given. A call with many thousands of runs gives a few hundred
 names at most, because runs that differ in batch size or repeat share one.
 
