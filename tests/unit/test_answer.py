@@ -174,8 +174,10 @@ def test_the_accuracy_is_named_also_if_it_is_below_all_thresholds():
 
 def test_disturbed_runs_are_counted():
     text = write_answer({"framework": "a", "disturbed": True}, {"framework": "a", "disturbed": False})
-    assert "- 1 of 2 runs were disturbed by other work on the machine; figures mark them" in text
-    assert "1 of its 2 repeats were disturbed by other work." in find_line(text, "Highest throughput")
+    assert "- 1 of 2 runs was disturbed by other work on the machine; figures mark it by a ring." in text
+    assert "1 of its 2 repeats was disturbed by other work." in find_line(text, "Highest throughput")
+    text = write_answer({"framework": "a", "disturbed": True})
+    assert "Its only repeat was disturbed by other work." in find_line(text, "Highest throughput")
     assert "None of 1 runs was disturbed" in write_answer({"framework": "a", "disturbed": False})
     assert "disturbed" not in write_answer({"framework": "a"}), "nobody looked"
 

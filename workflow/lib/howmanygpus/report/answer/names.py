@@ -74,4 +74,7 @@ def describe_shortfall(runs: pd.DataFrame, row: pd.Series) -> str:
     done = int((repeats["status"] == "completed").sum())
     text = "" if done == len(repeats) else f" Only {done} of {len(repeats)} planned repeats have completed."
     disturbed = int(repeats["disturbed"].eq(True).sum())
-    return text + (f" {disturbed} of its {done} repeats were disturbed by other work." if disturbed else "")
+    if not disturbed:
+        return text
+    which = "Its only repeat was" if done == 1 else f"{disturbed} of its {done} repeats {'was' if disturbed == 1 else 'were'}"
+    return f"{text} {which} disturbed by other work."

@@ -83,7 +83,8 @@ def describe_disturbed(runs: pd.DataFrame) -> str:
     disturbed = int(known["disturbed"].eq(True).sum())
     if not disturbed:
         return f"None of {len(known)} runs was disturbed by other work on the machine."
-    return f"{disturbed} of {len(known)} runs were disturbed by other work on the machine; figures mark them by a ring."
+    were, them = ("was", "it") if disturbed == 1 else ("were", "them")
+    return f"{disturbed} of {len(known)} runs {were} disturbed by other work on the machine; figures mark {them} by a ring."
 
 
 def describe_trajectories(runs: pd.DataFrame) -> str:
