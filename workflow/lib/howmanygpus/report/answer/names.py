@@ -76,5 +76,5 @@ def describe_shortfall(runs: pd.DataFrame, row: pd.Series) -> str:
     disturbed = int(repeats["disturbed"].eq(True).sum())
     if not disturbed:
         return text
-    which = "Its only repeat was" if done == 1 else f"{disturbed} of its {done} repeats {'was' if disturbed == 1 else 'were'}"
-    return f"{text} {which} disturbed by other work."
+    which = "Its only repeat" if done == 1 else f"{disturbed} of its {done} repeats"
+    return f"{text} {which} {'was' if disturbed == 1 else 'were'} disturbed by other work."

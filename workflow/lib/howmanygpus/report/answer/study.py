@@ -84,7 +84,8 @@ def describe_disturbed(runs: pd.DataFrame) -> str:
     if not disturbed:
         return f"None of {len(known)} runs was disturbed by other work on the machine."
     were, them = ("was", "it") if disturbed == 1 else ("were", "them")
-    return f"{disturbed} of {len(known)} runs {were} disturbed by other work on the machine; figures mark {them} by a ring."
+    mark = f"figures mark {them} by a ring."
+    return f"{disturbed} of {len(known)} runs {were} disturbed by other work on the machine; {mark}"
 
 
 def describe_trajectories(runs: pd.DataFrame) -> str:
