@@ -38,7 +38,7 @@ demo: $(INSTALLED)
 	fi
 
 test: $(TESTABLE)
-	@# Three groups that take about equally long run at once. Tests of the cluster often wait and leave a core idle.
+	@# Three groups that take about equally long run at once. Tests of the cluster mostly wait, so that some share a core.
 	@$(MAKE) --no-print-directory --jobs=3 --keep-going test-workflow test-training test-cluster
 
 test-workflow: $(TESTABLE)
@@ -48,7 +48,7 @@ test-training: $(TESTABLE)
 	@$(call print_at_end,$(VENV)/bin/python -m pytest tests/parity tests/training)
 
 test-cluster: $(TESTABLE)
-	@$(call print_at_end,$(VENV)/bin/python -m pytest tests/unit tests/slurm)
+	@$(call print_at_end,$(VENV)/bin/python -m pytest tests/unit tests/slurm --numprocesses 3 --dist loadfile)
 
 # Runs a command and prints its output in one piece at the end.
 print_at_end = log=$$(mktemp); $(1) >$$log 2>&1; status=$$?; cat $$log; rm $$log; exit $$status

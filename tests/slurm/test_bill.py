@@ -6,7 +6,7 @@ import pytest
 
 from howmanygpus.report.files import read_table
 from project import study
-from slurm.cluster import GPUS_PER_NODE, Cluster, find_obstacle
+from slurm.cluster import GPUS_PER_NODE
 from slurm.project import ClusterProject
 
 PRICE_PER_HOUR = 2.0
@@ -15,10 +15,8 @@ ALLREDUCE = "workflow/lib/howmanygpus/train/preflight/allreduce.py"
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    if obstacle := find_obstacle(accounting=True):
-        pytest.skip(obstacle)
-    with Cluster(tmp_path_factory.mktemp("cluster"), accounting=True) as started:
+def cluster(run_cluster):
+    with run_cluster(accounting=True) as started:
         yield started
 
 

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import pytest
 
 from project import ROWS, study
-from slurm.cluster import Cluster, find_obstacle
 from slurm.project import ClusterProject
 
 HANG = """
@@ -28,12 +27,9 @@ UNFINISHED = {"cancelled", "limited", "starving", "unwritten", "lost", "stranded
 
 
 @pytest.fixture(scope="module", params=["squeue", "sacct"])
-def cluster(request, tmp_path_factory):
+def cluster(request, run_cluster):
     """Start a cluster without a database, which squeue queries, and one with a database, which sacct queries."""
-    accounting = request.param == "sacct"
-    if obstacle := find_obstacle(accounting):
-        pytest.skip(obstacle)
-    with Cluster(tmp_path_factory.mktemp("cluster"), accounting=accounting) as started:
+    with run_cluster(accounting=request.param == "sacct") as started:
         yield started
 
 

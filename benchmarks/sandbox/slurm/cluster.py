@@ -103,6 +103,11 @@ def is_left_over(conf: Path) -> bool:
     return True
 
 
+def find_namespace(pid: int | str = "self") -> str:
+    """Return the mount namespace of a process."""
+    return os.readlink(f"/proc/{pid}/ns/mnt")
+
+
 def find_free_ports(count: int) -> list[int]:
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
@@ -170,8 +175,9 @@ class Cluster:
         """Simulate a power failure of a node: kill its slurmd and everything that runs there at once."""
         self.stop_daemon(node, signal.SIGKILL)
         for process in psutil.process_iter():
-            with suppress(psutil.Error):
-                if process.environ().get("SLURMD_NODENAME") == node:
+            # Nodes of clusters in other mount namespaces may have the same names.
+            with suppress(psutil.Error, OSError):
+                if process.environ().get("SLURMD_NODENAME") == node and find_namespace(process.pid) == find_namespace():
                     for each in (process.parent(), process):
                         if each.name().startswith("slurmstepd") or each is process:
                             each.kill()
