@@ -177,7 +177,8 @@ class Cluster:
         for process in psutil.process_iter():
             # Nodes of clusters in other mount namespaces may have the same names.
             with suppress(psutil.Error, OSError):
-                if process.environ().get("SLURMD_NODENAME") == node and find_namespace(process.pid) == find_namespace():
+                is_there = process.environ().get("SLURMD_NODENAME") == node
+                if is_there and find_namespace(process.pid) == find_namespace():
                     for each in (process.parent(), process):
                         if each.name().startswith("slurmstepd") or each is process:
                             each.kill()
