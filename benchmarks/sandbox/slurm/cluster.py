@@ -105,7 +105,7 @@ def is_left_over(conf: Path) -> bool:
 
 def find_namespace(pid: int | str = "self") -> str:
     """Return the mount namespace of a process."""
-    return os.readlink(f"/proc/{pid}/ns/mnt")
+    return str(Path(f"/proc/{pid}/ns/mnt").readlink())
 
 
 def find_free_ports(count: int) -> list[int]:
