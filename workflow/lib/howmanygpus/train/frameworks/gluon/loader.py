@@ -34,6 +34,7 @@ class Images(gluon.data.Dataset):
             image = mx.nd.image.flip_left_right(image)
         if padding := self.padding:
             image = mx.image.copyMakeBorder(image, padding, padding, padding, padding)
+        if image.shape[:2] != (height, width):
             image = mx.nd.image.crop(image, change.left + padding, change.top + padding, width, height)
         return image
 
