@@ -42,6 +42,7 @@ CHANGES: dict[str, dict] = {
     },
 }
 """What differs from AUGMENTED."""
+CHANNELS_OF_CHANGES = {"moved": CHANNELS, "crop": (3,), "padded_crop": (1,), "resized": (3,)}
 LEVELS = {"keras.tf_data": (8, 1.3)}
 """Maximum and mean difference, in levels of 255, of inexact JPEG decoders from simplejpeg on noise.
 
@@ -106,8 +107,8 @@ CASES = [
     (loader, kind, form, channels, how)
     for loader, kind in KINDS
     for form in FORMS
-    for channels in CHANNELS
     for how in CHANGES
+    for channels in CHANNELS_OF_CHANGES[how]
     if form in NATIVE_LOADERS[loader].inputs and not (how == "resized" and NATIVE_LOADERS[loader].resizes)
 ]
 

@@ -117,9 +117,9 @@ class RunSpec:
     def from_dict(cls, values: dict) -> "RunSpec":
         """Build from plain values; a missing or unknown key raises TypeError naming it."""
         resized = values["random_resized_crop"]
-        nested = {"optimizer": OptimizerSpec(**values["optimizer"])}
-        nested |= {"random_resized_crop": ResizedCropSpec(**resized) if resized else None}
-        return cls(**{**values, **nested})
+        optimizer = OptimizerSpec(**values["optimizer"])
+        part = ResizedCropSpec(**resized) if resized else None
+        return cls(**{**values, "optimizer": optimizer, "random_resized_crop": part})
 
     @classmethod
     def read(cls, path: str | Path) -> "RunSpec":

@@ -35,7 +35,9 @@ def _check_resized(where: dict, settings: dict, stored: tuple[int, int, int]) ->
         if settings[key]:
             no = "null" if none is None else none
             problem = f"has no meaning beside {where[RESIZED]}, which crops each image by itself"
-            raise refuse(where[key], settings[key], problem, f"leave one of them out, or write {key}: {no} in the variant")
+            raise refuse(
+                where[key], settings[key], problem, f"leave one of them out, or write {key}: {no} in the variant"
+            )
     for key in ("area", "aspect"):
         low, high = settings[RESIZED][key]
         if low > high:

@@ -103,9 +103,7 @@ def draw_flips(words: np.ndarray, random_flip: bool) -> np.ndarray:
     return (words[:, 1] & np.uint64(random_flip)).astype(bool)
 
 
-def draw_changes(
-    words: np.ndarray, random_flip: bool, crop_padding: int, surplus: tuple[int, int] = (0, 0)
-) -> Changes:
+def draw_changes(words: np.ndarray, random_flip: bool, crop_padding: int, surplus: tuple[int, int] = (0, 0)) -> Changes:
     """Turn random words into changes. words: uint64 (count, 4), a row for each image.
 
     The low bit of word 1 flips left to right; words 2 and 3 place the crop in the image padded by crop_padding zero

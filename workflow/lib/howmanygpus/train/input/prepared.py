@@ -49,9 +49,7 @@ def read_description(data_dir: Path | str) -> dict:
     return json.loads((Path(data_dir) / DESCRIPTION).read_text())
 
 
-def open_data(
-    data_dir: Path | str, num_threads: int = 1, crop_size: tuple[int, int] | None = None
-) -> PreparedData:
+def open_data(data_dir: Path | str, num_threads: int = 1, crop_size: tuple[int, int] | None = None) -> PreparedData:
     """Open a prepared folder. num_threads: threads that decode the images of a batch, if they are files.
 
     crop_size: height and width to which a run crops its images.
