@@ -158,6 +158,8 @@ def test_worker_processes_end_with_the_run(environment_python, tmp_path, data_di
 
 
 TRAINED = {**AUGMENTED, "input": "png", "data": {"num_train": 40}, "optimizer": {"learning_rate": 0.01}}
+TRAINED |= {"crop": (5, 4), "random_crop_padding": 1}
+"""The stored images are 6 pixels high and wide."""
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +181,8 @@ def test_a_run_with_its_own_loader_trains_as_with_the_shared_one(
         assert finished.record["steps"] == 10
     for name, expected in with_the_shared_one.final_weights.items():
         assert np.allclose(native.final_weights[name], expected, rtol=1e-3, atol=1e-5), name
+    for name, expected in with_the_shared_one.predictions.items():
+        assert np.allclose(native.predictions[name], expected, rtol=1e-3), name
     executed = {f"workflow/lib/{path}" for path in native.record["code"]}
     assert f"workflow/lib/howmanygpus/train/frameworks/{loader.replace('.', '/')}.py" in executed
     empty = {path for path in executed if read_code(ROOT / path).is_empty}
