@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from howmanygpus.train.input.draws import Shares, draw_boxes, draw_changes, draw
 from howmanygpus.train.input.items import Items
 from howmanygpus.train.input.pillow import load_image, resize
 from howmanygpus.train.input.prepared import crop_data, open_data
+from howmanygpus.train.input.reading import list_files
 from howmanygpus.train.input.writing import write_data
 from howmanygpus.train.spec import ResizedCropSpec
 from specs import make_data, make_spec
@@ -237,6 +239,13 @@ def test_evaluation_takes_the_centre_without_a_copy(size, top, left):
     expected = stored.test_images[:, top : top + size[0], left : left + size[1]]
     seen = np.concatenate([images[samples >= 0] for images, samples in evaluation_batches(data.test_images, 4, 0, 1)])
     assert np.array_equal(seen, expected)
+
+
+def test_files_of_cropped_images_are_read_before_the_clock_starts(tmp_path):
+    write_data(tmp_path / "arrays", make_data(image_shape=(*SMALL, 3)))
+    spec = make_spec(**CROP)
+    files = list_files(spec, open_data(tmp_path / "arrays", 1, spec.crop_size))
+    assert [Path(file).name for file in files] == ["train_images.npy", "test_images.npy"]
 
 
 def test_small_images_are_cropped_many_at_once(monkeypatch):
