@@ -54,7 +54,7 @@ TensorFlow uses the fast inverse transform. Pillow and OpenCV use the same trans
 def data_dirs(tmp_path_factory) -> dict[tuple[str, int], Path]:
     """Return the prepared folders by form and channels."""
     folder = tmp_path_factory.mktemp("data")
-    shapes = {1: (20, 26, 1), 3: (20, 26, 3)}
+    shapes = {1: (20, 26, 1), 3: (20, 25, 3)}
     return {
         (form, channels): write_data(folder / str(channels), form, num_train=37, image_shape=shape)
         for channels, shape in shapes.items()
