@@ -22,7 +22,8 @@ def main() -> None:
     arguments = parser.parse_args()
     for path in arguments.specs:
         spec = RunSpec.read(path)
-        batches = load_loader(spec.loader)(spec, open_data(spec.data_dir), spec.num_gpus - 1, spec.num_gpus)
+        data = open_data(spec.data_dir, crop_size=spec.crop_size)
+        batches = load_loader(spec.loader)(spec, data, spec.num_gpus - 1, spec.num_gpus)
         if arguments.wait:
             iterator = iter(batches)
             next(iterator)

@@ -1,4 +1,4 @@
-"""The frameworks' own loaders yield the same images, order, flips and crops as the shared loader."""
+"""The frameworks' own loaders yield the same images, order, flips, crops and sizes as the shared loader."""
 
 import json
 import os
@@ -32,6 +32,17 @@ KINDS = [(name, kind) for name, loader in NATIVE_LOADERS.items() for kind in loa
 FORMS = ("arrays", "png", "jpeg")
 CHANNELS = (1, 3)
 AUGMENTED = {"random_flip": True, "random_crop_padding": 3, "epochs": 2, "global_batch_size": 8}
+CHANGES: dict[str, dict] = {
+    "moved": {},
+    "crop": {"crop": (15, 11), "random_crop_padding": 0},
+    "padded_crop": {"crop": (15, 11)},
+    "resized": {
+        "random_resized_crop": {"size": (15, 11), "area": (0.08, 1.0), "aspect": (0.75, 4 / 3)},
+        "random_crop_padding": 0,
+    },
+}
+"""What differs from AUGMENTED."""
+CHANNELS_OF_CHANGES = {"moved": CHANNELS, "crop": (3,), "padded_crop": (1,), "resized": (3,)}
 LEVELS = {"keras.tf_data": (8, 1.3)}
 """Maximum and mean difference, in levels of 255, of inexact JPEG decoders from simplejpeg on noise.
 
@@ -43,7 +54,7 @@ TensorFlow uses the fast inverse transform. Pillow and OpenCV use the same trans
 def data_dirs(tmp_path_factory) -> dict[tuple[str, int], Path]:
     """Return the prepared folders by form and channels."""
     folder = tmp_path_factory.mktemp("data")
-    shapes = {1: (20, 26, 1), 3: (20, 26, 3)}
+    shapes = {1: (20, 26, 1), 3: (20, 25, 3)}
     return {
         (form, channels): write_data(folder / str(channels), form, num_train=37, image_shape=shape)
         for channels, shape in shapes.items()
@@ -73,14 +84,15 @@ def loaded(environment_python, tmp_path_factory, data_dirs):
     """Return a function from a loader and its kind of workers to the specifications of all that one process loaded."""
     done = {}
 
-    def get(loader: str, kind: str) -> dict[tuple[str, int], Path]:
+    def get(loader: str, kind: str) -> dict[tuple[str, int, str], Path]:
         if (loader, kind) not in done:
             folder = tmp_path_factory.mktemp(f"{loader}_{kind}")
-            cases = [(form, channels) for form in NATIVE_LOADERS[loader].inputs for channels in CHANNELS]
-            folders = {case: folder / f"{case[0]}{case[1]}" for case in cases}
-            for case, path in folders.items():
+            cases = [case[2:] for case in CASES if case[:2] == (loader, kind)]
+            folders = {case: folder / "{}{}_{}".format(*case) for case in cases}
+            for (form, channels, how), path in folders.items():
                 path.mkdir()
-                write_spec(path, data_dirs[case], loader, kind, num_gpus=1 if case[1] == 1 else 2)
+                num_gpus = 1 if channels == 1 else 2
+                write_spec(path, data_dirs[form, channels], loader, kind, num_gpus=num_gpus, **CHANGES[how])
             specs = [str(path / "spec.json") for path in folders.values()]
             command = [python_of(environment_python, loader), str(LOAD_BATCHES), *specs]
             result = subprocess.run(command, env=loading_environment(), capture_output=True, text=True, timeout=240)
@@ -92,20 +104,23 @@ def loaded(environment_python, tmp_path_factory, data_dirs):
 
 
 CASES = [
-    (loader, kind, form, channels)
+    (loader, kind, form, channels, how)
     for loader, kind in KINDS
     for form in FORMS
-    for channels in CHANNELS
-    if form in NATIVE_LOADERS[loader].inputs
+    for how in CHANGES
+    for channels in CHANNELS_OF_CHANGES[how]
+    if form in NATIVE_LOADERS[loader].inputs and not (how == "resized" and NATIVE_LOADERS[loader].resizes)
 ]
 
 
-@pytest.mark.parametrize(("loader", "kind", "form", "channels"), CASES)
-def test_a_native_loader_yields_what_the_shared_one_does(loaded, loader, kind, form, channels):
-    folder = loaded(loader, kind)[form, channels]
+@pytest.mark.parametrize(("loader", "kind", "form", "channels", "how"), CASES)
+def test_a_native_loader_yields_what_the_shared_one_does(loaded, loader, kind, form, channels, how):
+    folder = loaded(loader, kind)[form, channels, how]
     spec, batches = RunSpec.read(folder / "spec.json"), np.load(folder / "batches.npz")
     images, labels = batches["images"], batches["labels"]
-    expected = list(TrainingBatches(spec, open_data(spec.data_dir), spec.num_gpus - 1, spec.num_gpus))
+    data = open_data(spec.data_dir, crop_size=spec.crop_size)
+    expected = list(TrainingBatches(spec, data, spec.num_gpus - 1, spec.num_gpus))
+    assert images.shape[2:] == (data.image_shape if how == "moved" else (15, 11, channels))
     assert images.dtype == np.uint8 and labels.dtype == np.int32
     assert labels.tolist() == [batch.tolist() for _, batch in expected]
     difference = np.abs(images.astype(int) - np.stack([batch for batch, _ in expected]))
@@ -143,6 +158,8 @@ def test_worker_processes_end_with_the_run(environment_python, tmp_path, data_di
 
 
 TRAINED = {**AUGMENTED, "input": "png", "data": {"num_train": 40}, "optimizer": {"learning_rate": 0.01}}
+TRAINED |= {"crop": (5, 4), "random_crop_padding": 1}
+"""The stored images are 6 pixels high and wide."""
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +181,8 @@ def test_a_run_with_its_own_loader_trains_as_with_the_shared_one(
         assert finished.record["steps"] == 10
     for name, expected in with_the_shared_one.final_weights.items():
         assert np.allclose(native.final_weights[name], expected, rtol=1e-3, atol=1e-5), name
+    for name, expected in with_the_shared_one.predictions.items():
+        assert np.allclose(native.predictions[name], expected, rtol=1e-3), name
     executed = {f"workflow/lib/{path}" for path in native.record["code"]}
     assert f"workflow/lib/howmanygpus/train/frameworks/{loader.replace('.', '/')}.py" in executed
     empty = {path for path in executed if read_code(ROOT / path).is_empty}

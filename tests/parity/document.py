@@ -14,9 +14,10 @@ This page is generated from the gate and its tests by `make references`; a test 
 
 Before anything is timed, each framework does one task with fixed images and weights: an evaluation, {steps} optimizer
 steps over {epochs} epochs with sgd and as many with adam, and two evaluations of {test} images, of which the last batch
-is short. The global batch has {batch} images. Learning rates come from the real schedule: linear scaling, warm-up and
-cosine. The task is done on one device, and on three if the machine has them, or else two. Weights, losses, gradients
-and updates are compared with a float64 reference.
+is short. The global batch has {batch} images, which are cropped and flipped at random; evaluation takes their centre.
+Learning rates come from the real schedule: linear scaling, warm-up and cosine. The task is done on one device, and on
+three if the machine has them, or else two. Weights, losses, gradients and updates are compared with a float64
+reference.
 
 ## Checks
 

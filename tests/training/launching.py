@@ -77,7 +77,7 @@ def write_inputs(folder: Path, spec: RunSpec, **data_changes) -> RunSpec:
     """Write random data and canonical weights to `folder`; return the spec with their paths."""
     form = "arrays" if spec.input in RANDOM_INPUTS else spec.input
     data_dir, weights_file = write_data(folder / "data", form, **data_changes), folder / "weights.safetensors"
-    data = open_data(data_dir)
+    data = open_data(data_dir, crop_size=spec.crop_size)
     parameters = importlib.import_module(f"howmanygpus.train.models.{spec.model}.parameters").parameters
     save_file(draw_weights(parameters(data.image_shape, data.num_classes), spec.seed), weights_file)
     weights_file.with_suffix(".json").write_text(json.dumps({"sha256": sha256_of_file(weights_file)}))

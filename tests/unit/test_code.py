@@ -42,7 +42,7 @@ def test_a_run_depends_on_its_frameworks_own_loader_only_where_it_uses_it():
         name_files(code.find_training_code("pytorch_ddp", "small_cnn", loader)) for loader in ("shared", "native")
     )
     assert native - shared == {
-        *("frameworks/torch/loader.py", "input/items.py", "input/pillow.py", "input/workers.py"),
+        *("frameworks/torch/loader.py", "input/items.py", "input/workers.py"),
     }
 
 

@@ -85,6 +85,60 @@ WRONG_STUDIES = [
         {"variants": {"v": {"random_crop_padding": 224}}},
         "studies.s.variants.v.random_crop_padding: 224 crops images of 8x8 pixels to nothing but padding; give",
     ),
+    (
+        {"random_crop_padding": 6, "crop": [7, 6]},
+        "studies.s.random_crop_padding: 6 crops images of 7x6 pixels to nothing but padding; give less than 6",
+    ),
+    ({"crop": 6}, "studies.s.crop: 6 is not of type array or null; write [6, 6]"),
+    ({"crop": [6]}, "studies.s.crop: [6] has 1 entries; give 2"),
+    ({"crop": [6, 6, 1]}, "studies.s.crop: [6, 6, 1] has 3 entries; give 2"),
+    ({"crop": [0, 6]}, "studies.s.crop[0]: 0 is too small; give at least 1"),
+    ({"crop": [6, -6]}, "studies.s.crop[1]: -6 is too small; give at least 1"),
+    ({"crop": [6, 6.5]}, "studies.s.crop[1]: 6.5 is not of type integer; write a whole number"),
+    ({"crop": "6x6"}, 'studies.s.crop: "6x6" is not of type array or null; write'),
+    ({"crop": ["6", 6]}, 'studies.s.crop[0]: "6" is text, not a number; write 6'),
+    (
+        {"crop": [6, 9]},
+        "studies.s.crop: [6, 9] is larger than the stored images, which are 8 high and 8 wide; give at most [8, 8], or",
+    ),
+    ({"variants": {"v": {"crop": [224, 224]}}}, "studies.s.variants.v.crop: [224, 224] is larger than the stored"),
+    ({"random_resized_crop": [6, 6]}, "studies.s.random_resized_crop: [6, 6] is not of type object or null; write its"),
+    ({"random_resized_crop": {}}, 'studies.s.random_resized_crop: the key "size" is missing; add it'),
+    ({"random_resized_crop": {"size": 6}}, "studies.s.random_resized_crop.size: 6 is not of type array; write [6, 6]"),
+    ({"random_resized_crop": {"size": None}}, "studies.s.random_resized_crop.size: null is not of type array; give a"),
+    (
+        {"random_resized_crop": {"size": [9, 8]}},
+        "studies.s.random_resized_crop.size: [9, 8] is larger than the stored images, which are 8 high and 8 wide;",
+    ),
+    (
+        {"random_resized_crop": {"size": [6, 6], "ratio": [1, 2]}},
+        'studies.s.random_resized_crop: unknown key "ratio"; choose from area, aspect, size',
+    ),
+    (
+        {"random_resized_crop": {"size": [6, 6], "area": [0, 1]}},
+        "studies.s.random_resized_crop.area[0]: 0 is too small; give more than 0",
+    ),
+    (
+        {"random_resized_crop": {"size": [6, 6], "area": [8, 100]}},
+        "studies.s.random_resized_crop.area[1]: 100 is too large; give at most 1",
+    ),
+    (
+        {"random_resized_crop": {"size": [6, 6], "aspect": [1.5, 0.5]}},
+        "studies.s.random_resized_crop.aspect: [1.5, 0.5] has the largest value first; write [0.5, 1.5]",
+    ),
+    (
+        {"random_resized_crop": {"size": [6, 6], "aspect": "3/4"}},
+        'studies.s.random_resized_crop.aspect: "3/4" is not of type array; write',
+    ),
+    (
+        {"crop": [6, 6], "variants": {"v": {"random_resized_crop": {"size": [6, 6]}}}},
+        "studies.s.crop: [6, 6] has no meaning beside studies.s.variants.v.random_resized_crop, which crops each image "
+        "by itself; leave one of them out, or write crop: null in the variant",
+    ),
+    (
+        {"random_crop_padding": 2, "random_resized_crop": {"size": [6, 6]}},
+        "studies.s.random_crop_padding: 2 has no meaning beside studies.s.random_resized_crop, which crops each image",
+    ),
     ({"variants": {"Base": {}}}, '"Base" is no valid name; use lower-case letters, digits and underscores'),
     ({"variants": {"fast": {"epochs": 1}}}, 'studies.s.variants.fast: unknown key "epochs"'),
     ({"steps": None}, "studies.s: give exactly one of `epochs` and `steps`"),

@@ -1,13 +1,15 @@
 """Which verdicts of the parity gate a plan needs, and on how many devices each is observed."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.plan import Plan
 from howmanygpus.train.parity.task import GLOBAL_BATCH_SIZE, OPTIMIZERS, make_spec
-from project import study
+from project import ROOT, study
 
 SAME_WORK = {"repeats": 2, "steps": 30, "warmup_steps": 3, "per_device_batch_size": [32]}
 VARIANTS = {
@@ -30,6 +32,15 @@ def make_plan(devices_per_node=8, **changes) -> Plan:
 
 def verdicts_of(plan) -> set[str]:
     return set(plan.verdicts.values())
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_the_rules_know_the_name_of_every_verdict(framework):
+    constraints = (ROOT / "workflow" / "rules" / "wildcards.smk").read_text()
+    task, checked = (re.search(rf'^    {name}=r?"(.+)",$', constraints, re.MULTILINE) for name in ("task", "checked"))
+    given = {"frameworks": [framework], "inputs": ["png"], "variants": {"base": {}, **VARIANTS}}
+    for verdict in verdicts_of(make_plan(**given)):
+        assert re.fullmatch(f"results/parity/{task[1]}/{checked[1]}[.]json", verdict), verdict
 
 
 def test_runs_that_do_the_same_work_share_a_verdict():

@@ -9,7 +9,7 @@ import yaml
 from howmanygpus.report.outcomes import read_outcomes
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.schema import SCHEMA, RecordError, check_record, read_record, write_record
-from howmanygpus.train.spec import OptimizerSpec, RunSpec
+from howmanygpus.train.spec import OptimizerSpec, ResizedCropSpec, RunSpec
 from howmanygpus.train.start.endings import write_last_words
 from howmanygpus.train.start.launch import publish
 from records import JOB, MEASURED, make_attempt, make_run
@@ -38,7 +38,8 @@ def test_every_key_has_a_type_and_a_description(kind):
 def test_the_schema_has_the_keys_of_a_specification():
     spec = DEFINITIONS["spec"]["properties"]
     assert list(spec) == [field.name for field in dataclasses.fields(RunSpec)]
-    assert list(spec["optimizer"]["properties"]) == [field.name for field in dataclasses.fields(OptimizerSpec)]
+    for key, kind in {"optimizer": OptimizerSpec, "random_resized_crop": ResizedCropSpec}.items():
+        assert list(spec[key]["properties"]) == [field.name for field in dataclasses.fields(kind)]
 
 
 @pytest.mark.parametrize("status", DEFINITIONS["run"]["properties"]["status"]["enum"])

@@ -17,7 +17,7 @@ wildcard_constraints:
     pins_hash="[0-9a-f]{8}",
     table="|".join(tables.list_merged()),
     task="[a-z0-9_]+_[0-9]+x[0-9]+x[0-9]+_classes[0-9]+_(local|synchronized)",
-    checked="[a-z0-9_-]+-[0-9a-f]{8}",
+    checked=r"[a-z0-9_.-]+-[0-9a-f]{8}",
     group="[a-z0-9_-]+-[0-9a-f]{8}",
     batchnorm="local|synchronized",
     height=r"\d+",

@@ -17,19 +17,23 @@ class NativeLoader:
 
     kinds: the kinds of workers that it offers; the framework's default comes first.
     inputs: the inputs that it can read.
+    resizes: how it resizes images otherwise than the shared loader; empty if it does so by Pillow, as that does.
     description: its classes and decoder, for the table in config/README.md.
     """
 
     kinds: tuple[str, ...]
     inputs: tuple[str, ...] = ("arrays", "png", "jpeg")
     description: str = ""
+    resizes: str = ""
 
 
 NATIVE_LOADERS = {
     "torch.loader": NativeLoader(("processes",), description="PyTorch's DataLoader with Pillow"),
-    "keras.tf_data": NativeLoader(("threads",), ("png", "jpeg"), description="tf.data"),
+    "keras.tf_data": NativeLoader(("threads",), ("png", "jpeg"), description="tf.data", resizes="in floating point"),
     "keras.loader": NativeLoader(("threads", "processes"), description="Keras's PyDataset with `load_img`"),
-    "gluon.loader": NativeLoader(("processes", "threads"), description="Gluon's DataLoader with `mx.image`"),
+    "gluon.loader": NativeLoader(
+        ("processes", "threads"), description="Gluon's DataLoader with `mx.image`", resizes="by OpenCV"
+    ),
     "chainer.loader": NativeLoader(
         ("processes", "threads"), description="Chainer's MultiprocessIterator or MultithreadIterator with Pillow"
     ),
@@ -64,7 +68,7 @@ def find_missing_loader(framework: str, source: str, settings: dict) -> str:
     """Return why a framework lacks the requested native loader.
 
     The text is empty if the framework has the loader, or if the shared loader is requested.
-    source: the input. settings: `loader` and `loader_kind`.
+    source: the input. settings: `loader`, `loader_kind` and `random_resized_crop`.
     """
     if settings["loader"] == SHARED:
         return ""
@@ -78,6 +82,8 @@ def find_missing_loader(framework: str, source: str, settings: dict) -> str:
         return f"{framework}'s own loader reads {', '.join(loader.inputs)}, not {source}"
     if kind is not None and kind not in loader.kinds:
         return f"{framework}'s own loader has {', '.join(loader.kinds)}, not {kind}"
+    if settings["random_resized_crop"] and loader.resizes:
+        return f"{framework}'s own loader resizes {loader.resizes}, so that random_resized_crop gives other pixels"
     return ""
 
 

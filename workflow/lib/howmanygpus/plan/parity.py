@@ -122,7 +122,7 @@ class ParityCell:
         """Return the cell as train.parity.task.make_spec expects it."""
         what = ("framework", "model", "precision", "batchnorm", "loss_on_every_device")
         where = ("device", "device_kind", "cores_per_device")
-        return {key: getattr(self, key) for key in (*what, *where)} | vars(self.path)
+        return {key: getattr(self, key) for key in (*what, *where)} | vars(self.path) | {"crop": self.shape[:2]}
 
     def request(self) -> str:
         return json.dumps(self.describe())

@@ -100,7 +100,8 @@ def _describe_values(rule: dict, schema: dict) -> str:
 def _describe_kind(kind: str, rule: dict, schema: dict) -> str:
     match kind:
         case "array":
-            return f"list: {_describe_values(rule['items'], schema)}"
+            exactly = rule.get("minItems") if rule.get("minItems") == rule.get("maxItems") else None
+            return f"list{f' of {exactly}' if exactly else ''}: {_describe_values(rule['items'], schema)}"
         case "boolean":
             return "`true`, `false`"
         case "object":
@@ -113,7 +114,7 @@ def _describe_kind(kind: str, rule: dict, schema: dict) -> str:
 
 
 def _describe_bounds(rule: dict) -> str:
-    words = {"minimum": ">=", "exclusiveMinimum": ">", "exclusiveMaximum": "<"}
+    words = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
     return ", ".join(f"{sign} {rule[bound]}" for bound, sign in words.items() if bound in rule)
 
 
@@ -170,14 +171,16 @@ def describe_best_tiers() -> str:
 
 
 def describe_loaders() -> str:
-    """Return a table of the native loaders: their frameworks, kinds of workers, and inputs."""
+    """Return a table of the native loaders: their frameworks, kinds of workers, inputs, and whether they resize."""
     rows = []
     for name, loader in NATIVE_LOADERS.items():
         users = [framework for framework, entry in FRAMEWORKS.items() if entry.native_loader == name]
-        rows.append([loader.description, _code(users), _code(loader.kinds), _code(loader.inputs)])
+        resizes = f"no: it resizes {loader.resizes}" if loader.resizes else "yes"
+        rows.append([loader.description, _code(users), _code(loader.kinds), _code(loader.inputs), resizes])
     if without := [framework for framework, entry in FRAMEWORKS.items() if entry.native_loader is None]:
-        rows.append(["none: reported as unsupported", _code(without), NOTHING, NOTHING])
-    return format_table(("native loader", "frameworks", "`loader_kind` (default first)", "`inputs`"), rows)
+        rows.append(["none: reported as unsupported", _code(without), NOTHING, NOTHING, NOTHING])
+    header = ("native loader", "frameworks", "`loader_kind` (default first)", "`inputs`", "`random_resized_crop`")
+    return format_table(header, rows)
 
 
 def describe_processes() -> str:
@@ -194,6 +197,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "dataset_keys": partial(describe_keys, "config", "dataset"),
     "study_keys": partial(describe_keys, "config", "study"),
     "optimizer_keys": partial(describe_keys, "config", "optimizer"),
+    "random_resized_crop_keys": partial(describe_keys, "config", "random_resized_crop"),
     "quality_keys": partial(describe_keys, "config", "quality"),
     "overrides": list_overrides,
     "machine_keys": partial(describe_keys, "machine"),

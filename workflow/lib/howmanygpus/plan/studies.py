@@ -7,7 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from howmanygpus.plan.config.checks import check_crops, check_quality, doubt_batches, doubt_lr_warmup, doubt_workers
+from howmanygpus.plan.config.checks import check_quality, doubt_batches, doubt_lr_warmup, doubt_workers
+from howmanygpus.plan.config.crops import check_crops, find_image_shape
 from howmanygpus.plan.config.datasets import describe_or_refuse, options_of_runs
 from howmanygpus.plan.config.errors import ConfigError, refuse, suggest
 from howmanygpus.plan.config.machine import Device, Machine
@@ -174,8 +175,12 @@ class Study:
         form = SYNTHETIC if run.input in RANDOM_INPUTS else run.input
         return f"{PREPARED}/{self.config['dataset']}/{form}"
 
+    def image_shape(self, run: Run) -> tuple[int, int, int]:
+        """Return height, width and channels of the images that the network of a run gets."""
+        return find_image_shape(self.variants[run.variant], self.description.image_shape)
+
     def weights_file(self, run: Run) -> str:
-        height, width, channels = self.description.image_shape
+        height, width, channels = self.image_shape(run)
         shape = f"{height}x{width}x{channels}_classes{self.description.num_classes}"
         return f"results/weights/{self.config['model']}_{shape}_seed{self.seed(run)}.safetensors"
 
@@ -194,7 +199,7 @@ class Study:
         return ParityCell(
             framework=run.framework,
             model=self.config["model"],
-            shape=self.description.image_shape,
+            shape=self.image_shape(run),
             num_classes=self.description.num_classes,
             precision=run.precision,
             device=run.device,

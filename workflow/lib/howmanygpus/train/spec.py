@@ -32,6 +32,19 @@ class OptimizerSpec:
 
 
 @dataclass(frozen=True)
+class ResizedCropSpec:
+    """A random part of each training image, resized. size: height and width of the result, in pixels.
+
+    area: least and largest part of the image's pixels. aspect: least and largest ratio of the part's width to its
+    height.
+    """
+
+    size: tuple[int, int]
+    area: tuple[float, float]
+    aspect: tuple[float, float]
+
+
+@dataclass(frozen=True)
 class RunSpec:
     """One planned run, complete.
 
@@ -73,6 +86,8 @@ class RunSpec:
     eval_devices: str
     random_flip: bool
     random_crop_padding: int
+    crop: tuple[int, int] | None
+    random_resized_crop: ResizedCropSpec | None
     prefetch: int
     loader: str
     loader_workers: int
@@ -90,13 +105,21 @@ class RunSpec:
         """Of this run: its devices are spread evenly over its nodes."""
         return self.num_gpus // self.num_nodes
 
+    @property
+    def crop_size(self) -> tuple[int, int] | None:
+        """Height and width to which all images are cropped, in training and evaluation; None if they stay whole."""
+        return self.random_resized_crop.size if self.random_resized_crop else self.crop
+
     def to_dict(self) -> dict:
         return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, values: dict) -> "RunSpec":
         """Build from plain values; a missing or unknown key raises TypeError naming it."""
-        return cls(**{**values, "optimizer": OptimizerSpec(**values["optimizer"])})
+        resized = values["random_resized_crop"]
+        optimizer = OptimizerSpec(**values["optimizer"])
+        part = ResizedCropSpec(**resized) if resized else None
+        return cls(**{**values, "optimizer": optimizer, "random_resized_crop": part})
 
     @classmethod
     def read(cls, path: str | Path) -> "RunSpec":

@@ -49,17 +49,6 @@ def read_range(metric: str) -> tuple[float, float]:
     return -math.inf, math.inf
 
 
-def check_crops(place: str, variants: dict, given: dict, image_shape: tuple[int, int, int]) -> None:
-    """Raise ConfigError for a padding with which a crop can have nothing of its image."""
-    smallest = min(image_shape[:2])
-    for variant, settings in variants.items():
-        padding = settings["random_crop_padding"]
-        if padding >= smallest:
-            problem = f"crops images of {image_shape[0]}x{image_shape[1]} pixels to nothing but padding"
-            where = _locate("random_crop_padding", place, variant, given)
-            raise refuse(where, padding, problem, f"give less than {smallest}")
-
-
 def doubt_workers(place: str, variants: dict, given: dict, devices: dict[str, Device]) -> list[str]:
     """Return a warning for each variant with more loader workers than the cores of a device can use.
 
@@ -70,7 +59,7 @@ def doubt_workers(place: str, variants: dict, given: dict, devices: dict[str, De
     name, device = min(devices.items(), key=lambda item: item[1].cores_per_device)
     cores = f"{device.cores_per_device} core{'s' * (device.cores_per_device > 1)}"
     return [
-        f"{_locate('loader_workers', place, variant, given)}: {settings['loader_workers']} workers share the {cores} "
+        f"{locate('loader_workers', place, variant, given)}: {settings['loader_workers']} workers share the {cores} "
         f"of a {name} device; more than {MOST_WORKERS_PER_CORE} a core rarely help; lower it or raise cores_per_device"
         for variant, settings in variants.items()
         if settings["loader_workers"] > MOST_WORKERS_PER_CORE * device.cores_per_device
@@ -82,10 +71,10 @@ def doubt_batches(place: str, variants: dict, given: dict, num_test: int) -> lis
     doubts = []
     for variant, settings in variants.items():
         if settings["prefetch"] > MOST_PREFETCH:
-            where = _locate("prefetch", place, variant, given)
+            where = locate("prefetch", place, variant, given)
             doubts.append(f"{where}: {settings['prefetch']} batches are kept in memory; a few are enough; lower it")
         if (settings["eval_batch_size"] or 0) > num_test:
-            where = _locate("eval_batch_size", place, variant, given)
+            where = locate("eval_batch_size", place, variant, given)
             doubts.append(
                 f"{where}: {settings['eval_batch_size']} is more than the {num_test} test images; the rest of each "
                 "batch is padding; lower it"
@@ -103,13 +92,13 @@ def doubt_lr_warmup(place: str, variants: dict, given: dict, steps_per_epoch: in
         epochs = settings["epochs"] or settings["steps"] / steps_per_epoch
         if settings["optimizer"]["lr_warmup_epochs"] > epochs:
             doubts.append(
-                f"{_locate('optimizer', place, variant, given)}.lr_warmup_epochs: "
+                f"{locate('optimizer', place, variant, given)}.lr_warmup_epochs: "
                 f"{settings['optimizer']['lr_warmup_epochs']} are more than the {epochs:g} epochs of a run of variant "
                 f"{variant}, whose learning rate never reaches its scaled value; lower it or train longer"
             )
     return doubts
 
 
-def _locate(key: str, place: str, variant: str, given: dict) -> str:
+def locate(key: str, place: str, variant: str, given: dict) -> str:
     """Return the place of a setting: in the variant if the config gives it there, or else in the study."""
     return f"{place}.variants.{variant}.{key}" if key in given[variant] else f"{place}.{key}"

@@ -126,7 +126,7 @@ def _explain(error: jsonschema.ValidationError, place: str) -> ConfigError:
             remedy = former[value] if isinstance(value, str) and value in former else _hint_for_choice(value, rule)
             return refuse(place, value, "is not known here", remedy)
         case "type":
-            return _explain_type(value, [rule] if isinstance(rule, str) else rule, place)
+            return _explain_type(value, [rule] if isinstance(rule, str) else rule, place, schema.get("minItems", 1))
         case "pattern" if rule.startswith("^[a-z]"):
             others = "dashes" if "-]" in rule else "underscores"
             return refuse(place, value, "is no valid name", f"use lower-case letters, digits and {others}")
@@ -149,7 +149,8 @@ def _explain(error: jsonschema.ValidationError, place: str) -> ConfigError:
     return refuse(place, value, "is refused", error.message)
 
 
-def _explain_type(value, expected: list[str], place: str) -> ConfigError:
+def _explain_type(value, expected: list[str], place: str, num_items: int) -> ConfigError:
+    """num_items: the entries that a list has at least."""
     wanted = " or ".join(expected)
     number = _read_number(value) if {"integer", "number"} & set(expected) else None
     if number is not None and ("number" in expected or number.is_integer()):
@@ -160,7 +161,7 @@ def _explain_type(value, expected: list[str], place: str) -> ConfigError:
         return refuse(place, value, f"is not of type {wanted}", f"write {written}")
     if _is_infinite_or_nan(value) and number is None and {"integer", "number"} & set(expected):
         return refuse(place, value, "is not finite", HINTS[expected[0]])
-    return refuse(place, value, f"is not of type {wanted}", _hint_for_type(value, expected))
+    return refuse(place, value, f"is not of type {wanted}", _hint_for_type(value, expected, num_items))
 
 
 def _read_number(value) -> float | None:
@@ -185,9 +186,9 @@ def _hint_for_choice(value, choices: list) -> str:
     return suggest(value, choices)
 
 
-def _hint_for_type(value, expected: list[str]) -> str:
+def _hint_for_type(value, expected: list[str], num_items: int) -> str:
     if value is None:
         return "give a value, or leave the key out if it has a default"
     if expected[0] == "array" and (isinstance(value, str) or (_is_integer(None, value) and value > 0)):
-        return f"write [{value}]"
+        return f"write [{', '.join([str(value)] * num_items)}]"
     return HINTS[expected[0]]

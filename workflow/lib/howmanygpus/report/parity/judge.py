@@ -82,8 +82,8 @@ class Comparison:
     def __init__(self, folder: Path, task: Path, layout: tuple[int, int]):
         self.num_devices, self.num_nodes = layout
         self.task_weights = load_file(task / WEIGHTS)
-        self.data = open_data(task / "arrays")
         self.specs = {name: RunSpec.read(folder / f"{name}.spec.json") for name in OPTIMIZERS}
+        self.data = open_data(task / "arrays", crop_size=self.specs["sgd"].crop_size)
         self.seen = {name: Observation.read(folder, name) for name in OPTIMIZERS}
         self.expected = {name: load_file(task / f"{name}.devices{self.num_devices}.safetensors") for name in OPTIMIZERS}
         self.allowed = {name: Allowances(self.specs[name], self.expected[name]) for name in OPTIMIZERS}

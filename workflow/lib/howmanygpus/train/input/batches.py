@@ -1,7 +1,7 @@
 """
 The shared loader, which makes the batches of a run for every framework unless it uses a loader of its own.
 
-Images come from arrays or files; each is flipped and cropped on its way into the batch.
+Images come from arrays or files; each is flipped, cropped and resized on its way into the batch.
 """
 
 import math
@@ -11,7 +11,7 @@ from concurrent.futures import Future
 
 import numpy as np
 
-from howmanygpus.train.input.changing import ManyImages, is_small, place
+from howmanygpus.train.input.changing import ManyCrops, ManyImages, is_small, place
 from howmanygpus.train.input.draws import Share, Shares, join
 from howmanygpus.train.input.image_files import ImageFiles, start_in_threads
 from howmanygpus.train.input.prepared import PreparedData
@@ -28,7 +28,7 @@ class TrainingBatches:
 
     def __init__(self, spec: RunSpec, data: PreparedData, rank: int, num_processes: int):
         self.spec, self.data = spec, data
-        self.shares = Shares(spec, len(data.train_labels), rank, num_processes)
+        self.shares = Shares(spec, data.train_images, rank, num_processes)
         self.steps_per_epoch, self.num_steps = self.shares.steps_per_epoch, self.shares.num_steps
         self.num_workers = spec.loader_workers * (spec.num_gpus // num_processes)
 
@@ -72,11 +72,10 @@ class Loading:
         self._source: np.ndarray | ImageFiles = source if isinstance(source, ImageFiles) else np.asarray(source)
         self._num_workers = self._num_parts = batches.num_workers
         self.num_at_once = self.batches_per_task = 1
-        self._many: ManyImages | None = None
-        is_changed = spec.random_flip or spec.random_crop_padding
-        if isinstance(self._source, np.ndarray) and (is_small(self._source) or not is_changed):
-            self._many = ManyImages(self._source, spec.random_crop_padding)
-            batch_bytes = batches.shares.local_batch_size * self._source[0].nbytes
+        self._image_shape = batches.data.image_shape
+        self._many = None if isinstance(self._source, ImageFiles) else change_many(self._source, spec)
+        if self._many is not None:
+            batch_bytes = batches.shares.local_batch_size * math.prod(self._image_shape)
             parts = max(1, batch_bytes // BYTES_PER_WORKER)
             if spec.prefetch and parts < self._num_workers:
                 # One more task than the workers do, so that none waits while a complete batch is fetched.
@@ -85,7 +84,7 @@ class Loading:
 
     def begin(self, share: Share) -> tuple[np.ndarray, list[Future]]:
         """Return the images of a share, which are complete when the futures are done. One worker completes them."""
-        images = np.empty((len(share.samples), *self._source.shape[1:]), np.uint8)
+        images = np.empty((len(share.samples), *self._image_shape), np.uint8)
 
         def fill(start: int, stop: int) -> None:
             self._fill(share.part(start, stop), images[start:stop])
@@ -98,6 +97,15 @@ class Loading:
             return
         for sample, change, target in zip(share.samples.tolist(), share.changes, images, strict=True):
             place(self._source[sample], target, change)
+
+
+def change_many(source: np.ndarray, spec: RunSpec) -> ManyImages | ManyCrops | None:
+    """Return what changes many images of an array by each call, or None if one at a time is faster or the only way."""
+    if spec.crop_size is None:
+        is_changed = spec.random_flip or spec.random_crop_padding
+        return ManyImages(source, spec.random_crop_padding) if is_small(source) or not is_changed else None
+    is_inside = not (spec.random_resized_crop or spec.random_crop_padding)
+    return ManyCrops(source, spec.crop_size) if is_small(source) and is_inside else None
 
 
 def evaluation_batches(

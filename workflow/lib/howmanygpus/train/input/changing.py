@@ -1,14 +1,16 @@
 """
-Flip and crop training images: one at a time, or many small ones at once.
+Flip, crop and resize training images: one at a time, or many small ones at once.
 
-numpy and OpenCV release the GIL while they work on an image. If images are small, the calls take longer than the work,
-and Python holds the GIL during the calls. `ManyImages` therefore changes many images by each call.
+numpy, OpenCV and Pillow release the GIL while they work on an image. If images are small, the calls take longer than
+the work, and Python holds the GIL during the calls. `ManyImages` and `ManyCrops` therefore change many images by each
+call.
 """
 
 import cv2
 import numpy as np
 
 from howmanygpus.train.input.draws import Change, Share
+from howmanygpus.train.input.pillow import resize
 
 SMALL_IMAGE_BYTES = 24 * 2**10
 """Images up to this size are changed many at once. Larger ones are changed faster one at a time."""
@@ -16,7 +18,15 @@ SMALL_IMAGE_BYTES = 24 * 2**10
 
 def place(image: np.ndarray, target: np.ndarray, change: Change) -> None:
     """Write a changed image into `target`; both are uint8 (height, width, channels)."""
-    flipped, top, left = change
+    flipped, top, left, size = change
+    if size is not None:
+        part = np.empty((*size, image.shape[2]), np.uint8)
+        crop(image, part, flipped, top, left)
+        target[...] = resize(part, target.shape[0], target.shape[1])
+        return
+    if image.shape != target.shape:
+        crop(image, target, flipped, top, left)
+        return
     if not (flipped or top or left):
         target[...] = image
         return
@@ -40,6 +50,29 @@ def place(image: np.ndarray, target: np.ndarray, change: Change) -> None:
         else:
             moved[-shift:] = pixels[:shift]
     clear_edges(target, top, left)
+
+
+def crop(image: np.ndarray, target: np.ndarray, flipped: bool, top: int, left: int) -> None:
+    """Write the part of an image, flipped or not, that begins at (top, left) into `target`, with 0 outside the image.
+
+    The part is a view of the image before it is flipped, so that only its pixels are copied.
+    """
+    height, width, channels = image.shape
+    rows = slice(max(top, 0), max(min(top + target.shape[0], height), 0))
+    columns = slice(max(left, 0), max(min(left + target.shape[1], width), 0))
+    inside = target[max(-top, 0) :, max(-left, 0) :][: rows.stop - rows.start, : columns.stop - columns.start]
+    if inside.shape != target.shape:
+        target[...] = 0
+    if not inside.size:
+        return
+    if not flipped:
+        inside[...] = image[rows, columns]
+        return
+    seen = image[rows, width - columns.stop : width - columns.start]
+    if channels == 1:
+        cv2.flip(seen, 1, dst=inside)
+    else:
+        inside[...] = cv2.flip(seen, 1)
 
 
 def clear_edges(target: np.ndarray, top: int, left: int) -> None:
@@ -90,7 +123,7 @@ class ManyImages:
         else:
             # In the mode "raise", numpy would copy everything a second time.
             np.take(self._source, share.samples, axis=0, out=images, mode="clip")
-            self._flip(images, share.changes.flipped.nonzero()[0])
+            flip(images, share.changes.flipped.nonzero()[0])
 
     def _fill_moved(self, share: Share, images: np.ndarray) -> None:
         count, height, width, channels = images.shape
@@ -103,16 +136,36 @@ class ManyImages:
         np.bitwise_and(moved, kept.reshape(-1), out=images.reshape(-1))
         rows = top[:, None] + self._rows
         images.reshape(count * height, width * channels)[((rows < 0) | (rows >= height)).reshape(-1)] = 0
-        self._flip(images, flipped.nonzero()[0])
+        flip(images, flipped.nonzero()[0])
         # The run of the array's first or last image may begin before the array or end after it.
         for i in (possible != starts).nonzero()[0].tolist():
             place(self._source[share.samples[i]], images[i], share.changes[i])
 
-    def _flip(self, images: np.ndarray, which: np.ndarray) -> None:
-        """Flip the images of these positions from left to right, as the rows of one tall image."""
-        if not len(which):
-            return
-        _, _, width, channels = images.shape
-        items = images.reshape(-1).view(self._image)
-        flipped = cv2.flip(items[which].view(np.uint8).reshape(-1, width, channels), 1)
-        items[which] = flipped.reshape(-1).view(self._image)
+
+class ManyCrops:
+    """Crops many images of an array by each call, to the same bytes as place(). The crops are within the images."""
+
+    def __init__(self, source: np.ndarray, size: tuple[int, int]):
+        """source: uint8 (count, height, width, channels). size: height and width of the crops."""
+        self._surplus_width = source.shape[2] - size[1]
+        windows = np.lib.stride_tricks.sliding_window_view(source, size, axis=(1, 2))
+        self._windows = np.moveaxis(windows, 3, -1)
+        """Item (sample, top, left) is the crop there: a view (height, width, channels)."""
+
+    def fill(self, share: Share, images: np.ndarray) -> None:
+        """Write the images of a share, changed, into `images`: uint8 (count, height, width, channels), contiguous."""
+        flipped, left = share.changes.flipped, share.changes.left
+        # A crop that is flipped afterwards has to be at the other side.
+        left = np.where(flipped, self._surplus_width - left, left)
+        images[...] = self._windows[share.samples, share.changes.top, left]
+        flip(images, flipped.nonzero()[0])
+
+
+def flip(images: np.ndarray, which: np.ndarray) -> None:
+    """Flip the images of these positions from left to right, as the rows of one tall image. images: contiguous."""
+    if not len(which):
+        return
+    _, _, width, channels = images.shape
+    items = images.reshape(-1).view(np.dtype((np.void, images[0].nbytes)))
+    flipped = cv2.flip(items[which].view(np.uint8).reshape(-1, width, channels), 1)
+    items[which] = flipped.reshape(-1).view(items.dtype)

@@ -2,26 +2,33 @@
 Draw which images form each batch and how each is changed, alike for every loader, framework and device count.
 
 Order and augmentation are counter-based draws: block i of a Philox stream keyed by (seed, epoch) belongs to sample i.
-They therefore do not depend on the framework, the device count, or the order in which samples are asked for.
+They therefore do not depend on the framework, the device count, or the order in which samples are asked for. Stream 0
+has a sample's place in the order, its flip and the place of its crop; stream k has try k at a random resized crop.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import NamedTuple
 
 import numpy as np
 
+from howmanygpus.train.input.image_files import ImageFiles
 from howmanygpus.train.loop.schedule import count_steps, count_steps_per_epoch
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.train.spec import ResizedCropSpec, RunSpec
 
 WORDS_PER_BLOCK = 4
 """Number of 64-bit words that one step of Philox4x64's counter yields."""
+TRIES = 10
+"""Tries at a random resized crop that fits into its image, before the largest centred one is taken."""
+EXP_TERMS = 40
+"""Terms of the series of exp(), enough for ratios of height and width up to 1000 to 1."""
 
 
-def draw_epoch(seed: int, epoch: int, num_samples: int) -> np.ndarray:
+def draw_epoch(seed: int, epoch: int, num_samples: int, stream: int = 0) -> np.ndarray:
     """Random words of one epoch, uint64 (num_samples, 4). Row i is sample i's, whatever num_samples is."""
-    words = np.random.Philox(key=[seed, epoch]).random_raw(num_samples * WORDS_PER_BLOCK)
-    return words.reshape(num_samples, WORDS_PER_BLOCK)
+    philox = np.random.Philox(key=[seed, epoch], counter=[0, stream, 0, 0])
+    return philox.random_raw(num_samples * WORDS_PER_BLOCK).reshape(num_samples, WORDS_PER_BLOCK)
 
 
 def epoch_order(draws: np.ndarray) -> np.ndarray:
@@ -30,29 +37,43 @@ def epoch_order(draws: np.ndarray) -> np.ndarray:
 
 
 class Change(NamedTuple):
-    """How one image is changed: it is flipped left to right or not, and then moved.
+    """How one image is changed: it is flipped left to right or not, and then cropped.
 
-    Pixel (row, column) moves to (row - top, column - left). Pixels that leave the image are lost; empty ones become 0.
+    Pixel (row, column) moves to (row - top, column - left). Pixels that leave the crop are lost; empty ones become 0.
+    size: height and width of a crop that is resized to the size of all images; None if it has that size.
     """
 
     flipped: bool
     top: int
     left: int
+    size: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
 class Changes:
-    """How each of several images is changed: the fields of Change as arrays, bool and int64 (count,)."""
+    """How each of several images is changed: the fields of Change as arrays, bool and int64 (count,).
+
+    size: int64 (count, 2), or None if no crop is resized.
+    """
 
     flipped: np.ndarray
     top: np.ndarray
     left: np.ndarray
+    size: np.ndarray | None = None
 
     def __getitem__(self, index: int) -> Change:
-        return Change(bool(self.flipped[index]), int(self.top[index]), int(self.left[index]))
+        size = None if self.size is None else (int(self.size[index, 0]), int(self.size[index, 1]))
+        return Change(bool(self.flipped[index]), int(self.top[index]), int(self.left[index]), size)
 
     def __iter__(self) -> Iterator[Change]:
-        return map(Change, self.flipped.tolist(), self.top.tolist(), self.left.tolist())
+        columns = [self.flipped.tolist(), self.top.tolist(), self.left.tolist()]
+        return map(Change, *columns) if self.size is None else map(Change, *columns, map(tuple, self.size.tolist()))
+
+    def part(self, start: int, stop: int) -> "Changes":
+        """The changes of the images start to stop."""
+        which = slice(start, stop)
+        size = None if self.size is None else self.size[which]
+        return Changes(self.flipped[which], self.top[which], self.left[which], size)
 
 
 @dataclass(frozen=True)
@@ -64,8 +85,7 @@ class Share:
 
     def part(self, start: int, stop: int) -> "Share":
         """The images start to stop."""
-        changes, images = self.changes, slice(start, stop)
-        return Share(self.samples[images], Changes(changes.flipped[images], changes.top[images], changes.left[images]))
+        return Share(self.samples[start:stop], self.changes.part(start, stop))
 
 
 def join(shares: list[Share]) -> Share:
@@ -73,19 +93,81 @@ def join(shares: list[Share]) -> Share:
     if len(shares) == 1:
         return shares[0]
     changes = [share.changes for share in shares]
-    fields = ([each.flipped for each in changes], [each.top for each in changes], [each.left for each in changes])
-    return Share(np.concatenate([share.samples for share in shares]), Changes(*map(np.concatenate, fields)))
+    names = ("flipped", "top", "left") if changes[0].size is None else ("flipped", "top", "left", "size")
+    fields = {name: np.concatenate([getattr(each, name) for each in changes]) for name in names}
+    return Share(np.concatenate([share.samples for share in shares]), Changes(**fields))
 
 
-def draw_changes(words: np.ndarray, random_flip: bool, crop_padding: int) -> Changes:
+def draw_flips(words: np.ndarray, random_flip: bool) -> np.ndarray:
+    """Return which images are flipped, bool (count,): those whose word 1 has its low bit set. words: (count, 4)."""
+    return (words[:, 1] & np.uint64(random_flip)).astype(bool)
+
+
+def draw_changes(words: np.ndarray, random_flip: bool, crop_padding: int, surplus: tuple[int, int] = (0, 0)) -> Changes:
     """Turn random words into changes. words: uint64 (count, 4), a row for each image.
 
-    The low bit of word 1 flips left to right; words 2 and 3 place a crop of the original size in the image
-    padded by crop_padding zero pixels on each side.
+    The low bit of word 1 flips left to right; words 2 and 3 place the crop in the image padded by crop_padding zero
+    pixels on each side. surplus: pixels by which the image is higher and wider than the crop.
     """
-    flipped = (words[:, 1] & np.uint64(random_flip)).astype(bool)
-    places = (words[:, 2:] % np.uint64(2 * crop_padding + 1)).astype(np.int64) - crop_padding
-    return Changes(flipped, places[:, 0].copy(), places[:, 1].copy())
+    num_places = np.array([extra + 2 * crop_padding + 1 for extra in surplus], np.uint64)
+    places = (words[:, 2:] % num_places).astype(np.int64) - crop_padding
+    return Changes(draw_flips(words, random_flip), places[:, 0].copy(), places[:, 1].copy())
+
+
+def draw_boxes(
+    seed: int, epoch: int, num_samples: int, image_size: tuple[int, int], crop: ResizedCropSpec
+) -> np.ndarray:
+    """Draw the part of each image that a random resized crop shows: int64 (num_samples, 4), top, left, height, width.
+
+    As in torchvision.transforms.RandomResizedCrop.get_params, which follows Szegedy et al. 2015
+    (arXiv:1409.4842): the area is uniform and the ratio of width to height uniform in its logarithm. A part that does
+    not fit is drawn again, TRIES times in all. Then it is the largest centred part of a permitted ratio.
+    """
+    height, width = image_size
+    boxes = np.tile(find_centred_box(image_size, crop.aspect), (num_samples, 1))
+    lowest, highest = (float(Decimal(aspect).ln()) for aspect in crop.aspect)
+    waiting = np.arange(num_samples)
+    for stream in range(1, TRIES + 1):
+        words = draw_epoch(seed, epoch, num_samples, stream)[waiting]
+        areas = height * width * spread(words[:, 0], *crop.area)
+        aspects = exp(spread(words[:, 1], lowest, highest))
+        heights = np.rint(np.sqrt(areas / aspects)).astype(np.int64)
+        widths = np.rint(np.sqrt(areas * aspects)).astype(np.int64)
+        fits = (heights > 0) & (heights <= height) & (widths > 0) & (widths <= width)
+        heights, widths, words = heights[fits], widths[fits], words[fits]
+        tops = words[:, 2] % (height - heights + 1).astype(np.uint64)
+        lefts = words[:, 3] % (width - widths + 1).astype(np.uint64)
+        boxes[waiting[fits]] = np.stack([tops.astype(np.int64), lefts.astype(np.int64), heights, widths], axis=1)
+        waiting = waiting[~fits]
+        if not len(waiting):
+            break
+    return boxes
+
+
+def find_centred_box(image_size: tuple[int, int], aspect: tuple[float, float]) -> list[int]:
+    """Return the largest centred part of an image with a permitted aspect: top, left, height and width."""
+    height, width = image_size
+    if width / height < aspect[0]:
+        height = max(round(width / aspect[0]), 1)
+    elif width / height > aspect[1]:
+        width = max(round(height * aspect[1]), 1)
+    return [(image_size[0] - height) // 2, (image_size[1] - width) // 2, height, width]
+
+
+def spread(words: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Turn random words into numbers that are uniform from low to high."""
+    return low + (high - low) * ((words >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+
+
+def exp(exponents: np.ndarray) -> np.ndarray:
+    """Return e to the power of each number.
+
+    The last bit of numpy's exp differs between its versions and between processors. Sums and products do not.
+    """
+    result = np.ones_like(exponents)
+    for term in range(EXP_TERMS, 0, -1):
+        result = 1.0 + result * exponents / term
+    return result
 
 
 class Shares:
@@ -94,9 +176,11 @@ class Shares:
     Process r of n feeds rows r*b/n to (r+1)*b/n of a global batch of b images.
     """
 
-    def __init__(self, spec: RunSpec, num_train: int, rank: int, num_processes: int):
-        self.spec, self.num_train = spec, num_train
-        self.steps_per_epoch = count_steps_per_epoch(num_train, spec.global_batch_size)
+    def __init__(self, spec: RunSpec, images: np.ndarray | ImageFiles, rank: int, num_processes: int):
+        """images: those of the training, as they are stored."""
+        self.spec, self._image_size = spec, (images.shape[1], images.shape[2])
+        self.num_train = len(images)
+        self.steps_per_epoch = count_steps_per_epoch(self.num_train, spec.global_batch_size)
         self.num_steps = count_steps(spec, self.steps_per_epoch)
         self.local_batch_size = spec.global_batch_size // num_processes
         self._offset = rank * self.local_batch_size
@@ -121,6 +205,16 @@ class Shares:
         if self._drawn is None or self._drawn[0] != epoch:
             draws = draw_epoch(self.spec.seed, epoch, self.num_train)
             order = epoch_order(draws)
-            changes = draw_changes(draws[order], self.spec.random_flip, self.spec.random_crop_padding)
-            self._drawn = (epoch, Share(order, changes))
+            self._drawn = (epoch, Share(order, self._draw_changes(epoch, order, draws[order])))
         return self._drawn[1]
+
+    def _draw_changes(self, epoch: int, order: np.ndarray, words: np.ndarray) -> Changes:
+        """Draw how the images of an epoch are changed, in their order. words: those of the images in this order."""
+        spec, (height, width) = self.spec, self._image_size
+        if spec.random_resized_crop:
+            boxes = draw_boxes(spec.seed, epoch, self.num_train, self._image_size, spec.random_resized_crop)[order]
+            flipped = draw_flips(words, spec.random_flip)
+            return Changes(flipped, boxes[:, 0].copy(), boxes[:, 1].copy(), boxes[:, 2:].copy())
+        crop_height, crop_width = spec.crop or self._image_size
+        surplus = (height - crop_height, width - crop_width)
+        return draw_changes(words, spec.random_flip, spec.random_crop_padding, surplus)

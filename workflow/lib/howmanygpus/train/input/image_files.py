@@ -8,6 +8,7 @@ import itertools
 import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from copy import copy
 from functools import cache
 from pathlib import Path
 
@@ -30,16 +31,32 @@ def image_name(split: str, index: int, form: str) -> str:
     return f"images/{split}/{index // FILES_PER_FOLDER:04d}/{index:07d}.{SUFFIXES[form]}"
 
 
+def centre(shape: tuple[int, ...], size: tuple[int, int]) -> tuple[slice, slice]:
+    """Return the rows and columns in the centre of an image. shape: the image's; size: height and width of the part.
+
+    If as many pixels cannot be left out on both sides, one less is left out at the top or on the left.
+    """
+    top, left = (shape[0] - size[0]) // 2, (shape[1] - size[1]) // 2
+    return slice(top, top + size[0]), slice(left, left + size[1])
+
+
 class ImageFiles:
     """The images of one split. It has what loops over an array of images use: shape, len and indexing."""
 
     def __init__(self, folder: Path, split: str, form: str, shape: tuple[int, int, int, int], num_threads: int):
         """shape: (count, height, width, channels) of all images. num_threads: threads that decode a batch."""
         self.folder, self.split, self.form, self.shape = str(folder), split, form, shape
-        self._num_threads = num_threads
+        self._num_threads, self._stored_shape, self._part = num_threads, shape[1:], (slice(None), slice(None))
 
     def __len__(self) -> int:
         return self.shape[0]
+
+    def crop_centre(self, size: tuple[int, int]) -> "ImageFiles":
+        """The same files, of which only the centre is used. size: its height and width."""
+        cropped = copy(self)
+        cropped._part = centre(self._stored_shape, size)
+        cropped.shape = (self.shape[0], *size, self.shape[3])
+        return cropped
 
     def path(self, index: int) -> str:
         return f"{self.folder}/{image_name(self.split, index, self.form)}"
@@ -60,10 +77,10 @@ class ImageFiles:
 
     def _decode(self, path: str) -> np.ndarray:
         image = read_jpeg(path, self.shape[3]) if self.form == "jpeg" else read_png(path, self.shape[3])
-        if image is None or image.shape != self.shape[1:]:
-            found = "cannot be decoded" if image is None else f"has shape {image.shape}, not {self.shape[1:]}"
+        if image is None or image.shape != self._stored_shape:
+            found = "cannot be decoded" if image is None else f"has shape {image.shape}, not {self._stored_shape}"
             raise ValueError(f"{path}: {found}; delete {self.folder} and run the workflow again to make it anew")
-        return image
+        return image[self._part]
 
 
 def read_png(path: str, channels: int) -> np.ndarray | None:

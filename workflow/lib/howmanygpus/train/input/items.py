@@ -21,7 +21,7 @@ class Items:
     def __init__(self, batches: TrainingBatches):
         self.shares, self._labels = batches.shares, np.asarray(batches.data.train_labels)
         images = batches.data.train_images
-        self.image_shape = images.shape[1:]
+        self.image_shape = batches.data.image_shape
         self._array = str(images.filename) if isinstance(images, np.memmap) else None
         self._files = images if isinstance(images, ImageFiles) else None
         self._last: tuple[int, Share] | None = None

@@ -8,13 +8,13 @@ and dataset.json (shape, counts, normalisation, and the hashes of these files). 
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from howmanygpus.files import sha256_of_file
-from howmanygpus.train.input.image_files import ImageFiles, image_name
+from howmanygpus.train.input.image_files import ImageFiles, centre, image_name
 
 SPLITS = ("train", "test")
 ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
@@ -24,7 +24,11 @@ MANIFEST = "manifest.tsv"
 
 @dataclass(frozen=True)
 class PreparedData:
-    """Images are uint8 (count, height, width, channels), labels int32 (count,)."""
+    """Images are uint8 (count, height, width, channels), labels int32 (count,).
+
+    crop: height and width to which the loaders crop the training images; None if these stay whole. Test images are
+    cropped already.
+    """
 
     train_images: np.ndarray | ImageFiles
     train_labels: np.ndarray
@@ -33,31 +37,48 @@ class PreparedData:
     num_classes: int
     channel_mean: tuple[float, ...]
     channel_std: tuple[float, ...]
+    crop: tuple[int, int] | None = None
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
-        """(height, width, channels)"""
-        return self.train_images.shape[1:]
+        """(height, width, channels) of the images in batches, and hence of a network's input."""
+        return (*self.crop, self.train_images.shape[3]) if self.crop else self.train_images.shape[1:]
 
 
 def read_description(data_dir: Path | str) -> dict:
     return json.loads((Path(data_dir) / DESCRIPTION).read_text())
 
 
-def open_data(data_dir: Path | str, num_threads: int = 1) -> PreparedData:
-    """Open a prepared folder. num_threads: threads that decode the images of a batch, if they are files."""
+def open_data(data_dir: Path | str, num_threads: int = 1, crop_size: tuple[int, int] | None = None) -> PreparedData:
+    """Open a prepared folder. num_threads: threads that decode the images of a batch, if they are files.
+
+    crop_size: height and width to which a run crops its images.
+    """
     folder, description = Path(data_dir), read_description(data_dir)
     arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS if is_array(name, description)}
     for split in SPLITS:
         if not is_array(f"{split}_images", description):
             shape = (description[f"num_{split}"], *description["image_shape"])
             arrays[f"{split}_images"] = ImageFiles(folder, split, description["form"], shape, num_threads)
-    return PreparedData(
+    data = PreparedData(
         **arrays,
         num_classes=description["num_classes"],
         channel_mean=tuple(description["channel_mean"]),
         channel_std=tuple(description["channel_std"]),
     )
+    return crop_data(data, crop_size)
+
+
+def crop_data(data: PreparedData, size: tuple[int, int] | None) -> PreparedData:
+    """Return data whose test images are cropped at their centre, by views, and whose training images will be."""
+    if size is None:
+        return data
+    images = data.test_images
+    if isinstance(images, ImageFiles):
+        cropped: np.ndarray | ImageFiles = images.crop_centre(size)
+    else:
+        cropped = images[:, *centre(images.shape[1:], size)]
+    return replace(data, test_images=cropped, crop=(size[0], size[1]))
 
 
 def is_array(name: str, description: dict) -> bool:

@@ -21,7 +21,7 @@ def list_files(spec: RunSpec, data: PreparedData) -> list[str]:
     files: list[str] = []
     train, test = data.train_images, data.test_images
     if isinstance(train, ImageFiles):
-        shares = Shares(spec, len(train), 0, 1)
+        shares = Shares(spec, train, 0, 1)
         steps = range(min(shares.num_steps, shares.steps_per_epoch))
         is_part = shares.num_steps < shares.steps_per_epoch
         samples: Iterable[int] = (

@@ -88,7 +88,7 @@ def describe_disturbance(backend: Backend, others: OtherWork | None) -> dict[str
 def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: bool) -> None:
     """Train and write the outcome. Expected failures are outcomes; all other exceptions propagate."""
     num_threads = spec.loader_workers * (spec.num_gpus // count_processes(spec))
-    data = open_data(os.environ.get(STAGED) or spec.data_dir, num_threads)
+    data = open_data(os.environ.get(STAGED) or spec.data_dir, num_threads, spec.crop_size)
     rates = learning_rates(spec, count_steps_per_epoch(len(data.train_labels), spec.global_batch_size))
     backend_class = load_backend(spec)
     backend, loop, status, reason = None, None, "completed", ""

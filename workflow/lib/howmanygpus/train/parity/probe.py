@@ -109,7 +109,7 @@ def observe_after(backend: Backend, loop: ObservedLoop) -> dict[str, np.ndarray]
 
 def observe(spec: RunSpec, optimizer: str) -> tuple[Backend, dict[str, np.ndarray], dict]:
     """Do the task with one optimizer; return the backend, and the arrays and facts that this process observed."""
-    data = open_data(spec.data_dir)
+    data = open_data(spec.data_dir, crop_size=spec.crop_size)
     rates = learning_rates(spec, count_steps_per_epoch(len(data.train_labels), spec.global_batch_size))
     backend = load_backend(spec)(spec, data, load_file(spec.weights_file), rates)
     arrays = observe_before(backend, spec, data) if optimizer == "sgd" else {}

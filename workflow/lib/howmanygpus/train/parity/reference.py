@@ -28,7 +28,7 @@ from howmanygpus.train.frameworks.torch.layers.context import LayerContext
 from howmanygpus.train.frameworks.torch.layers.relu import replace_relu
 from howmanygpus.train.frameworks.torch.running_statistics import set_inflation, variance_inflations
 from howmanygpus.train.input.batches import TrainingBatches
-from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.input.prepared import PreparedData, crop_data
 from howmanygpus.train.models.initialization import is_trainable
 from howmanygpus.train.parity.relus import GATE_SHIFT, GatedRelu, RefuseOwnRelus
 from howmanygpus.train.parity.rounding import RoundedToBf16
@@ -229,12 +229,17 @@ def write_reference(model: str, batchnorm: str, shape: tuple[int, int, int], num
     weights = draw_task_weights(model, shape, num_classes)
     framework = {"framework": "reference", "family": "torch", "strategy": "none", "launcher": "plain"}
     cell: dict[str, Any] = {"model": model, "precision": "fp64", "device": "cpu", "batchnorm": batchnorm}
-    cell |= {"device_kind": "cpu", "loss_on_every_device": False, "cores_per_device": 1}
+    cell |= {"device_kind": "cpu", "loss_on_every_device": False, "cores_per_device": 1, "crop": shape[:2]}
     size = {"num_gpus": 1, "num_nodes": 1}
     specs = {name: make_spec(framework, cell, size, name, folder) for name in OPTIMIZERS}
     candidates = [draw_data(shape, num_classes, seed) for seed in range(NUM_CANDIDATES)]
-    data = min(candidates, key=lambda candidate: count_near_gates(specs["sgd"], candidate, weights))
-    write_task(folder, data, weights)
+
+    def count_near(candidate: PreparedData) -> int:
+        return count_near_gates(specs["sgd"], crop_data(candidate, shape[:2]), weights)
+
+    stored = min(candidates, key=count_near)
+    write_task(folder, stored, weights)
+    data = crop_data(stored, shape[:2])
     for num_devices in SHARDS:
         num_shards = num_devices if batchnorm == "local" else 1
         for optimizer, spec in specs.items():

@@ -1,7 +1,8 @@
 """
 Define the task that every framework does before anything is timed.
 
-It has fixed images, fixed weights, six optimizer steps, and evaluations before, during and after them.
+It has fixed images, fixed weights, six optimizer steps, and evaluations before, during and after them. The images are
+larger than the network's input, so that a wrong crop in training or evaluation shows.
 
 The weights are the canonical initial weights, except that biases and BatchNorm's parameters and statistics are random.
 With ones and zeros, a wrong epsilon, a forgotten offset or the decay of a bias would not show.
@@ -26,6 +27,8 @@ GLOBAL_BATCH_SIZE = 12
 """One, two and three devices divide it."""
 NUM_TRAIN, NUM_TEST = 28, 14
 """An epoch has two steps and leaves four images over. The last batch of an evaluation has two images."""
+SURPLUS = (2, 3)
+"""Pixels by which the images are higher and wider than the network's input."""
 NUM_STEPS, EVAL_EVERY_EPOCHS = 6, 2
 """Three epochs, so that the images change their order twice and one evaluation is in the midst of training."""
 OPTIMIZERS: dict[str, dict[str, Any]] = {
@@ -51,7 +54,10 @@ CHANNEL_MEAN, CHANNEL_STD = 127.0, 64.0
 
 
 def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: Path) -> RunSpec:
-    """Make a run's specification. framework: name, family, strategy, launcher; cell: see ParityCell; size: layout."""
+    """Make a run's specification. framework: name, family, strategy, launcher; cell: see ParityCell; size: layout.
+
+    The crop of a cell is the size of its network's input.
+    """
     chosen = dict(OPTIMIZERS[optimizer])
     return RunSpec.from_dict(
         {
@@ -61,7 +67,7 @@ def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: P
             **{"warmup_steps": 1, "window_steps": 1, "eval_every_epochs": EVAL_EVERY_EPOCHS, "prefetch": 2},
             **{"eval_batch_size": None, "eval_devices": chosen.pop("eval_devices")},
             **{"loader": "shared", "loader_workers": 1, "loader_kind": "threads"},
-            **{"random_flip": True, "random_crop_padding": 1, "tier": "stock"},
+            **{"random_flip": True, "random_crop_padding": 1, "random_resized_crop": None, "tier": "stock"},
             **{"gradient_compression": "none", "powersgd_rank": 1, "horovod_controller": "gloo"},
             **{"data_dir": str(folder / cell.get("input", "arrays")), "weights_file": str(folder / WEIGHTS)},
             **framework,
@@ -85,10 +91,12 @@ def draw_task_weights(model: str, image_shape: tuple[int, int, int], num_classes
 
 
 def draw_data(image_shape: tuple[int, int, int], num_classes: int, seed: int) -> PreparedData:
+    """Draw the task's images, as they are stored. image_shape: height, width and channels of the network's input."""
     generator = np.random.default_rng(seed)
-    arrays = {}
+    arrays: dict[str, Any] = {}
+    shape = (image_shape[0] + SURPLUS[0], image_shape[1] + SURPLUS[1], image_shape[2])
     for split, count in (("train", NUM_TRAIN), ("test", NUM_TEST)):
-        arrays[f"{split}_images"] = generator.integers(0, 256, (count, *image_shape), dtype=np.uint8)
+        arrays[f"{split}_images"] = generator.integers(0, 256, (count, *shape), dtype=np.uint8)
         arrays[f"{split}_labels"] = generator.integers(0, num_classes, count).astype(np.int32)
     channels = image_shape[2]
     return PreparedData(

@@ -31,9 +31,11 @@ class Images(gluon.data.Dataset):
     def change(self, image: mx.nd.NDArray, change: Change) -> mx.nd.NDArray:
         height, width, _ = self.items.image_shape
         if change.flipped:
-            image = mx.nd.image.flip_left_right(image)
+            # As HorizontalFlipAug does. flip_left_right leaves out the middle column of an odd width (MXNet 1.9.1).
+            image = mx.nd.flip(image, axis=1)
         if padding := self.padding:
             image = mx.image.copyMakeBorder(image, padding, padding, padding, padding)
+        if image.shape[:2] != (height, width):
             image = mx.nd.image.crop(image, change.left + padding, change.top + padding, width, height)
         return image
 

@@ -36,12 +36,13 @@ class Batches(keras.utils.PyDataset):
         return images, np.array([label for _, _, label in items], np.int32)
 
     def load(self, source: str | np.ndarray, change: Change) -> np.ndarray:
+        size = self.items.image_shape[:2]
         if isinstance(source, str):
             colours = "grayscale" if self.items.image_shape[2] == 1 else "rgb"
             image = keras.utils.load_img(source, color_mode=colours)
         else:
             image = keras.utils.array_to_img(source, data_format="channels_last", scale=False)
-        return keras.utils.img_to_array(flip_and_crop(image, change), data_format="channels_last", dtype="uint8")
+        return keras.utils.img_to_array(flip_and_crop(image, change, size), data_format="channels_last", dtype="uint8")
 
 
 class KerasBatches(TrainingBatches):

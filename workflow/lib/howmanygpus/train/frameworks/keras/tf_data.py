@@ -60,10 +60,11 @@ class TfDataBatches(TrainingBatches):
         height, width, channels = self.data.image_shape
         decode = tf.io.decode_jpeg if self.files.form == "jpeg" else tf.io.decode_png
         image = decode(tf.io.read_file(item["path"]), channels=channels)
-        image.set_shape((height, width, channels))
+        image.set_shape(self.files.shape[1:])
         image = tf.cond(item["flipped"], lambda: tf.image.flip_left_right(image), lambda: image)
         if padding := self.spec.random_crop_padding:
             image = tf.pad(image, [[padding, padding], [padding, padding], [0, 0]])
+        if image.shape[:2] != (height, width):
             image = tf.image.crop_to_bounding_box(image, item["place"][0], item["place"][1], height, width)
         return image, item["label"]
 
