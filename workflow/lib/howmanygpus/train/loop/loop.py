@@ -22,6 +22,7 @@ import numpy as np
 from howmanygpus.train.host.other_work import OtherWork
 from howmanygpus.train.input.loaders import load_loader
 from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.loop.targets import read_targets
 from howmanygpus.train.loop.backend import Backend
 from howmanygpus.train.loop.clocks import Clocks, Laps
 from howmanygpus.train.loop.completions import Completions
@@ -96,8 +97,8 @@ class TrainingLoop:
         return float(self.learning_rates[self.steps_done])
 
     def host_batches(self):
-        """Every batch of the run from the first, as the loader yields (images, labels) in the host's memory."""
-        return iter(self.training_batches)
+        """Every batch of the run from the first, (images, targets) in the host's memory; see train.loop.targets."""
+        return read_targets(self.training_batches)
 
     def batches(self):
         """Every batch of the run on the device, up to `prefetch` ahead; or the resident batch again and again."""
