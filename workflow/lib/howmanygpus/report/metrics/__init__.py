@@ -11,6 +11,7 @@ FEWEST_CLASSES, with fewer of which every network has the same value. A module m
 
 import importlib
 import pkgutil
+from pathlib import Path
 
 from howmanygpus.report.modules import require_constant
 
@@ -21,3 +22,8 @@ def list_metrics() -> list[str]:
 
 def load_metric(name: str):
     return importlib.import_module(f"{__name__}.{name}")
+
+
+def name_metric(name: str) -> str:
+    """Return the name that figures and answers use."""
+    return require_constant(Path(__file__).with_name(f"{name}.py"), "NAME")

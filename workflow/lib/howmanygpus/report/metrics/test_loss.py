@@ -5,7 +5,7 @@ import numpy as np
 from howmanygpus.report.predictions import Predictions
 from howmanygpus.train.input.prepared import MISSING
 
-NAME = "loss"
+NAME = "cross-entropy"
 UNIT, BETTER = "nats per image or known label", "lower"
 LABELS = ("one", "several")
 RANGE = (0, None)
