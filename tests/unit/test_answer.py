@@ -6,8 +6,8 @@ from docutils.core import publish_parts
 
 from howmanygpus.report.answer import answer
 from howmanygpus.report.outcomes import IDENTITY
-from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.predictions import guess
+from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
 from howmanygpus.report.tables.jobs import COLUMNS as JOBS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS

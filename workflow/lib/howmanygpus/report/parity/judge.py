@@ -37,8 +37,8 @@ CHECKS = {
     "updates_adam": "the same with adam",
     "statistics": "BatchNorm's running statistics after six steps, of the worst array",
     "evaluated": "test images that were not evaluated exactly once at the end of epochs 2 and 3",
-    "evaluation_after": "losses, or scores of each label, of the test images in these evaluations, on all devices, with "
-    "a short last batch",
+    "evaluation_after": "losses of the test images in these evaluations, on all devices, with a short last batch; with "
+    "any number of labels an image, the scores of each label",
     "evaluation_first": "the same on the first device, after adam",
     "replicas": "parameters of the devices after six steps, which should be the same bit for bit",
 }

@@ -3,8 +3,8 @@ The images of each input of a study, and the quality of a guess that has not loo
 
 quality_of_guess is the metric of a predictor that knows only how frequent each class is in the training images. Its
 accuracy is that of always naming the most frequent class, its ROC AUC is 0.5. `left_out` names the labels that the
-metric leaves out, since all test images have them, or none. `split` says how the workflow split images that did not come
-split, and `remarks` what preparing them found. Values are empty if the prepared images were deleted.
+metric leaves out, since all test images have them, or none. `split` says how the workflow split images that did not
+come split, and `remarks` what preparing them found. Values are empty if the prepared images were deleted.
 """
 
 from pathlib import Path

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from howmanygpus.train.input.prepared import PreparedData
-from howmanygpus.train.loop.targets import target_shape
 from howmanygpus.train.loop.backend import Backend
+from howmanygpus.train.loop.targets import target_shape
 from howmanygpus.train.spec import RunSpec
 
 COPIES = 5

@@ -22,12 +22,12 @@ import numpy as np
 from howmanygpus.train.host.other_work import OtherWork
 from howmanygpus.train.input.loaders import load_loader
 from howmanygpus.train.input.prepared import PreparedData
-from howmanygpus.train.loop.targets import read_targets
 from howmanygpus.train.loop.backend import Backend
 from howmanygpus.train.loop.clocks import Clocks, Laps
 from howmanygpus.train.loop.completions import Completions
 from howmanygpus.train.loop.evaluation import Evaluation
 from howmanygpus.train.loop.feeding import Ahead, feed_device
+from howmanygpus.train.loop.targets import read_targets
 from howmanygpus.train.records import Events, finite_or_none
 from howmanygpus.train.spec import RANDOM_INPUTS, RESIDENT, RunSpec
 

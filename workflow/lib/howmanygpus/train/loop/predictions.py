@@ -7,6 +7,7 @@ the logit of each label before the sigmoid, and `label`, what the image has of e
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -57,16 +58,18 @@ class PredictionStore:
     def collect(self) -> dict[str, np.ndarray]:
         """Return the arrays of all evaluations: `epoch`, `sample`, and (evaluations, samples, ...) of each score."""
         samples = np.zeros(0, np.int64) if self.samples is None else self.samples
-        if self.labels is None:
-            empty, arrays = {"rank": np.zeros((0, 0), np.uint16), "loss": np.zeros((0, 0), np.float32)}, {}
-        else:
-            empty, arrays = {"score": np.zeros((0, 0, self.labels.shape[1]), np.float32)}, {}
+        num_classes = 0 if self.labels is None else self.labels.shape[1]
+        one: dict[str, np.ndarray] = {"rank": np.zeros((0, 0), np.uint16), "loss": np.zeros((0, 0), np.float32)}
+        arrays = one if self.labels is None else {"score": np.zeros((0, 0, num_classes), np.float32)}
+        if self.scores:
+            arrays = {name: np.stack([scores[name] for scores in self.scores]) for name in arrays}
+        if self.labels is not None:
             arrays["label"] = np.asarray(self.labels)[samples]
-        stacked = {name: np.stack([scores[name] for scores in self.scores]) for name in empty if self.scores}
-        return {"epoch": np.asarray(self.epochs, np.int32), "sample": samples, **empty, **stacked, **arrays}
+        return {"epoch": np.asarray(self.epochs, np.int32), "sample": samples, **arrays}
 
     def write(self, path: Path) -> None:
-        np.savez(path, **self.collect())
+        arrays: dict[str, Any] = self.collect()
+        np.savez(path, **arrays)
 
 
 def merge_predictions(parts: list[Path], num_test: int, destination: Path) -> None:

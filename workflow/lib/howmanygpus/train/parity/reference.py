@@ -30,7 +30,8 @@ from howmanygpus.train.frameworks.torch.running_statistics import set_inflation,
 from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.models.initialization import is_trainable
-from howmanygpus.train.parity.losses import PartOfLoss, count_terms, softmax_cross_entropy
+from howmanygpus.train.parity.cross_entropy import count_terms, softmax_cross_entropy
+from howmanygpus.train.parity.losses import PartOfLoss
 from howmanygpus.train.parity.relus import GATE_SHIFT, GatedRelu, RefuseOwnRelus
 from howmanygpus.train.parity.rounding import RoundedToBf16
 from howmanygpus.train.parity.task import (

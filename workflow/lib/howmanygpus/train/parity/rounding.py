@@ -3,9 +3,10 @@ Simulate the rounding of bf16 in the reference, to learn how far a correct frame
 
 Mixed precision keeps parameters, losses and running statistics in float32 and everything between the layers in bf16,
 forwards and backwards. While `RoundedToBf16` is open, every result of PyTorch's float64 kernels is therefore rounded to
-the eight significant bits of bf16, except the loss, which NumPy computes. Rounding is stochastic: it errs by up to one unit in the last place
-instead of half a unit, so that the simulated noise is about 1.4 times that of a framework. It keeps the range of
-float64; values of the gate's tasks are far from the limits of bf16's range, which is that of float32.
+the eight significant bits of bf16, except the loss, which NumPy computes. Rounding is stochastic: it errs by up to one
+unit in the last place instead of half a unit, so that the simulated noise is about 1.4 times that of a framework. It
+keeps the range of float64; values of the gate's tasks are far from the limits of bf16's range, which is that of
+float32.
 """
 
 import math

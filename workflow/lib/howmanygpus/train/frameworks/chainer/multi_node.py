@@ -14,8 +14,8 @@ from chainermn.extensions import AllreducePersistent
 
 from howmanygpus.train.frameworks.chainer.batch import Batch, Copier
 from howmanygpus.train.frameworks.chainer.family import Network, Optimizer, require_cudnn
-from howmanygpus.train.frameworks.losses.chainer import build_loss
 from howmanygpus.train.frameworks.chainer.settings import describe_settings
+from howmanygpus.train.frameworks.losses.chainer import build_loss
 from howmanygpus.train.host.processes import bind_to_device_cores
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import StepwiseBackend

@@ -23,9 +23,9 @@ from howmanygpus.train.frameworks.flax.family import (
     set_precision,
 )
 from howmanygpus.train.frameworks.flax.layers.context import DEVICE_AXIS
-from howmanygpus.train.frameworks.losses.flax import build_loss
 from howmanygpus.train.frameworks.flax.memory import take_whole_memory
 from howmanygpus.train.frameworks.flax.settings import describe_settings
+from howmanygpus.train.frameworks.losses.flax import build_loss
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import StepwiseBackend
 from howmanygpus.train.spec import RunSpec

@@ -20,9 +20,9 @@ from howmanygpus.train.frameworks.gluon.family import (
     load_weights,
     read_weights,
 )
-from howmanygpus.train.frameworks.losses.gluon import build_loss
 from howmanygpus.train.frameworks.gluon.settings import describe_settings
 from howmanygpus.train.frameworks.kvstore import Servers
+from howmanygpus.train.frameworks.losses.gluon import build_loss
 from howmanygpus.train.host.gpus import find_gpu_name
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import StepwiseBackend

@@ -9,8 +9,8 @@ import tensorflow as tf
 from howmanygpus.train.frameworks.keras.family import KerasBackend
 from howmanygpus.train.frameworks.losses.keras import build_loss
 from howmanygpus.train.host.processes import keep_freed_memory
-from howmanygpus.train.loop.targets import target_shape
 from howmanygpus.train.loop.loop import TrainingLoop
+from howmanygpus.train.loop.targets import target_shape
 
 
 class FitBackend(KerasBackend):

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from howmanygpus.train.frameworks.losses.torch import build_loss
 from howmanygpus.train.frameworks.torch.batch import Batch, Copier
 from howmanygpus.train.frameworks.torch.layers.context import LayerContext
-from howmanygpus.train.frameworks.losses.torch import build_loss
 from howmanygpus.train.frameworks.torch.optimizers import build_optimizer
 from howmanygpus.train.frameworks.torch.running_statistics import set_inflation, variance_inflations
 from howmanygpus.train.frameworks.torch.settings import describe_settings
