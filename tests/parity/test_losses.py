@@ -4,7 +4,10 @@ import shutil
 
 import pytest
 
+from howmanygpus.plan.config.schema import study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.loaders import find_missing_loader
+from howmanygpus.plan.parity import TrainingPath
 from howmanygpus.report.parity.judge import judge
 from parity.faults import FAMILIES
 from parity.observing import Observer, names_of
@@ -23,14 +26,23 @@ def gate(environment_python, tmp_path_factory):
     return Observer(ROOT / "workflow" / "lib", tmp_path_factory.mktemp("observed"), environment_python)
 
 
-@pytest.mark.parametrize("framework", list(FRAMEWORKS))
-@pytest.mark.parametrize("loss", CELLS)
-def test_every_backend_has_the_losses_of_the_reference(framework, loss, gate):
+def cells_of(framework: str) -> dict[str, dict]:
+    """Return the cells of a framework: both losses, and several labels by its own loader."""
+    settings = study_defaults() | {"loader": "native"}
+    if find_missing_loader(framework, "png", settings):
+        return CELLS
+    return CELLS | {"native": CELLS["sigmoid"] | vars(TrainingPath.find(framework, "png", settings)) | BY_MPI}
+
+
+@pytest.mark.parametrize(
+    ("framework", "cell"), [(framework, cell) for framework in FRAMEWORKS for cell in cells_of(framework)]
+)
+def test_every_backend_has_the_losses_of_the_reference(framework, cell, gate):
     """On two devices, if the framework has them on CPUs: they have different numbers of known labels."""
     num_devices = FRAMEWORKS[framework].max_devices.get("cpu", 2)
-    environment = FRAMEWORKS[framework].environments["cpu"]
-    folder = gate.observe(names_of(framework), environment, CELLS, num_devices)
-    verdict = judge({(num_devices, 1): folder / loss}, gate.task("small_cnn", loss=CELLS[loss]["loss"]))
+    cells, environment = cells_of(framework), FRAMEWORKS[framework].environments["cpu"]
+    folder = gate.observe(names_of(framework), environment, cells, num_devices)
+    verdict = judge({(num_devices, 1): folder / cell}, gate.task("small_cnn", loss=cells[cell]["loss"]))
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
 
 
@@ -44,7 +56,10 @@ WEIGHTS = {
 """Where the loss of each family weighs the labels, and what it would be without."""
 SHARED = {
     "missing_is_absent": ("np.where(labels == MISSING, np.float32(0), -weight)", "-weight"),
-    "mean_of_means": ("known[whole[step].samples]", "known[batches.shares[step].samples] * batches.spec.num_gpus"),
+    "mean_of_means": (
+        "known[whole[step].samples].sum()",
+        "known[batches.shares[step].samples].sum() * batches.spec.num_gpus",
+    ),
 }
 """Faults in what all families share: missing labels are taken for absent ones; each process counts its own labels."""
 FAULTS = {family: (f"frameworks/losses/{family}.py", *fault, family) for family, fault in WEIGHTS.items()}
