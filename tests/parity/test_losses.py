@@ -57,8 +57,8 @@ WEIGHTS = {
 SHARED = {
     "missing_is_absent": ("np.where(labels == MISSING, np.float32(0), -weight)", "-weight"),
     "mean_of_means": (
-        "known[whole[step].samples].sum()",
-        "known[batches.shares[step].samples].sum() * batches.spec.num_gpus",
+        "int(known[whole[step].samples].sum())",
+        "int((labels != MISSING).sum()) * spec.num_gpus",
     ),
 }
 """Faults in what all families share: missing labels are taken for absent ones; each process counts its own labels."""

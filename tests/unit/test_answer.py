@@ -6,7 +6,7 @@ from docutils.core import publish_parts
 
 from howmanygpus.report.answer import answer
 from howmanygpus.report.outcomes import IDENTITY
-from howmanygpus.report.predictions import guess
+from howmanygpus.report.quality.predictions import guess
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
 from howmanygpus.report.tables.jobs import COLUMNS as JOBS
@@ -81,8 +81,8 @@ def test_the_hardest_threshold_of_a_loss_is_the_lowest():
     rows = [{"framework": "a", "quality": 0.2, "quality_metric": "test_loss"}] * 2
     text = write_answer(*rows, metric="test_loss", thresholds=(0.5, 0.3, 0.1), guessed=2.3)
     assert find_line(text, "Fastest").startswith("- Fastest to cross-entropy 0.3:")
-    assert "- No run reached test_loss 0.1." in text.splitlines()
-    assert "ends at a test test_loss of 0.2 on average over 2 repeats" in text
+    assert "- No run reached cross-entropy 0.1." in text.splitlines()
+    assert "ends at a test cross-entropy of 0.2 on average over 2 repeats" in text
     assert "knowing only how frequent each class is gives 2.3" in text
 
 

@@ -112,7 +112,7 @@ def test_the_mean_over_shares_is_the_mean_over_all_known_labels():
     logits = np.split(np.linspace(-2, 2, labels.size).reshape(labels.shape), 3)
     means, counts = [], set()
     for rank in range(3):
-        _, targets = next(read_targets(TrainingBatches(spec, data, rank, 3)))
+        _, targets = next(read_targets(TrainingBatches(spec, data, rank, 3), spec, data))
         assert targets.dtype == np.float32
         own = np.log1p(np.exp(-np.sign(targets) * logits[rank])) * np.abs(targets)
         means.append(own.sum(axis=1).mean())
@@ -129,7 +129,7 @@ def test_a_batch_without_known_labels_has_no_loss():
 def test_one_label_is_passed_on_as_it_is():
     data = make_data()
     batches = TrainingBatches(make_spec(), data, 0, 1)
-    for (_, expected), (_, found) in zip(batches, read_targets(batches), strict=True):
+    for (_, expected), (_, found) in zip(batches, read_targets(batches, make_spec(), data), strict=True):
         assert found.dtype == np.int32 and np.array_equal(found, expected)
     assert not data.multi_label
     assert replace(data, train_labels=np.zeros((40, 3), np.uint8)).multi_label

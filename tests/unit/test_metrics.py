@@ -7,7 +7,7 @@ import pytest
 from sklearn import metrics
 
 from howmanygpus.report.metrics import list_metrics, load_metric, macro_auc, name_metric, test_loss, top5_accuracy
-from howmanygpus.report.predictions import Predictions, guess
+from howmanygpus.report.quality.predictions import Predictions, guess
 from howmanygpus.report.tables import class_auc, datasets
 from howmanygpus.train.input.prepared import MISSING
 from howmanygpus.train.loop.predictions import score_single_label

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from howmanygpus.report.metrics import accuracy, test_loss
-from howmanygpus.report.predictions import Predictions, read_predictions
+from howmanygpus.report.quality.predictions import Predictions, read_predictions
 from howmanygpus.train.input.prepared import MISSING
 from howmanygpus.train.loop.predictions import PredictionStore, merge_predictions, score, score_single_label
 

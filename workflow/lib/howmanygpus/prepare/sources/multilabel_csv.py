@@ -18,7 +18,7 @@ split          instead of the column: {test: fraction}, the part of each label's
                the table has it; `by` can also name a column, such as that of the patient
 separator      text between two labels (|)
 nothing        text of an image without labels (empty)
-unknown        text before a label of which nobody knows whether the image has it, such as `?` in `Mass|?Edema`; loss and
+unknown        text before a label of which nobody knows if the image has it, such as `?` in `Mass|?Edema`; loss and
                metrics leave such a label out (null: there are none)
 finding        one label, which images have or have not, so that runs can train on it; null keeps all labels (null).
                Images of which nobody knows it are left out, and their number is said

@@ -8,7 +8,7 @@ no curve and is left out of the mean.
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from howmanygpus.report.predictions import Predictions
+from howmanygpus.report.quality.predictions import Predictions
 from howmanygpus.train.input.prepared import MISSING
 
 NAME = "macro ROC AUC"

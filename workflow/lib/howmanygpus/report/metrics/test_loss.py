@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from howmanygpus.report.predictions import Predictions
+from howmanygpus.report.quality.predictions import Predictions
 from howmanygpus.train.input.prepared import MISSING
 
 NAME = "cross-entropy"

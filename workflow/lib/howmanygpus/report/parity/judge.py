@@ -142,7 +142,7 @@ class Comparison:
         for optimizer, seen in self.seen.items():
             for fact in seen.facts:
                 share = TrainingBatches(self.specs[optimizer], self.data, fact["rank"], fact["num_processes"])
-                expected = [hash_batch(*batch) for batch in read_targets(share)]
+                expected = [hash_batch(*batch) for batch in read_targets(share, self.specs[optimizer], self.data)]
                 wrong += [
                     f"{optimizer}, process {fact['rank']}, step {step}"
                     for step, (one, other) in enumerate(zip(expected, fact["hashes"], strict=False), start=1)

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.class_names import read_class_names
 from howmanygpus.report.metrics import load_metric
-from howmanygpus.report.predictions import guess
+from howmanygpus.report.quality.class_names import read_class_names
+from howmanygpus.report.quality.predictions import guess
 from howmanygpus.train.input.prepared import DESCRIPTION, read_description
 
 READS = ("results",)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import IDENTITY, Outcome, read_outcomes
-from howmanygpus.report.predictions import read_predictions
+from howmanygpus.report.quality.predictions import read_predictions
 
 READS = ("results", "datasets")
 USES_METRIC = True

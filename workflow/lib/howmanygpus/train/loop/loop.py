@@ -98,7 +98,7 @@ class TrainingLoop:
 
     def host_batches(self):
         """Every batch of the run from the first, (images, targets) in the host's memory; see train.loop.targets."""
-        return read_targets(self.training_batches)
+        return read_targets(self.training_batches, self.spec, self.data)
 
     def batches(self):
         """Every batch of the run on the device, up to `prefetch` ahead; or the resident batch again and again."""

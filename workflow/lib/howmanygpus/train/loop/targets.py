@@ -10,13 +10,16 @@ w = images of the global batch / known labels of the global batch. The sum over 
 devices, is the mean over the known labels.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 import numpy as np
 
-from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.draws import Shares
-from howmanygpus.train.input.prepared import MISSING
+from howmanygpus.train.input.prepared import MISSING, PreparedData
+from howmanygpus.train.spec import RunSpec
+
+Batch: TypeAlias = tuple[np.ndarray, np.ndarray]
 
 
 def weigh_labels(labels: np.ndarray, num_images: int, num_known: int) -> np.ndarray:
@@ -28,17 +31,17 @@ def weigh_labels(labels: np.ndarray, num_images: int, num_known: int) -> np.ndar
     return np.where(labels == 1, weight, np.where(labels == MISSING, np.float32(0), -weight))
 
 
-def read_targets(batches: TrainingBatches) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def read_targets(batches: Iterable[Batch], spec: RunSpec, data: PreparedData) -> Iterator[Batch]:
     """Yield what a loader yields, (images, labels), with the targets in place of the labels."""
-    return weigh_batches(batches) if batches.data.multi_label else iter(batches)
+    return weigh_batches(batches, spec, data) if data.multi_label else iter(batches)
 
 
-def weigh_batches(batches: TrainingBatches) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    known = (np.asarray(batches.data.train_labels) != MISSING).sum(axis=1)
-    size = batches.spec.global_batch_size
-    whole = Shares(batches.spec, len(known), rank=0, num_processes=1)
+def weigh_batches(batches: Iterable[Batch], spec: RunSpec, data: PreparedData) -> Iterator[Batch]:
+    known = (np.asarray(data.train_labels) != MISSING).sum(axis=1)
+    whole = Shares(spec, len(known), rank=0, num_processes=1)
     for step, (images, labels) in enumerate(batches):
-        yield images, weigh_labels(labels, size, int(known[whole[step].samples].sum()))
+        num_known = int(known[whole[step].samples].sum())
+        yield images, weigh_labels(labels, spec.global_batch_size, num_known)
 
 
 def target_shape(num_images: int, num_classes: int, multi_label: bool) -> tuple[tuple[int, ...], type[np.generic]]:
