@@ -110,7 +110,7 @@ def test_xrays_are_trained_on_with_all_their_findings(tmp_path):
     folder = project.folder / "nih"
     with serve_xrays(folder) as server:
         options = {"folder": "nih", "size": [32, 32], "downloads": as_option(server), "split": "patients"}
-        settings = {"dataset": "xrays", "frameworks": list(INPUTS), "inputs": ["arrays", "jpeg"], "num_gpus": [1, 2]}
+        settings = {"dataset": "xrays", "frameworks": list(INPUTS), "inputs": ["arrays", "jpeg"], "num_gpus": [2]}
         settings |= {"devices": ["cpu"], "steps": None, "epochs": 2, "per_device_batch_size": [8], "warmup_steps": 1}
         settings |= {"quality": {"metric": "macro_auc", "thresholds": [0.01, 1.0]}, "parity": "required"}
         settings |= {"optimizer": {"name": "adam", "learning_rate": 0.001}}
@@ -119,7 +119,7 @@ def test_xrays_are_trained_on_with_all_their_findings(tmp_path):
         (project.folder / "config" / "config.yaml").write_text(yaml.safe_dump(config))
         project.snakemake(*TABLES, timeout_s=900)
     runs = read_table(project, "results/tables/runs.tsv")
-    assert Counter(run["status"] for run in runs) == {"completed": 2 * 2 * 2}
+    assert Counter(run["status"] for run in runs) == {"completed": 2 * 2}
     assert all(0 < float(run["quality_last"]) < 1 and run["quality_metric"] == "macro_auc" for run in runs)
     assert {float(run["quality_of_guess"]) for run in runs} == {0.5}
     (left_out,) = {row["left_out"] for row in read_table(project, "results/tables/datasets.tsv")}
@@ -129,6 +129,6 @@ def test_xrays_are_trained_on_with_all_their_findings(tmp_path):
     undefined = {row["class"] for row in areas if not row["auc"]}
     assert "Hernia" in {row["class"] for row in areas} and undefined == set(filter(None, left_out.split("; ")))
     reached = read_table(project, "results/tables/time_to_accuracy.tsv")
-    assert {(row["threshold"], row["reached"]) for row in reached} == {("0.01", "True"), ("1.0", "False")}
+    assert {(row["threshold"], row["reached"]) for row in reached} == {("0.01", "True"), ("1", "False")}
     assert "macro ROC AUC 0.01" in project.read("results/tables/answer.txt")
     assert project.planned(*TABLES) == []
