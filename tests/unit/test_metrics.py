@@ -3,12 +3,18 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn import metrics
 
+from figured import make_tables
+from howmanygpus.report.answer.accuracy import answer_accuracy
+from howmanygpus.report.answer.study import describe_left_out
+from howmanygpus.report.figures import quality_by_epoch, time_to_accuracy
 from howmanygpus.report.metrics import list_metrics, load_metric, macro_auc, name_metric, test_loss, top5_accuracy
 from howmanygpus.report.quality.predictions import Predictions, guess
 from howmanygpus.report.tables import class_auc, datasets
+from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 from howmanygpus.train.input.prepared import MISSING
 from howmanygpus.train.loop.predictions import score_single_label
 from specs import make_spec
@@ -104,3 +110,38 @@ def test_each_label_has_a_row_with_its_area_and_labels_without_one_are_named(sev
         np.save(jpeg / f"{split}_labels.npy", several.label)
     row = datasets.describe_input(spec.to_dict(), jpeg, "macro_auc")
     assert (row["left_out"], row["quality_of_guess"]) == ("c; e", 0.5)
+
+
+@pytest.mark.parametrize("metric", list_metrics())
+def test_time_to_accuracy_figures_and_answer_work_with_every_metric_and_name_it(metric, tmp_path):
+    values = [0.4, 0.7, 0.8] if load_metric(metric).BETTER == "higher" else [0.9, 0.6, 0.5]
+    tables = make_tables(tmp_path, lambda num_gpus: "completed", lambda num_gpus: values[-1])
+    runs = tables["runs"].assign(quality_metric=metric)
+    rows = [
+        tables["evaluations"].assign(metric=metric, epoch=e, train_s=1.0 * e, quality=q)
+        for e, q in enumerate(values, 1)
+    ]
+    evaluations = pd.concat(rows)
+    quality = {"metric": metric, "thresholds": [0.65, 0.05 if values[0] > values[1] else 0.99], "margin": 0.01}
+    times = compute_time_to_accuracy(runs, evaluations, quality)
+    reached = times[times["reached"]]
+    assert set(reached["threshold"]) == {0.65} and set(reached["epoch"]) == {2} and set(times["metric"]) == {metric}
+    label = quality_by_epoch.draw(evaluations).axes[0].get_ylabel()
+    assert label == f"test {name_metric(metric)}"
+    assert (
+        time_to_accuracy.draw(time_to_accuracy=times, scaling=tables["scaling"])
+        .axes[0]
+        .get_title()
+        .startswith(f"test {name_metric(metric)} 0.")
+    )
+    lines = answer_accuracy(runs, times, pd.DataFrame([{"input": "arrays", "quality_of_guess": 0.5}]))
+    assert lines[0].startswith(f"Fastest to {name_metric(metric)} 0.65: ")
+    assert f"It ends at a test {name_metric(metric)} of {values[-1]:g}" in lines[0]
+
+
+def test_the_answer_names_the_labels_that_the_metric_leaves_out():
+    table = pd.DataFrame([{"input": "arrays", "metric": "macro_auc", "left_out": "Hernia; Mass"}])
+    assert describe_left_out(table) == (
+        "The test macro ROC AUC leaves out 2 labels that all test images have, or none: Hernia, Mass."
+    )
+    assert describe_left_out(table.assign(left_out="")) == ""
