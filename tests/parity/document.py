@@ -17,7 +17,8 @@ steps over {epochs} epochs with sgd and as many with adam, and two evaluations o
 is short. The global batch has {batch} images, which are cropped and flipped at random; evaluation takes their centre.
 Learning rates come from the real schedule: linear scaling, warm-up and cosine. The task is done on one device, and on
 three if the machine has them, or else two. Weights, losses, gradients and updates are compared with a float64
-reference.
+reference. Images with any number of labels, of which some are missing, have a task of their own, as has each value of
+`label_smoothing`.
 
 ## Checks
 
@@ -51,7 +52,8 @@ Each is planted in one strategy of every family, on two devices of a CPU.
 {faults}
 
 `fp32, bf16`: the fault is planted in both precisions. MXNet and Chainer have no bf16. Horovod's backends for PyTorch,
-TensorFlow and Keras are also shown gradients that are not averaged and gradients that are summed.
+TensorFlow and Keras are also shown gradients that are not averaged and gradients that are summed. With any number of
+labels, every family is shown a loss that ignores which labels are missing (`tests/parity/test_losses.py`).
 """
 
 

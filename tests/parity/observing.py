@@ -58,15 +58,16 @@ class Observer:
         self.library, self.scratch, self.find_python, self.variables = library, scratch, find_python, variables
         self._code = hash_library(library)
 
-    def task(self, model: str, batchnorm: str = "local") -> Path:
-        """Folder of a model's task and reference."""
+    def task(self, model: str, batchnorm: str = "local", loss: str = "") -> Path:
+        """Folder of a model's task and reference. loss: the end of the task's name, see plan.parity.ParityCell."""
         options = ["--model", model, "--image-shape", *SHAPE, "--num-classes", NUM_CLASSES, "--batchnorm", batchnorm]
 
         def make(folder: Path) -> None:
             self._run("pytorch-cpu", ["-W", "ignore", "-m", "howmanygpus.train.parity.reference", *options], folder)
 
+        options += ["--loss", loss] if loss else []
         key = [self._code, hash_pins("pytorch-cpu"), options]
-        return keep(f"{self.library.name}-task-{model}-{batchnorm}", key, self.scratch, make)
+        return keep(f"{self.library.name}-task-{model}-{batchnorm}{loss}", key, self.scratch, make)
 
     @staticmethod
     def placement(num_devices: int) -> dict:
@@ -76,10 +77,13 @@ class Observer:
     def observe(self, names: dict, environment: str, cells: dict[str, dict], num_devices: int, **variables) -> Path:
         """Folder with what one start did with some cells, by their names. names: framework, family and so on.
 
-        cells: each with its model and what differs from CELL. variables: of the processes' environment.
+        cells: each with its model and what differs from CELL, and with the end of its task's name if that has a loss.
+        variables: of the processes' environment.
         """
         described = {key: CELL | {"framework": names["framework"]} | cell for key, cell in cells.items()}
-        tasks = {key: self.task(cell["model"], cell["batchnorm"]) for key, cell in described.items()}
+        tasks = {
+            key: self.task(cell["model"], cell["batchnorm"], cell.pop("loss", "")) for key, cell in described.items()
+        }
         request = {key: cell | {"task": str(tasks[key])} for key, cell in described.items()}
         options = ["--request", json.dumps({"framework": names, "cells": request}), "--keys", *request]
         options += ["--num-devices", str(num_devices), "--placement", json.dumps(self.placement(num_devices))]

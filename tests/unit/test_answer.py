@@ -6,8 +6,8 @@ from docutils.core import publish_parts
 
 from howmanygpus.report.answer import answer
 from howmanygpus.report.outcomes import IDENTITY
+from howmanygpus.report.quality.predictions import guess
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
-from howmanygpus.report.tables.datasets import guess
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
 from howmanygpus.report.tables.jobs import COLUMNS as JOBS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
@@ -80,9 +80,9 @@ def test_repeats_that_were_not_tried_to_the_end_do_not_count_but_are_named(statu
 def test_the_hardest_threshold_of_a_loss_is_the_lowest():
     rows = [{"framework": "a", "quality": 0.2, "quality_metric": "test_loss"}] * 2
     text = write_answer(*rows, metric="test_loss", thresholds=(0.5, 0.3, 0.1), guessed=2.3)
-    assert find_line(text, "Fastest").startswith("- Fastest to test_loss 0.3:")
-    assert "- No run reached test_loss 0.1." in text.splitlines()
-    assert "ends at a test test_loss of 0.2 on average over 2 repeats" in text
+    assert find_line(text, "Fastest").startswith("- Fastest to cross-entropy 0.3:")
+    assert "- No run reached cross-entropy 0.1." in text.splitlines()
+    assert "ends at a test cross-entropy of 0.2 on average over 2 repeats" in text
     assert "knowing only how frequent each class is gives 2.3" in text
 
 
@@ -215,7 +215,8 @@ def test_the_answer_is_a_list_on_the_first_page():
 
 
 def test_a_guess_by_frequency_has_the_accuracy_of_the_majority_class_and_the_loss_of_the_frequencies():
-    rank, loss = guess(pd.Series([0, 1, 1, 1]).to_numpy(), pd.Series([1, 1, 0, 2]).to_numpy(), 3)
+    guessed = guess(pd.Series([0, 1, 1, 1]).to_numpy(), pd.Series([1, 1, 0, 2]).to_numpy(), 3)
+    rank, loss = guessed.rank, guessed.loss
     assert rank.tolist() == [0, 0, 1, 2]
     assert loss[:3].tolist() == pytest.approx([0.28768, 0.28768, 1.38629], abs=1e-5)
     assert loss[3] == float("inf")

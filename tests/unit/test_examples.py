@@ -55,6 +55,18 @@ def test_a_table_of_classes(tmp_path):
     assert planned.describe_data() == ["datasets.xrays: 160 training and 40 test images of 64 x 64 x 1 in 2 classes"]
 
 
+def test_findings_of_xrays(tmp_path):
+    rows = [f"{index:08d}_000.png,{('Edema|Mass', 'No Finding')[index % 2]},{index}" for index in range(1, 201)]
+    (tmp_path / "Data_Entry_2017_v2020.csv").write_text("\n".join(["Image Index,Finding Labels,Patient ID", *rows]))
+    for row in rows:
+        (tmp_path / row.partition(",")[0]).touch()
+    config = read_example("config/README.md", "findings")
+    assert config["datasets"]["xrays"]["options"]["folder"] == "/data/nih"
+    config["datasets"]["xrays"]["options"]["folder"] = str(tmp_path)
+    planned = plan(config)
+    assert {cell.multi_label for cell in planned.cells.values()} == {True} and len(planned.runs) == 3 * 2 * 2
+
+
 def test_remarks_name_their_data_set_once(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for place in ("train/a", "train/b", "test/a", "val/a"):

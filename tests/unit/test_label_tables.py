@@ -5,7 +5,11 @@ from collections import Counter
 import pytest
 
 from howmanygpus.prepare.listing import _read_task, describe_dataset, read_task
+from howmanygpus.prepare.merging import merge_shards
+from howmanygpus.prepare.shards import prepare_shard
 from howmanygpus.prepare.sources import OptionError
+from howmanygpus.train.input.prepared import MISSING, open_data
+from pictures import encode, smooth
 
 ROWS = [
     f"{index}.png,{('cat', 'dog', 'emu')[index % 3]},{'test' if index > 23 else 'train'},p{index // 2}"
@@ -54,6 +58,32 @@ def test_several_labels_are_separated_by_commas_among_semicolons(tmp_path):
     write(tmp_path, rows, "path;labels;split")
     listing, _ = listing_of(tmp_path, "multilabel_csv", separator=",")
     assert listing.entries[0].label == (0, 1)
+
+
+def test_a_label_that_nobody_knows_is_stored_as_missing(tmp_path):
+    rows = ["0.png,cat|?dog,train", "1.png,?cat,train", "2.png,,train", "3.png,dog,test"]
+    for index in range(4):
+        (tmp_path / f"{index}.png").write_bytes(encode(smooth(seed=index)))
+    write(tmp_path, rows, "path,labels,split")
+    (tmp_path / "0.png").write_bytes(encode(smooth(seed=0)))
+    options = {"folder": str(tmp_path), "table": str(tmp_path / "labels.csv"), "size": [8, 8], "unknown": "?"}
+    task = read_task("multilabel_csv", options)
+    assert task.listing.classes == ("cat", "dog")
+    prepare_shard(task, 0, tmp_path / "0.pixels", tmp_path / "0.tsv")
+    merge_shards(task, [tmp_path / "0.pixels"], [tmp_path / "0.tsv"], tmp_path / "arrays")
+    labels = open_data(tmp_path / "arrays").train_labels
+    assert labels.tolist() == [[1, MISSING], [MISSING, 0], [0, 0]] and labels.dtype == "uint8"
+    manifest = (tmp_path / "arrays" / "manifest.tsv").read_text().splitlines()
+    assert [line.split("\t")[2] for line in manifest[1:]] == ["0,?1", "?0", "", "1"]
+    assert (tmp_path / "arrays" / "classes.tsv").read_text().splitlines()[1:] == ["0\tcat\t1\t0", "1\tdog\t0\t1"]
+
+
+def test_images_whose_finding_nobody_knows_are_left_out(tmp_path):
+    rows = ["0.png,cat,train", "1.png,?cat,train", "2.png,dog|?cat,train", "3.png,?dog,train", "4.png,dog,test"]
+    write(tmp_path, rows, "path,labels,split")
+    listing, remarks = listing_of(tmp_path, "multilabel_csv", unknown="?", finding="cat")
+    assert [(entry.path, entry.label) for entry in listing.entries] == [("0.png", 1), ("3.png", 0), ("4.png", 0)]
+    assert "2 of 5 images left out, since it is not known whether they have cat" in remarks
 
 
 def test_images_are_split_by_a_column_or_by_a_pattern(tmp_path):

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from howmanygpus.report.metrics import accuracy, test_loss
-from howmanygpus.train.loop.predictions import PredictionStore, merge_predictions, score_single_label
+from howmanygpus.report.quality.predictions import Predictions, read_predictions
+from howmanygpus.train.input.prepared import MISSING
+from howmanygpus.train.loop.predictions import PredictionStore, merge_predictions, score, score_single_label
 
 
 def test_rank_counts_the_classes_above_the_true_one():
@@ -32,19 +34,21 @@ def test_a_nonfinite_row_ranks_last_and_has_no_loss():
     rank, loss = score_single_label(np.array([[np.nan, 0.0, 0.0], [0.0, np.inf, 0.0]]), np.array([1, 1]))
     assert rank.tolist() == [2, 2]
     assert np.isnan(loss).all()
-    assert test_loss.compute(rank, loss) is None
+    assert test_loss.compute(Predictions(rank, loss)) is None
 
 
 def test_metrics_of_nothing_are_undefined_not_zero():
-    assert accuracy.compute(np.zeros(0), np.zeros(0)) is None
-    assert test_loss.compute(np.zeros(0), np.zeros(0)) is None
+    nothing = Predictions(np.zeros(0), np.zeros(0))
+    assert accuracy.compute(nothing) is None
+    assert test_loss.compute(nothing) is None
 
 
 def store(path, samples):
     part = PredictionStore()
     for epoch in (1, 2):
         samples = np.asarray(samples)
-        part.add(epoch, samples, samples.astype(np.uint16), samples.astype(np.float32) * epoch)
+        scores = {"rank": samples.astype(np.uint16), "loss": samples.astype(np.float32) * epoch}
+        part.add(epoch, samples, scores)
     part.write(path)
     return path
 
@@ -62,3 +66,19 @@ def test_a_missing_or_doubled_image_is_refused(tmp_path, second):
     parts = [store(tmp_path / "0.npz", [0, 1, 4]), store(tmp_path / "1.npz", second)]
     with pytest.raises(ValueError, match="evaluation covered"):
         merge_predictions(parts, 5, tmp_path / "joined.npz")
+
+
+def test_several_labels_are_stored_as_scores_beside_the_labels(tmp_path):
+    """Two processes have predicted the images in another order than that of the test split."""
+    labels = np.array([[1, 0], [0, MISSING], [1, 1]], np.uint8)
+    logits = np.array([[0.5, -2.0], [3.0, 0.0], [-1.0, 1.5]], np.float32)
+    for name, samples in (("0", [2]), ("1", [1, 0])):
+        part = PredictionStore(labels)
+        for epoch in (1, 2):
+            part.add(epoch, np.array(samples), score(logits[samples] * epoch, labels[samples]))
+        part.write(tmp_path / f"{name}.npz")
+    merge_predictions([tmp_path / "0.npz", tmp_path / "1.npz"], 3, tmp_path / "joined.npz")
+    first, second = read_predictions(tmp_path / "joined.npz")
+    assert first.rank is None and first.score.dtype == np.float32
+    assert np.array_equal(first.score, logits) and np.array_equal(second.score, 2 * logits)
+    assert np.array_equal(first.label, labels) and np.array_equal(second.label, labels)

@@ -155,13 +155,13 @@ def test_images_are_fetched_from_where_the_config_says(project):
     assert "acquire" in planned(project)
 
 
-def test_several_labels_an_image_are_refused_by_a_study(project):
+def test_a_metric_of_one_label_is_refused_for_several(project):
     write_xrays(project.folder / "nih")
     datasets = {"xrays": {"source": "chestxray14", "options": {"folder": "nih", "size": [8, 8]}}}
     config = {"studies": {"first": study(dataset="xrays")}, "datasets": datasets}
     (project.folder / "config" / "config.yaml").write_text(yaml.safe_dump(config))
     output = project.snakemake("prepared", expect=1)
-    assert 'studies.first.dataset: "xrays" has several labels an image, on which no run trains' in output
+    assert 'studies.first.quality.metric: "accuracy" is for one label an image, and an image of xrays has' in output
 
 
 def test_what_cannot_be_fetched_says_what_to_do_by_hand(project):

@@ -1,5 +1,6 @@
 """Real X-rays, birds and CIFAR-10 are fetched from a server, prepared in every form, and trained on."""
 
+import csv
 import io
 import json
 import tarfile
@@ -96,4 +97,38 @@ def test_each_data_set_is_acquired_prepared_and_trained_on(tmp_path):
     done = Counter((record["spec"]["dataset"], record["status"]) for record in records)
     assert done == dict.fromkeys(((name, "completed") for name in datasets), sum(map(len, INPUTS.values())))
     assert [len(server.requests) for server in servers] == [1, 1, 1]
+    assert project.planned(*TABLES) == []
+
+
+def read_table(project: Project, path: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(project.read(path).splitlines(), delimiter="\t"))
+
+
+def test_xrays_are_trained_on_with_all_their_findings(tmp_path):
+    """Two families, from arrays and JPEG; the gate checks them on the data set's own task."""
+    project = Project(tmp_path / "project", fakes=())
+    folder = project.folder / "nih"
+    with serve_xrays(folder) as server:
+        options = {"folder": "nih", "size": [32, 32], "downloads": as_option(server), "split": "patients"}
+        settings = {"dataset": "xrays", "frameworks": list(INPUTS), "inputs": ["arrays", "jpeg"], "num_gpus": [2]}
+        settings |= {"devices": ["cpu"], "steps": None, "epochs": 2, "per_device_batch_size": [8], "warmup_steps": 1}
+        settings |= {"quality": {"metric": "macro_auc", "thresholds": [0.01, 1.0]}, "parity": "required"}
+        settings |= {"optimizer": {"name": "adam", "learning_rate": 0.001}}
+        datasets = {"xrays": {"source": "chestxray14", "options": options}}
+        config = {"studies": {"findings": study(**settings)}, "datasets": datasets}
+        (project.folder / "config" / "config.yaml").write_text(yaml.safe_dump(config))
+        project.snakemake(*TABLES, timeout_s=900)
+    runs = read_table(project, "results/tables/runs.tsv")
+    assert Counter(run["status"] for run in runs) == {"completed": 2 * 2}
+    assert all(0 < float(run["quality_last"]) < 1 and run["quality_metric"] == "macro_auc" for run in runs)
+    assert {float(run["quality_of_guess"]) for run in runs} == {0.5}
+    (left_out,) = {row["left_out"] for row in read_table(project, "results/tables/datasets.tsv")}
+    areas = [
+        row for row in read_table(project, "results/tables/class_auc.tsv") if row["framework"] == runs[0]["framework"]
+    ]
+    undefined = {row["class"] for row in areas if not row["auc"]}
+    assert "Hernia" in {row["class"] for row in areas} and undefined == set(filter(None, left_out.split("; ")))
+    reached = read_table(project, "results/tables/time_to_accuracy.tsv")
+    assert {(row["threshold"], row["reached"]) for row in reached} == {("0.01", "True"), ("1", "False")}
+    assert "macro ROC AUC 0.01" in project.read("results/tables/answer.txt")
     assert project.planned(*TABLES) == []

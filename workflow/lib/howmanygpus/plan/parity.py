@@ -68,7 +68,7 @@ class TrainingPath:
 class ParityCell:
     """One cell of the parity gate. All runs of a cell share its verdict; runs on several nodes have a separate cell.
 
-    shape: height, width and channels of the images.
+    shape: height, width and channels of the images. multi_label: an image has any number of labels, not one.
     """
 
     framework: str
@@ -83,6 +83,8 @@ class ParityCell:
     cores_per_device: int
     over_nodes: bool
     path: TrainingPath
+    multi_label: bool = False
+    label_smoothing: float = 0.0
 
     @property
     def environment(self) -> str:
@@ -92,7 +94,12 @@ class ParityCell:
     def task(self) -> str:
         """The name of the task's folder below results/parity/, which the cells of all frameworks share."""
         height, width, channels = self.shape
-        return f"{self.model}_{height}x{width}x{channels}_classes{self.num_classes}_{self.batchnorm}"
+        name = f"{self.model}_{height}x{width}x{channels}_classes{self.num_classes}_{self.batchnorm}"
+        return name + ("_multilabel" if self.multi_label else "") + self._smoothing
+
+    @property
+    def _smoothing(self) -> str:
+        return f"_smoothing{self.label_smoothing:g}" if self.label_smoothing else ""
 
     @property
     def verdict(self) -> str:
@@ -122,7 +129,9 @@ class ParityCell:
         """Return the cell as train.parity.task.make_spec expects it."""
         what = ("framework", "model", "precision", "batchnorm", "loss_on_every_device")
         where = ("device", "device_kind", "cores_per_device")
-        return {key: getattr(self, key) for key in (*what, *where)} | vars(self.path) | {"crop": self.shape[:2]}
+        smoothing = {"label_smoothing": self.label_smoothing} if self.label_smoothing else {}
+        known = {key: getattr(self, key) for key in (*what, *where)} | smoothing
+        return known | vars(self.path) | {"crop": self.shape[:2]}
 
     def request(self) -> str:
         return json.dumps(self.describe())

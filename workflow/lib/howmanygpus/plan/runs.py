@@ -17,7 +17,7 @@ from howmanygpus.plan.loaders import resolve_loader
 TRAINING_KEYS = (
     *("epochs", "steps", "warmup_steps", "window_steps"),
     *("eval_every_epochs", "eval_batch_size", "eval_devices"),
-    *("random_flip", "random_crop_padding", "crop", "random_resized_crop"),
+    *("label_smoothing", "random_flip", "random_crop_padding", "crop", "random_resized_crop"),
     *("prefetch", "optimizer"),
     *("loader", "loader_workers", "loader_kind"),
     *("batchnorm", "tier", "loss_on_every_device", "gradient_compression", "powersgd_rank"),

@@ -11,6 +11,7 @@ from howmanygpus.plan.config.checks import check_quality, doubt_batches, doubt_l
 from howmanygpus.plan.config.crops import check_crops, find_image_shape
 from howmanygpus.plan.config.datasets import describe_or_refuse, options_of_runs
 from howmanygpus.plan.config.errors import ConfigError, refuse, suggest
+from howmanygpus.plan.config.labels import check_labels
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS, find_unsupported_reason
@@ -46,6 +47,7 @@ class Study:
         self.description = self._describe_dataset(datasets)
         source, shape = self.dataset_options["source"], self.description.image_shape
         check_inputs(f"{self.place}.inputs", self.config["inputs"], source, shape)
+        check_labels(self.place, self.variants, self.config, self.description)
         check_crops(self.place, self.variants, self.config["variants"], shape)
         self.runs = self._expand()
         self._check_runs()
@@ -76,13 +78,7 @@ class Study:
     def _describe_dataset(self, datasets: dict) -> Description:
         name = self.config["dataset"]
         place = "" if name in datasets else f"{self.place}.dataset"
-        description = describe_or_refuse(name, self.dataset_options, place, datasets)
-        if description.multi_label:
-            raise refuse(
-                *(f"{self.place}.dataset", name, "has several labels an image, on which no run trains"),
-                f"choose one by datasets.{name}.options.finding, or ask for the target `prepared` alone",
-            )
-        return description
+        return describe_or_refuse(name, self.dataset_options, place, datasets)
 
     @cached_property
     def curves(self) -> dict[str, list[int]]:
@@ -209,6 +205,8 @@ class Study:
             cores_per_device=self._device(run).cores_per_device,
             over_nodes=self._device(run).num_nodes(run.num_gpus) > 1,
             path=TrainingPath.find(run.framework, run.input, settings),
+            multi_label=self.description.multi_label,
+            label_smoothing=settings["label_smoothing"],
         )
 
     def spec(self, run: Run) -> dict:

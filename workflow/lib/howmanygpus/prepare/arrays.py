@@ -49,10 +49,8 @@ def check_part(source: str, split: str, images: np.ndarray, labels: np.ndarray, 
 
 
 def draw_parts(description: Description) -> Parts:
-    return {
-        split: (synthetic.draw_images(description, split), synthetic.draw_labels(description, split))
-        for split in SPLITS
-    }
+    draw_labels = synthetic.draw_several_labels if description.multi_label else synthetic.draw_labels
+    return {split: (synthetic.draw_images(description, split), draw_labels(description, split)) for split in SPLITS}
 
 
 def write_parts(parts: Parts, description: Description, folder: Path) -> None:

@@ -18,7 +18,7 @@ from howmanygpus.prepare.listing import Task
 from howmanygpus.prepare.shards import Record, read_records
 from howmanygpus.prepare.sources import Entry
 from howmanygpus.prepare.statistics import mean_and_std
-from howmanygpus.train.input.prepared import SPLITS
+from howmanygpus.train.input.prepared import MISSING, SPLITS
 from howmanygpus.train.input.writing import write_prepared
 
 EXCLUSIONS, CLASSES = "exclusions.tsv", "classes.tsv"
@@ -143,12 +143,13 @@ def _read_pixels(items: list[Prepared], images: list[Path], num_bytes: int) -> I
 
 
 def _make_labels(task: Task, items: list[Prepared]) -> np.ndarray:
-    """int32 (count,); for a multi-label data set uint8 (count, num_classes) with a one for each label of an image."""
+    """int32 (count,); for a multi-label data set uint8 (count, num_classes); see train.input.prepared."""
     if not task.listing.multi_label:
         return np.array([item.entry.label for item in items], np.int32)
     labels = np.zeros((len(items), len(task.listing.classes)), np.uint8)
     for row, item in zip(labels, items, strict=True):
-        row[np.array(item.entry.label, int)] = 1
+        for number in item.labels:
+            row[number if number >= 0 else ~number] = 1 if number >= 0 else MISSING
     return labels
 
 
@@ -163,4 +164,7 @@ def _split_numbers(text: str) -> list[int]:
 
 
 def _format_label(label: int | tuple[int, ...]) -> str:
-    return str(label) if isinstance(label, int) else ",".join(map(str, label))
+    """A label as format_label() writes it."""
+    if isinstance(label, int):
+        return str(label)
+    return ",".join([*(str(k) for k in label if k >= 0), *sorted(f"?{~k}" for k in label if k < 0)])

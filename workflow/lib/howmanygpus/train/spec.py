@@ -50,6 +50,7 @@ class RunSpec:
 
     device: its name in the machine file; device_kind: `cpu` or `cuda`, how frameworks reach it.
     family, strategy: folder and file in train/frameworks/ of the code that trains.
+    label_smoothing: 0 without; only if an image has one label.
     loader: `shared`, or the framework's own: its module below train/frameworks/. loader_workers: of each device.
     loader_kind: `threads` or `processes`.
     """
@@ -84,6 +85,7 @@ class RunSpec:
     eval_every_epochs: int
     eval_batch_size: int | None
     eval_devices: str
+    label_smoothing: float
     random_flip: bool
     random_crop_padding: int
     crop: tuple[int, int] | None

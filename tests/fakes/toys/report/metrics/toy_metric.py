@@ -2,9 +2,13 @@
 
 import numpy as np
 
+from howmanygpus.report.quality.predictions import Predictions
+
+NAME = "mean rank"
 UNIT, BETTER = "rank", "lower"
+LABELS = ("one",)
 
 
-def compute(rank: np.ndarray, loss: np.ndarray) -> float | None:
-    """rank: (images,), 0 if the prediction is right."""
+def compute(predictions: Predictions) -> float | None:
+    (rank,) = predictions.require("rank")
     return float(np.mean(rank)) if len(rank) else None

@@ -7,24 +7,45 @@ class Findings:
     """Turns the texts of a label table into labels.
 
     classes: the known labels. nothing: the text of an image without labels. finding: one of the classes, which an
-    image has (1) or has not (0); None keeps all classes.
+    image has (1) or has not (0); None keeps all classes. unknown: what precedes the name of a label of which nobody
+    knows whether the image has it; None if there is no such label.
     """
 
-    def __init__(self, classes: tuple[str, ...], separator: str, nothing: str, finding: str | None):
+    def __init__(
+        self, classes: tuple[str, ...], separator: str, nothing: str, finding: str | None, unknown: str | None = None
+    ):
         if finding is not None and finding not in classes:
             raise OptionError("finding", finding, "is no label of this data set", f"choose from {', '.join(classes)}")
         self._numbers = {name: number for number, name in enumerate(classes)}
-        self._separator, self._nothing, self._finding = separator, nothing, finding
+        self._separator, self._nothing, self._finding, self._unknown = separator, nothing, finding, unknown
         self.multi_label = finding is None
         self.classes = classes if finding is None else (f"no {finding}", finding)
 
     def label(self, text: str) -> int | tuple[int, ...]:
-        """Raise KeyError for an unknown label."""
-        numbers = tuple(sorted(self._numbers[name] for name in split_text(text, self._separator, self._nothing)))
+        """Return the labels as Entry has them. Raises KeyError for a label that is none of the classes."""
+        names = split_text(text, self._separator, self._nothing)
+        numbers = tuple(sorted(self._find_number(name) for name in names))
         return numbers if self._finding is None else int(self._numbers[self._finding] in numbers)
+
+    def _find_number(self, name: str) -> int:
+        """Return the number of a label, or its complement if nobody knows whether the image has it."""
+        known = strip_unknown(name, self._unknown)
+        return self._numbers[known] if known == name else ~self._numbers[known]
+
+    def is_known(self, text: str) -> bool:
+        """Whether the image has the finding or has not; always true if all labels are kept."""
+        names = split_text(text, self._separator, self._nothing)
+        return self._finding is None or all(
+            name == self._finding or strip_unknown(name, self._unknown) != self._finding for name in names
+        )
 
 
 def split_text(text: str, separator: str, nothing: str) -> list[str]:
     """Names of the labels in a text; `nothing` is the text of an image without labels."""
     names = (name.strip() for name in text.split(separator))
     return [name for name in names if name and name != nothing]
+
+
+def strip_unknown(name: str, unknown: str | None) -> str:
+    """The name of a label without the mark `unknown` before it."""
+    return name.removeprefix(unknown).strip() if unknown else name

@@ -49,8 +49,9 @@ class Arrays:
 class Entry:
     """One image file.
 
-    path: relative to the listing's folder. label: a class, or the classes of a multi-label image. group: what must
-    stay in one split, such as a patient; empty if every file stands for itself.
+    path: relative to the listing's folder. label: a class, or the classes of a multi-label image, and the complement ~k
+    of each class k of which nobody knows whether the image has it. group: what must stay in one split, such as a
+    patient; empty if every file stands for itself.
     """
 
     path: str

@@ -18,12 +18,15 @@ split          instead of the column: {test: fraction}, the part of each label's
                the table has it; `by` can also name a column, such as that of the patient
 separator      text between two labels (|)
 nothing        text of an image without labels (empty)
-finding        one label, which images have or have not, so that runs can train on it; null keeps all labels (null)
+unknown        text before a label of which nobody knows if the image has it, such as `?` in `Mass|?Edema`; loss and
+               metrics leave such a label out (null: there are none)
+finding        one label, which images have or have not, so that runs can train on it; null keeps all labels (null).
+               Images of which nobody knows it are left out, and their number is said
 and the options of prepare/options.py.
 """
 
 from howmanygpus.prepare.acquire.acquisition import Acquisition, acquire_downloads
-from howmanygpus.prepare.labels.findings import Findings, split_text
+from howmanygpus.prepare.labels.findings import Findings, split_text, strip_unknown
 from howmanygpus.prepare.labels.rows import LabelTable, read_images
 from howmanygpus.prepare.labels.splits import split_listing
 from howmanygpus.prepare.options import Preparation
@@ -49,11 +52,19 @@ def list_images(
     split: dict | None = None,
     separator: str = "|",
     nothing: str = "",
+    unknown: str | None = None,
     finding: str | None = None,
 ) -> Listing:
     columns = LabelTable(table, path_column, label_column, split_column, train, test, split)
     root, rows, remarks = read_images(folder, downloads, columns)
-    known = tuple(sorted({name for row in rows for name in split_text(row.text, separator, nothing)}))
-    findings = Findings(known, separator, nothing, finding)
-    entries = [Entry(row.path, row.split, findings.label(row.text), row.group) for row in rows]
+    names = {name for row in rows for name in split_text(row.text, separator, nothing)}
+    known = tuple(sorted({strip_unknown(name, unknown) for name in names}))
+    findings = Findings(known, separator, nothing, finding, unknown)
+    kept = [row for row in rows if findings.is_known(row.text)]
+    if len(kept) < len(rows):
+        told = (
+            f"{len(rows) - len(kept)} of {len(rows)} images left out, since it is not known whether they have {finding}"
+        )
+        remarks = (*remarks, told)
+    entries = [Entry(row.path, row.split, findings.label(row.text), row.group) for row in kept]
     return split_listing(Listing(root, findings.classes, entries, findings.multi_label, remarks=remarks), split)

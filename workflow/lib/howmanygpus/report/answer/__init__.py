@@ -11,6 +11,7 @@ from howmanygpus.report.answer.cost import describe_bill
 from howmanygpus.report.answer.study import (
     describe_data,
     describe_disturbed,
+    describe_left_out,
     describe_nothing,
     describe_remarks,
     describe_runs,
@@ -34,7 +35,8 @@ def answer(
         found = [describe_nothing(runs)]
     else:
         found = [*answer_accuracy(runs, time_to_accuracy, datasets), *answer_throughput(runs, real, datasets)]
-    facts = [describe_data(runs, datasets), describe_remarks(datasets), describe_disturbed(runs)]
+    facts = [describe_data(runs, datasets), describe_left_out(datasets), describe_remarks(datasets)]
+    facts += [describe_disturbed(runs)]
     facts += [describe_trajectories(runs), describe_bill(jobs)]
     lines = [f"- {line}" for line in [*found, *facts] if line]
     return "\n".join([describe_runs(runs), "", *lines, ""])

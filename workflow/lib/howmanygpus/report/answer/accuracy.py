@@ -13,6 +13,7 @@ from howmanygpus.report.answer.names import (
     name_spread,
 )
 from howmanygpus.report.inputs import is_real
+from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.tables.time_to_accuracy import find_hardest, summarize_time_to_accuracy
 
 
@@ -24,7 +25,7 @@ def answer_accuracy(runs: pd.DataFrame, table: pd.DataFrame, datasets: pd.DataFr
     if table.empty:
         return []
     summary = add_series(summarize_time_to_accuracy(table))
-    metric, any_reached = table["metric"].iloc[0], table.groupby("threshold")["reached"].any()
+    metric, any_reached = name_metric(table["metric"].iloc[0]), table.groupby("threshold")["reached"].any()
     unreached = [f"{threshold:g}" for threshold, reached in any_reached.items() if not reached]
     never = [f"No run reached {metric} {', '.join(unreached)}."] if unreached else []
     sure = summary[summary["num_reached"] == summary["num_repeats"]]

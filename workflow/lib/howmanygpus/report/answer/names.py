@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 
+from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.style import name_series
 
 CONFIGURATION = ["framework", "variant", "input", "precision", "device", "num_gpus", "per_device_batch_size"]
@@ -45,7 +46,8 @@ def describe_quality(runs: pd.DataFrame, row: pd.Series, datasets: pd.DataFrame)
         return " It was not evaluated."
     metric = repeats["quality_metric"].dropna().iloc[0]
     scope = "in one repeat" if len(reached) == 1 else f"on average over {len(reached)} repeats"
-    return f" It ends at a test {metric} of {reached.mean():.3g} {scope}; {describe_guess(metric, row, datasets)}."
+    guessed = describe_guess(metric, row, datasets)
+    return f" It ends at a test {name_metric(metric)} of {reached.mean():.3g} {scope}; {guessed}."
 
 
 def describe_reached(runs: pd.DataFrame, row: pd.Series) -> str:
@@ -53,7 +55,7 @@ def describe_reached(runs: pd.DataFrame, row: pd.Series) -> str:
     repeats = find_repeats(runs, row)
     reached = repeats["quality_last"].dropna().astype(float)
     return (
-        f", ending at a test {repeats['quality_metric'].dropna().iloc[0]} of {reached.mean():.3g}"
+        f", ending at a test {name_metric(repeats['quality_metric'].dropna().iloc[0])} of {reached.mean():.3g}"
         if len(reached)
         else ""
     )

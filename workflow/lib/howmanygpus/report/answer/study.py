@@ -3,6 +3,7 @@
 import pandas as pd
 
 from howmanygpus.report.inputs import choose_inputs
+from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.trajectory import has_left
 
 FINAL = ("unsupported", "failed_parity", "diverged", "out_of_memory", "clock_mismatch")
@@ -51,6 +52,19 @@ def describe_data(runs: pd.DataFrame, datasets: pd.DataFrame) -> str:
     where = ", ".join(describe_devices(runs[runs["started_at"].notna()]))
     first, last = (moment[:16].replace("T", " ") for moment in (started.iloc[0], started.iloc[-1]))
     return f"{text}. Devices: {where}. Runs started from {first} to {last} (UTC)."
+
+
+def describe_left_out(datasets: pd.DataFrame) -> str:
+    """Name the labels that the metric leaves out; nothing if there are none."""
+    if "left_out" not in datasets or not datasets["left_out"].map(_has).any():
+        return ""
+    first = datasets[datasets["left_out"].map(_has)].iloc[0]
+    names = first["left_out"].split("; ")
+    labels = "1 label" if len(names) == 1 else f"{len(names)} labels"
+    return (
+        f"The test {name_metric(first['metric'])} leaves out {labels} that all test images have, or none:"
+        f" {', '.join(names)}."
+    )
 
 
 def describe_remarks(datasets: pd.DataFrame) -> str:

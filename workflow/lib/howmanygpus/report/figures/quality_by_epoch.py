@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.inputs import is_real
+from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.style import (
     GREY,
     SEE_GRID,
@@ -48,7 +49,7 @@ def find_limits(rows: pd.DataFrame) -> tuple[float, float]:
 def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
     metric = rows["metric"].iloc[0]
     axes.set_xlabel("epoch")
-    axes.set_ylabel(f"test {metric}")
+    axes.set_ylabel(f"test {name_metric(metric)}")
     axes.xaxis.get_major_locator().set_params(integer=True)
     ends = {}
     guess = float(rows["quality_of_guess"].astype(float).mean())

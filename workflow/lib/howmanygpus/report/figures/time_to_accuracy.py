@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.style import (
     GREY,
     SEE_GRID,
@@ -45,7 +46,7 @@ def draw(
     summary["series"] = name_series(summary)
     styles = style_of(summary["series"])
     panels = list(summary.groupby(["threshold", "scaling_mode", "fixed_batch_size"], sort=False))
-    metric = summary["metric"].iloc[0]
+    metric = name_metric(summary["metric"].iloc[0])
     beside = describe_guess(summary)
     titles = [f"test {metric} {threshold:g}{beside}\n{name_curve(mode, size)}" for (threshold, mode, size), _ in panels]
     num_curves = len(summary[["scaling_mode", "fixed_batch_size"]].drop_duplicates())

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from howmanygpus.report.equivalence import NO, UNDECIDED, YES
+from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.style import (
     COLOURS,
     GREY,
@@ -93,7 +94,7 @@ def draw_quality(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
     reach = 1.15 * max(ends.max().max(), margin)
     axes.set_xlim(-reach, reach)
     axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.set_xlabel(f"{judged['quality_metric'].iloc[0]} minus that of {judged['base_variant'].iloc[0]}")
+    axes.set_xlabel(f"{name_metric(judged['quality_metric'].iloc[0])} minus that of {judged['base_variant'].iloc[0]}")
     add_note(axes, f"grey: the margin of {margin:g}")
     draw_guess(axes, judged, reach)
 

@@ -1,13 +1,19 @@
 """
 Quality metrics, one module each.
 
-A module defines UNIT, BETTER (`higher` or `lower`) and `compute(rank, loss)`. It gets the stored predictions of one
-evaluation over the whole test split and returns a number, or None if it is undefined. RANGE, which may be left out, is
-the lowest and the highest value, with None for no limit; thresholds outside of it are refused.
+A module defines NAME (for figures and the answer), UNIT, BETTER (`higher` or `lower`), LABELS (`one` and `several`: how
+many labels an image may have) and `compute(predictions)`. It gets the stored predictions of one evaluation over the
+whole test split, see report.quality.predictions, and returns a number, or None if it is undefined. Two constants may be
+left out: RANGE, the lowest and the highest value, with None for no limit, outside of which thresholds are refused; and
+FEWEST_CLASSES, with fewer of which every network has the same value. A module may also define
+`find_undefined(labels)`, which returns the numbers of the labels that the metric leaves out.
 """
 
 import importlib
 import pkgutil
+from pathlib import Path
+
+from howmanygpus.report.modules import require_constant
 
 
 def list_metrics() -> list[str]:
@@ -16,3 +22,8 @@ def list_metrics() -> list[str]:
 
 def load_metric(name: str):
     return importlib.import_module(f"{__name__}.{name}")
+
+
+def name_metric(name: str) -> str:
+    """Return the name that figures and answers use."""
+    return require_constant(Path(__file__).with_name(f"{name}.py"), "NAME")

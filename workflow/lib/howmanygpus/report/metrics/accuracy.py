@@ -2,10 +2,14 @@
 
 import numpy as np
 
+from howmanygpus.report.quality.predictions import Predictions
+
+NAME = "accuracy"
 UNIT, BETTER = "fraction of test images", "higher"
+LABELS = ("one",)
 RANGE = (0, 1)
 
 
-def compute(rank: np.ndarray, loss: np.ndarray) -> float | None:
-    """rank: (images,), 0 if the prediction is right; loss: (images,)."""
+def compute(predictions: Predictions) -> float | None:
+    (rank,) = predictions.require("rank")
     return float(np.mean(rank == 0)) if len(rank) else None

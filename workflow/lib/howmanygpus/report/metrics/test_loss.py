@@ -1,11 +1,25 @@
-"""Mean cross-entropy of the test images."""
+"""Mean cross-entropy of the test images, or of their known labels if an image has any number of them."""
 
 import numpy as np
 
-UNIT, BETTER = "nats per image", "lower"
+from howmanygpus.report.quality.predictions import Predictions
+from howmanygpus.train.input.prepared import MISSING
+
+NAME = "cross-entropy"
+UNIT, BETTER = "nats per image or known label", "lower"
+LABELS = ("one", "several")
 RANGE = (0, None)
 
 
-def compute(rank: np.ndarray, loss: np.ndarray) -> float | None:
-    """rank: (images,); loss: (images,), nan if a logit of the image was not finite."""
+def compute(predictions: Predictions) -> float | None:
+    """Return None if a logit was not finite. Label smoothing does not count: the loss is that of the true label."""
+    loss = compute_label_losses(predictions) if predictions.score is not None else predictions.require("loss")[0]
     return float(np.mean(loss)) if len(loss) and np.isfinite(loss).all() else None
+
+
+def compute_label_losses(predictions: Predictions) -> np.ndarray:
+    """Return the sigmoid cross-entropy of every known label."""
+    score, label = predictions.require("score", "label")
+    known = label != MISSING
+    logits = score[known].astype(np.float64)
+    return np.logaddexp(0.0, logits) - (label[known] == 1) * logits

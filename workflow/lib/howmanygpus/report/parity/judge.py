@@ -15,6 +15,7 @@ from safetensors.numpy import load_file
 from howmanygpus.report.parity.allowances import Allowances, norm, norm_of_all
 from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.prepared import open_data
+from howmanygpus.train.loop.targets import read_targets
 from howmanygpus.train.models.initialization import is_trainable
 from howmanygpus.train.parity.probe import hash_batch
 from howmanygpus.train.parity.task import GLOBAL_BATCH_SIZE, NUM_TEST, OPTIMIZERS, UNSUPPORTED, WEIGHTS
@@ -36,7 +37,8 @@ CHECKS = {
     "updates_adam": "the same with adam",
     "statistics": "BatchNorm's running statistics after six steps, of the worst array",
     "evaluated": "test images that were not evaluated exactly once at the end of epochs 2 and 3",
-    "evaluation_after": "losses of the test images in these evaluations, on all devices, with a short last batch",
+    "evaluation_after": "losses of the test images in these evaluations, on all devices, with a short last batch; with "
+    "any number of labels an image, the scores of each label",
     "evaluation_first": "the same on the first device, after adam",
     "replicas": "parameters of the devices after six steps, which should be the same bit for bit",
 }
@@ -140,7 +142,7 @@ class Comparison:
         for optimizer, seen in self.seen.items():
             for fact in seen.facts:
                 share = TrainingBatches(self.specs[optimizer], self.data, fact["rank"], fact["num_processes"])
-                expected = [hash_batch(*batch) for batch in share]
+                expected = [hash_batch(*batch) for batch in read_targets(share, self.specs[optimizer], self.data)]
                 wrong += [
                     f"{optimizer}, process {fact['rank']}, step {step}"
                     for step, (one, other) in enumerate(zip(expected, fact["hashes"], strict=False), start=1)
@@ -218,8 +220,8 @@ class Comparison:
         for optimizer, seen in self.seen.items():
             check, expected = EVALUATIONS[optimizer], self.expected[optimizer][f"evaluations_{self.suffix}"]
             samples = np.concatenate([arrays["samples"] for arrays in seen.arrays])
-            losses = np.concatenate([arrays["evaluation_losses"] for arrays in seen.arrays], axis=1)
-            found = losses[:, np.argsort(samples, kind="stable")]
+            evaluations = np.concatenate([arrays["evaluations"] for arrays in seen.arrays], axis=1)
+            found = evaluations[:, np.argsort(samples, kind="stable")]
             self._add(check, compare(found, expected), self.allowed[optimizer].of(f"evaluations_{self.suffix}"))
 
     def _check_replicas(self) -> None:

@@ -2,8 +2,9 @@
 The images of each input of a study, and the quality of a guess that has not looked at them.
 
 quality_of_guess is the metric of a predictor that knows only how frequent each class is in the training images. Its
-accuracy is that of always naming the most frequent class. `split` says how the workflow split images that did not come
-split, and `remarks` what preparing them found. Values are empty if the prepared images were deleted.
+accuracy is that of always naming the most frequent class, its ROC AUC is 0.5. `left_out` names the labels that the
+metric leaves out, since all test images have them, or none. `split` says how the workflow split images that did not
+come split, and `remarks` what preparing them found. Values are empty if the prepared images were deleted.
 """
 
 from pathlib import Path
@@ -12,13 +13,15 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.report.metrics import load_metric
+from howmanygpus.report.quality.class_names import read_class_names
+from howmanygpus.report.quality.predictions import guess
 from howmanygpus.train.input.prepared import DESCRIPTION, read_description
 
 READS = ("results",)
 USES_METRIC = True
 IS_MERGED = True
 COUNTS = ("num_train", "num_test", "height", "width", "channels", "num_classes")
-COLUMNS = ("study", "dataset", "input", *COUNTS, "metric", "quality_of_guess", "split", "remarks")
+COLUMNS = ("study", "dataset", "input", *COUNTS, "metric", "quality_of_guess", "left_out", "split", "remarks")
 REMARKS = "remarks.txt"
 """A file beside the arrays; prepare.checks.remarks writes it."""
 
@@ -41,8 +44,11 @@ def describe_input(spec: dict, folder: Path, metric: str) -> dict:
     row |= {key: description[key] for key in ("num_train", "num_test", "num_classes")}
     train, test = (np.load(folder / f"{split}_labels.npy") for split in ("train", "test"))
     row |= {"split": describe_split(description.get("split")), "remarks": join_remarks(folder)}
-    rank, loss = guess(train, test, description["num_classes"])
-    return row | {"quality_of_guess": load_metric(metric).compute(rank, loss)}
+    judge = load_metric(metric)
+    if hasattr(judge, "find_undefined"):
+        names = read_class_names(folder, description["num_classes"])
+        row["left_out"] = "; ".join(names[number] for number in judge.find_undefined(test))
+    return row | {"quality_of_guess": judge.compute(guess(train, test, description["num_classes"]))}
 
 
 def describe_split(split: dict | None) -> str:
@@ -53,16 +59,3 @@ def join_remarks(folder: Path) -> str:
     """The remarks on the arrays from which the images of a folder were made, in one line."""
     path = folder.parent / "arrays" / REMARKS
     return "; ".join(path.read_text().splitlines()) if path.exists() else ""
-
-
-def guess(train: np.ndarray, test: np.ndarray, num_classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rank of the true label and loss of each test image, (images,), if classes are predicted by their frequency.
-
-    train, test: labels, int32 (images,). A class without training images has an infinite loss.
-    """
-    counts = np.bincount(train, minlength=num_classes)
-    ranks = np.empty(num_classes, np.int64)
-    ranks[np.argsort(-counts, kind="stable")] = np.arange(num_classes)
-    with np.errstate(divide="ignore"):
-        losses = -np.log(counts / counts.sum())
-    return ranks[test], losses[test]

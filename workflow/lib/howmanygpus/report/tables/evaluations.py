@@ -6,11 +6,11 @@ quality_of_guess stands beside it: what a predictor reaches that knows only how 
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import IDENTITY, Outcome, read_outcomes
+from howmanygpus.report.quality.predictions import read_predictions
 
 READS = ("results", "datasets")
 USES_METRIC = True
@@ -31,12 +31,12 @@ def tabulate(plan: dict, datasets: pd.DataFrame, results: Path = Path()) -> pd.D
 
 def evaluate(outcome: Outcome, metric: str, guesses: dict[str, float]) -> list[dict]:
     """Rows of one run. guesses: the quality of a guess, by input."""
-    stored, compute = np.load(outcome.folder / "predictions.npz"), load_metric(metric).compute
+    stored, compute = read_predictions(outcome.folder / "predictions.npz"), load_metric(metric).compute
     moments = [event for event in outcome.read_events() if event["event"] == "evaluation"]
     return [
         outcome.identity
         | {"epoch": moment["epoch"], "train_s": moment["train_s"], "wall_s": moment["wall_s"]}
-        | {"metric": metric, "quality": compute(rank, loss)}
+        | {"metric": metric, "quality": compute(predictions)}
         | {"quality_of_guess": guesses.get(outcome.identity["input"])}
-        for moment, rank, loss in zip(moments, stored["rank"], stored["loss"], strict=True)
+        for moment, predictions in zip(moments, stored, strict=True)
     ]

@@ -8,6 +8,8 @@ A family's folder contains
 - one file per strategy, whose BACKEND fulfils the contract in train/loop/backend.py.
 - `loader.py` or the like: the framework's own loader of images, for studies that compare loaders.
 
+`losses/` has the loss of each family, one file each.
+
 The files beside the families are mechanisms that several strategies share: copying.py, horovod.py, kvstore.py,
 mirrored.py. The sizes and padding that layers take are defined in geometry.py.
 

@@ -33,7 +33,7 @@ class TrainingBatches:
         self.num_workers = spec.loader_workers * (spec.num_gpus // num_processes)
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield (images, labels): uint8 (local batch, height, width, channels), int32 (local batch,)."""
+        """Yield (images, labels): uint8 (local batch, height, width, channels), and labels as PreparedData has them."""
         loading, labels = Loading(self), np.asarray(self.data.train_labels)
         begun: deque[tuple[np.ndarray, list[Future], np.ndarray]] = deque()
         for first in range(0, self.num_steps, loading.batches_per_task):

@@ -29,13 +29,13 @@ class Items:
     def __len__(self) -> int:
         return self.shares.num_steps * self.shares.local_batch_size
 
-    def __getitem__(self, position: int) -> tuple[str | np.ndarray, Change, int]:
-        """The image's file or its pixels (height, width, channels), how it is changed, and its label."""
+    def __getitem__(self, position: int) -> tuple[str | np.ndarray, Change, np.ndarray | np.int32]:
+        """The image's file or its pixels (height, width, channels), how it is changed, and its label or labels."""
         step, place = divmod(position, self.shares.local_batch_size)
         share = self._find_share(step)
         sample = int(share.samples[place])
         image = self._files.path(sample) if self._files else open_array(self._array)[sample]
-        return image, share.changes[place], int(self._labels[sample])
+        return image, share.changes[place], self._labels[sample]
 
     def _find_share(self, step: int) -> Share:
         """Keep the last share, since a worker asks for many items of one step in turn."""

@@ -20,14 +20,17 @@ SPLITS = ("train", "test")
 ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 DESCRIPTION = "dataset.json"
 MANIFEST = "manifest.tsv"
+MISSING = 255
+"""Stored for a label of which nobody knows whether the image has it, if images have any number of labels."""
 
 
 @dataclass(frozen=True)
 class PreparedData:
-    """Images are uint8 (count, height, width, channels), labels int32 (count,).
+    """Images are uint8 (count, height, width, channels).
 
-    crop: height and width to which the loaders crop the training images; None if these stay whole. Test images are
-    cropped already.
+    Labels are int32 (count,). If an image has any number of labels, they are uint8 (count, num_classes): 1 for each
+    label that it has, 0 for each that it has not, MISSING for each that nobody knows. crop: height and width to which
+    the loaders crop the training images; None if these stay whole. Test images are cropped already.
     """
 
     train_images: np.ndarray | ImageFiles
@@ -43,6 +46,11 @@ class PreparedData:
     def image_shape(self) -> tuple[int, int, int]:
         """(height, width, channels) of the images in batches, and hence of a network's input."""
         return (*self.crop, self.train_images.shape[3]) if self.crop else self.train_images.shape[1:]
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether an image has any number of labels instead of one."""
+        return self.train_labels.ndim == 2
 
 
 def read_description(data_dir: Path | str) -> dict:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from howmanygpus.files import atomic_folder, remove_leftovers, sha256_of_file, write_json_atomic
-from howmanygpus.train.input.prepared import DESCRIPTION, MANIFEST, SPLITS, PreparedData
+from howmanygpus.train.input.prepared import DESCRIPTION, MANIFEST, MISSING, SPLITS, PreparedData
 
 COLUMNS = ("index", "split", "label", "sha256")
 """First columns of every manifest. The SHA-256 is that of an image's pixels or, if it is a file, of the file."""
@@ -43,7 +43,7 @@ class PreparedWriter:
     def write_labels(self, split: str, labels: np.ndarray, lines: Iterable[tuple]) -> None:
         """Write the labels of a split, and a line of the manifest for each of its images.
 
-        labels: int32 (count,), or uint8 (count, num_classes) with a one for each label that an image has.
+        labels: int32 (count,), or uint8 (count, num_classes) as in PreparedData.
         lines: the SHA-256 of each image and its values in the further columns. Raises ValueError for another count.
         """
         name = f"{split}_labels.npy"
@@ -103,5 +103,11 @@ def hash_pixels(image: np.ndarray) -> str:
 
 
 def format_label(label: np.ndarray) -> str:
-    """A label as the manifest has it: the class, or the classes of a multi-label image with commas between them."""
-    return str(label) if label.ndim == 0 else ",".join(map(str, np.flatnonzero(label)))
+    """A label as the manifest has it: the class, or the classes of a multi-label image with commas between them.
+
+    A question mark precedes a class of which nobody knows whether the image has it.
+    """
+    if label.ndim == 0:
+        return str(label)
+    unknown = [f"?{number}" for number in np.flatnonzero(label == MISSING)]
+    return ",".join([*map(str, np.flatnonzero(label == 1)), *unknown])

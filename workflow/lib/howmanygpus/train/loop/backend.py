@@ -59,7 +59,8 @@ class Backend(abc.ABC):
     def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> Any:
         """Enqueue the copies of a batch to this process's devices; returns what train_step takes.
 
-        images: uint8 (local batch, height, width, channels); labels: int32 (local batch,).
+        images: uint8 (local batch, height, width, channels); labels: the targets, int32 (local batch,) or, with any
+        number of labels an image, float32 (local batch, classes); see train.loop.targets.
         """
 
     @abc.abstractmethod

@@ -9,7 +9,7 @@ from howmanygpus.train.input.batches import evaluation_batches
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import Backend
 from howmanygpus.train.loop.feeding import Ahead, feed
-from howmanygpus.train.loop.predictions import PredictionStore, score_single_label
+from howmanygpus.train.loop.predictions import PredictionStore, score
 from howmanygpus.train.spec import RunSpec
 
 
@@ -18,7 +18,7 @@ class Evaluation:
 
     def __init__(self, spec: RunSpec, data: PreparedData, backend: Backend):
         self.spec, self.data, self.backend = spec, data, backend
-        self.predictions = PredictionStore()
+        self.predictions = PredictionStore(data.test_labels if data.multi_label else None)
         self._feed: Ahead | Generator | None = None
 
     def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -41,13 +41,15 @@ class Evaluation:
         self.backend.prepare_evaluation()
         batches = self.start_feeding()
         self._feed = None
-        scores = [(np.zeros(0, np.int64), np.zeros(0, np.uint16), np.zeros(0, np.float32))]
+        none = np.zeros(0, np.int64)
+        evaluated, scores = [none], [score(np.zeros((0, self.data.num_classes)), self.data.test_labels[none])]
         with closing(batches):
             for batch, samples in batches:
                 logits, is_real = self.backend.predict(batch), samples >= 0
-                rank, loss = score_single_label(logits[is_real], self.data.test_labels[samples[is_real]])
-                scores.append((samples[is_real], rank, loss))
-        self.predictions.add(epoch, *(np.concatenate(column) for column in zip(*scores, strict=True)))
+                evaluated.append(samples[is_real])
+                scores.append(score(logits[is_real], self.data.test_labels[samples[is_real]]))
+        joined = {name: np.concatenate([part[name] for part in scores]) for name in scores[0]}
+        self.predictions.add(epoch, np.concatenate(evaluated), joined)
 
     def close(self) -> None:
         if self._feed is not None:

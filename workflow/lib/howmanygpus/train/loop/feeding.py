@@ -11,6 +11,7 @@ import numpy as np
 
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import Backend
+from howmanygpus.train.loop.targets import target_shape
 from howmanygpus.train.spec import RunSpec
 
 COPIES = 5
@@ -118,7 +119,7 @@ def measure_host_to_device(
         return None
     local_batch_size = spec.global_batch_size // backend.num_processes
     images = np.zeros((local_batch_size, *data.image_shape), np.uint8)
-    labels = np.zeros(local_batch_size, np.int32)
+    labels = np.zeros(*target_shape(local_batch_size, data.num_classes, data.multi_label))
     backend.wait_for_batch(backend.put_on_device(images, labels))
     backend.max_over_ranks(0.0)  # all processes begin together
     started = clock()

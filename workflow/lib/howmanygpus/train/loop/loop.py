@@ -27,6 +27,7 @@ from howmanygpus.train.loop.clocks import Clocks, Laps
 from howmanygpus.train.loop.completions import Completions
 from howmanygpus.train.loop.evaluation import Evaluation
 from howmanygpus.train.loop.feeding import Ahead, feed_device
+from howmanygpus.train.loop.targets import read_targets
 from howmanygpus.train.records import Events, finite_or_none
 from howmanygpus.train.spec import RANDOM_INPUTS, RESIDENT, RunSpec
 
@@ -96,8 +97,8 @@ class TrainingLoop:
         return float(self.learning_rates[self.steps_done])
 
     def host_batches(self):
-        """Every batch of the run from the first, as the loader yields (images, labels) in the host's memory."""
-        return iter(self.training_batches)
+        """Every batch of the run from the first, (images, targets) in the host's memory; see train.loop.targets."""
+        return read_targets(self.training_batches, self.spec, self.data)
 
     def batches(self):
         """Every batch of the run on the device, up to `prefetch` ahead; or the resident batch again and again."""

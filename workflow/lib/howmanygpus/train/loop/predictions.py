@@ -1,7 +1,13 @@
-"""Stores evaluations: the rank of the true label and the loss of every test image."""
+"""
+Stores evaluations of every test image.
+
+With one label an image they are `rank`, that of the true label, and `loss`. With any number of labels they are `score`,
+the logit of each label before the sigmoid, and `label`, what the image has of each; see train.input.prepared.
+"""
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,35 +30,50 @@ def score_single_label(logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarr
     return np.where(finite, rank, num_classes - 1).astype(np.uint16), np.where(finite, loss, np.nan).astype(np.float32)
 
 
+def score(logits: np.ndarray, labels: np.ndarray) -> dict[str, np.ndarray]:
+    """Return what is stored of some images. logits: float (count, classes); labels: as in PreparedData."""
+    if labels.ndim == 2:
+        return {"score": np.asarray(logits, np.float32)}
+    return dict(zip(("rank", "loss"), score_single_label(logits, labels), strict=True))
+
+
 @dataclass
 class PredictionStore:
-    """Collects one process's evaluations and writes them at the end of the run."""
+    """Collects one process's evaluations and writes them at the end of the run.
 
+    labels: those of all test images, if an image has any number of them.
+    """
+
+    labels: np.ndarray | None = None
     epochs: list[int] = field(default_factory=list)
     samples: np.ndarray | None = None
-    ranks: list[np.ndarray] = field(default_factory=list)
-    losses: list[np.ndarray] = field(default_factory=list)
+    scores: list[dict[str, np.ndarray]] = field(default_factory=list)
 
-    def add(self, epoch: int, samples: np.ndarray, rank: np.ndarray, loss: np.ndarray) -> None:
+    def add(self, epoch: int, samples: np.ndarray, scores: dict[str, np.ndarray]) -> None:
+        """scores: what `score` returns of the images `samples`."""
         self.epochs.append(epoch)
         self.samples = samples
-        self.ranks.append(rank)
-        self.losses.append(loss)
+        self.scores.append(scores)
+
+    def collect(self) -> dict[str, np.ndarray]:
+        """Return the arrays of all evaluations: `epoch`, `sample`, and (evaluations, samples, ...) of each score."""
+        samples = np.zeros(0, np.int64) if self.samples is None else self.samples
+        num_classes = 0 if self.labels is None else self.labels.shape[1]
+        one: dict[str, np.ndarray] = {"rank": np.zeros((0, 0), np.uint16), "loss": np.zeros((0, 0), np.float32)}
+        arrays = one if self.labels is None else {"score": np.zeros((0, 0, num_classes), np.float32)}
+        if self.scores:
+            arrays = {name: np.stack([scores[name] for scores in self.scores]) for name in arrays}
+        if self.labels is not None:
+            arrays["label"] = np.asarray(self.labels)[samples]
+        return {"epoch": np.asarray(self.epochs, np.int32), "sample": samples, **arrays}
 
     def write(self, path: Path) -> None:
-        samples = np.zeros(0, np.int64) if self.samples is None else self.samples
-        shape = (len(self.epochs), len(samples))
-        np.savez(
-            path,
-            epoch=np.asarray(self.epochs, np.int32),
-            sample=samples,
-            rank=np.asarray(self.ranks, np.uint16).reshape(shape),
-            loss=np.asarray(self.losses, np.float32).reshape(shape),
-        )
+        arrays: dict[str, Any] = self.collect()
+        np.savez(path, **arrays)
 
 
 def merge_predictions(parts: list[Path], num_test: int, destination: Path) -> None:
-    """Join the processes' files into one, by sample: `rank` and `loss` are (evaluations, num_test).
+    """Join the processes' files into one, by sample: (evaluations, num_test, ...), and `label` (num_test, classes).
 
     Raises ValueError if an image was evaluated twice or never.
     """
@@ -61,5 +82,8 @@ def merge_predictions(parts: list[Path], num_test: int, destination: Path) -> No
     if len(loaded[0]["epoch"]) and not np.array_equal(np.sort(sample), np.arange(num_test)):
         raise ValueError(f"evaluation covered {len(sample)} images ({len(set(sample))} distinct), not {num_test}")
     order = np.argsort(sample)
-    rank, loss = (np.concatenate([part[key] for part in loaded], axis=1)[:, order] for key in ("rank", "loss"))
-    np.savez_compressed(destination, epoch=loaded[0]["epoch"], rank=rank, loss=loss)
+    joined = {"epoch": loaded[0]["epoch"]}
+    for key in loaded[0].keys() - {"epoch", "sample"}:
+        axis = 0 if key == "label" else 1
+        joined[key] = np.take(np.concatenate([part[key] for part in loaded], axis=axis), order, axis=axis)
+    np.savez_compressed(destination, **joined)

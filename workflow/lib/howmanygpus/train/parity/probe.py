@@ -101,10 +101,9 @@ def observe_after(backend: Backend, loop: ObservedLoop) -> dict[str, np.ndarray]
     backend.prepare_evaluation()
     arrays = {f"first/{name}": array for name, array in loop.first_weights.items()}
     arrays |= {f"final/{name}": array for name, array in backend.weights().items()}
-    store = loop.evaluation.predictions
-    samples = np.zeros(0, np.int64) if store.samples is None else store.samples
-    losses = np.asarray(store.losses, np.float32).reshape(len(store.epochs), len(samples))
-    return arrays | {"samples": samples, "evaluation_epochs": np.asarray(store.epochs), "evaluation_losses": losses}
+    stored = loop.evaluation.predictions.collect()
+    evaluations = stored["score" if loop.data.multi_label else "loss"]
+    return arrays | {"samples": stored["sample"], "evaluation_epochs": stored["epoch"], "evaluations": evaluations}
 
 
 def observe(spec: RunSpec, optimizer: str) -> tuple[Backend, dict[str, np.ndarray], dict]:

@@ -30,6 +30,8 @@ from howmanygpus.train.frameworks.torch.running_statistics import set_inflation,
 from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.prepared import PreparedData, crop_data
 from howmanygpus.train.models.initialization import is_trainable
+from howmanygpus.train.parity.cross_entropy import count_terms, softmax_cross_entropy
+from howmanygpus.train.parity.losses import PartOfLoss
 from howmanygpus.train.parity.relus import GATE_SHIFT, GatedRelu, RefuseOwnRelus
 from howmanygpus.train.parity.rounding import RoundedToBf16
 from howmanygpus.train.parity.task import (
@@ -86,20 +88,24 @@ class Reference:
         return (torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2).double() - mean) / std
 
     def compute_gradients(self, images: np.ndarray, labels: np.ndarray) -> tuple[float, dict[str, torch.Tensor]]:
-        """Return the mean loss over the global batch, and its gradients by PyTorch's names."""
+        """Return the mean loss over the global batch, and its gradients by PyTorch's names.
+
+        The mean is over the images, or over the known labels if an image has any number of them.
+        """
         losses: list[float] = []
         gradients: dict[str, torch.Tensor] = {}
         parts = zip(self._normalise(images).chunk(len(self.shards)), np.split(labels, len(self.shards)), strict=True)
+        num_terms, smoothing = count_terms(labels), self.spec.label_smoothing
         for shard, (x, y) in zip(self.shards, parts, strict=True):
             shard.train()
             named = dict(shard.named_parameters())
             with self.arithmetic:
-                loss = torch.nn.functional.cross_entropy(shard(x), torch.from_numpy(y).long())
+                loss = PartOfLoss.apply(shard(x), y, smoothing, num_terms)
                 computed = torch.autograd.grad(loss, list(named.values()))
             for name, gradient in zip(named, computed, strict=True):
-                gradients[name] = gradients.get(name, 0.0) + gradient / len(self.shards)
+                gradients[name] = gradients.get(name, 0.0) + gradient
             losses.append(loss.item())
-        return float(np.mean(losses)), gradients
+        return float(np.sum(losses)), gradients
 
     @torch.no_grad()
     def update(self, gradients: dict[str, torch.Tensor], optimizer: OptimizerSpec, rate: float, step: int) -> None:
@@ -143,11 +149,9 @@ class Reference:
         return logits.numpy()
 
     def evaluate(self, statistics: str) -> np.ndarray:
-        """Return the cross-entropy of every test image."""
+        """Return the cross-entropy of every test image, or its logits if it has any number of labels."""
         logits, labels = self.predict(self.data.test_images, statistics), self.data.test_labels
-        peak = logits.max(axis=1)
-        total = np.log(np.exp(logits - peak[:, None]).sum(axis=1)) + peak
-        return total - logits[np.arange(len(labels)), labels]
+        return logits if self.data.multi_label else softmax_cross_entropy(logits, labels, smoothing=0.0)[0]
 
 
 def compute_rates(optimizer: OptimizerSpec, global_batch_size: int, steps_per_epoch: int) -> np.ndarray:
@@ -224,15 +228,24 @@ def count_near_gates(spec: RunSpec, data: PreparedData, weights: dict) -> int:
     return GatedRelu.num_near
 
 
-def write_reference(model: str, batchnorm: str, shape: tuple[int, int, int], num_classes: int, folder: Path) -> None:
+def write_reference(
+    model: str,
+    batchnorm: str,
+    shape: tuple[int, int, int],
+    num_classes: int,
+    folder: Path,
+    multi_label: bool = False,
+    label_smoothing: float = 0.0,
+) -> None:
     """Choose the task's data; store the task, and the reference result of each optimizer on each number of devices."""
     weights = draw_task_weights(model, shape, num_classes)
     framework = {"framework": "reference", "family": "torch", "strategy": "none", "launcher": "plain"}
     cell: dict[str, Any] = {"model": model, "precision": "fp64", "device": "cpu", "batchnorm": batchnorm}
     cell |= {"device_kind": "cpu", "loss_on_every_device": False, "cores_per_device": 1, "crop": shape[:2]}
+    cell |= {"label_smoothing": label_smoothing}
     size = {"num_gpus": 1, "num_nodes": 1}
     specs = {name: make_spec(framework, cell, size, name, folder) for name in OPTIMIZERS}
-    candidates = [draw_data(shape, num_classes, seed) for seed in range(NUM_CANDIDATES)]
+    candidates = [draw_data(shape, num_classes, seed, multi_label) for seed in range(NUM_CANDIDATES)]
 
     def count_near(candidate: PreparedData) -> int:
         return count_near_gates(specs["sgd"], crop_data(candidate, shape[:2]), weights)
@@ -247,19 +260,28 @@ def write_reference(model: str, batchnorm: str, shape: tuple[int, int, int], num
             save_file(arrays, folder / f"{optimizer}.devices{num_devices}.safetensors")
 
 
+def read_loss(text: str) -> dict[str, Any]:
+    """Return what the end of a task's name, see plan.parity.ParityCell.task, says of its loss."""
+    if text in ("", "_multilabel"):
+        return {"multi_label": bool(text)}
+    return {"label_smoothing": float(text.removeprefix("_smoothing"))}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", required=True)
     parser.add_argument("--image-shape", type=int, nargs=3, required=True, help="height, width, channels")
     parser.add_argument("--num-classes", type=int, required=True)
     parser.add_argument("--batchnorm", choices=("local", "synchronized"), required=True)
+    parser.add_argument("--loss", type=read_loss, default="", help="what follows it in the name of the task's folder")
     parser.add_argument("--folder", type=Path, required=True, help="where task and reference are written")
     parser.add_argument("--threads", type=int, default=1, help="cores for images of many pixels (default 1)")
     arguments = parser.parse_args()
     shape = tuple(arguments.image_shape)
     torch.set_num_threads(arguments.threads if math.prod(shape) >= LARGE else 1)
     with replace_relu(GatedRelu.apply), RefuseOwnRelus(arguments.model):
-        write_reference(arguments.model, arguments.batchnorm, shape, arguments.num_classes, arguments.folder)
+        own = (arguments.model, arguments.batchnorm, shape, arguments.num_classes, arguments.folder)
+        write_reference(*own, **arguments.loss)
     facts = {"torch": torch.__version__, "global_batch_size": GLOBAL_BATCH_SIZE, "model": arguments.model}
     write_json_atomic(arguments.folder / "reference.json", facts | {"batchnorm": arguments.batchnorm})
     print(json.dumps(facts))

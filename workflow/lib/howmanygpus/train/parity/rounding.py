@@ -3,9 +3,10 @@ Simulate the rounding of bf16 in the reference, to learn how far a correct frame
 
 Mixed precision keeps parameters, losses and running statistics in float32 and everything between the layers in bf16,
 forwards and backwards. While `RoundedToBf16` is open, every result of PyTorch's float64 kernels is therefore rounded to
-the eight significant bits of bf16, except the loss. Rounding is stochastic: it errs by up to one unit in the last place
-instead of half a unit, so that the simulated noise is about 1.4 times that of a framework. It keeps the range of
-float64; values of the gate's tasks are far from the limits of bf16's range, which is that of float32.
+the eight significant bits of bf16, except the loss, which NumPy computes. Rounding is stochastic: it errs by up to one
+unit in the last place instead of half a unit, so that the simulated noise is about 1.4 times that of a framework. It
+keeps the range of float64; values of the gate's tasks are far from the limits of bf16's range, which is that of
+float32.
 """
 
 import math
@@ -16,8 +17,6 @@ from torch.utils._pytree import tree_map_only
 
 MANTISSA_BITS = {"float64": 52, "bf16": 7}
 """Bits after the leading one."""
-IN_FLOAT32 = {"_log_softmax", "_log_softmax_backward_data", "nll_loss_forward", "nll_loss_backward"}
-"""Operations whose results mixed precision leaves in float32."""
 BATCH_NORM = {"native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training"}
 """Of these only the activations are rounded, since statistics stay in float32."""
 
@@ -36,7 +35,7 @@ class RoundedToBf16(TorchDispatchMode):
             activations, *statistics = result
             return (self._round(activations), *statistics)
         is_alias = any(returned.alias_info is not None for returned in operation._schema.returns)
-        if name in IN_FLOAT32 or is_alias:
+        if is_alias:
             return result
         return tree_map_only(torch.Tensor, self._round, result)
 

@@ -18,7 +18,7 @@ from safetensors.numpy import save_file
 
 from howmanygpus.files import atomic_folder, write_json_atomic
 from howmanygpus.train.input.image_files import CHANNELS, image_name
-from howmanygpus.train.input.prepared import DESCRIPTION, SPLITS, PreparedData, read_description
+from howmanygpus.train.input.prepared import DESCRIPTION, MISSING, SPLITS, PreparedData, read_description
 from howmanygpus.train.input.writing import write_data
 from howmanygpus.train.models.initialization import draw_weights
 from howmanygpus.train.spec import RunSpec
@@ -51,6 +51,11 @@ UNSUPPORTED = "unsupported.json"
 """File that says why a cell was not observed."""
 WEIGHTS = "weights.safetensors"
 CHANNEL_MEAN, CHANNEL_STD = 127.0, 64.0
+PRESENT, MOST_MISSING = 0.4, 0.8
+"""With any number of labels: fraction that an image has, and the most that may be missing.
+
+Devices then have clearly different numbers of known labels.
+"""
 
 
 def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: Path) -> RunSpec:
@@ -65,7 +70,7 @@ def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: P
             **{**size, "global_batch_size": GLOBAL_BATCH_SIZE},
             **{"per_device_batch_size": GLOBAL_BATCH_SIZE // size["num_gpus"], "epochs": None, "steps": NUM_STEPS},
             **{"warmup_steps": 1, "window_steps": 1, "eval_every_epochs": EVAL_EVERY_EPOCHS, "prefetch": 2},
-            **{"eval_batch_size": None, "eval_devices": chosen.pop("eval_devices")},
+            **{"eval_batch_size": None, "eval_devices": chosen.pop("eval_devices"), "label_smoothing": 0.0},
             **{"loader": "shared", "loader_workers": 1, "loader_kind": "threads"},
             **{"random_flip": True, "random_crop_padding": 1, "random_resized_crop": None, "tier": "stock"},
             **{"gradient_compression": "none", "powersgd_rank": 1, "horovod_controller": "gloo"},
@@ -90,14 +95,17 @@ def draw_task_weights(model: str, image_shape: tuple[int, int, int], num_classes
     return weights
 
 
-def draw_data(image_shape: tuple[int, int, int], num_classes: int, seed: int) -> PreparedData:
+def draw_data(
+    image_shape: tuple[int, int, int], num_classes: int, seed: int, multi_label: bool = False
+) -> PreparedData:
     """Draw the task's images, as they are stored. image_shape: height, width and channels of the network's input."""
     generator = np.random.default_rng(seed)
     arrays: dict[str, Any] = {}
     shape = (image_shape[0] + SURPLUS[0], image_shape[1] + SURPLUS[1], image_shape[2])
     for split, count in (("train", NUM_TRAIN), ("test", NUM_TEST)):
         arrays[f"{split}_images"] = generator.integers(0, 256, (count, *shape), dtype=np.uint8)
-        arrays[f"{split}_labels"] = generator.integers(0, num_classes, count).astype(np.int32)
+        draw = draw_labels if multi_label else draw_classes
+        arrays[f"{split}_labels"] = draw(generator, count, num_classes)
     channels = image_shape[2]
     return PreparedData(
         **arrays,
@@ -105,6 +113,17 @@ def draw_data(image_shape: tuple[int, int, int], num_classes: int, seed: int) ->
         channel_mean=(CHANNEL_MEAN,) * channels,
         channel_std=(CHANNEL_STD,) * channels,
     )
+
+
+def draw_classes(generator: np.random.Generator, count: int, num_classes: int) -> np.ndarray:
+    return generator.integers(0, num_classes, count).astype(np.int32)
+
+
+def draw_labels(generator: np.random.Generator, count: int, num_classes: int) -> np.ndarray:
+    """Return labels of images that have any number of them; of each image another fraction is missing."""
+    present = generator.random((count, num_classes)) < PRESENT
+    is_missing = generator.random((count, num_classes)) < generator.random((count, 1)) * MOST_MISSING
+    return np.where(is_missing, MISSING, present).astype(np.uint8)
 
 
 def write_task(folder: Path, data: PreparedData, weights: dict[str, np.ndarray]) -> None:

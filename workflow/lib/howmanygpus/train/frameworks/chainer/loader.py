@@ -23,9 +23,9 @@ class Images(DatasetMixin):
     def __len__(self) -> int:
         return len(self.items)
 
-    def get_example(self, position: int) -> tuple[np.ndarray, np.int32]:
+    def get_example(self, position: int) -> tuple[np.ndarray, np.ndarray | np.int32]:
         source, change, label = self.items[position]
-        return load_image(source, change, self.items.image_shape), np.int32(label)
+        return load_image(source, change, self.items.image_shape), label
 
 
 class ChainerBatches(TrainingBatches):

@@ -8,7 +8,6 @@ import os
 from typing import Any
 
 import chainer
-import chainer.functions as F
 import chainermn
 import numpy as np
 from chainermn.extensions import AllreducePersistent
@@ -16,6 +15,7 @@ from chainermn.extensions import AllreducePersistent
 from howmanygpus.train.frameworks.chainer.batch import Batch, Copier
 from howmanygpus.train.frameworks.chainer.family import Network, Optimizer, require_cudnn
 from howmanygpus.train.frameworks.chainer.settings import describe_settings
+from howmanygpus.train.frameworks.losses.chainer import build_loss
 from howmanygpus.train.host.processes import bind_to_device_cores
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import StepwiseBackend
@@ -39,6 +39,7 @@ class ChainerMn(StepwiseBackend):
         self.device.use()
         if spec.tier == "best":
             chainer.global_config.autotune = True
+        self.loss_function = build_loss(spec, data)
         self.network = Network(spec, data, self.communicator)
         self._weight_names = list(weights)
         self.network.load_weights(weights)
@@ -63,7 +64,7 @@ class ChainerMn(StepwiseBackend):
     def train_step(self, batch: Batch, learning_rate: float) -> None:
         self.optimizer.prepare_step(learning_rate)
         images, labels = batch.take()
-        loss = F.softmax_cross_entropy(self.network(images), labels)
+        loss = self.loss_function(self.network(images), labels)
         self.network.cleargrads()
         loss.backward()
         self._copier.note_use()

@@ -25,6 +25,7 @@ from howmanygpus.train.frameworks.flax.family import (
 from howmanygpus.train.frameworks.flax.layers.context import DEVICE_AXIS
 from howmanygpus.train.frameworks.flax.memory import take_whole_memory
 from howmanygpus.train.frameworks.flax.settings import describe_settings
+from howmanygpus.train.frameworks.losses.flax import build_loss
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import StepwiseBackend
 from howmanygpus.train.spec import RunSpec
@@ -46,6 +47,7 @@ class JaxSharding(StepwiseBackend):
         network = Network(spec, data)
         load_weights(network, weights)
         self.graph, parameters, statistics, self.rest = nnx.split(network, nnx.Param, nnx.BatchStat, ...)
+        self.loss_function = build_loss(spec, data)
         self.optimizer = build_optimizer(spec.optimizer, learning_rates)
         self.parameters = jax.device_put(parameters, everywhere)
         self.optimizer_state = jax.device_put(self.optimizer.init(parameters), everywhere)
@@ -78,7 +80,7 @@ class JaxSharding(StepwiseBackend):
         def compute_loss(parameters):
             network = nnx.merge(self.graph, parameters, own_statistics, self.rest, copy=True)
             network.train()
-            losses = optax.softmax_cross_entropy_with_integer_labels(network(images), labels)
+            losses = self.loss_function(network(images), labels)
             return losses.mean(), nnx.state(network, nnx.BatchStat)
 
         # For parameters marked as varying by device, JAX does not sum the gradients itself.

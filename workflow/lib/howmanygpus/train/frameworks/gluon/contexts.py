@@ -22,6 +22,7 @@ from howmanygpus.train.frameworks.gluon.family import (
 )
 from howmanygpus.train.frameworks.gluon.settings import describe_settings
 from howmanygpus.train.frameworks.kvstore import Servers
+from howmanygpus.train.frameworks.losses.gluon import build_loss
 from howmanygpus.train.host.gpus import find_gpu_name
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import StepwiseBackend
@@ -54,7 +55,7 @@ class MxnetGluon(StepwiseBackend):
         kvstore = None if self.servers else "device"
         self.trainer = gluon.Trainer(trained, self.optimizer.optimizer, kvstore=kvstore)
         self._trained = list(trained.values())
-        self.loss_function = gluon.loss.SoftmaxCrossEntropyLoss()
+        self.loss_function = build_loss(spec, data)
         self._losses: list[list[mx.nd.NDArray]] = []
         self._marker: list[mx.nd.NDArray] = []
 

@@ -19,7 +19,7 @@ class Images(gluon.data.Dataset):
     def __len__(self) -> int:
         return len(self.items)
 
-    def __getitem__(self, position: int) -> tuple[mx.nd.NDArray, int]:
+    def __getitem__(self, position: int) -> tuple[mx.nd.NDArray, np.ndarray | np.int32]:
         source, change, label = self.items[position]
         return self.change(self.load(source), change), label
 
@@ -57,7 +57,7 @@ class GluonBatches(TrainingBatches):
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for images, labels in self._loader:
-            yield images.asnumpy(), labels.asnumpy().astype(np.int32)
+            yield images.asnumpy(), labels.asnumpy()
 
 
 LOADER = GluonBatches

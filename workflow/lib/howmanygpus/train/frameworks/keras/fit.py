@@ -7,16 +7,17 @@ import numpy as np
 import tensorflow as tf
 
 from howmanygpus.train.frameworks.keras.family import KerasBackend
+from howmanygpus.train.frameworks.losses.keras import build_loss
 from howmanygpus.train.host.processes import keep_freed_memory
 from howmanygpus.train.loop.loop import TrainingLoop
+from howmanygpus.train.loop.targets import target_shape
 
 
 class FitBackend(KerasBackend):
     def compile(self, optimizer: keras.optimizers.Optimizer, **options) -> None:
         """options: for Model.compile."""
-        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         self.optimizer = optimizer
-        self.model.compile(optimizer=optimizer, loss=loss, **options)
+        self.model.compile(optimizer=optimizer, loss=build_loss(self.spec, self.data), **options)
         self._loss_of_epoch = 0.0
 
     @property
@@ -42,7 +43,7 @@ class FitBackend(KerasBackend):
         batch_size = self.spec.global_batch_size // self.num_processes
         signature = (
             tf.TensorSpec((batch_size, *self.data.image_shape), tf.uint8),
-            tf.TensorSpec((batch_size,), tf.int32),
+            tf.TensorSpec(*target_shape(batch_size, self.data.num_classes, self.data.multi_label)),
         )
         return tf.data.Dataset.from_generator(loop.handed_batches, output_signature=signature)
 
@@ -59,7 +60,8 @@ class FitBackend(KerasBackend):
             return take_step(tuple(strategy.experimental_local_results(part)[replica] for part in batch))
 
         self.model.train_step = train_step
-        self.model.compute_loss(y=np.zeros(1, np.int32), y_pred=np.zeros((1, self.data.num_classes), np.float32))
+        targets = np.zeros(*target_shape(1, self.data.num_classes, self.data.multi_label))
+        self.model.compute_loss(y=targets, y_pred=np.zeros((1, self.data.num_classes), np.float32))
         num_devices = self.spec.num_gpus // self.num_processes
         return tf.data.Dataset.from_tensors(np.zeros(num_devices, np.uint8)).repeat()
 

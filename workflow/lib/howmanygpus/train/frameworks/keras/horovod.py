@@ -7,13 +7,13 @@ the tape in the step.
 """
 
 import horovod.tensorflow as hvd
-import keras
 import numpy as np
 import tensorflow as tf
 
 from howmanygpus.train.frameworks.horovod import join
 from howmanygpus.train.frameworks.keras.family import build_optimizer
 from howmanygpus.train.frameworks.keras.horovod_backend import COMPRESSIONS, HorovodKerasBackend, take_device
+from howmanygpus.train.frameworks.losses.keras import build_loss
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import StepwiseBackend
 from howmanygpus.train.spec import RunSpec
@@ -28,7 +28,7 @@ class HorovodTensorflow(HorovodKerasBackend, StepwiseBackend):
         self.set_up(spec, data, weights)
         self.optimizer = build_optimizer(spec.optimizer, learning_rates)
         self.start_from_first(self.optimizer)
-        self.loss_function = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        self.loss_function = build_loss(spec, data)
         self._losses: list[tf.Tensor] = []
 
     @tf.function(autograph=False)  # nothing needs conversion, and that of Horovod's code takes seconds

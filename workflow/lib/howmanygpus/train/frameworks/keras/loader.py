@@ -20,7 +20,7 @@ from howmanygpus.train.input.workers import use_clean_workers
 
 
 class Batches(keras.utils.PyDataset):
-    """Item k is step k's images, uint8 (local batch, height, width, channels), and int32 labels."""
+    """Item k is step k's images, uint8 (local batch, height, width, channels), and their labels."""
 
     def __init__(self, items: Items, **options):
         super().__init__(**options)
@@ -33,7 +33,7 @@ class Batches(keras.utils.PyDataset):
         size = self.items.shares.local_batch_size
         items = [self.items[position] for position in range(step * size, (step + 1) * size)]
         images = np.stack([self.load(source, change) for source, change, _ in items])
-        return images, np.array([label for _, _, label in items], np.int32)
+        return images, np.array([label for _, _, label in items])
 
     def load(self, source: str | np.ndarray, change: Change) -> np.ndarray:
         size = self.items.image_shape[:2]

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from howmanygpus.train.frameworks.losses.keras import build_loss
 from howmanygpus.train.frameworks.mirrored import MirroredBackend
 from howmanygpus.train.loop.backend import StepwiseBackend
 
@@ -16,7 +17,7 @@ class TensorflowMirrored(MirroredBackend, StepwiseBackend):
     def prepare_training(self, optimizer: keras.optimizers.Optimizer) -> None:
         self.optimizer = optimizer
         self.optimizer.build(self.model.trainable_variables)
-        self.loss_function = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum")
+        self.loss_function = build_loss(self.spec, self.data, reduction="sum")
         self._differentiate = self._compute_gradients
         if self.compiles:
             self._differentiate = tf.function(self._compute_gradients, jit_compile=True)

@@ -31,9 +31,10 @@ class TfDataBatches(TrainingBatches):
         yield from batches
 
     def build(self) -> tf.data.Dataset:
+        labels = self.data.train_labels
         signature = {
             "path": tf.TensorSpec((None,), tf.string),
-            "label": tf.TensorSpec((None,), tf.int32),
+            "label": tf.TensorSpec((None, *labels.shape[1:]), labels.dtype),
             "flipped": tf.TensorSpec((None,), tf.bool),
             "place": tf.TensorSpec((None, 2), tf.int32),
         }

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from howmanygpus.train.frameworks.losses.torch import build_loss
 from howmanygpus.train.frameworks.torch.batch import Batch, Copier
 from howmanygpus.train.frameworks.torch.layers.context import LayerContext
 from howmanygpus.train.frameworks.torch.optimizers import build_optimizer
@@ -120,7 +121,7 @@ class TorchBackend(StepwiseBackend):
         self.network = self.own_network = apply_tier(network.to(self.device), spec, self.compiles)
         self._copier = Copier(self.device)
         self.optimizer = build_optimizer(self.network.parameters(), spec)
-        self.loss_function = nn.CrossEntropyLoss(reduction="mean")
+        self.loss_function = build_loss(spec, data)
         self._losses: list[torch.Tensor] = []
         self.network.train()
 
@@ -141,7 +142,7 @@ class TorchBackend(StepwiseBackend):
             group["lr"] = learning_rate
         self.optimizer.zero_grad()
         images, labels = batch.take()
-        loss = self.compute_loss(images, labels.long())
+        loss = self.compute_loss(images, labels if labels.is_floating_point() else labels.long())
         loss.backward()
         self.optimizer.step()
         self._losses.append(loss.detach())

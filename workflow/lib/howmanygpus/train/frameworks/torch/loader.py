@@ -23,9 +23,9 @@ class Images(Dataset):
     def __len__(self) -> int:
         return len(self.items)
 
-    def __getitem__(self, position: int) -> tuple[torch.Tensor, int]:
+    def __getitem__(self, position: int) -> tuple[torch.Tensor, torch.Tensor]:
         source, change, label = self.items[position]
-        return torch.from_numpy(load_image(source, change, self.items.image_shape)), label
+        return torch.from_numpy(load_image(source, change, self.items.image_shape)), torch.as_tensor(label)
 
 
 class TorchBatches(TrainingBatches):
@@ -42,7 +42,7 @@ class TorchBatches(TrainingBatches):
         )
         for images, labels in loader:
             # The arrays share the tensors' memory, so pinned memory stays pinned.
-            yield images.numpy(), labels.numpy().astype(np.int32)
+            yield images.numpy(), labels.numpy()
 
 
 LOADER = TorchBatches

@@ -1,0 +1,42 @@
+"""
+Mean over the labels of the area under each label's ROC curve (macro ROC AUC), as scikit-learn computes it.
+
+The curve of a label is that of the test images of which the label is known. A label that all of them have, or none, has
+no curve and is left out of the mean.
+"""
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from howmanygpus.report.quality.predictions import Predictions
+from howmanygpus.train.input.prepared import MISSING
+
+NAME = "macro ROC AUC"
+UNIT, BETTER = "area", "higher"
+LABELS = ("several",)
+RANGE = (0, 1)
+
+
+def compute(predictions: Predictions) -> float | None:
+    """Return None if no label has a curve, or if a score is not finite."""
+    areas = compute_by_label(predictions)
+    defined = areas[np.isfinite(areas)]
+    return float(defined.mean()) if len(defined) else None
+
+
+def compute_by_label(predictions: Predictions) -> np.ndarray:
+    """Return the area of each label, float64 (classes,), nan where it is undefined."""
+    score, label = predictions.require("score", "label")
+    areas = np.full(label.shape[1], np.nan)
+    if not np.isfinite(score).all():
+        return areas
+    for number in np.setdiff1d(np.arange(label.shape[1]), find_undefined(label)):
+        known = label[:, number] != MISSING
+        areas[number] = roc_auc_score(label[known, number], score[known, number])
+    return areas
+
+
+def find_undefined(labels: np.ndarray) -> list[int]:
+    """Return the numbers of the labels that every test image with a known value has, or none has."""
+    has_both = (labels == 1).any(axis=0) & (labels == 0).any(axis=0)
+    return np.flatnonzero(~has_both).tolist()

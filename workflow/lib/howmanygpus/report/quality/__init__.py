@@ -1,0 +1,1 @@
+"""What the trained networks predicted, and the names of what they predict."""

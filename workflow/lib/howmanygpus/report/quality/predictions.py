@@ -1,0 +1,63 @@
+"""The stored predictions of one evaluation, and those of a guess that has not looked at the images."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from howmanygpus.train.input.prepared import MISSING
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Predictions of the whole test split, one value or row for each image.
+
+    With one label an image: rank, of the true label from 0, and loss, its cross-entropy. With any number of labels:
+    score, the logit of each label, and label, uint8 with 1, 0 and MISSING. The other two are None.
+    """
+
+    rank: np.ndarray | None = None
+    loss: np.ndarray | None = None
+    score: np.ndarray | None = None
+    label: np.ndarray | None = None
+
+    def require(self, *names: str) -> tuple[np.ndarray, ...]:
+        """Return the arrays of some names. Raises ValueError, naming it, if one was not stored."""
+        arrays = tuple(getattr(self, name) for name in names)
+        for name, array in zip(names, arrays, strict=True):
+            if array is None:
+                raise ValueError(f"{name} is not among the stored predictions; choose another quality.metric")
+        return arrays
+
+
+def read_predictions(path: Path) -> Iterator[Predictions]:
+    """Yield the predictions of every evaluation in a predictions.npz, in order."""
+    stored = dict(np.load(path))
+    names = ("score",) if "score" in stored else ("rank", "loss")
+    for values in zip(*(stored[name] for name in names), strict=True):
+        yield Predictions(**dict(zip(names, values, strict=True)), label=stored.get("label"))
+
+
+def guess(train: np.ndarray, test: np.ndarray, num_classes: int) -> Predictions:
+    """Predict the test images by how frequent each class or label is in the training images.
+
+    train, test: labels as in train.input.prepared. A class without training images has an infinite loss.
+    """
+    if train.ndim == 2:
+        return Predictions(score=np.tile(find_log_odds(train), (len(test), 1)), label=test)
+    counts = np.bincount(train, minlength=num_classes)
+    ranks = np.empty(num_classes, np.int64)
+    ranks[np.argsort(-counts, kind="stable")] = np.arange(num_classes)
+    with np.errstate(divide="ignore"):
+        losses = -np.log(counts / counts.sum())
+    return Predictions(rank=ranks[test], loss=losses[test])
+
+
+def find_log_odds(labels: np.ndarray) -> np.ndarray:
+    """Return the logit of each label's frequency among its known values, 0 if none is known.
+
+    The frequency is (present + 1) / (known + 2), so that a label which no training image has keeps a finite loss.
+    """
+    known, present = (labels != MISSING).sum(axis=0), (labels == 1).sum(axis=0)
+    return np.log((present + 1) / (known - present + 1))

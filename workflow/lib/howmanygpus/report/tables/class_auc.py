@@ -1,0 +1,52 @@
+"""
+Area under the ROC curve of each label, after the last evaluation of each run on images with any number of labels.
+
+The curve of a label is that of the test images of which the label is known. The area is empty if all of them have the
+label, or none: quality metrics leave such a label out. Studies with one label an image have no rows.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from howmanygpus.report.metrics.macro_auc import compute_by_label
+from howmanygpus.report.outcomes import IDENTITY, Outcome, read_outcomes
+from howmanygpus.report.quality.class_names import read_class_names
+from howmanygpus.report.quality.predictions import Predictions, read_predictions
+from howmanygpus.train.input.prepared import MISSING
+
+READS = ("results",)
+IS_MERGED = True
+COUNTS = ("num_present", "num_absent", "num_missing")
+COLUMNS = (*IDENTITY, "epoch", "label", "class", *COUNTS, "auc")
+
+
+def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
+    """One row per label of each run. results: the folder that holds `results/`."""
+    folders = {path: results / planned["spec"]["data_dir"] for path, planned in plan["runs"].items()}
+    trained = [outcome for outcome in read_outcomes(plan, results) if outcome.was_trained]
+    rows = [row for outcome in trained for row in describe_labels(outcome, folders[outcome.path])]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def describe_labels(outcome: Outcome, folder: Path) -> list[dict]:
+    """Rows of one run. folder: the prepared folder of its images."""
+    evaluations = list(read_predictions(outcome.folder / "predictions.npz"))
+    if not evaluations or evaluations[-1].label is None:
+        return []
+    epoch = [event["epoch"] for event in outcome.read_events() if event["event"] == "evaluation"][-1]
+    areas, counts = compute_by_label(evaluations[-1]), count_labels(evaluations[-1])
+    return [
+        outcome.identity | {"epoch": epoch, "label": number, "class": name, **count, "auc": area}
+        for number, (name, count, area) in enumerate(
+            zip(read_class_names(folder, len(areas)), counts, areas, strict=True)
+        )
+    ]
+
+
+def count_labels(predictions: Predictions) -> list[dict[str, int]]:
+    """Return the numbers of test images that have each label, have it not, or of which nobody knows."""
+    (label,) = predictions.require("label")
+    columns = (np.sum(label == value, axis=0).tolist() for value in (1, 0, MISSING))
+    return [dict(zip(COUNTS, values, strict=True)) for values in zip(*columns, strict=True)]
