@@ -16,6 +16,7 @@ from howmanygpus.plan.config.machine import Device
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.code import hash_checked
 from howmanygpus.plan.loaders import FILES, NATIVE, SHARED, resolve_loader
+from howmanygpus.plan.networks import name_network
 
 MOST_DEVICES = 3
 """Three devices show mistakes that two hide, such as a mean of means."""
@@ -68,11 +69,12 @@ class TrainingPath:
 class ParityCell:
     """One cell of the parity gate. All runs of a cell share its verdict; runs on several nodes have a separate cell.
 
-    shape: height, width and channels of the images.
+    model_options: those that differ from the model's own. shape: height, width and channels of the images.
     """
 
     framework: str
     model: str
+    model_options: dict
     shape: tuple[int, int, int]
     num_classes: int
     precision: str
@@ -92,7 +94,8 @@ class ParityCell:
     def task(self) -> str:
         """The name of the task's folder below results/parity/, which the cells of all frameworks share."""
         height, width, channels = self.shape
-        return f"{self.model}_{height}x{width}x{channels}_classes{self.num_classes}_{self.batchnorm}"
+        network = name_network(self.model, self.model_options)
+        return f"{network}_{height}x{width}x{channels}_classes{self.num_classes}_{self.batchnorm}"
 
     @property
     def verdict(self) -> str:
@@ -120,7 +123,7 @@ class ParityCell:
 
     def describe(self) -> dict:
         """Return the cell as train.parity.task.make_spec expects it."""
-        what = ("framework", "model", "precision", "batchnorm", "loss_on_every_device")
+        what = ("framework", "model", "model_options", "precision", "batchnorm", "loss_on_every_device")
         where = ("device", "device_kind", "cores_per_device")
         return {key: getattr(self, key) for key in (*what, *where)} | vars(self.path)
 
