@@ -70,7 +70,9 @@ class Observer:
             self._run("pytorch-cpu", ["-W", "ignore", "-m", "howmanygpus.train.parity.reference", *options], folder)
 
         key = [self._code, hash_pins("pytorch-cpu"), options]
-        return keep(f"{self.library.name}-task-{name_network(model, model_options)}-{batchnorm}", key, self.scratch, make)
+        return keep(
+            f"{self.library.name}-task-{name_network(model, model_options)}-{batchnorm}", key, self.scratch, make
+        )
 
     @staticmethod
     def placement(num_devices: int) -> dict:

@@ -141,7 +141,9 @@ def test_densenets_with_fewer_blocks_take_smaller_images(blocks, smallest):
     given = ONE | {"model": "densenet121", "model_options": {"blocks": blocks}} | NOISE
     make_plan(images(smallest, 40), s=given)
     if smallest > 1:
-        with pytest.raises(ConfigError, match=f"images of {smallest - 1}x40 pixels; take .* least {smallest}x{smallest}"):
+        with pytest.raises(
+            ConfigError, match=f"images of {smallest - 1}x40 pixels; take .* least {smallest}x{smallest}"
+        ):
             make_plan(images(smallest - 1, 40), s=given)
 
 

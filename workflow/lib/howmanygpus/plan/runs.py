@@ -76,7 +76,7 @@ def drop_usual_layout(layout: dict, device: str) -> dict:
 def complete_spec(run: Run, settings: dict, data_dir: str, weights_file: str) -> dict:
     """Return the complete specification of a run: the fields of howmanygpus.train.spec.RunSpec.
 
-    settings: dataset, model, the model's options, and all values that differ from the default layout or from the schema's defaults.
+    settings: dataset, model, and all values that differ from the default layout or from the schema's defaults.
     """
     framework, defaults = FRAMEWORKS[run.framework], study_defaults()
     training = {key: settings.get(key, defaults[key]) for key in TRAINING_KEYS}
