@@ -17,8 +17,8 @@ def apply_residual_network(x: KerasTensor, context: LayerContext, layout: Layout
 
     def conv_bn(x: KerasTensor, convolution: Convolution) -> KerasTensor:
         name, bn_name, _, out_channels, kernel, stride = convolution
-        options = {"stride": stride, "padding": convolution.padding, "use_bias": False}
-        return batchnorm(context, conv(context, x, name, out_channels, kernel, **options), bn_name, **BATCHNORM)
+        x = conv(context, x, name, out_channels, kernel, stride=stride, padding=convolution.padding, use_bias=False)
+        return batchnorm(context, x, bn_name, **BATCHNORM)
 
     x = max_pool(relu(conv_bn(x, layout.stem)), 3, **POOLING)
     for convolutions, shortcut in layout.blocks:
