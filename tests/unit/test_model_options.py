@@ -75,7 +75,7 @@ def test_a_list_of_models_has_the_options_of_each_below_its_name():
 
 
 def test_the_gates_weights_are_those_of_the_short_network():
-    weights = draw_task_weights("resnet18", SHORT, (8, 8, 1), 10)
+    weights = draw_task_weights("resnet18", (8, 8, 1), 10, **SHORT)
     assert weights["dense.kernel"].shape == (16, 10) and "stage3_block1_conv1.kernel" not in weights
 
 

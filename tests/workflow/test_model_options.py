@@ -1,4 +1,4 @@
-"""Options of a model reach the weights, the gate's reference, the runs and the tables, and rerun what depends on them."""
+"""Options of a model reach weights, the gate, runs and tables, and rerun what depends on them."""
 
 import json
 

@@ -229,7 +229,7 @@ def write_reference(
     model: str, options: dict, batchnorm: str, shape: tuple[int, int, int], num_classes: int, folder: Path
 ) -> None:
     """Choose the task's data; store the task, and the reference result of each optimizer on each number of devices."""
-    weights = draw_task_weights(model, options, shape, num_classes)
+    weights = draw_task_weights(model, shape, num_classes, **options)
     framework = {"framework": "reference", "family": "torch", "strategy": "none", "launcher": "plain"}
     cell: dict[str, Any] = {"model": model, "model_options": options, "precision": "fp64", "device": "cpu"}
     cell |= {"batchnorm": batchnorm}

@@ -72,7 +72,7 @@ def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: P
 
 
 def draw_task_weights(
-    model: str, options: dict, image_shape: tuple[int, int, int], num_classes: int
+    model: str, image_shape: tuple[int, int, int], num_classes: int, **options: Any
 ) -> dict[str, np.ndarray]:
     parameters = importlib.import_module(f"howmanygpus.train.models.{model}.parameters").parameters
     weights = draw_weights(parameters(image_shape, num_classes, **options), seed=1)
