@@ -23,7 +23,8 @@ OPTIMIZER = {
 def make_spec(optimizer=None, **changes) -> RunSpec:
     """A run on one device with 8 images per step, changed by keywords. global_batch_size sets the per-device batch."""
     values = {
-        **{"study": "s", "dataset": "d", "model": "small_cnn", "framework": "pytorch_ddp", "variant": "base"},
+        **{"study": "s", "dataset": "d", "model": "small_cnn", "model_options": {}},
+        **{"framework": "pytorch_ddp", "variant": "base"},
         **{"input": "arrays", "precision": "fp32", "device": "cpu", "device_kind": "cpu"},
         **{"num_nodes": 1, "num_gpus": 1},
         **{"per_device_batch_size": 8, "global_batch_size": 8, "repeat": 1, "seed": 1},

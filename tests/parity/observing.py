@@ -18,11 +18,12 @@ from howmanygpus.files import atomic_folder, hold_lock
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation import syntax
 from howmanygpus.plan.invalidation.pins import hash_pins
+from howmanygpus.plan.networks import name_network
 
 SHAPE, NUM_CLASSES = ("8", "8", "1"), "10"
 CELL = {"precision": "fp32", "device": "cpu", "device_kind": "cpu", "batchnorm": "local", "loss_on_every_device": False}
 CELL |= {"cores_per_device": 1, "tier": "stock", "loader": "shared", "loader_kind": "threads", "input": "arrays"}
-CELL |= {"crop": [int(size) for size in SHAPE[:2]]}
+CELL |= {"model_options": {}, "crop": [int(size) for size in SHAPE[:2]]}
 CELL |= {"gradient_compression": "none", "powersgd_rank": 0, "horovod_controller": "gloo"}
 
 
@@ -58,16 +59,20 @@ class Observer:
         self.library, self.scratch, self.find_python, self.variables = library, scratch, find_python, variables
         self._code = hash_library(library)
 
-    def task(self, model: str, batchnorm: str = "local", loss: str = "") -> Path:
-        """Folder of a model's task and reference. loss: the end of the task's name, see plan.parity.ParityCell."""
-        options = ["--model", model, "--image-shape", *SHAPE, "--num-classes", NUM_CLASSES, "--batchnorm", batchnorm]
+    def task(self, cell: dict) -> Path:
+        """Folder of the task and reference of a cell's network. A cell's `loss` is the end of the task's name."""
+        cell = CELL | {"loss": ""} | cell
+        model, model_options, batchnorm, loss = (cell[key] for key in ("model", "model_options", "batchnorm", "loss"))
+        options = ["--model", model, "--options", json.dumps(model_options), "--image-shape", *SHAPE]
+        options += ["--num-classes", NUM_CLASSES, "--batchnorm", batchnorm]
 
         def make(folder: Path) -> None:
             self._run("pytorch-cpu", ["-W", "ignore", "-m", "howmanygpus.train.parity.reference", *options], folder)
 
         options += ["--loss", loss] if loss else []
         key = [self._code, hash_pins("pytorch-cpu"), options]
-        return keep(f"{self.library.name}-task-{model}-{batchnorm}{loss}", key, self.scratch, make)
+        network = name_network(model, model_options)
+        return keep(f"{self.library.name}-task-{network}-{batchnorm}{loss}", key, self.scratch, make)
 
     @staticmethod
     def placement(num_devices: int) -> dict:
@@ -81,9 +86,9 @@ class Observer:
         variables: of the processes' environment.
         """
         described = {key: CELL | {"framework": names["framework"]} | cell for key, cell in cells.items()}
-        tasks = {
-            key: self.task(cell["model"], cell["batchnorm"], cell.pop("loss", "")) for key, cell in described.items()
-        }
+        tasks = {key: self.task(cell) for key, cell in described.items()}
+        for cell in described.values():
+            cell.pop("loss", None)
         request = {key: cell | {"task": str(tasks[key])} for key, cell in described.items()}
         options = ["--request", json.dumps({"framework": names, "cells": request}), "--keys", *request]
         options += ["--num-devices", str(num_devices), "--placement", json.dumps(self.placement(num_devices))]

@@ -18,10 +18,9 @@ from parity.observing import CELL, Observer, names_of
 from project import FAKES, ROOT
 from training.launching import BY_MPI
 
-DEPTH, SHALLOW_DEPTH = "BLOCKS_PER_STAGE = 7", "BLOCKS_PER_STAGE = 1"
 CPU = Device(2, 1)
 SMALL = {"model": "small_cnn", **BY_MPI}
-DEEP = {"model": "resnet44"}
+DEEP = {"model": "resnet44", "model_options": {"blocks": 1}}
 
 
 def supports(framework: str, cell: dict) -> bool:
@@ -32,13 +31,30 @@ def supports(framework: str, cell: dict) -> bool:
 
 ON_ONE = {"small": SMALL, "small_bf16": SMALL | {"precision": "bf16"}}
 """Cells that each framework is observed at on one device: with biases and pooling."""
+NETWORKS = {
+    "resnet18": {"model": "resnet18", "model_options": {"blocks": [1, 1], "width": 8}},
+    "resnet50": {"model": "resnet50", "model_options": {"blocks": [1, 1], "width": 4}},
+    "densenet121": {"model": "densenet121", "model_options": {"blocks": [2, 1], "growth": 4, "width": 8}},
+}
+"""Short versions of the other networks, at which one framework of each family is observed."""
 ON_TWO = {"deep": DEEP, "deep_synchronized": DEEP | {"batchnorm": "synchronized"}}
 """On two, if the framework can: with BatchNorm and shortcuts. XLA optimises the code of both."""
 
 
+NETWORKS_ON = {1: NETWORKS, 2: {name: NETWORKS[name] for name in ("resnet50", "densenet121")}}
+"""By the number of devices. The code of resnet18 is that of resnet50, and XLA takes longest to compile."""
+
+
+def cells_on(num_devices: int, framework: str) -> dict:
+    """Return the cells that one start observes: also the networks, if the framework stands for its family."""
+    cells = {1: ON_ONE, 2: ON_TWO}[num_devices]
+    stands = framework in [family.strategy for family in FAMILIES.values()]
+    return cells | NETWORKS_ON[num_devices] if stands else cells
+
+
 @pytest.fixture(scope="session")
 def copies(tmp_path_factory):
-    """A function from a name to a copy of the library with faulty backends, and fewer blocks in resnet44.
+    """A function from a name to a copy of the library with faulty backends.
 
     `gate` is the gate as it is; `faults` does its tasks with one fault after the other.
     """
@@ -48,9 +64,6 @@ def copies(tmp_path_factory):
             ROOT / "workflow" / "lib", folder / name, ignore=shutil.ignore_patterns("__pycache__")
         )
         train = library / "howmanygpus" / "train"
-        parameters = train / "models" / "resnet44" / "parameters.py"
-        assert parameters.read_text().count(DEPTH) == 1
-        parameters.write_text(parameters.read_text().replace(DEPTH, SHALLOW_DEPTH))
     for name, (family, *_) in FAULTY_HOROVOD.items():
         shutil.copy2(FAKES / f"{name}.py", train / "frameworks" / family / f"{name}.py")
     for family in FAMILIES:
@@ -82,23 +95,21 @@ def judge_cell(gate):
         supported = {name: cell for name, cell in cells.items() if supports(framework, cell)}
         environment = FRAMEWORKS[framework].environments["cpu"]
         folder = gate.observe(names_of(framework), environment, supported, num_devices)
-        cell = CELL | cells[key]
-        task = gate.task(cell["model"], cell["batchnorm"])
-        return judge({(num_devices, 1): folder / key}, task)
+        return judge({(num_devices, 1): folder / key}, gate.task(cells[key]))
 
     return get
 
 
 @pytest.mark.parametrize("framework", list(FRAMEWORKS))
 def test_every_backend_passes_on_one_device(framework, judge_cell):
-    verdict = judge_cell(framework, ON_ONE, "small", 1)
+    verdict = judge_cell(framework, cells_on(1, framework), "small", 1)
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
     assert {f"updates_{name}" for name in OPTIMIZERS} <= {row["check"] for row in verdict["checks"]}
 
 
 @pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if supports(name, ON_ONE["small_bf16"])])
 def test_bf16_is_within_its_noise(framework, judge_cell):
-    verdict = judge_cell(framework, ON_ONE, "small_bf16", 1)
+    verdict = judge_cell(framework, cells_on(1, framework), "small_bf16", 1)
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
     direction = next(row for row in verdict["checks"] if row["check"] == "direction")
     assert direction["value"] > 1e-6, "the framework computed in float32"
@@ -107,12 +118,20 @@ def test_bf16_is_within_its_noise(framework, judge_cell):
 @pytest.mark.parametrize("framework", list(FRAMEWORKS))
 def test_every_backend_passes_on_two_devices(framework, judge_cell):
     num_devices = FRAMEWORKS[framework].max_devices.get("cpu", 2)
-    verdict = judge_cell(framework, ON_TWO, "deep", num_devices)
+    verdict = judge_cell(framework, cells_on(2, framework), "deep", num_devices)
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
     assert {row["devices"] for row in verdict["checks"]} == {num_devices}
     assert {f"updates_{name}" for name in OPTIMIZERS} <= {row["check"] for row in verdict["checks"]}
     page = render_page(tabulate([{"task": "a_task", "framework": framework, **CELL, **DEEP, **verdict}]))
     assert framework in page and "averaging" in page
+
+
+@pytest.mark.parametrize(("num_devices", "network"), [(n, name) for n in NETWORKS_ON for name in NETWORKS_ON[n]])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_network_passes_in_every_family(family, network, num_devices, judge_cell):
+    framework = FAMILIES[family].strategy
+    verdict = judge_cell(framework, cells_on(num_devices, framework), network, num_devices)
+    assert (verdict["status"], verdict["reason"]) == ("passed", "")
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -125,7 +144,7 @@ def test_one_backend_of_each_family_passes_on_three_devices(family, judge_cell):
 
 @pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if supports(name, ON_TWO["deep_synchronized"])])
 def test_synchronized_batchnorm_uses_the_global_batchs_statistics(framework, judge_cell):
-    verdict = judge_cell(framework, ON_TWO, "deep_synchronized", 2)
+    verdict = judge_cell(framework, cells_on(2, framework), "deep_synchronized", 2)
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
 
 
@@ -207,14 +226,14 @@ PLANTED_IN_BF16 = [(family, fault) for family in FAMILIES if FAMILIES[family].ha
 @pytest.mark.parametrize(("family", "fault"), PLANTED)
 def test_each_fault_is_caught_by_the_check_that_names_it(family, fault, see_faults, faulty_gate, tmp_path):
     """One start of a family's strategy does the task with all faults, and with none."""
-    verdict = judge_fault(see_faults(family) / "fp32", fault, faulty_gate.task("resnet44"), tmp_path)
+    verdict = judge_fault(see_faults(family) / "fp32", fault, faulty_gate.task(DEEP), tmp_path)
     assert verdict["status"] == "failed"
     assert faults_of(family)[fault].check in failed_checks(verdict)
 
 
 @pytest.mark.parametrize(("family", "fault"), PLANTED_IN_BF16)
 def test_each_fault_of_whole_gradients_is_caught_in_bf16(family, fault, see_faults, faulty_gate, tmp_path):
-    verdict = judge_fault(see_faults(family) / "bf16", fault, faulty_gate.task("resnet44"), tmp_path)
+    verdict = judge_fault(see_faults(family) / "bf16", fault, faulty_gate.task(DEEP), tmp_path)
     assert verdict["status"] == "failed"
     assert faults_of(family)[fault].check in failed_checks(verdict)
 
@@ -223,7 +242,7 @@ def test_each_fault_of_whole_gradients_is_caught_in_bf16(family, fault, see_faul
 def test_a_family_passes_after_its_faults(family, see_faults, faulty_gate, tmp_path):
     """A fault that outlived its turn would be seen."""
     for cell in ("fp32", "bf16") if FAMILIES[family].has_bf16 else ("fp32",):
-        verdict = judge_fault(see_faults(family) / cell, NONE, faulty_gate.task("resnet44"), tmp_path / cell)
+        verdict = judge_fault(see_faults(family) / cell, NONE, faulty_gate.task(DEEP), tmp_path / cell)
         assert (verdict["status"], verdict["reason"]) == ("passed", "")
 
 
@@ -234,14 +253,14 @@ def test_horovod_that_does_not_average_is_caught(backend, fault, faulty_gate, tm
     names = {"framework": backend, "family": family, "strategy": backend, "launcher": "horovodrun"}
     faults = ",".join([*(f"{name}:sgd:all" for name in FAULTS_OF_HOROVOD if name != NONE), EVERYTHING])
     seen = faulty_gate.observe(names, environment, {"small": SMALL}, 2, PLANTED_FAULTS=faults) / "small"
-    verdict = judge_fault(seen, fault, faulty_gate.task("small_cnn"), tmp_path)
+    verdict = judge_fault(seen, fault, faulty_gate.task(SMALL), tmp_path)
     assert verdict["reason"].partition(" ")[0] == FAULTS_OF_HOROVOD[fault]
     assert verdict["status"] == ("passed" if fault == NONE else "failed")
 
 
 def test_reduced_precision_requires_the_verdict_in_fp32(see_faults, faulty_gate, tmp_path):
     """What bf16 cannot tell, the fp32 verdict on the same code does."""
-    seen, task = see_faults("torch"), faulty_gate.task("resnet44")
+    seen, task = see_faults("torch"), faulty_gate.task(DEEP)
     strict = judge_fault(seen / "fp32", "one_layer_not_averaged", task, tmp_path / "fp32")
     verdict = judge_fault(seen / "bf16", NONE, task, tmp_path / "bf16", strict)
     assert verdict["status"] == "failed"

@@ -17,7 +17,7 @@ NOISE = {"image_shape": [8, 8, 1], "num_classes": 4, "num_train": 64, "num_test"
 WRONG_STUDIES = [
     ({"epoch": 3}, 'studies.s: unknown key "epoch"; did you mean epochs?'),
     ({"dataset": "digit"}, 'studies.s.dataset: "digit" is not a known data set; did you mean digits?'),
-    ({"model": "vgg"}, 'studies.s.model: "vgg" is not a known model; choose from resnet44, small_cnn'),
+    ({"model": "vgg"}, 'studies.s.model: "vgg" is not a known model; choose from densenet121, resnet18, '),
     (
         {"frameworks": ["pytorch_ddpp"]},
         'frameworks[0]: "pytorch_ddpp" is not a known framework; did you mean pytorch_ddp?',
@@ -318,6 +318,6 @@ def test_text_of_the_command_line_that_is_no_yaml_remains_text():
 def test_a_model_without_a_file_for_the_family_is_refused(monkeypatch, tmp_path):
     (tmp_path / "half_done").mkdir()
     (tmp_path / "half_done" / "parameters.py").touch()
-    monkeypatch.setattr("howmanygpus.plan.studies.MODELS", tmp_path)
+    monkeypatch.setattr("howmanygpus.plan.networks.MODELS", tmp_path)
     with pytest.raises(ConfigError, match=r"is not written for pytorch_ddp; write models/half_done/torch.py or leave"):
         Plan({"studies": {"s": study(frameworks=["pytorch_ddp"], model="half_done")}}, CPU)

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from howmanygpus.plan.invalidation.code import find_training_code
+from howmanygpus.train.models.densenet121.parameters import parameters as densenet121
 from howmanygpus.train.models.initialization import draw_weights, is_trainable
+from howmanygpus.train.models.resnet18.parameters import parameters as resnet18
 from howmanygpus.train.models.resnet44.parameters import parameters as resnet44
+from howmanygpus.train.models.resnet50.parameters import parameters as resnet50
 from howmanygpus.train.models.small_cnn.parameters import parameters as small_cnn
 from project import ROOT
 
@@ -22,6 +25,20 @@ def count_trainable(weights):
 
 def test_resnet44_on_cifar_has_the_published_number_of_parameters():
     assert count_trainable(draw_weights(resnet44((32, 32, 3), 10), seed=1)) == 658_586
+
+
+@pytest.mark.parametrize(
+    ("parameters", "published"), [(resnet18, 11_689_512), (resnet50, 25_557_032), (densenet121, 7_978_856)]
+)
+def test_networks_have_the_published_number_of_parameters(parameters, published):
+    assert count_trainable(draw_weights(parameters((224, 224, 3), 1000), seed=1)) == published
+
+
+@pytest.mark.parametrize(("parameters", "layers"), [(resnet18, 18), (resnet50, 50), (densenet121, 121)])
+def test_networks_have_as_many_weighted_layers_as_their_names_say(parameters, layers):
+    """Not counted are the convolutions of shortcuts."""
+    names = parameters((224, 224, 3), 1000)
+    assert len([name for name in names if name.endswith(".kernel") and "shortcut" not in name]) == layers
 
 
 def test_resnet44_has_44_weighted_layers():
@@ -55,6 +72,9 @@ OF_GLUON = {"operators"}
 USED = {
     "small_cnn": {"conv", "dense", "relu", "global_pooling"},
     "resnet44": {"conv", "batchnorm", "dense", "relu", "global_pooling", "shortcut"},
+    "resnet18": {"conv", "batchnorm", "dense", "relu", "global_pooling", "pooling"},
+    "resnet50": {"conv", "batchnorm", "dense", "relu", "global_pooling", "pooling"},
+    "densenet121": {"conv", "batchnorm", "dense", "relu", "global_pooling", "pooling", "concatenation"},
 }
 FRAMEWORK = {
     "torch": "pytorch_ddp",

@@ -95,6 +95,7 @@ EXTENSIONS: dict[str, dict[str, str | Edit]] = {
         "train/models/<model>/__init__.py": NEW,
         "train/models/<model>/parameters.py": NEW,
         "train/models/<model>/<family>.py": NEW,
+        "config/README.md": GENERATED,
     },
     "layer": {"train/frameworks/<family>/layers/<layer>.py": NEW, "train/models/<model>/<family>.py": NEW},
     "key of the config": {
@@ -254,7 +255,7 @@ def test_the_documentation_has_the_toys(extended):
     assert (
         "| `toy` | one for all devices (`plain`) | `toy-cpu` |" in keys and "| the toys' own loader | `toy` |" in keys
     )
-    assert "`toy`" in profiles
+    assert "`toy`" in profiles and "| `toy_net` | - |" in keys
 
 
 def test_every_data_set_is_in_the_table_of_sources():

@@ -2,8 +2,8 @@
 Check, before anything is timed, that every framework does the same work.
 
 INPUTS   results/environments/
-OUTPUTS  results/parity/{model}_{shape}_{batchnorm}{loss}/reference.json (the expected result of the fixed task beside it)
-         results/parity/{model}_{shape}_{batchnorm}{loss}/{framework}_{precision}_{device}{option}-{hash}.json (the verdict)
+OUTPUTS  results/parity/{model}{options}_{shape}_{batchnorm}{loss}/reference.json (the expected result of the task beside it)
+         results/parity/{model}{options}_{shape}_{batchnorm}{loss}/{framework}_{precision}_{device}{option}-{hash}.json (verdict)
          results/tables/parity.tsv, results/parity/parity.html (every check of every framework)
 
 A run reads its verdict when it starts. If the check failed, the run does not train, unless its study sets
@@ -26,19 +26,21 @@ rule compute_reference:
     input:
         environment=ancient(environment_record("pytorch-cpu")),
     output:
-        reference="results/parity/{model}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}{loss}/reference.json",
+        reference="results/parity/{model}{options}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}{loss}/reference.json",
     log:
-        "results/logs/compute_reference/{model}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}{loss}.log",
+        "results/logs/compute_reference/{model}{options}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}{loss}.log",
     wildcard_constraints:
         batchnorm="local|synchronized",
         loss="|_multilabel|_smoothing[^/_]+",
     threads: 4
     params:
         code=lambda wildcards: hash_reference(wildcards.model),
+        options=training.network_options,
     shell:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/compute_reference.py \
             --model {wildcards.model:q} \
+            --options {params.options:q} \
             --image-shape {wildcards.height} {wildcards.width} {wildcards.channels} \
             --num-classes {wildcards.num_classes} \
             --threads {threads} \

@@ -6,7 +6,7 @@ OUTPUTS  results/downloads/ (fetched archives)
          results/raw/{dataset}.json and {dataset}/ (extracted files)
          results/prepared/{dataset}/{arrays,synthetic}/ (uint8 arrays, manifest.tsv, dataset.json)
          results/prepared/{dataset}/{png,jpeg}/ (the same images, one file per image)
-         results/weights/{model}_{shape}_seed{seed}.safetensors
+         results/weights/{model}{options}_{shape}_seed{seed}.safetensors
          For data sets of image files, there are also:
          results/prepared/{dataset}/shards/ (pixels and records; a changed file reruns one shard)
          results/prepared/{dataset}/arrays/exclusions.tsv (files that were left out, with the reason), classes.tsv
@@ -263,16 +263,18 @@ rule prepare_images:
 
 rule initialize_weights:
     output:
-        weights="results/weights/{model}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.safetensors",
-        record="results/weights/{model}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.json",
+        weights="results/weights/{model}{options}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.safetensors",
+        record="results/weights/{model}{options}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.json",
     log:
-        "results/logs/initialize_weights/{model}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.log",
+        "results/logs/initialize_weights/{model}{options}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.log",
     params:
         code=lambda wildcards: hash_script("initialize_weights", f"train.models.{wildcards.model}.parameters"),
+        options=training.network_options,
     shell:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/initialize_weights.py \
             --model {wildcards.model:q} \
+            --options {params.options:q} \
             --image-shape {wildcards.height} {wildcards.width} {wildcards.channels} \
             --num-classes {wildcards.num_classes} \
             --seed {wildcards.seed} \

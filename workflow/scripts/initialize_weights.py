@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import json
 from pathlib import Path
 
 from safetensors.numpy import save_file
@@ -13,13 +14,15 @@ from howmanygpus.train.models.initialization import draw_weights
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", required=True, help="folder of howmanygpus/train/models/")
+    parser.add_argument("--options", type=json.loads, default={}, help="JSON: options that differ from the model's")
     parser.add_argument("--image-shape", type=int, nargs=3, required=True, metavar=("HEIGHT", "WIDTH", "CHANNELS"))
     parser.add_argument("--num-classes", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--weights", type=Path, required=True, help="safetensors file to write, with a .json beside it")
     arguments = parser.parse_args()
     parameters = importlib.import_module(f"howmanygpus.train.models.{arguments.model}.parameters").parameters
-    weights = draw_weights(parameters(tuple(arguments.image_shape), arguments.num_classes), arguments.seed)
+    draws = parameters(tuple(arguments.image_shape), arguments.num_classes, **arguments.options)
+    weights = draw_weights(draws, arguments.seed)
     with atomic_path(arguments.weights) as partial:
         save_file(weights, partial)
     record = {"sha256": sha256_of_file(arguments.weights), "arrays": len(weights)}

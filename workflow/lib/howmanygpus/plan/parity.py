@@ -16,6 +16,7 @@ from howmanygpus.plan.config.machine import Device
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.code import hash_checked
 from howmanygpus.plan.loaders import FILES, NATIVE, SHARED, resolve_loader
+from howmanygpus.plan.networks import name_network
 
 MOST_DEVICES = 3
 """Three devices show mistakes that two hide, such as a mean of means."""
@@ -68,11 +69,13 @@ class TrainingPath:
 class ParityCell:
     """One cell of the parity gate. All runs of a cell share its verdict; runs on several nodes have a separate cell.
 
-    shape: height, width and channels of the images. multi_label: an image has any number of labels, not one.
+    model_options: those that differ from the model's own. shape: height, width and channels of the images. multi_label:
+    an image has any number of labels, not one.
     """
 
     framework: str
     model: str
+    model_options: dict
     shape: tuple[int, int, int]
     num_classes: int
     precision: str
@@ -94,7 +97,8 @@ class ParityCell:
     def task(self) -> str:
         """The name of the task's folder below results/parity/, which the cells of all frameworks share."""
         height, width, channels = self.shape
-        name = f"{self.model}_{height}x{width}x{channels}_classes{self.num_classes}_{self.batchnorm}"
+        network = name_network(self.model, self.model_options)
+        name = f"{network}_{height}x{width}x{channels}_classes{self.num_classes}_{self.batchnorm}"
         return name + ("_multilabel" if self.multi_label else "") + self._smoothing
 
     @property
@@ -127,7 +131,7 @@ class ParityCell:
 
     def describe(self) -> dict:
         """Return the cell as train.parity.task.make_spec expects it."""
-        what = ("framework", "model", "precision", "batchnorm", "loss_on_every_device")
+        what = ("framework", "model", "model_options", "precision", "batchnorm", "loss_on_every_device")
         where = ("device", "device_kind", "cores_per_device")
         smoothing = {"label_smoothing": self.label_smoothing} if self.label_smoothing else {}
         known = {key: getattr(self, key) for key in (*what, *where)} | smoothing

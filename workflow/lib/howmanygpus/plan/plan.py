@@ -10,6 +10,7 @@ from howmanygpus.plan.config.errors import check_schema
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.models import split_models
 from howmanygpus.plan.config.schema import fill_defaults, read_schema
+from howmanygpus.plan.networks import name_network
 from howmanygpus.plan.parity import ParityCell, ParityGroup, group_cells
 from howmanygpus.plan.runs import Run
 from howmanygpus.plan.studies import PREPARED, Study
@@ -99,6 +100,11 @@ class Plan:
         """The groups of the checked cells, by the name of the group's observations."""
         checked = [self.parity_cells[verdict] for verdict in sorted(self.checked_verdicts)]
         return {group.name: group for group in group_cells(checked)}
+
+    @cached_property
+    def networks(self) -> dict[str, dict]:
+        """The options of each network that differ from its model's, by the network's name."""
+        return {name_network(*study.network): study.network[1] for study in self.studies.values()}
 
     @cached_property
     def devices(self) -> list[str]:

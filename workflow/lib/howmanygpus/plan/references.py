@@ -15,6 +15,7 @@ from pathlib import Path
 from howmanygpus.plan.config.schema import read_schema
 from howmanygpus.plan.frameworks import FRAMEWORKS, Framework
 from howmanygpus.plan.loaders import NATIVE_LOADERS
+from howmanygpus.plan.networks import list_models, read_model
 
 DOCUMENTS = (Path("config/README.md"), Path("profiles/README.md"))
 MARKED = re.compile(r"(?P<start><!-- generated: (?P<name>[a-z_]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
@@ -65,6 +66,18 @@ def describe_keys(schema_name: str, object_name: str | None = None) -> str:
         default = "required" if key in rule.get("required", ()) else _show(resolved["default"])
         rows.append([f"`{key}`", _describe_values(resolved, schema), default, resolved["description"]])
     return format_table(("key", "accepts", "default", "meaning"), rows)
+
+
+def describe_model_options() -> str:
+    """Return a table of the options of every model."""
+    rows = []
+    for model in list_models():
+        options: dict[str, dict] = getattr(read_model(model), "OPTIONS", {})
+        rows += [] if options else [[f"`{model}`", NOTHING, NOTHING, NOTHING, "It has no options."]]
+        for name, rule in options.items():
+            accepts = _describe_values(rule, rule)
+            rows.append([f"`{model}`", f"`{name}`", accepts, _show(rule["default"]), rule["description"]])
+    return format_table(("model", "option", "accepts", "default", "meaning"), rows)
 
 
 def list_overrides() -> str:
@@ -200,6 +213,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "random_resized_crop_keys": partial(describe_keys, "config", "random_resized_crop"),
     "quality_keys": partial(describe_keys, "config", "quality"),
     "overrides": list_overrides,
+    "model_options": describe_model_options,
     "machine_keys": partial(describe_keys, "machine"),
     "device_keys": partial(describe_keys, "machine", "device"),
     "slurm_keys": partial(describe_keys, "machine", "slurm"),

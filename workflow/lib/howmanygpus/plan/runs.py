@@ -86,6 +86,7 @@ def complete_spec(run: Run, settings: dict, data_dir: str, weights_file: str) ->
         **identity,
         "dataset": settings["dataset"],
         "model": settings["model"],
+        "model_options": settings.get("model_options", {}),
         **{key: settings.get(key, usual) for key, usual in usual_layout(run.device).items()},
         "global_batch_size": run.num_gpus * run.per_device_batch_size,
         "seed": settings.get("seed", defaults["seed"]) + run.repeat - 1,

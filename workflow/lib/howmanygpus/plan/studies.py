@@ -4,7 +4,6 @@ import itertools
 import json
 import math
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from howmanygpus.plan.config.checks import check_quality, doubt_batches, doubt_lr_warmup, doubt_workers
@@ -16,14 +15,20 @@ from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS, find_unsupported_reason
 from howmanygpus.plan.loaders import check_inputs, check_loaders, find_missing_loader
+from howmanygpus.plan.networks import (
+    check_image_size,
+    check_statistics,
+    choose_options,
+    find_family_file,
+    list_models,
+    name_network,
+)
 from howmanygpus.plan.parity import ParityCell, TrainingPath
 from howmanygpus.plan.runs import TRAINING_KEYS, Run, complete_spec, drop_usual_layout
 from howmanygpus.prepare.sources import Description
 from howmanygpus.train.spec import RANDOM_INPUTS, SYNTHETIC
 
-PACKAGE = Path(__file__).resolve().parents[1]
 PREPARED = "results/prepared"
-MODELS = PACKAGE / "train" / "models"
 NESTED_KEYS = ("optimizer", "quality")
 """Keys of a study whose values are objects; each of their keys has its own default."""
 MOST_RUNS = 100_000
@@ -44,13 +49,26 @@ class Study:
         self.variants = {variant: self._training_settings(given) for variant, given in self.config["variants"].items()}
         self.dataset_options = datasets.get(self.config["dataset"], {"source": self.config["dataset"], "options": {}})
         self._check_names()
+        self.config["model_options"] = self._choose_options()
         self.description = self._describe_dataset(datasets)
         source, shape = self.dataset_options["source"], self.description.image_shape
         check_inputs(f"{self.place}.inputs", self.config["inputs"], source, shape)
         check_labels(self.place, self.variants, self.config, self.description)
         check_crops(self.place, self.variants, self.config["variants"], shape)
+        check_image_size(self.place, *self.network, *shape[:2])
         self.runs = self._expand()
         self._check_runs()
+
+    @property
+    def network(self) -> tuple[str, dict]:
+        """The model, and its options that differ from its own."""
+        return self.config["model"], self.config["model_options"]
+
+    def _choose_options(self) -> dict:
+        model, place = self.config["model"], f"{self.place}.model_options"
+        # A list of models has the options of each below its name.
+        place += "" if self.place == f"studies.{self.name}" else f".{model}"
+        return choose_options(place, model, self.config["model_options"])
 
     def _training_settings(self, overrides: dict) -> dict:
         settings = {key: self.config[key] for key in TRAINING_KEYS} | overrides
@@ -62,11 +80,10 @@ class Study:
             if framework not in FRAMEWORKS:
                 remedy = suggest(framework, FRAMEWORKS)
                 raise refuse(f"{place}.frameworks[{position}]", framework, "is not a known framework", remedy)
-        models = [path.parent.name for path in MODELS.glob("*/parameters.py")]
-        if config["model"] not in models:
+        if config["model"] not in (models := list_models()):
             raise refuse(f"{place}.model", config["model"], "is not a known model", suggest(config["model"], models))
         for framework in config["frameworks"]:
-            family_file = MODELS / config["model"] / f"{FRAMEWORKS[framework].family}.py"
+            family_file = find_family_file(config["model"], FRAMEWORKS[framework].family)
             if not family_file.exists():
                 remedy = f"write models/{config['model']}/{family_file.name} or leave {framework} out"
                 raise refuse(f"{place}.model", config["model"], f"is not written for {framework}", remedy)
@@ -148,6 +165,8 @@ class Study:
                     "lower it or num_gpus",
                 )
             for variant, settings in self.variants.items():
+                together = num_gpus if settings["batchnorm"] == "synchronized" else 1
+                check_statistics(self.place, *self.network, self.description.image_shape, size * together)
                 num_steps = settings["steps"] or settings["epochs"] * steps_per_epoch
                 if num_steps <= settings["warmup_steps"]:
                     raise refuse(
@@ -178,7 +197,7 @@ class Study:
     def weights_file(self, run: Run) -> str:
         height, width, channels = self.image_shape(run)
         shape = f"{height}x{width}x{channels}_classes{self.description.num_classes}"
-        return f"results/weights/{self.config['model']}_{shape}_seed{self.seed(run)}.safetensors"
+        return f"results/weights/{name_network(*self.network)}_{shape}_seed{self.seed(run)}.safetensors"
 
     def num_images(self, run: Run) -> int:
         """Return how many training images a run uses, each counted as often as it is used."""
@@ -195,6 +214,7 @@ class Study:
         return ParityCell(
             framework=run.framework,
             model=self.config["model"],
+            model_options=self.config["model_options"],
             shape=self.image_shape(run),
             num_classes=self.description.num_classes,
             precision=run.precision,
@@ -219,6 +239,7 @@ class Study:
         """Return the settings whose change reruns a run. Settings that have their default value are left out."""
         training = self.variants[run.variant] | {"seed": self.config["seed"]}
         settings = {key: self.config[key] for key in ("dataset", "model")}
+        settings |= {"model_options": self.config["model_options"]} if self.config["model_options"] else {}
         settings["options"] = options_of_runs(self.dataset_options)
         device = self._device(run)
         layout: dict[str, Any] = {"num_nodes": device.num_nodes(run.num_gpus), "device_kind": device.kind}

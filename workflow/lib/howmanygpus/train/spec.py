@@ -49,6 +49,7 @@ class RunSpec:
     """One planned run, complete.
 
     device: its name in the machine file; device_kind: `cpu` or `cuda`, how frameworks reach it.
+    model_options: those that differ from the model's own, see OPTIONS in its parameters.py.
     family, strategy: folder and file in train/frameworks/ of the code that trains.
     label_smoothing: 0 without; only if an image has one label.
     loader: `shared`, or the framework's own: its module below train/frameworks/. loader_workers: of each device.
@@ -58,6 +59,7 @@ class RunSpec:
     study: str
     dataset: str
     model: str
+    model_options: dict
     framework: str
     variant: str
     input: str

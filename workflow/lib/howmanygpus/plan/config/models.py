@@ -17,6 +17,7 @@ def split_models(studies: dict[str, dict]) -> dict[str, dict[str, dict]]:
         if not isinstance(given["model"], list):
             groups[name] = {name: given}
             continue
+        _check_options(f"studies.{name}", given, models)
         groups[name] = {}
         for position, model in enumerate(models):
             full_name = f"{name}_{model}"
@@ -25,6 +26,8 @@ def split_models(studies: dict[str, dict]) -> dict[str, dict[str, dict]]:
                 raise refuse(place, model, problem, "rename one of them")
             taken.add(full_name)
             groups[name][full_name] = given | {"model": model} | _select_exclusions(given, model)
+            if "model_options" in given:
+                groups[name][full_name]["model_options"] = given["model_options"].get(model, {})
     return groups
 
 
@@ -33,6 +36,15 @@ def _select_exclusions(given: dict, model: str) -> dict:
     if "exclude" not in given:
         return {}
     return {"exclude": [rule for rule in given["exclude"] if rule.get("model", model) == model]}
+
+
+def _check_options(place: str, given: dict, models: list[str]) -> None:
+    for model, options in given.get("model_options", {}).items():
+        if model not in models:
+            remedy = f"give the options of each model below its name, such as {{{models[0]}: {{...}}}}"
+            raise refuse(f"{place}.model_options", model, "is no model of this study's list", remedy)
+        if not isinstance(options, dict):
+            raise refuse(f"{place}.model_options.{model}", options, "is not of type object", "write its keys below it")
 
 
 def _check_exclusions(place: str, given: dict, models: list[str]) -> None:

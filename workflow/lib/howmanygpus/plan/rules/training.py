@@ -1,5 +1,6 @@
 """Computes inputs, parameters and resources for the rules that plan and train."""
 
+import json
 from collections.abc import Callable
 
 from howmanygpus.plan.cluster.retrying import Growth, find_growth
@@ -64,6 +65,10 @@ class TrainingRules(Answers):
         run = self.run(wildcards)
         weights = self._plan.studies[run.study].weights_file(run)
         return weights.removesuffix(".safetensors") + ".json"
+
+    def network_options(self, wildcards) -> str:
+        """Return as JSON the options of a network, whose name consists of the wildcards `model` and `options`."""
+        return json.dumps(self._plan.networks[wildcards.model + wildcards.options] if wildcards.options else {})
 
     def environment(self, wildcards) -> str:
         return environment_record(self._plan.cells[wildcards.run].environment)

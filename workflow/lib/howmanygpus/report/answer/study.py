@@ -14,7 +14,8 @@ MOST_REASONS = 3
 def describe_runs(runs: pd.DataFrame) -> str:
     counts = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in runs["status"].value_counts().items())
     first = runs.iloc[0]
-    return f"{first['study']}: {first['model']} on {first['dataset']}, {len(runs)} runs planned: {counts}."
+    network = first["model"] if pd.isna(first["model_options"]) else f"{first['model']} ({first['model_options']})"
+    return f"{first['study']}: {network} on {first['dataset']}, {len(runs)} runs planned: {counts}."
 
 
 def describe_nothing(runs: pd.DataFrame) -> str:

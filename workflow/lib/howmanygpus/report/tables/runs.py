@@ -31,7 +31,7 @@ PROVENANCE = (
     *("framework_version", "python_version", "device_model", "driver_version", "git_commit"),
     *("manifest_sha256", "hostname", "nodes", "gpu_uuids", "started_at", "parity", "run_dir"),
 )
-COLUMNS = (*IDENTITY, *OUTCOME, *PROVENANCE)
+COLUMNS = (*IDENTITY, "model_options", *OUTCOME, *PROVENANCE)
 
 
 def tabulate(plan: dict, evaluations: pd.DataFrame, losses: pd.DataFrame, results: Path = Path()) -> pd.DataFrame:
@@ -43,8 +43,15 @@ def tabulate(plan: dict, evaluations: pd.DataFrame, losses: pd.DataFrame, result
     for outcome in outcomes:
         identity = tuple(outcome.identity.values())
         row = describe_run(outcome, plan["billing"], quality.get(identity, {}))
-        rows.append(row | trajectories.get(identity, {}))
+        options = describe_options(plan["runs"][outcome.path]["spec"]["model_options"])
+        rows.append(row | {"model_options": options} | trajectories.get(identity, {}))
     return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def describe_options(options: dict) -> str | None:
+    """Return the options of a network that differ from its model's as text, such as `blocks 1 1, width 8`."""
+    values = {name: value if isinstance(value, list) else [value] for name, value in options.items()}
+    return ", ".join(" ".join(map(str, [name, *value])) for name, value in values.items()) or None
 
 
 def describe_run(outcome: Outcome, billing: dict, quality: dict) -> dict:

@@ -71,7 +71,8 @@ class Reference:
         self.arithmetic = arithmetic
         self.spec, self.data, self.names = spec, data, list(weights)
         build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.torch").build
-        self.shards = [build(data.image_shape, data.num_classes, LayerContext("local")) for _ in range(num_shards)]
+        arguments = (data.image_shape, data.num_classes, LayerContext("local"))
+        self.shards = [build(*arguments, **spec.model_options) for _ in range(num_shards)]
         shard_spec = RunSpec.from_dict(spec.to_dict() | {"num_gpus": num_shards})
         for shard in self.shards:
             set_inflation(shard, shard_spec, data.image_shape)
@@ -230,6 +231,7 @@ def count_near_gates(spec: RunSpec, data: PreparedData, weights: dict) -> int:
 
 def write_reference(
     model: str,
+    options: dict,
     batchnorm: str,
     shape: tuple[int, int, int],
     num_classes: int,
@@ -238,11 +240,11 @@ def write_reference(
     label_smoothing: float = 0.0,
 ) -> None:
     """Choose the task's data; store the task, and the reference result of each optimizer on each number of devices."""
-    weights = draw_task_weights(model, shape, num_classes)
+    weights = draw_task_weights(model, shape, num_classes, **options)
     framework = {"framework": "reference", "family": "torch", "strategy": "none", "launcher": "plain"}
-    cell: dict[str, Any] = {"model": model, "precision": "fp64", "device": "cpu", "batchnorm": batchnorm}
-    cell |= {"device_kind": "cpu", "loss_on_every_device": False, "cores_per_device": 1, "crop": shape[:2]}
-    cell |= {"label_smoothing": label_smoothing}
+    cell: dict[str, Any] = {"model": model, "model_options": options, "precision": "fp64", "device": "cpu"}
+    cell |= {"batchnorm": batchnorm, "device_kind": "cpu", "loss_on_every_device": False, "cores_per_device": 1}
+    cell |= {"crop": shape[:2], "label_smoothing": label_smoothing}
     size = {"num_gpus": 1, "num_nodes": 1}
     specs = {name: make_spec(framework, cell, size, name, folder) for name in OPTIMIZERS}
     candidates = [draw_data(shape, num_classes, seed, multi_label) for seed in range(NUM_CANDIDATES)]
@@ -270,6 +272,7 @@ def read_loss(text: str) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", required=True)
+    parser.add_argument("--options", type=json.loads, default={}, help="JSON: options that differ from the model's")
     parser.add_argument("--image-shape", type=int, nargs=3, required=True, help="height, width, channels")
     parser.add_argument("--num-classes", type=int, required=True)
     parser.add_argument("--batchnorm", choices=("local", "synchronized"), required=True)
@@ -280,10 +283,11 @@ def main() -> None:
     shape = tuple(arguments.image_shape)
     torch.set_num_threads(arguments.threads if math.prod(shape) >= LARGE else 1)
     with replace_relu(GatedRelu.apply), RefuseOwnRelus(arguments.model):
-        own = (arguments.model, arguments.batchnorm, shape, arguments.num_classes, arguments.folder)
-        write_reference(*own, **arguments.loss)
+        network, task = (arguments.model, arguments.options), (arguments.num_classes, arguments.folder)
+        write_reference(*network, arguments.batchnorm, shape, *task, **arguments.loss)
     facts = {"torch": torch.__version__, "global_batch_size": GLOBAL_BATCH_SIZE, "model": arguments.model}
-    write_json_atomic(arguments.folder / "reference.json", facts | {"batchnorm": arguments.batchnorm})
+    facts |= {"model_options": arguments.options, "batchnorm": arguments.batchnorm}
+    write_json_atomic(arguments.folder / "reference.json", facts)
     print(json.dumps(facts))
 
 

@@ -71,7 +71,7 @@ def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: P
             **{"per_device_batch_size": GLOBAL_BATCH_SIZE // size["num_gpus"], "epochs": None, "steps": NUM_STEPS},
             **{"warmup_steps": 1, "window_steps": 1, "eval_every_epochs": EVAL_EVERY_EPOCHS, "prefetch": 2},
             **{"eval_batch_size": None, "eval_devices": chosen.pop("eval_devices"), "label_smoothing": 0.0},
-            **{"loader": "shared", "loader_workers": 1, "loader_kind": "threads"},
+            **{"loader": "shared", "loader_workers": 1, "loader_kind": "threads", "model_options": {}},
             **{"random_flip": True, "random_crop_padding": 1, "random_resized_crop": None, "tier": "stock"},
             **{"gradient_compression": "none", "powersgd_rank": 1, "horovod_controller": "gloo"},
             **{"data_dir": str(folder / cell.get("input", "arrays")), "weights_file": str(folder / WEIGHTS)},
@@ -82,9 +82,11 @@ def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: P
     )
 
 
-def draw_task_weights(model: str, image_shape: tuple[int, int, int], num_classes: int) -> dict[str, np.ndarray]:
+def draw_task_weights(
+    model: str, image_shape: tuple[int, int, int], num_classes: int, **options: Any
+) -> dict[str, np.ndarray]:
     parameters = importlib.import_module(f"howmanygpus.train.models.{model}.parameters").parameters
-    weights = draw_weights(parameters(image_shape, num_classes), seed=1)
+    weights = draw_weights(parameters(image_shape, num_classes, **options), seed=1)
     generator = np.random.default_rng(2)
     low_and_high = {".scale": (0.7, 1.3), ".variance": (0.02, 1.0)}
     low_and_high |= dict.fromkeys((".bias", ".offset", ".mean"), (-0.3, 0.3))

@@ -27,7 +27,8 @@ class Network(chainer.Chain):
         super().__init__()
         build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.chainer").build
         with self.init_scope():
-            self.model = build(data.image_shape, data.num_classes, LayerContext(spec.batchnorm, communicator))
+            context = LayerContext(spec.batchnorm, communicator)
+            self.model = build(data.image_shape, data.num_classes, context, **spec.model_options)
         for name, values in (("mean", data.channel_mean), ("std", data.channel_std)):
             self.add_persistent(name, np.asarray(values, np.float32).reshape(1, -1, 1, 1))
         self._set_inflations(spec, data.image_shape)

@@ -22,7 +22,8 @@ class Network(nnx.Module):
     def __init__(self, spec: RunSpec, data: PreparedData):
         dtype = jnp.bfloat16 if spec.precision == "bf16" else jnp.float32
         build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.flax").build
-        self.model = build(data.image_shape, data.num_classes, LayerContext(spec.batchnorm, dtype))
+        context = LayerContext(spec.batchnorm, dtype)
+        self.model = build(data.image_shape, data.num_classes, context, **spec.model_options)
         self.mean, self.std = tuple(data.channel_mean), tuple(data.channel_std)
 
     def __call__(self, images):

@@ -44,7 +44,7 @@ def build_network(spec: RunSpec, data: PreparedData) -> keras.Model:
     variance = np.square(np.asarray(data.channel_std, np.float32))
     x = layers.Normalization(mean=data.channel_mean, variance=variance, dtype="float32")(inputs)
     build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.keras").build
-    logits = build(x, data.num_classes, LayerContext(spec.batchnorm))
+    logits = build(x, data.num_classes, LayerContext(spec.batchnorm), **spec.model_options)
     return keras.Model(inputs, layers.Activation("linear", dtype="float32")(logits))
 
 

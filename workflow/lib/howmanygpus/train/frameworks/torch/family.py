@@ -84,7 +84,7 @@ class Network(nn.Module):
         self.precision = spec.precision
         self.memory_format = torch.channels_last if spec.tier == "best" else torch.contiguous_format
         build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.torch").build
-        self.model = build(data.image_shape, data.num_classes, LayerContext(spec.batchnorm))
+        self.model = build(data.image_shape, data.num_classes, LayerContext(spec.batchnorm), **spec.model_options)
         set_inflation(self.model, spec, data.image_shape)
         for name, values in (("mean", data.channel_mean), ("std", data.channel_std)):
             self.register_buffer(name, torch.tensor(values).reshape(1, -1, 1, 1), persistent=False)

@@ -3,9 +3,25 @@
 from typing import NamedTuple
 
 from howmanygpus.train.models.initialization import Draw, batchnorm, constant, he_normal
+from howmanygpus.train.models.options import fill_options
 
-WIDTHS = (16, 32, 64)
-BLOCKS_PER_STAGE = 7
+OPTIONS = {
+    "blocks": {
+        "description": "Residual blocks of each of the three stages; n blocks make 6 n + 2 layers.",
+        "type": "integer",
+        "minimum": 1,
+        "maximum": 200,
+        "default": 7,
+    },
+    "width": {
+        "description": "Channels of the first stage; each later stage has twice as many as the one before.",
+        "type": "integer",
+        "minimum": 1,
+        "maximum": 1024,
+        "default": 16,
+    },
+}
+STAGES = 3
 BATCHNORM = {"epsilon": 1e-5, "momentum": 0.9}
 """momentum: weight of the old running statistic; PyTorch's `momentum` is one minus this."""
 
@@ -29,32 +45,40 @@ class Convolution(NamedTuple):
     stride: int
 
 
-def blocks() -> list[Block]:
+def blocks(**options) -> list[Block]:
     """Every residual block, in order."""
-    listed, in_channels = [], WIDTHS[0]
-    for stage, width in enumerate(WIDTHS, start=1):
-        for block in range(1, BLOCKS_PER_STAGE + 1):
-            stride = 2 if stage > 1 and block == 1 else 1
-            listed.append(Block(f"stage{stage}_block{block}", in_channels, width, stride))
+    chosen = fill_options(OPTIONS, options)
+    listed, in_channels = [], chosen["width"]
+    for stage in range(STAGES):
+        width = chosen["width"] * 2**stage
+        for block in range(1, chosen["blocks"] + 1):
+            stride = 2 if stage > 0 and block == 1 else 1
+            listed.append(Block(f"stage{stage + 1}_block{block}", in_channels, width, stride))
             in_channels = width
     return listed
 
 
-def convolutions(image_channels: int) -> list[Convolution]:
+def convolutions(image_channels: int, **options) -> list[Convolution]:
     """Every convolution, in order."""
-    listed = [Convolution("stem_conv", "stem_bn", image_channels, WIDTHS[0], 1)]
-    for name, in_channels, width, stride in blocks():
+    listed = [Convolution("stem_conv", "stem_bn", image_channels, fill_options(OPTIONS, options)["width"], 1)]
+    for name, in_channels, width, stride in blocks(**options):
         listed.append(Convolution(f"{name}_conv1", f"{name}_bn1", in_channels, width, stride))
         listed.append(Convolution(f"{name}_conv2", f"{name}_bn2", width, width, 1))
     return listed
 
 
-def parameters(image_shape: tuple[int, int, int], num_classes: int) -> dict[str, Draw]:
+def parameters(image_shape: tuple[int, int, int], num_classes: int, **options) -> dict[str, Draw]:
     """image_shape: (height, width, channels)."""
     draws: dict[str, Draw] = {}
-    for name, batchnorm_name, in_channels, width, _ in convolutions(image_shape[2]):
+    width = 0
+    for name, batchnorm_name, in_channels, width, _ in convolutions(image_shape[2], **options):
         draws[f"{name}.kernel"] = he_normal(3, 3, in_channels, width)
         draws |= batchnorm(batchnorm_name, width)
-    draws["dense.kernel"] = he_normal(WIDTHS[-1], num_classes)
+    draws["dense.kernel"] = he_normal(width, num_classes)
     draws["dense.bias"] = constant(0.0, num_classes)
     return draws
+
+
+def smallest_map(size: int, **options) -> int:
+    """Return the height of the last stage's images, or their width. size: that of the network's images."""
+    return -(-size // 2 ** (STAGES - 1))

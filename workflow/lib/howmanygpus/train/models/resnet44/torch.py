@@ -10,30 +10,31 @@ from howmanygpus.train.frameworks.torch.layers.dense import dense
 from howmanygpus.train.frameworks.torch.layers.global_pooling import global_average_pool
 from howmanygpus.train.frameworks.torch.layers.relu import relu
 from howmanygpus.train.frameworks.torch.layers.shortcut import shortcut
-from howmanygpus.train.models.resnet44.parameters import BATCHNORM, WIDTHS, blocks, convolutions
+from howmanygpus.train.models.resnet44.parameters import BATCHNORM, blocks, convolutions
 
 
 class ResNet44(nn.Module):
-    def __init__(self, context: LayerContext, image_channels: int, num_classes: int):
+    def __init__(self, context: LayerContext, image_channels: int, num_classes: int, **options):
         super().__init__()
-        for conv_name, batchnorm_name, in_channels, width, stride in convolutions(image_channels):
+        self._blocks = blocks(**options)
+        for conv_name, batchnorm_name, in_channels, width, stride in convolutions(image_channels, **options):
             layer = conv(context, in_channels, width, 3, stride=stride, padding=1, use_bias=False)
             self.add_module(conv_name, layer)
             self.add_module(batchnorm_name, batchnorm(context, width, **BATCHNORM))
-        self.dense = dense(context, WIDTHS[-1], num_classes)
+        self.dense = dense(context, width, num_classes)
 
     def _conv_bn(self, x: torch.Tensor, block: str, index: int) -> torch.Tensor:
         return getattr(self, f"{block}_bn{index}")(getattr(self, f"{block}_conv{index}")(x))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = relu(self.stem_bn(self.stem_conv(x)))
-        for name, in_channels, width, stride in blocks():
+        for name, in_channels, width, stride in self._blocks:
             skipped = x if stride == 1 else shortcut(x, stride=stride, new_channels=width - in_channels)
             x = relu(self._conv_bn(x, name, 1))
             x = relu(self._conv_bn(x, name, 2) + skipped)
         return self.dense(global_average_pool(x))
 
 
-def build(image_shape: tuple[int, int, int], num_classes: int, context: LayerContext) -> nn.Module:
-    """A module from normalised images (batch, channels, height, width) to logits (batch, num_classes)."""
-    return ResNet44(context, image_shape[2], num_classes)
+def build(image_shape: tuple[int, int, int], num_classes: int, context: LayerContext, **options) -> nn.Module:
+    """A module from normalised images (batch, channels, height, width) to logits. options: see parameters.py."""
+    return ResNet44(context, image_shape[2], num_classes, **options)

@@ -1,0 +1,82 @@
+"""The network that a study trains: its model, and the model's options that the study sets."""
+
+import importlib
+from itertools import count
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from howmanygpus.plan.config.errors import ConfigError, check_schema, refuse
+
+PACKAGE = "howmanygpus.train.models"
+MODELS = Path(__file__).resolve().parents[1] / "train" / "models"
+
+
+def list_models() -> list[str]:
+    return sorted(path.parent.name for path in MODELS.glob("*/parameters.py"))
+
+
+def find_family_file(model: str, family: str) -> Path:
+    """Return the file that builds a model in a family, which exists if the model is written for it."""
+    return MODELS / model / f"{family}.py"
+
+
+def read_model(model: str) -> ModuleType:
+    """Return the module with the model's OPTIONS, if it has any, and its canonical parameters."""
+    return importlib.import_module(f"{PACKAGE}.{model}.parameters")
+
+
+def choose_options(place: str, model: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that differ from the model's own, in the model's order.
+
+    place: where the config gives the options. Raises ConfigError for an option that the model lacks, and for a value
+    that it does not take.
+    """
+    rules: dict[str, dict] = getattr(read_model(model), "OPTIONS", {})
+    if given and not rules:
+        raise refuse(place, given, f"is given, but {model} has no options", "leave the key out")
+    # The schema describes everything above the options too, so that errors name the whole place.
+    schema: dict[str, Any] = {"type": "object", "properties": rules, "additionalProperties": False}
+    document: dict[str, Any] = given
+    for part in reversed(place.split(".")):
+        schema, document = {"type": "object", "properties": {part: schema}}, {part: document}
+    check_schema(document, schema, root="config")
+    return {name: given[name] for name, rule in rules.items() if name in given and given[name] != rule["default"]}
+
+
+def name_network(model: str, options: dict[str, Any]) -> str:
+    """Return the part of file names that tells this network from others, such as `resnet18-blocks1-1-width8`."""
+    words = [model]
+    for name, value in options.items():
+        words.append(name + "-".join(map(str, value if isinstance(value, list) else [value])))
+    return "-".join(words)
+
+
+def check_image_size(place: str, model: str, options: dict[str, Any], height: int, width: int) -> None:
+    """Raise ConfigError for images of which the network's strides leave nothing."""
+    if _find_smallest_map(model, options, height, width) != 0:
+        return
+    smallest = next(size for size in count(1) if _find_smallest_map(model, options, size, size))
+    raise refuse(
+        *(f"{place}.model", model, f"leaves nothing of images of {height}x{width} pixels"),
+        f"take images of at least {smallest}x{smallest}, or make the network shorter by model_options",
+    )
+
+
+def check_statistics(
+    place: str, model: str, options: dict[str, Any], image_shape: tuple[int, int, int], batch_size: int
+) -> None:
+    """Raise ConfigError for batches of which BatchNorm sees a single value per channel, which has no variance.
+
+    batch_size: the images whose statistics are taken together.
+    """
+    height, width, _ = image_shape
+    if batch_size == 1 and _find_smallest_map(model, options, height, width) == 1:
+        problem = f"leaves {model} one value per channel to normalise, because its last images have one pixel"
+        raise ConfigError(f"{place}.per_device_batch_size: 1 {problem}; give at least 2, or take larger images")
+
+
+def _find_smallest_map(model: str, options: dict[str, Any], height: int, width: int) -> int | None:
+    """Return the pixels of the smallest image within the network; None if the model takes images of any size."""
+    find = getattr(read_model(model), "smallest_map", None)
+    return find(height, **options) * find(width, **options) if find else None

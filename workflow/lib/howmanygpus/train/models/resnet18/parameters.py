@@ -1,0 +1,27 @@
+"""Options, layers and canonical parameters of ResNet-18."""
+
+from howmanygpus.train.models.initialization import Draw
+from howmanygpus.train.models.residual.layout import (
+    Layout,
+    find_smallest_map,
+    list_basic,
+    list_parameters,
+    make_layout,
+    make_options,
+)
+
+OPTIONS = make_options(blocks=[2, 2, 2, 2])
+
+
+def lay_out(image_channels: int, **options) -> Layout:
+    return make_layout(list_basic, OPTIONS, image_channels, options)
+
+
+def parameters(image_shape: tuple[int, int, int], num_classes: int, **options) -> dict[str, Draw]:
+    """image_shape: (height, width, channels)."""
+    return list_parameters(lay_out(image_shape[2], **options), num_classes)
+
+
+def smallest_map(size: int, **options) -> int:
+    """Return the height of the last stage's images, or their width. size: that of the network's images."""
+    return find_smallest_map(size, OPTIONS, options)

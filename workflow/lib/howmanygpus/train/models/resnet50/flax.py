@@ -1,0 +1,12 @@
+"""ResNet-50 for the JAX family."""
+
+from flax import nnx
+
+from howmanygpus.train.frameworks.flax.layers.context import LayerContext
+from howmanygpus.train.models.residual.flax import ResidualNetwork
+from howmanygpus.train.models.resnet50.parameters import lay_out
+
+
+def build(image_shape: tuple[int, int, int], num_classes: int, context: LayerContext, **options) -> nnx.Module:
+    """A module from normalised images (batch, height, width, channels) to logits. options: see parameters.py."""
+    return ResidualNetwork(context, lay_out(image_shape[2], **options), num_classes)
