@@ -32,13 +32,11 @@ class OptimizerSpec:
 
 
 @dataclass(frozen=True)
-class RunSpec:
-    """One planned run, complete.
+class LaunchSpec:
+    """What is known of every run, also of one that starts a program of the user (train.program).
 
     device: its name in the machine file; device_kind: `cpu` or `cuda`, how frameworks reach it.
     family, strategy: folder and file in train/frameworks/ of the code that trains.
-    loader: `shared`, or the framework's own: its module below train/frameworks/. loader_workers: of each device.
-    loader_kind: `threads` or `processes`.
     """
 
     study: str
@@ -61,6 +59,24 @@ class RunSpec:
     strategy: str
     launcher: str
     cores_per_device: int
+
+    @property
+    def devices_per_node(self) -> int:
+        """Of this run: its devices are spread evenly over its nodes."""
+        return self.num_gpus // self.num_nodes
+
+    def to_dict(self) -> dict:
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True)
+class RunSpec(LaunchSpec):
+    """One planned run of a framework, complete.
+
+    loader: `shared`, or the framework's own: its module below train/frameworks/. loader_workers: of each device.
+    loader_kind: `threads` or `processes`.
+    """
+
     data_dir: str
     weights_file: str
 
@@ -84,14 +100,6 @@ class RunSpec:
     powersgd_rank: int
     horovod_controller: str
     optimizer: OptimizerSpec
-
-    @property
-    def devices_per_node(self) -> int:
-        """Of this run: its devices are spread evenly over its nodes."""
-        return self.num_gpus // self.num_nodes
-
-    def to_dict(self) -> dict:
-        return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, values: dict) -> "RunSpec":
