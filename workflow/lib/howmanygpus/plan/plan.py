@@ -117,9 +117,7 @@ class Plan:
     @cached_property
     def dataset_options(self) -> dict[str, dict]:
         """Source and options of all data sets: those of the config, and those that studies name by their source."""
-        return self.config["datasets"] | {
-            study.config["dataset"]: study.dataset_options for study in self._with_data
-        }
+        return self.config["datasets"] | {study.config["dataset"]: study.dataset_options for study in self._with_data}
 
     @property
     def targets(self) -> dict[str, list[str]]:

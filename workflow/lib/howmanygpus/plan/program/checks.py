@@ -126,7 +126,7 @@ def check_report(place: str, program: dict, quality: dict, gives_thresholds: boo
         if not metrics and "step" not in own:
             remedy = "add a group named after a metric, such as (?P<accuracy>[0-9.]+), or a group step"
             raise refuse(where, text, "has a group epoch and no metric", remedy)
-        groups |= own if not metrics else metrics
+        groups |= metrics or own
     if program["report"] and "step" not in groups:
         remedy = r"add one such as step (?P<step>\d+), from which rates are computed"
         raise refuse(f"{place}.report", program["report"], "has no expression for steps alone", remedy)

@@ -1,6 +1,5 @@
 """Finds the files of a program, whose contents are part of what its runs are."""
 
-import os
 from functools import cache
 from pathlib import Path
 
@@ -20,7 +19,7 @@ def hash_program_files(place: str, given: list[str]) -> dict[str, str]:
     for position, text in enumerate(given):
         paths, where = _list_files(Path(text)), f"{place}[{position}]"
         if not paths:
-            raise refuse(where, text, f"is no file or folder with files, seen from {os.getcwd()}", "correct the path")
+            raise refuse(where, text, f"is no file or folder with files, seen from {Path.cwd()}", "correct the path")
         if (size := sum(path.stat().st_size for path in paths)) > MOST_BYTES:
             remedy = "name the code alone: each call of snakemake reads these files"
             raise refuse(where, text, f"has {size >> 20} MiB, more than {MOST_BYTES >> 20}", remedy)

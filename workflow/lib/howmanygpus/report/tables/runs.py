@@ -76,7 +76,8 @@ def describe_provenance(record: dict) -> dict:
     host, versions = record["host"], record.get("versions", {})
     return {
         "framework_version": " ".join(f"{name} {version}" for name, version in versions.items()) or None,
-        "python_version": host["python_version"],
+        # The launcher of a user's program runs in another Python.
+        "python_version": None if "program" in record["spec"] else host["python_version"],
         "device_model": host["cpu_model"] if record["spec"]["device_kind"] == "cpu" else record.get("device_model"),
         "driver_version": host["driver_version"],
         "git_commit": host["git_commit"],

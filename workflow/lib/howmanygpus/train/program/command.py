@@ -1,9 +1,9 @@
 """The command of a user's program: its placeholders, and the shell script that starts it."""
 
-import os
 import shlex
 import string
 from collections.abc import Mapping
+from pathlib import Path
 
 from howmanygpus.train.program.spec import ProgramSpec
 
@@ -46,7 +46,7 @@ def build_shell(spec: ProgramSpec, command: str) -> list[str]:
     program, script = spec.program, command
     if program["container"]:
         tool = "apptainer exec" + (" --nv" if spec.device_kind == "cuda" else "")
-        script = f"{tool} --bind {shlex.quote(os.getcwd())} {shlex.quote(program['container'])} bash -c"
+        script = f"{tool} --bind {shlex.quote(str(Path.cwd()))} {shlex.quote(program['container'])} bash -c"
         script += f" {shlex.quote(command)}"
     load = "".join(f"module load {shlex.quote(module)} || exit 1\n" for module in program["modules"])
     # Only a login shell defines `module`.

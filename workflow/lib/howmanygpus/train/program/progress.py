@@ -1,10 +1,10 @@
 """
-Turns a program's reports into windows, evaluations and clocks, by the definitions of train.loop.loop as far as possible.
+Turns a program's reports into windows, evaluations and clocks, with the definitions of train.loop.loop where possible.
 
 Each report of a step ends a window that began with the report before. The first report with a step above 0 ends the
-window `compile`, and those up to warmup_steps are `warmup`. A report of a metric ends an evaluation, which began with the
-last report of a step. The window after it is measured only if the metric's report repeats that step: otherwise nobody
-knows how much of the time was training, and the window is in no rate.
+window `compile`, and those up to warmup_steps are `warmup`. A report of a metric ends an evaluation, which began with
+the last report of a step. The window after it is measured only if the metric's report repeats that step: otherwise
+nobody knows how much of the time was training, and the window, `unclear`, is in no rate.
 """
 
 import math

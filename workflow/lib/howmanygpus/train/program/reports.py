@@ -1,8 +1,8 @@
 """
 What a program says of its progress: lines of JSON in a file, or lines of its output that regular expressions match.
 
-A report has `step` (steps done so far), `epoch` with `metric`, or an outcome under `status`. `time` is when it was made,
-in seconds since 1970; without it, the moment of its arrival counts.
+A report has `step` (steps done so far), `epoch` with `metric`, or an outcome under `status`. `time` is when it was
+made, in seconds since 1970; without it, the moment of its arrival counts.
 """
 
 import json
@@ -50,7 +50,8 @@ def parse_json(line: str, arrived: float) -> Report:
     if not isinstance(values, dict) or not values:
         raise ReportError(f"the report {line!r} is not an object with keys")
     if unknown := sorted(set(values) - KNOWN):
-        raise ReportError(f"the report {line!r} has the unknown key {unknown[0]!r}; known are {', '.join(sorted(KNOWN))}")
+        known = ", ".join(sorted(KNOWN))
+        raise ReportError(f"the report {line!r} has the unknown key {unknown[0]!r}; known are {known}")
     if values.get("status", OUTCOMES[0]) not in OUTCOMES:
         raise ReportError(f"the report {line!r} has an unknown status; known are {', '.join(OUTCOMES)}")
     if ("metric" in values) and "epoch" not in values:

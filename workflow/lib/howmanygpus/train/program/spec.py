@@ -13,8 +13,8 @@ class ProgramSpec(LaunchSpec):
     """One planned run of a program.
 
     warmup_steps: first steps that count in no rate.
-    program: the keys of `program` in the study's config, with the values of the run's axes under `axes`, and the SHA-256
-    of each file by its path under `files`.
+    program: the keys of `program` in the study's config, with the values of the run's axes under `axes`, and the
+        SHA-256 of each file by its path under `files`.
     """
 
     warmup_steps: int

@@ -4,7 +4,6 @@ import json
 import re
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 from howmanygpus.train.host.other_work import OtherWork

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from howmanygpus.train.host.placement import Placement
-from howmanygpus.train.spec import LaunchSpec
+from howmanygpus.train.spec import LaunchSpec, RunSpec
 
 
 def count_processes_per_node(launcher: str, devices_per_node: int) -> int:
@@ -43,7 +43,9 @@ def build_command(spec: LaunchSpec, placement: Placement, folder: Path, module: 
 
 
 def takes_mpirun(spec: LaunchSpec) -> bool:
-    return spec.launcher == "mpirun" or (spec.launcher == "horovodrun" and spec.horovod_controller == "mpi")
+    if spec.launcher == "horovodrun" and isinstance(spec, RunSpec):
+        return spec.horovod_controller == "mpi"
+    return spec.launcher == "mpirun"
 
 
 def srun(spec: LaunchSpec, placement: Placement) -> list[str]:
