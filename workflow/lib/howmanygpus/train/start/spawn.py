@@ -25,7 +25,8 @@ def main() -> None:
         place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": str(arguments.num_processes)}
         environment = os.environ | {f"HOWMANYGPUS_{name}": value for name, value in place.items()}
         children.append(subprocess.Popen([*command, *arguments.options], env=environment, preexec_fn=die_with_parent))
-    while any(child.poll() is None for child in children) and not any(child.returncode for child in children):
+    # Each child is asked, so that the end of a later one is seen while the first one runs.
+    while None in (polled := [child.poll() for child in children]) and not any(polled):
         time.sleep(POLL_S)
     for child in children:
         if child.poll() is None:
