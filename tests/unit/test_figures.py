@@ -211,3 +211,18 @@ def test_variants_name_the_majority_class_beyond_the_edge_or_draw_it(tmp_path):
 def test_more_names_than_colours_are_told_apart_by_their_markers():
     looks = style_of([f"framework{i}" for i in range(20)])
     assert len({(look["color"], look["marker"]) for look in looks.values()}) == 20
+
+
+def test_a_program_that_does_not_tell_when_its_start_ended_is_left_out(tmp_path):
+    def forget_one(table):
+        if "time_with_start_s" in table:
+            table.loc[table["framework"] == table["framework"].iloc[0], "time_with_start_s"] = np.nan
+
+    def forget_all(table):
+        if "time_with_start_s" in table:
+            table["time_with_start_s"], table["reached"] = np.nan, True
+
+    assert draw(tmp_path, "time_with_start", forget_one).axes
+    assert find_texts(draw(tmp_path, "time_with_start", forget_all)) == [
+        "No program reported step 0, which ends its start."
+    ]

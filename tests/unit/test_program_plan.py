@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -136,6 +137,17 @@ def test_a_program_that_starts_once_is_unsupported_on_several_nodes():
         "a program that starts once uses one node, and 4 devices are on 2",
     ]
     assert not any(run.unsupported for run in make_plan(NODES, {"start": "per_node"}, num_gpus=[2, 4]).runs.values())
+
+
+def test_mpirun_must_be_found(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", "/usr/sbin:/bin" if not Path("/bin/mpirun").exists() else str(tmp_path))
+    program = {"start": "mpirun", "command": "echo {seed}"}
+    with pytest.raises(ConfigError, match=r'program\.start: "mpirun" is not in PATH; load its'):
+        make_plan(program=program)
+    for name in ("python", "mpirun"):
+        (tmp_path / name).write_text("")
+        (tmp_path / name).chmod(0o755)
+    assert make_plan(program=program | {"python": str(tmp_path / "python")}).runs
 
 
 def test_the_example_can_be_planned(monkeypatch):

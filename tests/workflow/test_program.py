@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from project import ROOT, ROWS, Project
+from project import ROOT, ROWS, RUNS, Project
 
 PROGRAM = """
 import json, os, sys, time
@@ -56,17 +56,18 @@ def name(case: str, how: str, num_gpus: int = 1) -> str:
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory):
-    """Return a project whose programs have run; those of the study `ends` end in each way."""
+def project(tmp_path_factory, environment_python):
+    """Return a project whose programs have run; those of the study `ends` end in each way.
+
+    An environment of ours has the mpirun of the study `mpi`.
+    """
     project = Project(tmp_path_factory.mktemp("programs") / "project", fakes=())
-    project.leave_figures_blank()
     shutil.copy2(ROOT / "examples" / "program" / "report_progress.py", project.folder)
     (project.folder / "train.py").write_text(PROGRAM)
     (project.folder / "script.sh").write_text(SCRIPT)
     words = "{num_gpus} {num_nodes} {devices_per_node} {global_batch_size} {precision} {seed} {repeat} {rendezvous}"
     each = f"python3 train.py fine seen/{{start}}{{num_gpus}} {words}"
     starts = {"once": "once", "nodes": "per_node", "devices": "per_device"}
-    starts |= {"mpi": "mpirun"} if shutil.which("mpirun") else {}
     studies = {
         case: study(each.replace("{start}", case), start, num_gpus=[1, 2], seed=5) for case, start in starts.items()
     }
@@ -77,9 +78,11 @@ def project(tmp_path_factory):
         "second": study("python3 train.py second_crashes seen/second", "per_device", num_gpus=[2]),
         "script": study("bash script.sh", "once", program={"report": patterns, "files": ["script.sh"]}),
     }
+    mpirun = {"start": "mpirun", "python": str(environment_python("chainer-cpu"))}
+    studies["mpi"] = study(each.replace("{start}", "mpi"), "mpirun", num_gpus=[2], seed=5, program=mpirun)
     project.write_config(**studies)
-    project.snakemake(expect=1)
-    project.snakemake("available", expect=0)
+    project.snakemake(*RUNS, expect=1)
+    project.snakemake("available", *ROWS)
     return project
 
 
@@ -98,8 +101,6 @@ def read_seen(project, folder):
 
 @pytest.mark.parametrize(("case", "num_processes"), [("once", 1), ("nodes", 1), ("devices", 2), ("mpi", 2)])
 def test_a_program_starts_as_often_as_it_says_and_on_its_own_cores(project, case, num_processes):
-    if case == "mpi" and not shutil.which("mpirun"):
-        pytest.skip("mpirun is not installed")
     record, seen = read_run(project, name(case, "base", 2)), read_seen(project, f"{case}2")
     assert (record["status"], record["num_processes"], len(seen)) == ("completed", num_processes, num_processes)
     cores = [core for process in seen for core in process["cores"]]
@@ -152,13 +153,6 @@ def test_a_program_that_only_prints_is_read_by_regular_expressions(project):
     assert (record["steps"], record["init_s"], record["images_seen"]) == (6, None, 6 * 32)
     row = next(row for row in project.read_rows() if row["study"] == "script")
     assert float(row["images_per_s"]) < 32 / 0.05 and row["quality_last"] == "0.5"
-
-
-def test_the_answer_says_what_is_not_measured(project):
-    answer = project.read("results/tables/ends/answer.txt")
-    assert answer.startswith("ends: the program ends, 6 runs planned")
-    assert "Not measured, and empty in the tables: parity" in answer
-    assert "Trained by a program of the user on data of its own." in answer
 
 
 def test_a_changed_file_reruns_the_runs_of_its_programs_alone(project):

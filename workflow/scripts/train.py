@@ -16,8 +16,7 @@ from howmanygpus.environments.find import find_python
 from howmanygpus.ledger.recording import RUN, SIZE, is_packed, start_record
 from howmanygpus.plan.program.study import complete_program_spec
 from howmanygpus.plan.runs import Run, complete_spec
-from howmanygpus.train.program.launch import build_program_command
-from howmanygpus.train.program.process import PYTHON_VARIABLE
+from howmanygpus.train.program.launch import build_program_command, prefer_interpreter
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.start.attempts import RUNS, DoneByAnotherError, build_launch_command, create_attempt
 
@@ -39,8 +38,7 @@ def start_program(arguments: argparse.Namespace) -> NoReturn:
     spec = complete_program_spec(Run.from_path(run), arguments.settings)
     attempt = start_attempt(run, spec, arguments.launch["placement"])
     python = find_python(arguments.environment) if arguments.environment else spec["program"]["python"]
-    if python:
-        os.environ[PYTHON_VARIABLE] = python
+    prefer_interpreter(python)
     command = build_program_command(attempt, run, arguments.time_limit_min)
     os.execv(command[0], command)
 

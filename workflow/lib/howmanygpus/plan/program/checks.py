@@ -82,10 +82,15 @@ def _check_program(where: str, program: dict) -> None:
         return
     if program["container"] and first.startswith("/"):
         return
-    folders = [str(Path(program["python"]).parent)] if program["python"] else []
-    if shutil.which(first, path=os.pathsep.join([*folders, os.environ.get("PATH", os.defpath)])) is None:
+    if not _is_found(first, program):
         problem = "is no program that can be executed"
         raise refuse(where, first, problem, "correct it, `chmod +x` it, or name `environment`, `python` or `modules`")
+
+
+def _is_found(name: str, program: dict) -> bool:
+    """Whether a program is in PATH, or beside the interpreter of the study."""
+    folders = [str(Path(program["python"]).parent)] if program["python"] else []
+    return shutil.which(name, path=os.pathsep.join([*folders, os.environ.get("PATH", os.defpath)])) is not None
 
 
 def check_surroundings(place: str, program: dict) -> None:
@@ -103,8 +108,9 @@ def check_surroundings(place: str, program: dict) -> None:
     if container and not (program["modules"] or shutil.which("apptainer")):
         remedy = "install it, or name its module under `modules`"
         raise refuse(f"{place}.container", container, "needs apptainer, which is not in PATH", remedy)
-    if program["start"] == "mpirun" and not shutil.which("mpirun"):
-        raise refuse(f"{place}.start", "mpirun", "is not in PATH", "install it or load its module, or start otherwise")
+    if program["start"] == "mpirun" and not environment and not _is_found("mpirun", program):
+        remedy = "load its module before calling snakemake, or name an interpreter that has it beside itself"
+        raise refuse(f"{place}.start", "mpirun", "is not in PATH", remedy)
 
 
 def check_report(place: str, program: dict, quality: dict, gives_thresholds: bool) -> None:

@@ -36,8 +36,6 @@ OUT_OF_MEMORY = re.compile(
     r"CUDA out of memory|torch\.OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY|RESOURCE_EXHAUSTED|cudaErrorMemoryAllocation"
 )
 """What PyTorch, TensorFlow, JAX and CUDA say if the memory of a device is exhausted."""
-PYTHON_VARIABLE = "HOWMANYGPUS_PROGRAM_PYTHON"
-"""Environment variable with the interpreter whose folder comes first in the PATH of the program."""
 KEPT_LINES = 50
 GRACE_S = 10.0
 
@@ -61,8 +59,6 @@ def build_environment(spec: ProgramSpec, rank: int, local_rank: int, report: Pat
         ranks = {"RANK": rank, "LOCAL_RANK": local_rank, "WORLD_SIZE": count_processes(spec)}
         ranks |= {"LOCAL_WORLD_SIZE": per_node, "NODE_RANK": rank // per_node}
         environment |= {name: str(value) for name, value in ranks.items()}
-    if python := environment.pop(PYTHON_VARIABLE, ""):
-        environment["PATH"] = f"{Path(python).absolute().parent}{os.pathsep}{environment.get('PATH', os.defpath)}"
     if report:
         environment[REPORT_VARIABLE] = str(report.absolute())
     return environment
