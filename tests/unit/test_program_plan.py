@@ -139,6 +139,16 @@ def test_a_program_that_starts_once_is_unsupported_on_several_nodes():
     assert not any(run.unsupported for run in make_plan(NODES, {"start": "per_node"}, num_gpus=[2, 4]).runs.values())
 
 
+def test_the_study_of_the_documentation_can_be_planned(tmp_path):
+    text = (ROOT / "docs" / "program.md").read_text()
+    config = yaml.safe_load(re.search(r"<!-- example: program -->\n```yaml\n(.*?)```", text, re.DOTALL)[1])
+    for name in config["studies"]["mine"]["program"]["files"]:
+        (tmp_path / name).touch()
+    config["studies"]["mine"]["devices"] = ["cpu"]
+    variants = {(run.framework, run.variant) for run in Plan(config, CPU).runs.values()}
+    assert variants == {("mine", "model_small"), ("mine", "model_large")}
+
+
 def test_mpirun_must_be_found(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", "/usr/sbin:/bin" if not Path("/bin/mpirun").exists() else str(tmp_path))
     program = {"start": "mpirun", "command": "echo {seed}"}

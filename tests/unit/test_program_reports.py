@@ -1,6 +1,7 @@
 """What a program reports becomes windows, evaluations and clocks with the definitions of other runs."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import pytest
 
 from howmanygpus.report.tables.runs import describe_rates
 from howmanygpus.train.program.command import build_shell, fill_command
-from howmanygpus.train.program.process import OUT_OF_MEMORY, describe_failure
+from howmanygpus.train.program.process import OUT_OF_MEMORY, describe_failure, read_lines
 from howmanygpus.train.program.progress import Progress
 from howmanygpus.train.program.reports import ReportError, match_output, parse_json
 from howmanygpus.train.program.spec import ProgramSpec
@@ -133,6 +134,18 @@ def test_the_end_of_the_output_says_how_a_program_failed():
     )
     assert describe_failure(-9, []) == describe_failure(137, []) == "the program ended with killed by SIGKILL"
     assert OUT_OF_MEMORY.search("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB")
+
+
+def test_a_line_counts_when_its_carriage_return_arrives():
+    reading, writing = os.pipe()
+    with open(reading, "rb") as stream:
+        lines = read_lines(stream)
+        for text, line in (("step 1\rst", "step 1"), ("ep 2\r\n\n", "step 2"), ("\xe4 3\r", "\xe4 3")):
+            os.write(writing, text.encode())
+            assert next(lines) == line
+        os.write(writing, b"no end")
+        os.close(writing)
+        assert list(lines) == ["no end"]
 
 
 def test_the_module_that_users_copy_needs_nothing_and_writes_on_the_first_process_alone(tmp_path):

@@ -158,7 +158,7 @@ def test_a_program_that_only_prints_is_read_by_regular_expressions(project):
 def test_a_changed_file_reruns_the_runs_of_its_programs_alone(project):
     text = project.read("script.sh")
     (project.folder / "script.sh").write_text(text)
-    assert name("script", "base") not in project.planned_runs(*ROWS, "script"), "another time changes nothing"
+    assert name("script", "base") not in project.planned_runs("script", *ROWS), "another time changes nothing"
     (project.folder / "script.sh").write_text(text + "# changed\n")
-    assert project.planned_runs(*ROWS, "script", "once") == [name("script", "base")]
+    assert project.planned_runs("script", "once", *ROWS) == [name("script", "base")]
     (project.folder / "script.sh").write_text(text)

@@ -6,6 +6,7 @@ that fails leaves the end of its output as the reason.
 """
 
 import argparse
+import codecs
 import json
 import os
 import re
@@ -15,8 +16,9 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import psutil
 
@@ -64,6 +66,19 @@ def build_environment(spec: ProgramSpec, rank: int, local_rank: int, report: Pat
     return environment
 
 
+def read_lines(stream: IO[bytes]) -> Iterator[str]:
+    """Yield the lines of a stream, without empty ones, as soon as they end: also by a carriage return.
+
+    Python's own text streams keep a carriage return until they know whether a line feed follows.
+    """
+    decoder, rest = codecs.getincrementaldecoder("utf-8")("replace"), ""
+    while chunk := os.read(stream.fileno(), 65536):
+        *lines, rest = re.split(r"[\r\n]", rest + decoder.decode(chunk))
+        yield from filter(str.strip, lines)
+    if rest.strip():
+        yield rest
+
+
 def run_program(command: list[str], environment: dict[str, str], watcher: Watcher | None) -> tuple[int, list[str]]:
     """Run a command to its end, or until there is nothing more to expect; return its status and its last lines."""
     child = subprocess.Popen(
@@ -72,17 +87,16 @@ def run_program(command: list[str], environment: dict[str, str], watcher: Watche
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
         preexec_fn=die_with_parent,
     )
     assert child.stdout is not None
+    output: IO[bytes] = child.stdout
     last: deque[str] = deque(maxlen=KEPT_LINES)
 
     def pass_on() -> None:
-        for line in child.stdout or ():
-            print(line, end="", flush=True)
-            last.append(line.rstrip())
+        for line in read_lines(output):
+            print(line, flush=True)
+            last.append(line)
             if watcher:
                 watcher.take_output(line)
 
@@ -94,7 +108,7 @@ def run_program(command: list[str], environment: dict[str, str], watcher: Watche
         time.sleep(POLL_S)
     # A process that the program left behind may hold the output open.
     reader.join(GRACE_S)
-    return child.wait(), [line for line in last if line.strip()]
+    return child.wait(), list(last)
 
 
 def wait_for_siblings(attempt: AttemptFolder, rank: int, num_processes: int) -> None:
