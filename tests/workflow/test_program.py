@@ -32,7 +32,7 @@ report(step=0, versions={"toy": "1.0"})
 for step in range(1, 13):
     time.sleep(0.02)
     report(step=step, samples=step * 100, epoch=1, loss=float("nan") if how == "diverge" and step == 3 else 1.0)
-if how == "diverge":
+if how in ("diverge", "second_crashes"):
     time.sleep(100)
 if how == "contradict":
     report(step=1)
@@ -75,7 +75,7 @@ def project(tmp_path_factory, environment_python):
     patterns = [r"step (?P<step>\d+) of", r"epoch (?P<epoch>\d+) accuracy (?P<accuracy>\S+)"]
     studies |= {
         "ends": study("", "once", program=endings),
-        "second": study("python3 train.py second_crashes seen/second", "per_device", num_gpus=[2]),
+        "second": study("python3 train.py second_crashes seen/second && echo done", "per_device", num_gpus=[2]),
         "script": study("bash script.sh", "once", program={"report": patterns, "files": ["script.sh"]}),
     }
     mpirun = {"start": "mpirun", "python": str(environment_python("chainer-cpu"))}
@@ -143,9 +143,10 @@ def test_expected_ends_are_outcomes_and_the_others_attempts(project):
     assert statuses["how_crash"] == "crashed" and len(statuses) == len(ENDS), "each run has its row"
 
 
-def test_a_run_of_which_one_process_fails_has_not_completed(project):
+def test_a_run_of_which_one_process_fails_has_not_completed_and_leaves_no_process(project):
     attempt = read_attempt(project, name("second", "base", 2))
     assert "the second process has lost its data" in attempt["reason"]
+    assert not [process for process in project.processes() if "train.py" in process.cmdline()]
 
 
 def test_a_program_that_only_prints_is_read_by_regular_expressions(project):

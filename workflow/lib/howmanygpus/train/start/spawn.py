@@ -6,9 +6,11 @@ import subprocess
 import sys
 import time
 
-from howmanygpus.train.host.processes import die_with_parent
+import psutil
 
-POLL_S = 0.1
+from howmanygpus.train.host.processes import die_with_parent, stop_process_tree
+
+POLL_S, GRACE_S = 0.1, 2.0
 
 
 def main() -> None:
@@ -30,7 +32,8 @@ def main() -> None:
         time.sleep(POLL_S)
     for child in children:
         if child.poll() is None:
-            child.kill()
+            # With what it has started: a shell does not take its children with it.
+            stop_process_tree(psutil.Process(child.pid), GRACE_S)
     statuses = [child.wait() for child in children]
     sys.exit(next((status if status > 0 else 1 for status in statuses if status), 0))
 
