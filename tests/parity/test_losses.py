@@ -42,7 +42,7 @@ def test_every_backend_has_the_losses_of_the_reference(framework, cell, gate):
     num_devices = FRAMEWORKS[framework].max_devices.get("cpu", 2)
     cells, environment = cells_of(framework), FRAMEWORKS[framework].environments["cpu"]
     folder = gate.observe(names_of(framework), environment, cells, num_devices)
-    verdict = judge({(num_devices, 1): folder / cell}, gate.task("small_cnn", loss=cells[cell]["loss"]))
+    verdict = judge({(num_devices, 1): folder / cell}, gate.task(cells[cell]))
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
 
 
@@ -79,6 +79,6 @@ def test_a_loss_that_ignores_missing_labels_is_caught(fault, gate, environment_p
     planted = FAMILIES[family]
     faulty = Observer(library, tmp_path / "observed", environment_python)
     seen = faulty.observe(names_of(planted.strategy), planted.environment, {"sigmoid": CELLS["sigmoid"]}, 2)
-    verdict = judge({(2, 1): seen / "sigmoid"}, gate.task("small_cnn", loss="_multilabel"))
+    verdict = judge({(2, 1): seen / "sigmoid"}, gate.task({"model": "small_cnn", "loss": "_multilabel"}))
     assert verdict["status"] == "failed"
     assert "loss" in {row["check"] for row in verdict["checks"] if not row["passed"]}

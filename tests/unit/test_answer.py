@@ -220,3 +220,22 @@ def test_a_guess_by_frequency_has_the_accuracy_of_the_majority_class_and_the_los
     assert rank.tolist() == [0, 0, 1, 2]
     assert loss[:3].tolist() == pytest.approx([0.28768, 0.28768, 1.38629], abs=1e-5)
     assert loss[3] == float("inf")
+
+
+def test_a_program_of_the_user_is_named_as_such_with_what_is_not_measured():
+    program = {"framework": "mine", "model": "mine", "dataset": "own_data", "input": "program", "init_s": float("nan")}
+    runs, evaluations = make_runs(program, program | {"num_gpus": 2, "images_per_s": 150.0})
+    runs = runs.assign(**{key: program[key] for key in ("model", "dataset", "input")})
+    evaluations = evaluations.assign(**{key: program[key] for key in ("model", "dataset", "input")})
+    times = compute_time_to_accuracy(runs, evaluations, {"metric": "accuracy", "thresholds": [0.9]})
+    datasets = pd.DataFrame([{"study": "s", "dataset": "own_data", "input": "program"}], columns=list(DATASETS))
+    scaling = compute_scaling(runs, {"weak": [8]}, {})
+    text = answer(runs, scaling, times, datasets, pd.DataFrame(columns=list(JOBS)))
+    assert text.startswith("s: the program mine, 2 runs planned: 2 completed.")
+    assert "Trained by a program of the user on data of its own." in text
+    assert "Not measured, and empty in the tables: parity with other programs" in text
+    assert "150 images/s" in find_line(text, "Highest throughput: mine on 2 cpu devices")
+
+
+def test_other_studies_do_not_say_that_something_is_not_measured():
+    assert "Not measured" not in write_answer({"framework": "pytorch_ddp"})

@@ -211,3 +211,19 @@ def test_variants_name_the_majority_class_beyond_the_edge_or_draw_it(tmp_path):
 def test_more_names_than_colours_are_told_apart_by_their_markers():
     looks = style_of([f"framework{i}" for i in range(20)])
     assert len({(look["color"], look["marker"]) for look in looks.values()}) == 20
+
+
+@pytest.mark.parametrize("silent", [1, None])
+def test_a_program_that_does_not_tell_when_its_start_ended_is_left_out(tmp_path, silent):
+    """silent: how many frameworks are such programs; None for all."""
+
+    def forget(table):
+        if "time_with_start_s" not in table:
+            return table
+        is_known = ~table["framework"].isin(table["framework"].unique()[:silent])
+        times = table["time_with_start_s"].where(is_known)
+        return table.assign(time_with_start_s=times, reached=table["reached"] | ~is_known)
+
+    figure = draw(tmp_path, "time_with_start", keep=forget)
+    said = [text.get_text() for text in figure.texts]
+    assert said == ([] if silent else ["No program reported step 0, which ends its start."])

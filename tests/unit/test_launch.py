@@ -11,7 +11,7 @@ from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.start.attempts import build_launch_command, create_attempt
 from howmanygpus.train.start.environment import build_environment
-from howmanygpus.train.start.launch import hold_publishing, publish
+from howmanygpus.train.start.launch import Work, hold_publishing, publish
 from records import make_run
 from specs import make_spec
 
@@ -50,8 +50,9 @@ def test_an_attempt_waits_while_another_of_its_run_publishes(tmp_path):
     for attempt in attempts:
         attempt.path.mkdir(parents=True)
         attempt.events.write_text(f"{attempt.path.name}\n")
+    work = Work("", lambda spec: {}, lambda spec, attempt: None)
     run_dir, record = tmp_path / "run", make_run(make_spec())
-    publishing = threading.Thread(target=publish, args=(make_spec(), attempts[1], run_dir, record, {"num_test": 0}))
+    publishing = threading.Thread(target=publish, args=(make_spec(), attempts[1], run_dir, record, work))
     with hold_publishing(attempts[0]):
         publishing.start()
         publishing.join(timeout=0.5)

@@ -6,17 +6,20 @@ import json
 import pytest
 import yaml
 
+from howmanygpus.plan.program.study import program_defaults
 from howmanygpus.report.outcomes import read_outcomes
+from howmanygpus.train.program.spec import ProgramSpec
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.schema import SCHEMA, RecordError, check_record, read_record, write_record
 from howmanygpus.train.spec import OptimizerSpec, ResizedCropSpec, RunSpec
 from howmanygpus.train.start.endings import write_last_words
-from howmanygpus.train.start.launch import publish
+from howmanygpus.train.start.launch import Work, publish
 from records import JOB, MEASURED, make_attempt, make_run
 from specs import make_spec
 
 DEFINITIONS = yaml.safe_load(SCHEMA.read_text())["$defs"]
 MISSING = object()
+NOTHING = Work("", lambda spec: {}, lambda spec, attempt: None)
 
 
 def find_undescribed(rule: dict, place: str) -> list[str]:
@@ -37,7 +40,9 @@ def test_every_key_has_a_type_and_a_description(kind):
 
 def test_the_schema_has_the_keys_of_a_specification():
     spec = DEFINITIONS["spec"]["properties"]
-    assert list(spec) == [field.name for field in dataclasses.fields(RunSpec)]
+    assert list(spec) == [*(field.name for field in dataclasses.fields(RunSpec)), "program"]
+    assert {field.name for field in dataclasses.fields(ProgramSpec)} < set(spec)
+    assert set(spec["program"]["properties"]) == set(program_defaults()) - {"name"}
     for key, kind in {"optimizer": OptimizerSpec, "random_resized_crop": ResizedCropSpec}.items():
         assert list(spec[key]["properties"]) == [field.name for field in dataclasses.fields(kind)]
 
@@ -68,7 +73,7 @@ def test_a_record_of_each_end_of_an_attempt_is_accepted(tmp_path, status):
         ("out_of_memory", {"train_s": 5}, "train_s: a record with this status does not have this key"),
         ("failed_parity", {"init_s": 1} | MEASURED, "a record with this status does not have this key"),
         ("unsupported", {"init_s": 1}, "is a dependency of 'init_s'"),
-        ("completed", {"spec": {"study": "s"}}, "spec: 'dataset' is a required property"),
+        ("completed", {"spec": {"study": "s"}}, "spec: 'data_dir' is a required property"),
         ("completed", {"host": {"hostname": "h"}}, "host: 'cpu_model' is a required property"),
         ("completed", {"manifest_sha256": "0123"}, "manifest_sha256: '0123' does not match"),
     ],
@@ -109,7 +114,7 @@ def test_a_wrong_record_is_not_published(tmp_path, changes):
     attempt.path.mkdir(parents=True)
     attempt.events.write_text("measured\n")
     with pytest.raises(ValueError):
-        publish(make_spec(), attempt, run_dir, make_run(make_spec(), **changes), {"num_test": 0})
+        publish(make_spec(), attempt, run_dir, make_run(make_spec(), **changes), NOTHING)
     assert not run_dir.exists()
     assert attempt.events.read_text() == "measured\n", "what was measured is kept"
 

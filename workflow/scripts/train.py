@@ -10,21 +10,47 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from howmanygpus.environments.find import find_python
 from howmanygpus.ledger.recording import RUN, SIZE, is_packed, start_record
+from howmanygpus.plan.program.study import complete_program_spec
 from howmanygpus.plan.runs import Run, complete_spec
+from howmanygpus.train.program.launch import build_program_command, prefer_interpreter
+from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.start.attempts import RUNS, DoneByAnotherError, build_launch_command, create_attempt
+
+
+def start_attempt(run: str, spec: dict, placement: dict) -> AttemptFolder:
+    """Create the attempt and record its job, unless another call does the run."""
+    try:
+        attempt = create_attempt(run, spec, placement)
+    except DoneByAnotherError as error:
+        sys.exit(str(error))
+    size, more = {key: spec[key] for key in SIZE}, {"framework": spec["framework"], "attempt": str(attempt.path)}
+    start_record(RUN, run, size, is_packed(placement), **more)
+    return attempt
+
+
+def start_program(arguments: argparse.Namespace) -> NoReturn:
+    """Become the launcher of a user's program, in the workflow's own Python."""
+    run = str(arguments.run.parent.relative_to(RUNS))
+    spec = complete_program_spec(Run.from_path(run), arguments.settings)
+    attempt = start_attempt(run, spec, arguments.launch["placement"])
+    python = find_python(arguments.environment) if arguments.environment else spec["program"]["python"]
+    prefer_interpreter(python)
+    command = build_program_command(attempt, run, arguments.time_limit_min)
+    os.execv(command[0], command)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run", type=Path, required=True, help="run.json to write, below results/runs/")
     parser.add_argument("--settings", type=json.loads, required=True, help="what differs from the defaults, as JSON")
-    parser.add_argument("--data", type=Path, required=True, help="dataset.json of the prepared data")
-    parser.add_argument("--weights", type=Path, required=True, help="record of the initial weights, beside them")
-    parser.add_argument("--environment", type=Path, required=True, help="record of the framework's environment")
-    parser.add_argument("--verdict", type=Path, required=True, help="the parity gate's verdict on the framework")
+    parser.add_argument("--data", type=Path, nargs="?", help="dataset.json of the prepared data")
+    parser.add_argument("--weights", type=Path, nargs="?", help="record of the initial weights, beside them")
+    parser.add_argument("--environment", type=Path, nargs="?", help="record of the framework's environment")
+    parser.add_argument("--verdict", type=Path, nargs="?", help="the parity gate's verdict on the framework")
     parser.add_argument(
         "--launch",
         type=json.loads,
@@ -33,17 +59,13 @@ def main() -> None:
     )
     parser.add_argument("--time-limit-min", type=float, required=True, help="minutes after which the run is stopped")
     arguments = parser.parse_args()
+    if "program" in arguments.settings:
+        start_program(arguments)
     weights = str(arguments.weights.with_suffix(".safetensors"))
     run = str(arguments.run.parent.relative_to(RUNS))
     spec = complete_spec(Run.from_path(run), arguments.settings, str(arguments.data.parent), weights)
     python = find_python(arguments.environment)
-    placement = arguments.launch["placement"]
-    try:
-        attempt = create_attempt(run, spec, placement)
-    except DoneByAnotherError as error:
-        sys.exit(str(error))
-    size, more = {key: spec[key] for key in SIZE}, {"framework": spec["framework"], "attempt": str(attempt.path)}
-    start_record(RUN, run, size, is_packed(placement), **more)
+    attempt = start_attempt(run, spec, arguments.launch["placement"])
     parity = arguments.launch["parity"]
     command = build_launch_command(python, attempt, run, arguments.verdict, parity, arguments.time_limit_min)
     os.execv(python, command)

@@ -12,6 +12,7 @@ from howmanygpus.plan.config.models import split_models
 from howmanygpus.plan.config.schema import fill_defaults, read_schema
 from howmanygpus.plan.networks import name_network
 from howmanygpus.plan.parity import ParityCell, ParityGroup, group_cells
+from howmanygpus.plan.program.study import ProgramStudy
 from howmanygpus.plan.runs import Run
 from howmanygpus.plan.studies import PREPARED, Study
 from howmanygpus.prepare.checks.remarks import read_remarks
@@ -30,12 +31,14 @@ class Plan:
         datasets = self.config["datasets"] = expand_paths(self.config["datasets"])
         self.groups = split_models(config["studies"])
         self.studies = {
-            name: Study(name, given, datasets, machine, schema, f"studies.{group}")
+            name: ProgramStudy(name, given, machine, schema, f"studies.{group}")
+            if "program" in given
+            else Study(name, given, datasets, machine, schema, f"studies.{group}")
             for group, studies in self.groups.items()
             for name, given in studies.items()
         }
         self.runs = {run.path: run for study in self.studies.values() for run in study.runs}
-        used = {study.config["dataset"]: study.description for study in self.studies.values()}
+        used = {study.config["dataset"]: study.description for study in self._with_data}
         self._descriptions = used | {name: describe_or_refuse(name, options) for name, options in datasets.items()}
 
     @classmethod
@@ -64,9 +67,15 @@ class Plan:
             for run in study.runs
         }
 
+    @property
+    def _with_data(self) -> list[Study]:
+        """The studies that train our networks; programs of users have data and networks that nobody else knows."""
+        return [study for study in self.studies.values() if not study.is_program]
+
     @cached_property
     def _supported(self) -> list[tuple[Study, Run]]:
-        return [(study, run) for study in self.studies.values() for run in study.runs if not run.unsupported]
+        """The runs that the parity gate covers, if nothing else keeps them from being done."""
+        return [(study, run) for study in self._with_data for run in study.runs if not run.unsupported]
 
     @cached_property
     def cells(self) -> dict[str, ParityCell]:
@@ -114,9 +123,7 @@ class Plan:
     @cached_property
     def dataset_options(self) -> dict[str, dict]:
         """Source and options of all data sets: those of the config, and those that studies name by their source."""
-        return self.config["datasets"] | {
-            study.config["dataset"]: study.dataset_options for study in self.studies.values()
-        }
+        return self.config["datasets"] | {study.config["dataset"]: study.dataset_options for study in self._with_data}
 
     @property
     def targets(self) -> dict[str, list[str]]:

@@ -63,7 +63,9 @@ def describe_keys(schema_name: str, object_name: str | None = None) -> str:
     rows = []
     for key, value in rule["properties"].items():
         resolved = _resolve(value, schema)
-        default = "required" if key in rule.get("required", ()) else _show(resolved["default"])
+        required = (*rule.get("required", ()), *rule.get("else", {}).get("required", ()))
+        default = _show(resolved["default"]) if "default" in resolved else NOTHING
+        default = "required" if key in required else default
         rows.append([f"`{key}`", _describe_values(resolved, schema), default, resolved["description"]])
     return format_table(("key", "accepts", "default", "meaning"), rows)
 
@@ -209,6 +211,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "config_keys": partial(describe_keys, "config"),
     "dataset_keys": partial(describe_keys, "config", "dataset"),
     "study_keys": partial(describe_keys, "config", "study"),
+    "program_keys": partial(describe_keys, "config", "program"),
     "optimizer_keys": partial(describe_keys, "config", "optimizer"),
     "random_resized_crop_keys": partial(describe_keys, "config", "random_resized_crop"),
     "quality_keys": partial(describe_keys, "config", "quality"),

@@ -42,6 +42,9 @@ class Study:
     `place` is where the config gives it. The constructor raises ConfigError for errors that the schema cannot detect.
     """
 
+    is_program = False
+    """Whether it starts a program of the user; see plan.program."""
+
     def __init__(self, name: str, given: dict, datasets: dict, machine: Machine, schema: dict, place: str):
         self.name, self.place, self.machine = name, place, machine
         self.defaults = study_defaults()
@@ -147,7 +150,7 @@ class Study:
             raise ConfigError(f"{self.place}.exclude: nothing is left to run; remove an entry")
         return runs
 
-    def _check_runs(self) -> None:
+    def _check_layouts(self) -> None:
         for name, num_gpus in sorted({(run.device, run.num_gpus) for run in self.runs}):
             device = self.machine.device(name)
             if device.max_nodes >= device.num_nodes(num_gpus) and num_gpus % device.num_nodes(num_gpus):
@@ -156,6 +159,9 @@ class Study:
                     f"does not spread evenly over {device.num_nodes(num_gpus)} nodes of {name} devices",
                     f"choose {' or '.join(map(str, device.find_nearest_counts(num_gpus)))}",
                 )
+
+    def _check_runs(self) -> None:
+        self._check_layouts()
         for num_gpus, size in sorted({(run.num_gpus, run.per_device_batch_size) for run in self.runs}):
             steps_per_epoch = self.description.num_train // (num_gpus * size)
             if steps_per_epoch == 0:
@@ -255,8 +261,7 @@ class Study:
 
     def request(self) -> str:
         """Return the study as JSON, without defaults. Plan.from_request rebuilds the study from it."""
-        different = drop_defaults(self.config, self.defaults, NESTED_KEYS)
-        datasets = {self.config["dataset"]: self.dataset_options}
+        different, datasets = self._request_study()
         # The number of devices only decides how many nodes a cluster's runs use, so other machines leave it out.
         nodes = ("devices_per_node", "max_nodes") if self.machine.is_cluster else ()
         keys = ("cores_per_device", "kind", "compute_capability", *nodes)
@@ -265,3 +270,8 @@ class Study:
         request = {"studies": {self.name: different}, "datasets": datasets, "devices": described}
         billing = {name: billing for name in devices if (billing := self.machine.billing(name))}
         return json.dumps(request | ({"billing": billing} if billing else {}))
+
+    def _request_study(self) -> tuple[dict, dict]:
+        """Return the study and its data sets as a config would give them, without defaults."""
+        different = drop_defaults(self.config, self.defaults, NESTED_KEYS)
+        return different, {self.config["dataset"]: self.dataset_options}

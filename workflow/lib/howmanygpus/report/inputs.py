@@ -20,3 +20,12 @@ def choose_inputs(table: pd.DataFrame) -> pd.DataFrame:
         if len(chosen):
             return chosen
     return table
+
+
+PROGRAM = "program"
+"""Input of the runs of a user's own program, which alone knows its data."""
+
+
+def is_program(table: pd.DataFrame) -> bool:
+    """Whether the rows of a study are about a user's own program."""
+    return bool((table["input"] == PROGRAM).all())

@@ -45,15 +45,12 @@ class ResizedCropSpec:
 
 
 @dataclass(frozen=True)
-class RunSpec:
-    """One planned run, complete.
+class LaunchSpec:
+    """What is known of every run, also of one that starts a program of the user (train.program).
 
     device: its name in the machine file; device_kind: `cpu` or `cuda`, how frameworks reach it.
     model_options: those that differ from the model's own, see OPTIONS in its parameters.py.
     family, strategy: folder and file in train/frameworks/ of the code that trains.
-    label_smoothing: 0 without; only if an image has one label.
-    loader: `shared`, or the framework's own: its module below train/frameworks/. loader_workers: of each device.
-    loader_kind: `threads` or `processes`.
     """
 
     study: str
@@ -77,6 +74,25 @@ class RunSpec:
     strategy: str
     launcher: str
     cores_per_device: int
+
+    @property
+    def devices_per_node(self) -> int:
+        """Of this run: its devices are spread evenly over its nodes."""
+        return self.num_gpus // self.num_nodes
+
+    def to_dict(self) -> dict:
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True)
+class RunSpec(LaunchSpec):
+    """One planned run of a framework, complete.
+
+    label_smoothing: 0 without; only if an image has one label.
+    loader: `shared`, or the framework's own: its module below train/frameworks/. loader_workers: of each device.
+    loader_kind: `threads` or `processes`.
+    """
+
     data_dir: str
     weights_file: str
 
@@ -105,17 +121,9 @@ class RunSpec:
     optimizer: OptimizerSpec
 
     @property
-    def devices_per_node(self) -> int:
-        """Of this run: its devices are spread evenly over its nodes."""
-        return self.num_gpus // self.num_nodes
-
-    @property
     def crop_size(self) -> tuple[int, int] | None:
         """Height and width to which all images are cropped, in training and evaluation; None if they stay whole."""
         return self.random_resized_crop.size if self.random_resized_crop else self.crop
-
-    def to_dict(self) -> dict:
-        return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, values: dict) -> "RunSpec":

@@ -12,6 +12,9 @@ def split_models(studies: dict[str, dict]) -> dict[str, dict[str, dict]]:
     groups: dict[str, dict[str, dict]] = {}
     taken = set(studies)
     for name, given in studies.items():
+        if "program" in given:
+            groups[name] = {name: given}
+            continue
         models = given["model"] if isinstance(given["model"], list) else [given["model"]]
         _check_exclusions(f"studies.{name}", given, models)
         if not isinstance(given["model"], list):

@@ -63,7 +63,7 @@ class RecordedRuns:
     def expect(self, run: Run) -> Expectation:
         study = self._plan.studies[run.study]
         limit_s = 60 * study.config["time_limit_min"]
-        if self._like:
+        if self._like and not study.is_program:
             work, images = name_work(study.weights_file(run)), study.num_images(run)
             for basis, common in LIKENESS.items():
                 if records := self._like.get((work, basis, common(run))):
@@ -90,7 +90,8 @@ class RecordedRuns:
                 # Another call may replace the run at this moment, and folders of other names are no runs.
                 except (FileNotFoundError, ValueError):
                     continue
-                if values.get("wall_time_s") and values.get("images_seen"):
+                # How long a program takes depends on what only its command says.
+                if values.get("wall_time_s") and values.get("images_seen") and "program" not in values["spec"]:
                     start_s = values.get("init_s", 0.0) + values.get("compile_s", 0.0)
                     work = name_work(values["spec"]["weights_file"])
                     yield Record(run, work, values["wall_time_s"], start_s, values["images_seen"])

@@ -51,6 +51,13 @@ def hash_training(framework: str, model: str, loader: str = SHARED) -> str:
 
 
 @cache
+def hash_program() -> str:
+    """Return the hash of the code that starts a user's program and takes its reports."""
+    modules = ("train.program.launch", "train.program.process", "train.start.task", "train.start.spawn")
+    return hash_files(find_code(*map(module_file, modules)))
+
+
+@cache
 def hash_parity(framework: str, model: str) -> str:
     """Return the hash of the observing code of the parity gate that no run executes.
 

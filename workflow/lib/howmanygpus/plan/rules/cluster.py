@@ -63,6 +63,7 @@ class ClusterRules(Answers):
         """Return as JSON what the machine file states about a device and what the studies require of it."""
         device = self._machine.device(wildcards.device)
         frameworks = {run.framework for run in self._plan.runs.values() if run.device == wildcards.device}
+        frameworks &= FRAMEWORKS.keys()  # a program of the user is none
         return json.dumps(expectation(self._machine, device, frameworks, self._longest_job_min(wildcards.device)))
 
     def _longest_job_min(self, device: str) -> float:

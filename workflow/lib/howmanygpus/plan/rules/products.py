@@ -59,7 +59,8 @@ class Products:
 
     def verdicts_of_study(self, wildcards) -> list[str]:
         """Return the verdicts of the parity gate on which the runs of a study depend."""
-        verdicts = {self._plan.verdicts[run.path] for run in self._runs(wildcards.study)}
+        known = self._plan.verdicts
+        verdicts = {known[run.path] for run in self._runs(wildcards.study) if run.path in known}
         return self._existing(sorted(verdicts))
 
     def preflight(self, wildcards) -> list[str]:

@@ -5,10 +5,12 @@ from collections.abc import Callable
 
 from howmanygpus.plan.cluster.retrying import Growth, find_growth
 from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.invalidation.code import hash_script, hash_training
+from howmanygpus.plan.invalidation.code import hash_program, hash_script, hash_training
 from howmanygpus.plan.invalidation.pins import environment_record
 from howmanygpus.plan.jobs import JobSize, placement
 from howmanygpus.plan.plan import Plan
+from howmanygpus.plan.program.study import LAUNCHERS as PROGRAM_LAUNCHERS
+from howmanygpus.plan.program.study import ProgramStudy
 from howmanygpus.plan.rules.answers import Answers
 from howmanygpus.plan.runs import Run
 from howmanygpus.plan.studies import Study
@@ -38,6 +40,8 @@ class TrainingRules(Answers):
         """Return the hash of the code that the run executes."""
         run = self.run(wildcards)
         study = self._plan.studies[run.study]
+        if study.is_program:
+            return hash_program()
         return hash_training(run.framework, study.config["model"], study.variants[run.variant]["loader"])
 
     def table_code(self, table: str, uses_metric: bool) -> Callable:
@@ -56,25 +60,34 @@ class TrainingRules(Answers):
         """Return as JSON the run's settings that differ from their defaults."""
         return self._plan.settings[wildcards.run]
 
-    def data(self, wildcards) -> str:
+    def data(self, wildcards) -> str | list:
+        """Return the record of the prepared data, or nothing for a program of the user."""
         run = self.run(wildcards)
-        return f"{self._plan.studies[run.study].data_dir(run)}/dataset.json"
+        study = self._plan.studies[run.study]
+        return [] if study.is_program else f"{study.data_dir(run)}/dataset.json"
 
-    def weights(self, wildcards) -> str:
-        """Return the record of the initial weights. The weights are stored beside it."""
+    def weights(self, wildcards) -> str | list:
+        """Return the record of the initial weights, or nothing for a program. The weights are stored beside it."""
         run = self.run(wildcards)
-        weights = self._plan.studies[run.study].weights_file(run)
-        return weights.removesuffix(".safetensors") + ".json"
+        study = self._plan.studies[run.study]
+        return [] if study.is_program else study.weights_file(run).removesuffix(".safetensors") + ".json"
 
     def network_options(self, wildcards) -> str:
         """Return as JSON the options of a network, whose name consists of the wildcards `model` and `options`."""
         return json.dumps(self._plan.networks[wildcards.model + wildcards.options] if wildcards.options else {})
 
-    def environment(self, wildcards) -> str:
-        return environment_record(self._plan.cells[wildcards.run].environment)
+    def environment(self, wildcards) -> str | list:
+        """Return the record of the run's environment, or nothing for a program that brings its own."""
+        run = self.run(wildcards)
+        study = self._plan.studies[run.study]
+        if not isinstance(study, ProgramStudy):
+            return environment_record(self._plan.cells[wildcards.run].environment)
+        name = study.environment(run)
+        return environment_record(name) if name else []
 
-    def verdict(self, wildcards) -> str:
-        return self._plan.verdicts[wildcards.run]
+    def verdict(self, wildcards) -> str | list:
+        """Return the verdict of the parity gate, or nothing for a program."""
+        return self._plan.verdicts.get(wildcards.run, [])
 
     def launch(self, wildcards, input) -> str:
         """Return as JSON what no result depends on: what a failed gate does (`parity`), and how processes start.
@@ -94,7 +107,11 @@ class TrainingRules(Answers):
     def size(self, wildcards) -> JobSize:
         run = self.run(wildcards)
         device, limit_min = self._machine.device(run.device), self._plan.studies[run.study].config["time_limit_min"]
-        launcher = FRAMEWORKS[run.framework].launcher
+        study = self._plan.studies[run.study]
+        if isinstance(study, ProgramStudy):
+            launcher = PROGRAM_LAUNCHERS[study.program["start"]]
+        else:
+            launcher = FRAMEWORKS[run.framework].launcher
         return JobSize(device, launcher, run.num_gpus, device.num_nodes(run.num_gpus), limit_min)
 
     def growth(self, wildcards, attempt) -> Growth:

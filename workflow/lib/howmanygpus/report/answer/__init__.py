@@ -16,6 +16,7 @@ from howmanygpus.report.answer.study import (
     describe_remarks,
     describe_runs,
     describe_trajectories,
+    describe_unmeasured,
 )
 from howmanygpus.report.answer.throughput import answer_throughput
 from howmanygpus.report.inputs import choose_inputs
@@ -36,7 +37,7 @@ def answer(
     else:
         found = [*answer_accuracy(runs, time_to_accuracy, datasets), *answer_throughput(runs, real, datasets)]
     facts = [describe_data(runs, datasets), describe_left_out(datasets), describe_remarks(datasets)]
-    facts += [describe_disturbed(runs)]
+    facts += [describe_disturbed(runs), describe_unmeasured(runs)]
     facts += [describe_trajectories(runs), describe_bill(jobs)]
     lines = [f"- {line}" for line in [*found, *facts] if line]
     return "\n".join([describe_runs(runs), "", *lines, ""])

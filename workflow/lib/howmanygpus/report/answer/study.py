@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from howmanygpus.report.inputs import choose_inputs
+from howmanygpus.report.inputs import choose_inputs, is_program
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.trajectory import has_left
 
@@ -15,7 +15,18 @@ def describe_runs(runs: pd.DataFrame) -> str:
     counts = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in runs["status"].value_counts().items())
     first = runs.iloc[0]
     network = first["model"] if pd.isna(first["model_options"]) else f"{first['model']} ({first['model_options']})"
-    return f"{first['study']}: {network} on {first['dataset']}, {len(runs)} runs planned: {counts}."
+    what = f"the program {first['model']}" if is_program(runs) else f"{network} on {first['dataset']}"
+    return f"{first['study']}: {what}, {len(runs)} runs planned: {counts}."
+
+
+def describe_unmeasured(runs: pd.DataFrame) -> str:
+    """Say what is not known of a user's program; nothing for other studies."""
+    if not is_program(runs):
+        return ""
+    return (
+        "The program's own reports are the source of steps, samples and quality. Not measured, and empty in the tables:"
+        " parity with other programs, the wait for input, the framework's peak memory, the quality of a guess."
+    )
 
 
 def describe_nothing(runs: pd.DataFrame) -> str:
@@ -36,6 +47,8 @@ def describe_data(runs: pd.DataFrame, datasets: pd.DataFrame) -> str:
     real = choose_inputs(datasets)
     known = real[real["num_train"].notna()]
     text = f"Trained on {real['dataset'].iloc[0]} ({', '.join(real['input'])})"
+    if is_program(real):
+        text = "Trained by a program of the user on data of its own"
     if len(known):
         first = known.iloc[0]
         count = {

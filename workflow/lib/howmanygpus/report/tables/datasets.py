@@ -30,14 +30,16 @@ def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
     """One row per input. results: the folder that holds `results/`."""
     specs = {planned["spec"]["input"]: planned["spec"] for planned in plan["runs"].values()}
     metric = plan["config"]["quality"]["metric"]
-    rows = [describe_input(spec, results / spec["data_dir"], metric) for spec in specs.values()]
+    # Nobody but a user's program knows its data.
+    folders = {name: results / spec["data_dir"] if "data_dir" in spec else None for name, spec in specs.items()}
+    rows = [describe_input(spec, folders[name], metric) for name, spec in specs.items()]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def describe_input(spec: dict, folder: Path, metric: str) -> dict:
-    """Row of one input. folder: its prepared folder; it may be gone, since a finished study does without it."""
+def describe_input(spec: dict, folder: Path | None, metric: str) -> dict:
+    """Row of one input. folder: its prepared folder, if any; it may be gone, since a finished study does without it."""
     row = {"metric": metric, **{key: spec[key] for key in ("study", "dataset", "input")}}
-    if not (folder / DESCRIPTION).exists():
+    if folder is None or not (folder / DESCRIPTION).exists():
         return row
     description = read_description(folder)
     row |= dict(zip(("height", "width", "channels"), description["image_shape"], strict=True))

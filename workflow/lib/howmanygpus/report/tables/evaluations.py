@@ -31,12 +31,19 @@ def tabulate(plan: dict, datasets: pd.DataFrame, results: Path = Path()) -> pd.D
 
 def evaluate(outcome: Outcome, metric: str, guesses: dict[str, float]) -> list[dict]:
     """Rows of one run. guesses: the quality of a guess, by input."""
-    stored, compute = read_predictions(outcome.folder / "predictions.npz"), load_metric(metric).compute
     moments = [event for event in outcome.read_events() if event["event"] == "evaluation"]
+    qualities = compute_qualities(outcome, moments, metric)
     return [
         outcome.identity
         | {"epoch": moment["epoch"], "train_s": moment["train_s"], "wall_s": moment["wall_s"]}
-        | {"metric": metric, "quality": compute(predictions)}
+        | {"metric": metric, "quality": quality}
         | {"quality_of_guess": guesses.get(outcome.identity["input"])}
-        for moment, predictions in zip(moments, stored, strict=True)
+        for moment, quality in zip(moments, qualities, strict=True)
     ]
+
+
+def compute_qualities(outcome: Outcome, moments: list[dict], metric: str) -> list[float | None]:
+    """Return the metric of each evaluation: as a user's program has reported it, or computed from the predictions."""
+    if (outcome.record or {})["spec"].get("program"):
+        return [moment["metric"].get(metric) for moment in moments]
+    return list(map(load_metric(metric).compute, read_predictions(outcome.folder / "predictions.npz")))

@@ -83,11 +83,12 @@ def describe_provenance(record: dict) -> dict:
     host, versions = record["host"], record.get("versions", {})
     return {
         "framework_version": " ".join(f"{name} {version}" for name, version in versions.items()) or None,
-        "python_version": host["python_version"],
+        # The launcher of a user's program runs in another Python.
+        "python_version": None if "program" in record["spec"] else host["python_version"],
         "device_model": host["cpu_model"] if record["spec"]["device_kind"] == "cpu" else record.get("device_model"),
         "driver_version": host["driver_version"],
         "git_commit": host["git_commit"],
-        "manifest_sha256": record["manifest_sha256"],
+        "manifest_sha256": record.get("manifest_sha256"),
         "hostname": host["hostname"],
         "nodes": " ".join(find_nodes(record)),
         "gpu_uuids": " ".join(find_gpus(record)) or None,
@@ -123,15 +124,21 @@ def describe_timing(record: dict, events: list[dict]) -> dict:
 
 
 def describe_rates(record: dict, windows: list[dict]) -> dict:
-    """Rates of the measured windows; the slowest process counts. Times of steps are those of the first process."""
-    num_steps = sum(window["num_steps"] for window in windows)
+    """Rates of the measured windows; the slowest process counts. Times of steps are those of the first process.
+
+    A user's program counts its samples itself, and may report neither each step nor its waits for input.
+    """
+    batch = record["spec"]["global_batch_size"]
+    num_images = sum(window.get("samples", window["num_steps"] * batch) for window in windows)
     elapsed_s = sum(window["elapsed_s"] for window in windows)
     step_s = np.concatenate([window["steps_s"] for window in windows])
+    is_each_known = len(step_s) == sum(window["num_steps"] for window in windows)
+    waits_s = [window["data_wait_s"] for window in windows]
     return {
-        "images_per_s": num_steps * record["spec"]["global_batch_size"] / elapsed_s,
-        "step_s_median": np.median(step_s),
-        "step_s_p95": np.percentile(step_s, 95),
-        "data_wait_frac": sum(window["data_wait_s"] for window in windows) / elapsed_s,
+        "images_per_s": num_images / elapsed_s,
+        "step_s_median": np.median(step_s) if is_each_known else None,
+        "step_s_p95": np.percentile(step_s, 95) if is_each_known else None,
+        "data_wait_frac": None if None in waits_s else sum(waits_s) / elapsed_s,
     }
 
 

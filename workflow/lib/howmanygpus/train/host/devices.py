@@ -12,7 +12,7 @@ import pynvml
 
 from howmanygpus.train.host.gpus import describe_gpu, describe_links, find_near_cores, list_gpu_uuids
 from howmanygpus.train.host.processes import describe_cores, list_cores, list_numa_nodes, share_cores
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.train.spec import LaunchSpec
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Assignment:
         return describe_cores(self.cores_by_device) | {"CUDA_VISIBLE_DEVICES": ",".join(self.gpu_uuids)}
 
 
-def assign_devices(spec: RunSpec, bind_cores: bool = True) -> Assignment:
+def assign_devices(spec: LaunchSpec, bind_cores: bool = True) -> Assignment:
     """Assign the first GPUs of this node that this process may use, and cores; raise ValueError if there are too few.
 
     A GPU gets cores of its own NUMA node as far as there are any, and a CPU device cores of one node. Without

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pynvml
 
-MODULE = "howmanygpus.train.loop.train"
+MODULE, PROGRAM = "howmanygpus.train.loop.train", "howmanygpus.train.program.process"
 LEAST_S = 0.5
 """Shortest time of which a share is given. The kernel counts in hundredths of a second."""
 BUSY = (0, 1, 2, 7)
@@ -34,7 +34,7 @@ def find_run(marker: str) -> list[psutil.Process]:
     for process in psutil.process_iter(["ppid", "cmdline", "exe"]):
         children.setdefault(process.info["ppid"], []).append(process)
         words = process.info["cmdline"] or []
-        if process.info["exe"] == python and MODULE in words and marker in words:
+        if process.info["exe"] == python and (MODULE in words or PROGRAM in words) and marker in words:
             found[process.pid] = process
     queue = list(found)
     while queue:

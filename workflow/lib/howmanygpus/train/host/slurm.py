@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from howmanygpus.train.host.placement import Placement
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.train.spec import LaunchSpec
 
 PATIENCE_S = 20.0
 """How long to wait for a command of SLURM, in seconds; without a limit it waits long for a lost controller."""
@@ -110,7 +110,7 @@ def list_nodes(job: dict[str, str]) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_S).stdout.split()
 
 
-def restore_environment(spec: RunSpec, placement: Placement) -> dict[str, str]:
+def restore_environment(spec: LaunchSpec, placement: Placement) -> dict[str, str]:
     """Return the variables by which mpirun finds the nodes of its job, which were removed from the job's environment.
 
     See howmanygpus.snakemake_patches.one_snakemake for the reason.

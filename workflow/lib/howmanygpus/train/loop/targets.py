@@ -38,7 +38,7 @@ def read_targets(batches: Iterable[Batch], spec: RunSpec, data: PreparedData) ->
 
 def weigh_batches(batches: Iterable[Batch], spec: RunSpec, data: PreparedData) -> Iterator[Batch]:
     known = (np.asarray(data.train_labels) != MISSING).sum(axis=1)
-    whole = Shares(spec, len(known), rank=0, num_processes=1)
+    whole = Shares(spec, data.train_images, rank=0, num_processes=1)
     for step, (images, labels) in enumerate(batches):
         num_known = int(known[whole[step].samples].sum())
         yield images, weigh_labels(labels, spec.global_batch_size, num_known)

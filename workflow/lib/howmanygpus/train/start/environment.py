@@ -6,13 +6,13 @@ from pathlib import Path
 
 from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.host.processes import BINDING_IS_LEFT_ALONE, KEEP_FREED_MEMORY
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.train.spec import LaunchSpec
 
 CUDA_CACHE_BYTES = 2**32
 """The largest size that CUDA accepts (CUDA C++ Programming Guide, environment variables: 4 GiB); by default 1 GiB."""
 
 
-def build_environment(spec: RunSpec, placement: Placement) -> dict[str, str]:
+def build_environment(spec: LaunchSpec, placement: Placement) -> dict[str, str]:
     """Return the environment variables of the run's processes."""
     return {
         **os.environ,

@@ -16,9 +16,12 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -33,7 +36,7 @@ from howmanygpus.train.input.prepared import read_description, verify_data, veri
 from howmanygpus.train.loop.predictions import PredictionStore, merge_predictions
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.schema import write_record
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.train.spec import LaunchSpec, RunSpec
 from howmanygpus.train.start.endings import find_crash, name_crash, write_last_words
 from howmanygpus.train.start.environment import build_environment
 from howmanygpus.train.start.launchers import build_command
@@ -41,6 +44,19 @@ from howmanygpus.train.start.rendezvous import open_meeting, read_all
 
 GRACE_S = 10.0
 """How long processes may take to end after SIGTERM, in seconds."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the processes of a run do.
+
+    module: each process runs it. verify: checks the inputs before the start and returns their hashes for the record.
+    collect: merges into one file what the processes have written to an attempt's folder.
+    """
+
+    module: str
+    verify: Callable[[Any], dict[str, Any]]
+    collect: Callable[[Any, AttemptFolder], None]
 
 
 class Interrupted(Exception):
@@ -76,12 +92,23 @@ def hold_machine(placement: Placement):
 
 
 def verify_inputs(spec: RunSpec) -> dict:
-    """Compare data and weights with their records, and return the description of the data."""
+    """Compare data and weights with their records, and return their hashes."""
     description = read_description(Path(spec.data_dir))
     verify_data(Path(spec.data_dir), description)
     weights = Path(spec.weights_file)
     verify_hashes(weights.parent, {weights.name: json.loads(weights.with_suffix(".json").read_text())["sha256"]})
-    return description
+    return {"manifest_sha256": description["sha256"]["manifest.tsv"], "weights_sha256": sha256_of_file(weights)}
+
+
+def collect_predictions(spec: RunSpec, attempt: AttemptFolder) -> None:
+    """Merge the predictions of all processes. A run that was not trained has none."""
+    if not list(attempt.path.glob("predictions.rank*.npz")):
+        PredictionStore().write(attempt.predictions_of(0))
+    num_test = read_description(Path(spec.data_dir))["num_test"]
+    merge_predictions(sorted(attempt.path.glob("predictions.rank*.npz")), num_test, attempt.predictions)
+
+
+TRAINING = Work("howmanygpus.train.loop.train", verify_inputs, collect_predictions)
 
 
 def start_processes(command: list[str], environment: dict[str, str], cores: list[int], **options) -> subprocess.Popen:
@@ -93,7 +120,7 @@ def start_processes(command: list[str], environment: dict[str, str], cores: list
 
 
 def run_processes(
-    spec: RunSpec, placement: Placement, attempt: AttemptFolder, module: str, options: list[str], deadline_s: float
+    spec: LaunchSpec, placement: Placement, attempt: AttemptFolder, module: str, options: list[str], deadline_s: float
 ) -> int:
     """Run a module's processes to the end, write their telemetry, and return the exit status.
 
@@ -126,7 +153,7 @@ def run_processes(
         note_telemetry(meeting, spec, attempt)
 
 
-def note_telemetry(meeting: Path, spec: RunSpec, attempt: AttemptFolder) -> None:
+def note_telemetry(meeting: Path, spec: LaunchSpec, attempt: AttemptFolder) -> None:
     """Merge what the samplers wrote, and leave a note if one of them had died."""
     merge_nodes(meeting, attempt.telemetry)
     if problem := find_problem(meeting, spec.num_nodes, time.time()):
@@ -141,14 +168,12 @@ def hold_publishing(attempt: AttemptFolder):
         yield
 
 
-def publish(spec: RunSpec, attempt: AttemptFolder, run_dir: Path, record: dict, description: dict) -> None:
+def publish(spec: LaunchSpec, attempt: AttemptFolder, run_dir: Path, record: dict, work: Work) -> None:
     """Move the attempt's files to the run's folder; run.json appears last.
 
     Raises RecordError, before anything has moved, if `record` violates its schema.
     """
-    if not list(attempt.path.glob("predictions.rank*.npz")):
-        PredictionStore().write(attempt.predictions_of(0))
-    merge_predictions(sorted(attempt.path.glob("predictions.rank*.npz")), description["num_test"], attempt.predictions)
+    work.collect(spec, attempt)
     attempt.events.touch()
     write_record(attempt.run, record)
     weights = (attempt.initial_weights, attempt.final_weights)
@@ -161,7 +186,12 @@ def publish(spec: RunSpec, attempt: AttemptFolder, run_dir: Path, record: dict, 
 
 
 def run_attempt(
-    spec: RunSpec, placement: Placement, attempt: AttemptFolder, options: argparse.Namespace, record: dict
+    spec: LaunchSpec,
+    placement: Placement,
+    attempt: AttemptFolder,
+    options: argparse.Namespace,
+    record: dict,
+    work: Work,
 ) -> int:
     """Verify the inputs, run and publish; return the exit status. What becomes known is added to `record`."""
     gpu_uuids = list_gpu_uuids()[: spec.devices_per_node] if spec.device_kind == "cuda" else []
@@ -171,9 +201,7 @@ def run_attempt(
     if placement.scheduler == "slurm":
         cancel_older_attempts(attempt, record["job"]["id"])
     write_record(attempt.record, record)
-    description = verify_inputs(spec)
-    record |= {"manifest_sha256": description["sha256"]["manifest.tsv"]}
-    record |= {"weights_sha256": sha256_of_file(Path(spec.weights_file))}
+    record |= work.verify(spec)
     module_options = ["--attempt", str(attempt.path), *(["--save-weights"] if options.save_weights else [])]
     if placement.scheduler == "none":
         record |= {"topology": describe_topology(assign_devices(spec, placement.bind_cores))}
@@ -181,9 +209,7 @@ def run_attempt(
         module_options += ["--started-at", repr(time.time())]
         try:
             deadline_s = options.deadline_s
-            exit_status = run_processes(
-                spec, placement, attempt, "howmanygpus.train.loop.train", module_options, deadline_s
-            )
+            exit_status = run_processes(spec, placement, attempt, work.module, module_options, deadline_s)
         finally:
             record |= {"processes": read_processes(attempt)}
             if attempt.telemetry_problem.exists():
@@ -192,7 +218,7 @@ def run_attempt(
                 record |= {"staging_s": max(staged)}
         if attempt.outcome.exists():
             outcome = json.loads(attempt.outcome.read_text())
-            publish(spec, attempt, options.run_dir, record | outcome | {"finished_at": now()}, description)
+            publish(spec, attempt, options.run_dir, record | outcome | {"finished_at": now()}, work)
             return 0
     record |= slurm.explain_end() or find_crash(attempt, exit_status)
     return exit_status if exit_status > 0 else 1
@@ -219,19 +245,21 @@ def refuse(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, record: dict, r
     status = "unsupported" if record["parity"] == "unsupported" else "failed_parity"
     record |= {"status": status, "reason": reason, "finished_at": now()}
     attempt.telemetry.touch()
-    publish(spec, attempt, run_dir, record, description)
+    publish(spec, attempt, run_dir, record, TRAINING)
     return 0
 
 
-def launch(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, options: argparse.Namespace) -> int:
+def launch(
+    spec: LaunchSpec, run_dir: Path, attempt: AttemptFolder, options: argparse.Namespace, work: Work = TRAINING
+) -> int:
     """Do one attempt and return the exit status. However an attempt fails, its record says why."""
     record = {"spec": spec.to_dict(), "status": "running", "reason": "", "pid": os.getpid(), "started_at": now()}
     record |= {"parity": options.parity}
     try:
-        if options.refuse:
+        if options.refuse and isinstance(spec, RunSpec):
             return refuse(spec, run_dir, attempt, record, options.refuse)
         placement = Placement.read(attempt.placement)
-        exit_status = run_attempt(spec, placement, attempt, options, record)
+        exit_status = run_attempt(spec, placement, attempt, options, record, work)
         if exit_status == 0:
             return 0
     except TimeoutError as error:
@@ -249,7 +277,7 @@ def launch(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, options: argpar
     return exit_status
 
 
-def main() -> None:
+def main(read_spec: Callable[[Path], LaunchSpec] = RunSpec.read, work: Work = TRAINING) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--attempt", required=True, help="folder of this attempt, with its spec.json")
     parser.add_argument("--run-dir", type=Path, required=True, help="where the run's files go when it is done")
@@ -262,8 +290,7 @@ def main() -> None:
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, raise_interrupted)
     attempt = AttemptFolder(arguments.attempt)
-    spec = RunSpec.read(attempt.spec)
-    sys.exit(launch(spec, arguments.run_dir, attempt, arguments))
+    sys.exit(launch(read_spec(attempt.spec), arguments.run_dir, attempt, arguments, work))
 
 
 if __name__ == "__main__":

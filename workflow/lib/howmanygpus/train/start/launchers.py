@@ -12,18 +12,18 @@ import sys
 from pathlib import Path
 
 from howmanygpus.train.host.placement import Placement
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.train.spec import LaunchSpec, RunSpec
 
 
 def count_processes_per_node(launcher: str, devices_per_node: int) -> int:
     return 1 if launcher in ("plain", "per_node") else devices_per_node
 
 
-def count_processes(spec: RunSpec) -> int:
+def count_processes(spec: LaunchSpec) -> int:
     return spec.num_nodes * count_processes_per_node(spec.launcher, spec.devices_per_node)
 
 
-def build_command(spec: RunSpec, placement: Placement, folder: Path, module: str, options: list[str]) -> list[str]:
+def build_command(spec: LaunchSpec, placement: Placement, folder: Path, module: str, options: list[str]) -> list[str]:
     """Return the command line of a module's processes. folder: an empty folder that all of them can read."""
     target = [module, *options]
     task = [sys.executable, "-m", "howmanygpus.train.start.task", "--folder", str(folder), *target]
@@ -42,11 +42,13 @@ def build_command(spec: RunSpec, placement: Placement, folder: Path, module: str
     return [sys.executable, "-m", *target]
 
 
-def takes_mpirun(spec: RunSpec) -> bool:
-    return spec.launcher == "mpirun" or (spec.launcher == "horovodrun" and spec.horovod_controller == "mpi")
+def takes_mpirun(spec: LaunchSpec) -> bool:
+    if spec.launcher == "horovodrun" and isinstance(spec, RunSpec):
+        return spec.horovod_controller == "mpi"
+    return spec.launcher == "mpirun"
 
 
-def srun(spec: RunSpec, placement: Placement) -> list[str]:
+def srun(spec: LaunchSpec, placement: Placement) -> list[str]:
     """Return srun with its options: one task per process. The first task that fails ends all of them.
 
     Every task sees all devices of its node, because NCCL needs that.
@@ -62,7 +64,7 @@ def srun(spec: RunSpec, placement: Placement) -> list[str]:
     ]
 
 
-def mpirun(spec: RunSpec, placement: Placement) -> list[str]:
+def mpirun(spec: LaunchSpec, placement: Placement) -> list[str]:
     """Return mpirun with its options. It does not bind processes to cores, because each process binds itself."""
     command = [find_program("mpirun"), "-np", str(spec.num_gpus), "--bind-to", "none"]
     if placement.scheduler == "slurm":

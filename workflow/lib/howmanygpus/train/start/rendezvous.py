@@ -16,7 +16,8 @@ import psutil
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.train.host.placement import Placement
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.train.program.spec import ProgramSpec
+from howmanygpus.train.spec import LaunchSpec, RunSpec
 
 PORTS = range(20000, 32000)
 """Below the ports that Linux gives to outgoing connections (ip_local_port_range, from 32768), which would take ours."""
@@ -71,7 +72,7 @@ def find_address(interface: str | None, suffix: str) -> str:
     raise RendezvousError(f"network_interface {interface} of {socket.gethostname()} has no IPv4 address")
 
 
-def open_meeting(attempt: Path, spec: RunSpec, placement: Placement) -> Path:
+def open_meeting(attempt: Path, spec: LaunchSpec, placement: Placement) -> Path:
     """Make a folder inside an attempt's folder for the processes of one launch, with their spec and placement."""
     folder = Path(tempfile.mkdtemp(prefix="processes-", dir=attempt))
     write_json_atomic(folder / "spec.json", spec.to_dict())
@@ -79,9 +80,11 @@ def open_meeting(attempt: Path, spec: RunSpec, placement: Placement) -> Path:
     return folder
 
 
-def read_meeting(folder: Path) -> tuple[RunSpec, Placement]:
+def read_meeting(folder: Path) -> tuple[LaunchSpec, Placement]:
     """Read what open_meeting wrote."""
-    return RunSpec.read(folder / "spec.json"), Placement.read(folder / "placement.json")
+    values = json.loads((folder / "spec.json").read_text())
+    spec = ProgramSpec(**values) if "program" in values else RunSpec.from_dict(values)
+    return spec, Placement.read(folder / "placement.json")
 
 
 def path_of(folder: Path, rank: int) -> Path:

@@ -6,9 +6,11 @@ import subprocess
 import sys
 import time
 
-from howmanygpus.train.host.processes import die_with_parent
+import psutil
 
-POLL_S = 0.1
+from howmanygpus.train.host.processes import die_with_parent, stop_process_tree
+
+POLL_S, GRACE_S = 0.1, 2.0
 
 
 def main() -> None:
@@ -25,11 +27,13 @@ def main() -> None:
         place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": str(arguments.num_processes)}
         environment = os.environ | {f"HOWMANYGPUS_{name}": value for name, value in place.items()}
         children.append(subprocess.Popen([*command, *arguments.options], env=environment, preexec_fn=die_with_parent))
-    while any(child.poll() is None for child in children) and not any(child.returncode for child in children):
+    # Each child is asked, so that the end of a later one is seen while the first one runs.
+    while None in (polled := [child.poll() for child in children]) and not any(polled):
         time.sleep(POLL_S)
     for child in children:
         if child.poll() is None:
-            child.kill()
+            # With what it has started: a shell does not take its children with it.
+            stop_process_tree(psutil.Process(child.pid), GRACE_S)
     statuses = [child.wait() for child in children]
     sys.exit(next((status if status > 0 else 1 for status in statuses if status), 0))
 

@@ -20,7 +20,7 @@ from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.host.processes import describe_cores, die_with_parent
 from howmanygpus.train.host.telemetry import path_of_node
 from howmanygpus.train.records import AttemptFolder
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.train.spec import LaunchSpec, RunSpec
 from howmanygpus.train.start.launchers import count_processes
 from howmanygpus.train.start.rendezvous import announce, find_address, read_meeting, reserve_port, wait_for_all
 from howmanygpus.train.start.staging import STAGED, stage
@@ -53,7 +53,7 @@ def find_place() -> Place:
     )
 
 
-def check_devices(spec: RunSpec, placement: Placement) -> str | None:
+def check_devices(spec: LaunchSpec, placement: Placement) -> str | None:
     """Return CUDA_VISIBLE_DEVICES as the scheduler set it; raise RuntimeError if devices are missing in it."""
     given = os.environ.get("CUDA_VISIBLE_DEVICES")
     num_given = len([device for device in (given or "").split(",") if device])
@@ -62,7 +62,7 @@ def check_devices(spec: RunSpec, placement: Placement) -> str | None:
     return given
 
 
-def prepare(folder: Path, spec: RunSpec, placement: Placement) -> None:
+def prepare(folder: Path, spec: LaunchSpec, placement: Placement) -> None:
     """Announce this process, wait for the others, and set the environment of the module that runs next."""
     place = find_place()
     if place.num_processes != count_processes(spec):
@@ -70,7 +70,7 @@ def prepare(folder: Path, spec: RunSpec, placement: Placement) -> None:
     node, given = place.rank // (place.num_processes // spec.num_nodes), check_devices(spec, placement)
     assignment = assign_devices(spec, placement.bind_cores)
     staging = {}
-    if placement.scratch:
+    if placement.scratch and isinstance(spec, RunSpec):
         copy, seconds = stage(Path(spec.data_dir), placement.scratch)
         os.environ[STAGED], staging = str(copy), {"staging_s": seconds}
     port, address = reserve_port(), find_address(placement.network_interface, placement.rendezvous_suffix)

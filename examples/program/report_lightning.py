@@ -1,0 +1,43 @@
+"""
+A callback of Lightning that reports to howmanygpus. Copy it beside report_progress.py.
+
+    Trainer(callbacks=[ReportProgress(accuracy="val_acc")])    # our name of the metric = the name that you log
+"""
+
+import torch
+from lightning.pytorch import Callback
+from report_progress import report
+
+
+class ReportProgress(Callback):
+    """Report every few steps, and the logged metrics after each validation."""
+
+    def __init__(self, every=10, **metrics):
+        self.every, self.metrics, self.last = every, metrics, 0
+
+    def on_train_start(self, trainer, module):
+        if trainer.is_global_zero:
+            report(step=0, versions={"torch": torch.__version__})
+
+    def on_train_batch_end(self, trainer, module, outputs, batch, batch_index):
+        if trainer.global_step % self.every == 0:
+            self._report_step(trainer)
+
+    def on_validation_start(self, trainer, module):
+        if not trainer.sanity_checking:
+            self._report_step(trainer)
+
+    def on_validation_end(self, trainer, module):
+        logged = trainer.callback_metrics
+        found = {ours: float(logged[theirs]) for ours, theirs in self.metrics.items() if theirs in logged}
+        if found and trainer.is_global_zero and not trainer.sanity_checking:
+            report(epoch=trainer.current_epoch + 1, step=self.last, metric=found)
+
+    def _report_step(self, trainer):
+        if trainer.global_step <= self.last:
+            return
+        self.last = trainer.global_step
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        if trainer.is_global_zero:
+            report(step=self.last)

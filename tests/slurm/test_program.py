@@ -1,0 +1,59 @@
+"""A program of a user runs as jobs of a cluster: over two nodes, once per node and once per device."""
+
+import json
+import shutil
+
+from project import ROOT
+from slurm.project import ClusterProject
+
+PROGRAM = """
+import os, socket, sys, time
+from report_progress import report
+
+rank, count, (host, port) = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), sys.argv[1].rsplit(":", 1)
+if rank == 0:
+    server = socket.create_server(("", int(port)))
+    for _ in range(count - 1):
+        server.accept()[0].sendall(b"go")
+else:
+    for _ in range(100):
+        try:
+            peer = socket.create_connection((host, int(port)))
+            break
+        except OSError:
+            time.sleep(0.1)
+    assert peer.recv(2) == b"go"
+print("rank", rank, "of", count, "node", os.environ["NODE_RANK"], "local", os.environ["LOCAL_RANK"], flush=True)
+report(step=0)
+for step in range(1, 9):
+    time.sleep(0.02)
+    report(step=step)
+"""
+
+
+def test_a_program_runs_over_two_nodes(cluster, tmp_path):
+    project = ClusterProject(tmp_path / "project", cluster)
+    project.leave_figures_blank()
+    shutil.copy2(ROOT / "examples" / "program" / "report_progress.py", project.folder)
+    (project.folder / "train.py").write_text(PROGRAM)
+    studies = {
+        start: {
+            "program": {"command": "python3 train.py {rendezvous}", "start": f"per_{start}", "files": ["train.py"]},
+            **{"devices": ["fake"], "num_gpus": [8], "warmup_steps": 2},
+        }
+        for start in ("node", "device")
+    }
+    studies["alone"] = {"program": {"command": "echo {seed}", "start": "once"}, "devices": ["fake"], "num_gpus": [8]}
+    project.write_config(**studies)
+    project.snakemake("--until", "tabulate_runs", timeout_s=280)
+    for start, count in {"node": 2, "device": 8}.items():
+        run = f"{start}/{start}/base/program_fp32_fake_gpus8_batch32_repeat1"
+        record = json.loads(project.read(f"results/runs/{run}/run.json"))
+        assert (record["status"], record["num_processes"], record["images_seen"]) == ("completed", count, 8 * 256)
+        assert record["spec"]["num_nodes"] == 2 and record["job"]["requested"] == "gres:gpu:fake:4"
+        assert len({process["hostname"] for process in record["processes"]}) == 2
+        said = project.read(f"results/logs/train/{run}.log")
+        assert f"rank {count - 1} of {count} node 1 local {count // 2 - 1}" in said
+    rows = {row["study"]: row for row in project.read_rows()}
+    assert float(rows["device"]["images_per_s"]) > 0 and rows["device"]["num_nodes"] == "2"
+    assert "uses one node" in rows["alone"]["reason"] and rows["alone"]["status"] == "unsupported"

@@ -1,0 +1,167 @@
+"""A study with a program is planned as the same grid, and every wrong program is refused or warned about."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from howmanygpus.plan.config.errors import ConfigError
+from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.plan import Plan
+from howmanygpus.plan.program.study import complete_program_spec
+from howmanygpus.plan.runs import Run
+from howmanygpus.train.program.spec import ProgramSpec
+from project import ROOT
+
+CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
+NODES = Machine("machine.yaml", {"cpu": Device(2, 1, max_nodes=2)})
+STEP = r"step (?P<step>\d+)"
+
+WRONG_PROGRAMS = [
+    ({"command": "sh t.sh {gpus}"}, 'p.program.command: "{gpus}" is no placeholder; did you mean num_gpus?'),
+    ({"command": "sh t.sh ${HOME}"}, "is no placeholder; choose from"),
+    ({"command": "sh t.sh {"}, "has unpaired braces"),
+    ({"command": "sh t.sh {seed:03d}"}, "has braces that hold no plain name; write {{ and }}"),
+    ({"command": "sh 'ab"}, "is no command of the shell (No closing quotation); close the quote"),
+    ({"command": "A=1"}, "starts no program; write the command that trains"),
+    ({"command": "trian.py"}, '"trian.py" is no program that can be executed; correct it, `chmod +x` it'),
+    ({"command": ""}, "studies.p.program.command"),
+    ({"comand": "sh t.sh"}, 'studies.p.program: unknown key "comand"; did you mean command?'),
+    ({"start": "per_gpu"}, 'studies.p.program.start: "per_gpu" is not known here; choose from mpirun'),
+    ({"name": "pytorch_ddp"}, 'studies.p.program.name: "pytorch_ddp" is the name of a framework; choose another name'),
+    ({"name": "My Program"}, "is no valid name; use lower-case letters"),
+    ({"axes": {"seed": [1]}}, 'studies.p.program.axes.seed: "seed" is a name of the workflow\'s own; choose another'),
+    ({"axes": {"size": [1, 2]}}, "studies.p.program.axes.size: [1, 2] is not used by the command; write {size}"),
+    ({"axes": {"size": []}}, "studies.p.program.axes.size: [] is empty"),
+    (
+        {"command": "sh t.sh {size}", "axes": {"size": ["a-b", "a_b"]}},
+        "studies.p.program.axes: [\"a_b\"] has the same name in paths as ['a-b']; change one of them",
+    ),
+    ({"files": ["missing.py"]}, 'studies.p.program.files[0]: "missing.py" is no file or folder with files'),
+    ({"environment": "pytorch"}, 'studies.p.program.environment: "pytorch" is not a known framework; did you mean'),
+    ({"python": "/no/python"}, 'studies.p.program.python: "/no/python" is no interpreter that can be executed'),
+    ({"python": "/bin/sh", "environment": "pytorch_ddp"}, 'studies.p.program.python: "/bin/sh" is given beside'),
+    ({"container": "/no/image.sif"}, 'studies.p.program.container: "/no/image.sif" does not exist'),
+    ({"report": ["step ("]}, 'studies.p.program.report[0]: "step (" is no regular expression'),
+    ({"report": [r"loss (?P<loss>\S+)"]}, "has neither a group step nor a group epoch; name a group, as in"),
+    ({"report": [STEP, r"(?P<accuracy>\S+) at (?P<step>\d+)"]}, "has the metric accuracy and no group epoch"),
+    ({"report": [STEP, r"epoch (?P<epoch>\d+)"]}, "has a group epoch and no metric; add a group named after a metric"),
+    (
+        {"report": [r"epoch (?P<epoch>\d+) accuracy (?P<accuracy>\S+)"]},
+        "has no expression for steps alone; add one such as",
+    ),
+]
+WRONG_STUDIES = [
+    ({"epochs": 2}, "studies.p.epochs: 2 has no effect on a program; remove it"),
+    ({"frameworks": ["pytorch_ddp"]}, 'studies.p.frameworks: ["pytorch_ddp"] has no effect on a program; remove it'),
+    ({"precision": ["fp32", "bf16"]}, "makes runs that all do the same; write {precision} into the command"),
+    ({"per_device_batch_size": [8, 16]}, "write {per_device_batch_size} or {global_batch_size} into the command"),
+    ({"quality": {"metric": "perplexity"}}, 'studies.p.quality.metric: "perplexity" is not known'),
+    ({"exclude": [{"variant": "other"}]}, "matches no run; correct or remove it"),
+]
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.sh").write_text("true\n")
+
+
+def make_plan(machine=CPU, program=None, **study) -> Plan:
+    program = {"command": "sh t.sh", "files": ["t.sh"]} | (program or {})
+    return Plan({"studies": {"p": {"program": program, "devices": ["cpu"], **study}}}, machine)
+
+
+@pytest.mark.parametrize(("program", "message"), WRONG_PROGRAMS, ids=lambda value: str(value)[:50])
+def test_a_wrong_program_is_refused(program, message):
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        make_plan(program=program)
+
+
+@pytest.mark.parametrize(("study", "message"), WRONG_STUDIES, ids=lambda value: str(value)[:50])
+def test_a_wrong_study_of_a_program_is_refused(study, message):
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        make_plan(**study)
+
+
+def test_a_metric_with_thresholds_needs_an_expression():
+    with pytest.raises(ConfigError, match="has no group accuracy, on whose thresholds runs are judged"):
+        make_plan(program={"report": [STEP]}, quality={"thresholds": [0.5]})
+
+
+def test_a_study_without_a_program_still_needs_its_keys():
+    with pytest.raises(ConfigError, match=r'studies.p: the key "model" is missing; add it'):
+        Plan({"studies": {"p": {"dataset": "digits", "frameworks": ["pytorch_ddp"]}}}, CPU)
+
+
+def test_axes_devices_and_repeats_span_the_grid():
+    axes = {"size": ["small", "Very large"], "lr": [0.1, -2]}
+    command = "sh t.sh {size} {lr} {seed}"
+    plan = make_plan(program={"command": command, "axes": axes}, num_gpus=[1, 2], repeats=2, seed=7)
+    assert len(plan.runs) == 16 and not plan.cells
+    paths = r"(?:[a-z][a-z0-9_]*/){3}[a-z]+_[a-z0-9]+_[a-z0-9-]+_gpus\d+_batch\d+_repeat\d+"
+    assert all(re.fullmatch(paths, path) for path in plan.runs), "as in workflow/rules/wildcards.smk"
+    path = "p/p/size_very_large_lr_m2/program_fp32_cpu_gpus2_batch32_repeat2"
+    spec = complete_program_spec(Run.from_path(path), json.loads(plan.settings[path]))
+    assert spec == plan.studies["p"].spec(plan.runs[path]), "the job completes what the planner has planned"
+    read = ProgramSpec(**spec)
+    assert (read.global_batch_size, read.seed, read.program["axes"]) == (64, 8, {"size": "Very large", "lr": -2})
+
+
+def test_the_request_of_a_study_makes_the_same_plan():
+    plan = make_plan(program={"command": "sh t.sh {size}", "axes": {"size": [1, 2]}}, num_gpus=[1, 2])
+    again = Plan.from_request(json.loads(plan.studies["p"].request()))
+    assert again.settings == plan.settings
+
+
+def test_a_file_changes_the_settings_by_its_contents_alone(tmp_path):
+    before = make_plan().settings
+    (tmp_path / "t.sh").touch()
+    assert make_plan().settings == before
+    (tmp_path / "t.sh").write_text("false\n")
+    assert make_plan().settings != before
+
+
+def test_a_script_whose_change_would_rerun_nothing_is_a_doubt():
+    assert make_plan().find_doubts() == []
+    (doubt,) = make_plan(program={"files": []}).find_doubts()
+    assert doubt.startswith("studies.p.program.files: t.sh is in the command and not here")
+
+
+def test_a_program_that_starts_once_is_unsupported_on_several_nodes():
+    runs = make_plan(NODES, num_gpus=[2, 4]).runs.values()
+    assert [run.unsupported for run in runs] == [
+        "",
+        "a program that starts once uses one node, and 4 devices are on 2",
+    ]
+    assert not any(run.unsupported for run in make_plan(NODES, {"start": "per_node"}, num_gpus=[2, 4]).runs.values())
+
+
+def test_the_study_of_the_documentation_can_be_planned(tmp_path):
+    text = (ROOT / "docs" / "program.md").read_text()
+    config = yaml.safe_load(re.search(r"<!-- example: program -->\n```yaml\n(.*?)```", text, re.DOTALL)[1])
+    for name in config["studies"]["mine"]["program"]["files"]:
+        (tmp_path / name).touch()
+    config["studies"]["mine"]["devices"] = ["cpu"]
+    variants = {(run.framework, run.variant) for run in Plan(config, CPU).runs.values()}
+    assert variants == {("mine", "model_small"), ("mine", "model_large")}
+
+
+def test_mpirun_must_be_found(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", "/usr/sbin:/bin" if not Path("/bin/mpirun").exists() else str(tmp_path))
+    program = {"start": "mpirun", "command": "echo {seed}"}
+    with pytest.raises(ConfigError, match=r'program\.start: "mpirun" is not in PATH; load its'):
+        make_plan(program=program)
+    for name in ("python", "mpirun"):
+        (tmp_path / name).write_text("")
+        (tmp_path / name).chmod(0o755)
+    assert make_plan(program=program | {"python": str(tmp_path / "python")}).runs
+
+
+def test_the_example_can_be_planned(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    config = yaml.safe_load((ROOT / "examples/program/config.yaml").read_text())
+    plan = Plan(config, CPU)
+    assert {run.framework for run in plan.runs.values()} == {"own_pytorch", "own_script"} and not plan.find_doubts()

@@ -1,0 +1,160 @@
+"""What a program reports becomes windows, evaluations and clocks with the definitions of other runs."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from howmanygpus.report.tables.runs import describe_rates
+from howmanygpus.train.program.command import build_shell, fill_command
+from howmanygpus.train.program.process import OUT_OF_MEMORY, describe_failure, read_lines
+from howmanygpus.train.program.progress import Progress
+from howmanygpus.train.program.reports import ReportError, match_output, parse_json
+from howmanygpus.train.program.spec import ProgramSpec
+from project import ROOT
+
+PROGRAM = {
+    **{"command": "train {size} {global_batch_size} {rendezvous} {{x}}", "start": "once", "files": {}, "report": None},
+    **{"axes": {"size": "a b"}, "environment": None, "python": None, "modules": [], "container": None},
+}
+SPEC = ProgramSpec(
+    *("p", "own_data", "p", "p", "base", "program", "fp32", "cpu", "cpu", 1, 2, 32, 64, 1, 5, "program", "once"),
+    *("plain", 1, 3, PROGRAM),
+)
+
+
+def follow(*lines: dict, warmup_steps=2):
+    events: list[dict] = []
+    progress = Progress(warmup_steps, 64, 100.0, events.append)
+    for line in lines:
+        progress.add(parse_json(json.dumps(line), 0.0))
+    return progress, events
+
+
+def test_windows_end_with_reports_and_evaluations_are_in_no_rate():
+    progress, events = follow(
+        {"step": 0, "time": 103.0},
+        {"step": 1, "time": 105.0},
+        {"step": 2, "time": 106.0},
+        {"step": 4, "time": 108.0, "samples": 250},
+        {"epoch": 1, "step": 4, "metric": {"accuracy": 0.5}, "time": 113.0},
+        {"step": 6, "time": 114.0, "samples": 370},
+    )
+    assert [event.get("phase") for event in events] == ["compile", "warmup", "train", None, "train"]
+    found = progress.describe(120.0)
+    assert (found["init_s"], found["compile_s"], found["warmup_s"], found["measured_s"]) == (3.0, 2.0, 1.0, 3.0)
+    assert (found["eval_s"], found["train_s"], found["steps"], found["images_seen"]) == (5.0, 4.0, 6, 370)
+    assert (found["wall_time_s"], found["data_wait_s"], events[3]["train_s"]) == (20.0, None, 3.0)
+    windows = [event for event in events if event.get("phase") == "train"]
+    rates = describe_rates({"spec": {"global_batch_size": 64}}, windows)
+    assert rates["images_per_s"] == (370 - 128) / 3.0
+    assert (rates["step_s_median"], rates["data_wait_frac"]) == (None, None), "steps 3 and 4 were one report"
+
+
+def test_times_of_steps_are_known_if_each_is_reported():
+    _, events = follow(*({"step": step, "time": 100.0 + step * step} for step in range(6)))
+    windows = [event for event in events if event.get("phase") == "train"]
+    assert describe_rates({"spec": {"global_batch_size": 64}}, windows)["step_s_median"] == 7.0
+
+
+def test_a_window_with_an_evaluation_at_an_unknown_step_is_in_no_rate():
+    progress, events = follow(
+        {"step": 0, "time": 100.0},
+        {"step": 5, "time": 101.0},
+        {"epoch": 1, "metric": {"accuracy": 0.5}, "time": 102.0},
+        {"step": 10, "time": 102.1},
+        {"step": 15, "time": 103.0},
+    )
+    assert [event.get("phase") for event in events] == ["compile", None, "unclear", "train"]
+    assert progress.clocks.measured_steps == 5
+
+
+def test_without_a_report_of_step_0_start_and_first_step_are_unknown():
+    progress, _ = follow({"step": 5, "time": 110.0}, {"step": 10, "time": 111.0})
+    found = progress.describe(112.0)
+    assert (found["init_s"], found["compile_s"], found["measured_s"], found["wall_time_s"]) == (None, None, 1.0, 12.0)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([{"step": 5, "time": 101}, {"step": 5, "time": 102}], "step 5 was reported after step 5"),
+        ([{"step": 5, "time": 99}], "before the start or an earlier report"),
+        (
+            [{"step": 5, "samples": 9, "time": 101}, {"step": 6, "samples": 8, "time": 102}],
+            "8 samples were reported after 9",
+        ),
+        ([{"stepp": 5}], "unknown key 'stepp'"),
+        ([{"step": "five"}], "value that is not a number"),
+        ([{"step": 1.5}], "value that is not a number"),
+        ([{"step": -1}], "negative number"),
+        ([{"metric": {"accuracy": 1}}], "has a metric and no epoch"),
+        ([{"epoch": 1, "metric": {"accuracy": float("nan")}}], "metric that is not finite"),
+        ([{"status": "done"}], "has an unknown status"),
+        ([[1]], "is not an object"),
+    ],
+)
+def test_a_report_that_cannot_be_is_refused(lines, message):
+    with pytest.raises(ReportError, match=re.escape(message)):
+        follow(*lines)
+
+
+def test_a_loss_that_is_not_finite_ends_the_run():
+    progress, _ = follow({"step": 1, "loss": 1.0, "time": 101}, {"step": 2, "loss": float("inf"), "time": 102})
+    assert (progress.status, progress.reason) == ("diverged", "training loss is inf at step 2")
+
+
+def test_regular_expressions_find_reports_in_lines_of_output():
+    patterns = [re.compile(r"step (?P<step>[\d,]+) loss (?P<loss>\S+)"), re.compile(r"epoch (?P<epoch>\d) (?P<f1>\S+)")]
+    (step,) = match_output(patterns, "12:30 step 1,024 loss nan\n", 7.0)
+    assert (step.step, step.time) == (1024, 7.0) and step.loss != step.loss
+    (evaluation,) = match_output(patterns, "epoch 3 0.25", 8.0)
+    assert (evaluation.epoch, evaluation.metric) == (3, {"f1": 0.25})
+    assert match_output(patterns, "nothing", 9.0) == []
+
+
+def test_placeholders_are_filled_and_values_are_quoted():
+    filled = fill_command(SPEC, {"MASTER_ADDR": "n1", "MASTER_PORT": "20001"})
+    assert filled == "train 'a b' 64 n1:20001 {x}"
+
+
+def test_modules_are_loaded_by_a_login_shell_and_a_container_gets_the_whole_command():
+    spec = ProgramSpec(**SPEC.to_dict() | {"program": PROGRAM | {"modules": ["cuda/12"], "container": "my image.sif"}})
+    shell, option, script = build_shell(spec, "train 'a b' && echo done")
+    assert (shell, option) == ("bash", "-lc") and script.startswith("module load cuda/12 || exit 1\napptainer exec")
+    assert """'my image.sif' bash -c 'train '"'"'a b'"'"' && echo done'""" in script
+
+
+def test_the_end_of_the_output_says_how_a_program_failed():
+    assert describe_failure(1, ["Traceback", "ValueError: no"]).splitlines()[-1] == (
+        "the program ended with exit status 1: ValueError: no"
+    )
+    assert describe_failure(-9, []) == describe_failure(137, []) == "the program ended with killed by SIGKILL"
+    assert OUT_OF_MEMORY.search("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB")
+
+
+def test_a_line_counts_when_its_carriage_return_arrives():
+    reading, writing = os.pipe()
+    with open(reading, "rb") as stream:
+        lines = read_lines(stream)
+        for text, line in (("step 1\rst", "step 1"), ("ep 2\r\n\n", "step 2"), ("\xe4 3\r", "\xe4 3")):
+            os.write(writing, text.encode())
+            assert next(lines) == line
+        os.write(writing, b"no end")
+        os.close(writing)
+        assert list(lines) == ["no end"]
+
+
+def test_the_module_that_users_copy_needs_nothing_and_writes_on_the_first_process_alone(tmp_path):
+    module = ROOT / "examples" / "program" / "report_progress.py"
+    assert len(module.read_text().splitlines()) <= 35
+    code = "import sys; from report_progress import report; report(step=3, samples=9); print('torch' in sys.modules)"
+    path, cases = tmp_path / "report.jsonl", [{"RANK": "0"}, {"RANK": "1"}, {}]
+    for variables in cases:
+        environment = {"HOWMANYGPUS_REPORT": str(path), "PYTHONPATH": str(module.parent), **variables}
+        subprocess.run([sys.executable, "-S", "-c", code], env=environment, check=True, capture_output=True)
+    reports = [parse_json(line, 0.0) for line in path.read_text().splitlines()]
+    assert [(report.step, report.samples) for report in reports] == [(3, 9)] * 2

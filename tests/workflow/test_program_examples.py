@@ -1,0 +1,42 @@
+"""The programs in examples/program/ run as a newcomer runs them."""
+
+import json
+import shutil
+
+import pytest
+import yaml
+
+from project import ROOT, ROWS, Project
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory, environment_record):
+    """Return the rows of the table of runs by study, variant and number of devices."""
+    project = Project(tmp_path_factory.mktemp("examples") / "project", fakes=())
+    shutil.copytree(ROOT / "examples", project.folder / "examples")
+    project.take_environment(environment_record("pytorch-cpu"))
+    project.snakemake("--configfile", "examples/program/config.yaml", *ROWS)
+    found = {(row["study"], row["variant"], int(row["num_gpus"])): row for row in project.read_rows()}
+    for row in found.values():
+        row["record"] = json.loads(project.read(f"{row['run_dir']}/run.json"))
+    return found
+
+
+def test_every_example_completes_and_learns(rows):
+    config = yaml.safe_load((ROOT / "examples/program/config.yaml").read_text())
+    assert {study for study, _, _ in rows} == set(config["studies"]) and len(rows) == 6
+    for where, row in rows.items():
+        assert row["status"] == "completed" and float(row["images_per_s"]) > 0, where
+        assert float(row["quality_last"]) > 0.5, where
+
+
+def test_the_pytorch_script_trains_on_every_device(rows):
+    one, two = (rows["own_pytorch", "model_large", num_gpus] for num_gpus in (1, 2))
+    assert two["record"]["num_processes"] == 2 and two["framework_version"].startswith("torch ")
+    assert int(two["images_seen"]) == 2 * int(one["images_seen"]) == 2 * 60 * 64
+    assert float(one["init_s"]) > 0 and float(one["eval_s"]) > 0
+
+
+def test_the_shell_script_is_read_by_regular_expressions(rows):
+    row = rows["own_script", "base", 2]
+    assert (int(row["images_seen"]), row["quality_last"], row["init_s"]) == (40 * 64, "0.8", "")

@@ -1,0 +1,154 @@
+"""Checks the program of a study before anything starts: its command, how it starts, where it runs, how it reports."""
+
+import os
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+from howmanygpus.plan.config.errors import ConfigError, refuse, suggest
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.train.program.command import PLACEHOLDERS, CommandError, find_placeholders
+from howmanygpus.train.program.reports import PLAIN_GROUPS
+
+STUDY_KEYS = (
+    *("program", "devices", "num_gpus", "per_device_batch_size", "scaling", "precision", "repeats", "seed", "exclude"),
+    *("warmup_steps", "quality", "time_limit_min"),
+)
+"""Keys that a study with a program can have."""
+SHELL_WORDS = {
+    *("cd", "exec", "eval", "export", "source", ".", "set", "unset", "ulimit", "umask", "test", "[", "[[", "time"),
+    *("if", "for", "while", "until", "case", "{", "(", "((", "!", "true", "false", "echo", "trap", "module"),
+}
+"""Words of the shell that may begin a command."""
+SCRIPTS = (".py", ".sh", ".jl", ".R")
+LISTS = {
+    "per_device_batch_size": ("per_device_batch_size", "global_batch_size"),
+    "precision": ("precision",),
+}
+"""Lists of a study, and the placeholders by which a command learns which entry it has."""
+
+
+def check_keys(place: str, given: dict) -> None:
+    """Raise ConfigError for a key of a study that has no effect on a program."""
+    for key in given:
+        if key not in STUDY_KEYS:
+            remedy = f"remove it; a study with a program has {', '.join(STUDY_KEYS)}"
+            raise refuse(f"{place}.{key}", given[key], "has no effect on a program", remedy)
+
+
+def check_name(place: str, name: str) -> None:
+    if name in FRAMEWORKS:
+        raise refuse(f"{place}.name", name, "is the name of a framework", "choose another name")
+
+
+def check_command(place: str, program: dict, config: dict) -> None:
+    """Raise ConfigError for braces without a meaning, entries that the command cannot tell apart, or no program."""
+    where, command, known = f"{place}.command", program["command"], [*PLACEHOLDERS, *program["axes"]]
+    try:
+        used = find_placeholders(command)
+    except CommandError as error:
+        raise ConfigError(f'{where}: "{command}" {error}') from None
+    for name in used:
+        if name not in known:
+            remedy = f"{suggest(name, known)} Write {{{{{name}}}}} for braces of the shell"
+            raise refuse(where, f"{{{name}}}", "is no placeholder", remedy)
+    for axis in program["axes"]:
+        if axis not in used:
+            remedy = f"write {{{axis}}} into the command or remove the axis"
+            raise refuse(f"{place}.axes.{axis}", program["axes"][axis], "is not used by the command", remedy)
+    for key, placeholders in LISTS.items():
+        if len(config[key]) > 1 and not set(placeholders) & set(used):
+            words = " or ".join(f"{{{name}}}" for name in placeholders)
+            problem, remedy = "makes runs that all do the same", f"write {words} into the command or give one entry"
+            raise refuse(f"{place.rpartition('.')[0]}.{key}", config[key], problem, remedy)
+    _check_program(where, program)
+
+
+def _check_program(where: str, program: dict) -> None:
+    """Raise ConfigError if the program that the command begins with does not exist, as far as can be told from here."""
+    try:
+        words = shlex.split(program["command"], comments=True)
+    except ValueError as error:
+        raise refuse(where, program["command"], f"is no command of the shell ({error})", "close the quote") from None
+    named = [word for word in words if not re.match(r"\w+=", word)]
+    if not named:
+        raise refuse(where, program["command"], "starts no program", "write the command that trains")
+    first = named[0]
+    if first in SHELL_WORDS or first.startswith("(") or "{" in first or "$" in first:
+        return
+    is_elsewhere = program["modules"] or program["container"] or program["environment"]
+    if is_elsewhere and "/" not in first:
+        return
+    if program["container"] and first.startswith("/"):
+        return
+    if not _is_found(first, program):
+        problem = "is no program that can be executed"
+        raise refuse(where, first, problem, "correct it, `chmod +x` it, or name `environment`, `python` or `modules`")
+
+
+def _is_found(name: str, program: dict) -> bool:
+    """Whether a program is in PATH, or beside the interpreter of the study."""
+    folders = [str(Path(program["python"]).parent)] if program["python"] else []
+    return shutil.which(name, path=os.pathsep.join([*folders, os.environ.get("PATH", os.defpath)])) is not None
+
+
+def check_surroundings(place: str, program: dict) -> None:
+    """Raise ConfigError for an interpreter, an environment or a container that is not there, or for several of them."""
+    given = [key for key in ("environment", "python", "container") if program[key]]
+    if len(given) > 1:
+        raise refuse(f"{place}.{given[1]}", program[given[1]], f"is given beside `{given[0]}`", "remove one of them")
+    environment, python, container = (program[key] for key in ("environment", "python", "container"))
+    if environment and environment not in FRAMEWORKS:
+        raise refuse(f"{place}.environment", environment, "is not a known framework", suggest(environment, FRAMEWORKS))
+    if python and not (Path(python).is_file() and os.access(python, os.X_OK)):
+        raise refuse(f"{place}.python", python, "is no interpreter that can be executed", "give the path of one")
+    if container and "://" not in container and not Path(container).exists():
+        raise refuse(f"{place}.container", container, "does not exist", "give an image's file or an address")
+    if container and not (program["modules"] or shutil.which("apptainer")):
+        remedy = "install it, or name its module under `modules`"
+        raise refuse(f"{place}.container", container, "needs apptainer, which is not in PATH", remedy)
+    if program["start"] == "mpirun" and not environment and not _is_found("mpirun", program):
+        remedy = "load its module before calling snakemake, or name an interpreter that has it beside itself"
+        raise refuse(f"{place}.start", "mpirun", "is not in PATH", remedy)
+
+
+def check_report(place: str, program: dict, quality: dict, gives_thresholds: bool) -> None:
+    """Raise ConfigError for regular expressions that cannot report steps or quality."""
+    groups: set[str] = set()
+    for position, text in enumerate(program["report"] or ()):
+        where = f"{place}.report[{position}]"
+        try:
+            own = set(re.compile(text).groupindex)
+        except re.error as error:
+            raise refuse(where, text, f"is no regular expression ({error})", "correct it") from None
+        if not own & {"step", "epoch"}:
+            remedy = r"name a group, as in step (?P<step>\d+) or epoch (?P<epoch>\d+)"
+            raise refuse(where, text, "has neither a group step nor a group epoch", remedy)
+        metrics = own - set(PLAIN_GROUPS)
+        if metrics and "epoch" not in own:
+            remedy = r"add a group epoch, or use (?:...) for groups that are no metrics"
+            raise refuse(where, text, f"has the metric {min(metrics)} and no group epoch", remedy)
+        if not metrics and "step" not in own:
+            remedy = "add a group named after a metric, such as (?P<accuracy>[0-9.]+), or a group step"
+            raise refuse(where, text, "has a group epoch and no metric", remedy)
+        groups |= metrics or own
+    if program["report"] and "step" not in groups:
+        remedy = r"add one such as step (?P<step>\d+), from which rates are computed"
+        raise refuse(f"{place}.report", program["report"], "has no expression for steps alone", remedy)
+    if program["report"] and gives_thresholds and quality["metric"] not in groups:
+        problem = f"has no group {quality['metric']}, on whose thresholds runs are judged"
+        remedy = f"add an expression with (?P<{quality['metric']}>...) or remove quality.thresholds"
+        raise refuse(f"{place}.report", program["report"], problem, remedy)
+
+
+def doubt_files(place: str, program: dict, files: dict[str, str]) -> list[str]:
+    """Return a warning for each file in the command whose change would rerun nothing."""
+    known = {os.path.realpath(path) for path in files}
+    words = dict.fromkeys(word for word in shlex.split(program["command"], comments=True) if "{" not in word)
+    own = [word for word in words if Path(word).suffix in SCRIPTS and Path(word).is_file()]
+    return [
+        f"{place}.files: {word} is in the command and not here, so that its change reruns nothing; add it"
+        for word in own
+        if os.path.realpath(word) not in known
+    ]

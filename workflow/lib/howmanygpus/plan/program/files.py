@@ -1,0 +1,43 @@
+"""Finds the files of a program, whose contents are part of what its runs are."""
+
+from functools import cache
+from pathlib import Path
+
+from howmanygpus.files import sha256_of_file
+from howmanygpus.plan.config.errors import refuse
+
+MOST_BYTES = 100 * 2**20
+"""Every call of Snakemake reads the files, so that data do not belong to them."""
+
+
+def hash_program_files(place: str, given: list[str]) -> dict[str, str]:
+    """Return the SHA-256 of each file, by its path; those of a folder are all files below it that are not hidden.
+
+    Raises ConfigError for a path that does not exist, a folder without files, and files that are too large.
+    """
+    found: dict[str, str] = {}
+    for position, text in enumerate(given):
+        paths, where = _list_files(Path(text)), f"{place}[{position}]"
+        if not paths:
+            raise refuse(where, text, f"is no file or folder with files, seen from {Path.cwd()}", "correct the path")
+        if (size := sum(path.stat().st_size for path in paths)) > MOST_BYTES:
+            remedy = "name the code alone: each call of snakemake reads these files"
+            raise refuse(where, text, f"has {size >> 20} MiB, more than {MOST_BYTES >> 20}", remedy)
+        found |= {str(path): _hash(path, path.stat().st_mtime_ns) for path in paths}
+    return dict(sorted(found.items()))
+
+
+def _list_files(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    found = (each for each in path.rglob("*") if each.is_file())
+    return [each for each in found if not any(_is_left_out(part) for part in each.relative_to(path).parts)]
+
+
+def _is_left_out(name: str) -> bool:
+    return name.startswith(".") or name == "__pycache__"
+
+
+@cache
+def _hash(path: Path, _changed_at: int) -> str:
+    return sha256_of_file(path)

@@ -1,0 +1,134 @@
+"""A study of a user's own program: the same grid, without data, weights and parity gate of the workflow."""
+
+import itertools
+import math
+from typing import Any
+
+from howmanygpus.plan.config.checks import check_quality
+from howmanygpus.plan.config.errors import refuse
+from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, read_schema, study_defaults
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.program.axes import expand_axes
+from howmanygpus.plan.program.checks import (
+    check_command,
+    check_keys,
+    check_name,
+    check_report,
+    check_surroundings,
+    doubt_files,
+)
+from howmanygpus.plan.program.files import hash_program_files
+from howmanygpus.plan.runs import Run, drop_usual_layout, usual_layout
+from howmanygpus.plan.studies import MOST_RUNS, Study
+
+INPUT, DATASET = "program", "own_data"
+"""What stands in paths and tables for the input and the data set, which only the program knows."""
+LAUNCHERS = {"once": "plain", "per_node": "per_node", "per_device": "per_device", "mpirun": "mpirun"}
+"""Launchers of train.start.launchers, by how the program starts."""
+
+
+def program_defaults() -> dict:
+    schema = read_schema("config")
+    return fill_defaults({"command": ""}, schema["$defs"]["program"], schema)
+
+
+def complete_program_spec(run: Run, settings: dict) -> dict:
+    """Return the complete specification of a run: the fields of howmanygpus.train.program.spec.ProgramSpec.
+
+    settings: all values that differ from their defaults, as ProgramStudy.settings returns them.
+    """
+    defaults = study_defaults()
+    program = program_defaults() | settings["program"]
+    identity = {key: value for key, value in vars(run).items() if key not in ("unsupported", "path")}
+    return {
+        **identity,
+        **{"dataset": DATASET, "model": run.framework},
+        **{key: settings.get(key, usual) for key, usual in usual_layout(run.device).items()},
+        "global_batch_size": run.num_gpus * run.per_device_batch_size,
+        "seed": settings.get("seed", defaults["seed"]) + run.repeat - 1,
+        **{"family": "program", "strategy": program["start"], "launcher": LAUNCHERS[program["start"]]},
+        "warmup_steps": settings.get("warmup_steps", defaults["warmup_steps"]),
+        "program": {key: value for key, value in program.items() if key != "name"},
+    }
+
+
+class ProgramStudy(Study):
+    """One study with a program. Its framework and its model are the program's name, and its variants the axes."""
+
+    is_program = True
+
+    def __init__(self, name: str, given: dict, machine: Machine, schema: dict, place: str):
+        self.name, self.place, self.machine, self._given = name, place, machine, given
+        self.defaults = study_defaults()
+        check_keys(place, given)
+        filled = fill_defaults(given, schema["$defs"]["study"], schema)
+        self.program, where = filled["program"], f"{place}.program"
+        program_name = self.program["name"] or name
+        self.variants = expand_axes(f"{where}.axes", self.program["axes"])
+        check_name(where, program_name)
+        check_quality(f"{place}.quality", filled["quality"])
+        check_surroundings(where, self.program)
+        check_command(where, self.program, filled)
+        check_report(where, self.program, filled["quality"], "thresholds" in given.get("quality", {}))
+        self.files = hash_program_files(f"{where}.files", self.program["files"])
+        own = {"dataset": DATASET, "model": program_name, "frameworks": [program_name], "inputs": [INPUT]}
+        self.config = filled | own | {"parity": "off", "variants": {variant: {} for variant in self.variants}}
+        self.runs = self._expand()
+        self._check_layouts()
+
+    def _expand(self) -> list[Run]:
+        config = self.config
+        places = (f"{self.place}.devices[{position}]" for position in itertools.count())
+        devices = list(dict.fromkeys(map(self.machine.resolve, config["devices"], places)))
+        sizes = [(num_gpus, size) for num_gpus in config["num_gpus"] for size in self._batch_sizes(num_gpus)]
+        axes = [self.variants, config["precision"], devices, sizes, range(1, config["repeats"] + 1)]
+        if (num_runs := math.prod(map(len, axes))) > MOST_RUNS:
+            raise refuse(self.place, num_runs, f"runs are more than {MOST_RUNS}", "shorten its lists or lower repeats")
+        runs = [
+            Run(
+                *(self.name, config["model"], variant, INPUT, precision, device, num_gpus, size, repeat),
+                self._find_unsupported_reason(self.machine.device(device), num_gpus),
+            )
+            for variant, precision, device, (num_gpus, size), repeat in itertools.product(*axes)
+        ]
+        return self._apply_exclusions(runs)
+
+    def _find_unsupported_reason(self, device: Device, num_gpus: int) -> str:
+        nodes, start, environment = device.num_nodes(num_gpus), self.program["start"], self.program["environment"]
+        if start == "once" and nodes > 1:
+            return f"a program that starts once uses one node, and {num_gpus} devices are on {nodes}"
+        if environment and device.kind not in FRAMEWORKS[environment].environments:
+            return f"{environment} has no environment for {device.kind} devices"
+        return ""
+
+    def settings(self, run: Run) -> dict:
+        """Return the settings whose change reruns a run. Settings that have their default value are left out."""
+        program = drop_defaults(self.program, program_defaults(), ()) | {"command": self.program["command"]}
+        # The name is in the path, and the contents of the files say more than their list.
+        program = {key: value for key, value in program.items() if key not in ("name", "files")}
+        program |= {"axes": self.variants[run.variant], "files": self.files}
+        device = self.machine.device(run.device)
+        layout: dict[str, Any] = {"num_nodes": device.num_nodes(run.num_gpus), "device_kind": device.kind}
+        layout["cores_per_device"] = device.cores_per_device
+        kept = {key: self.config[key] for key in ("warmup_steps", "seed")}
+        return {"program": program, **drop_defaults(kept, self.defaults, ()), **drop_usual_layout(layout, run.device)}
+
+    def spec(self, run: Run) -> dict:
+        return complete_program_spec(run, self.settings(run))
+
+    def environment(self, run: Run) -> str | None:
+        """Return the name of the environment that the program runs in, if it is one of the workflow's."""
+        framework = self.program["environment"]
+        return FRAMEWORKS[framework].environments[self._device(run).kind] if framework else None
+
+    def find_doubts(self) -> list[str]:
+        return doubt_files(f"{self.place}.program", self.program, self.files)
+
+    def describe(self) -> dict:
+        runs = {run.path: {"spec": self.spec(run), "unsupported": run.unsupported} for run in self.runs}
+        plan = {"study": self.name, "config": self.config, "curves": self.curves, "runs": runs}
+        return plan | {"defaults": self.defaults, "machinery": {}}
+
+    def _request_study(self) -> tuple[dict, dict]:
+        return self._given, {}

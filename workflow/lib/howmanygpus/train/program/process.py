@@ -1,0 +1,197 @@
+"""
+One process of a program's run: starts the command, passes on its output, and records what the program reports.
+
+The first process leaves the outcome in the attempt's folder, after the programs of all processes have ended. A program
+that fails leaves the end of its output as the reason.
+"""
+
+import argparse
+import codecs
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import psutil
+
+from howmanygpus.files import write_json_atomic
+from howmanygpus.train.host.gpus import describe_gpu, list_gpu_uuids
+from howmanygpus.train.host.other_work import OtherWork
+from howmanygpus.train.host.processes import bind_to_device_cores, die_with_parent, stop_process_tree
+from howmanygpus.train.program.command import build_shell, fill_command
+from howmanygpus.train.program.reports import REPORT_VARIABLE
+from howmanygpus.train.program.spec import ProgramSpec
+from howmanygpus.train.program.watching import POLL_S, Watcher
+from howmanygpus.train.records import AttemptFolder
+from howmanygpus.train.start.launchers import count_processes, count_processes_per_node
+from howmanygpus.train.start.task import RANK_VARIABLES, find_place
+
+OUT_OF_MEMORY = re.compile(
+    r"CUDA out of memory|torch\.OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY|RESOURCE_EXHAUSTED|cudaErrorMemoryAllocation"
+)
+"""What PyTorch, TensorFlow, JAX and CUDA say if the memory of a device is exhausted."""
+KEPT_LINES = 50
+GRACE_S = 10.0
+
+
+def find_rank(spec: ProgramSpec) -> tuple[int, int]:
+    """Return rank and rank on its node of this process. A process that nothing has started beside others has 0, 0."""
+    if not any(names[0] in os.environ for names in RANK_VARIABLES) or spec.program["start"] == "once":
+        return 0, 0
+    # A single process on this machine may run inside a job of SLURM that has nothing to do with it.
+    place = find_place()
+    return (place.rank, place.local_rank) if place.num_processes == count_processes(spec) else (0, 0)
+
+
+def build_environment(spec: ProgramSpec, rank: int, local_rank: int, report: Path | None) -> dict[str, str]:
+    """Return the environment variables of the program. report: where it writes reports, on the first process."""
+    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", REPORT_VARIABLE)}
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
+        environment.pop(name, None)
+    if spec.program["start"] != "once":
+        per_node = count_processes_per_node(spec.launcher, spec.devices_per_node)
+        ranks = {"RANK": rank, "LOCAL_RANK": local_rank, "WORLD_SIZE": count_processes(spec)}
+        ranks |= {"LOCAL_WORLD_SIZE": per_node, "NODE_RANK": rank // per_node}
+        environment |= {name: str(value) for name, value in ranks.items()}
+    if report:
+        environment[REPORT_VARIABLE] = str(report.absolute())
+    return environment
+
+
+def read_lines(stream: IO[bytes]) -> Iterator[str]:
+    """Yield the lines of a stream, without empty ones, as soon as they end: also by a carriage return.
+
+    Python's own text streams keep a carriage return until they know whether a line feed follows.
+    """
+    decoder, rest = codecs.getincrementaldecoder("utf-8")("replace"), ""
+    while chunk := os.read(stream.fileno(), 65536):
+        *lines, rest = re.split(r"[\r\n]", rest + decoder.decode(chunk))
+        yield from filter(str.strip, lines)
+    if rest.strip():
+        yield rest
+
+
+def run_program(command: list[str], environment: dict[str, str], watcher: Watcher | None) -> tuple[int, list[str]]:
+    """Run a command to its end, or until there is nothing more to expect; return its status and its last lines."""
+    child = subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        preexec_fn=die_with_parent,
+    )
+    assert child.stdout is not None
+    output: IO[bytes] = child.stdout
+    last: deque[str] = deque(maxlen=KEPT_LINES)
+
+    def pass_on() -> None:
+        for line in read_lines(output):
+            print(line, flush=True)
+            last.append(line)
+            if watcher:
+                watcher.take_output(line)
+
+    reader = threading.Thread(target=pass_on, name="output", daemon=True)
+    reader.start()
+    while child.poll() is None:
+        if watcher and watcher.ended.is_set():
+            stop_process_tree(psutil.Process(child.pid), GRACE_S)
+        time.sleep(POLL_S)
+    # A process that the program left behind may hold the output open.
+    reader.join(GRACE_S)
+    return child.wait(), list(last)
+
+
+def wait_for_siblings(attempt: AttemptFolder, rank: int, num_processes: int) -> None:
+    """Wait until the programs of all processes have ended well. If one fails, its launcher ends the others."""
+    (attempt.path / f"ended.rank{rank}").touch()
+    while len(list(attempt.path.glob("ended.rank*"))) < num_processes:
+        time.sleep(POLL_S)
+
+
+def describe_failure(exit_status: int, last: list[str]) -> str:
+    """Return the end of the output; its last line says how the program ended."""
+    number = -exit_status if exit_status < 0 else exit_status - 128
+    is_signal = number in set(map(int, signal.Signals))
+    how = f"killed by {signal.Signals(number).name}" if is_signal else f"exit status {exit_status}"
+    return "\n".join([*last[:-1], f"the program ended with {how}{': ' + last[-1] if last else ''}"])
+
+
+def describe_outcome(spec: ProgramSpec, watcher: Watcher, ended_at: float) -> dict[str, Any]:
+    """Return the outcome of a program that ended well, or that reported one."""
+    progress, code = watcher.progress, {"code": spec.program["files"]}
+    status, reason = progress.status or "completed", progress.reason
+    if status in ("out_of_memory", "unsupported"):
+        return {"status": status, "reason": reason, **code}
+    uuids = list_gpu_uuids() if spec.device_kind == "cuda" else []
+    return {
+        **{"status": status, "reason": reason, **code},
+        **progress.describe(ended_at),
+        "disturbance": watcher.describe_disturbance(),
+        "num_processes": count_processes(spec),
+        "device_model": describe_gpu(uuids[0])["name"] if uuids else None,
+    }
+
+
+def find_mistake(watcher: Watcher) -> str:
+    """Say why a program that ended well has no outcome; empty if it has one."""
+    if watcher.error:
+        return watcher.error
+    if watcher.progress.steps == 0 and not watcher.progress.status:
+        return "the program ended well and reported no step; see docs/program.md for how it reports"
+    return ""
+
+
+def run(spec: ProgramSpec, attempt: AttemptFolder, started_at: float) -> int:
+    """Run the program of this process and return the exit status."""
+    (rank, local_rank), num_processes = find_rank(spec), count_processes(spec)
+    if num_processes == spec.num_gpus and spec.launcher in ("per_device", "mpirun"):
+        bind_to_device_cores(local_rank, spec.cores_per_device)
+    others = OtherWork(str(attempt.path), list_gpu_uuids()) if spec.num_nodes == 1 else None
+    watcher = Watcher(spec, attempt, started_at, others) if rank == 0 else None
+    environment = build_environment(spec, rank, local_rank, watcher.path if watcher else None)
+    command = build_shell(spec, fill_command(spec, os.environ))
+    exit_status, last = run_program(command, environment, watcher)
+    ended_at = time.time()
+    is_stopped = bool(watcher and watcher.ended.is_set())
+    if exit_status and not is_stopped:
+        if line := next((line for line in last if OUT_OF_MEMORY.search(line)), ""):
+            outcome = {"status": "out_of_memory", "reason": line.strip(), "code": spec.program["files"]}
+            write_json_atomic(attempt.outcome, outcome)
+        attempt.error_of(rank).write_text(describe_failure(exit_status, last))
+        return exit_status if exit_status > 0 else 128 - exit_status
+    if not is_stopped:
+        wait_for_siblings(attempt, rank, num_processes)
+    if watcher is None:
+        return 0
+    watcher.close()
+    if mistake := find_mistake(watcher):
+        attempt.error_of(rank).write_text(mistake)
+        return 1
+    write_json_atomic(attempt.outcome, describe_outcome(spec, watcher, ended_at))
+    # A status other than 0 ends the other processes of a program that was stopped.
+    return int(is_stopped)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--attempt", required=True, help="folder of this attempt, with its spec.json")
+    parser.add_argument("--started-at", type=float, required=True, help="when the launcher started, seconds since 1970")
+    arguments = parser.parse_args()
+    die_with_parent()
+    attempt = AttemptFolder(arguments.attempt)
+    spec = ProgramSpec(**json.loads(attempt.spec.read_text()))
+    sys.exit(run(spec, attempt, arguments.started_at))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""
+What a program says of its progress: lines of JSON in a file, or lines of its output that regular expressions match.
+
+A report has `step` (steps done so far), `epoch` with `metric`, or an outcome under `status`. `time` is when it was
+made, in seconds since 1970; without it, the moment of its arrival counts.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+REPORT_VARIABLE = "HOWMANYGPUS_REPORT"
+"""Environment variable with the file to which a program writes its reports."""
+OUTCOMES = ("diverged", "out_of_memory", "unsupported")
+"""Outcomes that a program may report as `status`."""
+NUMBERS = {"step": int, "samples": int, "epoch": int, "loss": float, "time": float}
+KNOWN = {*NUMBERS, "metric", "status", "reason", "versions"}
+PLAIN_GROUPS = ("step", "samples", "epoch", "loss")
+"""Groups of a regular expression that are no metrics."""
+
+
+class ReportError(ValueError):
+    """A report cannot be understood, or contradicts an earlier one. The message contains the report."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """One report. samples: of all devices since the start. metric: values by name. time: seconds since 1970."""
+
+    time: float
+    step: int | None = None
+    samples: int | None = None
+    epoch: int | None = None
+    loss: float | None = None
+    metric: dict[str, float] = field(default_factory=dict)
+    status: str = ""
+    reason: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+def parse_json(line: str, arrived: float) -> Report:
+    """Read a line of JSON. Raises ReportError if it is no report."""
+    try:
+        values = json.loads(line)
+    except json.JSONDecodeError:
+        raise ReportError(f"the report {line!r} is not JSON") from None
+    if not isinstance(values, dict) or not values:
+        raise ReportError(f"the report {line!r} is not an object with keys")
+    if unknown := sorted(set(values) - KNOWN):
+        known = ", ".join(sorted(KNOWN))
+        raise ReportError(f"the report {line!r} has the unknown key {unknown[0]!r}; known are {known}")
+    if values.get("status", OUTCOMES[0]) not in OUTCOMES:
+        raise ReportError(f"the report {line!r} has an unknown status; known are {', '.join(OUTCOMES)}")
+    if ("metric" in values) and "epoch" not in values:
+        raise ReportError(f"the report {line!r} has a metric and no epoch")
+    return _build(values, line, arrived)
+
+
+def match_output(patterns: Iterable[re.Pattern], line: str, arrived: float) -> list[Report]:
+    """Return a report for each expression that matches a line of output."""
+    found = [match.groupdict() for pattern in patterns if (match := pattern.search(line))]
+    return [_build(sort_groups(groups), line.strip(), arrived) for groups in found]
+
+
+def sort_groups(groups: dict[str, Any]) -> dict[str, Any]:
+    """Return a report's values from the groups of an expression: a group that is none of ours is a metric."""
+    given = {name: value for name, value in groups.items() if value is not None}
+    values = {name: given[name] for name in PLAIN_GROUPS if name in given}
+    metric = {name: value for name, value in given.items() if name not in PLAIN_GROUPS}
+    return values | ({"metric": metric} if metric else {})
+
+
+def _build(values: dict, line: str, arrived: float) -> Report:
+    read: dict[str, Any] = {"time": arrived}
+    try:
+        read |= {name: _convert(kind, values[name]) for name, kind in NUMBERS.items() if name in values}
+        read["metric"] = {str(name): float(value) for name, value in dict(values.get("metric", {})).items()}
+    except (TypeError, ValueError):
+        raise ReportError(f"the report {line!r} has a value that is not a number") from None
+    if any(not math.isfinite(value) for value in read["metric"].values()):
+        raise ReportError(f"the report {line!r} has a metric that is not finite")
+    if min(read.get("step", 0), read.get("samples", 0)) < 0:
+        raise ReportError(f"the report {line!r} has a negative number")
+    versions = {str(name): str(version) for name, version in dict(values.get("versions", {})).items()}
+    return Report(**read, status=values.get("status", ""), reason=str(values.get("reason", "")), versions=versions)
+
+
+def _convert(kind: type, value: Any) -> float | int:
+    """Convert a number, also one in text such as 1,024; a whole number must be whole."""
+    number = float(value.replace(",", "")) if isinstance(value, str) else float(value)
+    if kind is int and not number.is_integer():
+        raise ValueError(value)
+    return kind(number)

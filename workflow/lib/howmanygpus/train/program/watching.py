@@ -1,0 +1,93 @@
+"""Reads what the first process of a program reports while it runs, from its output or from a file."""
+
+import json
+import re
+import threading
+import time
+from typing import Any
+
+from howmanygpus.train.host.other_work import OtherWork
+from howmanygpus.train.program.progress import Progress
+from howmanygpus.train.program.reports import Report, ReportError, match_output, parse_json
+from howmanygpus.train.program.spec import ProgramSpec
+from howmanygpus.train.records import AttemptFolder
+
+POLL_S = 0.05
+
+
+class Watcher:
+    """Follows a program from its start to its end.
+
+    `ended` is set as soon as nothing more can come of the program: it reported an outcome, or something that cannot be
+    understood, which is in `error`. others: measures the work of others while windows are measured; None if the run has
+    more than one node.
+    """
+
+    def __init__(self, spec: ProgramSpec, attempt: AttemptFolder, started_at: float, others: OtherWork | None):
+        self._patterns = [re.compile(text) for text in spec.program["report"] or ()]
+        self._events = attempt.events.open("a", encoding="utf-8")
+        self.path = attempt.path / "report.jsonl"
+        self.progress = Progress(spec.warmup_steps, spec.global_batch_size, started_at, self._write)
+        self.ended, self.error = threading.Event(), ""
+        self._others, self._measures = others, False
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._follow_file, name="reports", daemon=True)
+        if not self._patterns:
+            self.path.touch()
+            self._thread.start()
+
+    def take_output(self, line: str) -> None:
+        """Take a line of the program's output, which counts if the study has regular expressions."""
+        if self._patterns and not self.ended.is_set():
+            try:
+                for report in match_output(self._patterns, line, time.time()):
+                    self._add(report)
+            except ReportError as error:
+                self._fail(error)
+
+    def close(self) -> None:
+        """Take what is left in the file, and stop measuring; call after the program and its siblings have ended."""
+        self._stop.set()
+        if not self._patterns:
+            self._thread.join()
+        if self._others and self._measures:
+            self._others.stop()
+        self._events.close()
+
+    def describe_disturbance(self) -> dict[str, Any]:
+        others = self._others
+        return {
+            "other_cpu_frac": others.cpu_frac if others else None,
+            "other_gpu_processes": others.gpu_processes if others else None,
+        }
+
+    def _follow_file(self) -> None:
+        with self.path.open(encoding="utf-8", errors="replace") as file:
+            rest, is_last = "", False
+            while not self.ended.is_set():
+                is_last = is_last or self._stop.is_set()
+                *lines, rest = (rest + file.read()).split("\n")
+                try:
+                    for line in filter(str.strip, lines):
+                        self._add(parse_json(line, time.time()))
+                except ReportError as error:
+                    self._fail(error)
+                if is_last:
+                    return
+                self._stop.wait(POLL_S)
+
+    def _add(self, report: Report) -> None:
+        self.progress.add(report)
+        if self.progress.status:
+            self.ended.set()
+        elif self._others and not self._measures and self.progress.is_past_warmup:
+            self._measures = True
+            self._others.start()
+
+    def _fail(self, error: ReportError) -> None:
+        self.error = str(error)
+        self.ended.set()
+
+    def _write(self, event: dict) -> None:
+        self._events.write(json.dumps(event, allow_nan=False) + "\n")
+        self._events.flush()
