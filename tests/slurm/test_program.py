@@ -1,4 +1,4 @@
-"""A program of a user runs as jobs of a cluster: over two nodes, once per node and once per device."""
+"""A program of a user runs as jobs of a cluster: over two nodes, once per node, once per device, and by mpirun."""
 
 import json
 import shutil
@@ -31,22 +31,21 @@ for step in range(1, 9):
 """
 
 
-def test_a_program_runs_over_two_nodes(cluster, tmp_path):
+def test_a_program_runs_over_two_nodes(cluster, environment_python, tmp_path):
     project = ClusterProject(tmp_path / "project", cluster)
     project.leave_figures_blank()
     shutil.copy2(ROOT / "examples" / "program" / "report_progress.py", project.folder)
     (project.folder / "train.py").write_text(PROGRAM)
-    studies = {
-        start: {
-            "program": {"command": "python3 train.py {rendezvous}", "start": f"per_{start}", "files": ["train.py"]},
-            **{"devices": ["fake"], "num_gpus": [8], "warmup_steps": 2},
-        }
-        for start in ("node", "device")
-    }
+    starts = {"node": {"start": "per_node"}, "device": {"start": "per_device"}}
+    # An environment of ours has an mpirun.
+    starts["mpi"] = {"start": "mpirun", "python": str(environment_python("chainer-cpu"))}
+    command = {"command": "python3 train.py {rendezvous}", "files": ["train.py"]}
+    grid = {"devices": ["fake"], "num_gpus": [8], "warmup_steps": 2}
+    studies = {name: {"program": command | start, **grid} for name, start in starts.items()}
     studies["alone"] = {"program": {"command": "echo {seed}", "start": "once"}, "devices": ["fake"], "num_gpus": [8]}
     project.write_config(**studies)
     project.snakemake("--until", "tabulate_runs", timeout_s=280)
-    for start, count in {"node": 2, "device": 8}.items():
+    for start, count in {"node": 2, "device": 8, "mpi": 8}.items():
         run = f"{start}/{start}/base/program_fp32_fake_gpus8_batch32_repeat1"
         record = json.loads(project.read(f"results/runs/{run}/run.json"))
         assert (record["status"], record["num_processes"], record["images_seen"]) == ("completed", count, 8 * 256)

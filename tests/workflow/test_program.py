@@ -79,7 +79,7 @@ def project(tmp_path_factory, environment_python):
         "script": study("bash script.sh", "once", program={"report": patterns, "files": ["script.sh"]}),
     }
     mpirun = {"start": "mpirun", "python": str(environment_python("chainer-cpu"))}
-    studies["mpi"] = study(each.replace("{start}", "mpi"), "mpirun", num_gpus=[2], seed=5, program=mpirun)
+    studies["mpi"] = study(each.replace("{start}", "mpi"), "mpirun", num_gpus=[1, 2], seed=5, program=mpirun)
     project.write_config(**studies)
     project.snakemake(*RUNS, expect=1)
     project.snakemake("available", *ROWS)
