@@ -36,7 +36,7 @@ ARCHIVE = {"url": "https://images.example/a.zip", "sha256": "0a" * 32, "num_byte
         ),
         (
             {"source": "patterns", "options": NOISE | {"image_shape": 8}},
-            "datasets.mine.options.image_shape: 8 is not of type array; write [8]",
+            "datasets.mine.options.image_shape: 8 is not of type array; write [8, 8, 8]",
         ),
         (
             {"source": "synthetic", "options": NOISE | {"num_train": -64}},

@@ -131,7 +131,7 @@ def test_time_to_accuracy_figures_and_answer_work_with_every_metric_and_name_it(
     assert (
         time_to_accuracy.draw(time_to_accuracy=times, scaling=tables["scaling"])
         .axes[0]
-        .get_title()
+        .get_title(loc="left")
         .startswith(f"test {name_metric(metric)} 0.")
     )
     lines = answer_accuracy(runs, times, pd.DataFrame([{"input": "arrays", "quality_of_guess": 0.5}]))

@@ -43,7 +43,7 @@ def complete_program_spec(run: Run, settings: dict) -> dict:
     identity = {key: value for key, value in vars(run).items() if key not in ("unsupported", "path")}
     return {
         **identity,
-        **{"dataset": DATASET, "model": run.framework},
+        **{"dataset": DATASET, "model": run.framework, "model_options": {}},
         **{key: settings.get(key, usual) for key, usual in usual_layout(run.device).items()},
         "global_batch_size": run.num_gpus * run.per_device_batch_size,
         "seed": settings.get("seed", defaults["seed"]) + run.repeat - 1,
