@@ -2,12 +2,14 @@
 
 import json
 
+import pandas as pd
 import pytest
 
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.networks import name_network
 from howmanygpus.plan.plan import Plan
+from howmanygpus.report.answer.study import describe_runs
 from howmanygpus.report.tables.runs import describe_options
 from howmanygpus.train.parity.task import draw_task_weights
 from howmanygpus.train.spec import RunSpec
@@ -83,6 +85,12 @@ def test_networks_are_named_after_what_differs():
     assert name_network("resnet18", {}) == "resnet18"
     assert name_network("resnet18", SHORT) == NAME
     assert (describe_options({}), describe_options(SHORT)) == (None, "blocks 1 1, width 8")
+
+
+def test_the_answer_names_the_options():
+    row = {"study": "s", "dataset": "digits", "model": "resnet18", "status": "completed"}
+    said = [describe_runs(pd.DataFrame([row | {"model_options": each}])) for each in (None, "width 8")]
+    assert said[0].startswith("s: resnet18 on digits") and said[1].startswith("s: resnet18 (width 8) on digits")
 
 
 @pytest.mark.parametrize(
