@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from howmanygpus.plan.config.learning import BY_FRAMEWORK
 from howmanygpus.plan.config.schema import study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.loaders import resolve_loader
@@ -80,6 +81,7 @@ def complete_spec(run: Run, settings: dict, data_dir: str, weights_file: str) ->
     """
     framework, defaults = FRAMEWORKS[run.framework], study_defaults()
     training = {key: settings.get(key, defaults[key]) for key in TRAINING_KEYS}
+    optimizer = defaults["optimizer"] | settings.get("optimizer", {})
     identity = {key: value for key, value in vars(run).items() if key not in ("unsupported", "path")}
     return {
         **identity,
@@ -95,5 +97,5 @@ def complete_spec(run: Run, settings: dict, data_dir: str, weights_file: str) ->
         "weights_file": weights_file,
         **training,
         **resolve_loader(run.framework, training),
-        "optimizer": defaults["optimizer"] | settings.get("optimizer", {}),
+        "optimizer": {key: value for key, value in optimizer.items() if key != BY_FRAMEWORK},
     }

@@ -7,9 +7,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from howmanygpus.plan.config.checks import check_crops, check_quality, doubt_batches, doubt_lr_warmup, doubt_workers
+from howmanygpus.plan.config.checks import check_crops, check_quality, doubt_batches, doubt_workers
 from howmanygpus.plan.config.datasets import describe_or_refuse, options_of_runs
 from howmanygpus.plan.config.errors import ConfigError, refuse, suggest
+from howmanygpus.plan.config.learning import check_learning, doubt_learning, resolve_optimizer
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS, find_unsupported_reason
@@ -39,6 +40,8 @@ class Study:
         self.name, self.place, self.machine = name, place, machine
         self.defaults = study_defaults()
         self.config = fill_defaults(given, schema["$defs"]["study"], schema)
+        # Defaults filled into a variant would take the place of what the study says.
+        self.config["variants"] = given.get("variants", self.defaults["variants"])
         self.variants = {variant: self._training_settings(given) for variant, given in self.config["variants"].items()}
         self.dataset_options = datasets.get(self.config["dataset"], {"source": self.config["dataset"], "options": {}})
         self._check_names()
@@ -69,6 +72,7 @@ class Study:
                 raise refuse(f"{place}.model", config["model"], f"is not written for {framework}", remedy)
         check_quality(f"{place}.quality", config["quality"])
         check_loaders(place, self.variants, config["variants"])
+        check_learning(place, config["frameworks"], self.variants, config["variants"])
         if (config["epochs"] is None) == (config["steps"] is None):
             raise ConfigError(f"{place}: give exactly one of `epochs` and `steps`")
 
@@ -166,7 +170,10 @@ class Study:
         return [
             *doubt_workers(self.place, self.variants, self.config["variants"], devices),
             *doubt_batches(self.place, self.variants, self.config["variants"], self.description.num_test),
-            *doubt_lr_warmup(self.place, self.variants, self.config["variants"], self.description.num_train // largest),
+            *doubt_learning(
+                *(self.place, self.config["frameworks"], self.variants, self.config["variants"]),
+                self.description.num_train // largest,
+            ),
         ]
 
     def data_dir(self, run: Run) -> str:
@@ -215,6 +222,7 @@ class Study:
     def settings(self, run: Run) -> dict:
         """Return the settings whose change reruns a run. Settings that have their default value are left out."""
         training = self.variants[run.variant] | {"seed": self.config["seed"]}
+        training["optimizer"] = resolve_optimizer(training["optimizer"], run.framework)
         settings = {key: self.config[key] for key in ("dataset", "model")}
         settings["options"] = options_of_runs(self.dataset_options)
         device = self._device(run)

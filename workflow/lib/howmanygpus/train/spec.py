@@ -25,16 +25,20 @@ class OptimizerSpec:
     beta2: float
     epsilon: float
     weight_decay: float
+    weight_decay_on: str
     lr_scaling: str
     lr_reference_batch_size: int | None
     lr_warmup_epochs: float
     lr_schedule: str
+    lr_step_epochs: list[float]
+    lr_step_factor: float
 
 
 @dataclass(frozen=True)
 class RunSpec:
     """One planned run, complete.
 
+    accumulate: batches of per_device_batch_size images that each device takes for one optimizer step.
     device: its name in the machine file; device_kind: `cpu` or `cuda`, how frameworks reach it.
     family, strategy: folder and file in train/frameworks/ of the code that trains.
     loader: `shared`, or the framework's own: its module below train/frameworks/. loader_workers: of each device.
@@ -53,6 +57,7 @@ class RunSpec:
     num_nodes: int
     num_gpus: int
     per_device_batch_size: int
+    accumulate: int
     global_batch_size: int
     repeat: int
     seed: int

@@ -103,10 +103,16 @@ class Reference:
 
     @torch.no_grad()
     def update(self, gradients: dict[str, torch.Tensor], optimizer: OptimizerSpec, rate: float, step: int) -> None:
-        """Take one step of sgd or adam as the documentation of the config defines them; step counts from 1."""
+        """Take one step of sgd, adam or adamw as the documentation of the config defines them; step counts from 1."""
         parameters = dict(self.shards[0].named_parameters())
+        kept = (".bias", ".scale", ".offset") if optimizer.weight_decay_on == "weights" else ()
+        decays = {torch_name(name): 0.0 if name.endswith(kept) else optimizer.weight_decay for name in self.parameters}
         for name, gradient in gradients.items():
-            gradient = gradient + optimizer.weight_decay * parameters[name]
+            start, decay = parameters[name], decays[name]
+            if optimizer.name == "adamw":
+                start = start - rate * decay * start
+            else:
+                gradient = gradient + decay * start
             first, second = self.moments.setdefault(name, [torch.zeros_like(gradient), torch.zeros_like(gradient)])
             if optimizer.name == "sgd":
                 first.mul_(optimizer.momentum).add_(gradient)
@@ -116,7 +122,7 @@ class Reference:
                 second.mul_(optimizer.beta2).add_((1 - optimizer.beta2) * gradient**2)
                 corrected = (second / (1 - optimizer.beta2**step)).sqrt() + optimizer.epsilon
                 change = first / (1 - optimizer.beta1**step) / corrected
-            updated = parameters[name] - rate * change
+            updated = start - rate * change
             for shard in self.shards:
                 dict(shard.named_parameters())[name].copy_(updated)
 
@@ -150,19 +156,27 @@ class Reference:
         return total - logits[np.arange(len(labels)), labels]
 
 
-def compute_rates(optimizer: OptimizerSpec, global_batch_size: int, steps_per_epoch: int) -> np.ndarray:
-    """Return the learning rate of every step in float64: linear scaling and warm-up, then half a cosine to zero.
+def compute_rates(spec: RunSpec, steps_per_epoch: int, num_steps: int) -> np.ndarray:
+    """Return the learning rate of every step in float64: scaling and warm-up, then the schedule.
 
     The formulas are written out again and not shared with train.loop.schedule, so that a mistake there is seen.
     """
-    assert (optimizer.lr_scaling, optimizer.lr_schedule) == ("linear", "cosine"), "the task's schedule"
-    reference_batch_size = optimizer.lr_reference_batch_size
-    assert reference_batch_size is not None, "the task's schedule"
-    peak = optimizer.learning_rate * global_batch_size / reference_batch_size
+    optimizer, rates = spec.optimizer, []
+    ratio = spec.global_batch_size / (optimizer.lr_reference_batch_size or spec.per_device_batch_size)
+    peak = optimizer.learning_rate * {"none": 1, "linear": ratio, "sqrt": ratio**0.5}[optimizer.lr_scaling]
     num_warmup = int(optimizer.lr_warmup_epochs * steps_per_epoch)
-    rates = [peak * (step + 1) / num_warmup for step in range(num_warmup)]
-    rest = NUM_STEPS - num_warmup
-    rates += [peak * (1 + math.cos(math.pi * step / rest)) / 2 for step in range(rest)]
+    for step in range(num_steps):
+        done = (step - num_warmup) / (num_steps - num_warmup)
+        num_drops = sum(step >= epoch * steps_per_epoch for epoch in optimizer.lr_step_epochs)
+        if step < num_warmup:
+            fraction = (step + 1) / num_warmup
+        elif optimizer.lr_schedule == "step":
+            fraction = optimizer.lr_step_factor**num_drops
+        elif optimizer.lr_schedule == "linear":
+            fraction = 1 - done
+        else:
+            fraction = (1 + math.cos(math.pi * done)) / 2 if optimizer.lr_schedule == "cosine" else 1
+        rates.append(peak * fraction)
     return np.array(rates)
 
 
@@ -184,7 +198,7 @@ def compute(
     losses: list[float] = []
     evaluations: dict[str, list[np.ndarray]] = {"mean": [], "first": []}
     batches = TrainingBatches(spec, data, rank=0, num_processes=1)
-    rates = compute_rates(spec.optimizer, spec.global_batch_size, batches.steps_per_epoch)
+    rates = compute_rates(spec, batches.steps_per_epoch, NUM_STEPS)
     for step, ((images, labels), rate) in enumerate(zip(batches, rates, strict=True), start=1):
         loss, gradients = reference.compute_gradients(images, labels)
         losses.append(loss)

@@ -65,7 +65,7 @@ def read_weights(state: nnx.State) -> dict[str, np.ndarray]:
 
 
 def build_optimizer(spec: OptimizerSpec, learning_rates: np.ndarray) -> optax.GradientTransformation:
-    """Weight decay is L2 regularisation: it is added to the gradient of every parameter."""
+    """Without decoupled decay, weight decay is L2 regularisation: it is added to the gradient."""
     table = jnp.asarray(learning_rates)
 
     def rate(step):
@@ -73,6 +73,17 @@ def build_optimizer(spec: OptimizerSpec, learning_rates: np.ndarray) -> optax.Gr
 
     if spec.name == "sgd":
         update = optax.sgd(rate, momentum=spec.momentum or None)
+    elif spec.name == "adamw":
+        options = {"weight_decay": spec.weight_decay, "mask": find_decayed if spec.weight_decay_on != "all" else None}
+        return optax.adamw(rate, b1=spec.beta1, b2=spec.beta2, eps=spec.epsilon, **options)
     else:
         update = optax.adam(rate, b1=spec.beta1, b2=spec.beta2, eps=spec.epsilon)
-    return optax.chain(optax.add_decayed_weights(spec.weight_decay), update) if spec.weight_decay else update
+    if not spec.weight_decay:
+        return update
+    mask = find_decayed if spec.weight_decay_on != "all" else None
+    return optax.chain(optax.add_decayed_weights(spec.weight_decay, mask), update)
+
+
+def find_decayed(parameters: nnx.State) -> nnx.State:
+    """Return whether each parameter is a weight and neither a bias nor one of a normalisation layer."""
+    return jax.tree_util.tree_map_with_path(lambda path, _: not {"bias", "scale"} & {str(getattr(key, "key", "")) for key in path}, parameters)

@@ -41,7 +41,8 @@ class HorovodKeras(HorovodKerasBackend, FitBackend):
         take_device(spec, hvd.local_rank())
         self.set_up(spec, data, weights)
         compression = COMPRESSIONS[spec.gradient_compression]
-        optimizer = build_optimizer(spec.optimizer, learning_rates, lambda chosen: distributed(chosen, compression))
+        average = lambda chosen: distributed(chosen, compression)  # noqa: E731
+        optimizer = build_optimizer(spec.optimizer, learning_rates, self.model, average)
         self.start_from_first(optimizer)
         # Keras compiles by XLA on one GPU, which cannot compile a step that contains Horovod's operation.
         self.compile(optimizer, jit_compile=False)

@@ -7,7 +7,7 @@ from howmanygpus.train.spec import RunSpec
 
 
 def build_optimizer(parameters, spec: RunSpec) -> torch.optim.Optimizer:
-    """Weight decay is L2 regularisation: it is added to the gradient of every parameter.
+    """parameters: parameters, or groups of them with weight decays of their own.
 
     In the `stock` tier PyTorch chooses the implementation, as it does for users who name none.
     """
@@ -17,7 +17,8 @@ def build_optimizer(parameters, spec: RunSpec) -> torch.optim.Optimizer:
         options["fused"] = True
     if given.name == "sgd":
         return torch.optim.SGD(parameters, momentum=given.momentum, **options)
-    return torch.optim.Adam(parameters, betas=(given.beta1, given.beta2), eps=given.epsilon, **options)
+    rule = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[given.name]
+    return rule(parameters, betas=(given.beta1, given.beta2), eps=given.epsilon, **options)
 
 
 class OperatorNames(TorchDispatchMode):
