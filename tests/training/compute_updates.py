@@ -1,5 +1,5 @@
 """
-Compute in float64 what a run of small_cnn must have done to its weights, by the formulas of the parity gate's reference.
+Compute in float64 what a run of small_cnn must have done to its weights, by the parity gate's reference.
 
 Runs in PyTorch's environment: python compute_updates.py SPEC WEIGHTS FINAL, all of them paths.
 """

@@ -21,7 +21,7 @@ TRAINING_KEYS = (
     *("random_flip", "random_crop_padding", "prefetch", "optimizer"),
     *("loader", "loader_workers", "loader_kind"),
     *("batchnorm", "tier", "loss_on_every_device", "gradient_compression", "powersgd_rank"),
-    "horovod_controller",
+    *("horovod_controller", "accumulate"),
 )
 """Keys of a study that change what a run does, apart from the keys in its path."""
 
@@ -88,7 +88,7 @@ def complete_spec(run: Run, settings: dict, data_dir: str, weights_file: str) ->
         "dataset": settings["dataset"],
         "model": settings["model"],
         **{key: settings.get(key, usual) for key, usual in usual_layout(run.device).items()},
-        "global_batch_size": run.num_gpus * run.per_device_batch_size,
+        "global_batch_size": run.num_gpus * run.per_device_batch_size * training["accumulate"],
         "seed": settings.get("seed", defaults["seed"]) + run.repeat - 1,
         "family": framework.family,
         "strategy": framework.strategy,

@@ -57,7 +57,9 @@ def learning_rates(spec: RunSpec, steps_per_epoch: int) -> np.ndarray:
     return rates.astype(np.float32)
 
 
-def _shape_schedule(optimizer: OptimizerSpec, progress: np.ndarray, step: np.ndarray, steps_per_epoch: int) -> np.ndarray:
+def _shape_schedule(
+    optimizer: OptimizerSpec, progress: np.ndarray, step: np.ndarray, steps_per_epoch: int
+) -> np.ndarray:
     """Return each step's rate after the warm-up as a fraction of the peak.
 
     progress: of the steps after the warm-up, from 0 to 1.

@@ -166,7 +166,7 @@ def compute_rates(spec: RunSpec, steps_per_epoch: int, num_steps: int) -> np.nda
     peak = optimizer.learning_rate * {"none": 1, "linear": ratio, "sqrt": ratio**0.5}[optimizer.lr_scaling]
     num_warmup = int(optimizer.lr_warmup_epochs * steps_per_epoch)
     for step in range(num_steps):
-        done = (step - num_warmup) / (num_steps - num_warmup)
+        done = (step - num_warmup) / max(num_steps - num_warmup, 1)
         num_drops = sum(step >= epoch * steps_per_epoch for epoch in optimizer.lr_step_epochs)
         if step < num_warmup:
             fraction = (step + 1) / num_warmup

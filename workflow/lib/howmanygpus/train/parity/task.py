@@ -35,7 +35,7 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {
         **{"weight_decay_on": "weights", "eval_devices": "first"},
     },
 }
-"""eval_devices: the evaluations of sgd use all devices, those of adam the first one. Biases and norms decay with sgd."""
+"""The evaluations of sgd use all devices, those of adam the first one. Biases and norms decay with sgd alone."""
 COMMON_OPTIMIZER = {
     **{"beta1": 0.9, "beta2": 0.99, "epsilon": 1e-3, "weight_decay": 0.1},
     **{"lr_scaling": "linear", "lr_reference_batch_size": GLOBAL_BATCH_SIZE // 2},

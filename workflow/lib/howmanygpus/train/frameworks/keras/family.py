@@ -99,9 +99,9 @@ class Sgd(keras.optimizers.SGD):
 
 
 class AdamUpdate:
-    """Mixin for Keras's Adam and AdamW: epsilon is added to the bias-corrected second moment, as in Kingma & Ba 2015, algorithm 1.
+    """Mixin for Keras's Adam and AdamW that adds epsilon to the bias-corrected second moment.
 
-    Keras adds epsilon before the correction, which makes it larger in the first steps.
+    So do Kingma & Ba 2015 in algorithm 1. Keras adds it before the correction, which makes it larger at first.
     """
 
     def update_step(self, gradient, variable, learning_rate):

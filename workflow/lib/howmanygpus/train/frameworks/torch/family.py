@@ -161,7 +161,7 @@ class TorchBackend(StepwiseBackend):
         self._losses.append(loss.detach())
 
     def _add_gradients(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """Add the gradients of the parts of a batch. Devices exchange the sum in the last part. Return the mean loss."""
+        """Add the gradients of all parts of a batch, which devices exchange in the last. Return the mean loss."""
         count, losses = self.spec.accumulate, []
         for part in range(count):
             with nullcontext() if part == count - 1 else self.without_exchange():
