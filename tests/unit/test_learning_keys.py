@@ -1,13 +1,15 @@
 """Learning rates of single frameworks and variants, schedules by steps, and accumulation, as the planner sees them."""
 
 import json
+import re
 
 import pytest
+import yaml
 
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.plan import Plan
-from project import study
+from project import ROOT, study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
 TWO = {"frameworks": ["pytorch_ddp", "chainer_mn"]}
@@ -140,6 +142,20 @@ def test_under_strong_scaling_more_devices_accumulate_less():
     assert found == [(1, 16, 4, 64), (2, 16, 2, 64), (4, 16, 1, 64), (8, 8, 1, 64)]
     (run,) = [run for run in plan.runs.values() if run.num_gpus == 2]
     assert plan.studies["s"].num_images(run) == 64 * make_specs(plan)[0]["steps"]
+
+
+def read_example(name: str) -> dict:
+    text = (ROOT / "config" / "README.md").read_text()
+    return yaml.safe_load(re.search(rf"<!-- example: {name} -->\n```yaml\n(.*?)```", text, re.DOTALL)[1])
+
+
+def test_the_examples_of_the_documentation_are_planned_as_it_says():
+    accumulated = make_specs(make_plan(**read_example("accumulate")))
+    keys = ("num_gpus", "accumulate", "per_device_batch_size", "global_batch_size")
+    found = sorted(tuple(spec[key] for key in keys) for spec in accumulated)
+    assert found == [(1, 4, 64, 256), (2, 2, 64, 256), (4, 1, 64, 256), (8, 1, 32, 256)]
+    specs = make_specs(make_plan(num_gpus=[1], epochs=9, steps=None, **read_example("by_framework")))
+    assert [spec["optimizer"]["lr_scaling"] for spec in specs] == ["linear", "none"]
 
 
 def test_runs_that_accumulate_nothing_keep_their_settings():
