@@ -145,7 +145,8 @@ def build_optimizer(
     adapt: Callable[[type], type] = lambda optimizer_class: optimizer_class,
 ) -> keras.optimizers.Optimizer:
     """model: with its weights. adapt: derives another class from the optimizer's, as Horovod needs."""
-    rates, rule = TabulatedRates(learning_rates), {"sgd": Sgd, "adam": Adam, "adamw": AdamW}[spec.name]
+    rates = TabulatedRates(learning_rates)
+    rule: type = {"sgd": Sgd, "adam": Adam, "adamw": AdamW}[spec.name]
     options: dict[str, float] = {"beta_1": spec.beta1, "beta_2": spec.beta2, "epsilon": spec.epsilon}
     if spec.name == "sgd":
         options = {"momentum": spec.momentum}
