@@ -22,7 +22,7 @@ from howmanygpus.plan.invalidation.pins import hash_pins
 SHAPE, NUM_CLASSES = ("8", "8", "1"), "10"
 CELL = {"precision": "fp32", "device": "cpu", "device_kind": "cpu", "batchnorm": "local", "loss_on_every_device": False}
 CELL |= {"cores_per_device": 1, "tier": "stock", "loader": "shared", "loader_kind": "threads", "input": "arrays"}
-CELL |= {"gradient_compression": "none", "powersgd_rank": 0, "horovod_controller": "gloo"}
+CELL |= {"gradient_compression": "none", "powersgd_rank": 0, "horovod_controller": "gloo", "accumulate": 1}
 
 
 def hash_library(library: Path) -> str:
@@ -57,15 +57,16 @@ class Observer:
         self.library, self.scratch, self.find_python, self.variables = library, scratch, find_python, variables
         self._code = hash_library(library)
 
-    def task(self, model: str, batchnorm: str = "local") -> Path:
+    def task(self, model: str, batchnorm: str = "local", accumulate: int = 1) -> Path:
         """Folder of a model's task and reference."""
         options = ["--model", model, "--image-shape", *SHAPE, "--num-classes", NUM_CLASSES, "--batchnorm", batchnorm]
+        options += ["--accumulate", str(accumulate)]
 
         def make(folder: Path) -> None:
             self._run("pytorch-cpu", ["-W", "ignore", "-m", "howmanygpus.train.parity.reference", *options], folder)
 
         key = [self._code, hash_pins("pytorch-cpu"), options]
-        return keep(f"{self.library.name}-task-{model}-{batchnorm}", key, self.scratch, make)
+        return keep(f"{self.library.name}-task-{model}-{batchnorm}-{accumulate}", key, self.scratch, make)
 
     @staticmethod
     def placement(num_devices: int) -> dict:
@@ -78,7 +79,9 @@ class Observer:
         cells: each with its model and what differs from CELL. variables: of the processes' environment.
         """
         described = {key: CELL | {"framework": names["framework"]} | cell for key, cell in cells.items()}
-        tasks = {key: self.task(cell["model"], cell["batchnorm"]) for key, cell in described.items()}
+        tasks = {
+            key: self.task(cell["model"], cell["batchnorm"], cell["accumulate"]) for key, cell in described.items()
+        }
         request = {key: cell | {"task": str(tasks[key])} for key, cell in described.items()}
         options = ["--request", json.dumps({"framework": names, "cells": request}), "--keys", *request]
         options += ["--num-devices", str(num_devices), "--placement", json.dumps(self.placement(num_devices))]

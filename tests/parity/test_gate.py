@@ -32,7 +32,10 @@ def supports(framework: str, cell: dict) -> bool:
 
 ON_ONE = {"small": SMALL, "small_bf16": SMALL | {"precision": "bf16"}}
 """Cells that each framework is observed at on one device: with biases and pooling."""
-ON_TWO = {"deep": DEEP, "deep_synchronized": DEEP | {"batchnorm": "synchronized"}}
+ON_TWO = {
+    **{"deep": DEEP, "deep_synchronized": DEEP | {"batchnorm": "synchronized"}},
+    **{"deep_accumulated": DEEP | {"accumulate": 2}},
+}
 """On two, if the framework can: with BatchNorm and shortcuts. XLA optimises the code of both."""
 
 
@@ -83,7 +86,7 @@ def judge_cell(gate):
         environment = FRAMEWORKS[framework].environments["cpu"]
         folder = gate.observe(names_of(framework), environment, supported, num_devices)
         cell = CELL | cells[key]
-        task = gate.task(cell["model"], cell["batchnorm"])
+        task = gate.task(cell["model"], cell["batchnorm"], cell["accumulate"])
         return judge({(num_devices, 1): folder / key}, task)
 
     return get
@@ -113,6 +116,14 @@ def test_every_backend_passes_on_two_devices(framework, judge_cell):
     assert {f"updates_{name}" for name in OPTIMIZERS} <= {row["check"] for row in verdict["checks"]}
     page = render_page(tabulate([{"task": "a_task", "framework": framework, **CELL, **DEEP, **verdict}]))
     assert framework in page and "averaging" in page
+
+
+@pytest.mark.parametrize("framework", list(FRAMEWORKS))
+def test_a_step_on_two_batches_of_each_device_is_that_of_the_reference(framework, judge_cell):
+    """BatchNorm uses each batch's own statistics, and its running statistics follow one batch after the other."""
+    num_devices = FRAMEWORKS[framework].max_devices.get("cpu", 2)
+    verdict = judge_cell(framework, ON_TWO, "deep_accumulated", num_devices)
+    assert (verdict["status"], verdict["reason"]) == ("passed", "")
 
 
 @pytest.mark.parametrize("family", FAMILIES)

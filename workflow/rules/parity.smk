@@ -2,8 +2,8 @@
 Check, before anything is timed, that every framework does the same work.
 
 INPUTS   results/environments/
-OUTPUTS  results/parity/{model}_{shape}_{batchnorm}/reference.json (the expected result of the fixed task beside it)
-         results/parity/{model}_{shape}_{batchnorm}/{framework}_{precision}_{device}{option}-{hash}.json (the verdict)
+OUTPUTS  results/parity/{model}_{shape}_{batchnorm}{accumulated}/reference.json (the expected result of the fixed task beside it)
+         results/parity/{model}_{shape}_{batchnorm}{accumulated}/{framework}_{precision}_{device}{option}-{hash}.json (the verdict)
          results/tables/parity.tsv, results/parity/parity.html (every check of every framework)
 
 A run reads its verdict when it starts. If the check failed, the run does not train, unless its study sets
@@ -26,11 +26,12 @@ rule compute_reference:
     input:
         environment=ancient(environment_record("pytorch-cpu")),
     output:
-        reference="results/parity/{model}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}/reference.json",
+        reference="results/parity/{model}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}{accumulated}/reference.json",
     log:
-        "results/logs/compute_reference/{model}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}.log",
+        "results/logs/compute_reference/{model}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}{accumulated}.log",
     threads: 4
     params:
+        accumulate=lambda wildcards: ACCUMULATED if wildcards.accumulated else 1,
         code=lambda wildcards: hash_reference(wildcards.model),
     shell:
         r"""
@@ -40,6 +41,7 @@ rule compute_reference:
             --num-classes {wildcards.num_classes} \
             --threads {threads} \
             --batchnorm {wildcards.batchnorm} \
+            --accumulate {params.accumulate} \
             --environment {input.environment:q} \
             --reference {output.reference:q} \
             >{log:q} 2>&1

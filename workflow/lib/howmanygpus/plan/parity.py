@@ -20,6 +20,8 @@ from howmanygpus.plan.loaders import FILES, NATIVE, SHARED, resolve_loader
 MOST_DEVICES = 3
 """Three devices show mistakes that two hide, such as a mean of means."""
 DEVICES_OVER_NODES = 2
+ACCUMULATED = 2
+"""Batches for one step in the gate's task, for runs that take any number of them."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class TrainingPath:
     """How a cell's runs train: what variants change in the code that runs or in the gradients that are exchanged.
 
     loader: `shared`, or the module of the framework's own. input: the form of the images, which is `arrays` for the
-    shared loader. powersgd_rank: 0 without that compression.
+    shared loader. powersgd_rank: 0 without that compression. accumulate: 1, or ACCUMULATED if runs accumulate batches.
     """
 
     tier: str
@@ -37,10 +39,11 @@ class TrainingPath:
     gradient_compression: str
     powersgd_rank: int
     horovod_controller: str
+    accumulate: int = 1
 
     @classmethod
-    def find(cls, framework: str, source: str, settings: dict) -> "TrainingPath":
-        """Return the path of a run. source: its input; settings: those of its variant."""
+    def find(cls, framework: str, source: str, settings: dict, accumulate: int = 1) -> "TrainingPath":
+        """Return the path of a run. source: its input; settings: those of its variant; accumulate: its batches."""
         loader = resolve_loader(framework, settings)
         is_native = loader["loader"] != SHARED
         compression = settings["gradient_compression"]
@@ -52,6 +55,7 @@ class TrainingPath:
             gradient_compression=compression,
             powersgd_rank=settings["powersgd_rank"] if compression == "powersgd" else 0,
             horovod_controller=settings["horovod_controller"],
+            accumulate=ACCUMULATED if accumulate > 1 else 1,
         )
 
     @property
@@ -92,7 +96,8 @@ class ParityCell:
     def task(self) -> str:
         """The name of the task's folder below results/parity/, which the cells of all frameworks share."""
         height, width, channels = self.shape
-        return f"{self.model}_{height}x{width}x{channels}_classes{self.num_classes}_{self.batchnorm}"
+        accumulated = "_accumulated" if self.path.accumulate > 1 else ""
+        return f"{self.model}_{height}x{width}x{channels}_classes{self.num_classes}_{self.batchnorm}{accumulated}"
 
     @property
     def verdict(self) -> str:

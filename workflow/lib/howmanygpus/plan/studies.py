@@ -128,9 +128,11 @@ class Study:
                 raise refuse(f"{self.place}.per_device_batch_size", sizes, problem, "give one study to each size")
         return dict(sorted(batches.items()))
 
+    def _accumulate(self, run: Run) -> int:
+        return self.accumulations[run.num_gpus][run.per_device_batch_size]
+
     def global_batch_size(self, run: Run) -> int:
-        size = run.per_device_batch_size
-        return run.num_gpus * size * self.accumulations[run.num_gpus][size]
+        return run.num_gpus * run.per_device_batch_size * self._accumulate(run)
 
     def _expand(self) -> list[Run]:
         config, runs = self.config, []
@@ -237,7 +239,7 @@ class Study:
             device_kind=self._device(run).kind,
             cores_per_device=self._device(run).cores_per_device,
             over_nodes=self._device(run).num_nodes(run.num_gpus) > 1,
-            path=TrainingPath.find(run.framework, run.input, settings),
+            path=TrainingPath.find(run.framework, run.input, settings, self._accumulate(run)),
         )
 
     def spec(self, run: Run) -> dict:
@@ -249,7 +251,7 @@ class Study:
     def settings(self, run: Run) -> dict:
         """Return the settings whose change reruns a run. Settings that have their default value are left out."""
         training = self.variants[run.variant] | {"seed": self.config["seed"]}
-        training["accumulate"] = self.accumulations[run.num_gpus][run.per_device_batch_size]
+        training["accumulate"] = self._accumulate(run)
         training["optimizer"] = resolve_optimizer(training["optimizer"], run.framework)
         settings = {key: self.config[key] for key in ("dataset", "model")}
         settings["options"] = options_of_runs(self.dataset_options)

@@ -89,17 +89,26 @@ class Reference:
         """Return the mean loss over the global batch, and its gradients by PyTorch's names."""
         losses: list[float] = []
         gradients: dict[str, torch.Tensor] = {}
-        parts = zip(self._normalise(images).chunk(len(self.shards)), np.split(labels, len(self.shards)), strict=True)
-        for shard, (x, y) in zip(self.shards, parts, strict=True):
-            shard.train()
+        parts = zip(self._split(self._normalise(images)), self._split(torch.from_numpy(labels).long()), strict=True)
+        for position, (x, y) in enumerate(parts):
+            shard = self.shards[position % len(self.shards)].train()
             named = dict(shard.named_parameters())
             with self.arithmetic:
-                loss = torch.nn.functional.cross_entropy(shard(x), torch.from_numpy(y).long())
+                loss = torch.nn.functional.cross_entropy(shard(x), y)
                 computed = torch.autograd.grad(loss, list(named.values()))
             for name, gradient in zip(named, computed, strict=True):
-                gradients[name] = gradients.get(name, 0.0) + gradient / len(self.shards)
+                gradients[name] = gradients.get(name, 0.0) + gradient / len(self.shards) / self.spec.accumulate
             losses.append(loss.item())
         return float(np.mean(losses)), gradients
+
+    def _split(self, batch: torch.Tensor) -> list[torch.Tensor]:
+        """Return what each shard takes at a time: the first of its accumulated batches for every shard, then the next.
+
+        Every device has one block of the global batch, and takes its batches from that.
+        """
+        rows = batch.reshape(self.spec.num_gpus, self.spec.accumulate, -1, *batch.shape[1:])
+        parts = [rows[:, position].flatten(0, 1) for position in range(self.spec.accumulate)]
+        return [chunk for part in parts for chunk in part.chunk(len(self.shards))]
 
     @torch.no_grad()
     def update(self, gradients: dict[str, torch.Tensor], optimizer: OptimizerSpec, rate: float, step: int) -> None:
@@ -238,12 +247,14 @@ def count_near_gates(spec: RunSpec, data: PreparedData, weights: dict) -> int:
     return GatedRelu.num_near
 
 
-def write_reference(model: str, batchnorm: str, shape: tuple[int, int, int], num_classes: int, folder: Path) -> None:
+def write_reference(
+    model: str, batchnorm: str, shape: tuple[int, int, int], num_classes: int, accumulate: int, folder: Path
+) -> None:
     """Choose the task's data; store the task, and the reference result of each optimizer on each number of devices."""
     weights = draw_task_weights(model, shape, num_classes)
     framework = {"framework": "reference", "family": "torch", "strategy": "none", "launcher": "plain"}
     cell: dict[str, Any] = {"model": model, "precision": "fp64", "device": "cpu", "batchnorm": batchnorm}
-    cell |= {"device_kind": "cpu", "loss_on_every_device": False, "cores_per_device": 1}
+    cell |= {"device_kind": "cpu", "loss_on_every_device": False, "cores_per_device": 1, "accumulate": accumulate}
     size = {"num_gpus": 1, "num_nodes": 1}
     specs = {name: make_spec(framework, cell, size, name, folder) for name in OPTIMIZERS}
     candidates = [draw_data(shape, num_classes, seed) for seed in range(NUM_CANDIDATES)]
@@ -252,7 +263,8 @@ def write_reference(model: str, batchnorm: str, shape: tuple[int, int, int], num
     for num_devices in SHARDS:
         num_shards = num_devices if batchnorm == "local" else 1
         for optimizer, spec in specs.items():
-            arrays = compute_all(spec, data, weights, num_shards)
+            sized = RunSpec.from_dict(spec.to_dict() | {"num_gpus": num_devices})
+            arrays = compute_all(sized, data, weights, num_shards)
             save_file(arrays, folder / f"{optimizer}.devices{num_devices}.safetensors")
 
 
@@ -262,13 +274,17 @@ def main() -> None:
     parser.add_argument("--image-shape", type=int, nargs=3, required=True, help="height, width, channels")
     parser.add_argument("--num-classes", type=int, required=True)
     parser.add_argument("--batchnorm", choices=("local", "synchronized"), required=True)
+    parser.add_argument("--accumulate", type=int, default=1, help="batches for one optimizer step (default 1)")
     parser.add_argument("--folder", type=Path, required=True, help="where task and reference are written")
     parser.add_argument("--threads", type=int, default=1, help="cores for images of many pixels (default 1)")
     arguments = parser.parse_args()
     shape = tuple(arguments.image_shape)
     torch.set_num_threads(arguments.threads if math.prod(shape) >= LARGE else 1)
     with replace_relu(GatedRelu.apply), RefuseOwnRelus(arguments.model):
-        write_reference(arguments.model, arguments.batchnorm, shape, arguments.num_classes, arguments.folder)
+        write_reference(
+            *(arguments.model, arguments.batchnorm, shape, arguments.num_classes, arguments.accumulate),
+            arguments.folder,
+        )
     facts = {"torch": torch.__version__, "global_batch_size": GLOBAL_BATCH_SIZE, "model": arguments.model}
     write_json_atomic(arguments.folder / "reference.json", facts | {"batchnorm": arguments.batchnorm})
     print(json.dumps(facts))

@@ -55,13 +55,14 @@ CHANNEL_MEAN, CHANNEL_STD = 127.0, 64.0
 
 def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: Path) -> RunSpec:
     """Make a run's specification. framework: name, family, strategy, launcher; cell: see ParityCell; size: layout."""
-    chosen = dict(OPTIMIZERS[optimizer])
+    chosen, accumulate = dict(OPTIMIZERS[optimizer]), cell.get("accumulate", 1)
     return RunSpec.from_dict(
         {
             **{"study": "parity", "dataset": "parity", "variant": "base", "input": "arrays", "repeat": 1, "seed": 1},
-            "accumulate": 1,
+            "accumulate": accumulate,
             **{**size, "global_batch_size": GLOBAL_BATCH_SIZE},
-            **{"per_device_batch_size": GLOBAL_BATCH_SIZE // size["num_gpus"], "epochs": None, "steps": NUM_STEPS},
+            **{"per_device_batch_size": GLOBAL_BATCH_SIZE // size["num_gpus"] // accumulate},
+            **{"epochs": None, "steps": NUM_STEPS},
             **{"warmup_steps": 1, "window_steps": 1, "eval_every_epochs": EVAL_EVERY_EPOCHS, "prefetch": 2},
             **{"eval_batch_size": None, "eval_devices": chosen.pop("eval_devices")},
             **{"loader": "shared", "loader_workers": 1, "loader_kind": "threads"},
