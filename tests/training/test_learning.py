@@ -7,6 +7,7 @@ many devices as it supports on CPUs, up to two.
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -97,6 +98,7 @@ def difference(first: dict, second: dict) -> float:
 def test_updates_are_those_of_the_formulas(finished, expected, framework, optimizer):
     run = finished(framework, optimizer)
     assert run.record["steps"] == 9 and run.record["images_seen"] == 72
+    assert re.search(rf"{optimizer}[,_]", run.record["settings"]["optimizer"].lower())
     assert difference(run.update, expected[optimizer]) < UPDATES_NOISE
 
 

@@ -3,12 +3,14 @@
 import json
 import re
 
+import pandas as pd
 import pytest
 import yaml
 
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.plan import Plan
+from howmanygpus.report.answer.names import name_configuration
 from project import ROOT, study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
@@ -142,6 +144,14 @@ def test_under_strong_scaling_more_devices_accumulate_less():
     assert found == [(1, 16, 4, 64), (2, 16, 2, 64), (4, 16, 1, 64), (8, 8, 1, 64)]
     (run,) = [run for run in plan.runs.values() if run.num_gpus == 2]
     assert plan.studies["s"].num_images(run) == 64 * make_specs(plan)[0]["steps"]
+
+
+def test_the_answer_names_accumulated_batches():
+    row = {"series": "pytorch_ddp", "num_gpus": 2, "device": "cuda", "per_device_batch_size": 16}
+    assert name_configuration(pd.Series(row)) == "pytorch_ddp on 2 cuda devices x 16 images"
+    assert name_configuration(pd.Series(row | {"global_batch_size": 32})) == "pytorch_ddp on 2 cuda devices x 16 images"
+    accumulated = name_configuration(pd.Series(row | {"global_batch_size": 128}))
+    assert accumulated == "pytorch_ddp on 2 cuda devices x 4 batches x 16 images"
 
 
 def read_example(name: str) -> dict:

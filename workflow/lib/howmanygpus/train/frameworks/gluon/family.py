@@ -84,6 +84,8 @@ def read_weights(parameters: dict[str, mx.gluon.Parameter]) -> dict[str, np.ndar
 class AdamW(mx.optimizer.Adam):
     """MXNet has the fused update of adamw, but no optimizer that calls it and corrects the bias of the moments."""
 
+    OPERATOR = "mxnet.nd.contrib.adamw_update"
+
     def update(self, index, weight, grad, state):
         self._update_count(index)
         rate, decay, step = self._get_lr(index), self._get_wd(index), self._index_update_count[index]
