@@ -21,7 +21,8 @@ TRAINING_KEYS = (
     *("random_flip", "random_crop_padding", "prefetch", "optimizer"),
     *("loader", "loader_workers", "loader_kind"),
     *("batchnorm", "tier", "loss_on_every_device", "gradient_compression", "powersgd_rank"),
-    *("horovod_controller", "accumulate"),
+    "horovod_controller",
+    "accumulate",
 )
 """Keys of a study that change what a run does, apart from the keys in its path."""
 
