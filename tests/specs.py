@@ -13,10 +13,13 @@ OPTIMIZER = {
     "beta2": 0.999,
     "epsilon": 1e-8,
     "weight_decay": 0.0,
+    "weight_decay_on": "all",
     "lr_scaling": "none",
     "lr_reference_batch_size": None,
     "lr_warmup_epochs": 0,
     "lr_schedule": "constant",
+    "lr_step_epochs": [],
+    "lr_step_factor": 0.1,
 }
 
 
@@ -27,7 +30,7 @@ def make_spec(optimizer=None, **changes) -> RunSpec:
         **{"framework": "pytorch_ddp", "variant": "base"},
         **{"input": "arrays", "precision": "fp32", "device": "cpu", "device_kind": "cpu"},
         **{"num_nodes": 1, "num_gpus": 1},
-        **{"per_device_batch_size": 8, "global_batch_size": 8, "repeat": 1, "seed": 1},
+        **{"per_device_batch_size": 8, "accumulate": 1, "global_batch_size": 8, "repeat": 1, "seed": 1},
         **{
             "family": "torch",
             "strategy": "ddp",
@@ -45,7 +48,7 @@ def make_spec(optimizer=None, **changes) -> RunSpec:
         "optimizer": OPTIMIZER | (optimizer or {}),
         **changes,
     }
-    values["per_device_batch_size"] = values["global_batch_size"] // values["num_gpus"]
+    values["per_device_batch_size"] = values["global_batch_size"] // values["num_gpus"] // values["accumulate"]
     return RunSpec.from_dict(values)
 
 

@@ -15,7 +15,10 @@ from howmanygpus.train.input.batches import TrainingBatches
 FACTORS = {"zero": 0.0, "flipped": -1.0, "tripled": 3.0, "unscaled_rate": 0.5}
 """Factors on the learning rate, which act as those on the gradient."""
 BATCHNORM_FAULTS = {"batchnorm_epsilon": {"epsilon": 1e-3}, "batchnorm_momentum": {"momentum": 0.89}}
-OPTIMIZER_FAULTS = {"no_decay": {"weight_decay": 0.0}, "adam_epsilon": {"epsilon": 2e-3}}
+OPTIMIZER_FAULTS = {
+    **{"no_decay": {"weight_decay": 0.0}, "decay_of_all": {"weight_decay_on": "all"}},
+    **{"adam_epsilon": {"epsilon": 2e-3}},
+}
 DEEPEST_PIXELS = 4
 """The value belongs to an image of 8 by 8 pixels in the last stage of resnet44."""
 

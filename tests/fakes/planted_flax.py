@@ -37,7 +37,7 @@ def average_faultily(fault):
     return average
 
 
-def decay_kernels_only(weight_decay):
+def decay_kernels_only(weight_decay, _):
     return DECAY(weight_decay, mask=lambda parameters: jax.tree.map(lambda array: array.ndim > 1, parameters))
 
 

@@ -28,6 +28,7 @@ FAULTS = {
     "tripled": Fault("averaging", "all gradients are three times too large"),
     "no_decay": Fault("updates_sgd", "weight decay is missing"),
     "decay_of_kernels_only": Fault("gradients", "weight decay leaves out biases and BatchNorm's parameters"),
+    "decay_of_all": Fault("updates_adam", "weight decay is not for weights alone, as it should be", "adam"),
     "unscaled_rate": Fault("averaging", "the learning rate is not scaled with the global batch"),
     "schedule_by_epoch": Fault("updates_sgd", "the learning rate changes once an epoch instead of every step"),
     "labels_rolled_from_second_step": Fault("losses", "from step 2 every image has its neighbour's label"),

@@ -24,7 +24,7 @@ SHAPE, NUM_CLASSES = ("8", "8", "1"), "10"
 CELL = {"precision": "fp32", "device": "cpu", "device_kind": "cpu", "batchnorm": "local", "loss_on_every_device": False}
 CELL |= {"cores_per_device": 1, "tier": "stock", "loader": "shared", "loader_kind": "threads", "input": "arrays"}
 CELL |= {"model_options": {}, "crop": [int(size) for size in SHAPE[:2]]}
-CELL |= {"gradient_compression": "none", "powersgd_rank": 0, "horovod_controller": "gloo"}
+CELL |= {"gradient_compression": "none", "powersgd_rank": 0, "horovod_controller": "gloo", "accumulate": 1}
 
 
 def hash_library(library: Path) -> str:
@@ -64,15 +64,15 @@ class Observer:
         cell = CELL | {"loss": ""} | cell
         model, model_options, batchnorm, loss = (cell[key] for key in ("model", "model_options", "batchnorm", "loss"))
         options = ["--model", model, "--options", json.dumps(model_options), "--image-shape", *SHAPE]
-        options += ["--num-classes", NUM_CLASSES, "--batchnorm", batchnorm]
+        options += ["--num-classes", NUM_CLASSES, "--batchnorm", batchnorm, "--accumulate", str(cell["accumulate"])]
 
         def make(folder: Path) -> None:
             self._run("pytorch-cpu", ["-W", "ignore", "-m", "howmanygpus.train.parity.reference", *options], folder)
 
         options += ["--loss", loss] if loss else []
         key = [self._code, hash_pins("pytorch-cpu"), options]
-        network = name_network(model, model_options)
-        return keep(f"{self.library.name}-task-{network}-{batchnorm}{loss}", key, self.scratch, make)
+        network = f"{name_network(model, model_options)}-{batchnorm}{loss}-{cell['accumulate']}"
+        return keep(f"{self.library.name}-task-{network}", key, self.scratch, make)
 
     @staticmethod
     def placement(num_devices: int) -> dict:

@@ -37,7 +37,10 @@ NETWORKS = {
     "densenet121": {"model": "densenet121", "model_options": {"blocks": [2, 1], "growth": 4, "width": 8}},
 }
 """Short versions of the other networks, at which one framework of each family is observed."""
-ON_TWO = {"deep": DEEP, "deep_synchronized": DEEP | {"batchnorm": "synchronized"}}
+ON_TWO = {
+    **{"deep": DEEP, "deep_synchronized": DEEP | {"batchnorm": "synchronized"}},
+    **{"deep_accumulated": DEEP | {"accumulate": 2}},
+}
 """On two, if the framework can: with BatchNorm and shortcuts. XLA optimises the code of both."""
 
 
@@ -124,6 +127,14 @@ def test_every_backend_passes_on_two_devices(framework, judge_cell):
     assert {f"updates_{name}" for name in OPTIMIZERS} <= {row["check"] for row in verdict["checks"]}
     page = render_page(tabulate([{"task": "a_task", "framework": framework, **CELL, **DEEP, **verdict}]))
     assert framework in page and "averaging" in page
+
+
+@pytest.mark.parametrize("framework", list(FRAMEWORKS))
+def test_a_step_on_two_batches_of_each_device_is_that_of_the_reference(framework, judge_cell):
+    """BatchNorm uses each batch's own statistics, and its running statistics follow one batch after the other."""
+    num_devices = FRAMEWORKS[framework].max_devices.get("cpu", 2)
+    verdict = judge_cell(framework, cells_on(num_devices, framework), "deep_accumulated", num_devices)
+    assert (verdict["status"], verdict["reason"]) == ("passed", "")
 
 
 @pytest.mark.parametrize(("num_devices", "network"), [(n, name) for n in NETWORKS_ON for name in NETWORKS_ON[n]])

@@ -69,6 +69,16 @@ def test_a_variant_that_trains_otherwise_has_a_verdict_of_its_own(framework, var
         assert spec.global_batch_size == GLOBAL_BATCH_SIZE and spec.per_device_batch_size == 4
 
 
+def test_runs_that_accumulate_have_a_task_of_their_own():
+    plan = make_plan(accumulate=4, num_gpus=[1, 2, 4], scaling="strong")
+    tasks = {run.num_gpus: plan.cells[path].task for path, run in plan.runs.items()}
+    assert tasks[1] == tasks[2] == f"{tasks[4]}_accumulated", "four devices accumulate nothing"
+    (cell,) = {plan.cells[path] for path, run in plan.runs.items() if run.num_gpus == 2}
+    names = {"framework": "pytorch_ddp", "family": "torch", "strategy": "ddp", "launcher": "plain"}
+    spec = make_spec(names, cell.describe(), {"num_gpus": 3, "num_nodes": 1}, "sgd", folder=Path("task"))
+    assert (spec.accumulate, spec.per_device_batch_size, spec.global_batch_size) == (2, 2, GLOBAL_BATCH_SIZE)
+
+
 def test_ranks_of_powersgd_are_told_apart_and_are_none_of_its_absence():
     given = {name: VARIANTS[name] for name in ("powersgd", "powersgd2")}
     assert len(verdicts_of(make_plan(variants={"base": {}, "rank": {"powersgd_rank": 4}, **given}))) == 3

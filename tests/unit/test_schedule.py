@@ -31,6 +31,19 @@ def test_cosine_falls_from_the_rate_towards_zero_after_the_warmup():
     assert np.all(np.diff(falling[10:]) < 0)
 
 
+def test_linear_falls_from_the_rate_to_zero_after_the_warmup():
+    falling = rates(30, lr_schedule="linear", lr_warmup_epochs=1)
+    assert falling[9:11] == pytest.approx(0.4)
+    assert np.allclose(falling[10:], 0.4 * np.arange(20, 0, -1) / 20)
+
+
+def test_step_multiplies_the_rate_at_each_of_its_epochs():
+    steps = {"lr_schedule": "step", "lr_step_epochs": [1.5, 2], "lr_step_factor": 0.5}
+    assert np.allclose(rates(30, **steps), [0.4] * 15 + [0.2] * 5 + [0.1] * 10)
+    warm = rates(30, lr_warmup_epochs=1, **steps)
+    assert np.allclose(warm[:10], 0.4 * np.arange(1, 11) / 10) and np.allclose(warm[10:], rates(30, **steps)[10:])
+
+
 @pytest.mark.parametrize(
     ("rule", "reference", "factor"),
     [("none", None, 1), ("linear", None, 4), ("sqrt", None, 2), ("linear", 8, 16), ("sqrt", 8, 4)],
@@ -39,6 +52,11 @@ def test_scaling_rule(rule, reference, factor):
     optimizer = {"lr_scaling": rule, "lr_reference_batch_size": reference}
     spec = make_spec(num_gpus=4, global_batch_size=128, optimizer=optimizer)
     assert scaling_factor(spec) == pytest.approx(factor)
+
+
+def test_accumulated_batches_count_for_the_scaling():
+    spec = make_spec(num_gpus=2, accumulate=3, global_batch_size=48, optimizer={"lr_scaling": "linear"})
+    assert (spec.per_device_batch_size, scaling_factor(spec)) == (8, 6)
 
 
 def test_incomplete_batches_are_dropped():

@@ -2,8 +2,8 @@
 Check, before anything is timed, that every framework does the same work.
 
 INPUTS   results/environments/
-OUTPUTS  results/parity/{model}{options}_{shape}_{batchnorm}{loss}/reference.json (the expected result of the task beside it)
-         results/parity/{model}{options}_{shape}_{batchnorm}{loss}/{framework}_{precision}_{device}{option}-{hash}.json (verdict)
+OUTPUTS  results/parity/{model}{options}_{shape}_{batchnorm}{loss}{accumulated}/reference.json (the expected result of the task)
+         results/parity/.../{framework}_{precision}_{device}{option}-{hash}.json (the verdict, beside it)
          results/tables/parity.tsv, results/parity/parity.html (every check of every framework)
 
 A run reads its verdict when it starts. If the check failed, the run does not train, unless its study sets
@@ -26,14 +26,15 @@ rule compute_reference:
     input:
         environment=ancient(environment_record("pytorch-cpu")),
     output:
-        reference="results/parity/{model}{options}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}{loss}/reference.json",
+        reference="results/parity/{model}{options}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}{loss}{accumulated}/reference.json",
     log:
-        "results/logs/compute_reference/{model}{options}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}{loss}.log",
+        "results/logs/compute_reference/{model}{options}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}{loss}{accumulated}.log",
     wildcard_constraints:
         batchnorm="local|synchronized",
         loss="|_multilabel|_smoothing[^/_]+",
     threads: 4
     params:
+        accumulate=lambda wildcards: ACCUMULATED if wildcards.accumulated else 1,
         code=lambda wildcards: hash_reference(wildcards.model),
         options=training.network_options,
     shell:
@@ -46,6 +47,7 @@ rule compute_reference:
             --threads {threads} \
             --batchnorm {wildcards.batchnorm} \
             --loss {wildcards.loss:q} \
+            --accumulate {params.accumulate} \
             --environment {input.environment:q} \
             --reference {output.reference:q} \
             >{log:q} 2>&1

@@ -21,6 +21,8 @@ from howmanygpus.plan.networks import name_network
 MOST_DEVICES = 3
 """Three devices show mistakes that two hide, such as a mean of means."""
 DEVICES_OVER_NODES = 2
+ACCUMULATED = 2
+"""Batches for one step in the gate's task, for runs that take any number of them."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class TrainingPath:
     """How a cell's runs train: what variants change in the code that runs or in the gradients that are exchanged.
 
     loader: `shared`, or the module of the framework's own. input: the form of the images, which is `arrays` for the
-    shared loader. powersgd_rank: 0 without that compression.
+    shared loader. powersgd_rank: 0 without that compression. accumulate: 1, or ACCUMULATED if runs accumulate batches.
     """
 
     tier: str
@@ -38,10 +40,11 @@ class TrainingPath:
     gradient_compression: str
     powersgd_rank: int
     horovod_controller: str
+    accumulate: int = 1
 
     @classmethod
-    def find(cls, framework: str, source: str, settings: dict) -> "TrainingPath":
-        """Return the path of a run. source: its input; settings: those of its variant."""
+    def find(cls, framework: str, source: str, settings: dict, accumulate: int = 1) -> "TrainingPath":
+        """Return the path of a run. source: its input; settings: those of its variant; accumulate: its batches."""
         loader = resolve_loader(framework, settings)
         is_native = loader["loader"] != SHARED
         compression = settings["gradient_compression"]
@@ -53,6 +56,7 @@ class TrainingPath:
             gradient_compression=compression,
             powersgd_rank=settings["powersgd_rank"] if compression == "powersgd" else 0,
             horovod_controller=settings["horovod_controller"],
+            accumulate=ACCUMULATED if accumulate > 1 else 1,
         )
 
     @property
@@ -99,7 +103,8 @@ class ParityCell:
         height, width, channels = self.shape
         network = name_network(self.model, self.model_options)
         name = f"{network}_{height}x{width}x{channels}_classes{self.num_classes}_{self.batchnorm}"
-        return name + ("_multilabel" if self.multi_label else "") + self._smoothing
+        accumulated = "_accumulated" if self.path.accumulate > 1 else ""
+        return name + ("_multilabel" if self.multi_label else "") + self._smoothing + accumulated
 
     @property
     def _smoothing(self) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from howmanygpus.plan.config.learning import BY_FRAMEWORK
 from howmanygpus.plan.config.schema import study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.loaders import resolve_loader
@@ -22,6 +23,7 @@ TRAINING_KEYS = (
     *("loader", "loader_workers", "loader_kind"),
     *("batchnorm", "tier", "loss_on_every_device", "gradient_compression", "powersgd_rank"),
     "horovod_controller",
+    "accumulate",
 )
 """Keys of a study that change what a run does, apart from the keys in its path."""
 
@@ -81,6 +83,7 @@ def complete_spec(run: Run, settings: dict, data_dir: str, weights_file: str) ->
     """
     framework, defaults = FRAMEWORKS[run.framework], study_defaults()
     training = {key: settings.get(key, defaults[key]) for key in TRAINING_KEYS}
+    optimizer = defaults["optimizer"] | settings.get("optimizer", {})
     identity = {key: value for key, value in vars(run).items() if key not in ("unsupported", "path")}
     return {
         **identity,
@@ -88,7 +91,7 @@ def complete_spec(run: Run, settings: dict, data_dir: str, weights_file: str) ->
         "model": settings["model"],
         "model_options": settings.get("model_options", {}),
         **{key: settings.get(key, usual) for key, usual in usual_layout(run.device).items()},
-        "global_batch_size": run.num_gpus * run.per_device_batch_size,
+        "global_batch_size": run.num_gpus * run.per_device_batch_size * training["accumulate"],
         "seed": settings.get("seed", defaults["seed"]) + run.repeat - 1,
         "family": framework.family,
         "strategy": framework.strategy,
@@ -97,5 +100,5 @@ def complete_spec(run: Run, settings: dict, data_dir: str, weights_file: str) ->
         "weights_file": weights_file,
         **training,
         **resolve_loader(run.framework, training),
-        "optimizer": defaults["optimizer"] | settings.get("optimizer", {}),
+        "optimizer": {key: value for key, value in optimizer.items() if key != BY_FRAMEWORK},
     }

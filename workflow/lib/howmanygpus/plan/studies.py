@@ -6,11 +6,12 @@ import math
 from functools import cached_property
 from typing import Any
 
-from howmanygpus.plan.config.checks import check_quality, doubt_batches, doubt_lr_warmup, doubt_workers
+from howmanygpus.plan.config.checks import check_quality, doubt_batches, doubt_workers
 from howmanygpus.plan.config.crops import check_crops, find_image_shape
 from howmanygpus.plan.config.datasets import describe_or_refuse, options_of_runs
 from howmanygpus.plan.config.errors import ConfigError, refuse, suggest
 from howmanygpus.plan.config.labels import check_labels
+from howmanygpus.plan.config.learning import check_learning, doubt_learning, resolve_optimizer
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS, find_unsupported_reason
@@ -35,6 +36,12 @@ MOST_RUNS = 100_000
 """A larger number of runs is taken for a mistake in the lists of a study."""
 
 
+def split_batch(images: int, largest: int) -> tuple[int, int]:
+    """Return how many batches of which size have all the images, as few as have at most `largest` images each."""
+    count = next(count for count in range(-(-images // largest), images + 1) if images % count == 0)
+    return count, images // count
+
+
 class Study:
     """One study: its complete configuration and its runs.
 
@@ -49,6 +56,8 @@ class Study:
         self.name, self.place, self.machine = name, place, machine
         self.defaults = study_defaults()
         self.config = fill_defaults(given, schema["$defs"]["study"], schema)
+        # Defaults filled into a variant would take the place of what the study says.
+        self.config["variants"] = given.get("variants", self.defaults["variants"])
         self.variants = {variant: self._training_settings(given) for variant, given in self.config["variants"].items()}
         self.dataset_options = datasets.get(self.config["dataset"], {"source": self.config["dataset"], "options": {}})
         self._check_names()
@@ -92,6 +101,7 @@ class Study:
                 raise refuse(f"{place}.model", config["model"], f"is not written for {framework}", remedy)
         check_quality(f"{place}.quality", config["quality"])
         check_loaders(place, self.variants, config["variants"])
+        check_learning(place, config["frameworks"], self.variants, config["variants"])
         if (config["epochs"] is None) == (config["steps"] is None):
             raise ConfigError(f"{place}: give exactly one of `epochs` and `steps`")
 
@@ -104,28 +114,49 @@ class Study:
     def curves(self) -> dict[str, list[int]]:
         """The batch sizes that each scaling mode keeps fixed: per device (weak scaling) or global (strong scaling)."""
         sizes, smallest = self.config["per_device_batch_size"], min(self.config["num_gpus"])
-        curves = {"weak": list(sizes), "strong": [size * smallest for size in sizes]}
+        factor = smallest * self.config["accumulate"]
+        curves = {"weak": list(sizes), "strong": [size * factor for size in sizes]}
         return curves if self.config["scaling"] == "both" else {self.config["scaling"]: curves[self.config["scaling"]]}
 
-    def _batch_sizes(self, num_gpus: int) -> list[int]:
-        """Return the distinct per-device batch sizes to run on a number of devices."""
-        sizes = list(self.curves.get("weak", []))
-        for global_batch_size in self.curves.get("strong", []):
+    @cached_property
+    def accumulations(self) -> dict[int, dict[int, int]]:
+        """The batches for one optimizer step, by device count and by the distinct per-device batch sizes to run."""
+        if self.config["accumulate"] > 1 and self.config["scaling"] == "both":
+            problem = "would make two runs of the same path with scaling: both"
+            remedy = "make one study of weak scaling and one of strong scaling"
+            raise refuse(f"{self.place}.accumulate", self.config["accumulate"], problem, remedy)
+        return {num_gpus: self._find_batches(num_gpus) for num_gpus in self.config["num_gpus"]}
+
+    def _find_batches(self, num_gpus: int) -> dict[int, int]:
+        batches = dict.fromkeys(self.curves.get("weak", []), self.config["accumulate"])
+        for largest, global_batch_size in zip(
+            self.config["per_device_batch_size"], self.curves.get("strong", []), strict=False
+        ):
             if global_batch_size % num_gpus:
                 raise refuse(
                     *(f"{self.place}.num_gpus", num_gpus),
                     f"does not divide the global batch of {global_batch_size} images under strong scaling",
                     "choose a per_device_batch_size that every device count divides",
                 )
-            sizes.append(global_batch_size // num_gpus)
-        return sorted(set(sizes))
+            count, size = split_batch(global_batch_size // num_gpus, largest)
+            if batches.setdefault(size, count) != count:
+                problem = f"makes two different steps of {size} images at a time on {num_gpus} devices"
+                sizes = self.config["per_device_batch_size"]
+                raise refuse(f"{self.place}.per_device_batch_size", sizes, problem, "give one study to each size")
+        return dict(sorted(batches.items()))
+
+    def _accumulate(self, run: Run) -> int:
+        return self.accumulations[run.num_gpus][run.per_device_batch_size]
+
+    def global_batch_size(self, run: Run) -> int:
+        return run.num_gpus * run.per_device_batch_size * self._accumulate(run)
 
     def _expand(self) -> list[Run]:
         config, runs = self.config, []
         places = (f"{self.place}.devices[{position}]" for position in itertools.count())
         devices = list(dict.fromkeys(map(self.machine.resolve, config["devices"], places)))
         axes = [config["frameworks"], self.variants, config["inputs"], config["precision"], devices]
-        axes.append([(num_gpus, size) for num_gpus in config["num_gpus"] for size in self._batch_sizes(num_gpus)])
+        axes.append([(num_gpus, size) for num_gpus, sizes in self.accumulations.items() for size in sizes])
         num_runs = math.prod(map(len, axes)) * config["repeats"]
         if num_runs > MOST_RUNS:
             raise refuse(self.place, num_runs, f"runs are more than {MOST_RUNS}", "shorten its lists or lower repeats")
@@ -163,12 +194,14 @@ class Study:
     def _check_runs(self) -> None:
         self._check_layouts()
         for num_gpus, size in sorted({(run.num_gpus, run.per_device_batch_size) for run in self.runs}):
-            steps_per_epoch = self.description.num_train // (num_gpus * size)
+            count = self.accumulations[num_gpus][size]
+            steps_per_epoch = self.description.num_train // (num_gpus * size * count)
             if steps_per_epoch == 0:
+                times = f", accumulated {count} times," if count > 1 else ""
                 raise refuse(
                     *(f"{self.place}.per_device_batch_size", size),
-                    f"on {num_gpus} devices is more than the {self.description.num_train} training images",
-                    "lower it or num_gpus",
+                    f"on {num_gpus} devices{times} is more than the {self.description.num_train} training images",
+                    "lower it, accumulate or num_gpus" if count > 1 else "lower it or num_gpus",
                 )
             for variant, settings in self.variants.items():
                 together = num_gpus if settings["batchnorm"] == "synchronized" else 1
@@ -184,11 +217,14 @@ class Study:
     def find_doubts(self) -> list[str]:
         """Return a message for each value that can be meant, but is more likely a mistake."""
         devices = {run.device: self._device(run) for run in self.runs if self._device(run).count}
-        largest = max(run.num_gpus * run.per_device_batch_size for run in self.runs)
+        largest = max(self.global_batch_size(run) for run in self.runs)
         return [
             *doubt_workers(self.place, self.variants, self.config["variants"], devices),
             *doubt_batches(self.place, self.variants, self.config["variants"], self.description.num_test),
-            *doubt_lr_warmup(self.place, self.variants, self.config["variants"], self.description.num_train // largest),
+            *doubt_learning(
+                *(self.place, self.config["frameworks"], self.variants, self.config["variants"]),
+                self.description.num_train // largest,
+            ),
         ]
 
     def data_dir(self, run: Run) -> str:
@@ -207,7 +243,7 @@ class Study:
 
     def num_images(self, run: Run) -> int:
         """Return how many training images a run uses, each counted as often as it is used."""
-        settings, global_batch_size = self.variants[run.variant], run.num_gpus * run.per_device_batch_size
+        settings, global_batch_size = self.variants[run.variant], self.global_batch_size(run)
         steps = settings["steps"] or settings["epochs"] * (self.description.num_train // global_batch_size)
         return steps * global_batch_size
 
@@ -230,7 +266,7 @@ class Study:
             device_kind=self._device(run).kind,
             cores_per_device=self._device(run).cores_per_device,
             over_nodes=self._device(run).num_nodes(run.num_gpus) > 1,
-            path=TrainingPath.find(run.framework, run.input, settings),
+            path=TrainingPath.find(run.framework, run.input, settings, self._accumulate(run)),
             multi_label=self.description.multi_label,
             label_smoothing=settings["label_smoothing"],
         )
@@ -244,6 +280,8 @@ class Study:
     def settings(self, run: Run) -> dict:
         """Return the settings whose change reruns a run. Settings that have their default value are left out."""
         training = self.variants[run.variant] | {"seed": self.config["seed"]}
+        training["accumulate"] = self._accumulate(run)
+        training["optimizer"] = resolve_optimizer(training["optimizer"], run.framework)
         settings = {key: self.config[key] for key in ("dataset", "model")}
         settings |= {"model_options": self.config["model_options"]} if self.config["model_options"] else {}
         settings["options"] = options_of_runs(self.dataset_options)

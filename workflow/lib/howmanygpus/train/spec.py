@@ -25,10 +25,13 @@ class OptimizerSpec:
     beta2: float
     epsilon: float
     weight_decay: float
+    weight_decay_on: str
     lr_scaling: str
     lr_reference_batch_size: int | None
     lr_warmup_epochs: float
     lr_schedule: str
+    lr_step_epochs: list[float]
+    lr_step_factor: float
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class ResizedCropSpec:
 class LaunchSpec:
     """What is known of every run, also of one that starts a program of the user (train.program).
 
+    accumulate: batches of per_device_batch_size images that each device takes for one optimizer step.
     device: its name in the machine file; device_kind: `cpu` or `cuda`, how frameworks reach it.
     model_options: those that differ from the model's own, see OPTIONS in its parameters.py.
     family, strategy: folder and file in train/frameworks/ of the code that trains.
@@ -66,6 +70,7 @@ class LaunchSpec:
     num_nodes: int
     num_gpus: int
     per_device_batch_size: int
+    accumulate: int
     global_batch_size: int
     repeat: int
     seed: int

@@ -82,23 +82,6 @@ def doubt_batches(place: str, variants: dict, given: dict, num_test: int) -> lis
     return doubts
 
 
-def doubt_lr_warmup(place: str, variants: dict, given: dict, steps_per_epoch: int) -> list[str]:
-    """Return a warning for each variant whose runs end before the learning rate has reached its scaled value.
-
-    steps_per_epoch: for the largest global batch, with which the same number of steps is the most epochs.
-    """
-    doubts = []
-    for variant, settings in variants.items():
-        epochs = settings["epochs"] or settings["steps"] / steps_per_epoch
-        if settings["optimizer"]["lr_warmup_epochs"] > epochs:
-            doubts.append(
-                f"{locate('optimizer', place, variant, given)}.lr_warmup_epochs: "
-                f"{settings['optimizer']['lr_warmup_epochs']} are more than the {epochs:g} epochs of a run of variant "
-                f"{variant}, whose learning rate never reaches its scaled value; lower it or train longer"
-            )
-    return doubts
-
-
 def locate(key: str, place: str, variant: str, given: dict) -> str:
     """Return the place of a setting: in the variant if the config gives it there, or else in the study."""
     return f"{place}.variants.{variant}.{key}" if key in given[variant] else f"{place}.{key}"

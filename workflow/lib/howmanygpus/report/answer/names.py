@@ -15,9 +15,12 @@ def add_series(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def name_configuration(row: pd.Series) -> str:
-    plural = "s" if row["num_gpus"] > 1 else ""
+    plural, size = "s" if row["num_gpus"] > 1 else "", row["num_gpus"] * row["per_device_batch_size"]
+    accumulated = row.get("global_batch_size", size) // size
+    times = f" x {accumulated} batches" if accumulated > 1 else ""
     return (
-        f"{row['series']} on {row['num_gpus']} {row['device']} device{plural} x {row['per_device_batch_size']} images"
+        f"{row['series']} on {row['num_gpus']} {row['device']} device{plural}{times} "
+        f"x {row['per_device_batch_size']} images"
     )
 
 

@@ -31,6 +31,10 @@ class Backend(abc.ABC):
     A backend only enqueues work: it never times, logs, evaluates or synchronises by itself. The constructor
     reads `weights` (canonical names and layouts) and raises UnsupportedError if the run cannot be done.
 
+    A batch has accumulate * per_device_batch_size images for each device, in one block for each. With `accumulate`
+    above 1 a device takes its block in so many parts, one after the other, and all devices exchange the sum of the
+    parts' gradients once.
+
     put_on_device and put_for_prediction are called from a separate thread while the main thread trains and predicts.
     They enqueue copies, and wait for nothing unless they must. Nobody writes to their arrays afterwards.
     """

@@ -126,4 +126,4 @@ def measure_host_to_device(
     for _ in range(COPIES):
         backend.wait_for_batch(backend.put_on_device(images, labels))
     elapsed_s = backend.max_over_ranks(clock() - started)
-    return COPIES * spec.per_device_batch_size * math.prod(data.image_shape) / elapsed_s / GIB
+    return COPIES * (spec.global_batch_size // spec.num_gpus) * math.prod(data.image_shape) / elapsed_s / GIB

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.train.spec import OptimizerSpec, RunSpec
 
 
 def count_steps_per_epoch(num_train: int, global_batch_size: int) -> int:
@@ -43,16 +43,32 @@ def scaling_factor(spec: RunSpec) -> float:
 def learning_rates(spec: RunSpec, steps_per_epoch: int) -> np.ndarray:
     """Return the learning rate of every step: float32, (num_steps,).
 
-    The rate rises linearly to the scaled rate over lr_warmup_epochs. Then it stays (`constant`) or falls along half a
-    cosine to zero at the end of the run (`cosine`, Loshchilov & Hutter 2017, arXiv:1608.03983).
+    The rate rises linearly to the scaled rate over lr_warmup_epochs. Then it stays (`constant`), is multiplied by
+    lr_step_factor after each of lr_step_epochs (`step`), or falls to zero at the end of the run, along half a cosine
+    (`cosine`, Loshchilov & Hutter 2017, arXiv:1608.03983) or a line (`linear`).
     """
     num_steps = count_steps(spec, steps_per_epoch)
     peak = spec.optimizer.learning_rate * scaling_factor(spec)
     num_warmup = min(round(spec.optimizer.lr_warmup_epochs * steps_per_epoch), num_steps)
-    step = np.arange(num_steps, dtype=np.float64)
-    rates = np.full(num_steps, peak)
-    if spec.optimizer.lr_schedule == "cosine":
-        progress = (step - num_warmup) / max(num_steps - num_warmup, 1)
-        rates = peak * 0.5 * (1.0 + np.cos(np.pi * np.clip(progress, 0.0, 1.0)))
+    step = np.arange(num_steps)
+    progress = np.clip((step - num_warmup) / max(num_steps - num_warmup, 1), 0.0, 1.0)
+    rates = peak * _shape_schedule(spec.optimizer, progress, step, steps_per_epoch)
     rates[:num_warmup] = peak * (step[:num_warmup] + 1) / max(num_warmup, 1)
     return rates.astype(np.float32)
+
+
+def _shape_schedule(
+    optimizer: OptimizerSpec, progress: np.ndarray, step: np.ndarray, steps_per_epoch: int
+) -> np.ndarray:
+    """Return each step's rate after the warm-up as a fraction of the peak.
+
+    progress: of the steps after the warm-up, from 0 to 1.
+    """
+    if optimizer.lr_schedule == "cosine":
+        return 0.5 * (1.0 + np.cos(np.pi * progress))
+    if optimizer.lr_schedule == "linear":
+        return 1.0 - progress
+    if optimizer.lr_schedule == "step":
+        drops = [round(epochs * steps_per_epoch) for epochs in optimizer.lr_step_epochs]
+        return optimizer.lr_step_factor ** np.searchsorted(drops, step, side="right").astype(np.float64)
+    return np.ones(len(step))

@@ -39,6 +39,11 @@ def is_trainable(name: str) -> bool:
     return not name.endswith((".mean", ".variance"))
 
 
+def is_decayed(name: str, weight_decay_on: str) -> bool:
+    """Whether weight decay applies to a parameter. `weights` leaves out biases, and scales and offsets of norms."""
+    return weight_decay_on == "all" or not name.endswith((".bias", ".scale", ".offset"))
+
+
 def draw_weights(draws: dict[str, Draw], seed: int) -> dict[str, np.ndarray]:
     """Draw every array from its own generator, keyed by (seed, name), so that the order does not matter."""
     return {

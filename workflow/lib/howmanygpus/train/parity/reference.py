@@ -95,25 +95,40 @@ class Reference:
         """
         losses: list[float] = []
         gradients: dict[str, torch.Tensor] = {}
-        parts = zip(self._normalise(images).chunk(len(self.shards)), np.split(labels, len(self.shards)), strict=True)
+        parts = zip(self._split(self._normalise(images)), self._split(torch.from_numpy(labels)), strict=True)
         num_terms, smoothing = count_terms(labels), self.spec.label_smoothing
-        for shard, (x, y) in zip(self.shards, parts, strict=True):
-            shard.train()
+        for position, (x, y) in enumerate(parts):
+            shard = self.shards[position % len(self.shards)].train()
             named = dict(shard.named_parameters())
             with self.arithmetic:
-                loss = PartOfLoss.apply(shard(x), y, smoothing, num_terms)
+                loss = PartOfLoss.apply(shard(x), y.numpy(), smoothing, num_terms)
                 computed = torch.autograd.grad(loss, list(named.values()))
             for name, gradient in zip(named, computed, strict=True):
                 gradients[name] = gradients.get(name, 0.0) + gradient
             losses.append(loss.item())
         return float(np.sum(losses)), gradients
 
+    def _split(self, batch: torch.Tensor) -> list[torch.Tensor]:
+        """Return what each shard takes at a time: the first of its accumulated batches for every shard, then the next.
+
+        Every device has one block of the global batch, and takes its batches from that.
+        """
+        rows = batch.reshape(self.spec.num_gpus, self.spec.accumulate, -1, *batch.shape[1:])
+        parts = [rows[:, position].flatten(0, 1) for position in range(self.spec.accumulate)]
+        return [chunk for part in parts for chunk in part.chunk(len(self.shards))]
+
     @torch.no_grad()
     def update(self, gradients: dict[str, torch.Tensor], optimizer: OptimizerSpec, rate: float, step: int) -> None:
-        """Take one step of sgd or adam as the documentation of the config defines them; step counts from 1."""
+        """Take one step of sgd, adam or adamw as the documentation of the config defines them; step counts from 1."""
         parameters = dict(self.shards[0].named_parameters())
+        kept = (".bias", ".scale", ".offset") if optimizer.weight_decay_on == "weights" else ()
+        decays = {torch_name(name): 0.0 if name.endswith(kept) else optimizer.weight_decay for name in self.parameters}
         for name, gradient in gradients.items():
-            gradient = gradient + optimizer.weight_decay * parameters[name]
+            start, decay = parameters[name], decays[name]
+            if optimizer.name == "adamw":
+                start = start - rate * decay * start
+            else:
+                gradient = gradient + decay * start
             first, second = self.moments.setdefault(name, [torch.zeros_like(gradient), torch.zeros_like(gradient)])
             if optimizer.name == "sgd":
                 first.mul_(optimizer.momentum).add_(gradient)
@@ -123,7 +138,7 @@ class Reference:
                 second.mul_(optimizer.beta2).add_((1 - optimizer.beta2) * gradient**2)
                 corrected = (second / (1 - optimizer.beta2**step)).sqrt() + optimizer.epsilon
                 change = first / (1 - optimizer.beta1**step) / corrected
-            updated = parameters[name] - rate * change
+            updated = start - rate * change
             for shard in self.shards:
                 dict(shard.named_parameters())[name].copy_(updated)
 
@@ -155,19 +170,27 @@ class Reference:
         return logits if self.data.multi_label else softmax_cross_entropy(logits, labels, smoothing=0.0)[0]
 
 
-def compute_rates(optimizer: OptimizerSpec, global_batch_size: int, steps_per_epoch: int) -> np.ndarray:
-    """Return the learning rate of every step in float64: linear scaling and warm-up, then half a cosine to zero.
+def compute_rates(spec: RunSpec, steps_per_epoch: int, num_steps: int) -> np.ndarray:
+    """Return the learning rate of every step in float64: scaling and warm-up, then the schedule.
 
     The formulas are written out again and not shared with train.loop.schedule, so that a mistake there is seen.
     """
-    assert (optimizer.lr_scaling, optimizer.lr_schedule) == ("linear", "cosine"), "the task's schedule"
-    reference_batch_size = optimizer.lr_reference_batch_size
-    assert reference_batch_size is not None, "the task's schedule"
-    peak = optimizer.learning_rate * global_batch_size / reference_batch_size
+    optimizer, rates = spec.optimizer, []
+    ratio = spec.global_batch_size / (optimizer.lr_reference_batch_size or spec.per_device_batch_size)
+    peak = optimizer.learning_rate * {"none": 1, "linear": ratio, "sqrt": ratio**0.5}[optimizer.lr_scaling]
     num_warmup = int(optimizer.lr_warmup_epochs * steps_per_epoch)
-    rates = [peak * (step + 1) / num_warmup for step in range(num_warmup)]
-    rest = NUM_STEPS - num_warmup
-    rates += [peak * (1 + math.cos(math.pi * step / rest)) / 2 for step in range(rest)]
+    for step in range(num_steps):
+        done = (step - num_warmup) / max(num_steps - num_warmup, 1)
+        num_drops = sum(step >= epoch * steps_per_epoch for epoch in optimizer.lr_step_epochs)
+        if step < num_warmup:
+            fraction = (step + 1) / num_warmup
+        elif optimizer.lr_schedule == "step":
+            fraction = optimizer.lr_step_factor**num_drops
+        elif optimizer.lr_schedule == "linear":
+            fraction = 1 - done
+        else:
+            fraction = (1 + math.cos(math.pi * done)) / 2 if optimizer.lr_schedule == "cosine" else 1
+        rates.append(peak * fraction)
     return np.array(rates)
 
 
@@ -189,7 +212,7 @@ def compute(
     losses: list[float] = []
     evaluations: dict[str, list[np.ndarray]] = {"mean": [], "first": []}
     batches = TrainingBatches(spec, data, rank=0, num_processes=1)
-    rates = compute_rates(spec.optimizer, spec.global_batch_size, batches.steps_per_epoch)
+    rates = compute_rates(spec, batches.steps_per_epoch, NUM_STEPS)
     for step, ((images, labels), rate) in enumerate(zip(batches, rates, strict=True), start=1):
         loss, gradients = reference.compute_gradients(images, labels)
         losses.append(loss)
@@ -236,6 +259,7 @@ def write_reference(
     shape: tuple[int, int, int],
     num_classes: int,
     folder: Path,
+    accumulate: int = 1,
     multi_label: bool = False,
     label_smoothing: float = 0.0,
 ) -> None:
@@ -244,7 +268,7 @@ def write_reference(
     framework = {"framework": "reference", "family": "torch", "strategy": "none", "launcher": "plain"}
     cell: dict[str, Any] = {"model": model, "model_options": options, "precision": "fp64", "device": "cpu"}
     cell |= {"batchnorm": batchnorm, "device_kind": "cpu", "loss_on_every_device": False, "cores_per_device": 1}
-    cell |= {"crop": shape[:2], "label_smoothing": label_smoothing}
+    cell |= {"crop": shape[:2], "label_smoothing": label_smoothing, "accumulate": accumulate}
     size = {"num_gpus": 1, "num_nodes": 1}
     specs = {name: make_spec(framework, cell, size, name, folder) for name in OPTIMIZERS}
     candidates = [draw_data(shape, num_classes, seed, multi_label) for seed in range(NUM_CANDIDATES)]
@@ -258,7 +282,8 @@ def write_reference(
     for num_devices in SHARDS:
         num_shards = num_devices if batchnorm == "local" else 1
         for optimizer, spec in specs.items():
-            arrays = compute_all(spec, data, weights, num_shards)
+            sized = RunSpec.from_dict(spec.to_dict() | {"num_gpus": num_devices})
+            arrays = compute_all(sized, data, weights, num_shards)
             save_file(arrays, folder / f"{optimizer}.devices{num_devices}.safetensors")
 
 
@@ -277,6 +302,7 @@ def main() -> None:
     parser.add_argument("--num-classes", type=int, required=True)
     parser.add_argument("--batchnorm", choices=("local", "synchronized"), required=True)
     parser.add_argument("--loss", type=read_loss, default="", help="what follows it in the name of the task's folder")
+    parser.add_argument("--accumulate", type=int, default=1, help="batches for one optimizer step (default 1)")
     parser.add_argument("--folder", type=Path, required=True, help="where task and reference are written")
     parser.add_argument("--threads", type=int, default=1, help="cores for images of many pixels (default 1)")
     arguments = parser.parse_args()
@@ -284,7 +310,7 @@ def main() -> None:
     torch.set_num_threads(arguments.threads if math.prod(shape) >= LARGE else 1)
     with replace_relu(GatedRelu.apply), RefuseOwnRelus(arguments.model):
         network, task = (arguments.model, arguments.options), (arguments.num_classes, arguments.folder)
-        write_reference(*network, arguments.batchnorm, shape, *task, **arguments.loss)
+        write_reference(*network, arguments.batchnorm, shape, *task, arguments.accumulate, **arguments.loss)
     facts = {"torch": torch.__version__, "global_batch_size": GLOBAL_BATCH_SIZE, "model": arguments.model}
     facts |= {"model_options": arguments.options, "batchnorm": arguments.batchnorm}
     write_json_atomic(arguments.folder / "reference.json", facts)

@@ -32,14 +32,17 @@ SURPLUS = (2, 3)
 NUM_STEPS, EVAL_EVERY_EPOCHS = 6, 2
 """Three epochs, so that the images change their order twice and one evaluation is in the midst of training."""
 OPTIMIZERS: dict[str, dict[str, Any]] = {
-    "sgd": {"name": "sgd", "momentum": 0.9, "learning_rate": 0.0005, "eval_devices": "all"},
-    "adam": {"name": "adam", "momentum": 0.0, "learning_rate": 0.00005, "eval_devices": "first"},
+    "sgd": {"name": "sgd", "momentum": 0.9, "learning_rate": 0.0005, "weight_decay_on": "all", "eval_devices": "all"},
+    "adam": {
+        **{"name": "adam", "momentum": 0.0, "learning_rate": 0.00005},
+        **{"weight_decay_on": "weights", "eval_devices": "first"},
+    },
 }
-"""eval_devices: the evaluations of sgd use all devices, those of adam the first one."""
+"""The evaluations of sgd use all devices, those of adam the first one. Biases and norms decay with sgd alone."""
 COMMON_OPTIMIZER = {
     **{"beta1": 0.9, "beta2": 0.99, "epsilon": 1e-3, "weight_decay": 0.1},
     **{"lr_scaling": "linear", "lr_reference_batch_size": GLOBAL_BATCH_SIZE // 2},
-    **{"lr_warmup_epochs": 1, "lr_schedule": "cosine"},
+    **{"lr_warmup_epochs": 1, "lr_schedule": "cosine", "lr_step_epochs": [], "lr_step_factor": 0.1},
 }
 """Values that are large enough to show in six steps.
 
@@ -63,12 +66,14 @@ def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: P
 
     The crop of a cell is the size of its network's input.
     """
-    chosen = dict(OPTIMIZERS[optimizer])
+    chosen, accumulate = dict(OPTIMIZERS[optimizer]), cell.get("accumulate", 1)
     return RunSpec.from_dict(
         {
             **{"study": "parity", "dataset": "parity", "variant": "base", "input": "arrays", "repeat": 1, "seed": 1},
+            "accumulate": accumulate,
             **{**size, "global_batch_size": GLOBAL_BATCH_SIZE},
-            **{"per_device_batch_size": GLOBAL_BATCH_SIZE // size["num_gpus"], "epochs": None, "steps": NUM_STEPS},
+            **{"per_device_batch_size": GLOBAL_BATCH_SIZE // size["num_gpus"] // accumulate},
+            **{"epochs": None, "steps": NUM_STEPS},
             **{"warmup_steps": 1, "window_steps": 1, "eval_every_epochs": EVAL_EVERY_EPOCHS, "prefetch": 2},
             **{"eval_batch_size": None, "eval_devices": chosen.pop("eval_devices"), "label_smoothing": 0.0},
             **{"loader": "shared", "loader_workers": 1, "loader_kind": "threads", "model_options": {}},

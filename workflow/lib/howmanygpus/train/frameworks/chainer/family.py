@@ -9,6 +9,7 @@ import numpy as np
 from howmanygpus.train.frameworks.chainer.layers.context import LayerContext
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import UnsupportedError
+from howmanygpus.train.models.initialization import is_decayed, is_trainable
 from howmanygpus.train.spec import OptimizerSpec, RunSpec
 
 ROLES = {
@@ -44,7 +45,7 @@ class Network(chainer.Chain):
         n counts this process's values only: MultiNodeBatchNormalization includes the other processes' images in its
         variance, but not in n.
         """
-        batch_size = spec.global_batch_size // spec.num_gpus
+        batch_size = spec.per_device_batch_size
 
         class NoteShape(chainer.LinkHook):
             name = "note_shape"
@@ -60,6 +61,10 @@ class Network(chainer.Chain):
     def _find(self, canonical_name: str):
         layer, _, role = canonical_name.rpartition(".")
         return getattr(self.model, layer), ROLES[role]
+
+    def find_parameter(self, canonical_name: str) -> chainer.Parameter:
+        link, attribute = self._find(canonical_name)
+        return getattr(link, attribute)
 
     def load_weights(self, weights: dict[str, np.ndarray]) -> None:
         """Copy canonical weights in. Raises ValueError if the model has other arrays or other shapes."""
@@ -119,19 +124,29 @@ class Optimizer:
             self.optimizer = chainer.optimizers.MomentumSGD(spec.learning_rate, spec.momentum)
         else:
             options = {"beta1": spec.beta1, "beta2": spec.beta2, "eps": spec.epsilon}
-            self.optimizer = chainer.optimizers.Adam(spec.learning_rate, **options)
+            rule = {"adam": chainer.optimizers.Adam, "adamw": chainer.optimizers.AdamW}[spec.name]
+            self.optimizer = rule(spec.learning_rate, **options)
 
-    def setup(self, network: Network) -> None:
-        """Weight decay is L2 regularisation: it is added to the gradient of every parameter."""
+    def setup(self, network: Network, names) -> None:
+        """Let the parameters decay. Chainer's hook adds the decay to the gradient. names: canonical ones."""
         self.optimizer.setup(network)
-        if self.spec.weight_decay:
-            self.optimizer.add_hook(chainer.optimizer_hooks.WeightDecay(self.spec.weight_decay))
+        decay_on = self.spec.weight_decay_on
+        for name in filter(is_trainable, names):
+            rule = network.find_parameter(name).update_rule
+            decay = self.spec.weight_decay if is_decayed(name, decay_on) else 0.0
+            if self.spec.name == "adamw":
+                rule.hyperparam.weight_decay_rate = decay
+            elif decay:
+                rule.add_hook(chainer.optimizer_hooks.WeightDecay(decay))
 
     def prepare_step(self, learning_rate: float) -> None:
         self._step += 1
         hyperparameters = self.optimizer.hyperparam
-        if self.spec.name == "adam":
-            hyperparameters.alpha = learning_rate
+        if self.spec.name in ("adam", "adamw"):
+            # Chainer's adamw decays by eta alone, and multiplies the whole update by it.
+            hyperparameters.alpha, hyperparameters.eta = learning_rate, 1.0
+            if self.spec.name == "adamw":
+                hyperparameters.alpha, hyperparameters.eta = 1.0, learning_rate
             hyperparameters.eps = self.spec.epsilon * math.sqrt(1.0 - self.spec.beta2**self._step)
             return
         hyperparameters.lr = learning_rate

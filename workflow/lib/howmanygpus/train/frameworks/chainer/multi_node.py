@@ -29,7 +29,7 @@ class ChainerMn(StepwiseBackend):
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
         # Chainer has no switch for TF32, which cuDNN and cuBLAS would choose.
         os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
-        self.is_cuda = spec.device_kind == "cuda"
+        self.is_cuda, self._accumulate = spec.device_kind == "cuda", spec.accumulate
         if self.is_cuda:
             require_cudnn()
         self.communicator = chainermn.create_communicator("pure_nccl" if self.is_cuda else "naive")
@@ -46,7 +46,7 @@ class ChainerMn(StepwiseBackend):
         self.network.to_device(self.device)
         self.optimizer = Optimizer(spec.optimizer)
         self.multi_node_optimizer = chainermn.create_multi_node_optimizer(self.optimizer.optimizer, self.communicator)
-        self.optimizer.setup(self.network)
+        self.optimizer.setup(self.network, self._weight_names)
         # The first update of a multi-node optimizer only broadcasts; every process already has the same weights.
         self.multi_node_optimizer.update(lambda: chainer.Variable(np.zeros((), np.float32)))
         self._copier = Copier(self.device)
@@ -64,12 +64,27 @@ class ChainerMn(StepwiseBackend):
     def train_step(self, batch: Batch, learning_rate: float) -> None:
         self.optimizer.prepare_step(learning_rate)
         images, labels = batch.take()
-        loss = self.loss_function(self.network(images), labels)
-        self.network.cleargrads()
-        loss.backward()
+        if self._accumulate == 1:
+            loss = self.loss_function(self.network(images), labels)
+            self.network.cleargrads()
+            loss.backward()
+            losses = [loss.array]
+        else:
+            losses = self._add_gradients(images, labels)
         self._copier.note_use()
         self.multi_node_optimizer.update()
-        self._losses.append(loss.array)
+        self._losses += losses
+
+    def _add_gradients(self, images: Any, labels: Any) -> list[Any]:
+        """Add the gradients of the parts of a batch. Return each part's share of the mean loss."""
+        self.network.cleargrads()
+        losses, size = [], len(images) // self._accumulate
+        for start in range(0, len(images), size):
+            part = slice(start, start + size)
+            loss = self.loss_function(self.network(images[part]), labels[part]) / self._accumulate
+            loss.backward()
+            losses.append(loss.array)
+        return losses
 
     def prepare_evaluation(self) -> None:
         """Give every process the mean of all running statistics."""

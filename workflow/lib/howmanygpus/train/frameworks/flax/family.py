@@ -1,5 +1,6 @@
 """What the backends of the JAX family share: network, weights, optimizers, precision."""
 
+import functools
 import importlib
 
 import jax
@@ -10,6 +11,7 @@ from flax import nnx
 
 from howmanygpus.train.frameworks.flax.layers.context import LayerContext
 from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.models.initialization import is_decayed
 from howmanygpus.train.spec import OptimizerSpec, RunSpec
 
 MATMUL_PRECISIONS = {"fp32": "highest", "tf32": "tensorfloat32", "bf16": "default"}
@@ -66,14 +68,25 @@ def read_weights(state: nnx.State) -> dict[str, np.ndarray]:
 
 
 def build_optimizer(spec: OptimizerSpec, learning_rates: np.ndarray) -> optax.GradientTransformation:
-    """Weight decay is L2 regularisation: it is added to the gradient of every parameter."""
+    """The weight decay of sgd and adam is L2 regularisation: it is added to the gradient."""
     table = jnp.asarray(learning_rates)
 
     def rate(step):
         return table[jnp.minimum(step, len(learning_rates) - 1)]
 
-    if spec.name == "sgd":
-        update = optax.sgd(rate, momentum=spec.momentum or None)
-    else:
-        update = optax.adam(rate, b1=spec.beta1, b2=spec.beta2, eps=spec.epsilon)
-    return optax.chain(optax.add_decayed_weights(spec.weight_decay), update) if spec.weight_decay else update
+    mask, moments = functools.partial(find_decayed, spec), {"b1": spec.beta1, "b2": spec.beta2, "eps": spec.epsilon}
+    if spec.name == "adamw":
+        return optax.adamw(rate, **moments, weight_decay=spec.weight_decay, mask=mask)
+    update = optax.sgd(rate, momentum=spec.momentum or None) if spec.name == "sgd" else optax.adam(rate, **moments)
+    return optax.chain(optax.add_decayed_weights(spec.weight_decay, mask), update) if spec.weight_decay else update
+
+
+def find_decayed(spec: OptimizerSpec, parameters: nnx.State) -> nnx.State:
+    """Return whether weight decay applies, for each parameter of a whole model."""
+    names = canonical_names(parameters)
+    return nnx.from_flat_state(
+        {
+            path: variable.replace(is_decayed(names[path], spec.weight_decay_on))
+            for path, variable in nnx.to_flat_state(parameters)
+        }
+    )

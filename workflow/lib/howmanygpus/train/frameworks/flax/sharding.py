@@ -15,6 +15,7 @@ from flax import nnx
 from jax.experimental.multihost_utils import process_allgather
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from howmanygpus.train.frameworks.flax.accumulation import accumulate
 from howmanygpus.train.frameworks.flax.family import (
     Network,
     build_optimizer,
@@ -77,15 +78,18 @@ class JaxSharding(StepwiseBackend):
         """Take one device's part of a step: forward and backward on its shard, then the mean of all gradients."""
         own_statistics = jax.tree.map(lambda array: array[0], statistics)
 
-        def compute_loss(parameters):
-            network = nnx.merge(self.graph, parameters, own_statistics, self.rest, copy=True)
+        def compute_loss(parameters, statistics, images, labels):
+            network = nnx.merge(self.graph, parameters, statistics, self.rest, copy=True)
             network.train()
             losses = self.loss_function(network(images), labels)
             return losses.mean(), nnx.state(network, nnx.BatchStat)
 
         # For parameters marked as varying by device, JAX does not sum the gradients itself.
         varying = jax.lax.pcast(parameters, DEVICE_AXIS, to="varying")
-        (loss, new_statistics), gradients = jax.value_and_grad(compute_loss, has_aux=True)(varying)
+        differentiate = functools.partial(jax.value_and_grad(compute_loss, has_aux=True), varying)
+        if self.spec.accumulate > 1:
+            differentiate = accumulate(differentiate, parameters, self.spec.accumulate)
+        (loss, new_statistics), gradients = differentiate(own_statistics, images, labels)
         gradients, loss = jax.lax.pmean((gradients, loss), DEVICE_AXIS)
         updates, optimizer_state = self.optimizer.update(gradients, optimizer_state, parameters)
         new_statistics = jax.tree.map(lambda array: array[None], new_statistics)

@@ -19,6 +19,7 @@ from howmanygpus.train.frameworks.gluon.family import (
     find_parameters,
     load_weights,
     read_weights,
+    set_weight_decay,
 )
 from howmanygpus.train.frameworks.gluon.settings import describe_settings
 from howmanygpus.train.frameworks.kvstore import Servers
@@ -48,6 +49,7 @@ class MxnetGluon(StepwiseBackend):
             self.network.hybridize(static_alloc=True, static_shape=True)
         self.optimizer = Optimizer(spec.optimizer)
         trained = {name: parameter for name, parameter in self.parameters.items() if parameter.grad_req != "null"}
+        set_weight_decay(trained, spec.optimizer.weight_decay_on)
         self.servers = Servers() if spec.num_nodes > 1 else None
         if self.servers:
             self.rank, self.num_processes = self.servers.rank, self.servers.num_processes
@@ -55,6 +57,9 @@ class MxnetGluon(StepwiseBackend):
         kvstore = None if self.servers else "device"
         self.trainer = gluon.Trainer(trained, self.optimizer.optimizer, kvstore=kvstore)
         self._trained = list(trained.values())
+        if spec.accumulate > 1:
+            for parameter in self._trained:
+                parameter.grad_req = "add"
         self.loss_function = build_loss(spec, data)
         self._losses: list[list[mx.nd.NDArray]] = []
         self._marker: list[mx.nd.NDArray] = []
@@ -75,15 +80,28 @@ class MxnetGluon(StepwiseBackend):
 
     def train_step(self, batch: list[tuple[mx.nd.NDArray, mx.nd.NDArray]], learning_rate: float) -> None:
         self.optimizer.prepare_step(learning_rate)
-        with autograd.record():
-            losses = [self.loss_function(self.network(images), labels) for images, labels in batch]
-        autograd.backward(losses)
+        losses = self._differentiate(batch) if self.spec.accumulate == 1 else self._add_gradients(batch)
         if self.servers:
             self.servers.sum_gradients(self._trained)
             self.trainer.update(self.spec.global_batch_size)
         else:
             self.trainer.step(self.spec.global_batch_size)
         self._losses.append(losses)
+
+    def _differentiate(self, batch: list[tuple[mx.nd.NDArray, mx.nd.NDArray]]) -> list[mx.nd.NDArray]:
+        with autograd.record():
+            losses = [self.loss_function(self.network(images), labels) for images, labels in batch]
+        autograd.backward(losses)
+        return losses
+
+    def _add_gradients(self, batch: list[tuple[mx.nd.NDArray, mx.nd.NDArray]]) -> list[mx.nd.NDArray]:
+        """Add the gradients of the parts of a batch on each context."""
+        for parameter in self._trained:
+            parameter.zero_grad()
+        size, losses = self.spec.per_device_batch_size, []
+        for start in range(0, size * self.spec.accumulate, size):
+            losses += self._differentiate([tuple(array[start : start + size] for array in pair) for pair in batch])
+        return losses
 
     def prepare_evaluation(self) -> None:
         """Give every context the mean of all running statistics."""

@@ -9,6 +9,7 @@ from mxnet.gluon import nn
 
 from howmanygpus.train.frameworks.gluon.layers.context import LayerContext
 from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.models.initialization import is_decayed
 from howmanygpus.train.spec import OptimizerSpec, RunSpec
 
 ROLES = {
@@ -81,6 +82,29 @@ def read_weights(parameters: dict[str, mx.gluon.Parameter]) -> dict[str, np.ndar
     }
 
 
+class AdamW(mx.optimizer.Adam):
+    """MXNet has the fused update of adamw, but no optimizer that calls it and corrects the bias of the moments."""
+
+    OPERATOR = "mxnet.nd.contrib.adamw_update"
+
+    def update(self, index, weight, grad, state):
+        self._update_count(index)
+        rate, decay, step = self._get_lr(index), self._get_wd(index), self._index_update_count[index]
+        correction = math.sqrt(1.0 - self.beta2**step) / (1.0 - self.beta1**step)
+        options = {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon, "wd": decay}
+        mean, variance = state
+        # The operator computes weight -= eta * (lr * mean / (sqrt(variance) + epsilon) + wd * weight).
+        mx.nd.contrib.adamw_update(
+            weight, grad, mean, variance, self.rescale_grad, lr=correction, eta=rate, out=weight, **options
+        )
+
+
+def set_weight_decay(parameters: dict[str, mx.gluon.Parameter], weight_decay_on: str) -> None:
+    """Leave parameters out of the optimizer's weight decay. parameters: by canonical name."""
+    for name, parameter in parameters.items():
+        parameter.wd_mult = float(is_decayed(name, weight_decay_on))
+
+
 class Optimizer:
     """MXNet's own fused updates, with hyperparameters set before each step so that they agree with other frameworks.
 
@@ -97,12 +121,13 @@ class Optimizer:
             self.optimizer = mx.optimizer.SGD(momentum=spec.momentum, lazy_update=False, **options)
         else:
             options |= {"beta1": spec.beta1, "beta2": spec.beta2, "epsilon": spec.epsilon}
-            self.optimizer = mx.optimizer.Adam(lazy_update=False, **options)
+            rule = {"adam": mx.optimizer.Adam, "adamw": AdamW}[spec.name]
+            self.optimizer = rule(lazy_update=False, **options)
 
     def prepare_step(self, learning_rate: float) -> None:
         self._step += 1
         self.optimizer.set_learning_rate(learning_rate)
-        if self.spec.name == "adam":
+        if self.spec.name in ("adam", "adamw"):
             self.optimizer.epsilon = self.spec.epsilon * math.sqrt(1.0 - self.spec.beta2**self._step)
         elif self.spec.momentum and self._rate:
             self.optimizer.momentum = self.spec.momentum * learning_rate / self._rate

@@ -17,9 +17,15 @@ def describe_settings(
     settings = {
         "execution": f"hybridized ({flags})" if network._active else "imperative",
         "layout": "NCHW",
-        "optimizer": f"mxnet.optimizer.{type(optimizer).__name__}, fused{together}",
+        "optimizer": f"{name_rule(optimizer)}, fused{together}",
     }
     return settings | (describe_cuda() if spec.device_kind == "cuda" else describe_cpu(spec))
+
+
+def name_rule(optimizer: mx.optimizer.Optimizer) -> str:
+    """Name MXNet's optimizer, or the operator that a class of the family calls."""
+    rule = type(optimizer)
+    return f"mxnet.optimizer.{rule.__name__}" if rule.__module__.startswith("mxnet.") else rule.OPERATOR
 
 
 def describe_cuda() -> dict[str, str]:

@@ -14,6 +14,7 @@ from howmanygpus.train.frameworks.keras.layers.context import LayerContext
 from howmanygpus.train.frameworks.keras.settings import describe_settings
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import Backend, UnsupportedError
+from howmanygpus.train.models.initialization import is_decayed
 from howmanygpus.train.spec import OptimizerSpec, RunSpec
 
 VARIABLE_NAMES = {
@@ -97,10 +98,10 @@ class Sgd(keras.optimizers.SGD):
         self.assign_sub(variable, ops.multiply(gradient, rate))
 
 
-class Adam(keras.optimizers.Adam):
-    """Adam with epsilon added to the bias-corrected second moment, as in Kingma & Ba 2015, algorithm 1.
+class AdamUpdate:
+    """Mixin for Keras's Adam and AdamW that adds epsilon to the bias-corrected second moment.
 
-    Keras adds epsilon before the correction, which makes it larger in the first steps.
+    So do Kingma & Ba 2015 in algorithm 1. Keras adds it before the correction, which makes it larger at first.
     """
 
     def update_step(self, gradient, variable, learning_rate):
@@ -117,12 +118,22 @@ class Adam(keras.optimizers.Adam):
         self.assign_sub(variable, ops.divide(ops.multiply(first, rate / correction1), denominator))
 
 
+class Adam(AdamUpdate, keras.optimizers.Adam):
+    pass
+
+
+class AdamW(AdamUpdate, keras.optimizers.AdamW):
+    """Keras lets each variable decay before its update."""
+
+
 def with_weight_decay(optimizer_class: type, weight_decay: float) -> type:
-    """Add L2 regularisation to the gradient of every variable; Keras's own weight_decay is decoupled from it."""
+    """Add L2 regularisation to the gradient of variables; Keras's own weight_decay is decoupled from it."""
 
     class Decayed(optimizer_class):
         def update_step(self, gradient, variable, learning_rate):
-            super().update_step(gradient + weight_decay * variable, variable, learning_rate)
+            if self._use_weight_decay(variable):
+                gradient = gradient + weight_decay * variable
+            super().update_step(gradient, variable, learning_rate)
 
     return Decayed if weight_decay else optimizer_class
 
@@ -130,14 +141,24 @@ def with_weight_decay(optimizer_class: type, weight_decay: float) -> type:
 def build_optimizer(
     spec: OptimizerSpec,
     learning_rates: np.ndarray,
+    model: keras.Model,
     adapt: Callable[[type], type] = lambda optimizer_class: optimizer_class,
 ) -> keras.optimizers.Optimizer:
-    """adapt: derives another class from the optimizer's, as Horovod needs."""
+    """model: with its weights. adapt: derives another class from the optimizer's, as Horovod needs."""
     rates = TabulatedRates(learning_rates)
+    rule: type = {"sgd": Sgd, "adam": Adam, "adamw": AdamW}[spec.name]
+    options: dict[str, float] = {"beta_1": spec.beta1, "beta_2": spec.beta2, "epsilon": spec.epsilon}
     if spec.name == "sgd":
-        return adapt(with_weight_decay(Sgd, spec.weight_decay))(rates, momentum=spec.momentum)
-    options = {"beta_1": spec.beta1, "beta_2": spec.beta2, "epsilon": spec.epsilon}
-    return adapt(with_weight_decay(Adam, spec.weight_decay))(rates, **options)
+        options = {"momentum": spec.momentum}
+    elif spec.name == "adamw":
+        options["weight_decay"] = spec.weight_decay
+    if spec.name != "adamw":
+        rule = with_weight_decay(rule, spec.weight_decay)
+    optimizer = adapt(rule)(rates, **options)
+    variables = find_variables(model)
+    kept = [variable for name, variable in variables.items() if not is_decayed(name, spec.weight_decay_on)]
+    optimizer.exclude_from_weight_decay(var_list=kept)
+    return optimizer
 
 
 class KerasBackend(Backend):

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from howmanygpus.train.frameworks.keras.accumulation import accumulate_in_fit
 from howmanygpus.train.frameworks.keras.family import KerasBackend
 from howmanygpus.train.frameworks.losses.keras import build_loss
 from howmanygpus.train.host.processes import keep_freed_memory
@@ -18,6 +19,8 @@ class FitBackend(KerasBackend):
         """options: for Model.compile."""
         self.optimizer = optimizer
         self.model.compile(optimizer=optimizer, loss=build_loss(self.spec, self.data), **options)
+        if self.spec.accumulate > 1:
+            accumulate_in_fit(self.model, self.spec.accumulate)
         self._loss_of_epoch = 0.0
 
     @property

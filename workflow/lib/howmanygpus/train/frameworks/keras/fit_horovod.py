@@ -6,6 +6,8 @@ what a user of Horovod adds to a Keras program: init, the choice of a device, th
 weights.
 """
 
+import functools
+
 import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
@@ -41,7 +43,8 @@ class HorovodKeras(HorovodKerasBackend, FitBackend):
         take_device(spec, hvd.local_rank())
         self.set_up(spec, data, weights)
         compression = COMPRESSIONS[spec.gradient_compression]
-        optimizer = build_optimizer(spec.optimizer, learning_rates, lambda chosen: distributed(chosen, compression))
+        average = functools.partial(distributed, compression=compression)
+        optimizer = build_optimizer(spec.optimizer, learning_rates, self.model, average)
         self.start_from_first(optimizer)
         # Keras compiles by XLA on one GPU, which cannot compile a step that contains Horovod's operation.
         self.compile(optimizer, jit_compile=False)

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from howmanygpus.train.frameworks.horovod import join
+from howmanygpus.train.frameworks.keras.accumulation import sum_over_parts
 from howmanygpus.train.frameworks.keras.family import build_optimizer
 from howmanygpus.train.frameworks.keras.horovod_backend import COMPRESSIONS, HorovodKerasBackend, take_device
 from howmanygpus.train.frameworks.losses.keras import build_loss
@@ -26,20 +27,31 @@ class HorovodTensorflow(HorovodKerasBackend, StepwiseBackend):
         self.rank, self.num_processes = hvd.rank(), hvd.size()
         take_device(spec, hvd.local_rank())
         self.set_up(spec, data, weights)
-        self.optimizer = build_optimizer(spec.optimizer, learning_rates)
+        self.optimizer = build_optimizer(spec.optimizer, learning_rates, self.model)
         self.start_from_first(self.optimizer)
         self.loss_function = build_loss(spec, data)
         self._losses: list[tf.Tensor] = []
 
     @tf.function(autograph=False)  # nothing needs conversion, and that of Horovod's code takes seconds
     def _take_step(self, images, labels):
-        variables = self.model.trainable_variables
+        variables, compression = self.model.trainable_variables, COMPRESSIONS[self.spec.gradient_compression]
+        if self.spec.accumulate > 1:
+            loss, sums = sum_over_parts(self._compute_part, images, labels, self.spec.accumulate)
+            gradients = [hvd.allreduce(gradient, op=hvd.Average, compression=compression) for gradient in sums]
+            self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
+            return loss
         with tf.GradientTape() as tape:
             loss = self.loss_function(labels, self.model(images, training=True))
-        tape = hvd.DistributedGradientTape(tape, compression=COMPRESSIONS[self.spec.gradient_compression])
+        tape = hvd.DistributedGradientTape(tape, compression=compression)
         gradients = tape.gradient(loss, [variable.value for variable in variables])
         self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
         return loss
+
+    def _compute_part(self, images, labels):
+        """Return one part's share of the mean loss and its gradients, which are not exchanged yet."""
+        with tf.GradientTape() as tape:
+            loss = self.loss_function(labels, self.model(images, training=True)) / self.spec.accumulate
+        return loss, tape.gradient(loss, [variable.value for variable in self.model.trainable_variables])
 
     def train_step(self, batch: tuple[tf.Tensor, tf.Tensor], learning_rate: float) -> None:
         """The optimizer looks up the learning rate itself, as Keras's schedules do."""

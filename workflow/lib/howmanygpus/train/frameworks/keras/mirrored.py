@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from howmanygpus.train.frameworks.keras.accumulation import sum_over_parts
 from howmanygpus.train.frameworks.losses.keras import build_loss
 from howmanygpus.train.frameworks.mirrored import MirroredBackend
 from howmanygpus.train.loop.backend import StepwiseBackend
@@ -29,6 +30,9 @@ class TensorflowMirrored(MirroredBackend, StepwiseBackend):
         return self.spec.tier == "best"
 
     def _compute_gradients(self, images, labels):
+        return sum_over_parts(self._compute_part, images, labels, self.spec.accumulate)
+
+    def _compute_part(self, images, labels):
         with tf.GradientTape() as tape:
             loss = self.loss_function(labels, self.model(images, training=True)) / self.spec.global_batch_size
         return loss, tape.gradient(loss, self.model.trainable_variables)

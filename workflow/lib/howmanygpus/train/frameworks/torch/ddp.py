@@ -7,6 +7,7 @@ exchanged as they are, or compressed by hooks that are part of PyTorch.
 
 import gc
 import os
+from contextlib import AbstractContextManager
 from datetime import timedelta
 
 import numpy as np
@@ -51,6 +52,9 @@ class PytorchDdp(TorchBackend):
             options = {"matrix_approximation_rank": self.spec.powersgd_rank, "random_seed": self.spec.seed}
             state = PowerSGDState(None, start_powerSGD_iter=POWERSGD_STARTS, **options)
             self.network.register_comm_hook(state, powerSGD_hook)
+
+    def without_exchange(self) -> AbstractContextManager:
+        return self.network.no_sync()
 
     @torch.no_grad()
     def prepare_evaluation(self) -> None:

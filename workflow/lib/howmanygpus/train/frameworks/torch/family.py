@@ -1,6 +1,7 @@
 """What the backends of the PyTorch family share: network, weights, optimizers, precision, a step."""
 
 import importlib
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from howmanygpus.train.frameworks.torch.running_statistics import set_inflation,
 from howmanygpus.train.frameworks.torch.settings import describe_settings
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import StepwiseBackend, UnsupportedError
+from howmanygpus.train.models.initialization import is_decayed
 from howmanygpus.train.spec import RunSpec
 
 BATCHNORM_NAMES = {"scale": "weight", "offset": "bias", "mean": "running_mean", "variance": "running_var"}
@@ -120,10 +122,19 @@ class TorchBackend(StepwiseBackend):
         self.model, self._weight_names = network.model, list(weights)
         self.network = self.own_network = apply_tier(network.to(self.device), spec, self.compiles)
         self._copier = Copier(self.device)
-        self.optimizer = build_optimizer(self.network.parameters(), spec)
+        self.optimizer = build_optimizer(self._group_parameters(), spec)
         self.loss_function = build_loss(spec, data)
         self._losses: list[torch.Tensor] = []
         self.network.train()
+
+    def _group_parameters(self) -> list[dict]:
+        """Return one group of all parameters, or one of those that decay and one of the others."""
+        named = dict(self.model.named_parameters())
+        decay_on = self.spec.optimizer.weight_decay_on
+        decayed = {torch_name(name) for name in self._weight_names if is_decayed(name, decay_on)}
+        others = [parameter for name, parameter in named.items() if name not in decayed]
+        group = {"params": [parameter for name, parameter in named.items() if name in decayed]}
+        return [group, {"params": others, "weight_decay": 0.0}] if others else [group]
 
     def compute_loss(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         return self.loss_function(self.network(images), labels)
@@ -142,10 +153,33 @@ class TorchBackend(StepwiseBackend):
             group["lr"] = learning_rate
         self.optimizer.zero_grad()
         images, labels = batch.take()
-        loss = self.compute_loss(images, labels if labels.is_floating_point() else labels.long())
-        loss.backward()
+        labels = labels if labels.is_floating_point() else labels.long()
+        if self.spec.accumulate == 1:
+            loss = self.compute_loss(images, labels)
+            loss.backward()
+        else:
+            loss = self._add_gradients(images, labels)
         self.optimizer.step()
         self._losses.append(loss.detach())
+
+    def _add_gradients(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Add the gradients of all parts of a batch, which devices exchange in the last. Return the mean loss."""
+        count, losses = self.spec.accumulate, []
+        for part in range(count):
+            with nullcontext() if part == count - 1 else self.without_exchange():
+                loss = self.compute_loss(*(self._take_part(tensor, part) for tensor in (images, labels))) / count
+                loss.backward()
+            losses.append(loss.detach())
+        return torch.stack(losses).sum()
+
+    def _take_part(self, tensor: torch.Tensor, part: int) -> torch.Tensor:
+        """Return one of `accumulate` parts of a batch, which has an equal share of every device's images."""
+        shares = tensor.reshape(len(self.devices), self.spec.accumulate, -1, *tensor.shape[1:])
+        return shares[:, part].flatten(0, 1)
+
+    def without_exchange(self) -> AbstractContextManager:
+        """In this context, backward passes only add to the gradients of their own device."""
+        return nullcontext()
 
     @torch.no_grad()
     def predict(self, batch: Batch) -> np.ndarray:

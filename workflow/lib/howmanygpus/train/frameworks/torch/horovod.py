@@ -34,7 +34,9 @@ class HorovodPytorch(TorchBackend):
         # broadcast_optimizer_state would take a step with zero gradients to create a new optimizer's state. With weight
         # decay that step changes the weights, and it leaves Adam a step ahead.
         compression, names = COMPRESSIONS[spec.gradient_compression], self.network.named_parameters()
-        self.optimizer = hvd.DistributedOptimizer(self.optimizer, named_parameters=names, compression=compression)
+        self.optimizer = hvd.DistributedOptimizer(
+            self.optimizer, names, compression=compression, backward_passes_per_step=spec.accumulate
+        )
 
     @torch.no_grad()
     def prepare_evaluation(self) -> None:

@@ -1,23 +1,29 @@
 """Optimizers of the PyTorch family, and which of PyTorch's implementations a step of them takes."""
 
+from typing import Any
+
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from howmanygpus.train.spec import RunSpec
 
+RULES: dict[str, Any] = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+
 
 def build_optimizer(parameters, spec: RunSpec) -> torch.optim.Optimizer:
-    """Weight decay is L2 regularisation: it is added to the gradient of every parameter.
+    """parameters: parameters, or groups of them with weight decays of their own.
 
     In the `stock` tier PyTorch chooses the implementation, as it does for users who name none.
     """
     given = spec.optimizer
-    options = {"lr": given.learning_rate, "weight_decay": given.weight_decay}
+    options: dict[str, Any] = {"lr": given.learning_rate, "weight_decay": given.weight_decay}
     if spec.tier == "best":
         options["fused"] = True
     if given.name == "sgd":
-        return torch.optim.SGD(parameters, momentum=given.momentum, **options)
-    return torch.optim.Adam(parameters, betas=(given.beta1, given.beta2), eps=given.epsilon, **options)
+        options["momentum"] = given.momentum
+    else:
+        options |= {"betas": (given.beta1, given.beta2), "eps": given.epsilon}
+    return RULES[given.name](parameters, **options)
 
 
 class OperatorNames(TorchDispatchMode):

@@ -27,7 +27,7 @@ class BiasedVariance(nn.Module):
 def set_inflation(model: nn.Module, spec: RunSpec, image_shape: tuple[int, int, int]) -> None:
     """Tell every BatchNorm how many values per channel one of its training batches has."""
     replicas = spec.num_gpus if spec.batchnorm == "local" else 1
-    batch_size = spec.global_batch_size // replicas
+    batch_size = spec.global_batch_size // replicas // spec.accumulate
 
     def set_from_shape(module, inputs):
         values = batch_size * inputs[0].shape[2] * inputs[0].shape[3]

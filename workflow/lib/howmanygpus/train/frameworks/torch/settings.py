@@ -5,7 +5,7 @@ import re
 import torch
 from torch import nn
 
-from howmanygpus.train.frameworks.torch.optimizers import find_implementation
+from howmanygpus.train.frameworks.torch.optimizers import RULES, find_implementation
 from howmanygpus.train.host.libraries import find_cudnn_version
 from howmanygpus.train.spec import RunSpec
 
@@ -17,8 +17,7 @@ def describe_settings(network: nn.Module, spec: RunSpec, device: torch.device) -
     settings = {
         "execution": "eager" if network._compiled_call_impl is None else "torch.compile",
         "layout": find_layout(network),
-        "optimizer": f"torch.optim.{'SGD' if spec.optimizer.name == 'sgd' else 'Adam'}, "
-        f"{find_implementation(spec, device)}",
+        "optimizer": f"torch.optim.{RULES[spec.optimizer.name].__name__}, {find_implementation(spec, device)}",
     }
     return settings | (describe_cuda() if device.type == "cuda" else describe_cpu())
 
