@@ -21,8 +21,8 @@ PROGRAM = {
     **{"axes": {"size": "a b"}, "environment": None, "python": None, "modules": [], "container": None},
 }
 SPEC = ProgramSpec(
-    *("p", "own_data", "p", {}, "p", "base", "program", "fp32", "cpu", "cpu", 1, 2, 32, 64, 1, 5, "program", "once"),
-    *("plain", 1, 3, PROGRAM),
+    *("p", "own_data", "p", {}, "p", "base", "program", "fp32", "cpu", "cpu", 1, 2, 32, 1, 64, 1, 5, "program"),
+    *("once", "plain", 1, 3, PROGRAM),
 )
 
 

@@ -46,7 +46,7 @@ rule compute_reference:
             --num-classes {wildcards.num_classes} \
             --threads {threads} \
             --batchnorm {wildcards.batchnorm} \
-            --loss {wildcards.loss:q} \
+            --loss={wildcards.loss:q} \
             --accumulate {params.accumulate} \
             --environment {input.environment:q} \
             --reference {output.reference:q} \

@@ -56,8 +56,11 @@ class Study:
         self.name, self.place, self.machine = name, place, machine
         self.defaults = study_defaults()
         self.config = fill_defaults(given, schema["$defs"]["study"], schema)
-        # Defaults filled into a variant would take the place of what the study says.
-        self.config["variants"] = given.get("variants", self.defaults["variants"])
+        # Defaults filled into a variant's optimizer would take the place of what the study says.
+        self.config["variants"] = {
+            variant: self.config["variants"][variant] | {key: own[key] for key in ("optimizer",) if key in own}
+            for variant, own in given.get("variants", self.defaults["variants"]).items()
+        }
         self.variants = {variant: self._training_settings(given) for variant, given in self.config["variants"].items()}
         self.dataset_options = datasets.get(self.config["dataset"], {"source": self.config["dataset"], "options": {}})
         self._check_names()

@@ -45,6 +45,7 @@ def complete_program_spec(run: Run, settings: dict) -> dict:
         **identity,
         **{"dataset": DATASET, "model": run.framework, "model_options": {}},
         **{key: settings.get(key, usual) for key, usual in usual_layout(run.device).items()},
+        "accumulate": 1,
         "global_batch_size": run.num_gpus * run.per_device_batch_size,
         "seed": settings.get("seed", defaults["seed"]) + run.repeat - 1,
         **{"family": "program", "strategy": program["start"], "launcher": LAUNCHERS[program["start"]]},
@@ -81,7 +82,7 @@ class ProgramStudy(Study):
         config = self.config
         places = (f"{self.place}.devices[{position}]" for position in itertools.count())
         devices = list(dict.fromkeys(map(self.machine.resolve, config["devices"], places)))
-        sizes = [(num_gpus, size) for num_gpus in config["num_gpus"] for size in self._batch_sizes(num_gpus)]
+        sizes = [(num_gpus, size) for num_gpus, batches in self.accumulations.items() for size in batches]
         axes = [self.variants, config["precision"], devices, sizes, range(1, config["repeats"] + 1)]
         if (num_runs := math.prod(map(len, axes))) > MOST_RUNS:
             raise refuse(self.place, num_runs, f"runs are more than {MOST_RUNS}", "shorten its lists or lower repeats")
