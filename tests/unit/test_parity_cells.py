@@ -73,7 +73,7 @@ def test_runs_that_accumulate_have_a_task_of_their_own():
     plan = make_plan(accumulate=4, num_gpus=[1, 2, 4], scaling="strong")
     tasks = {run.num_gpus: plan.cells[path].task for path, run in plan.runs.items()}
     assert tasks[1] == tasks[2] == f"{tasks[4]}_accumulated", "four devices accumulate nothing"
-    (cell,) = {plan.cells[path] for path, run in plan.runs.items() if run.num_gpus == 2}
+    (cell,) = [plan.cells[path] for path, run in plan.runs.items() if run.num_gpus == 2]
     names = {"framework": "pytorch_ddp", "family": "torch", "strategy": "ddp", "launcher": "plain"}
     spec = make_spec(names, cell.describe(), {"num_gpus": 3, "num_nodes": 1}, "sgd", folder=Path("task"))
     assert (spec.accumulate, spec.per_device_batch_size, spec.global_batch_size) == (2, 2, GLOBAL_BATCH_SIZE)
