@@ -21,7 +21,7 @@ FIGURES = (
 CONSTANT = "\nA_NEW_CONSTANT = 1\n"
 READ_BY_PEOPLE = '\n\n# A comment.\n"""Documentation of nothing in particular."""\n'
 GATE = ["leave_unchecked", "leave_unchecked", "write_parity_page"]
-MERGED = ["all", "merge_answers", *["merge_tables"] * 7]
+MERGED = ["all", "merge_answers", *["merge_tables"] * 8]
 
 
 def analysis_of(*studies: str) -> list[str]:
@@ -30,6 +30,7 @@ def analysis_of(*studies: str) -> list[str]:
         "list_records",
         "list_jobs",
         "tabulate_jobs",
+        "tabulate_class_auc",
         "tabulate_datasets",
         "tabulate_evaluations",
         "tabulate_how_each_framework_ran",
@@ -119,9 +120,9 @@ def test_changing_what_a_failed_gate_does_reruns_no_training(copy):
 
 def test_editing_a_metric_recomputes_tables_and_figures_but_no_run(copy):
     copy.edit("workflow/lib/howmanygpus/report/metrics/accuracy.py", CONSTANT)
-    others = ("loss", "list_records", "how_each_framework_ran", "jobs")
+    others = ("loss", "list_records", "how_each_framework_ran", "jobs", "class_auc")
     behind = [job for job in analysis_of("first", "second") if not any(word in job for word in others)]
-    for _ in ("how_each_framework_ran", "jobs"):
+    for _ in ("how_each_framework_ran", "jobs", "class_auc"):
         behind.remove("merge_tables")
     assert copy.planned() == sorted(behind)
 
