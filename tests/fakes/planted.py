@@ -51,6 +51,20 @@ def roll_labels(batches, first_step: int):
         yield images, np.roll(labels, 1) if step >= first_step else labels
 
 
+def weigh_by_device(targets: np.ndarray, num_devices: int) -> np.ndarray:
+    """Weigh the labels of each device's images by how many it knows."""
+    shares = [np.sign(share) for share in np.split(targets, num_devices)]
+    return np.concatenate([share * np.float32(len(share) / np.count_nonzero(share)) for share in shares])
+
+
+LABEL_FAULTS = {
+    "missing_label_is_absent": lambda targets, _: np.where(targets == 0, -np.abs(targets).max(), targets),
+    "labels_unweighted": lambda targets, _: np.sign(targets),
+    "labels_weighed_by_device": weigh_by_device,
+}
+"""From the targets of a process's images and the number of its devices to faulty targets."""
+
+
 class Planted:
     """Put before a backend's class. Families define what is different in them."""
 
@@ -80,6 +94,9 @@ class Planted:
             loop.host_batches = lambda: roll_labels(given(), 1)
         if self.fault == "labels_rolled_from_second_step":
             loop.host_batches = lambda: roll_labels(given(), 2)
+        if spoil := LABEL_FAULTS.get(self.fault):
+            num_devices = loop.spec.num_gpus // self.num_processes
+            loop.host_batches = lambda: ((images, spoil(targets, num_devices)) for images, targets in given())
         if self.fault == "one_replica_one_step_behind":
             loop.host_batches = lambda: delay_one_replica(given(), *place, loop.spec.num_gpus)
         if self.fault == "last_batch_lost":

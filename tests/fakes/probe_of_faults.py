@@ -1,7 +1,7 @@
 """
 Takes the place of howmanygpus.train.parity.probe: one process does each task with each of PLANTED_FAULTS in turn.
 
-PLANTED_FAULTS has the optimizer and the precision behind each fault, such as no_decay:sgd:fp32, or `all`.
+PLANTED_FAULTS has the optimizer and the cell behind each fault, such as no_decay:sgd:fp32, or `all`.
 
 A framework takes longer to start than to do the task. The gate's own probe, renamed, does the tasks.
 """
@@ -14,10 +14,6 @@ from pathlib import Path
 from howmanygpus.train.parity import renamed_probe
 
 
-def find_precision(task: dict) -> str:
-    return json.loads(Path(task["spec"]).read_text())["precision"]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--tasks", type=Path)
@@ -26,9 +22,9 @@ def main() -> None:
     tasks = json.loads(arguments.tasks.read_text())["tasks"]
     faulty = [
         task | {"fault": fault, "folder": f"{task['folder']}/{fault}"}
-        for fault, optimizer, precision in (each.split(":") for each in os.environ["PLANTED_FAULTS"].split(","))
+        for fault, optimizer, cell in (each.split(":") for each in os.environ["PLANTED_FAULTS"].split(","))
         for task in tasks
-        if optimizer in (task["optimizer"], "all") and precision in (find_precision(task), "all")
+        if optimizer in (task["optimizer"], "all") and cell in (Path(task["folder"]).name, "all")
     ]
     for task in faulty:
         Path(task["folder"]).mkdir(exist_ok=True)

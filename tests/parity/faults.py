@@ -51,6 +51,12 @@ FAULTS_OF_ONE_STRATEGY = {
     "rate_inside_momentum": Fault("updates_sgd", "momentum keeps the learning rate of the step that it came from"),
 }
 """Planted in PyTorch only, where the framework makes them easy."""
+FAULTS_OF_LABELS = {
+    "missing_label_is_absent": Fault("loss", "a label of which nobody knows whether the image has it counts as absent"),
+    "labels_unweighted": Fault("loss", "a known label has weight 1, however few labels of the batch are known"),
+    "labels_weighed_by_device": Fault("loss", "each device takes the mean over its own known labels"),
+}
+"""Planted in every family, in a task with any number of labels an image."""
 IN_BF16 = ("zero", "flipped", "tripled")
 """Planted again in bf16, in every family that has it."""
 NONE = "none"
@@ -73,6 +79,14 @@ FAMILIES = {
     "gluon": Family("mxnet_gluon", "per_node", "mxnet-cpu", False),
     "chainer": Family("chainer_mn", "mpirun", "chainer-cpu", False),
 }
+
+
+FAULTY_HOROVOD = {
+    "faulty_horovod": ("torch", "horovod-pytorch-cpu"),
+    "faulty_horovod_tensorflow": ("keras", "horovod-tensorflow-cpu"),
+    "faulty_horovod_keras": ("keras", "horovod-tensorflow-cpu"),
+}
+"""Horovod's backends with faults of their own: family and environment."""
 
 
 def faults_of(family: str) -> dict[str, Fault]:

@@ -5,102 +5,25 @@ import shutil
 
 import pytest
 
-from howmanygpus.plan.config.machine import Device
-from howmanygpus.plan.config.schema import study_defaults
-from howmanygpus.plan.frameworks import FRAMEWORKS, find_unsupported_reason
-from howmanygpus.plan.loaders import find_missing_loader
-from howmanygpus.plan.parity import TrainingPath
+from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.report.parity.judge import judge
 from howmanygpus.report.parity.page import render_page, tabulate
 from howmanygpus.train.parity.task import OPTIMIZERS
-from parity.faults import FAMILIES, IN_BF16, NONE, faults_of
-from parity.observing import CELL, Observer, names_of
-from project import FAKES, ROOT
-from training.launching import BY_MPI
-
-CPU = Device(2, 1)
-SMALL = {"model": "small_cnn", **BY_MPI}
-DEEP = {"model": "resnet44", "model_options": {"blocks": 1}}
-
-
-def supports(framework: str, cell: dict) -> bool:
-    entry = FRAMEWORKS[framework]
-    batchnorm, precision = cell.get("batchnorm", "local"), cell.get("precision", "fp32")
-    return batchnorm in entry.batchnorm["cpu"] and precision in entry.precisions["cpu"]
-
-
-ON_ONE = {"small": SMALL, "small_bf16": SMALL | {"precision": "bf16"}}
-"""Cells that each framework is observed at on one device: with biases and pooling."""
-NETWORKS = {
-    "resnet18": {"model": "resnet18", "model_options": {"blocks": [1, 1], "width": 8}},
-    "resnet50": {"model": "resnet50", "model_options": {"blocks": [1, 1], "width": 4}},
-    "densenet121": {"model": "densenet121", "model_options": {"blocks": [2, 1], "growth": 4, "width": 8}},
-}
-"""Short versions of the other networks, at which one framework of each family is observed."""
-ON_TWO = {
-    **{"deep": DEEP, "deep_synchronized": DEEP | {"batchnorm": "synchronized"}},
-    **{"deep_accumulated": DEEP | {"accumulate": 2}},
-}
-"""On two, if the framework can: with BatchNorm and shortcuts. XLA optimises the code of both."""
-
-
-NETWORKS_ON = {1: NETWORKS, 2: {name: NETWORKS[name] for name in ("resnet50", "densenet121")}}
-"""By the number of devices. The code of resnet18 is that of resnet50, and XLA takes longest to compile."""
-
-
-def cells_on(num_devices: int, framework: str) -> dict:
-    """Return the cells that one start observes: also the networks, if the framework stands for its family."""
-    cells = {1: ON_ONE, 2: ON_TWO}[num_devices]
-    stands = framework in [family.strategy for family in FAMILIES.values()]
-    return cells | NETWORKS_ON[num_devices] if stands else cells
-
-
-@pytest.fixture(scope="session")
-def copies(tmp_path_factory):
-    """A function from a name to a copy of the library with faulty backends.
-
-    `gate` is the gate as it is; `faults` does its tasks with one fault after the other.
-    """
-    folder = tmp_path_factory.mktemp("library")
-    for name in ("gate", "faults"):
-        library = shutil.copytree(
-            ROOT / "workflow" / "lib", folder / name, ignore=shutil.ignore_patterns("__pycache__")
-        )
-        train = library / "howmanygpus" / "train"
-    for name, (family, *_) in FAULTY_HOROVOD.items():
-        shutil.copy2(FAKES / f"{name}.py", train / "frameworks" / family / f"{name}.py")
-    for family in FAMILIES:
-        shutil.copy2(FAKES / f"planted_{family}.py", train / "frameworks" / family / "planted.py")
-    shutil.copy2(FAKES / "planted.py", train / "frameworks" / "planted.py")
-    (train / "parity" / "probe.py").rename(train / "parity" / "renamed_probe.py")
-    shutil.copy2(FAKES / "probe_of_faults.py", train / "parity" / "probe.py")
-    return lambda name: folder / name
-
-
-@pytest.fixture(scope="session")
-def gate(copies, environment_python, tmp_path_factory):
-    return Observer(copies("gate"), tmp_path_factory.mktemp("observed"), environment_python)
-
-
-@pytest.fixture(scope="session")
-def faulty_gate(copies, environment_python, tmp_path_factory):
-    """JAX compiles each program once for all faults that leave it as it is."""
-    compiled = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("compiled"))}
-    compiled |= {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.05"}
-    return Observer(copies("faults"), tmp_path_factory.mktemp("observed_faults"), environment_python, **compiled)
-
-
-@pytest.fixture(scope="session")
-def judge_cell(gate):
-    """A function from a framework, cells and one of them to the verdict, with what one start for all of them did."""
-
-    def get(framework, cells, key, num_devices):
-        supported = {name: cell for name, cell in cells.items() if supports(framework, cell)}
-        environment = FRAMEWORKS[framework].environments["cpu"]
-        folder = gate.observe(names_of(framework), environment, supported, num_devices)
-        return judge({(num_devices, 1): folder / key}, gate.task(cells[key]))
-
-    return get
+from parity.cells import (
+    DEEP,
+    LOSSES,
+    NETWORKS_ON,
+    ON_ONE,
+    ON_TWO,
+    SIGMOID,
+    SMALL,
+    cells_on,
+    count_devices,
+    find_variants,
+    supports,
+)
+from parity.faults import FAMILIES, FAULTS_OF_LABELS, FAULTY_HOROVOD, IN_BF16, NONE, faults_of
+from parity.observing import CELL
 
 
 @pytest.mark.parametrize("framework", list(FRAMEWORKS))
@@ -120,7 +43,7 @@ def test_bf16_is_within_its_noise(framework, judge_cell):
 
 @pytest.mark.parametrize("framework", list(FRAMEWORKS))
 def test_every_backend_passes_on_two_devices(framework, judge_cell):
-    num_devices = FRAMEWORKS[framework].max_devices.get("cpu", 2)
+    num_devices = count_devices(framework)
     verdict = judge_cell(framework, cells_on(2, framework), "deep", num_devices)
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
     assert {row["devices"] for row in verdict["checks"]} == {num_devices}
@@ -132,8 +55,16 @@ def test_every_backend_passes_on_two_devices(framework, judge_cell):
 @pytest.mark.parametrize("framework", list(FRAMEWORKS))
 def test_a_step_on_two_batches_of_each_device_is_that_of_the_reference(framework, judge_cell):
     """BatchNorm uses each batch's own statistics, and its running statistics follow one batch after the other."""
-    num_devices = FRAMEWORKS[framework].max_devices.get("cpu", 2)
-    verdict = judge_cell(framework, cells_on(num_devices, framework), "deep_accumulated", num_devices)
+    num_devices = count_devices(framework)
+    verdict = judge_cell(framework, cells_on(2, framework), "deep_accumulated", num_devices)
+    assert (verdict["status"], verdict["reason"]) == ("passed", "")
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("framework", list(FRAMEWORKS))
+def test_every_backend_has_the_losses_of_the_reference(framework, loss, judge_cell):
+    """The devices have different numbers of known labels, and so do accumulated batches."""
+    verdict = judge_cell(framework, cells_on(2, framework), loss, count_devices(framework))
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
 
 
@@ -159,27 +90,6 @@ def test_synchronized_batchnorm_uses_the_global_batchs_statistics(framework, jud
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
 
 
-VARIANTS = {
-    "best": {"tier": "best"},
-    "native": {"loader": "native"},
-    "fp16": {"gradient_compression": "fp16"},
-    "powersgd": {"gradient_compression": "powersgd"},
-}
-
-
-def find_variants(framework: str) -> dict[str, dict]:
-    """The cells of a framework's variants. Horovod's controller by MPI is that of every other test."""
-    entry, usual, cells = FRAMEWORKS[framework], study_defaults(), {}
-    for name, changes in VARIANTS.items():
-        settings = usual | changes
-        if find_unsupported_reason(framework, CPU, "fp32", 1, settings) or find_missing_loader(
-            framework, "png", settings
-        ):
-            continue
-        cells[name] = SMALL | vars(TrainingPath.find(framework, "png", settings)) | BY_MPI
-    return {} if entry.max_devices else cells
-
-
 @pytest.mark.parametrize(
     ("framework", "variant"), [(framework, name) for framework in FRAMEWORKS for name in find_variants(framework)]
 )
@@ -188,12 +98,6 @@ def test_variants_that_train_otherwise_pass_within_their_own_limits(framework, v
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
 
 
-FAULTY_HOROVOD = {
-    "faulty_horovod": ("torch", "horovod-pytorch-cpu"),
-    "faulty_horovod_tensorflow": ("keras", "horovod-tensorflow-cpu"),
-    "faulty_horovod_keras": ("keras", "horovod-tensorflow-cpu"),
-}
-"""Horovod's backends with faults of their own: family and environment."""
 FAULTS_OF_HOROVOD = {"gradients_not_averaged": "averaging", "gradients_summed": "averaging", NONE: ""}
 EVERYTHING = f"{NONE}:all:all"
 
@@ -220,7 +124,8 @@ def see_faults(faulty_gate):
         planted = FAMILIES[family]
         names = {"framework": planted.strategy, "family": family, "strategy": "planted", "launcher": planted.launcher}
         faults = [f"{name}:{fault.optimizer}:fp32" for name, fault in faults_of(family).items()]
-        cells = {"fp32": DEEP}
+        faults += [f"{name}:{fault.optimizer}:sigmoid" for name, fault in FAULTS_OF_LABELS.items()]
+        cells = {"fp32": DEEP, "sigmoid": SIGMOID}
         if planted.has_bf16:
             cells["bf16"] = DEEP | {"precision": "bf16"}
             faults += [f"{name}:sgd:bf16" for name in IN_BF16]
@@ -242,6 +147,15 @@ def test_each_fault_is_caught_by_the_check_that_names_it(family, fault, see_faul
     assert faults_of(family)[fault].check in failed_checks(verdict)
 
 
+@pytest.mark.parametrize("fault", FAULTS_OF_LABELS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_loss_that_ignores_which_labels_are_known_is_caught(family, fault, see_faults, faulty_gate, tmp_path):
+    """Also one whose mean over two devices is not that over all known labels."""
+    verdict = judge_fault(see_faults(family) / "sigmoid", fault, faulty_gate.task(SIGMOID), tmp_path)
+    assert verdict["status"] == "failed"
+    assert FAULTS_OF_LABELS[fault].check in failed_checks(verdict)
+
+
 @pytest.mark.parametrize(("family", "fault"), PLANTED_IN_BF16)
 def test_each_fault_of_whole_gradients_is_caught_in_bf16(family, fault, see_faults, faulty_gate, tmp_path):
     verdict = judge_fault(see_faults(family) / "bf16", fault, faulty_gate.task(DEEP), tmp_path)
@@ -252,8 +166,9 @@ def test_each_fault_of_whole_gradients_is_caught_in_bf16(family, fault, see_faul
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_passes_after_its_faults(family, see_faults, faulty_gate, tmp_path):
     """A fault that outlived its turn would be seen."""
-    for cell in ("fp32", "bf16") if FAMILIES[family].has_bf16 else ("fp32",):
-        verdict = judge_fault(see_faults(family) / cell, NONE, faulty_gate.task(DEEP), tmp_path / cell)
+    cells = {"fp32": DEEP, "sigmoid": SIGMOID} | ({"bf16": DEEP} if FAMILIES[family].has_bf16 else {})
+    for name, cell in cells.items():
+        verdict = judge_fault(see_faults(family) / name, NONE, faulty_gate.task(cell), tmp_path / name)
         assert (verdict["status"], verdict["reason"]) == ("passed", "")
 
 

@@ -1,0 +1,73 @@
+"""The cells that the gate's tests observe, by what one start of a framework does."""
+
+from howmanygpus.plan.config.machine import Device
+from howmanygpus.plan.config.schema import study_defaults
+from howmanygpus.plan.frameworks import FRAMEWORKS, find_unsupported_reason
+from howmanygpus.plan.loaders import find_missing_loader
+from howmanygpus.plan.parity import TrainingPath
+from parity.faults import FAMILIES
+from training.launching import BY_MPI
+
+CPU = Device(2, 1)
+SMALL = {"model": "small_cnn", **BY_MPI}
+DEEP = {"model": "resnet44", "model_options": {"blocks": 1}}
+SIGMOID = SMALL | {"loss": "_multilabel"}
+"""Any number of labels an image, of which some are missing."""
+ON_ONE = {"small": SMALL, "small_bf16": SMALL | {"precision": "bf16"}}
+"""Cells that each framework is observed at on one device: with biases and pooling."""
+NETWORKS = {
+    "resnet18": {"model": "resnet18", "model_options": {"blocks": [1, 1], "width": 8}},
+    "resnet50": {"model": "resnet50", "model_options": {"blocks": [1, 1], "width": 4}},
+    "densenet121": {"model": "densenet121", "model_options": {"blocks": [2, 1], "growth": 4, "width": 8}},
+}
+"""Short versions of the other networks, at which one framework of each family is observed."""
+LOSSES = {
+    "sigmoid": SIGMOID,
+    "sigmoid_accumulated": SIGMOID | {"accumulate": 2},
+    "smoothed": SMALL | {"loss": "_smoothing0.1", "label_smoothing": 0.1},
+}
+ON_TWO = {
+    **{"deep": DEEP, "deep_synchronized": DEEP | {"batchnorm": "synchronized"}},
+    **{"deep_accumulated": DEEP | {"accumulate": 2}, **LOSSES},
+}
+"""On two, if the framework can: with BatchNorm and shortcuts, whose code XLA optimises, and with the other losses."""
+NETWORKS_ON = {1: NETWORKS, 2: {name: NETWORKS[name] for name in ("resnet50", "densenet121")}}
+"""By the number of devices. The code of resnet18 is that of resnet50, and XLA takes longest to compile."""
+VARIANTS = {
+    "best": {"tier": "best"},
+    "native": {"loader": "native"},
+    "fp16": {"gradient_compression": "fp16"},
+    "powersgd": {"gradient_compression": "powersgd"},
+}
+
+
+def supports(framework: str, cell: dict) -> bool:
+    entry = FRAMEWORKS[framework]
+    batchnorm, precision = cell.get("batchnorm", "local"), cell.get("precision", "fp32")
+    return batchnorm in entry.batchnorm["cpu"] and precision in entry.precisions["cpu"]
+
+
+def count_devices(framework: str) -> int:
+    """Two, if the framework can train on two CPUs."""
+    return FRAMEWORKS[framework].max_devices.get("cpu", 2)
+
+
+def cells_on(num_devices: int, framework: str) -> dict[str, dict]:
+    """Return the cells that one start observes: also the networks, if the framework stands for its family."""
+    cells = {1: ON_ONE, 2: ON_TWO}[num_devices]
+    stands = framework in [family.strategy for family in FAMILIES.values()]
+    return cells | NETWORKS_ON[num_devices] if stands else cells
+
+
+def find_variants(framework: str) -> dict[str, dict]:
+    """The cells of a framework's variants. Horovod's controller by MPI is that of every other test."""
+    entry, usual, cells = FRAMEWORKS[framework], study_defaults(), {}
+    for name, changes in VARIANTS.items():
+        settings = usual | changes
+        if find_unsupported_reason(framework, CPU, "fp32", 1, settings):
+            continue
+        if not find_missing_loader(framework, "png", settings):
+            cells[name] = SMALL | vars(TrainingPath.find(framework, "png", settings)) | BY_MPI
+    if "native" in cells:
+        cells["native_sigmoid"] = cells["native"] | {"loss": SIGMOID["loss"]}
+    return {} if entry.max_devices else cells

@@ -1,0 +1,60 @@
+"""Copies of the library with faulty backends, and what frameworks do with them."""
+
+import shutil
+
+import pytest
+
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.report.parity.judge import judge
+from parity.cells import supports
+from parity.faults import FAMILIES, FAULTY_HOROVOD
+from parity.observing import Observer, names_of
+from project import FAKES, ROOT
+
+
+@pytest.fixture(scope="session")
+def copies(tmp_path_factory):
+    """A function from a name to a copy of the library with faulty backends.
+
+    `gate` is the gate as it is; `faults` does its tasks with one fault after the other.
+    """
+    folder = tmp_path_factory.mktemp("library")
+    for name in ("gate", "faults"):
+        library = shutil.copytree(
+            ROOT / "workflow" / "lib", folder / name, ignore=shutil.ignore_patterns("__pycache__")
+        )
+        train = library / "howmanygpus" / "train"
+    for name, (family, *_) in FAULTY_HOROVOD.items():
+        shutil.copy2(FAKES / f"{name}.py", train / "frameworks" / family / f"{name}.py")
+    for family in FAMILIES:
+        shutil.copy2(FAKES / f"planted_{family}.py", train / "frameworks" / family / "planted.py")
+    shutil.copy2(FAKES / "planted.py", train / "frameworks" / "planted.py")
+    (train / "parity" / "probe.py").rename(train / "parity" / "renamed_probe.py")
+    shutil.copy2(FAKES / "probe_of_faults.py", train / "parity" / "probe.py")
+    return lambda name: folder / name
+
+
+@pytest.fixture(scope="session")
+def gate(copies, environment_python, tmp_path_factory):
+    return Observer(copies("gate"), tmp_path_factory.mktemp("observed"), environment_python)
+
+
+@pytest.fixture(scope="session")
+def faulty_gate(copies, environment_python, tmp_path_factory):
+    """JAX compiles each program once for all faults that leave it as it is."""
+    compiled = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("compiled"))}
+    compiled |= {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.05"}
+    return Observer(copies("faults"), tmp_path_factory.mktemp("observed_faults"), environment_python, **compiled)
+
+
+@pytest.fixture(scope="session")
+def judge_cell(gate):
+    """A function from a framework, cells and one of them to the verdict, with what one start for all of them did."""
+
+    def get(framework, cells, key, num_devices):
+        supported = {name: cell for name, cell in cells.items() if supports(framework, cell)}
+        environment = FRAMEWORKS[framework].environments["cpu"]
+        folder = gate.observe(names_of(framework), environment, supported, num_devices)
+        return judge({(num_devices, 1): folder / key}, gate.task(cells[key]))
+
+    return get
