@@ -7,7 +7,7 @@ import horovod.tensorflow as hvd
 from howmanygpus.train.frameworks.keras import fit_horovod as horovod_keras
 
 
-def summing(optimizer_class, _):
+def summing(optimizer_class, **_):
     class Summing(optimizer_class):
         def apply(self, grads, trainable_variables=None):
             super().apply([hvd.allreduce(gradient, op=hvd.Sum) for gradient in grads], trainable_variables)
@@ -17,7 +17,7 @@ def summing(optimizer_class, _):
 
 OPTIMIZERS = {
     "none": horovod_keras.distributed,
-    "gradients_not_averaged": lambda optimizer_class, _: optimizer_class,
+    "gradients_not_averaged": lambda optimizer_class, **_: optimizer_class,
     "gradients_summed": summing,
 }
 

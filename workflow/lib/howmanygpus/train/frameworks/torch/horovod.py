@@ -34,9 +34,8 @@ class HorovodPytorch(TorchBackend):
         # broadcast_optimizer_state would take a step with zero gradients to create a new optimizer's state. With weight
         # decay that step changes the weights, and it leaves Adam a step ahead.
         compression, names = COMPRESSIONS[spec.gradient_compression], self.network.named_parameters()
-        self.optimizer = hvd.DistributedOptimizer(
-            self.optimizer, names, compression=compression, backward_passes_per_step=spec.accumulate
-        )
+        options = {"compression": compression, "backward_passes_per_step": spec.accumulate}
+        self.optimizer = hvd.DistributedOptimizer(self.optimizer, named_parameters=names, **options)
 
     @torch.no_grad()
     def prepare_evaluation(self) -> None:
