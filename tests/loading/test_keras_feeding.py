@@ -43,7 +43,8 @@ def is_mapped(num_mib):
 def train(backend, **own):
     # Returns what `fit` is given; `fed` gets each of its data sets.
     fitted = []
-    given = SimpleNamespace(num_processes=1, data=SimpleNamespace(image_shape=(1, 1, 1)), **own)
+    data = SimpleNamespace(image_shape=(1, 1, 1), num_classes=2, multi_label=False)
+    given = SimpleNamespace(num_processes=1, data=data, **own)
     given.spec = SimpleNamespace(global_batch_size=2, steps=2, device_kind="cpu")
     given.model = SimpleNamespace(fit=lambda dataset, callbacks, **_: fitted.extend([dataset, *callbacks]))
     given.feed_ahead = lambda dataset, depth: fed.append(dataset) or backend.feed_ahead(given, dataset, depth)
