@@ -1,5 +1,7 @@
 """Jobs that SLURM refuses or never starts are named on the screen, and SIGTERM does not wait for them."""
 
+import re
+
 import pytest
 
 from project import ROWS, study
@@ -109,3 +111,21 @@ def test_a_job_that_ends_before_it_started_quotes_no_older_log(project, cluster)
     output, _ = process.communicate(timeout=120)
     assert "This job has not started." in output and OLDER not in output, output
     assert "Traceback" not in output and "Logging error" not in output, output
+    assert find_end(project) == ("cancelled", f"the job was cancelled (job {job})")
+
+
+def find_end(project) -> tuple[str, str]:
+    """Return status and reason of the only run."""
+    project.snakemake("available", *ROWS)
+    (row,) = project.read_rows()
+    return row["status"], row["reason"]
+
+
+def test_a_job_that_ends_while_it_starts_is_a_crash_with_its_last_words(project):
+    write_study(project)
+    script = project.folder / "workflow" / "scripts" / "train.py"
+    script.write_text(script.read_text().replace("import argparse\n", "raise SystemExit('told to end')\n", 1))
+    output = project.snakemake(*ROWS, expect=1)
+    status, reason = find_end(project)
+    assert status == "crashed" and reason in output, output
+    assert re.fullmatch(r"job \d+ ended before the run began: told to end", reason)

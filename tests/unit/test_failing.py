@@ -10,9 +10,10 @@ from types import SimpleNamespace
 import pytest
 import snakemake_executor_plugin_slurm as slurm_plugin
 
+from howmanygpus.call import attempts
 from howmanygpus.snakemake_patches import failing, refusing
 from howmanygpus.snakemake_patches.failing import NOT_STARTED, Failures, write_quietly
-from howmanygpus.snakemake_patches.refusing import find_refusal
+from howmanygpus.snakemake_patches.refusing import find_last_words, find_refusal
 
 RUN = "small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat1"
 LOG = "results/logs/train/run.log"
@@ -114,3 +115,51 @@ def test_snakemake_hears_of_a_refusal_that_cannot_be_recorded(folder, monkeypatc
     slurm_plugin.Executor._report_job_error_threadsafe(executor, info, MESSAGE)
     assert heard == [(executor, info, MESSAGE)]
     assert said[0] == f"{RUN}: SLURM refused the job: {SAID}" and "could not be recorded" in said[1]
+
+
+@pytest.fixture
+def unstarted(folder, monkeypatch):
+    """A function that tells of the end of job 7, and the records that this leaves."""
+    monkeypatch.setattr(attempts, "ask_for_job", lambda job_id: {})
+    monkeypatch.setattr(attempts, "ask_database", lambda job_id: {})
+    made = []
+    monkeypatch.setattr(attempts, "_record_end", lambda *values: made.append(values[-2:]))
+    return lambda: attempts.record_unstarted(RUN, {}, {}, "7", "its last words"), made
+
+
+def test_a_job_that_ended_before_its_attempt_is_recorded_with_its_last_words(unstarted):
+    end, made = unstarted
+    end()
+    reason = "job 7 ended before the run began: its last words"
+    assert made == [("job7", {"status": "crashed", "reason": reason})]
+
+
+def test_what_slurm_says_of_a_job_that_never_began_comes_first(unstarted, monkeypatch):
+    end, made = unstarted
+    job = {"JobId": "7", "JobState": "OUT_OF_MEMORY", "MinMemoryNode": "450M"}
+    monkeypatch.setattr(attempts, "ask_database", lambda job_id: job)
+    end()
+    ((_, ending),) = made
+    assert ending["status"] == "host_out_of_memory" and "450M" in ending["reason"]
+
+
+def test_a_job_that_began_its_attempt_tells_its_end_itself(unstarted, folder):
+    end, made = unstarted
+    write_attempt(folder, "20260101T000000-job7", "crashed", "its own")
+    end()
+    assert made == []
+
+
+def test_a_run_that_is_left_to_another_call_has_not_failed(unstarted, monkeypatch):
+    end, made = unstarted
+    monkeypatch.setattr(attempts, "find_working", lambda run: [("an attempt", "its owner")])
+    end()
+    assert made == []
+
+
+def test_last_words_are_of_the_first_log_that_has_any(folder):
+    logs = [folder / name for name in ("train.log", "7.log", "missing.log")]
+    logs[0].write_text(NOT_STARTED)
+    logs[1].write_text("one\ntwo\n\n")
+    assert find_last_words(logs) == "two"
+    assert find_last_words([logs[0], logs[2]]) == f"see {logs[2]}"

@@ -1,4 +1,4 @@
-"""The attempts at runs that fail during a call, as their records tell them, and the record of a refused one."""
+"""The attempts at runs that fail during a call, as their records tell them, and records of those that never began."""
 
 import json
 import os
@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from howmanygpus.plan.runs import Run, complete_spec
+from howmanygpus.train.host.slurm import ask_for_job, explain
 from howmanygpus.train.schema import write_record
-from howmanygpus.train.start.settling import ATTEMPTS, settle
+from howmanygpus.train.start.settling import ATTEMPTS, ask_database, find_working, settle
 
 
 def list_attempts(run: str) -> set[Path]:
@@ -29,18 +30,37 @@ def record_refusal(run: str, settings: dict, inputs: dict[str, Path], reason: st
 
     inputs: `data`, `weights` and `verdict` of the rule `train`.
     """
+    name = f"refused{time.monotonic_ns()}"
+    return _record_end(run, settings, inputs, name, {"status": "refused", "reason": reason})
+
+
+def record_unstarted(run: str, settings: dict, inputs: dict[str, Path], job_id: str, words: str) -> Path | None:
+    """Record that the job of a run ended before it had begun an attempt, and return the record.
+
+    inputs: as in record_refusal. words: what the job said last; its reason if SLURM has none. Returns None if the job
+    began an attempt, or left the run to another call of Snakemake.
+    """
+    if any((ATTEMPTS / run).glob(f"*-job{job_id}")) or find_working(run=run):
+        return None
+    crash = {"status": "crashed", "reason": f"job {job_id} ended before the run began: {words}"}
+    return _record_end(
+        run, settings, inputs, f"job{job_id}", explain(ask_for_job(job_id) or ask_database(job_id)) or crash
+    )
+
+
+def _record_end(run: str, settings: dict, inputs: dict[str, Path], name: str, ending: dict) -> Path:
+    """Record an attempt that ended at once. ending: its status and reason."""
     weights = str(inputs["weights"].with_suffix(".safetensors"))
     now = datetime.now(UTC).isoformat(timespec="seconds")
     record = {
         "spec": complete_spec(Run.from_path(run), settings, str(inputs["data"].parent), weights),
-        "status": "refused",
-        "reason": reason,
+        **ending,
         "pid": os.getpid(),
         "started_at": now,
         "finished_at": now,
         "parity": json.loads(inputs["verdict"].read_text())["status"],
     }
-    folder = ATTEMPTS / run / f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-refused{time.monotonic_ns()}"
+    folder = ATTEMPTS / run / f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{name}"
     folder.mkdir(parents=True)
     write_record(folder / "attempt.json", record)
     return folder / "attempt.json"

@@ -1,9 +1,12 @@
 """
-Patch: what sbatch says when it refuses a job is shown by every logger, and becomes the reason of the run.
+Patch: a run whose job never began has a reason: what sbatch said when it refused the job, or how SLURM ended it.
 
 The plugin attaches sbatch's message to the event of the failed job. The logger `rich` prints nothing of it, and with
 every logger it is lost when the call ends. With the patch, it is a message of its own and the content of the job's log,
 and a run gets an attempt with the status `refused`.
+
+A job that SLURM accepted may end before its run has begun an attempt: while it waits, or while it starts. With the
+patch, the run gets an attempt with the status and the reason that SLURM gives, or with the last words of the job.
 
 Upstream: no issue is known; docs/upstream.md has the text of a report.
 Tested with snakemake-executor-plugin-slurm 2.8.0, snakemake-logger-plugin-rich 0.5.1 and SLURM 22.05.
@@ -11,15 +14,19 @@ Tested with snakemake-executor-plugin-slurm 2.8.0, snakemake-logger-plugin-rich 
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from howmanygpus.call.attempts import record_refusal
-from howmanygpus.snakemake_patches.failing import list_logs, name_run
+from howmanygpus.call.attempts import record_refusal, record_unstarted
+from howmanygpus.call.disk import read_end
+from howmanygpus.snakemake_patches.failing import NOT_STARTED, list_logs, name_run
 from howmanygpus.snakemake_patches.patching import check_version, replace
 
 SAID = re.compile(r"The error message was '(.*?)'\.\n", re.DOTALL)
 """Where the plugin's message quotes sbatch. The whole command line follows."""
+
+BASE = "snakemake_interface_executor_plugins.executors.base.AbstractExecutor"
 
 
 def find_refusal(message: str) -> str:
@@ -34,8 +41,22 @@ def keep_refusal(job: Any, reason: str) -> None:
     for log in list_logs(job):
         log.write_text(f"{reason}\n")
     if run := name_run(job):
-        inputs = {name: Path(job.input[name]) for name in ("data", "weights", "verdict")}
-        record_refusal(run, json.loads(job.params.settings), inputs, reason)
+        record_refusal(run, *describe_run(job), reason)
+
+
+def describe_run(job: Any) -> tuple[dict, dict[str, Path]]:
+    """Return the settings of a run and the inputs by which its record is completed."""
+    inputs = {name: Path(job.input[name]) for name in ("data", "weights", "verdict")}
+    return json.loads(job.params.settings), inputs
+
+
+def find_last_words(logs: Sequence[Path]) -> str:
+    """Return the last line of the first log that has one, and otherwise the name of the last log."""
+    for log in logs:
+        lines = [line.strip() for line in read_end(log).splitlines() if line.strip()]
+        if lines and lines != [NOT_STARTED.strip()]:
+            return lines[-1]
+    return f"see {logs[-1]}"
 
 
 def _keep_refusals(upstream: Any) -> Any:
@@ -52,10 +73,28 @@ def _keep_refusals(upstream: Any) -> Any:
     return report_job_error
 
 
+def _keep_ends(upstream: Any) -> Any:
+    def report_job_error(executor: Any, job_info: Any, msg: Any = None, **more: Any) -> None:
+        job, job_id = job_info.job, str(job_info.external_jobid)
+        try:
+            if (run := name_run(job)) and job_id.isdecimal():
+                logs = [*list_logs(job), *map(Path, more.get("aux_logs") or [])]
+                record_unstarted(run, *describe_run(job), job_id, find_last_words(logs))
+        except Exception as error:
+            executor.logger.error(f"The end of job {job_id} could not be recorded: {type(error).__name__}: {error}")
+        upstream(executor, job_info, msg, **more)
+
+    return report_job_error
+
+
 def apply() -> None:
-    """Patch Executor._report_job_error_threadsafe, which the plugin calls if it could not submit a job."""
+    """Patch Executor._report_job_error_threadsafe, which the plugin calls if it could not submit a job, and what it
+    calls if a job failed.
+    """
     check_version("snakemake-executor-plugin-slurm")
     import snakemake_executor_plugin_slurm as plugin  # installed with the workflow, imported on clusters only
 
     written_for = "snakemake_executor_plugin_slurm.Executor._report_job_error_threadsafe(self, job_info, msg)"
     replace(plugin.Executor, "_report_job_error_threadsafe", written_for, _keep_refusals)
+    written_for = f"{BASE}.report_job_error(self, job_info, msg, **kwargs)"
+    replace(plugin.Executor, "report_job_error", written_for, _keep_ends)
