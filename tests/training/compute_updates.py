@@ -13,7 +13,8 @@ from safetensors.numpy import load_file, save_file
 
 from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.prepared import open_data
-from howmanygpus.train.parity.reference import Reference, compute_rates
+from howmanygpus.train.parity.rates import compute_rates
+from howmanygpus.train.parity.reference import Reference
 from howmanygpus.train.spec import RunSpec
 
 

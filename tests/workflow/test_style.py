@@ -6,6 +6,9 @@ LIBRARY = ROOT / "workflow" / "lib" / "howmanygpus"
 LARGE_ROOMS = {"figures", "sources"}
 """Folders that may have many files, because each figure or data source has one file."""
 
+REFERENCES = ("overrides", "exclusion", "own_rates")
+"""Parts of the schema whose keys are those of a study again."""
+
 
 def test_files_stay_small():
     files = [path for top in ("workflow", "benchmarks", "tests") for path in (ROOT / top).rglob("*.py")]
@@ -37,10 +40,11 @@ def test_the_schema_describes_every_key_with_its_default():
     for schema in (read_schema("config"), read_schema("machine")):
         objects = [schema, *(rule for rule in schema["$defs"].values() if rule.get("type") == "object")]
         for rule in objects:
+            required = [*rule.get("required", []), *rule.get("else", {}).get("required", [])]
             for key, value in rule.get("properties", {}).items():
-                is_reference_only = rule in (schema["$defs"].get("overrides"), schema["$defs"].get("exclusion"))
+                is_reference_only = rule in [schema["$defs"].get(name) for name in REFERENCES]
                 assert is_reference_only or "description" in value or "$ref" in value, key
-                assert is_reference_only or "default" in value or "$ref" in value or key in rule["required"], key
+                assert is_reference_only or "default" in value or "$ref" in value or key in required, key
 
 
 def test_no_benchmark_imports_a_test():

@@ -6,11 +6,11 @@ import math
 from functools import cached_property
 from typing import Any
 
+from howmanygpus.plan.batches import accumulate_batches
 from howmanygpus.plan.config.checks import check_quality, doubt_batches, doubt_workers
-from howmanygpus.plan.config.crops import check_crops, find_image_shape
 from howmanygpus.plan.config.datasets import describe_or_refuse, options_of_runs
 from howmanygpus.plan.config.errors import ConfigError, refuse, suggest
-from howmanygpus.plan.config.labels import check_labels
+from howmanygpus.plan.config.images import check_crops, check_labels, find_image_shape
 from howmanygpus.plan.config.learning import check_learning, doubt_learning, resolve_optimizer
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, study_defaults
@@ -34,12 +34,6 @@ NESTED_KEYS = ("optimizer", "quality")
 """Keys of a study whose values are objects; each of their keys has its own default."""
 MOST_RUNS = 100_000
 """A larger number of runs is taken for a mistake in the lists of a study."""
-
-
-def split_batch(images: int, largest: int) -> tuple[int, int]:
-    """Return how many batches of which size have all the images, as few as have at most `largest` images each."""
-    count = next(count for count in range(-(-images // largest), images + 1) if images % count == 0)
-    return count, images // count
 
 
 class Study:
@@ -124,29 +118,7 @@ class Study:
     @cached_property
     def accumulations(self) -> dict[int, dict[int, int]]:
         """The batches for one optimizer step, by device count and by the distinct per-device batch sizes to run."""
-        if self.config["accumulate"] > 1 and self.config["scaling"] == "both":
-            problem = "would make two runs of the same path with scaling: both"
-            remedy = "make one study of weak scaling and one of strong scaling"
-            raise refuse(f"{self.place}.accumulate", self.config["accumulate"], problem, remedy)
-        return {num_gpus: self._find_batches(num_gpus) for num_gpus in self.config["num_gpus"]}
-
-    def _find_batches(self, num_gpus: int) -> dict[int, int]:
-        batches = dict.fromkeys(self.curves.get("weak", []), self.config["accumulate"])
-        for largest, global_batch_size in zip(
-            self.config["per_device_batch_size"], self.curves.get("strong", []), strict=False
-        ):
-            if global_batch_size % num_gpus:
-                raise refuse(
-                    *(f"{self.place}.num_gpus", num_gpus),
-                    f"does not divide the global batch of {global_batch_size} images under strong scaling",
-                    "choose a per_device_batch_size that every device count divides",
-                )
-            count, size = split_batch(global_batch_size // num_gpus, largest)
-            if batches.setdefault(size, count) != count:
-                problem = f"makes two different steps of {size} images at a time on {num_gpus} devices"
-                sizes = self.config["per_device_batch_size"]
-                raise refuse(f"{self.place}.per_device_batch_size", sizes, problem, "give one study to each size")
-        return dict(sorted(batches.items()))
+        return accumulate_batches(self.place, self.config, self.curves)
 
     def _accumulate(self, run: Run) -> int:
         return self.accumulations[run.num_gpus][run.per_device_batch_size]

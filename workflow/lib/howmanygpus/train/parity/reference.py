@@ -32,6 +32,7 @@ from howmanygpus.train.input.prepared import PreparedData, crop_data
 from howmanygpus.train.models.initialization import is_trainable
 from howmanygpus.train.parity.cross_entropy import count_terms, softmax_cross_entropy
 from howmanygpus.train.parity.losses import PartOfLoss
+from howmanygpus.train.parity.rates import compute_rates
 from howmanygpus.train.parity.relus import GATE_SHIFT, GatedRelu, RefuseOwnRelus
 from howmanygpus.train.parity.rounding import RoundedToBf16
 from howmanygpus.train.parity.task import (
@@ -168,30 +169,6 @@ class Reference:
         """Return the cross-entropy of every test image, or its logits if it has any number of labels."""
         logits, labels = self.predict(self.data.test_images, statistics), self.data.test_labels
         return logits if self.data.multi_label else softmax_cross_entropy(logits, labels, smoothing=0.0)[0]
-
-
-def compute_rates(spec: RunSpec, steps_per_epoch: int, num_steps: int) -> np.ndarray:
-    """Return the learning rate of every step in float64: scaling and warm-up, then the schedule.
-
-    The formulas are written out again and not shared with train.loop.schedule, so that a mistake there is seen.
-    """
-    optimizer, rates = spec.optimizer, []
-    ratio = spec.global_batch_size / (optimizer.lr_reference_batch_size or spec.per_device_batch_size)
-    peak = optimizer.learning_rate * {"none": 1, "linear": ratio, "sqrt": ratio**0.5}[optimizer.lr_scaling]
-    num_warmup = int(optimizer.lr_warmup_epochs * steps_per_epoch)
-    for step in range(num_steps):
-        done = (step - num_warmup) / max(num_steps - num_warmup, 1)
-        num_drops = sum(step >= epoch * steps_per_epoch for epoch in optimizer.lr_step_epochs)
-        if step < num_warmup:
-            fraction = (step + 1) / num_warmup
-        elif optimizer.lr_schedule == "step":
-            fraction = optimizer.lr_step_factor**num_drops
-        elif optimizer.lr_schedule == "linear":
-            fraction = 1 - done
-        else:
-            fraction = (1 + math.cos(math.pi * done)) / 2 if optimizer.lr_schedule == "cosine" else 1
-        rates.append(peak * fraction)
-    return np.array(rates)
 
 
 def compute(

@@ -223,3 +223,21 @@ class KerasBackend(Backend):
     def device_model(self) -> str | None:
         gpus = tf.config.list_physical_devices("GPU")
         return tf.config.experimental.get_device_details(gpus[0])["device_name"] if gpus else None
+
+
+def sum_over_parts(compute: Callable, images, labels, count: int) -> tuple:
+    """Return the sums of what `compute` returns for each of `count` parts of a batch: a loss and a list of gradients.
+
+    Each part waits for the one before. TensorFlow would otherwise compute them at the same time, in the memory that one
+    batch of them all needs.
+    """
+    if count == 1:
+        return compute(images, labels)
+    size, loss, sums = images.shape[0] // count, None, None
+    for part in range(count):
+        with tf.control_dependencies([] if sums is None else sums):
+            x, y = (tf.identity(tensor[part * size : (part + 1) * size]) for tensor in (images, labels))
+        part_loss, gradients = compute(x, y)
+        loss = part_loss if loss is None else loss + part_loss
+        sums = gradients if sums is None else [total + one for total, one in zip(sums, gradients, strict=True)]
+    return loss, sums

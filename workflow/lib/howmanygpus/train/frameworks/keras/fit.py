@@ -6,8 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from howmanygpus.train.frameworks.keras.accumulation import accumulate_in_fit
-from howmanygpus.train.frameworks.keras.family import KerasBackend
+from howmanygpus.train.frameworks.keras.family import KerasBackend, sum_over_parts
 from howmanygpus.train.frameworks.losses.keras import build_loss
 from howmanygpus.train.host.processes import keep_freed_memory
 from howmanygpus.train.loop.loop import TrainingLoop
@@ -117,3 +116,28 @@ class CountSteps(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         self._loop.after_step()
+
+
+def accumulate_in_fit(model: keras.Model, count: int) -> None:
+    """Have each step of fit add the gradients of `count` parts of its batch before it updates the weights.
+
+    The optimizers' own gradient_accumulation_steps updates inside tf.cond, which strategies with several replicas
+    refuse, and counts each part as a step of the learning rate's schedule.
+    """
+
+    def train_step(data: tuple) -> dict:
+        images, labels = data
+
+        def compute(x, y):
+            with tf.GradientTape() as tape:
+                loss = model.compute_loss(x=x, y=y, y_pred=model(x, training=True), training=True) / count
+                scaled = model.optimizer.scale_loss(loss)
+            return loss, tape.gradient(scaled, model.trainable_weights)
+
+        loss, gradients = sum_over_parts(compute, images, labels, count)
+        num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        model._loss_tracker.update_state(loss * num_replicas, sample_weight=tf.shape(labels)[0])
+        model.optimizer.apply_gradients(zip(gradients, model.trainable_weights, strict=True))
+        return model.get_metrics_result()
+
+    model.train_step = train_step

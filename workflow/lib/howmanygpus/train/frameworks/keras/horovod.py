@@ -11,8 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from howmanygpus.train.frameworks.horovod import join
-from howmanygpus.train.frameworks.keras.accumulation import sum_over_parts
-from howmanygpus.train.frameworks.keras.family import build_optimizer
+from howmanygpus.train.frameworks.keras.family import build_optimizer, sum_over_parts
 from howmanygpus.train.frameworks.keras.horovod_backend import COMPRESSIONS, HorovodKerasBackend, take_device
 from howmanygpus.train.frameworks.losses.keras import build_loss
 from howmanygpus.train.input.prepared import PreparedData

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from howmanygpus.train.frameworks.keras.accumulation import sum_over_parts
+from howmanygpus.train.frameworks.keras.family import sum_over_parts
 from howmanygpus.train.frameworks.losses.keras import build_loss
 from howmanygpus.train.frameworks.mirrored import MirroredBackend
 from howmanygpus.train.loop.backend import StepwiseBackend

@@ -1,0 +1,39 @@
+"""How many batches of which size each device computes for one optimizer step."""
+
+from howmanygpus.plan.config.errors import refuse
+
+
+def split_batch(images: int, largest: int) -> tuple[int, int]:
+    """Return how many batches of which size have all the images, as few as have at most `largest` images each."""
+    count = next(count for count in range(-(-images // largest), images + 1) if images % count == 0)
+    return count, images // count
+
+
+def accumulate_batches(place: str, config: dict, curves: dict[str, list[int]]) -> dict[int, dict[int, int]]:
+    """Return the batches for one optimizer step, by device count and by the distinct per-device batch sizes to run.
+
+    place: of the study in the config. curves: see plan.studies.Study.curves. Raises ConfigError for batches that the
+    device counts do not divide.
+    """
+    if config["accumulate"] > 1 and config["scaling"] == "both":
+        problem = "would make two runs of the same path with scaling: both"
+        remedy = "make one study of weak scaling and one of strong scaling"
+        raise refuse(f"{place}.accumulate", config["accumulate"], problem, remedy)
+    return {num_gpus: _find_batches(place, config, curves, num_gpus) for num_gpus in config["num_gpus"]}
+
+
+def _find_batches(place: str, config: dict, curves: dict[str, list[int]], num_gpus: int) -> dict[int, int]:
+    batches = dict.fromkeys(curves.get("weak", []), config["accumulate"])
+    sizes = config["per_device_batch_size"]
+    for largest, global_batch_size in zip(sizes, curves.get("strong", []), strict=False):
+        if global_batch_size % num_gpus:
+            raise refuse(
+                *(f"{place}.num_gpus", num_gpus),
+                f"does not divide the global batch of {global_batch_size} images under strong scaling",
+                "choose a per_device_batch_size that every device count divides",
+            )
+        count, size = split_batch(global_batch_size // num_gpus, largest)
+        if batches.setdefault(size, count) != count:
+            problem = f"makes two different steps of {size} images at a time on {num_gpus} devices"
+            raise refuse(f"{place}.per_device_batch_size", sizes, problem, "give one study to each size")
+    return dict(sorted(batches.items()))
