@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import signal
+from contextlib import suppress
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.train.records import AttemptFolder
@@ -62,6 +63,11 @@ def write_last_words(attempt: AttemptFolder, record: dict) -> None:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        for leftover in (attempt.predictions, attempt.telemetry, *attempt.path.glob(".*"), *attempt.path.glob("*.npz")):
-            leftover.unlink(missing_ok=True)
-        write_json_atomic(attempt.record, record)
+        most = (attempt.predictions, attempt.telemetry, *attempt.path.glob(".*"), *attempt.path.glob("*.npz"))
+        for leftovers in (most, (attempt.events,)):
+            for leftover in leftovers:
+                leftover.unlink(missing_ok=True)
+            with suppress(OSError):
+                write_json_atomic(attempt.record, record)
+                return
+        raise
