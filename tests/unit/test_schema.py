@@ -1,6 +1,7 @@
 """run.json and attempt.json have a schema, which launcher and tables check."""
 
 import dataclasses
+import errno
 import json
 
 import pytest
@@ -10,6 +11,7 @@ from howmanygpus.report.outcomes import read_outcomes
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.schema import SCHEMA, RecordError, check_record, read_record, write_record
 from howmanygpus.train.spec import OptimizerSpec, RunSpec
+from howmanygpus.train.start import endings
 from howmanygpus.train.start.endings import write_last_words
 from howmanygpus.train.start.launch import publish
 from records import JOB, MEASURED, make_attempt, make_run
@@ -120,6 +122,25 @@ def test_last_words_that_violate_the_schema_are_reduced_to_what_is_certain(tmp_p
     assert record["status"] == "crashed" and "host" not in record
     assert "host: 'cpu_model' is a required property" in record["reason"]
     assert record["reason"].endswith("the attempt had ended with time_limit: why time_limit")
+
+
+@pytest.mark.parametrize("last", ["telemetry.csv", "events.jsonl"])
+def test_on_a_full_disk_other_files_give_way_to_the_last_words(tmp_path, monkeypatch, last):
+    """There is room only if a file is gone. Events are worth more than telemetry."""
+    attempt, write = AttemptFolder(tmp_path), endings.write_json_atomic
+    attempt.events.write_text("measured\n")
+    if last == attempt.telemetry.name:
+        attempt.telemetry.write_text("sampled\n")
+
+    def write_if_gone(path, record):
+        if (tmp_path / last).exists():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, record)
+
+    monkeypatch.setattr(endings, "write_json_atomic", write_if_gone)
+    write_last_words(attempt, make_attempt(make_spec(), "disk_full"))
+    assert read_record(attempt.record)["status"] == "disk_full"
+    assert attempt.events.exists() == (last == attempt.telemetry.name)
 
 
 def plan_of(spec: RunSpec) -> dict:

@@ -8,8 +8,6 @@ from math import inf
 from howmanygpus.train.host.slurm import FIELD, PATIENCE_S
 from howmanygpus.train.preflight.limits import to_minutes
 
-NOT_FOUND = "not found"
-"""What scontrol says of a partition that does not exist."""
 PLAIN_FEATURES = re.compile(r"[\w.-]+(?:[&,][\w.-]+)*")
 """A constraint that each node fulfils by itself. Others are left to SLURM."""
 

@@ -13,7 +13,7 @@ from howmanygpus.train.host.slurm import ask_for_job, explain
 from howmanygpus.train.start.settling import ATTEMPTS, ask_database, settle
 
 JOB_LOGS = Path("results/logs/slurm")
-"""Where the executor plugin keeps the logs of failed jobs, named by the job's id; see profiles/slurm/config.yaml."""
+"""The executor plugin keeps the logs of failed jobs here, named by the job's id; see profiles/slurm/config.yaml."""
 STARTED = "HOWMANYGPUS_CALL_STARTED"
 """Environment variable with the start of the call of Snakemake. Jobs inherit it."""
 TIME_FORMAT = "%Y%m%dT%H%M%S"
