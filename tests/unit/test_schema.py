@@ -124,23 +124,40 @@ def test_last_words_that_violate_the_schema_are_reduced_to_what_is_certain(tmp_p
     assert record["reason"].endswith("the attempt had ended with time_limit: why time_limit")
 
 
-@pytest.mark.parametrize("last", ["telemetry.csv", "events.jsonl"])
-def test_on_a_full_disk_other_files_give_way_to_the_last_words(tmp_path, monkeypatch, last):
-    """There is room only if a file is gone. Events are worth more than telemetry."""
-    attempt, write = AttemptFolder(tmp_path), endings.write_json_atomic
-    attempt.events.write_text("measured\n")
-    if last == attempt.telemetry.name:
-        attempt.telemetry.write_text("sampled\n")
+GIVE_WAY = ["processes-1/telemetry.node0.csv", "processes-1/spec.json", "events.jsonl"]
+"""Files of an attempt, those that are worth least first."""
 
-    def write_if_gone(path, record):
-        if (tmp_path / last).exists():
+
+@pytest.mark.parametrize("needed", range(len(GIVE_WAY) + 1))
+def test_on_a_full_disk_other_files_give_way_to_the_last_words(tmp_path, monkeypatch, needed):
+    """There is room when so many files are gone; no more than these are lost."""
+    attempt, write = AttemptFolder(tmp_path), endings.write_json_atomic
+    stays = ["owner.json", "spec.json", "placement.json"]
+    (tmp_path / "processes-1").mkdir()
+    for name in [*stays, *reversed(GIVE_WAY)]:
+        (tmp_path / name).write_text("something\n")
+
+    def list_files():
+        return {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+
+    def write_if_room(path, record):
+        if len(list_files()) > len(stays) + len(GIVE_WAY) - needed:
             raise OSError(errno.ENOSPC, "No space left on device")
         write(path, record)
 
-    monkeypatch.setattr(endings, "write_json_atomic", write_if_gone)
+    monkeypatch.setattr(endings, "write_json_atomic", write_if_room)
     write_last_words(attempt, make_attempt(make_spec(), "disk_full"))
     assert read_record(attempt.record)["status"] == "disk_full"
-    assert attempt.events.exists() == (last == attempt.telemetry.name)
+    assert list_files() == {*stays, *GIVE_WAY[needed:], "attempt.json"}
+
+
+def test_a_disk_that_others_have_filled_is_an_error_and_not_an_endless_loop(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(endings, "write_json_atomic", refuse)
+    with pytest.raises(OSError, match="No space left"):
+        write_last_words(AttemptFolder(tmp_path), make_attempt(make_spec(), "disk_full"))
 
 
 def plan_of(spec: RunSpec) -> dict:

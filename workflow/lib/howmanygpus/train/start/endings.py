@@ -5,10 +5,12 @@ import os
 import re
 import signal
 from contextlib import suppress
+from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.schema import RecordError, check_record
+from howmanygpus.train.start.settling import OWNER
 
 OUT_OF_HOST_MEMORY = re.compile("exceeded memory limit|oom-kill|Out Of Memory", re.IGNORECASE)
 """What slurmstepd prints when it, or the kernel for it, has killed processes that took too much memory."""
@@ -19,6 +21,8 @@ CRASHES = (
     ("MemoryError", "host_out_of_memory"),
 )
 """Statuses of a run that ended with an error, by part of its text."""
+LARGE = (".csv", ".npz", ".safetensors")
+"""Endings of the names of files that grow with the length of a run or the size of a network."""
 KEPT = ("spec", "status", "reason", "pid", "started_at", "finished_at", "parity")
 """Keys of the record of every attempt that has ended."""
 
@@ -58,16 +62,29 @@ def write_last_words(attempt: AttemptFolder, record: dict) -> None:
     except RecordError as error:
         reason = f"{error}; the attempt had ended with {record['status']}: {record['reason']}"
         record = {key: record[key] for key in KEPT} | {"status": "crashed", "reason": reason}
-    try:
-        write_json_atomic(attempt.record, record)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        most = (attempt.predictions, attempt.telemetry, *attempt.path.glob(".*"), *attempt.path.glob("*.npz"))
-        for leftovers in (most, (attempt.events,)):
-            for leftover in leftovers:
-                leftover.unlink(missing_ok=True)
-            with suppress(OSError):
-                write_json_atomic(attempt.record, record)
-                return
-        raise
+    leftovers = list_leftovers(attempt)
+    while True:
+        try:
+            return write_json_atomic(attempt.record, record)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not leftovers:
+                raise
+        give_up(leftovers.pop(0))
+
+
+def list_leftovers(attempt: AttemptFolder) -> list[Path]:
+    """Return the files that give way to the last words: samples and arrays first, events last.
+
+    What says whose attempt it is and what it was to do stays.
+    """
+    stays = [attempt.record, attempt.spec, attempt.placement, attempt.path / OWNER, attempt.events]
+    files = [path for path in attempt.path.rglob("*") if path.is_file() and path not in stays]
+    events = [attempt.events] if attempt.events.exists() else []
+    return sorted(files, key=lambda path: not (path.suffix in LARGE or path.name.startswith("."))) + events
+
+
+def give_up(path: Path) -> None:
+    """Remove a file. It is emptied first, because a process that still has it open would keep its space."""
+    with suppress(OSError):
+        os.truncate(path, 0)
+    path.unlink(missing_ok=True)
