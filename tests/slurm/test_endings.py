@@ -79,8 +79,8 @@ def full_disk(folder):
         subprocess.run(["umount", str(folder)], check=True)
 
 
-def provoke(project, cluster) -> None:
-    """Run the grid, and make each run end in a different way."""
+def provoke(project, cluster) -> str:
+    """Run the grid, and let each run end in a different way. Return what Snakemake printed."""
     process = project.start(*ROWS)
     jobs = {name: project.wait_for_running(f"/{name}/") for name in ("cancelled", "limited", "lost")}
     cluster.run("scancel", jobs["cancelled"]["id"])
@@ -95,6 +95,7 @@ def provoke(project, cluster) -> None:
     assert process.returncode == 1, output[-4000:]
     cluster.start_node(jobs["lost"]["nodes"])
     project.wait_until(lambda: cluster.count_idle() == len(cluster.nodes), "the node's return")
+    return output
 
 
 def read_rows(project) -> dict[str, dict]:
@@ -106,12 +107,21 @@ def first(cluster, prepared, tmp_path_factory):
     """Return the results of the first call: the table's rows, the grid's figure, and the missing runs."""
     project = start_grid(cluster, prepared, tmp_path_factory.mktemp("endings") / "project")
     with full_disk(find_cell(project, "unwritten")):
-        provoke(project, cluster)
+        output = provoke(project, cluster)
         project.snakemake("available", *ROWS)
         project.snakemake("available", "--until", "draw_run_grid")
         figure = project.read("results/figures/one/run_grid.svg")
     planned = {path.split("/")[1] for path in project.planned_runs()}
-    return SimpleNamespace(project=project, rows=read_rows(project), figure=figure, planned=planned)
+    logs = {path: path.read_text() for path in (project.folder / "results" / "logs").rglob("*.log")}
+    return SimpleNamespace(
+        project=project, rows=read_rows(project), figure=figure, planned=planned, output=output, logs=logs
+    )
+
+
+def tell(first, name) -> str:
+    """Return what Snakemake and the logs of a run said, for the message of a test that fails."""
+    lines = [line for line in first.output.splitlines() if f"/{name}" in line or f"_{name}_" in line]
+    return "\n".join([*lines, *(f"{path}:\n{text}" for path, text in first.logs.items() if name in str(path))])
 
 
 ENDINGS = {
@@ -132,7 +142,7 @@ def test_each_run_has_the_status_and_the_reason_of_its_end(first, cluster):
     assert ENDINGS.keys() - first.rows.keys() == (TOLD_BY_THE_RUN if cluster.accounting else set())
     for name, row in first.rows.items():
         status, words = ENDINGS[name]
-        assert (row["status"], words in row["reason"]) == (status, True), row
+        assert (row["status"], words in row["reason"]) == (status, True), f"{row}\n{tell(first, name)}"
 
 
 def test_the_figure_of_the_grid_shows_each_status(first):
