@@ -34,7 +34,7 @@ def cluster(request, run_cluster):
 
 
 def start_grid(cluster, prepared, folder) -> ClusterProject:
-    project = ClusterProject(folder, cluster, slurm={"rendezvous_timeout_s": 5}, memory_per_device_mb=450)
+    project = ClusterProject(folder, cluster, slurm={"rendezvous_timeout_s": 5}, memory_per_device_mb=1000)
     project.take_prepared(prepared)
     for name in [*ALONE, "lost"]:
         project.add_fake(name)
@@ -50,7 +50,7 @@ def start_grid(cluster, prepared, folder) -> ClusterProject:
         cancelled__="wait_for_file",
         limited__="wait_for_file",
         lost__="wait_for_file",
-        starving__={"allocate_mb": 500},
+        starving__={"allocate_mb": 1100},
         oversized__="out_of_memory",
         diverging__="diverge",
     )
@@ -157,7 +157,7 @@ def test_only_runs_without_an_outcome_are_still_missing(first):
 @pytest.mark.parametrize("cluster", ["squeue"], indirect=True)
 def test_a_second_call_completes_them_and_gives_a_run_more_memory_if_it_had_too_little(first):
     project = first.project
-    project.behave(starving__={"allocate_mb": 500}, oversized__="out_of_memory", diverging__="diverge")
+    project.behave(starving__={"allocate_mb": 1100}, oversized__="out_of_memory", diverging__="diverge")
     (project.folder / "workflow" / "lib" / "sitecustomize.py").unlink()
     project.edit_profile(retries=1)
     output = project.snakemake(*ROWS, timeout_s=240)
