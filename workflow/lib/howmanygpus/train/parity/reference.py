@@ -31,6 +31,7 @@ from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.prepared import PreparedData, crop_data
 from howmanygpus.train.models.initialization import is_trainable
 from howmanygpus.train.parity.cross_entropy import count_terms, softmax_cross_entropy
+from howmanygpus.train.parity.keys import find_keys
 from howmanygpus.train.parity.losses import PartOfLoss
 from howmanygpus.train.parity.rates import compute_rates
 from howmanygpus.train.parity.relus import GATE_SHIFT, GatedRelu, RefuseOwnRelus
@@ -72,7 +73,7 @@ class Reference:
         self.arithmetic = arithmetic
         self.spec, self.data, self.names = spec, data, list(weights)
         build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.torch").build
-        arguments = (data.image_shape, data.num_classes, LayerContext("local"))
+        arguments = (data.image_shape, data.num_classes, LayerContext("local", spec.seed))
         self.shards = [build(*arguments, **spec.model_options) for _ in range(num_shards)]
         shard_spec = RunSpec.from_dict(spec.to_dict() | {"num_gpus": num_shards})
         for shard in self.shards:
@@ -89,20 +90,23 @@ class Reference:
         mean, std = (torch.tensor(values)[:, None, None] for values in (self.data.channel_mean, self.data.channel_std))
         return (torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2).double() - mean) / std
 
-    def compute_gradients(self, images: np.ndarray, labels: np.ndarray) -> tuple[float, dict[str, torch.Tensor]]:
+    def compute_gradients(
+        self, images: np.ndarray, labels: np.ndarray, step: int
+    ) -> tuple[float, dict[str, torch.Tensor]]:
         """Return the mean loss over the global batch, and its gradients by PyTorch's names.
 
-        The mean is over the images, or over the known labels if an image has any number of them.
+        The mean is over the images, or over the known labels if an image has any number of them. step counts from 1.
         """
         losses: list[float] = []
         gradients: dict[str, torch.Tensor] = {}
-        parts = zip(self._split(self._normalise(images)), self._split(torch.from_numpy(labels)), strict=True)
+        given = (self._normalise(images), torch.from_numpy(images), torch.from_numpy(labels))
+        parts = zip(*map(self._split, given), strict=True)
         num_terms, smoothing = count_terms(labels), self.spec.label_smoothing
-        for position, (x, y) in enumerate(parts):
+        for position, (x, pixels, y) in enumerate(parts):
             shard = self.shards[position % len(self.shards)].train()
             named = dict(shard.named_parameters())
             with self.arithmetic:
-                loss = PartOfLoss.apply(shard(x), y.numpy(), smoothing, num_terms)
+                loss = PartOfLoss.apply(shard(x, *find_keys(shard, pixels, step)), y.numpy(), smoothing, num_terms)
                 computed = torch.autograd.grad(loss, list(named.values()))
             for name, gradient in zip(named, computed, strict=True):
                 gradients[name] = gradients.get(name, 0.0) + gradient
@@ -191,7 +195,7 @@ def compute(
     batches = TrainingBatches(spec, data, rank=0, num_processes=1)
     rates = compute_rates(spec, batches.steps_per_epoch, NUM_STEPS)
     for step, ((images, labels), rate) in enumerate(zip(batches, rates, strict=True), start=1):
-        loss, gradients = reference.compute_gradients(images, labels)
+        loss, gradients = reference.compute_gradients(images, labels, step)
         losses.append(loss)
         if step == 1:
             arrays |= {f"gradient/{name}": array for name, array in reference.read_gradients(gradients).items()}

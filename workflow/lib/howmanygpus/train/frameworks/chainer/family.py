@@ -28,7 +28,7 @@ class Network(chainer.Chain):
         super().__init__()
         build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.chainer").build
         with self.init_scope():
-            context = LayerContext(spec.batchnorm, communicator)
+            context = LayerContext(spec.batchnorm, communicator, spec.seed)
             self.model = build(data.image_shape, data.num_classes, context, **spec.model_options)
         for name, values in (("mean", data.channel_mean), ("std", data.channel_std)):
             self.add_persistent(name, np.asarray(values, np.float32).reshape(1, -1, 1, 1))
@@ -37,7 +37,9 @@ class Network(chainer.Chain):
     def forward(self, images):
         """images: uint8 (batch, height, width, channels). Returns float32 logits (batch, classes)."""
         x = images.transpose(0, 3, 1, 2).astype(np.float32)
-        return self.model((x - self.mean) / self.std)
+        # A model that drops units draws them by the keys of the images.
+        draws = chainer.config.train and hasattr(self.model, "image_keys")
+        return self.model((x - self.mean) / self.std, *([self.model.image_keys(images)] if draws else []))
 
     def _set_inflations(self, spec: RunSpec, image_shape: tuple[int, int, int]) -> None:
         """Tell every BatchNormalization how many values per channel one of its training batches has.

@@ -74,6 +74,8 @@ class ChainerMn(StepwiseBackend):
         self._copier.note_use()
         self.multi_node_optimizer.update()
         self._losses += losses
+        if hasattr(self.network.model, "image_keys"):
+            self.network.model.image_keys.steps += 1
 
     def _add_gradients(self, images: Any, labels: Any) -> list[Any]:
         """Add the gradients of the parts of a batch. Return each part's share of the mean loss."""

@@ -24,14 +24,19 @@ class Network(nnx.Module):
     def __init__(self, spec: RunSpec, data: PreparedData):
         dtype = jnp.bfloat16 if spec.precision == "bf16" else jnp.float32
         build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.flax").build
-        context = LayerContext(spec.batchnorm, dtype)
+        context = LayerContext(spec.batchnorm, dtype, spec.seed)
         self.model = build(data.image_shape, data.num_classes, context, **spec.model_options)
         self.mean, self.std = tuple(data.channel_mean), tuple(data.channel_std)
 
-    def __call__(self, images):
-        """images: uint8 (batch, height, width, channels). Returns float32 logits (batch, classes)."""
+    def __call__(self, images, steps=None):
+        """images: uint8 (batch, height, width, channels). Returns float32 logits (batch, classes).
+
+        steps: in training, the optimizer steps taken so far, by which a model that drops units draws them.
+        """
         x = (images.astype(jnp.float32) - jnp.array(self.mean)) / jnp.array(self.std)
-        return self.model(x).astype(jnp.float32)
+        draws = steps is not None and hasattr(self.model, "image_keys")
+        keys = [self.model.image_keys(images, steps)] if draws else []
+        return self.model(x, *keys).astype(jnp.float32)
 
 
 def set_precision(spec: RunSpec) -> None:
@@ -79,6 +84,11 @@ def build_optimizer(spec: OptimizerSpec, learning_rates: np.ndarray) -> optax.Gr
         return optax.adamw(rate, **moments, weight_decay=spec.weight_decay, mask=mask)
     update = optax.sgd(rate, momentum=spec.momentum or None) if spec.name == "sgd" else optax.adam(rate, **moments)
     return optax.chain(optax.add_decayed_weights(spec.weight_decay, mask), update) if spec.weight_decay else update
+
+
+def count_steps(optimizer_state: optax.OptState) -> jax.Array:
+    """Return the number of steps that the optimizer has taken, by which it looks up the learning rate."""
+    return optax.tree_utils.tree_get_all_with_path(optimizer_state, "count")[0][1]
 
 
 def find_decayed(spec: OptimizerSpec, parameters: nnx.State) -> nnx.State:

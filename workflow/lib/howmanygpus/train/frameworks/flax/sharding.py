@@ -19,6 +19,7 @@ from howmanygpus.train.frameworks.flax.accumulation import accumulate
 from howmanygpus.train.frameworks.flax.family import (
     Network,
     build_optimizer,
+    count_steps,
     load_weights,
     read_weights,
     set_precision,
@@ -77,11 +78,12 @@ class JaxSharding(StepwiseBackend):
     def _step_on_shard(self, parameters, optimizer_state, statistics, images, labels):
         """Take one device's part of a step: forward and backward on its shard, then the mean of all gradients."""
         own_statistics = jax.tree.map(lambda array: array[0], statistics)
+        steps = count_steps(optimizer_state)
 
         def compute_loss(parameters, statistics, images, labels):
             network = nnx.merge(self.graph, parameters, statistics, self.rest, copy=True)
             network.train()
-            losses = self.loss_function(network(images), labels)
+            losses = self.loss_function(network(images, steps), labels)
             return losses.mean(), nnx.state(network, nnx.BatchStat)
 
         # For parameters marked as varying by device, JAX does not sum the gradients itself.

@@ -80,6 +80,8 @@ class MxnetGluon(StepwiseBackend):
 
     def train_step(self, batch: list[tuple[mx.nd.NDArray, mx.nd.NDArray]], learning_rate: float) -> None:
         self.optimizer.prepare_step(learning_rate)
+        if hasattr(self.network.model, "image_keys"):
+            self.network.model.image_keys.begin_step()
         losses = self._differentiate(batch) if self.spec.accumulate == 1 else self._add_gradients(batch)
         if self.servers:
             self.servers.sum_gradients(self._trained)
@@ -114,6 +116,8 @@ class MxnetGluon(StepwiseBackend):
         return self.servers.gather(values).mean(axis=0).reshape(values.shape) if self.servers else values
 
     def predict(self, batch: list[mx.nd.NDArray]) -> np.ndarray:
+        if hasattr(self.network.model, "image_keys"):
+            self.network.model.image_keys.begin_evaluation()
         logits = [self.network(images) for images in batch]
         return np.concatenate([part.asnumpy() for part in logits])
 

@@ -28,7 +28,7 @@ class Network(nn.HybridBlock):
         super().__init__()
         build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.gluon").build
         with self.name_scope():
-            context = LayerContext(spec.batchnorm, spec.num_gpus)
+            context = LayerContext(spec.batchnorm, spec.num_gpus, spec.seed)
             self.model = build(data.image_shape, data.num_classes, context, **spec.model_options)
             for name, values in (("mean", data.channel_mean), ("std", data.channel_std)):
                 constant = np.asarray(values, np.float32).reshape(1, -1, 1, 1)
@@ -37,7 +37,9 @@ class Network(nn.HybridBlock):
     def hybrid_forward(self, F, images, mean, std):
         """images: uint8 (batch, height, width, channels). Returns float32 logits (batch, classes)."""
         x = F.cast(F.transpose(images, axes=(0, 3, 1, 2)), "float32")
-        return self.model(F.broadcast_div(F.broadcast_sub(x, mean), std))
+        # A model that drops units draws them by the keys of the images.
+        keys = [self.model.image_keys(images)] if hasattr(self.model, "image_keys") else []
+        return self.model(F.broadcast_div(F.broadcast_sub(x, mean), std), *keys)
 
 
 def copy_to(array: np.ndarray, context: mx.Context) -> mx.nd.NDArray:
@@ -53,8 +55,8 @@ def find_parameters(network: Network, names) -> dict[str, mx.gluon.Parameter]:
     for name in names:
         layer, _, role = name.rpartition(".")
         parameters[name] = getattr(getattr(network.model, layer, None), ROLES[role], None)
-    constants = {network.mean.name, network.std.name}
-    present = {parameter.name for parameter in network.collect_params().values()} - constants
+    collected = network.collect_params().values()
+    present = {parameter.name for parameter in collected if not isinstance(parameter, mx.gluon.Constant)}
     found = {parameter.name for parameter in parameters.values() if parameter is not None}
     missing = [name for name, parameter in parameters.items() if parameter is None]
     if missing or present != found:

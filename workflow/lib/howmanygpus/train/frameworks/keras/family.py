@@ -45,7 +45,7 @@ def build_network(spec: RunSpec, data: PreparedData) -> keras.Model:
     variance = np.square(np.asarray(data.channel_std, np.float32))
     x = layers.Normalization(mean=data.channel_mean, variance=variance, dtype="float32")(inputs)
     build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.keras").build
-    logits = build(x, data.num_classes, LayerContext(spec.batchnorm), **spec.model_options)
+    logits = build(x, data.num_classes, LayerContext(spec.batchnorm, spec.seed, inputs), **spec.model_options)
     return keras.Model(inputs, layers.Activation("linear", dtype="float32")(logits))
 
 
@@ -158,6 +158,9 @@ def build_optimizer(
     variables = find_variables(model)
     kept = [variable for name, variable in variables.items() if not is_decayed(name, spec.weight_decay_on)]
     optimizer.exclude_from_weight_decay(var_list=kept)
+    for layer in model.layers:
+        if layer.name == "image_keys":
+            layer.follow(optimizer)
     return optimizer
 
 

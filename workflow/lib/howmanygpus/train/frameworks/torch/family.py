@@ -86,7 +86,9 @@ class Network(nn.Module):
         self.precision = spec.precision
         self.memory_format = torch.channels_last if spec.tier == "best" else torch.contiguous_format
         build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.torch").build
-        self.model = build(data.image_shape, data.num_classes, LayerContext(spec.batchnorm), **spec.model_options)
+        self.model = build(
+            data.image_shape, data.num_classes, LayerContext(spec.batchnorm, spec.seed), **spec.model_options
+        )
         set_inflation(self.model, spec, data.image_shape)
         for name, values in (("mean", data.channel_mean), ("std", data.channel_std)):
             self.register_buffer(name, torch.tensor(values).reshape(1, -1, 1, 1), persistent=False)
@@ -96,7 +98,11 @@ class Network(nn.Module):
         x = images.permute(0, 3, 1, 2).to(torch.float32, memory_format=self.memory_format)
         x = (x - self.mean) / self.std
         with torch.autocast(x.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
-            return self.model(x).float()
+            return self.model(x, *self._find_keys(images)).float()
+
+    def _find_keys(self, images):
+        """Return what a model that drops units draws them by in training: an argument of the model, or none."""
+        return [self.model.image_keys(images)] if self.training and hasattr(self.model, "image_keys") else []
 
 
 class TorchBackend(StepwiseBackend):
@@ -160,6 +166,8 @@ class TorchBackend(StepwiseBackend):
         else:
             loss = self._add_gradients(images, labels)
         self.optimizer.step()
+        if hasattr(self.model, "image_keys"):
+            self.model.image_keys.steps += 1
         self._losses.append(loss.detach())
 
     def _add_gradients(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

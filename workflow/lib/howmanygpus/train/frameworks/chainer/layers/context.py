@@ -9,7 +9,9 @@ class LayerContext:
     """
     batchnorm: `local` or `synchronized`.
     communicator: ChainerMN's, of all processes; only synchronized batch normalisation uses it.
+    seed: of what layers draw in training.
     """
 
     batchnorm: str
     communicator: Any = None
+    seed: int = 0

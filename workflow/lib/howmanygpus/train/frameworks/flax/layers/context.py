@@ -14,9 +14,11 @@ class LayerContext:
     """
     batchnorm: `local` or `synchronized`.
     dtype: type of the arithmetic; parameters are float32.
+    seed: of what layers draw in training.
     rngs: what flax draws weights from until the canonical ones take their place.
     """
 
     batchnorm: str
     dtype: jnp.dtype = jnp.float32
+    seed: int = 0
     rngs: nnx.Rngs = field(default_factory=lambda: nnx.Rngs(0))

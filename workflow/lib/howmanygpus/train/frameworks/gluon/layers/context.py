@@ -8,7 +8,9 @@ class LayerContext:
     """
     batchnorm: `local` or `synchronized`.
     num_devices: devices that train the model together.
+    seed: of what layers draw in training.
     """
 
     batchnorm: str
     num_devices: int
+    seed: int = 0

@@ -2,9 +2,17 @@
 
 from dataclasses import dataclass
 
+from keras import KerasTensor
+
 
 @dataclass(frozen=True)
 class LayerContext:
-    """batchnorm: `local` or `synchronized`. The precision is Keras's global policy."""
+    """
+    batchnorm: `local` or `synchronized`. The precision is Keras's global policy.
+    seed: of what layers draw in training.
+    images: the network's input, uint8 (batch, height, width, channels).
+    """
 
     batchnorm: str
+    seed: int = 0
+    images: KerasTensor | None = None

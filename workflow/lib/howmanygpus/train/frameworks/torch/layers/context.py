@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LayerContext:
-    """batchnorm: `local` or `synchronized`."""
+    """batchnorm: `local` or `synchronized`. seed: of what layers draw in training."""
 
     batchnorm: str
+    seed: int = 0

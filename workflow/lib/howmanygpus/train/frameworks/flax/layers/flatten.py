@@ -1,0 +1,8 @@
+"""Images as vectors for the JAX family."""
+
+import jax
+
+
+def flatten(x: jax.Array) -> jax.Array:
+    """(batch, height * width * channels), in this order."""
+    return x.reshape(len(x), -1)
