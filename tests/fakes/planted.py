@@ -74,6 +74,7 @@ class Planted:
             weights = {name: array * np.float32(1.01) for name, array in weights.items()}
         steps_per_epoch = len(data.train_labels) // spec.global_batch_size
         self.planted_rates = change_rates(self.fault, learning_rates, steps_per_epoch)
+        seed = 2 if self.fault == "other_units_dropped" else spec.seed
         changed = dataclasses.replace(spec.optimizer, **OPTIMIZER_FAULTS.get(self.fault, {}))
         batchnorm = getattr(
             importlib.import_module(f"howmanygpus.train.models.{spec.model}.parameters"), "BATCHNORM", {}
@@ -81,7 +82,7 @@ class Planted:
         usual = dict(batchnorm)
         batchnorm |= BATCHNORM_FAULTS.get(self.fault, {})
         try:
-            super().__init__(dataclasses.replace(spec, optimizer=changed), data, weights, self.planted_rates)
+            super().__init__(dataclasses.replace(spec, optimizer=changed, seed=seed), data, weights, self.planted_rates)
         finally:
             batchnorm |= usual
 

@@ -35,6 +35,17 @@ class PlantedChainer(Planted, ChainerMn):
 
         self.communicator.multi_node_mean_grad = average_faultily
 
+    def train_step(self, batch, learning_rate):
+        super().train_step(batch, learning_rate)
+        if self.fault == "same_units_in_every_step":
+            self.network.model.image_keys.steps = 0
+
+    def predict(self, batch):
+        if self.fault != "units_dropped_in_evaluation":
+            return super().predict(batch)
+        with chainer.no_backprop_mode():
+            return self.network(*batch.take()).array
+
     def prepare_evaluation(self):
         if self.fault != "first_replicas_statistics":
             super().prepare_evaluation()

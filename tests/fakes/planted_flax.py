@@ -5,11 +5,12 @@ import os
 import jax
 import jax.numpy as jnp
 import optax
+from flax import nnx
 
 from howmanygpus.train.frameworks.flax import sharding
 from howmanygpus.train.frameworks.planted import Planted
 
-MEAN, DECAY = jax.lax.pmean, optax.add_decayed_weights
+MEAN, DECAY, COUNT = jax.lax.pmean, optax.add_decayed_weights, sharding.count_steps
 
 
 def take_first(array, axis):
@@ -41,14 +42,24 @@ def decay_kernels_only(weight_decay, _):
     return DECAY(weight_decay, mask=lambda parameters: jax.tree.map(lambda array: array.ndim > 1, parameters))
 
 
+def count_none(_):
+    return jnp.zeros((), jnp.int32)
+
+
 class PlantedFlax(Planted, sharding.JaxSharding):
     def __init__(self, *arguments):
         fault = os.environ["PLANTED_FAULT"]
         jax.lax.pmean = average_faultily(fault) if fault in FAULTS_OF_MEAN else MEAN
         optax.add_decayed_weights = decay_kernels_only if fault == "decay_of_kernels_only" else DECAY
+        sharding.count_steps = count_none if fault == "same_units_in_every_step" else COUNT
         super().__init__(*arguments)
         if fault == "first_replicas_statistics":
             self._average = jax.jit(lambda statistics: jax.tree.map(lambda array: array[0], statistics))
+
+    def _predict_on_shard(self, parameters, statistics, images):
+        if self.fault != "units_dropped_in_evaluation":
+            return super()._predict_on_shard(parameters, statistics, images)
+        return nnx.merge(self.graph, parameters, statistics, self.rest)(images, count_none(None))
 
     def drift(self):
         def perturb(array):

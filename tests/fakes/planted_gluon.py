@@ -27,6 +27,16 @@ class PlantedGluon(Planted, MxnetGluon):
 
         self.trainer.step = change_and_step
 
+    def train_step(self, batch, learning_rate):
+        super().train_step(batch, learning_rate)
+        if self.fault == "same_units_in_every_step":
+            self.network.model.image_keys._steps_done = 0
+
+    def predict(self, batch):
+        if self.fault == "units_dropped_in_evaluation":
+            self.network.model.image_keys.begin_evaluation = self.network.model.image_keys.begin_step
+        return super().predict(batch)
+
     def prepare_evaluation(self):
         if self.fault != "first_replicas_statistics":
             super().prepare_evaluation()

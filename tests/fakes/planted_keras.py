@@ -26,6 +26,8 @@ class PlantedKeras(Planted, TensorflowMirrored):
     def __init__(self, *arguments):
         family.with_weight_decay = DECAYS.get(os.environ["PLANTED_FAULT"], DECAYS["none"])
         super().__init__(*arguments)
+        if self.fault == "same_units_in_every_step":
+            self.model.get_layer("image_keys")._count_steps = lambda: 0
 
     def _compute_gradients(self, images, labels):
         loss, gradients = super()._compute_gradients(images, labels)
@@ -42,6 +44,9 @@ class PlantedKeras(Planted, TensorflowMirrored):
         if self.fault == "summed":
             gradients = [gradient * float(self.strategy.num_replicas_in_sync) for gradient in gradients]
         return loss, gradients
+
+    def _compute_logits(self, images):
+        return self.model(images, training=self.fault == "units_dropped_in_evaluation")
 
     def prepare_evaluation(self):
         if self.fault != "first_replicas_statistics":

@@ -54,9 +54,11 @@ class PlantedTorch(Planted, PytorchDdp):
                 group["momentum"] = 0.9 * self._last_rate / learning_rate
         self._last_rate = learning_rate
         super().train_step(batch, learning_rate)
+        if self.fault == "same_units_in_every_step":
+            self.model.image_keys.steps.zero_()
 
     def predict(self, batch):
-        if self.fault == "batch_statistics":
+        if self.fault in ("batch_statistics", "units_dropped_in_evaluation"):
             with torch.no_grad():
                 return self.network(*batch.take()).numpy()
         return super().predict(batch)

@@ -15,12 +15,16 @@ SIGMOID = SMALL | {"loss": "_multilabel"}
 """Any number of labels an image, of which some are missing."""
 ON_ONE = {"small": SMALL, "small_bf16": SMALL | {"precision": "bf16"}}
 """Cells that each framework is observed at on one device: with biases and pooling."""
-ALEXNET = {"width": 4, "kernel": 3, "stride": 1, "poolings": [1], "hidden": 16, "dropout": 0.3}
+DROPPING = {
+    "model": "alexnet",
+    "model_options": {"width": 4, "kernel": 3, "stride": 1, "poolings": [1], "hidden": 16, "dropout": 0.3},
+}
+"""A network that drops units."""
 NETWORKS = {
     "resnet18": {"model": "resnet18", "model_options": {"blocks": [1, 1], "width": 8}},
     "resnet50": {"model": "resnet50", "model_options": {"blocks": [1, 1], "width": 4}},
     "densenet121": {"model": "densenet121", "model_options": {"blocks": [2, 1], "growth": 4, "width": 8}},
-    "alexnet": {"model": "alexnet", "model_options": ALEXNET},
+    "alexnet": DROPPING,
 }
 """Short versions of the other networks, at which one framework of each family is observed."""
 LOSSES = {

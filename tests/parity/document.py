@@ -3,7 +3,15 @@
 from howmanygpus.report.parity import allowances
 from howmanygpus.report.parity.judge import CHECKS
 from howmanygpus.train.parity import task
-from parity.faults import FAMILIES, FAULTS, FAULTS_OF_LABELS, FAULTS_OF_ONE_STRATEGY, IN_BF16, faults_of
+from parity.faults import (
+    FAMILIES,
+    FAULTS,
+    FAULTS_OF_DROPOUT,
+    FAULTS_OF_LABELS,
+    FAULTS_OF_ONE_STRATEGY,
+    IN_BF16,
+    faults_of,
+)
 from project import ROOT
 
 PATH = ROOT / "docs" / "parity.md"
@@ -53,18 +61,18 @@ Each is planted in one strategy of every family, on two devices of a CPU.
 
 `fp32, bf16`: the fault is planted in both precisions. MXNet and Chainer have no bf16. Horovod's backends for PyTorch,
 TensorFlow and Keras are also shown gradients that are not averaged and gradients that are summed. The faults of labels
-are planted in the task whose images have any number of labels.
+are planted in the task whose images have any number of labels, those of dropout in a short `alexnet`.
 """
 
 
 def describe_precisions(family: str, fault: str) -> str:
-    if fault not in faults_of(family) | FAULTS_OF_LABELS:
+    if fault not in faults_of(family) | FAULTS_OF_LABELS | FAULTS_OF_DROPOUT:
         return ""
     return "fp32, bf16" if fault in IN_BF16 and FAMILIES[family].has_bf16 else "fp32"
 
 
 def render() -> str:
-    every = FAULTS | FAULTS_OF_ONE_STRATEGY | FAULTS_OF_LABELS
+    every = FAULTS | FAULTS_OF_ONE_STRATEGY | FAULTS_OF_LABELS | FAULTS_OF_DROPOUT
     checks, faults = [], []
     for check, meaning in CHECKS.items():
         shown = ", ".join(f"`{name}`" for name, fault in every.items() if fault.check == check)

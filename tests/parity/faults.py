@@ -57,6 +57,12 @@ FAULTS_OF_LABELS = {
     "labels_weighed_by_device": Fault("loss", "each device takes the mean over its own known labels"),
 }
 """Planted in every family, in a task with any number of labels an image."""
+FAULTS_OF_DROPOUT = {
+    "other_units_dropped": Fault("gradients", "dropout draws with another seed"),
+    "same_units_in_every_step": Fault("losses", "dropout draws as in the first step"),
+    "units_dropped_in_evaluation": Fault("evaluation", "dropout is on in evaluation"),
+}
+"""Planted in every family, in a network that drops units."""
 IN_BF16 = ("zero", "flipped", "tripled")
 """Planted again in bf16, in every family that has it."""
 NONE = "none"

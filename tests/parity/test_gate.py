@@ -11,6 +11,7 @@ from howmanygpus.report.parity.page import render_page, tabulate
 from howmanygpus.train.parity.task import OPTIMIZERS
 from parity.cells import (
     DEEP,
+    DROPPING,
     LOSSES,
     NETWORKS_ON,
     ON_ONE,
@@ -22,7 +23,7 @@ from parity.cells import (
     find_variants,
     supports,
 )
-from parity.faults import FAMILIES, FAULTS_OF_LABELS, FAULTY_HOROVOD, IN_BF16, NONE, faults_of
+from parity.faults import FAMILIES, FAULTS_OF_DROPOUT, FAULTS_OF_LABELS, FAULTY_HOROVOD, IN_BF16, NONE, faults_of
 from parity.observing import CELL
 
 
@@ -125,7 +126,8 @@ def see_faults(faulty_gate):
         names = {"framework": planted.strategy, "family": family, "strategy": "planted", "launcher": planted.launcher}
         faults = [f"{name}:{fault.optimizer}:fp32" for name, fault in faults_of(family).items()]
         faults += [f"{name}:{fault.optimizer}:sigmoid" for name, fault in FAULTS_OF_LABELS.items()]
-        cells = {"fp32": DEEP, "sigmoid": SIGMOID}
+        faults += [f"{name}:{fault.optimizer}:dropout" for name, fault in FAULTS_OF_DROPOUT.items()]
+        cells = {"fp32": DEEP, "sigmoid": SIGMOID, "dropout": DROPPING}
         if planted.has_bf16:
             cells["bf16"] = DEEP | {"precision": "bf16"}
             faults += [f"{name}:sgd:bf16" for name in IN_BF16]
@@ -156,6 +158,14 @@ def test_a_loss_that_ignores_which_labels_are_known_is_caught(family, fault, see
     assert FAULTS_OF_LABELS[fault].check in failed_checks(verdict)
 
 
+@pytest.mark.parametrize("fault", FAULTS_OF_DROPOUT)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_units_that_are_dropped_otherwise_are_caught(family, fault, see_faults, faulty_gate, tmp_path):
+    verdict = judge_fault(see_faults(family) / "dropout", fault, faulty_gate.task(DROPPING), tmp_path)
+    assert verdict["status"] == "failed"
+    assert FAULTS_OF_DROPOUT[fault].check in failed_checks(verdict)
+
+
 @pytest.mark.parametrize(("family", "fault"), PLANTED_IN_BF16)
 def test_each_fault_of_whole_gradients_is_caught_in_bf16(family, fault, see_faults, faulty_gate, tmp_path):
     verdict = judge_fault(see_faults(family) / "bf16", fault, faulty_gate.task(DEEP), tmp_path)
@@ -166,7 +176,9 @@ def test_each_fault_of_whole_gradients_is_caught_in_bf16(family, fault, see_faul
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_passes_after_its_faults(family, see_faults, faulty_gate, tmp_path):
     """A fault that outlived its turn would be seen."""
-    cells = {"fp32": DEEP, "sigmoid": SIGMOID} | ({"bf16": DEEP} if FAMILIES[family].has_bf16 else {})
+    cells = {"fp32": DEEP, "sigmoid": SIGMOID, "dropout": DROPPING} | (
+        {"bf16": DEEP} if FAMILIES[family].has_bf16 else {}
+    )
     for name, cell in cells.items():
         verdict = judge_fault(see_faults(family) / name, NONE, faulty_gate.task(cell), tmp_path / name)
         assert (verdict["status"], verdict["reason"]) == ("passed", "")

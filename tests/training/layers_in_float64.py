@@ -42,6 +42,10 @@ def concatenate(x, weights):
     return np.concatenate([x, -x], axis=3)
 
 
+def flatten(x, weights):
+    return x.reshape(len(x), -1)
+
+
 def shortcut(x, weights, *, stride, new_channels):
     return np.pad(x[:, ::stride, ::stride], ((0, 0), (0, 0), (0, 0), (0, new_channels)))
 

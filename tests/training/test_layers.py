@@ -44,6 +44,7 @@ CASES = {
     "global_average_pool": ("global_average_pool", {}),
     "relu": ("relu", {}),
     "concatenate": ("concatenate", {}),
+    "flatten": ("flatten", {}),
     "shortcut": ("shortcut", {"stride": 2, "new_channels": 3}),
     "shortcut_to_more_than_twice": ("shortcut", {"stride": 2, "new_channels": 5}),
     "dense": ("dense", {"out_features": 3}),

@@ -11,6 +11,7 @@ from howmanygpus.plan.networks import name_network
 from howmanygpus.plan.plan import Plan
 from howmanygpus.report.answer.study import describe_runs
 from howmanygpus.report.tables.runs import describe_options
+from howmanygpus.train.models.alexnet.parameters import smallest_map
 from howmanygpus.train.parity.task import draw_task_weights
 from howmanygpus.train.spec import RunSpec
 from project import study
@@ -153,6 +154,13 @@ def test_densenets_with_fewer_blocks_take_smaller_images(blocks, smallest):
             ConfigError, match=f"images of {smallest - 1}x40 pixels; take .* least {smallest}x{smallest}"
         ):
             make_plan(images(smallest - 1, 40), s=given)
+
+
+def test_a_network_without_batchnorm_takes_batches_of_one_image():
+    small = {"kernel": 3, "stride": 1, "poolings": [1, 2, 5]}
+    given = ONE | NOISE | {"model": "alexnet", "model_options": small, "per_device_batch_size": [1]}
+    assert smallest_map(16, **small) == 1
+    make_plan(images(16), s=given)
 
 
 def test_batches_of_one_image_are_possible_with_larger_images_and_with_synchronized_statistics():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from howmanygpus.plan.invalidation.code import find_training_code
+from howmanygpus.train.models.alexnet.parameters import parameters as alexnet
 from howmanygpus.train.models.densenet121.parameters import parameters as densenet121
 from howmanygpus.train.models.initialization import draw_weights, is_trainable
 from howmanygpus.train.models.resnet18.parameters import parameters as resnet18
@@ -28,7 +29,8 @@ def test_resnet44_on_cifar_has_the_published_number_of_parameters():
 
 
 @pytest.mark.parametrize(
-    ("parameters", "published"), [(resnet18, 11_689_512), (resnet50, 25_557_032), (densenet121, 7_978_856)]
+    ("parameters", "published"),
+    [(resnet18, 11_689_512), (resnet50, 25_557_032), (densenet121, 7_978_856), (alexnet, 61_100_840)],
 )
 def test_networks_have_the_published_number_of_parameters(parameters, published):
     assert count_trainable(draw_weights(parameters((224, 224, 3), 1000), seed=1)) == published
@@ -67,6 +69,7 @@ def test_kernels_have_he_variance():
 
 
 LAYERS = {"conv", "batchnorm", "dense", "relu", "pooling", "global_pooling", "concatenation", "shortcut"}
+LAYERS |= {"dropout", "flatten"}
 OF_GLUON = {"operators"}
 """The module that gluon's layers share: MXNet's operators for arrays and those for symbols."""
 USED = {
@@ -75,6 +78,7 @@ USED = {
     "resnet18": {"conv", "batchnorm", "dense", "relu", "global_pooling", "pooling"},
     "resnet50": {"conv", "batchnorm", "dense", "relu", "global_pooling", "pooling"},
     "densenet121": {"conv", "batchnorm", "dense", "relu", "global_pooling", "pooling", "concatenation"},
+    "alexnet": {"conv", "dense", "relu", "pooling", "dropout", "flatten"},
 }
 FRAMEWORK = {
     "torch": "pytorch_ddp",
@@ -98,7 +102,7 @@ def test_every_family_has_every_layer_with_the_same_functions(family):
 def functions_of(folder):
     """Return the layers, which every family has. Other functions are internal to one family."""
     names = {"conv", "batchnorm", "dense", "relu", "max_pool", "average_pool", "global_average_pool"}
-    names |= {"concatenate", "shortcut"}
+    names |= {"concatenate", "shortcut", "dropout", "flatten", "image_keys"}
     trees = [ast.parse(path.read_text()) for path in sorted(folder.glob("*.py"))]
     functions = [node for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)]
     found = {node.name: [each.arg for each in node.args.kwonlyargs] for node in functions if node.name in names}

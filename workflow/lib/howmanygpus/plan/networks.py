@@ -71,7 +71,9 @@ def check_statistics(
     batch_size: the images whose statistics are taken together.
     """
     height, width, _ = image_shape
-    if batch_size == 1 and _find_smallest_map(model, options, height, width) == 1:
+    names = read_model(model).parameters(image_shape, 1, **options)
+    has_statistics = any(name.endswith(".variance") for name in names)
+    if has_statistics and batch_size == 1 and _find_smallest_map(model, options, height, width) == 1:
         problem = f"leaves {model} one value per channel to normalise, because its last images have one pixel"
         raise ConfigError(f"{place}.per_device_batch_size: 1 {problem}; give at least 2, or take larger images")
 

@@ -5,9 +5,9 @@ They are written out here with Python's integers, which share nothing with what 
 mistake there is seen.
 """
 
+from typing import Any
+
 import numpy as np
-import torch
-from torch import nn
 
 from howmanygpus.train.models.dropping import PRIME, factors_of_image
 
@@ -21,8 +21,8 @@ def compute_key(image: np.ndarray, seed: int, step: int) -> list[int]:
     return [pow(content + step - 1, 3, PRIME) for content in contents]
 
 
-def find_keys(network: nn.Module, images: torch.Tensor, step: int) -> list[torch.Tensor]:
+def find_keys(network: Any, images: np.ndarray, step: int) -> list[np.ndarray]:
     """Return what the network is called with besides the images: their keys, or nothing if it drops no units."""
     if not hasattr(network, "image_keys"):
         return []
-    return [torch.tensor([compute_key(image, network.image_keys.seed, step) for image in images.numpy()])]
+    return [np.array([compute_key(image, network.image_keys.seed, step) for image in images])]

@@ -106,7 +106,8 @@ class Reference:
             shard = self.shards[position % len(self.shards)].train()
             named = dict(shard.named_parameters())
             with self.arithmetic:
-                loss = PartOfLoss.apply(shard(x, *find_keys(shard, pixels, step)), y.numpy(), smoothing, num_terms)
+                keys = map(torch.from_numpy, find_keys(shard, pixels.numpy(), step))
+                loss = PartOfLoss.apply(shard(x, *keys), y.numpy(), smoothing, num_terms)
                 computed = torch.autograd.grad(loss, list(named.values()))
             for name, gradient in zip(named, computed, strict=True):
                 gradients[name] = gradients.get(name, 0.0) + gradient
