@@ -25,8 +25,12 @@ NETWORKS = {
     "resnet50": {"model": "resnet50", "model_options": {"blocks": [1, 1], "width": 4}},
     "densenet121": {"model": "densenet121", "model_options": {"blocks": [2, 1], "growth": 4, "width": 8}},
     "alexnet": DROPPING,
+    "vit_b16": {"model": "vit_b16", "model_options": {"patch": 3, "depth": 2, "heads": 2, "head_width": 4, "mlp": 12}},
+    "inception_v3": {"model": "inception_v3", "model_options": {"blocks": [1, 2, 1], "width": 1, "stem": "small"}},
 }
 """Short versions of the other networks, at which one framework of each family is observed."""
+WRITTEN_FOR = {"vit_b16": ("torch", "keras", "flax"), "inception_v3": ("torch", "keras")}
+"""Families of the networks that not all families have."""
 LOSSES = {
     "sigmoid": SIGMOID,
     "sigmoid_accumulated": SIGMOID | {"accumulate": 2},
@@ -37,7 +41,10 @@ ON_TWO = {
     **{"deep_accumulated": DEEP | {"accumulate": 2}, **LOSSES},
 }
 """On two, if the framework can: with BatchNorm and shortcuts, whose code XLA optimises, and with the other losses."""
-NETWORKS_ON = {1: NETWORKS, 2: {name: NETWORKS[name] for name in ("resnet50", "densenet121")}}
+NETWORKS_ON = {
+    1: NETWORKS,
+    2: {name: NETWORKS[name] for name in ("resnet50", "densenet121", "alexnet", "vit_b16", "inception_v3")},
+}
 """By the number of devices. The code of resnet18 is that of resnet50, and XLA takes longest to compile."""
 VARIANTS = {
     "best": {"tier": "best"},
@@ -62,7 +69,13 @@ def cells_on(num_devices: int, framework: str) -> dict[str, dict]:
     """Return the cells that one start observes: also the networks, if the framework stands for its family."""
     cells = {1: ON_ONE, 2: ON_TWO}[num_devices]
     stands = framework in [family.strategy for family in FAMILIES.values()]
-    return cells | NETWORKS_ON[num_devices] if stands else cells
+    networks = {name: NETWORKS[name] for name in list_networks(FRAMEWORKS[framework].family, num_devices)}
+    return cells | networks if stands else cells
+
+
+def list_networks(family: str, num_devices: int) -> list[str]:
+    """Return the networks at which a family is observed."""
+    return [name for name in NETWORKS_ON[num_devices] if family in WRITTEN_FOR.get(name, FAMILIES)]
 
 
 def find_variants(framework: str) -> dict[str, dict]:

@@ -33,14 +33,17 @@ def place(array: np.ndarray, first: bool = True) -> np.ndarray:
     return np.ascontiguousarray(array.transpose((0, 3, 1, 2) if first else (0, 2, 3, 1)))
 
 
-WITH_WEIGHTS = ("conv", "dense", "batchnorm")
+WITH_WEIGHTS = ("conv", "dense", "batchnorm", "layernorm", "tokens")
+NUM_PIXELS = 6 * 7
+OF_TOKENS = {"layernorm": 4, "attend": 12}
+"""Layers of sequences, and the values of each token."""
 
 
 def build(family: str, layer: str, context, in_channels: int, options: dict):
     """Return the layer as an object with weights, or None if it is a plain function."""
     options = dict(options)
     outputs = {"conv": "out_channels", "dense": "out_features"}.get(layer)
-    sizes = [in_channels, *([options.pop(outputs)] if outputs else [])]
+    sizes = [*([NUM_PIXELS] if layer == "tokens" else []), in_channels, *([options.pop(outputs)] if outputs else [])]
     if layer == "conv":
         sizes.append(options.pop("kernel"))
     return find_layer(family, layer)(context, *sizes, **options)
@@ -50,6 +53,8 @@ def call(family: str, layer: str, built, x, options: dict):
     """Return the layer's output on x, whose channels are at the family's position."""
     if layer == "dense":
         return built(x[:, :, 0, 0] if family != "flax" else x[:, 0, 0])
+    if layer in OF_TOKENS:
+        x = find_layer(family, "flatten")(x).reshape(len(x), -1, OF_TOKENS[layer])
     if built is not None:
         return built(x)
     if layer == "concatenate":
@@ -88,12 +93,15 @@ def compute_keras(layer, options, x, upstream, weights):
     from howmanygpus.train.frameworks.keras.layers.context import LayerContext
 
     inputs, function, options = keras.Input(x.shape[1:]), find_layer("keras", layer), dict(options)
+    as_sequence = inputs
+    if layer in OF_TOKENS:
+        as_sequence = keras.ops.reshape(inputs, (-1, x[0].size // OF_TOKENS[layer], OF_TOKENS[layer]))
     if layer in WITH_WEIGHTS:
         sizes = [options.pop(name) for name in ("out_channels", "out_features", "kernel") if name in options]
-        given = inputs[:, 0, 0, :] if layer == "dense" else inputs
+        given = inputs[:, 0, 0, :] if layer == "dense" else as_sequence
         outputs = function(LayerContext("local"), given, "layer", *sizes, **options)
     else:
-        outputs = function([inputs, -inputs]) if layer == "concatenate" else function(inputs, **options)
+        outputs = function([inputs, -inputs]) if layer == "concatenate" else function(as_sequence, **options)
     model = keras.Model(inputs, outputs)
     family.load_weights(model, {f"layer.{name}": array for name, array in weights.items()})
     tensor = tf.constant(x)

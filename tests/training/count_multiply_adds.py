@@ -1,8 +1,8 @@
 """
-Count the multiply-adds of models for one image of 224x224 pixels with three channels, and 1000 classes.
+Count the multiply-adds of models for one image with three channels, and 1000 classes.
 
 The arguments are models. They are built with the layers of the PyTorch family; what is printed is JSON, by model. As in
-published numbers, only convolutions and dense layers count.
+published numbers, only convolutions, dense layers and the two products of each attention count.
 """
 
 import importlib
@@ -14,22 +14,30 @@ from torch import nn
 
 from howmanygpus.train.frameworks.torch.layers.context import LayerContext
 
-IMAGE, NUM_CLASSES = (224, 224, 3), 1000
+SIZES, SIZE, NUM_CLASSES = {"inception_v3": 299}, 224, 1000
+
+ATTEND = torch.nn.functional.scaled_dot_product_attention
 
 
 def count(model: str) -> int:
     build = importlib.import_module(f"howmanygpus.train.models.{model}.torch").build
-    network, counted = build(IMAGE, NUM_CLASSES, LayerContext("local")).eval(), []
+    size = SIZES.get(model, SIZE)
+    network, counted = build((size, size, 3), NUM_CLASSES, LayerContext("local")).eval(), []
 
     def add(layer, _inputs, output):
         per_value = layer.weight[0].numel()
         counted.append(per_value * output.numel())
 
+    def attend(query, key, value, **options):
+        counted.append(query.numel() * key.shape[-2] + query.shape[:-1].numel() * value.shape[-2] * value.shape[-1])
+        return ATTEND(query, key, value, **options)
+
+    torch.nn.functional.scaled_dot_product_attention = attend
     for layer in network.modules():
         if isinstance(layer, nn.Conv2d | nn.Linear):
             layer.register_forward_hook(add)
     with torch.no_grad():
-        network(torch.zeros(1, 3, 224, 224))
+        network(torch.zeros(1, 3, size, size))
     return sum(counted)
 
 

@@ -46,6 +46,30 @@ def flatten(x, weights):
     return x.reshape(len(x), -1)
 
 
+def gelu(x, weights):
+    return 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
+
+
+def attend(x, weights, *, heads):
+    """Attend to the values of every image as tokens of 12 values."""
+    query, key, value = np.moveaxis(x.reshape(len(x), -1, 3, heads, 12 // 3 // heads), 2, 0)
+    scores = np.exp(np.einsum("bqhd,bkhd->bhqk", query, key) / math.sqrt(query.shape[-1]))
+    mixed = np.einsum("bhqk,bkhd->bqhd", scores / scores.sum(axis=-1, keepdims=True), value)
+    return mixed.reshape(*mixed.shape[:2], -1)
+
+
+def layernorm(x, weights, *, epsilon):
+    """Normalise the channels of every pixel."""
+    pixels = x.reshape(len(x), -1, x.shape[-1])
+    mean, variance = pixels.mean(axis=-1, keepdims=True), pixels.var(axis=-1, keepdims=True)
+    return (pixels - mean) / np.sqrt(variance + epsilon) * weights["scale"] + weights["offset"]
+
+
+def tokens(x, weights):
+    pixels, token = x.reshape(len(x), -1, x.shape[-1]), np.repeat(weights["token"], len(x), axis=0)
+    return np.concatenate([token, pixels], axis=1) + weights["position"]
+
+
 def shortcut(x, weights, *, stride, new_channels):
     return np.pad(x[:, ::stride, ::stride], ((0, 0), (0, 0), (0, 0), (0, new_channels)))
 

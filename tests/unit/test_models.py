@@ -10,11 +10,14 @@ import pytest
 from howmanygpus.plan.invalidation.code import find_training_code
 from howmanygpus.train.models.alexnet.parameters import parameters as alexnet
 from howmanygpus.train.models.densenet121.parameters import parameters as densenet121
+from howmanygpus.train.models.inception_v3.parameters import parameters as inception_v3
 from howmanygpus.train.models.initialization import draw_weights, is_trainable
 from howmanygpus.train.models.resnet18.parameters import parameters as resnet18
 from howmanygpus.train.models.resnet44.parameters import parameters as resnet44
 from howmanygpus.train.models.resnet50.parameters import parameters as resnet50
 from howmanygpus.train.models.small_cnn.parameters import parameters as small_cnn
+from howmanygpus.train.models.vit_b16.parameters import parameters as vit_b16
+from parity.cells import WRITTEN_FOR
 from project import ROOT
 
 LIBRARY = Path("workflow/lib/howmanygpus")
@@ -30,9 +33,13 @@ def test_resnet44_on_cifar_has_the_published_number_of_parameters():
 
 @pytest.mark.parametrize(
     ("parameters", "published"),
-    [(resnet18, 11_689_512), (resnet50, 25_557_032), (densenet121, 7_978_856), (alexnet, 61_100_840)],
+    [
+        *((resnet18, 11_689_512), (resnet50, 25_557_032), (densenet121, 7_978_856), (alexnet, 61_100_840)),
+        *((vit_b16, 86_567_656), (inception_v3, 23_834_568)),
+    ],
 )
 def test_networks_have_the_published_number_of_parameters(parameters, published):
+    """Those of inception_v3 are without the auxiliary classifier, and do not depend on the size of the image."""
     assert count_trainable(draw_weights(parameters((224, 224, 3), 1000), seed=1)) == published
 
 
@@ -70,6 +77,9 @@ def test_kernels_have_he_variance():
 
 LAYERS = {"conv", "batchnorm", "dense", "relu", "pooling", "global_pooling", "concatenation", "shortcut"}
 LAYERS |= {"dropout", "flatten"}
+OF_TRANSFORMERS = {"attention", "gelu", "layernorm", "tokens"}
+"""The layers of the families that have a transformer."""
+FUNCTIONS_OF_TRANSFORMERS = {"attend", "gelu", "layernorm", "tokens"}
 OF_GLUON = {"operators"}
 """The module that gluon's layers share: MXNet's operators for arrays and those for symbols."""
 USED = {
@@ -79,6 +89,8 @@ USED = {
     "resnet50": {"conv", "batchnorm", "dense", "relu", "global_pooling", "pooling"},
     "densenet121": {"conv", "batchnorm", "dense", "relu", "global_pooling", "pooling", "concatenation"},
     "alexnet": {"conv", "dense", "relu", "pooling", "dropout", "flatten"},
+    "vit_b16": {"conv", "dense", *OF_TRANSFORMERS},
+    "inception_v3": {"conv", "batchnorm", "dense", "relu", "pooling", "global_pooling", "concatenation", "dropout"},
 }
 FRAMEWORK = {
     "torch": "pytorch_ddp",
@@ -94,9 +106,11 @@ FRAMEWORK = {
 def test_every_family_has_every_layer_with_the_same_functions(family):
     folder = ROOT / LIBRARY / "train" / "frameworks" / family / "layers"
     names = {path.stem for path in folder.glob("*.py")} - {"__init__", "context"} - OF_GLUON
-    assert names == LAYERS
+    assert names - OF_TRANSFORMERS == LAYERS
+    assert names & OF_TRANSFORMERS == (OF_TRANSFORMERS if family in WRITTEN_FOR["vit_b16"] else set())
     assert not (folder / "__init__.py").read_text(), "every layer would depend on what stands there"
-    assert functions_of(folder) == functions_of(folder.parents[1] / "torch" / "layers")
+    expected = functions_of(folder.parents[1] / "torch" / "layers")
+    assert functions_of(folder) == {name: options for name, options in expected.items() if name in functions_of(folder)}
 
 
 def functions_of(folder):
@@ -105,13 +119,26 @@ def functions_of(folder):
     names |= {"concatenate", "shortcut", "dropout", "flatten", "image_keys"}
     trees = [ast.parse(path.read_text()) for path in sorted(folder.glob("*.py"))]
     functions = [node for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)]
-    found = {node.name: [each.arg for each in node.args.kwonlyargs] for node in functions if node.name in names}
-    assert found.keys() == names
+    found = {
+        node.name: [each.arg for each in node.args.kwonlyargs]
+        for node in functions
+        if node.name in names | FUNCTIONS_OF_TRANSFORMERS
+    }
+    assert found.keys() == names | (found.keys() & FUNCTIONS_OF_TRANSFORMERS)
     return found
 
 
 @pytest.mark.parametrize("model", USED)
-@pytest.mark.parametrize("family", FRAMEWORK)
+def test_every_family_has_the_model_unless_it_is_written_for_some(model):
+    folder = ROOT / LIBRARY / "train" / "models" / model
+    assert {family for family in FRAMEWORK if (folder / f"{family}.py").exists()} == set(
+        WRITTEN_FOR.get(model, FRAMEWORK)
+    )
+
+
+@pytest.mark.parametrize(
+    ("family", "model"), [(family, model) for model in USED for family in WRITTEN_FOR.get(model, FRAMEWORK)]
+)
 def test_a_run_depends_on_the_layers_of_its_model_alone(family, model, monkeypatch):
     monkeypatch.chdir(ROOT)
     layers = [Path(file) for file in find_training_code(FRAMEWORK[family], model) if "/layers/" in file]

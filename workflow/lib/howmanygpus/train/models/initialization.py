@@ -2,7 +2,8 @@
 Draws initial weights without any framework. They are stored once per model.
 
 Layouts are canonical: convolution kernels (height, width, in, out), dense kernels (in, out). Names are
-`<layer>.kernel`, `<layer>.bias` and, for BatchNorm, `<layer>.scale`, `.offset`, `.mean`, `.variance`.
+`<layer>.kernel`, `<layer>.bias`, for normalisation `<layer>.scale` and `.offset`, for BatchNorm also `.mean` and
+`.variance`, and for sequences of tokens `<layer>.token` and `.position`.
 """
 
 import math

@@ -17,7 +17,8 @@ from torch.utils._pytree import tree_map_only
 
 MANTISSA_BITS = {"float64": 52, "bf16": 7}
 """Bits after the leading one."""
-BATCH_NORM = {"native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training"}
+WITH_STATISTICS = {"native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training"}
+WITH_STATISTICS |= {"native_layer_norm", "_scaled_dot_product_flash_attention_for_cpu"}
 """Of these only the activations are rounded, since statistics stay in float32."""
 
 
@@ -31,7 +32,7 @@ class RoundedToBf16(TorchDispatchMode):
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         result = operation(*args, **(kwargs or {}))
         name = operation.overloadpacket.__name__
-        if name in BATCH_NORM:
+        if name in WITH_STATISTICS:
             activations, *statistics = result
             return (self._round(activations), *statistics)
         is_alias = any(returned.alias_info is not None for returned in operation._schema.returns)

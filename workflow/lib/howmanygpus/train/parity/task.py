@@ -94,7 +94,7 @@ def draw_task_weights(
     weights = draw_weights(parameters(image_shape, num_classes, **options), seed=1)
     generator = np.random.default_rng(2)
     low_and_high = {".scale": (0.7, 1.3), ".variance": (0.02, 1.0)}
-    low_and_high |= dict.fromkeys((".bias", ".offset", ".mean"), (-0.3, 0.3))
+    low_and_high |= dict.fromkeys((".bias", ".offset", ".mean", ".token"), (-0.3, 0.3))
     for name, array in weights.items():
         for role, (low, high) in low_and_high.items():
             if name.endswith(role):

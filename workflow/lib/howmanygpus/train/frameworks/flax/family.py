@@ -46,11 +46,9 @@ def set_precision(spec: RunSpec) -> None:
 def canonical_names(state: nnx.State) -> dict[tuple, str]:
     """Return the canonical name of every variable of a whole model, by its path ("model", layer, variable)."""
     paths = [path for path, _ in nnx.to_flat_state(state)]
-    batchnorms = {path[:-1] for path in paths if path[-1] == "var"}
+    norms = {path[:-1] for path in paths if path[-1] == "scale"}
     roles = {"bias": "offset", "var": "variance"}
-    return {
-        path: f"{path[-2]}.{roles.get(path[-1], path[-1]) if path[:-1] in batchnorms else path[-1]}" for path in paths
-    }
+    return {path: f"{path[-2]}.{roles.get(path[-1], path[-1]) if path[:-1] in norms else path[-1]}" for path in paths}
 
 
 def load_weights(network: nnx.Module, weights: dict[str, np.ndarray]) -> None:

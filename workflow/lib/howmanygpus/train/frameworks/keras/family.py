@@ -24,6 +24,8 @@ VARIABLE_NAMES = {
     "offset": "beta",
     "mean": "moving_mean",
     "variance": "moving_variance",
+    "token": "token",
+    "position": "position",
 }
 
 

@@ -19,9 +19,11 @@ from howmanygpus.train.models.initialization import is_decayed
 from howmanygpus.train.spec import RunSpec
 
 BATCHNORM_NAMES = {"scale": "weight", "offset": "bias", "mean": "running_mean", "variance": "running_var"}
-AXES_TO_TORCH = {4: (3, 2, 0, 1), 2: (1, 0)}
-"""Canonical kernels are (height, width, in, out) and (in, out); PyTorch's are (out, in, height, width), (out, in)."""
-AXES_FROM_TORCH = {4: (2, 3, 1, 0), 2: (1, 0)}
+AXES_TO_TORCH = {4: (3, 2, 0, 1), 3: (0, 1, 2), 2: (1, 0)}
+"""Canonical kernels are (height, width, in, out) and (in, out); PyTorch's are (out, in, height, width), (out, in).
+
+Tokens are (1, tokens, width) in both."""
+AXES_FROM_TORCH = {4: (2, 3, 1, 0), 3: (0, 1, 2), 2: (1, 0)}
 
 
 def torch_name(canonical_name: str) -> str:

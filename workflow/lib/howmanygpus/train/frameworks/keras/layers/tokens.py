@@ -1,0 +1,26 @@
+"""Images as sequences of tokens for the Keras family."""
+
+from keras import KerasTensor, layers, ops
+
+from howmanygpus.train.frameworks.keras.layers.context import LayerContext
+
+
+class Tokens(layers.Layer):
+    def build(self, input_shape: tuple) -> None:
+        _, height, width, channels = input_shape
+        self.token = self.add_weight(name="token", shape=(1, 1, channels))
+        self.position = self.add_weight(name="position", shape=(1, 1 + height * width, channels))
+
+    def call(self, x):
+        pixels = ops.reshape(x, (-1, x.shape[1] * x.shape[2], x.shape[3]))
+        # Of every image, for the batch's size is not known.
+        token = ops.zeros_like(pixels[:, :1]) + self.token
+        return ops.concatenate([token, pixels], axis=1) + self.position
+
+
+def tokens(context: LayerContext, x: KerasTensor, name: str) -> KerasTensor:
+    """From images (batch, height, width, channels) to (batch, 1 + height * width, channels).
+
+    The token of the class comes first, then the pixels row by row. To each is added what is learned for its position.
+    """
+    return Tokens(name=name)(x)

@@ -1,0 +1,52 @@
+"""Inception v3 for the PyTorch family."""
+
+from functools import reduce
+
+import torch
+from torch import nn
+
+from howmanygpus.train.frameworks.torch.layers.batchnorm import batchnorm
+from howmanygpus.train.frameworks.torch.layers.concatenation import concatenate
+from howmanygpus.train.frameworks.torch.layers.context import LayerContext
+from howmanygpus.train.frameworks.torch.layers.conv import conv
+from howmanygpus.train.frameworks.torch.layers.dense import dense
+from howmanygpus.train.frameworks.torch.layers.dropout import dropout, image_keys
+from howmanygpus.train.frameworks.torch.layers.global_pooling import global_average_pool
+from howmanygpus.train.frameworks.torch.layers.pooling import average_pool, max_pool
+from howmanygpus.train.frameworks.torch.layers.relu import relu
+from howmanygpus.train.models.inception_v3.layout import BATCHNORM, Convolution, Split, Step, lay_out
+from howmanygpus.train.models.inception_v3.parameters import OPTIONS
+
+
+class InceptionV3(nn.Module):
+    """The keys of the images say which units are dropped."""
+
+    def __init__(self, context: LayerContext, image_shape: tuple[int, int, int], num_classes: int, **options):
+        super().__init__()
+        layout = self._layout = lay_out(image_shape[2], OPTIONS, options)
+        for each in layout.convolutions:
+            sizes, strides = (each.in_channels, each.out_channels), {"stride": each.stride, "padding": each.padding}
+            self.add_module(each.name, conv(context, *sizes, each.kernel, **strides, use_bias=False))
+            self.add_module(each.batchnorm, batchnorm(context, each.out_channels, **BATCHNORM))
+        self.dropout = dropout(context, "dropout", layout.out_channels, rate=layout.rate)
+        self.image_keys = image_keys(context, image_shape)
+        self.dense = dense(context, layout.out_channels, num_classes)
+
+    def forward(self, x: torch.Tensor, keys: torch.Tensor | None = None) -> torch.Tensor:
+        for branches in self._layout.blocks:
+            outputs = [reduce(self._take, branch, x) for branch in branches]
+            x = concatenate(outputs) if len(outputs) > 1 else outputs[0]
+        return self.dense(self.dropout(global_average_pool(x), keys))
+
+    def _take(self, x: torch.Tensor, step: Step) -> torch.Tensor:
+        if isinstance(step, Split):
+            return concatenate([self._take(x, each) for each in step.convolutions])
+        if isinstance(step, Convolution):
+            return relu(getattr(self, step.batchnorm)(getattr(self, step.name)(x)))
+        pool = max_pool if step.takes_maximum else average_pool
+        return pool(x, 3, stride=step.stride, padding=step.padding)
+
+
+def build(image_shape: tuple[int, int, int], num_classes: int, context: LayerContext, **options) -> nn.Module:
+    """A module from normalised images (batch, channels, height, width) to logits. options: see parameters.py."""
+    return InceptionV3(context, image_shape, num_classes, **options)
