@@ -156,6 +156,33 @@ def test_densenets_with_fewer_blocks_take_smaller_images(blocks, smallest):
             make_plan(images(smallest - 1, 40), s=given)
 
 
+@pytest.mark.parametrize(
+    ("model", "framework", "file"),
+    [("vit_b16", "mxnet_gluon", "gluon.py"), ("inception_v3", "jax_sharding", "flax.py")],
+)
+def test_a_framework_that_a_network_is_not_written_for_is_refused(model, framework, file):
+    message = f'studies.s.model: "{model}" is not written for {framework}; write models/{model}/{file} or leave'
+    with pytest.raises(ConfigError) as error:
+        make_plan(images(96), s=ONE | NOISE | {"model": model, "frameworks": ["pytorch_ddp", framework]})
+    assert message in str(error.value)
+    make_plan(images(96), s=ONE | NOISE | {"model": model, "frameworks": ["pytorch_ddp", "tensorflow_mirrored"]})
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "smallest"),
+    [
+        *(("alexnet", {}, 63), ("alexnet", {"kernel": 3, "stride": 1, "poolings": [1, 2]}, 5)),
+        *(("vit_b16", {}, 16), ("vit_b16", {"patch": 4}, 4)),
+        *(("inception_v3", {}, 75), ("inception_v3", {"stem": "small"}, 7)),
+    ],
+)
+def test_networks_whose_strides_leave_nothing_say_how_large_images_must_be(model, options, smallest):
+    given = ONE | NOISE | {"model": model, "model_options": options, "per_device_batch_size": [2]}
+    make_plan(images(smallest), s=given)
+    with pytest.raises(ConfigError, match=f"at least {smallest}x{smallest}"):
+        make_plan(images(smallest - 1), s=given)
+
+
 def test_a_network_without_batchnorm_takes_batches_of_one_image():
     small = {"kernel": 3, "stride": 1, "poolings": [1, 2, 5]}
     given = ONE | NOISE | {"model": "alexnet", "model_options": small, "per_device_batch_size": [1]}
