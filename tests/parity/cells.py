@@ -26,7 +26,7 @@ NETWORKS = {
     "densenet121": {"model": "densenet121", "model_options": {"blocks": [2, 1], "growth": 4, "width": 8}},
     "alexnet": DROPPING,
     "vit_b16": {"model": "vit_b16", "model_options": {"patch": 3, "depth": 2, "heads": 2, "head_width": 4, "mlp": 12}},
-    "inception_v3": {"model": "inception_v3", "model_options": {"blocks": [1, 2, 1], "width": 1, "stem": "small"}},
+    "inception_v3": {"model": "inception_v3", "model_options": {"blocks": [1, 1, 1], "width": 2, "stem": "small"}},
 }
 """Short versions of the other networks, at which one framework of each family is observed."""
 WRITTEN_FOR = {"vit_b16": ("torch", "keras", "flax"), "inception_v3": ("torch", "keras")}
