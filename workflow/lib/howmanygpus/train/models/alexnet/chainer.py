@@ -24,9 +24,9 @@ class AlexNet(chainer.Chain):
             for each in layout.convolutions:
                 sizes, strides = (each.in_channels, each.out_channels), {"stride": each.stride, "padding": each.padding}
                 setattr(self, each.name, conv(context, *sizes, each.kernel, **strides, use_bias=True))
-            for each in layout.hidden:
-                setattr(self, each.dropout, dropout(context, each.dropout, each.in_features, rate=layout.rate))
-                setattr(self, each.name, dense(context, each.in_features, each.out_features))
+            for layer in layout.hidden:
+                setattr(self, layer.dropout, dropout(context, layer.dropout, layer.in_features, rate=layout.rate))
+                setattr(self, layer.name, dense(context, layer.in_features, layer.out_features))
             self.image_keys = image_keys(context, image_shape)
             self.dense = dense(context, layout.hidden[-1].out_features, num_classes)
 

@@ -100,7 +100,7 @@ def list_convolutions(image_channels: int, **options) -> tuple[Convolution, ...]
     channels = [image_channels, *(chosen["width"] * multiple for multiple in MULTIPLES)]
     sizes = [(chosen["kernel"], chosen["stride"], STEM_PADDING), *((kernel, 1, kernel // 2) for kernel in KERNELS)]
     return tuple(
-        Convolution(f"conv{number}", *channels[number - 1 : number + 1], *size, number in chosen["poolings"])
+        Convolution(f"conv{number}", channels[number - 1], channels[number], *size, number in chosen["poolings"])
         for number, size in enumerate(sizes, start=1)
     )
 

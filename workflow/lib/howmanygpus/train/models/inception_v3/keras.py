@@ -24,8 +24,8 @@ def build(x: KerasTensor, num_classes: int, context: LayerContext, **options) ->
         if isinstance(step, Split):
             return concatenate([take(x, each) for each in step.convolutions])
         if isinstance(step, Convolution):
-            strides = {"stride": step.stride, "padding": step.padding}
-            x = conv(context, x, step.name, step.out_channels, step.kernel, **strides, use_bias=False)
+            sizes, stride = (step.out_channels, step.kernel), step.stride
+            x = conv(context, x, step.name, *sizes, stride=stride, padding=step.padding, use_bias=False)
             return relu(batchnorm(context, x, step.batchnorm, **BATCHNORM))
         pool = max_pool if step.takes_maximum else average_pool
         return pool(x, 3, stride=step.stride, padding=step.padding)

@@ -84,7 +84,8 @@ class Sketch(NamedTuple):
 
 Sketched: TypeAlias = Sketch | Pooling | tuple[Sketch, ...]
 ONE_BY_SEVEN, SEVEN_BY_ONE = (1, 7), (7, 1)
-OPEN, HALVING = {"is_open": True}, {"stride": 2, "is_open": True}
+OPEN: dict[str, Any] = {"is_open": True}
+HALVING: dict[str, Any] = {"stride": 2, "is_open": True}
 STEMS: dict[str, list[Sketched]] = {
     "full": [
         *(Sketch(2, 3, 3, **HALVING), Sketch(2, 3, 3, **OPEN), Sketch(4, 3, 3), REDUCTION),
@@ -152,8 +153,9 @@ def lay_out_branch(name: str, channels: int, sketched: list[Sketched], width: in
         if isinstance(given, Pooling):
             steps.append(given)
         elif isinstance(given, Sketch):
-            steps.append(lay_out_convolution(f"{name}_conv{number}", channels, given, width))
-            channels = steps[-1].out_channels
+            convolution = lay_out_convolution(f"{name}_conv{number}", channels, given, width)
+            steps.append(convolution)
+            channels = convolution.out_channels
         else:
             parts = zip("ab", given, strict=True)
             split = [lay_out_convolution(f"{name}_conv{number}{part}", channels, each, width) for part, each in parts]

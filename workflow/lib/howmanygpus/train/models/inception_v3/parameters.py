@@ -3,7 +3,7 @@
 from howmanygpus.train.models.inception_v3.layout import lay_out
 from howmanygpus.train.models.initialization import Draw, batchnorm, constant, he_normal
 
-OPTIONS = {
+OPTIONS: dict[str, dict] = {
     "blocks": {
         "description": "Blocks before the first reduction, between the reductions and after the second one.",
         "type": "array",

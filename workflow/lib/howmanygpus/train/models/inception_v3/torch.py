@@ -25,8 +25,9 @@ class InceptionV3(nn.Module):
         super().__init__()
         layout = self._layout = lay_out(image_shape[2], OPTIONS, options)
         for each in layout.convolutions:
-            sizes, strides = (each.in_channels, each.out_channels), {"stride": each.stride, "padding": each.padding}
-            self.add_module(each.name, conv(context, *sizes, each.kernel, **strides, use_bias=False))
+            sizes = (each.in_channels, each.out_channels, each.kernel)
+            layer = conv(context, *sizes, stride=each.stride, padding=each.padding, use_bias=False)
+            self.add_module(each.name, layer)
             self.add_module(each.batchnorm, batchnorm(context, each.out_channels, **BATCHNORM))
         self.dropout = dropout(context, "dropout", layout.out_channels, rate=layout.rate)
         self.image_keys = image_keys(context, image_shape)

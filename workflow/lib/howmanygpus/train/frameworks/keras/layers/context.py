@@ -1,8 +1,7 @@
 """What layers of the Keras family need to know about the run."""
 
 from dataclasses import dataclass
-
-from keras import KerasTensor
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -10,9 +9,9 @@ class LayerContext:
     """
     batchnorm: `local` or `synchronized`. The precision is Keras's global policy.
     seed: of what layers draw in training.
-    images: the network's input, uint8 (batch, height, width, channels).
+    images: the network's input, a KerasTensor of uint8 (batch, height, width, channels).
     """
 
     batchnorm: str
     seed: int = 0
-    images: KerasTensor | None = None
+    images: Any = None
