@@ -17,7 +17,7 @@ NOISE = {"image_shape": [8, 8, 1], "num_classes": 4, "num_train": 64, "num_test"
 WRONG_STUDIES = [
     ({"epoch": 3}, 'studies.s: unknown key "epoch"; did you mean epochs?'),
     ({"dataset": "digit"}, 'studies.s.dataset: "digit" is not a known data set; did you mean digits?'),
-    ({"model": "vgg"}, 'studies.s.model: "vgg" is not a known model; choose from densenet121, resnet18, '),
+    ({"model": "vgg"}, 'studies.s.model: "vgg" is not a known model; choose from alexnet, densenet121, '),
     (
         {"frameworks": ["pytorch_ddpp"]},
         'frameworks[0]: "pytorch_ddpp" is not a known framework; did you mean pytorch_ddp?',
