@@ -38,6 +38,7 @@ def make_spec(optimizer=None, **changes) -> RunSpec:
             "cores_per_device": 1,
             "data_dir": "",
             "weights_file": "",
+            "model_file": None,
         },
         **{"epochs": 1, "steps": None, "warmup_steps": 1, "window_steps": 50, "eval_every_epochs": 1},
         **{"random_flip": False, "random_crop_padding": 0, "crop": None, "random_resized_crop": None, "prefetch": 0},

@@ -33,6 +33,7 @@ from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.rules.cluster import ClusterRules
 from howmanygpus.plan.rules.data import DataRules
 from howmanygpus.plan.rules.environments import EnvironmentRules
+from howmanygpus.plan.rules.own_models import OwnModelRules
 from howmanygpus.plan.rules.parity import ParityRules
 from howmanygpus.plan.rules.products import Products
 from howmanygpus.plan.rules.training import TrainingRules
@@ -80,7 +81,7 @@ training, parity = TrainingRules(PLAN), ParityRules(PLAN)
 data = DataRules(
     PLAN, lambda path: None if workflow.remote_exec else workflow.persistence.params(IOFile(path)), logger.info
 )
-cluster, environments = ClusterRules(PLAN), EnvironmentRules(MACHINE)
+cluster, environments, own_models = ClusterRules(PLAN), EnvironmentRules(MACHINE), OwnModelRules(PLAN)
 products = Products(
     PLAN,
     lambda: "available" in workflow.dag_settings.targets,

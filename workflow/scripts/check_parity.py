@@ -5,7 +5,8 @@ import json
 from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.report.parity.judge import judge
+from howmanygpus.report.parity.judge import Comparison, judge
+from howmanygpus.report.parity.own import OwnComparison
 
 
 def read_layout(text: str) -> tuple[int, int]:
@@ -33,7 +34,8 @@ def main() -> None:
         seen = arguments.observed.with_suffix("")
         observed = {read_layout(layout): seen / layout / arguments.key for layout in arguments.layouts}
         strict = json.loads(arguments.strict.read_text()) if arguments.strict else None
-        verdict = judge(observed, arguments.reference.parent, strict)
+        is_own = json.loads(arguments.reference.read_text()).get("own_model", False)
+        verdict = judge(observed, arguments.reference.parent, strict, OwnComparison if is_own else Comparison)
     write_json_atomic(arguments.verdict, cell | verdict | {"observed": str(arguments.observed)})
     print(f"{cell['framework']}: {verdict['status']} {verdict['reason']}")
 

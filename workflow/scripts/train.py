@@ -55,7 +55,7 @@ def main() -> None:
         "--launch",
         type=json.loads,
         required=True,
-        help="JSON: `parity` (required, report or off) and `placement` (see train.host.placement)",
+        help="JSON: `parity` (required, report or off), `placement` (see train.host.placement) and `model_file`",
     )
     parser.add_argument("--time-limit-min", type=float, required=True, help="minutes after which the run is stopped")
     arguments = parser.parse_args()
@@ -63,7 +63,8 @@ def main() -> None:
         start_program(arguments)
     weights = str(arguments.weights.with_suffix(".safetensors"))
     run = str(arguments.run.parent.relative_to(RUNS))
-    spec = complete_spec(Run.from_path(run), arguments.settings, str(arguments.data.parent), weights)
+    settings = arguments.settings | {"model_file": arguments.launch.get("model_file")}
+    spec = complete_spec(Run.from_path(run), settings, str(arguments.data.parent), weights)
     python = find_python(arguments.environment)
     attempt = start_attempt(run, spec, arguments.launch["placement"])
     parity = arguments.launch["parity"]

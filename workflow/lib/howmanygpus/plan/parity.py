@@ -17,6 +17,7 @@ from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.code import hash_checked
 from howmanygpus.plan.loaders import FILES, NATIVE, SHARED, resolve_loader
 from howmanygpus.plan.networks import name_network
+from howmanygpus.plan.own.model import OwnModel, name_own_network
 
 MOST_DEVICES = 3
 """Three devices show mistakes that two hide, such as a mean of means."""
@@ -73,8 +74,8 @@ class TrainingPath:
 class ParityCell:
     """One cell of the parity gate. All runs of a cell share its verdict; runs on several nodes have a separate cell.
 
-    model_options: those that differ from the model's own. shape: height, width and channels of the images. multi_label:
-    an image has any number of labels, not one.
+    model_options: those that differ from the model's own. own_model: the user's, if it is none of the workflow. shape:
+    height, width and channels of the images. multi_label: an image has any number of labels, not one.
     """
 
     framework: str
@@ -90,8 +91,13 @@ class ParityCell:
     cores_per_device: int
     over_nodes: bool
     path: TrainingPath
+    own_model: OwnModel | None = None
     multi_label: bool = False
     label_smoothing: float = 0.0
+
+    @property
+    def code_of_model(self) -> str | OwnModel:
+        return self.own_model or self.model
 
     @property
     def environment(self) -> str:
@@ -101,7 +107,8 @@ class ParityCell:
     def task(self) -> str:
         """The name of the task's folder below results/parity/, which the cells of all frameworks share."""
         height, width, channels = self.shape
-        network = name_network(self.model, self.model_options)
+        own, options = self.own_model, self.model_options
+        network = name_own_network(own, options) if own else name_network(self.model, options)
         name = f"{network}_{height}x{width}x{channels}_classes{self.num_classes}_{self.batchnorm}"
         accumulated = "_accumulated" if self.path.accumulate > 1 else ""
         return name + ("_multilabel" if self.multi_label else "") + self._smoothing + accumulated
@@ -115,7 +122,7 @@ class ParityCell:
         option = "_loss-on-every-device" if self.loss_on_every_device else ""
         option += self.path.option + ("_over-nodes" if self.over_nodes else "")
         loader = SHARED if self.path.loader == SHARED else NATIVE
-        checked = hash_checked(self.framework, self.model, self.environment, loader)
+        checked = hash_checked(self.framework, self.code_of_model, self.environment, loader)
         return f"results/parity/{self.task}/{self.framework}_{self.precision}_{self.device}{option}-{checked}.json"
 
     @property
@@ -140,6 +147,7 @@ class ParityCell:
         where = ("device", "device_kind", "cores_per_device")
         smoothing = {"label_smoothing": self.label_smoothing} if self.label_smoothing else {}
         known = {key: getattr(self, key) for key in (*what, *where)} | smoothing
+        known |= {"model_file": self.own_model.path} if self.own_model else {}
         return known | vars(self.path) | {"crop": self.shape[:2]}
 
     def request(self) -> str:

@@ -10,7 +10,7 @@ from howmanygpus.plan.config.errors import check_schema
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.models import split_models
 from howmanygpus.plan.config.schema import fill_defaults, read_schema
-from howmanygpus.plan.networks import name_network
+from howmanygpus.plan.own.model import OwnModel, check_names
 from howmanygpus.plan.parity import ParityCell, ParityGroup, group_cells
 from howmanygpus.plan.program.study import ProgramStudy
 from howmanygpus.plan.runs import Run
@@ -37,6 +37,7 @@ class Plan:
             for group, studies in self.groups.items()
             for name, given in studies.items()
         }
+        check_names([(study.place, study.own_model) for study in self._with_data if study.own_model])
         self.runs = {run.path: run for study in self.studies.values() for run in study.runs}
         used = {study.config["dataset"]: study.description for study in self._with_data}
         self._descriptions = used | {name: describe_or_refuse(name, options) for name, options in datasets.items()}
@@ -113,7 +114,12 @@ class Plan:
     @cached_property
     def networks(self) -> dict[str, dict]:
         """The options of each network that differ from its model's, by the network's name."""
-        return {name_network(*study.network): study.network[1] for study in self.studies.values()}
+        return {study.network_name: study.network[1] for study in self.studies.values()}
+
+    @cached_property
+    def own_models(self) -> dict[str, OwnModel]:
+        """The users' models by the names of their networks."""
+        return {study.network_name: study.own_model for study in self._with_data if study.own_model}
 
     @cached_property
     def devices(self) -> list[str]:

@@ -24,6 +24,14 @@ from howmanygpus.plan.networks import (
     list_models,
     name_network,
 )
+from howmanygpus.plan.own.model import (
+    OwnModel,
+    check_frameworks,
+    find_own_model,
+    is_own,
+    name_own_network,
+    short_name,
+)
 from howmanygpus.plan.parity import ParityCell, TrainingPath
 from howmanygpus.plan.runs import TRAINING_KEYS, Run, complete_spec, drop_usual_layout
 from howmanygpus.prepare.sources import Description
@@ -57,6 +65,7 @@ class Study:
         }
         self.variants = {variant: self._training_settings(given) for variant, given in self.config["variants"].items()}
         self.dataset_options = datasets.get(self.config["dataset"], {"source": self.config["dataset"], "options": {}})
+        self.own_model = self._find_own_model()
         self._check_names()
         self.config["model_options"] = self._choose_options()
         self.description = self._describe_dataset(datasets)
@@ -64,7 +73,8 @@ class Study:
         check_inputs(f"{self.place}.inputs", self.config["inputs"], source, shape)
         check_labels(self.place, self.variants, self.config, self.description)
         check_crops(self.place, self.variants, self.config["variants"], shape)
-        check_image_size(self.place, *self.network, *shape[:2])
+        if self.own_model is None:
+            check_image_size(self.place, *self.network, *shape[:2])
         self.runs = self._expand()
         self._check_runs()
 
@@ -73,11 +83,41 @@ class Study:
         """The model, and its options that differ from its own."""
         return self.config["model"], self.config["model_options"]
 
-    def _choose_options(self) -> dict:
-        model, place = self.config["model"], f"{self.place}.model_options"
+    @property
+    def network_name(self) -> str:
+        """The part of file names that tells the network from others."""
+        if self.own_model is None:
+            return name_network(*self.network)
+        return name_own_network(self.own_model, self.config["model_options"])
+
+    @property
+    def code_of_model(self) -> "str | OwnModel":
+        return self.own_model or self.config["model"]
+
+    def _find_own_model(self) -> OwnModel | None:
+        """Return the user's model if `model` is a path. Its name then stands for it in tables and figures."""
+        given, family, options = (self.config[key] for key in ("model", "model_family", "model_options"))
+        if not is_own(given):
+            if family is not None:
+                problem = f"is given, but the model {given} is no file of yours"
+                raise refuse(f"{self.place}.model_family", family, problem, "leave the key out")
+            return None
+        model = find_own_model(self.place, self._place_of_options, given, family, options, list_models())
+        check_frameworks(self.place, model, [name for name in self.config["frameworks"] if name in FRAMEWORKS])
+        self.config["model"] = model.name
+        return model
+
+    @property
+    def _place_of_options(self) -> str:
+        place = f"{self.place}.model_options"
         # A list of models has the options of each below its name.
-        place += "" if self.place == f"studies.{self.name}" else f".{model}"
-        return choose_options(place, model, self.config["model_options"])
+        return place + ("" if self.place == f"studies.{self.name}" else f".{short_name(self.config['model'])}")
+
+    def _choose_options(self) -> dict:
+        options = self.config["model_options"]
+        if self.own_model is not None:
+            return options
+        return choose_options(self._place_of_options, self.config["model"], options)
 
     def _training_settings(self, overrides: dict) -> dict:
         settings = {key: self.config[key] for key in TRAINING_KEYS} | overrides
@@ -89,9 +129,10 @@ class Study:
             if framework not in FRAMEWORKS:
                 remedy = suggest(framework, FRAMEWORKS)
                 raise refuse(f"{place}.frameworks[{position}]", framework, "is not a known framework", remedy)
-        if config["model"] not in (models := list_models()):
+        models = list_models()
+        if self.own_model is None and config["model"] not in models:
             raise refuse(f"{place}.model", config["model"], "is not a known model", suggest(config["model"], models))
-        for framework in config["frameworks"]:
+        for framework in config["frameworks"] if self.own_model is None else ():
             family_file = find_family_file(config["model"], FRAMEWORKS[framework].family)
             if not family_file.exists():
                 remedy = f"write models/{config['model']}/{family_file.name} or leave {framework} out"
@@ -139,7 +180,9 @@ class Study:
         for framework, variant, source, precision, device, (num_gpus, size), repeat in cells:
             known = self.machine.device(device)
             settings = self.variants[variant]
-            reason = find_unsupported_reason(framework, known, precision, num_gpus, settings)
+            own = self.own_model
+            reason = own.find_unsupported_reason(framework, precision) if own else ""
+            reason = reason or find_unsupported_reason(framework, known, precision, num_gpus, settings)
             reason = reason or find_missing_loader(framework, source, settings)
             runs.append(Run(self.name, framework, variant, source, precision, device, num_gpus, size, repeat, reason))
         return self._apply_exclusions(runs)
@@ -180,7 +223,8 @@ class Study:
                 )
             for variant, settings in self.variants.items():
                 together = num_gpus if settings["batchnorm"] == "synchronized" else 1
-                check_statistics(self.place, *self.network, self.description.image_shape, size * together)
+                if self.own_model is None:
+                    check_statistics(self.place, *self.network, self.description.image_shape, size * together)
                 num_steps = settings["steps"] or settings["epochs"] * steps_per_epoch
                 if num_steps <= settings["warmup_steps"]:
                     raise refuse(
@@ -214,7 +258,7 @@ class Study:
     def weights_file(self, run: Run) -> str:
         height, width, channels = self.image_shape(run)
         shape = f"{height}x{width}x{channels}_classes{self.description.num_classes}"
-        return f"results/weights/{name_network(*self.network)}_{shape}_seed{self.seed(run)}.safetensors"
+        return f"results/weights/{self.network_name}_{shape}_seed{self.seed(run)}.safetensors"
 
     def num_images(self, run: Run) -> int:
         """Return how many training images a run uses, each counted as often as it is used."""
@@ -232,6 +276,7 @@ class Study:
             framework=run.framework,
             model=self.config["model"],
             model_options=self.config["model_options"],
+            own_model=self.own_model,
             shape=self.image_shape(run),
             num_classes=self.description.num_classes,
             precision=run.precision,
@@ -247,7 +292,8 @@ class Study:
         )
 
     def spec(self, run: Run) -> dict:
-        return complete_spec(run, self.settings(run), self.data_dir(run), self.weights_file(run))
+        settings = self.settings(run) | ({"model_file": self.own_model.path} if self.own_model else {})
+        return complete_spec(run, settings, self.data_dir(run), self.weights_file(run))
 
     def _device(self, run: Run) -> Device:
         return self.machine.device(run.device)
@@ -287,4 +333,5 @@ class Study:
     def _request_study(self) -> tuple[dict, dict]:
         """Return the study and its data sets as a config would give them, without defaults."""
         different = drop_defaults(self.config, self.defaults, NESTED_KEYS)
+        different |= {"model": self.own_model.path} if self.own_model else {}
         return different, {self.config["dataset"]: self.dataset_options}

@@ -81,9 +81,10 @@ def _read_outcome(
             return "missing", "not run yet", None, False
         return *describe_attempt(attempts[-1]), attempts[-1], False
     record = _read_or_explain(folder / "run.json")
-    # A run that is older than a key of the config did what the key's default says.
+    # A run that is older than a key of the config did what the key's default says. A user's model may have moved.
     was = defaults | FORMER_DEFAULTS | record["spec"]
-    if changed := [key for key, value in planned["spec"].items() if was.get(key) != value]:
+    compared = {key: value for key, value in planned["spec"].items() if key != "model_file"}
+    if changed := [key for key, value in compared.items() if was.get(key) != value]:
         return "stale", _explain_staleness(sorted(changed), was), record, True
     return record["status"], record["reason"], record, True
 

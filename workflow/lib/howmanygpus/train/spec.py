@@ -93,6 +93,7 @@ class LaunchSpec:
 class RunSpec(LaunchSpec):
     """One planned run of a framework, complete.
 
+    model_file: the user's own model, or None for a network of train/models/.
     label_smoothing: 0 without; only if an image has one label.
     loader: `shared`, or the framework's own: its module below train/frameworks/. loader_workers: of each device.
     loader_kind: `threads` or `processes`.
@@ -100,6 +101,7 @@ class RunSpec(LaunchSpec):
 
     data_dir: str
     weights_file: str
+    model_file: str | None
 
     epochs: int | None
     steps: int | None

@@ -15,6 +15,7 @@ from pathlib import Path
 import yaml
 
 from howmanygpus.plan.config.errors import ConfigError, suggest
+from howmanygpus.plan.own.model import short_name
 
 SUFFIXES = (".yaml", ".yml", ".json")
 QUIETNESS = ("all", "host", "progress", "reason", "rules")
@@ -124,5 +125,5 @@ def list_targets(files: list[str]) -> dict[str, bool]:
         with suppress(OSError, ValueError, yaml.YAMLError, TypeError, KeyError, AttributeError):
             for name, given in yaml.safe_load(Path(file).read_text())["studies"].items():
                 models = given.get("model") if isinstance(given.get("model"), list) else []
-                names |= dict.fromkeys([name, *(f"{name}_{model}" for model in models)], True)
+                names |= dict.fromkeys([name, *(f"{name}_{short_name(model)}" for model in models)], True)
     return names

@@ -1,6 +1,7 @@
 """Makes one study for each model of a study that lists several."""
 
 from howmanygpus.plan.config.errors import refuse
+from howmanygpus.plan.own.model import short_name
 
 
 def split_models(studies: dict[str, dict]) -> dict[str, dict[str, dict]]:
@@ -16,21 +17,21 @@ def split_models(studies: dict[str, dict]) -> dict[str, dict[str, dict]]:
             groups[name] = {name: given}
             continue
         models = given["model"] if isinstance(given["model"], list) else [given["model"]]
-        _check_exclusions(f"studies.{name}", given, models)
+        _check_exclusions(f"studies.{name}", given, list(map(short_name, models)))
         if not isinstance(given["model"], list):
             groups[name] = {name: given}
             continue
-        _check_options(f"studies.{name}", given, models)
+        _check_options(f"studies.{name}", given, list(map(short_name, models)))
         groups[name] = {}
         for position, model in enumerate(models):
-            full_name = f"{name}_{model}"
+            full_name = f"{name}_{short_name(model)}"
             if full_name in taken:
                 place, problem = f"studies.{name}.model[{position}]", f"makes a second study {full_name}"
                 raise refuse(place, model, problem, "rename one of them")
             taken.add(full_name)
-            groups[name][full_name] = given | {"model": model} | _select_exclusions(given, model)
+            groups[name][full_name] = given | {"model": model} | _select_exclusions(given, short_name(model))
             if "model_options" in given:
-                groups[name][full_name]["model_options"] = given["model_options"].get(model, {})
+                groups[name][full_name]["model_options"] = given["model_options"].get(short_name(model), {})
     return groups
 
 

@@ -73,7 +73,8 @@ class Reasons:
 
     def _hash(self, name: str) -> str:
         if name not in self._hashes:
-            path = LIBRARY / name
+            # Files of users' models and programs are named by their own paths.
+            path = LIBRARY / name if (LIBRARY / name).exists() else Path(name)
             self._hashes[name] = sha256_of_file(path) if path.exists() else ""
         return self._hashes[name]
 

@@ -13,6 +13,8 @@ from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.pins import hash_pins
 from howmanygpus.plan.invalidation.syntax import hash_files, read_code
 from howmanygpus.plan.loaders import NATIVE, SHARED
+from howmanygpus.plan.own.model import OwnModel
+from howmanygpus.train.models.own_file import PLAIN
 
 LIBRARY = Path("workflow/lib")
 SCRIPTS = Path("workflow/scripts")
@@ -30,13 +32,17 @@ def find_script_code(name: str, *modules: str) -> list[str]:
 
 
 @cache
-def find_training_code(framework: str, model: str, loader: str = SHARED) -> list[str]:
-    """Find all code of one run: launcher, process, loader, strategy, and the family's file of the model."""
+def find_training_code(framework: str, model: str | OwnModel, loader: str = SHARED) -> list[str]:
+    """Find all code of one run: launcher, process, loader, strategy, and the family's file of the model.
+
+    The files of a user's model are not among them; OwnModel has their hash.
+    """
     entry = FRAMEWORKS[framework]
+    folder = f"train.models.{model}" if isinstance(model, str) else "train.frameworks.own_models"
     modules = [
         *("train.start.launch", "train.start.task", "train.loop.train"),
         f"train.frameworks.{entry.family}.{entry.strategy}",
-        f"train.models.{model}.{entry.family}",
+        f"{folder}.{entry.family}",
     ]
     if entry.launcher == "per_device":
         modules.append("train.start.spawn")
@@ -46,8 +52,24 @@ def find_training_code(framework: str, model: str, loader: str = SHARED) -> list
 
 
 @cache
-def hash_training(framework: str, model: str, loader: str = SHARED) -> str:
-    return hash_files(find_training_code(framework, model, loader))
+def hash_training(framework: str, model: str | OwnModel, loader: str = SHARED) -> str:
+    digest = hash_files(find_training_code(framework, model, loader))
+    return digest if isinstance(model, str) else f"{digest} {model.digest}"
+
+
+@cache
+def hash_initialization(model: OwnModel) -> str:
+    """Return the hash of what draws the initial weights of a user's model."""
+    modules = [f"train.frameworks.own_models.{name}" for name in ("initialize", model.family)]
+    return f"{hash_files(find_code(*map(module_file, modules)))} {model.digest}"
+
+
+@cache
+def hash_own_reference(model: OwnModel) -> str:
+    """Return the hash of the code of the gate's reference for a user's model."""
+    family = model.family
+    modules = [f"train.frameworks.{name}" for name in (f"{family}.{PLAIN[family]}", f"own_models.{family}")]
+    return f"{hash_files(find_code(*map(module_file, ['train.parity.own_reference', *modules])))} {model.digest}"
 
 
 @cache
@@ -58,7 +80,7 @@ def hash_program() -> str:
 
 
 @cache
-def hash_parity(framework: str, model: str) -> str:
+def hash_parity(framework: str, model: str | OwnModel) -> str:
     """Return the hash of the observing code of the parity gate that no run executes.
 
     The hash of the remaining code is part of the verdict's file name.
@@ -74,7 +96,7 @@ def hash_reference(model: str) -> str:
 
 
 @cache
-def hash_checked(framework: str, model: str, environment: str, loader: str = SHARED) -> str:
+def hash_checked(framework: str, model: str | OwnModel, environment: str, loader: str = SHARED) -> str:
     """Return the hash of everything that a verdict of the parity gate covers: the code of a run, and its pins."""
     digest = hashlib.sha256(f"{hash_pins(environment)} {hash_training(framework, model, loader)}".encode())
     return digest.hexdigest()[:8]

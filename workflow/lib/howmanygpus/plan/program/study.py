@@ -58,6 +58,7 @@ class ProgramStudy(Study):
     """One study with a program. Its framework and its model are the program's name, and its variants the axes."""
 
     is_program = True
+    own_model = None
 
     def __init__(self, name: str, given: dict, machine: Machine, schema: dict, place: str):
         self.name, self.place, self.machine, self._given = name, place, machine, given

@@ -31,7 +31,7 @@ class ParityRules(Answers):
     def observing_code(self, wildcards) -> str:
         """Return the hashes of the observing code that no run executes. The group's name covers the other code."""
         group = self._group(wildcards)
-        models = dict.fromkeys(cell.model for cell in group.cells)
+        models = dict.fromkeys(cell.code_of_model for cell in group.cells)
         return " ".join(hash_parity(group.first.framework, model) for model in models)
 
     def group_request(self, wildcards) -> str:

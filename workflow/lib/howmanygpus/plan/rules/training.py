@@ -42,7 +42,7 @@ class TrainingRules(Answers):
         study = self._plan.studies[run.study]
         if study.is_program:
             return hash_program()
-        return hash_training(run.framework, study.config["model"], study.variants[run.variant]["loader"])
+        return hash_training(run.framework, study.code_of_model, study.variants[run.variant]["loader"])
 
     def table_code(self, table: str, uses_metric: bool) -> Callable:
         """Return a function from wildcards to the hash of the code that makes a table.
@@ -92,11 +92,13 @@ class TrainingRules(Answers):
     def launch(self, wildcards, input) -> str:
         """Return as JSON what no result depends on: what a failed gate does (`parity`), and how processes start.
 
-        It is one parameter, because each one costs planning time.
+        Where a user's model is belongs to it, because its code is a parameter of its own. It is one parameter, because
+        each one costs planning time.
         """
         run = self.run(wildcards)
-        how = placement(self._machine, self._machine.device(run.device))
-        return f'{{"parity": "{self._plan.studies[run.study].config["parity"]}", "placement": {how}}}'
+        study, how = self._plan.studies[run.study], placement(self._machine, self._machine.device(run.device))
+        file = f', "model_file": {json.dumps(study.own_model.path)}' if study.own_model else ""
+        return f'{{"parity": "{study.config["parity"]}", "placement": {how}{file}}}'
 
     def priority(self, wildcards) -> int:
         return self._plan.priorities[wildcards.run]

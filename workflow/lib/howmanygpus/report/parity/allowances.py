@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from howmanygpus.train.loop.schedule import count_steps_per_epoch, learning_rates
+from howmanygpus.train.models.initialization import is_trainable
 from howmanygpus.train.parity.task import NUM_TRAIN
 from howmanygpus.train.spec import RunSpec
 
@@ -182,7 +183,7 @@ class Allowances:
         return value, limit, name if told == len(expected) else f"{name}; {told} of {len(expected)} arrays"
 
     def _fixed(self, key: str, array: np.ndarray, name: str) -> float:
-        if name.endswith((".mean", ".variance")):
+        if not is_trainable(name):
             return FP32.statistics + self.compression.state
         lost = self.compression.relative + (self.compression.kernels if array.ndim > 1 else 0.0)
         lost += self.compression.absolute * np.sqrt(array.size) / max(norm(array), 1e-12)

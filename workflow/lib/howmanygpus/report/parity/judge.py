@@ -248,7 +248,9 @@ def compare_wholes(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]
     return dot / lengths[1] ** 2, dot / max(lengths[0] * lengths[1], 1e-30), lengths[0] / lengths[1]
 
 
-def judge(observed: dict[tuple[int, int], Path], task: Path, strict: dict | None = None) -> dict:
+def judge(
+    observed: dict[tuple[int, int], Path], task: Path, strict: dict | None = None, compare_by: type = Comparison
+) -> dict:
     """Return the verdict on a framework.
 
     observed: its output folder for each layout (devices, nodes). strict: the verdict in fp32 on the same code without
@@ -263,7 +265,7 @@ def judge(observed: dict[tuple[int, int], Path], task: Path, strict: dict | None
     for layout, folder in observed.items():
         if (unsupported := folder / UNSUPPORTED).exists():
             return {"status": "unsupported", "reason": json.loads(unsupported.read_text())["reason"], "checks": rows}
-        comparison = Comparison(folder, task, layout)
+        comparison = compare_by(folder, task, layout)
         rows += comparison.run()
         facts = {
             "running_statistics": comparison.running_statistics,

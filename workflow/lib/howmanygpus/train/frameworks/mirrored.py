@@ -6,10 +6,9 @@ import functools
 import keras
 import numpy as np
 import tensorflow as tf
-from keras import layers
 
 from howmanygpus.train.frameworks.copying import Copier
-from howmanygpus.train.frameworks.keras.family import KerasBackend, build_optimizer, find_variables
+from howmanygpus.train.frameworks.keras.family import KerasBackend, build_optimizer, find_batchnorms, find_variables
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.models.initialization import is_trainable
 from howmanygpus.train.spec import RunSpec
@@ -55,11 +54,10 @@ def average_statistics(strategy: tf.distribute.Strategy, model: keras.Model) -> 
     """
     if strategy.num_replicas_in_sync == 1:
         return
-    for layer in model.layers:
-        if isinstance(layer, layers.BatchNormalization):
-            for statistic in (layer.moving_mean, layer.moving_variance):
-                replicas = strategy.experimental_local_results(statistic.value)
-                statistic.assign(tf.add_n([tf.identity(replica) for replica in replicas]) / len(replicas))
+    for layer in find_batchnorms(model):
+        for statistic in (layer.moving_mean, layer.moving_variance):
+            replicas = strategy.experimental_local_results(statistic.value)
+            statistic.assign(tf.add_n([tf.identity(replica) for replica in replicas]) / len(replicas))
 
 
 class MirroredBackend(KerasBackend):

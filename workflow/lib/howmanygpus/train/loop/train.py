@@ -23,6 +23,7 @@ from howmanygpus.train.loop.clocks import find_mismatch
 from howmanygpus.train.loop.feeding import measure_host_to_device
 from howmanygpus.train.loop.loop import DivergedError, TrainingLoop
 from howmanygpus.train.loop.schedule import count_steps_per_epoch, learning_rates
+from howmanygpus.train.models.own_file import LOADED
 from howmanygpus.train.records import AttemptFolder, EventLog
 from howmanygpus.train.spec import RunSpec
 from howmanygpus.train.start.launchers import count_processes
@@ -30,14 +31,20 @@ from howmanygpus.train.start.staging import STAGED
 
 
 def hash_loaded_code() -> dict[str, str]:
-    """Return the SHA-256 of every file of this package that this process imported, by path inside workflow/lib."""
+    """Return the SHA-256 of every file of this package that this process imported, by path inside workflow/lib.
+
+    A user's own model is named by its file.
+    """
     library = Path(__file__).resolve().parents[3]
     files = {
         Path(file).resolve()
         for name, module in list(sys.modules.items())
         if name.split(".")[0] == "howmanygpus" and (file := getattr(module, "__file__", None))
     } | {Path(__file__).resolve()}
-    return {str(file.relative_to(library)): hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(files)}
+    named = {str(file.relative_to(library)): file for file in sorted(files)}
+    if (own := sys.modules.get(LOADED)) is not None and own.__file__:
+        named[os.path.relpath(own.__file__)] = Path(own.__file__)
+    return {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in named.items()}
 
 
 def describe_training(loop: TrainingLoop, started_at: float) -> dict[str, Any]:

@@ -37,12 +37,12 @@ def batchnorm(layer: str, channels: int) -> dict[str, Draw]:
 
 def is_trainable(name: str) -> bool:
     """Running statistics are state, not parameters."""
-    return not name.endswith((".mean", ".variance"))
+    return not name.endswith((".mean", ".variance", ".state"))
 
 
 def is_decayed(name: str, weight_decay_on: str) -> bool:
     """Whether weight decay applies to a parameter. `weights` leaves out biases, and scales and offsets of norms."""
-    return weight_decay_on == "all" or not name.endswith((".bias", ".scale", ".offset"))
+    return weight_decay_on == "all" or not name.endswith((".bias", ".scale", ".offset", ".vector"))
 
 
 def draw_weights(draws: dict[str, Draw], seed: int) -> dict[str, np.ndarray]:

@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+from types import ModuleType
 
 import jax
 import jax.numpy as jnp
@@ -18,14 +19,23 @@ MATMUL_PRECISIONS = {"fp32": "highest", "tf32": "tensorfloat32", "bf16": "defaul
 """Without a precision XLA computes float32 in TF32 on GPUs that have it."""
 
 
+def import_own_models() -> ModuleType:
+    """Return what builds users' own models, imported by its name, so that its change reruns only such models."""
+    return importlib.import_module("howmanygpus.train.frameworks.own_models.flax")
+
+
 class Network(nnx.Module):
     """A model and, before it, the normalisation of its uint8 images, which happens on the device."""
 
     def __init__(self, spec: RunSpec, data: PreparedData):
-        dtype = jnp.bfloat16 if spec.precision == "bf16" else jnp.float32
-        build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.flax").build
-        context = LayerContext(spec.batchnorm, dtype, spec.seed)
-        self.model = build(data.image_shape, data.num_classes, context, **spec.model_options)
+        self.is_own = spec.model_file is not None
+        if self.is_own:
+            self.own = import_own_models().build_for_run(spec, data.image_shape, data.num_classes)
+        else:
+            dtype = jnp.bfloat16 if spec.precision == "bf16" else jnp.float32
+            build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.flax").build
+            context = LayerContext(spec.batchnorm, dtype, spec.seed)
+            self.model = build(data.image_shape, data.num_classes, context, **spec.model_options)
         self.mean, self.std = tuple(data.channel_mean), tuple(data.channel_std)
 
     def __call__(self, images, steps=None):
@@ -34,6 +44,8 @@ class Network(nnx.Module):
         steps: in training, the optimizer steps taken so far, by which a model that drops units draws them.
         """
         x = (images.astype(jnp.float32) - jnp.array(self.mean)) / jnp.array(self.std)
+        if self.is_own:
+            return self.own(x).astype(jnp.float32)
         draws = steps is not None and hasattr(self.model, "image_keys")
         keys = [self.model.image_keys(images, steps)] if draws else []
         return self.model(x, *keys).astype(jnp.float32)
@@ -46,6 +58,8 @@ def set_precision(spec: RunSpec) -> None:
 def canonical_names(state: nnx.State) -> dict[tuple, str]:
     """Return the canonical name of every variable of a whole model, by its path ("model", layer, variable)."""
     paths = [path for path, _ in nnx.to_flat_state(state)]
+    if paths and paths[0][0] == "own":
+        return import_own_models().canonical_names(state)
     norms = {path[:-1] for path in paths if path[-1] == "scale"}
     roles = {"bias": "offset", "var": "variance"}
     return {path: f"{path[-2]}.{roles.get(path[-1], path[-1]) if path[:-1] in norms else path[-1]}" for path in paths}

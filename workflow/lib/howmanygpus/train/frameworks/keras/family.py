@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from types import ModuleType
 
 import keras
 import numpy as np
@@ -41,18 +42,28 @@ def set_precision(spec: RunSpec) -> None:
     keras.config.set_dtype_policy("mixed_bfloat16" if spec.precision == "bf16" else "float32")
 
 
+def import_own_models() -> ModuleType:
+    """Return what builds users' own models, imported by its name, so that its change reruns only such models."""
+    return importlib.import_module("howmanygpus.train.frameworks.own_models.keras")
+
+
 def build_network(spec: RunSpec, data: PreparedData) -> keras.Model:
     """Build a model from uint8 images (batch, height, width, channels), normalised on the device, to float32 logits."""
     inputs = keras.Input(data.image_shape, dtype="uint8")
     variance = np.square(np.asarray(data.channel_std, np.float32))
     x = layers.Normalization(mean=data.channel_mean, variance=variance, dtype="float32")(inputs)
-    build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.keras").build
-    logits = build(x, data.num_classes, LayerContext(spec.batchnorm, spec.seed, inputs), **spec.model_options)
+    if spec.model_file:
+        logits = import_own_models().build_for_run(spec, x, data.num_classes)
+    else:
+        build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.keras").build
+        logits = build(x, data.num_classes, LayerContext(spec.batchnorm, spec.seed, inputs), **spec.model_options)
     return keras.Model(inputs, layers.Activation("linear", dtype="float32")(logits))
 
 
 def find_variables(model: keras.Model) -> dict[str, keras.Variable]:
-    """Return the model's variables by canonical name."""
+    """Return the model's variables by canonical name. A user's own model is a model within the model."""
+    if own := [layer for layer in model.layers if isinstance(layer, keras.Model)]:
+        return import_own_models().find_variables(own[0])
     canonical = {keras_name: name for name, keras_name in VARIABLE_NAMES.items()}
     return {
         f"{layer.name}.{canonical[variable.name]}": variable
@@ -60,6 +71,11 @@ def find_variables(model: keras.Model) -> dict[str, keras.Variable]:
         if not isinstance(layer, layers.Normalization)
         for variable in layer.weights
     }
+
+
+def find_batchnorms(model: keras.Model) -> list[layers.BatchNormalization]:
+    """Return every BatchNorm, at any depth of a user's own model."""
+    return [layer for layer in model._flatten_layers() if isinstance(layer, layers.BatchNormalization)]
 
 
 def load_weights(model: keras.Model, weights: dict[str, np.ndarray]) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from howmanygpus.train.frameworks.horovod import describe_exchange
-from howmanygpus.train.frameworks.keras.family import KerasBackend
+from howmanygpus.train.frameworks.keras.family import KerasBackend, find_batchnorms
 from howmanygpus.train.host.processes import bind_to_device_cores
 from howmanygpus.train.spec import RunSpec
 
@@ -36,10 +36,9 @@ class HorovodKerasBackend(KerasBackend):
 
     def prepare_evaluation(self) -> None:
         """Give every process the mean of all running statistics."""
-        for layer in self.model.layers:
-            if isinstance(layer, keras.layers.BatchNormalization):
-                for statistic in (layer.moving_mean, layer.moving_variance):
-                    statistic.assign(hvd.allreduce(statistic.value, op=hvd.Average))
+        for layer in find_batchnorms(self.model):
+            for statistic in (layer.moving_mean, layer.moving_variance):
+                statistic.assign(hvd.allreduce(statistic.value, op=hvd.Average))
 
     def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> tuple[tf.Tensor, tf.Tensor]:
         return self.copier.put(images), self.copier.put(labels)

@@ -9,10 +9,10 @@ import json
 import os
 from typing import TypeAlias
 
-import keras
 import numpy as np
 import tensorflow as tf
 
+from howmanygpus.train.frameworks.keras.family import find_batchnorms
 from howmanygpus.train.frameworks.keras.mirrored import TensorflowMirrored
 from howmanygpus.train.host.processes import bind_to_device_cores
 from howmanygpus.train.spec import RunSpec
@@ -78,10 +78,9 @@ class TensorflowMultiworker(TensorflowMirrored):
         return float(self.sum_over_ranks(total)) / num_steps
 
     def prepare_evaluation(self) -> None:
-        for layer in self.model.layers:
-            if isinstance(layer, keras.layers.BatchNormalization):
-                for statistic in (layer.moving_mean, layer.moving_variance):
-                    statistic.assign(self.sum_over_ranks(statistic.numpy()) / self.num_processes)
+        for layer in find_batchnorms(self.model):
+            for statistic in (layer.moving_mean, layer.moving_variance):
+                statistic.assign(self.sum_over_ranks(statistic.numpy()) / self.num_processes)
 
     def settings(self) -> dict[str, str]:
         how = self.strategy.extended._communication_options.implementation.value

@@ -1,7 +1,9 @@
 """What the backends of the PyTorch family share: network, weights, optimizers, precision, a step."""
 
 import importlib
+import sys
 from contextlib import AbstractContextManager, nullcontext
+from types import ModuleType
 
 import numpy as np
 import torch
@@ -80,6 +82,14 @@ def set_precision(spec: RunSpec, device: torch.device) -> None:
     torch.backends.cudnn.allow_tf32 = spec.precision == "tf32"
 
 
+def import_own_models() -> ModuleType:
+    """Return what reads and writes the weights of users' models, whose arrays have names of their own.
+
+    It is imported by its name, so that its change reruns only such models.
+    """
+    return importlib.import_module("howmanygpus.train.frameworks.own_models.torch")
+
+
 class Network(nn.Module):
     """A model and, before it, the normalisation of its uint8 images, which happens on the device."""
 
@@ -87,11 +97,13 @@ class Network(nn.Module):
         super().__init__()
         self.precision = spec.precision
         self.memory_format = torch.channels_last if spec.tier == "best" else torch.contiguous_format
-        build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.torch").build
-        self.model = build(
-            data.image_shape, data.num_classes, LayerContext(spec.batchnorm, spec.seed), **spec.model_options
-        )
-        set_inflation(self.model, spec, data.image_shape)
+        if spec.model_file:
+            self.model = import_own_models().build_for_run(spec, data.image_shape, data.num_classes)
+        else:
+            build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.torch").build
+            context = LayerContext(spec.batchnorm, spec.seed)
+            self.model = build(data.image_shape, data.num_classes, context, **spec.model_options)
+            set_inflation(self.model, spec, data.image_shape)
         for name, values in (("mean", data.channel_mean), ("std", data.channel_std)):
             self.register_buffer(name, torch.tensor(values).reshape(1, -1, 1, 1), persistent=False)
 
@@ -126,7 +138,8 @@ class TorchBackend(StepwiseBackend):
             torch.cuda.set_device(self.device)
         set_precision(spec, self.device)
         network = Network(spec, data)
-        load_weights(network.model, weights)
+        self._weights_of = import_own_models() if spec.model_file else sys.modules[__name__]
+        self._weights_of.load_weights(network.model, weights)
         self.model, self._weight_names = network.model, list(weights)
         self.network = self.own_network = apply_tier(network.to(self.device), spec, self.compiles)
         self._copier = Copier(self.device)
@@ -134,12 +147,15 @@ class TorchBackend(StepwiseBackend):
         self.loss_function = build_loss(spec, data)
         self._losses: list[torch.Tensor] = []
         self.network.train()
+        if spec.model_file:
+            # Devices draw different random numbers, for dropout for example, which our own layers do not use.
+            torch.manual_seed(spec.seed + self.rank)
 
     def _group_parameters(self) -> list[dict]:
         """Return one group of all parameters, or one of those that decay and one of the others."""
         named = dict(self.model.named_parameters())
         decay_on = self.spec.optimizer.weight_decay_on
-        decayed = {torch_name(name) for name in self._weight_names if is_decayed(name, decay_on)}
+        decayed = {self._weights_of.torch_name(name) for name in self._weight_names if is_decayed(name, decay_on)}
         others = [parameter for name, parameter in named.items() if name not in decayed]
         group = {"params": [parameter for name, parameter in named.items() if name in decayed]}
         return [group, {"params": others, "weight_decay": 0.0}] if others else [group]
@@ -228,7 +244,7 @@ class TorchBackend(StepwiseBackend):
         return value
 
     def weights(self) -> dict[str, np.ndarray]:
-        return read_weights(self.model, self._weight_names)
+        return self._weights_of.read_weights(self.model, self._weight_names)
 
     def peak_memory_bytes(self) -> int | None:
         return torch.cuda.max_memory_allocated(self.device) if self.is_cuda else None

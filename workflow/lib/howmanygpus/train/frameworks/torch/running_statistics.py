@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _NormBase
 
 from howmanygpus.train.spec import RunSpec
 
@@ -56,6 +57,6 @@ def variance_inflations(module: nn.Module) -> dict[str, float]:
 
 
 def running_statistics(module: nn.Module) -> list[torch.Tensor]:
-    """Running means and variances of every BatchNorm."""
-    layers = [layer for layer in module.modules() if isinstance(layer, BiasedVariance)]
+    """Running means and variances of every BatchNorm, also in users' models."""
+    layers = [layer for layer in module.modules() if isinstance(layer, _NormBase) and layer.running_mean is not None]
     return [statistic for layer in layers for statistic in (layer.running_mean, layer.running_var)]

@@ -1,0 +1,156 @@
+"""A model in a file of the user is planned for its family, named, hashed, and refused where its text tells."""
+
+import json
+import re
+
+import pytest
+
+from howmanygpus.plan.config.errors import ConfigError
+from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.invalidation.syntax import read_code
+from howmanygpus.plan.plan import Plan
+from howmanygpus.plan.rules.training import TrainingRules
+from project import ROOT, study
+
+CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
+TORCH = "import torch\ndef build(image_shape, num_classes, width=8, *, depth=2):\n    return None\n"
+KERAS = "import keras\ndef build(image_shape, num_classes, **options):\n    return None\n"
+FLAX = "from flax import nnx\ndef build(image_shape, num_classes, *, rngs):\n    return None\n"
+ALL = ["pytorch_ddp", "horovod_pytorch", "keras_mirrored", "jax_sharding"]
+
+WRONG_FILES = [
+    ("missing.py", None, {}, 'studies.s.model: "missing.py" does not exist, seen from'),
+    ("folder/", None, {}, 'studies.s.model: "folder/" is a folder; name a file'),
+    ("models/net.txt", TORCH, {}, 'studies.s.model: "models/net.txt" is no file of Python; give it the suffix .py'),
+    ("2nd.py", TORCH, {}, 'studies.s.model: "2nd.py" has a name that is no plain identifier'),
+    ("My-Net.py", TORCH, {}, "rename it with lower-case letters, digits and underscores"),
+    ("class.py", TORCH, {}, 'studies.s.model: "class.py" has a name that is no plain identifier'),
+    ("resnet44.py", TORCH, {}, "has the name of the workflow's own network resnet44; rename the file"),
+    ("net.py", "import torch\ndef build(:\n", {}, 'studies.s.model: "net.py" is not valid Python in line 2 ('),
+    ("net.py", "import torch\nx = '\x00'\n", {}, 'studies.s.model: "net.py" is not valid Python'),
+    ("net.py", "import torch\ndef make(a): pass\n", {}, '"net.py" has no function build, only make; write def build('),
+    ("net.py", "import torch\n", {}, '"net.py" has no function build; write def build(image_shape, num_classes'),
+    ("net.py", "import torch\nclass build: pass\n", {}, '"net.py" has a build that is no plain function'),
+    ("net.py", "import torch\nasync def build(a, b): pass\n", {}, '"net.py" has a build that is no plain function'),
+    ("net.py", "import torch\ndef build(image_shape): pass\n", {}, "that takes 1 of image_shape and num_classes"),
+    ("net.py", "import torch\ndef build(a, b, width): pass\n", {}, "build in net.py needs width; give it here, or give"),
+    ("net.py", TORCH, {"model_options": {"witdh": 4}}, 's.model_options.witdh: 4 is no parameter of build in net.py; di'),
+    ("net.py", TORCH, {"model_options": {"num_classes": 4}}, "model_options.num_classes: 4 is filled in by the workfl"),
+    ("net.py", "def build(a, b): pass\n", {}, '"net.py" imports none of torch, keras, tensorflow and flax; import one'),
+    ("net.py", f"import keras\n{TORCH}", {}, '"net.py" imports packages of torch and keras; say which builds the mod'),
+    ("net.py", FLAX.replace(", *, rngs", ""), {}, '"net.py" has a function build without a parameter rngs'),
+    ("net.py", TORCH, {"frameworks": ["keras_mirrored"]}, 's.frameworks: ["keras_mirrored"] has none that trains net.'),
+    ("net.py", "import torch, blocks\n", {"beside": "def ("}, '"net.py" imports blocks.py, which is not valid Python'),
+    ("small_cnn", None, {"model_family": "torch"}, 's.model_family: "torch" is given, but the model small_cnn is no f'),
+]
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder(tmp_path, monkeypatch):
+    read_code.cache_clear()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "models").mkdir()
+    for name in ("envs", "workflow"):
+        (tmp_path / name).symlink_to(ROOT / name)
+
+
+def make_plan(folder, text=TORCH, model="net.py", **changes) -> Plan:
+    if text is not None:
+        (folder / model).write_text(text)
+    read_code.cache_clear()
+    given = study(model=model, **{"frameworks": ALL, "devices": ["cpu"], "parity": "report"} | changes)
+    return Plan({"studies": {"s": given}}, CPU)
+
+
+@pytest.mark.parametrize(("model", "text", "changes", "message"), WRONG_FILES, ids=lambda value: str(value)[:40])
+def test_a_wrong_file_is_refused_before_anything_starts(tmp_path, model, text, changes, message):
+    if "beside" in changes:
+        (tmp_path / "blocks.py").write_text(changes["beside"])
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        make_plan(tmp_path, text, model, **{key: value for key, value in changes.items() if key != "beside"})
+
+
+@pytest.mark.parametrize(
+    ("text", "family"), [(TORCH, "pytorch"), (KERAS, "keras"), (FLAX, "jax"), ("import tensorflow as tf\n" + KERAS, "k")]
+)
+def test_frameworks_of_other_families_are_unsupported_with_a_reason(tmp_path, text, family):
+    runs = make_plan(tmp_path, text).studies["s"].runs
+    trained = {run.framework for run in runs if not run.unsupported}
+    assert trained == {name for name in ALL if family in name}
+    reasons = {run.unsupported for run in runs if run.framework not in trained}
+    assert all(reason.startswith("net.py is a model of ") for reason in reasons) and reasons
+
+
+def test_a_key_says_the_family_if_the_imports_do_not(tmp_path):
+    plan = make_plan(tmp_path, f"import keras\n{TORCH}", model_family="torch")
+    assert plan.studies["s"].own_model.family == "torch"
+
+
+def test_flax_computes_in_bf16_if_build_takes_its_type(tmp_path):
+    def reasons(text):
+        runs = make_plan(tmp_path, text, frameworks=["jax_sharding"], precision=["fp32", "bf16"]).studies["s"].runs
+        return {run.precision: run.unsupported for run in runs}
+
+    assert "has no parameter dtype" in reasons(FLAX)["bf16"] and not reasons(FLAX)["fp32"]
+    assert not reasons(FLAX.replace("rngs", "rngs, dtype=None"))["bf16"]
+
+
+def test_a_file_has_its_stem_as_name_and_its_options_in_the_names_of_files(tmp_path):
+    plan = make_plan(tmp_path, model="models/net.py", model_options={"width": 4}, frameworks=["pytorch_ddp"])
+    (own,) = plan.own_models
+    assert re.fullmatch("own_net-[0-9a-f]{8}", own) and plan.networks[own] == {"width": 4}
+    (path, *_) = plan.runs
+    spec = plan.studies["s"].spec(plan.runs[path])
+    assert (spec["model"], spec["model_file"], spec["model_options"]) == ("net", "models/net.py", {"width": 4})
+    assert spec["weights_file"].startswith(f"results/weights/{own}_8x8x1_classes10_seed1")
+    assert all(verdict.startswith(f"results/parity/{own}_8x8x1_classes10_local/") for verdict in plan.verdicts.values())
+    request = json.loads(plan.studies["s"].request())
+    assert Plan.from_request(request).studies["s"].describe() == plan.studies["s"].describe()
+
+
+def test_a_list_of_models_names_its_studies_by_their_stems(tmp_path):
+    (tmp_path / "net.py").write_text(TORCH)
+    given = study(model=["net.py", "small_cnn"], frameworks=["pytorch_ddp"], devices=["cpu"])
+    plan = Plan({"studies": {"s": given | {"model_options": {"net": {"width": 4}}}}}, CPU)
+    assert set(plan.studies) == {"s_net", "s_small_cnn"}
+    assert plan.studies["s_net"].config["model_options"] == {"width": 4}
+
+
+def test_two_files_with_one_name_are_refused(tmp_path):
+    for folder in ("models", "folder"):
+        (tmp_path / folder / "net.py").write_text(TORCH)
+    studies = {
+        name: study(model=f"{name}/net.py", frameworks=["pytorch_ddp"], devices=["cpu"]) for name in ("models", "folder")
+    }
+    with pytest.raises(ConfigError, match=r"studies.folder.model: .* has the same name as models/net.py, so that files"):
+        Plan({"studies": studies}, CPU)
+    studies["folder"]["model"] = "folder/../models/net.py"
+    assert Plan({"studies": studies}, CPU).own_models, "it is the same file"
+
+
+def read_parameters(plan: Plan) -> tuple[str, ...]:
+    """Return the parameters of a run that Snakemake compares."""
+    rules, (path, *_) = TrainingRules(plan), plan.runs
+
+    class Wildcards:
+        run = path
+
+    return rules.code(Wildcards), rules.settings(Wildcards), plan.verdicts[path].rpartition("/")[2]
+
+
+def test_code_reruns_runs_and_comments_and_places_do_not(tmp_path):
+    def read(text=TORCH, model="net.py", beside="WIDTH = 8\n", **changes):
+        for folder in (tmp_path, tmp_path / "models"):
+            (folder / "blocks.py").write_text(beside)
+        given = {"frameworks": ["pytorch_ddp"], **changes}
+        return read_parameters(make_plan(tmp_path, f"import blocks\n{text}", model, **given))
+
+    before = read()
+    assert read(TORCH + "# a comment\n") == before
+    assert read(model="models/net.py") == before, "another place"
+    assert read(beside="WIDTH = 8  # a comment\n") == before
+    for changed in (read(TORCH.replace("8", "9")), read(beside="WIDTH = 9\n")):
+        assert changed[0] != before[0] and changed[1] == before[1] and changed[2] != before[2]
+    options = read(model_options={"width": 9})
+    assert options[0] == before[0] and options[1] != before[1]

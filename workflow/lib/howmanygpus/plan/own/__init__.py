@@ -1,0 +1,1 @@
+"""A model of the user: found, checked without its framework, and hashed."""

@@ -1,0 +1,88 @@
+"""Reads the parameters of the function `build` from a file's text, without importing it."""
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+from howmanygpus.plan.config.errors import ConfigError, refuse, suggest
+
+GIVEN = ("image_shape", "num_classes")
+BY_FAMILY = {"flax": ("rngs", "dtype")}
+"""Parameters that the workflow fills in: nnx.Rngs, and the type of the arithmetic."""
+HOW = "write def build(image_shape, num_classes, **options)"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Parameters of `build` after the first two. required: those without a default."""
+
+    num_first: int
+    options: tuple[str, ...]
+    required: tuple[str, ...]
+    takes_any: bool
+
+    def takes(self, parameter: str) -> bool:
+        return self.takes_any or parameter in self.options
+
+    def check(self, where: str, given: str, place: str, options: dict, family: str) -> None:
+        """Raise ConfigError if `build` cannot be called with the study's options. place: of the options."""
+        filled_in = BY_FAMILY.get(family, ())
+        if self.num_first < len(GIVEN):
+            problem = f"has a function build that takes {self.num_first} of {' and '.join(GIVEN)}"
+            raise refuse(where, given, problem, HOW)
+        if family == "flax" and not self.takes("rngs"):
+            problem = "has a function build without a parameter rngs, from which flax draws the initial weights"
+            raise refuse(where, given, problem, "write def build(image_shape, num_classes, *, rngs, **options)")
+        for name in options:
+            if name in filled_in or name in GIVEN:
+                raise refuse(f"{place}.{name}", options[name], "is filled in by the workflow", "remove it")
+            if not self.takes(name):
+                known = [option for option in self.options if option not in filled_in]
+                remedy = suggest(name, known) if known else "remove it, or give build such a parameter"
+                raise refuse(f"{place}.{name}", options[name], f"is no parameter of build in {given}", remedy)
+        for name in self.required:
+            if name not in options and name not in filled_in:
+                raise ConfigError(f"{place}: build in {given} needs {name}; give it here, or give it a default there")
+
+
+def read_signature(where: str, given: str, file: Path) -> Signature | None:
+    """Return the parameters, or None if the file has `build` from elsewhere. Raises ConfigError if it has none."""
+    body = ast.parse(file.read_bytes(), filename=str(file)).body
+    functions = [each for each in body if isinstance(each, ast.FunctionDef) and each.name == "build"]
+    if functions:
+        return _read_arguments(functions[-1].args)
+    if any(isinstance(each, ast.AsyncFunctionDef | ast.ClassDef) and each.name == "build" for each in body):
+        raise refuse(where, given, "has a build that is no plain function", HOW)
+    if _binds_build(body):
+        return None
+    near = [each.name for each in body if isinstance(each, ast.FunctionDef)]
+    also = f", only {', '.join(near[:5])}" if near else ""
+    raise refuse(where, given, f"has no function build{also}", HOW)
+
+
+def _read_arguments(arguments: ast.arguments) -> Signature:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    defaults = len(positional) - len(arguments.defaults)
+    num_first = len(GIVEN) if arguments.vararg else min(len(positional), len(GIVEN))
+    # A parameter before the slash cannot be given by its name.
+    rest = [(each, index < defaults) for index, each in enumerate(positional) if index >= len(GIVEN)]
+    rest += [(each, default is None) for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
+    return Signature(
+        num_first,
+        tuple(each.arg for each, _ in rest if each not in arguments.posonlyargs),
+        tuple(each.arg for each, is_required in rest if is_required),
+        arguments.kwarg is not None,
+    )
+
+
+def _binds_build(body: list[ast.stmt]) -> bool:
+    """Whether `build` is imported, assigned, or defined below a condition, which only an import can tell."""
+    for each in body:
+        for node in ast.walk(each):
+            if isinstance(node, ast.alias) and (node.asname or node.name) in ("build", "*"):
+                return True
+            if isinstance(each, ast.Assign | ast.AnnAssign) and isinstance(node, ast.Name) and node.id == "build":
+                return True
+            if isinstance(each, ast.If | ast.Try) and isinstance(node, ast.FunctionDef) and node.name == "build":
+                return True
+    return False

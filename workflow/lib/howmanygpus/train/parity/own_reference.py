@@ -1,0 +1,151 @@
+"""
+Compute what a user's own model does in the gate's task, in its framework, on one device and without any exchange.
+
+All strategies of the family and all numbers of devices are compared with this. Devices that normalise by their own
+images do what one device does that takes their shares one after the other and adds the gradients, apart from the
+running statistics. What float32 may change is measured by a second computation from weights that are a little off, and
+what bf16 may change by a third one in bf16.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+from howmanygpus.files import write_json_atomic
+from howmanygpus.train.loop.backend import UnsupportedError
+from howmanygpus.train.loop.schedule import count_steps_per_epoch, learning_rates
+from howmanygpus.train.models.initialization import is_trainable
+from howmanygpus.train.models.own_file import PLAIN
+from howmanygpus.train.parity import probe
+from howmanygpus.train.parity.task import (
+    GLOBAL_BATCH_SIZE,
+    NUM_TRAIN,
+    OPTIMIZERS,
+    draw_data,
+    make_spec,
+    write_task,
+)
+from howmanygpus.train.spec import RunSpec
+
+SHARDS = (1, 2, 3)
+"""Numbers of devices of the layouts that the gate observes."""
+OFF = 2.0**-22
+"""By how much the weights of the second computation are off, relative to themselves: two units in the last place."""
+Arrays = dict[str, np.ndarray]
+
+
+def compute(spec: RunSpec, optimizer: str) -> Arrays:
+    """Do the task on one device and return its result under the names of train.parity.reference."""
+    _, seen, facts = probe.observe(spec, optimizer)
+    rate = float(learning_rates(spec, count_steps_per_epoch(NUM_TRAIN, spec.global_batch_size))[0])
+    start = {name: array.astype(np.float64) for name, array in load_file(spec.weights_file).items()}
+    decay = spec.optimizer.weight_decay
+    arrays: Arrays = {"losses": np.array(facts["losses"], np.float64)}
+    arrays |= {"logits": seen["logits"]} if "logits" in seen else {}
+    for name, array in start.items():
+        if is_trainable(name):
+            arrays[f"gradient/{name}"] = (array - seen[f"first/{name}"]) / rate - decay * array
+    in_order = seen["evaluations"][:, np.argsort(seen["samples"], kind="stable")]
+    for statistics in ("mean", "first"):
+        arrays |= {f"final_{statistics}/{name}": seen[f"final/{name}"] for name in start}
+        arrays[f"evaluations_{statistics}"] = in_order
+    return arrays
+
+
+def measure_differences(spec: RunSpec, optimizer: str, exact: Arrays, folder: Path) -> Arrays:
+    """Return `rounding/` and `noise/` of each array, as train.parity.reference does."""
+    weights = load_file(spec.weights_file)
+    generator, shifted = np.random.default_rng(3), folder / "shifted.safetensors"
+    for name, array in weights.items():
+        if is_trainable(name):
+            weights[name] = (array * (1 + OFF * generator.choice([-1, 1], array.shape))).astype(array.dtype)
+    save_file(weights, shifted)
+    other = compute(RunSpec.from_dict(spec.to_dict() | {"weights_file": str(shifted)}), optimizer)
+    shifted.unlink()
+    try:
+        reduced = compute(RunSpec.from_dict(spec.to_dict() | {"precision": "bf16"}), optimizer)
+    except UnsupportedError:
+        reduced = exact
+    differences = {f"rounding/{name}": 2 * (other[name] - exact[name]) for name in exact if name != "logits"}
+    return differences | {f"noise/{name}": np.array(np.linalg.norm(reduced[name] - exact[name])) for name in exact}
+
+
+def leave_out(arrays: Arrays, what: str) -> Arrays:
+    """Return the arrays without those that devices cannot be compared by."""
+    if what == "training":
+        return {name: array for name, array in arrays.items() if name.rpartition("/")[2] == "logits"}
+    return {name: array for name, array in arrays.items() if "evaluations_" not in name and not name.endswith(".state")}
+
+
+def write_expected(specs: dict[str, RunSpec], num_devices: int, draws: bool, measured: dict, folder: Path) -> None:
+    """Store the result of each optimizer on a number of devices."""
+    for optimizer, spec in specs.items():
+        has_state = any(not is_trainable(name) for name in load_file(spec.weights_file))
+        is_local = spec.batchnorm == "local" and has_state and num_devices > 1
+        parts = spec.accumulate * (num_devices if is_local else 1)
+        sizes = {"accumulate": parts, "per_device_batch_size": GLOBAL_BATCH_SIZE // parts}
+        arrays = compute(RunSpec.from_dict(spec.to_dict() | sizes), optimizer)
+        if num_devices == 1:
+            measured[optimizer] = {} if draws else measure_differences(spec, optimizer, arrays, folder)
+        # What every part is normalised by is that of other images on several devices.
+        is_mixed = spec.batchnorm == "synchronized" and has_state and spec.accumulate > 1 and num_devices > 1
+        if draws or is_mixed:
+            norm_of_none = {"noise/logits": np.zeros(())}
+            arrays = leave_out(arrays, "training") | (norm_of_none if "logits" in arrays else {})
+        else:
+            arrays |= measured[optimizer]
+            arrays = leave_out(arrays, "state") if is_local else arrays
+        arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        save_file(arrays or {"none": np.zeros(1)}, folder / f"{optimizer}.devices{num_devices}.safetensors")
+
+
+def read_loss(text: str) -> dict[str, Any]:
+    """Return what the end of a task's name, see plan.parity.ParityCell.task, says of its loss."""
+    if text in ("", "_multilabel"):
+        return {"multi_label": bool(text)}
+    return {"label_smoothing": float(text.removeprefix("_smoothing"))}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--family", choices=PLAIN, required=True)
+    parser.add_argument("--model", required=True, help="its name")
+    parser.add_argument("--model-file", required=True)
+    parser.add_argument("--options", type=json.loads, default={}, help="JSON: options for build")
+    parser.add_argument("--image-shape", type=int, nargs=3, required=True, help="height, width, channels")
+    parser.add_argument("--num-classes", type=int, required=True)
+    parser.add_argument("--batchnorm", choices=("local", "synchronized"), required=True)
+    parser.add_argument("--loss", type=read_loss, default="", help="what follows it in the name of the task's folder")
+    parser.add_argument("--accumulate", type=int, default=1, help="batches for one optimizer step (default 1)")
+    parser.add_argument("--weights", type=Path, required=True, help="record of the initial weights, beside them")
+    parser.add_argument("--folder", type=Path, required=True, help="where task and reference are written")
+    parser.add_argument("--threads", type=int, default=1)
+    arguments = parser.parse_args()
+    shape, folder, loss = tuple(arguments.image_shape), arguments.folder, arguments.loss
+    weights = load_file(arguments.weights.with_suffix(".safetensors"))
+    draws = json.loads(arguments.weights.read_text())["draws_in_training"]
+    data = draw_data(shape, arguments.num_classes, seed=0, multi_label=loss.get("multi_label", False))
+    write_task(folder, data, weights)
+    strategy = PLAIN[arguments.family]
+    framework = {"framework": "reference", "family": arguments.family, "strategy": strategy, "launcher": "plain"}
+    cell: dict[str, Any] = {"model": arguments.model, "model_file": arguments.model_file, "precision": "fp32"}
+    cell |= {"model_options": arguments.options, "batchnorm": arguments.batchnorm, "loss_on_every_device": False}
+    cell |= {"device": "cpu", "device_kind": "cpu", "cores_per_device": arguments.threads, "crop": shape[:2]}
+    cell |= {"label_smoothing": loss.get("label_smoothing", 0.0), "accumulate": arguments.accumulate}
+    size = {"num_gpus": 1, "num_nodes": 1}
+    measured: dict[str, Arrays] = {}
+    specs = {name: make_spec(framework, cell, size, name, folder) for name in OPTIMIZERS}
+    for num_devices in SHARDS:
+        write_expected(specs, num_devices, draws, measured, folder)
+    facts = {"own_model": True, "draws_in_training": draws, "global_batch_size": GLOBAL_BATCH_SIZE}
+    facts |= {"model": arguments.model, "model_options": arguments.options, "batchnorm": arguments.batchnorm}
+    write_json_atomic(folder / "reference.json", facts)
+    print(json.dumps(facts))
+
+
+if __name__ == "__main__":
+    main()

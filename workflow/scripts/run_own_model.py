@@ -1,0 +1,20 @@
+"""Start a module of the measured side for a user's own model, in the environment of its framework."""
+
+import argparse
+import os
+from pathlib import Path
+
+from howmanygpus.environments.find import find_python
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--environment", type=Path, required=True, help="record of the framework's environment")
+    parser.add_argument("--module", required=True, help="module below howmanygpus.train, which gets all other options")
+    arguments, options = parser.parse_known_args()
+    python = find_python(arguments.environment)
+    os.execv(python, [python, "-m", f"howmanygpus.train.{arguments.module}", *options])
+
+
+if __name__ == "__main__":
+    main()
