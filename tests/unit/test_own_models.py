@@ -33,8 +33,18 @@ WRONG_FILES = [
     ("net.py", "import torch\nclass build: pass\n", {}, '"net.py" has a build that is no plain function'),
     ("net.py", "import torch\nasync def build(a, b): pass\n", {}, '"net.py" has a build that is no plain function'),
     ("net.py", "import torch\ndef build(image_shape): pass\n", {}, "that takes 1 of image_shape and num_classes"),
-    ("net.py", "import torch\ndef build(a, b, width): pass\n", {}, "build in net.py needs width; give it here, or give"),
-    ("net.py", TORCH, {"model_options": {"witdh": 4}}, 's.model_options.witdh: 4 is no parameter of build in net.py; di'),
+    (
+        "net.py",
+        "import torch\ndef build(a, b, width): pass\n",
+        {},
+        "build in net.py needs width; give it here, or give",
+    ),
+    (
+        "net.py",
+        TORCH,
+        {"model_options": {"witdh": 4}},
+        "s.model_options.witdh: 4 is no parameter of build in net.py; di",
+    ),
     ("net.py", TORCH, {"model_options": {"num_classes": 4}}, "model_options.num_classes: 4 is filled in by the workfl"),
     ("net.py", "def build(a, b): pass\n", {}, '"net.py" imports none of torch, keras, tensorflow and flax; import one'),
     ("net.py", f"import keras\n{TORCH}", {}, '"net.py" imports packages of torch and keras; say which builds the mod'),
@@ -72,7 +82,8 @@ def test_a_wrong_file_is_refused_before_anything_starts(tmp_path, model, text, c
 
 
 @pytest.mark.parametrize(
-    ("text", "family"), [(TORCH, "pytorch"), (KERAS, "keras"), (FLAX, "jax"), ("import tensorflow as tf\n" + KERAS, "k")]
+    ("text", "family"),
+    [(TORCH, "pytorch"), (KERAS, "keras"), (FLAX, "jax"), ("import tensorflow as tf\n" + KERAS, "k")],
 )
 def test_frameworks_of_other_families_are_unsupported_with_a_reason(tmp_path, text, family):
     runs = make_plan(tmp_path, text).studies["s"].runs
@@ -121,9 +132,12 @@ def test_two_files_with_one_name_are_refused(tmp_path):
     for folder in ("models", "folder"):
         (tmp_path / folder / "net.py").write_text(TORCH)
     studies = {
-        name: study(model=f"{name}/net.py", frameworks=["pytorch_ddp"], devices=["cpu"]) for name in ("models", "folder")
+        name: study(model=f"{name}/net.py", frameworks=["pytorch_ddp"], devices=["cpu"])
+        for name in ("models", "folder")
     }
-    with pytest.raises(ConfigError, match=r"studies.folder.model: .* has the same name as models/net.py, so that files"):
+    with pytest.raises(
+        ConfigError, match=r"studies.folder.model: .* has the same name as models/net.py, so that files"
+    ):
         Plan({"studies": studies}, CPU)
     studies["folder"]["model"] = "folder/../models/net.py"
     assert Plan({"studies": studies}, CPU).own_models, "it is the same file"
