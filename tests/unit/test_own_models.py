@@ -4,9 +4,11 @@ import json
 import re
 
 import pytest
+import yaml
 
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.syntax import read_code
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.rules.training import TrainingRules
@@ -168,3 +170,29 @@ def test_code_reruns_runs_and_comments_and_places_do_not(tmp_path):
         assert changed[0] != before[0] and changed[1] == before[1] and changed[2] != before[2]
     options = read(model_options={"width": 9})
     assert options[0] == before[0] and options[1] != before[1]
+
+
+def read_example(name: str) -> str:
+    text = (ROOT / "docs" / "own_model.md").read_text()
+    return re.search(rf"<!-- example: {name} -->\n```\w+\n(.*?)```", text, re.DOTALL)[1]
+
+
+def test_the_example_of_the_documentation_can_be_planned(tmp_path):
+    (tmp_path / "models" / "wide_net.py").write_text(read_example("file"))
+    config = yaml.safe_load(read_example("study"))
+    config["studies"]["mine"]["devices"] = ["cpu"]
+    plan = Plan(config, CPU)
+    assert len(plan.runs) == 4 and not any(run.unsupported for run in plan.runs.values())
+
+
+def test_the_examples_can_be_planned_in_all_strategies_of_their_frameworks(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    config = yaml.safe_load((ROOT / "examples/model/config.yaml").read_text())
+    for each in config["studies"].values():
+        each["devices"] = ["cpu"]
+    plan = Plan(config, CPU)
+    families = {name: entry.family for name, entry in FRAMEWORKS.items()}
+    for each in plan.studies.values():
+        of_family = {name for name, family in families.items() if family == each.own_model.family}
+        assert {run.framework for run in each.runs} == of_family
+        assert not any(run.unsupported for run in each.runs if run.num_gpus == 1)

@@ -24,14 +24,7 @@ from howmanygpus.plan.networks import (
     list_models,
     name_network,
 )
-from howmanygpus.plan.own.model import (
-    OwnModel,
-    check_frameworks,
-    find_own_model,
-    is_own,
-    name_own_network,
-    short_name,
-)
+from howmanygpus.plan.own.model import OwnModel, name_own_network, short_name, take_own_model
 from howmanygpus.plan.parity import ParityCell, TrainingPath
 from howmanygpus.plan.runs import TRAINING_KEYS, Run, complete_spec, drop_usual_layout
 from howmanygpus.prepare.sources import Description
@@ -65,7 +58,7 @@ class Study:
         }
         self.variants = {variant: self._training_settings(given) for variant, given in self.config["variants"].items()}
         self.dataset_options = datasets.get(self.config["dataset"], {"source": self.config["dataset"], "options": {}})
-        self.own_model = self._find_own_model()
+        self.own_model = take_own_model(self.place, self._place_of_options, self.config, list_models())
         self._check_names()
         self.config["model_options"] = self._choose_options()
         self.description = self._describe_dataset(datasets)
@@ -86,26 +79,12 @@ class Study:
     @property
     def network_name(self) -> str:
         """The part of file names that tells the network from others."""
-        if self.own_model is None:
-            return name_network(*self.network)
-        return name_own_network(self.own_model, self.config["model_options"])
+        own, options = self.own_model, self.config["model_options"]
+        return name_own_network(own, options) if own else name_network(*self.network)
 
     @property
     def code_of_model(self) -> "str | OwnModel":
         return self.own_model or self.config["model"]
-
-    def _find_own_model(self) -> OwnModel | None:
-        """Return the user's model if `model` is a path. Its name then stands for it in tables and figures."""
-        given, family, options = (self.config[key] for key in ("model", "model_family", "model_options"))
-        if not is_own(given):
-            if family is not None:
-                problem = f"is given, but the model {given} is no file of yours"
-                raise refuse(f"{self.place}.model_family", family, problem, "leave the key out")
-            return None
-        model = find_own_model(self.place, self._place_of_options, given, family, options, list_models())
-        check_frameworks(self.place, model, [name for name in self.config["frameworks"] if name in FRAMEWORKS])
-        self.config["model"] = model.name
-        return model
 
     @property
     def _place_of_options(self) -> str:

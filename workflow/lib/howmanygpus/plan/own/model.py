@@ -72,6 +72,23 @@ def name_own_network(model: OwnModel, options: dict[str, Any]) -> str:
     return f"{PREFIX}{model.name}-{digest[:8]}"
 
 
+def take_own_model(place: str, place_of_options: str, config: dict, networks: list[str]) -> OwnModel | None:
+    """Return the user's model if the study's `model` is a path, which its name then replaces. Raises ConfigError.
+
+    networks: names that the workflow's own networks have.
+    """
+    given, family = config["model"], config["model_family"]
+    if not is_own(given):
+        if family is not None:
+            problem = f"is given, but the model {given} is no file of yours"
+            raise refuse(f"{place}.model_family", family, problem, "leave the key out")
+        return None
+    model = find_own_model(place, place_of_options, given, family, config["model_options"], networks)
+    check_frameworks(place, model, [name for name in config["frameworks"] if name in FRAMEWORKS])
+    config["model"] = model.name
+    return model
+
+
 def find_own_model(
     place: str, place_of_options: str, given: str, family: str | None, options: dict, networks: Iterable[str]
 ) -> OwnModel:

@@ -1,0 +1,110 @@
+"""Models in users' files go through the workflow: weights, gate, runs, and what reruns and stops them."""
+
+import json
+import shutil
+
+import pytest
+
+from project import ONLY_SGD, ROOT, ROWS, Project, study
+
+NET = "own_net_8x8x1_classes10"
+ALONE = """
+
+class Alone(PytorchDdp):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.network = self.own_network
+
+
+BACKEND = Alone
+"""
+"""Code appended to a strategy, by which its devices no longer exchange gradients."""
+FRAMEWORKS = ["pytorch_ddp", "horovod_pytorch", "pytorch_dp", "jax_sharding"]
+
+
+def own_study(**changes) -> dict:
+    given = {"model": "net.py", "frameworks": FRAMEWORKS, "parity": "report", "steps": 4, "devices": ["cpu"]}
+    return study(**given | changes)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory, environment_record):
+    """Return a project in which the PyTorch example has been trained."""
+    project = Project(tmp_path_factory.mktemp("own") / "project", fakes=())
+    shutil.copy2(ROOT / "examples" / "model" / "pytorch_net.py", project.folder / "net.py")
+    for name in ("pytorch-cpu", "horovod-pytorch-cpu"):
+        project.take_environment(environment_record(name))
+    project.edit("workflow/lib/howmanygpus/train/parity/task.py", ONLY_SGD)
+    project.write_config(own=own_study())
+    project.snakemake(*ROWS, timeout_s=900)
+    return project
+
+
+def read_verdicts(project) -> dict[str, dict]:
+    folder = project.folder / "results" / "parity" / f"{NET}_local"
+    verdicts = [json.loads(path.read_text()) for path in folder.glob("*-*.json")]
+    return {verdict["framework"]: verdict for verdict in verdicts}
+
+
+def test_every_strategy_of_the_family_trains_from_the_same_weights(project):
+    rows = {(row["framework"], row["num_gpus"]): row for row in project.read_rows()}
+    completed = {key for key, row in rows.items() if row["status"] == "completed"}
+    assert completed == {(name, "1") for name in FRAMEWORKS[:3]} | {(name, "2") for name in FRAMEWORKS[:2]}
+    assert {rows["jax_sharding", count]["status"] for count in "12"} == {"unsupported"}
+    assert rows["jax_sharding", "1"]["reason"] == "net.py is a model of PyTorch, and jax_sharding trains those of flax"
+    assert {row["model"] for row in rows.values()} == {"net"}
+    records = [json.loads(project.read(f"{rows[key]['run_dir']}/run.json")) for key in completed]
+    assert len({record["weights_sha256"] for record in records}) == 1
+    assert all(record["spec"]["model_file"] == "net.py" and "net.py" in record["code"] for record in records)
+
+
+def test_the_gate_compares_strategies_and_numbers_of_devices(project):
+    verdicts = read_verdicts(project)
+    assert {name: verdict["status"] for name, verdict in verdicts.items()} == dict.fromkeys(FRAMEWORKS[:3], "passed")
+    for name in FRAMEWORKS[:2]:
+        checks = {(row["devices"], row["check"]) for row in verdicts[name]["checks"]}
+        both = {"weights", "evaluation", "batches", "losses", "averaging", "gradients", "updates_sgd", "replicas"}
+        assert {(devices, check) for devices in (1, 2) for check in both} <= checks
+        assert (1, "statistics") in checks and (2, "statistics") not in checks
+
+
+def test_comments_and_places_rerun_nothing_and_constants_rerun_the_runs(project):
+    text = project.read("net.py")
+    (project.folder / "net.py").write_text(f"# A comment.\n{text}")
+    assert project.planned(*ROWS) == []
+    (project.folder / "models").mkdir()
+    (project.folder / "net.py").rename(project.folder / "models" / "net.py")
+    project.write_config(own=own_study(model="models/net.py"))
+    assert not {"train", "initialize_own_weights"} & set(project.planned(*ROWS)) and not project.planned_runs(*ROWS)
+    (project.folder / "models" / "net.py").write_text(text.replace("width: int = 16", "width: int = 12"))
+    planned = project.planned(*ROWS)
+    assert len([job for job in planned if "/" in job]) == 5
+    assert {"initialize_own_weights", "compute_own_reference", "observe_parity"} <= set(planned)
+    (project.folder / "net.py").write_text(text)
+    project.write_config(own=own_study())
+
+
+def test_devices_that_exchange_nothing_fail_and_are_reported(project, tmp_path):
+    copy = project.copy_to(tmp_path / "faulty")
+    copy.edit("workflow/lib/howmanygpus/train/frameworks/torch/ddp.py", ALONE)
+    copy.write_config(own=own_study(frameworks=["pytorch_ddp"]))
+    shutil.rmtree(copy.folder / "results" / "parity" / "observed")
+    for path in (copy.folder / "results" / "parity" / f"{NET}_local").glob("*-*.json"):
+        path.unlink()
+    copy.snakemake(*ROWS, timeout_s=900)
+    (verdict,) = read_verdicts(copy).values()
+    assert verdict["status"] == "failed" and " on 2 devices: " in verdict["reason"]
+    assert all(row["passed"] for row in verdict["checks"] if row["devices"] == 1)
+    rows = [row for row in copy.read_rows() if row["study"] == "own"]
+    assert {row["status"] for row in rows} == {"completed"}
+
+
+def test_a_wrong_model_ends_before_the_gate_and_says_why(project, tmp_path):
+    copy = project.copy_to(tmp_path / "wrong")
+    text = copy.read("net.py")
+    (copy.folder / "net.py").write_text(text.replace("nn.Linear(width, num_classes)", "nn.Linear(width, 7)"))
+    printed = copy.snakemake(*ROWS, expect=1)
+    assert "net.py: the model returned (2, 7) of float32 for 2 images; return float logits (2, 10)" in printed
+    assert "rule observe_parity" not in printed and "rule compute_own_reference" not in printed
+    (copy.folder / "net.py").write_text(text.replace("def build", "def make"))
+    assert 'studies.own.model: "net.py" has no function build, only make' in copy.snakemake("-n", *ROWS, expect=1)
