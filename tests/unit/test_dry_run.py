@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from howmanygpus.files import sha256_of_file
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.dry_run.estimate import BY_LIMIT, UNKNOWN, Duration, Expectation, StageEstimate
-from howmanygpus.plan.dry_run.reasons import compare_settings
+from howmanygpus.plan.dry_run.reasons import Reasons, compare_settings
 from howmanygpus.plan.dry_run.recorded_jobs import RecordedJobs
 from howmanygpus.plan.dry_run.recorded_runs import RecordedRuns
 from howmanygpus.plan.dry_run.words import count, describe_duration, format_h, format_s
@@ -158,3 +159,13 @@ def test_a_number_stands_before_each_of_several_words():
 def test_settings_are_compared_key_by_key():
     old, new = {"steps": 24, "optimizer": {"name": "sgd"}}, {"steps": 30, "optimizer": {"name": "sgd"}, "tier": "best"}
     assert compare_settings(old, new) == ["steps: 24 -> 30", 'tier: its default -> "best"']
+
+
+def test_files_of_users_are_named_if_they_changed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("net.py", "train.py"):
+        (tmp_path / name).write_text("x = 1\n")
+    code = {name: sha256_of_file(tmp_path / name) for name in ("net.py", "train.py")} | {"gone.py": ""}
+    (tmp_path / "run.json").write_text(json.dumps({"code": code | {"gone.py": "0"}}))
+    (tmp_path / "net.py").write_text("x = 2\n")
+    assert Reasons(None, None, False)._find_changed_code("run.json") == ["net.py", "gone.py"]

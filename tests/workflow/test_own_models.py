@@ -13,7 +13,7 @@ ALONE = """
 class Alone(PytorchDdp):
     def __init__(self, *arguments):
         super().__init__(*arguments)
-        self.network = self.own_network
+        self.network.require_backward_grad_sync = False
 
 
 BACKEND = Alone

@@ -49,6 +49,7 @@ rule compute_own_reference:
     wildcard_constraints:
         batchnorm="local|synchronized",
         loss="|_multilabel|_smoothing[^/_]+",
+    threads: 4
     params:
         accumulate=lambda wildcards: ACCUMULATED if wildcards.accumulated else 1,
         code=own_models.reference,
@@ -71,6 +72,7 @@ rule compute_own_reference:
             --loss={wildcards.loss:q} \
             --accumulate {params.accumulate} \
             --weights {input.weights:q} \
+            --threads {threads} \
             --folder "$(dirname {output.reference:q})" \
             >{log:q} 2>&1
         """

@@ -58,8 +58,9 @@ def render_page(table: pd.DataFrame) -> str:
         f"<!doctype html><html lang=en><meta charset=utf-8><title>Parity</title><style>{STYLE}</style>"
         "<h1>Do all frameworks do the same work?</h1>"
         "<p>Each framework did one task before anything was timed: fixed images and weights, optimizer steps, "
-        "evaluations. Each number is its relative difference from a float64 reference, with its tolerance below "
-        "it. A tolerance grows where ReLU inputs lie so near to zero that float32 may put them on either side.</p>"
+        "evaluations. Each number is its relative difference from a float64 reference or, for a model in a file of "
+        "the user, from what one device does in the same framework, with its tolerance below it. A "
+        "tolerance grows where ReLU inputs lie so near to zero that float32 may put them on either side.</p>"
         f"{''.join(sections)}<h2>What is checked</h2><dl>{terms}</dl></html>"
     )
 

@@ -9,6 +9,7 @@ what bf16 may change by a third one in bf16.
 
 import argparse
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ from howmanygpus.train.spec import RunSpec
 
 SHARDS = (1, 2, 3)
 """Numbers of devices of the layouts that the gate observes."""
+LARGE = 32 * 32 * 3
+"""Values of an image from which more threads than one gain."""
 OFF = 2.0**-22
 """By how much the weights of the second computation are off, relative to themselves: two units in the last place."""
 Arrays = dict[str, np.ndarray]
@@ -123,7 +126,7 @@ def main() -> None:
     parser.add_argument("--accumulate", type=int, default=1, help="batches for one optimizer step (default 1)")
     parser.add_argument("--weights", type=Path, required=True, help="record of the initial weights, beside them")
     parser.add_argument("--folder", type=Path, required=True, help="where task and reference are written")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1, help="cores for images of many pixels (default 1)")
     arguments = parser.parse_args()
     shape, folder, loss = tuple(arguments.image_shape), arguments.folder, arguments.loss
     weights = load_file(arguments.weights.with_suffix(".safetensors"))
@@ -134,7 +137,8 @@ def main() -> None:
     framework = {"framework": "reference", "family": arguments.family, "strategy": strategy, "launcher": "plain"}
     cell: dict[str, Any] = {"model": arguments.model, "model_file": arguments.model_file, "precision": "fp32"}
     cell |= {"model_options": arguments.options, "batchnorm": arguments.batchnorm, "loss_on_every_device": False}
-    cell |= {"device": "cpu", "device_kind": "cpu", "cores_per_device": arguments.threads, "crop": shape[:2]}
+    threads = arguments.threads if math.prod(shape) >= LARGE else 1
+    cell |= {"device": "cpu", "device_kind": "cpu", "cores_per_device": threads, "crop": shape[:2]}
     cell |= {"label_smoothing": loss.get("label_smoothing", 0.0), "accumulate": arguments.accumulate}
     size = {"num_gpus": 1, "num_nodes": 1}
     measured: dict[str, Arrays] = {}

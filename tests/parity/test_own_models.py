@@ -1,0 +1,71 @@
+"""The gate of models in users' files: strategies and numbers of devices of each family do what one device does."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.report.parity.judge import judge
+from howmanygpus.report.parity.own import OwnComparison
+from parity.observing import NUM_CLASSES, SHAPE, Observer, keep, names_of
+from project import ROOT
+
+FILES = {"torch": "pytorch_net", "keras": "keras_net", "flax": "flax_net"}
+ENVIRONMENTS = {"torch": "pytorch-cpu", "keras": "tensorflow-cpu", "flax": "jax-cpu"}
+CASES = {
+    "pytorch_ddp": {},
+    "horovod_pytorch": {"horovod_controller": "mpi"},
+    "tensorflow_mirrored": {"batchnorm": "synchronized"},
+    "keras_mirrored": {},
+    "horovod_keras": {"horovod_controller": "mpi"},
+    "jax_sharding": {"batchnorm": "synchronized"},
+}
+"""What differs from the usual, on two devices."""
+OPTIONS = {"width": 4, "depth": 1}
+
+
+class OwnObserver(Observer):
+    """Observes the examples; a cell's `model_file` is one of them."""
+
+    def task(self, cell: dict) -> Path:
+        family, batchnorm = cell["family"], cell.get("batchnorm", "local")
+        model = ["--family", family, "--model-file", cell["model_file"], "--options", json.dumps(OPTIONS)]
+        model += ["--image-shape", *SHAPE, "--num-classes", NUM_CLASSES]
+
+        def make(folder: Path) -> None:
+            weights = folder / "own.safetensors"
+            command = [
+                self.find_python(ENVIRONMENTS[family]),
+                "-m",
+                "howmanygpus.train.frameworks.own_models.initialize",
+            ]
+            variables = os.environ | {"PYTHONPATH": str(self.library)}
+            subprocess.run([*command, *model, "--seed", "1", "--weights", weights], env=variables, check=True)
+            words = ["-m", "howmanygpus.train.parity.own_reference", *model, "--model", cell["model"]]
+            words += ["--batchnorm", batchnorm, "--weights", str(weights.with_suffix(".json"))]
+            self._run(ENVIRONMENTS[family], words, folder)
+
+        text = (ROOT / "examples" / "model" / f"{cell['model']}.py").read_text()
+        return keep(f"own-task-{family}-{batchnorm}", [self._code, text], self.scratch, make)
+
+
+@pytest.fixture(scope="module")
+def own_gate(environment_python, tmp_path_factory):
+    return OwnObserver(ROOT / "workflow" / "lib", tmp_path_factory.mktemp("own"), environment_python)
+
+
+@pytest.mark.parametrize("framework", CASES)
+def test_two_devices_do_what_one_does(framework, own_gate):
+    family = FRAMEWORKS[framework].family
+    file = ROOT / "examples" / "model" / f"{FILES[family]}.py"
+    cell = {"model": FILES[family], "model_file": str(file), "model_options": OPTIONS, "family": family}
+    cell |= CASES[framework]
+    folder = own_gate.observe(names_of(framework), FRAMEWORKS[framework].environments["cpu"], {"own": cell}, 2)
+    verdict = judge({(2, 1): folder / "own"}, own_gate.task(cell), None, OwnComparison)
+    assert (verdict["status"], verdict["reason"]) == ("passed", "")
+    checks = {row["check"] for row in verdict["checks"]}
+    assert {"losses", "gradients", "updates_sgd", "updates_adam", "replicas"} <= checks
+    assert ("statistics" in checks) == (cell.get("batchnorm") == "synchronized")
