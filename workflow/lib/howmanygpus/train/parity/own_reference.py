@@ -93,15 +93,14 @@ def write_expected(specs: dict[str, RunSpec], num_devices: int, draws: bool, mea
         sizes = {"accumulate": parts, "per_device_batch_size": GLOBAL_BATCH_SIZE // parts}
         arrays = compute(RunSpec.from_dict(spec.to_dict() | sizes), optimizer)
         if num_devices == 1:
-            measured[optimizer] = {} if draws else measure_differences(spec, optimizer, arrays, folder)
+            measured[optimizer] = measure_differences(spec, optimizer, arrays, folder)
+        arrays |= measured[optimizer]
         # What every part is normalised by is that of other images on several devices.
         is_mixed = spec.batchnorm == "synchronized" and has_state and spec.accumulate > 1 and num_devices > 1
         if draws or is_mixed:
-            norm_of_none = {"noise/logits": np.zeros(())}
-            arrays = leave_out(arrays, "training") | (norm_of_none if "logits" in arrays else {})
-        else:
-            arrays |= measured[optimizer]
-            arrays = leave_out(arrays, "state") if is_local else arrays
+            arrays = leave_out(arrays, "training")
+        elif is_local:
+            arrays = leave_out(arrays, "state")
         arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
         save_file(arrays or {"none": np.zeros(1)}, folder / f"{optimizer}.devices{num_devices}.safetensors")
 
