@@ -98,7 +98,7 @@ def test_synchronized_batchnorm_uses_the_global_batchs_statistics(framework, jud
     ("framework", "variant"), [(framework, name) for framework in FRAMEWORKS for name in find_variants(framework)]
 )
 def test_variants_that_train_otherwise_pass_within_their_own_limits(framework, variant, judge_cell):
-    verdict = judge_cell(framework, find_variants(framework), variant, 2)
+    verdict = judge_cell(framework, find_variants(framework), variant, count_devices(framework))
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
 
 

@@ -38,9 +38,10 @@ def record_unstarted(run: str, settings: dict, inputs: dict[str, Path], job_id: 
     """Record that the job of a run ended before it had begun an attempt, and return the record.
 
     inputs: as in record_refusal. words: what the job said last; its reason if SLURM has none. Returns None if the job
-    began an attempt, or left the run to another call of Snakemake.
+    wrote a record of an attempt, or left the run to another call of Snakemake.
     """
-    if any((ATTEMPTS / run).glob(f"*-job{job_id}")) or find_working(run=run):
+    others = [owner for _, owner in find_working(run=run) if owner.job != job_id]
+    if any((ATTEMPTS / run).glob(f"*-job{job_id}/attempt.json")) or others:
         return None
     crash = {"status": "crashed", "reason": f"job {job_id} ended before the run began: {words}"}
     return _record_end(
@@ -61,6 +62,6 @@ def _record_end(run: str, settings: dict, inputs: dict[str, Path], name: str, en
         "parity": json.loads(inputs["verdict"].read_text())["status"],
     }
     folder = ATTEMPTS / run / f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{name}"
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     write_record(folder / "attempt.json", record)
     return folder / "attempt.json"

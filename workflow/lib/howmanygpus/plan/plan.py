@@ -14,7 +14,7 @@ from howmanygpus.plan.own.model import OwnModel, check_names
 from howmanygpus.plan.parity import ParityCell, ParityGroup, group_cells
 from howmanygpus.plan.program.study import ProgramStudy
 from howmanygpus.plan.runs import Run
-from howmanygpus.plan.studies import PREPARED, Study
+from howmanygpus.plan.study.study import PREPARED, Study
 from howmanygpus.prepare.checks.remarks import read_remarks
 
 

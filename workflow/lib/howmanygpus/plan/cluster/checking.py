@@ -9,7 +9,7 @@ from howmanygpus.plan.dry_run.recorded_runs import RUNS
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.rules.parity import LIMIT_MIN as GATE_MIN
 from howmanygpus.plan.runs import Run
-from howmanygpus.plan.studies import Study
+from howmanygpus.plan.study.study import Study
 
 
 def find_misfits(plan: Plan, results: Path = RUNS) -> list[str]:

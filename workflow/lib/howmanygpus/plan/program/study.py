@@ -1,11 +1,9 @@
 """A study of a user's own program: the same grid, without data, weights and parity gate of the workflow."""
 
 import itertools
-import math
 from typing import Any
 
 from howmanygpus.plan.config.checks import check_quality
-from howmanygpus.plan.config.errors import refuse
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, read_schema, study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS
@@ -20,7 +18,8 @@ from howmanygpus.plan.program.checks import (
 )
 from howmanygpus.plan.program.files import hash_program_files
 from howmanygpus.plan.runs import Run, drop_usual_layout, usual_layout
-from howmanygpus.plan.studies import MOST_RUNS, Study
+from howmanygpus.plan.study.grid import check_layouts, check_number, exclude_runs, resolve_devices
+from howmanygpus.plan.study.study import Study
 
 INPUT, DATASET = "program", "own_data"
 """What stands in paths and tables for the input and the data set, which only the program knows."""
@@ -77,24 +76,23 @@ class ProgramStudy(Study):
         own = {"dataset": DATASET, "model": program_name, "frameworks": [program_name], "inputs": [INPUT]}
         self.config = filled | own | {"parity": "off", "variants": {variant: {} for variant in self.variants}}
         self.runs = self._expand()
-        self._check_layouts()
+        check_layouts(self.place, self.machine, self.runs)
 
     def _expand(self) -> list[Run]:
         config = self.config
-        places = (f"{self.place}.devices[{position}]" for position in itertools.count())
-        devices = list(dict.fromkeys(map(self.machine.resolve, config["devices"], places)))
+        devices = resolve_devices(self.place, config["devices"], self.machine)
         sizes = [(num_gpus, size) for num_gpus, batches in self.accumulations.items() for size in batches]
-        axes = [self.variants, config["precision"], devices, sizes, range(1, config["repeats"] + 1)]
-        if (num_runs := math.prod(map(len, axes))) > MOST_RUNS:
-            raise refuse(self.place, num_runs, f"runs are more than {MOST_RUNS}", "shorten its lists or lower repeats")
+        axes = [self.variants, config["precision"], devices, sizes]
+        check_number(self.place, axes, config["repeats"])
+        cells = itertools.product(*axes, range(1, config["repeats"] + 1))
         runs = [
             Run(
                 *(self.name, config["model"], variant, INPUT, precision, device, num_gpus, size, repeat),
                 self._find_unsupported_reason(self.machine.device(device), num_gpus),
             )
-            for variant, precision, device, (num_gpus, size), repeat in itertools.product(*axes)
+            for variant, precision, device, (num_gpus, size), repeat in cells
         ]
-        return self._apply_exclusions(runs)
+        return exclude_runs(self.place, config["exclude"], runs)
 
     def _find_unsupported_reason(self, device: Device, num_gpus: int) -> str:
         nodes, start, environment = device.num_nodes(num_gpus), self.program["start"], self.program["environment"]

@@ -13,7 +13,7 @@ from howmanygpus.plan.program.study import LAUNCHERS as PROGRAM_LAUNCHERS
 from howmanygpus.plan.program.study import ProgramStudy
 from howmanygpus.plan.rules.answers import Answers
 from howmanygpus.plan.runs import Run
-from howmanygpus.plan.studies import Study
+from howmanygpus.plan.study.study import Study
 
 
 class TrainingRules(Answers):

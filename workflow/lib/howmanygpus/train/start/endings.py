@@ -10,7 +10,7 @@ from pathlib import Path
 from howmanygpus.files import write_json_atomic
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.schema import RecordError, check_record
-from howmanygpus.train.start.settling import OWNER
+from howmanygpus.train.start.settling import OWNER, REPLACED
 
 OUT_OF_HOST_MEMORY = re.compile("exceeded memory limit|oom-kill|Out Of Memory", re.IGNORECASE)
 """What slurmstepd prints when it, or the kernel for it, has killed processes that took too much memory."""
@@ -75,9 +75,10 @@ def write_last_words(attempt: AttemptFolder, record: dict) -> None:
 def list_leftovers(attempt: AttemptFolder) -> list[Path]:
     """Return the files that give way to the last words: samples and arrays first, events last.
 
-    What says whose attempt it is and what it was to do stays.
+    What says whose attempt it is, what it was to do, and who replaced it stays.
     """
-    stays = [attempt.record, attempt.spec, attempt.placement, attempt.path / OWNER, attempt.events]
+    stays = [attempt.record, attempt.spec, attempt.placement, attempt.events]
+    stays += [attempt.path / OWNER, attempt.path / REPLACED]
     files = [path for path in attempt.path.rglob("*") if path.is_file() and path not in stays]
     events = [attempt.events] if attempt.events.exists() else []
     return sorted(files, key=lambda path: not (path.suffix in LARGE or path.name.startswith("."))) + events

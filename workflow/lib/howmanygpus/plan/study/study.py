@@ -2,39 +2,34 @@
 
 import itertools
 import json
-import math
 from functools import cached_property
 from typing import Any
 
-from howmanygpus.plan.batches import accumulate_batches
-from howmanygpus.plan.config.checks import check_quality, doubt_batches, doubt_workers
 from howmanygpus.plan.config.datasets import describe_or_refuse, options_of_runs
-from howmanygpus.plan.config.errors import ConfigError, refuse, suggest
 from howmanygpus.plan.config.images import check_crops, check_labels, find_image_shape
-from howmanygpus.plan.config.learning import check_learning, doubt_learning, resolve_optimizer
+from howmanygpus.plan.config.learning import resolve_optimizer
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS, find_unsupported_reason
-from howmanygpus.plan.loaders import check_inputs, check_loaders, find_missing_loader
+from howmanygpus.plan.loaders import check_inputs, find_missing_loader
 from howmanygpus.plan.networks import (
     check_image_size,
-    check_statistics,
     choose_options,
-    find_family_file,
     list_models,
     name_network,
 )
 from howmanygpus.plan.own.model import OwnModel, name_own_network, short_name, take_own_model
 from howmanygpus.plan.parity import ParityCell, TrainingPath
 from howmanygpus.plan.runs import TRAINING_KEYS, Run, complete_spec, drop_usual_layout
+from howmanygpus.plan.study.batches import accumulate_batches
+from howmanygpus.plan.study.checks import check_names, check_runs, doubt_study
+from howmanygpus.plan.study.grid import check_number, exclude_runs, resolve_devices
 from howmanygpus.prepare.sources import Description
 from howmanygpus.train.spec import RANDOM_INPUTS, SYNTHETIC
 
 PREPARED = "results/prepared"
 NESTED_KEYS = ("optimizer", "quality")
 """Keys of a study whose values are objects; each of their keys has its own default."""
-MOST_RUNS = 100_000
-"""A larger number of runs is taken for a mistake in the lists of a study."""
 
 
 class Study:
@@ -59,7 +54,7 @@ class Study:
         self.variants = {variant: self._training_settings(given) for variant, given in self.config["variants"].items()}
         self.dataset_options = datasets.get(self.config["dataset"], {"source": self.config["dataset"], "options": {}})
         self.own_model = take_own_model(self.place, self._place_of_options, self.config, list_models())
-        self._check_names()
+        check_names(self.place, self.config, self.variants, self.own_model)
         self.config["model_options"] = self._choose_options()
         self.description = self._describe_dataset(datasets)
         source, shape = self.dataset_options["source"], self.description.image_shape
@@ -69,7 +64,7 @@ class Study:
         if self.own_model is None:
             check_image_size(self.place, *self.network, *shape[:2])
         self.runs = self._expand()
-        self._check_runs()
+        check_runs(self)
 
     @property
     def network(self) -> tuple[str, dict]:
@@ -102,26 +97,6 @@ class Study:
         settings = {key: self.config[key] for key in TRAINING_KEYS} | overrides
         return settings | {"optimizer": self.config["optimizer"] | overrides.get("optimizer", {})}
 
-    def _check_names(self) -> None:
-        config, place = self.config, self.place
-        for position, framework in enumerate(config["frameworks"]):
-            if framework not in FRAMEWORKS:
-                remedy = suggest(framework, FRAMEWORKS)
-                raise refuse(f"{place}.frameworks[{position}]", framework, "is not a known framework", remedy)
-        models = list_models()
-        if self.own_model is None and config["model"] not in models:
-            raise refuse(f"{place}.model", config["model"], "is not a known model", suggest(config["model"], models))
-        for framework in config["frameworks"] if self.own_model is None else ():
-            family_file = find_family_file(config["model"], FRAMEWORKS[framework].family)
-            if not family_file.exists():
-                remedy = f"write models/{config['model']}/{family_file.name} or leave {framework} out"
-                raise refuse(f"{place}.model", config["model"], f"is not written for {framework}", remedy)
-        check_quality(f"{place}.quality", config["quality"])
-        check_loaders(place, self.variants, config["variants"])
-        check_learning(place, config["frameworks"], self.variants, config["variants"])
-        if (config["epochs"] is None) == (config["steps"] is None):
-            raise ConfigError(f"{place}: give exactly one of `epochs` and `steps`")
-
     def _describe_dataset(self, datasets: dict) -> Description:
         name = self.config["dataset"]
         place = "" if name in datasets else f"{self.place}.dataset"
@@ -148,13 +123,10 @@ class Study:
 
     def _expand(self) -> list[Run]:
         config, runs = self.config, []
-        places = (f"{self.place}.devices[{position}]" for position in itertools.count())
-        devices = list(dict.fromkeys(map(self.machine.resolve, config["devices"], places)))
+        devices = resolve_devices(self.place, config["devices"], self.machine)
         axes = [config["frameworks"], self.variants, config["inputs"], config["precision"], devices]
         axes.append([(num_gpus, size) for num_gpus, sizes in self.accumulations.items() for size in sizes])
-        num_runs = math.prod(map(len, axes)) * config["repeats"]
-        if num_runs > MOST_RUNS:
-            raise refuse(self.place, num_runs, f"runs are more than {MOST_RUNS}", "shorten its lists or lower repeats")
+        check_number(self.place, axes, config["repeats"])
         cells = itertools.product(*axes, range(1, config["repeats"] + 1))
         for framework, variant, source, precision, device, (num_gpus, size), repeat in cells:
             known = self.machine.device(device)
@@ -164,66 +136,11 @@ class Study:
             reason = reason or find_unsupported_reason(framework, known, precision, num_gpus, settings)
             reason = reason or find_missing_loader(framework, source, settings)
             runs.append(Run(self.name, framework, variant, source, precision, device, num_gpus, size, repeat, reason))
-        return self._apply_exclusions(runs)
-
-    def _apply_exclusions(self, runs: list[Run]) -> list[Run]:
-        for position, rule in enumerate(self.config["exclude"]):
-            # Rules for other models are left out already.
-            asked = [(key, value) for key, value in rule.items() if key != "model"]
-            kept = [run for run in runs if any(getattr(run, key) != value for key, value in asked)]
-            if len(kept) == len(runs):
-                raise refuse(f"{self.place}.exclude[{position}]", rule, "matches no run", "correct or remove it")
-            runs = kept
-        if not runs:
-            raise ConfigError(f"{self.place}.exclude: nothing is left to run; remove an entry")
-        return runs
-
-    def _check_layouts(self) -> None:
-        for name, num_gpus in sorted({(run.device, run.num_gpus) for run in self.runs}):
-            device = self.machine.device(name)
-            if device.max_nodes >= device.num_nodes(num_gpus) and num_gpus % device.num_nodes(num_gpus):
-                raise refuse(
-                    *(f"{self.place}.num_gpus", num_gpus),
-                    f"does not spread evenly over {device.num_nodes(num_gpus)} nodes of {name} devices",
-                    f"choose {' or '.join(map(str, device.find_nearest_counts(num_gpus)))}",
-                )
-
-    def _check_runs(self) -> None:
-        self._check_layouts()
-        for num_gpus, size in sorted({(run.num_gpus, run.per_device_batch_size) for run in self.runs}):
-            count = self.accumulations[num_gpus][size]
-            steps_per_epoch = self.description.num_train // (num_gpus * size * count)
-            if steps_per_epoch == 0:
-                times = f", accumulated {count} times," if count > 1 else ""
-                raise refuse(
-                    *(f"{self.place}.per_device_batch_size", size),
-                    f"on {num_gpus} devices{times} is more than the {self.description.num_train} training images",
-                    "lower it, accumulate or num_gpus" if count > 1 else "lower it or num_gpus",
-                )
-            for variant, settings in self.variants.items():
-                together = num_gpus if settings["batchnorm"] == "synchronized" else 1
-                if self.own_model is None:
-                    check_statistics(self.place, *self.network, self.description.image_shape, size * together)
-                num_steps = settings["steps"] or settings["epochs"] * steps_per_epoch
-                if num_steps <= settings["warmup_steps"]:
-                    raise refuse(
-                        *(f"{self.place}.warmup_steps", settings["warmup_steps"]),
-                        f"leaves no step to measure of the {num_steps} of variant {variant} with {num_gpus} x {size}",
-                        "lower it or train longer",
-                    )
+        return exclude_runs(self.place, config["exclude"], runs)
 
     def find_doubts(self) -> list[str]:
         """Return a message for each value that can be meant, but is more likely a mistake."""
-        devices = {run.device: self._device(run) for run in self.runs if self._device(run).count}
-        largest = max(self.global_batch_size(run) for run in self.runs)
-        return [
-            *doubt_workers(self.place, self.variants, self.config["variants"], devices),
-            *doubt_batches(self.place, self.variants, self.config["variants"], self.description.num_test),
-            *doubt_learning(
-                *(self.place, self.config["frameworks"], self.variants, self.config["variants"]),
-                self.description.num_train // largest,
-            ),
-        ]
+        return doubt_study(self)
 
     def data_dir(self, run: Run) -> str:
         """Return the folder of a run's images. Resident images are synthetic ones."""

@@ -12,8 +12,8 @@ def split_batch(images: int, largest: int) -> tuple[int, int]:
 def accumulate_batches(place: str, config: dict, curves: dict[str, list[int]]) -> dict[int, dict[int, int]]:
     """Return the batches for one optimizer step, by device count and by the distinct per-device batch sizes to run.
 
-    place: of the study in the config. curves: see plan.studies.Study.curves. Raises ConfigError for batches that the
-    device counts do not divide.
+    place: of the study in the config. curves: as in Study.curves. Raises ConfigError for batches that the device counts
+    do not divide.
     """
     if config["accumulate"] > 1 and config["scaling"] == "both":
         problem = "would make two runs of the same path with scaling: both"

@@ -1,0 +1,86 @@
+"""Checks of a study that need its model, its images or its runs."""
+
+from typing import TYPE_CHECKING
+
+from howmanygpus.plan.config.checks import check_quality, doubt_batches, doubt_workers
+from howmanygpus.plan.config.errors import ConfigError, refuse, suggest
+from howmanygpus.plan.config.learning import check_learning, doubt_learning
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.loaders import check_loaders
+from howmanygpus.plan.networks import check_statistics, find_family_file, list_models
+from howmanygpus.plan.own.model import OwnModel
+from howmanygpus.plan.study.grid import check_layouts
+
+if TYPE_CHECKING:
+    from howmanygpus.plan.study.study import Study
+
+
+def check_names(place: str, config: dict, variants: dict[str, dict], own_model: OwnModel | None) -> None:
+    """Raise ConfigError for unknown frameworks, models and metrics, and for settings that exclude each other.
+
+    place: of the study in the config. config: complete. variants: the training settings of each.
+    """
+    for position, framework in enumerate(config["frameworks"]):
+        if framework not in FRAMEWORKS:
+            remedy = suggest(framework, FRAMEWORKS)
+            raise refuse(f"{place}.frameworks[{position}]", framework, "is not a known framework", remedy)
+    if own_model is None:
+        _check_model(f"{place}.model", config["model"], config["frameworks"])
+    check_quality(f"{place}.quality", config["quality"])
+    check_loaders(place, variants, config["variants"])
+    check_learning(place, config["frameworks"], variants, config["variants"])
+    if (config["epochs"] is None) == (config["steps"] is None):
+        raise ConfigError(f"{place}: give exactly one of `epochs` and `steps`")
+
+
+def _check_model(place: str, model: str, frameworks: list[str]) -> None:
+    models = list_models()
+    if model not in models:
+        raise refuse(place, model, "is not a known model", suggest(model, models))
+    for framework in frameworks:
+        family_file = find_family_file(model, FRAMEWORKS[framework].family)
+        if not family_file.exists():
+            remedy = f"write models/{model}/{family_file.name} or leave {framework} out"
+            raise refuse(place, model, f"is not written for {framework}", remedy)
+
+
+def check_runs(study: "Study") -> None:
+    """Raise ConfigError for layouts that the machine lacks, and for batches and steps that the data set cannot give."""
+    check_layouts(study.place, study.machine, study.runs)
+    for num_gpus, size in sorted({(run.num_gpus, run.per_device_batch_size) for run in study.runs}):
+        count, num_train = study.accumulations[num_gpus][size], study.description.num_train
+        steps_per_epoch = num_train // (num_gpus * size * count)
+        if steps_per_epoch == 0:
+            times = f", accumulated {count} times," if count > 1 else ""
+            raise refuse(
+                *(f"{study.place}.per_device_batch_size", size),
+                f"on {num_gpus} devices{times} is more than the {num_train} training images",
+                "lower it, accumulate or num_gpus" if count > 1 else "lower it or num_gpus",
+            )
+        for variant, settings in study.variants.items():
+            together = num_gpus if settings["batchnorm"] == "synchronized" else 1
+            if study.own_model is None:
+                check_statistics(study.place, *study.network, study.description.image_shape, size * together)
+            num_steps = settings["steps"] or settings["epochs"] * steps_per_epoch
+            if num_steps <= settings["warmup_steps"]:
+                raise refuse(
+                    *(f"{study.place}.warmup_steps", settings["warmup_steps"]),
+                    f"leaves no step to measure of the {num_steps} of variant {variant} with {num_gpus} x {size}",
+                    "lower it or train longer",
+                )
+
+
+def doubt_study(study: "Study") -> list[str]:
+    """Return a message for each value that can be meant, but is more likely a mistake."""
+    known = {run.device: study.machine.device(run.device) for run in study.runs}
+    devices = {name: device for name, device in known.items() if device.count}
+    largest = max(study.global_batch_size(run) for run in study.runs)
+    place, variants, given = study.place, study.variants, study.config["variants"]
+    return [
+        *doubt_workers(place, variants, given, devices),
+        *doubt_batches(place, variants, given, study.description.num_test),
+        *doubt_learning(
+            *(place, study.config["frameworks"], variants, given),
+            study.description.num_train // largest,
+        ),
+    ]
