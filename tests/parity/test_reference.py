@@ -61,6 +61,10 @@ with replace_relu(GatedRelu.apply):
     for reset in (torch.nn.Conv2d.reset_parameters, near_in_half_of_the_channels):
         torch.nn.Conv2d.reset_parameters = reset
         print(*(reference.count_near_gates(spec, draw_data(SHAPE, 3, seed), weights) for seed in range(4)))
+    GatedRelu.near = 1e-3
+    x = torch.tensor([-1.0, -1e-4, 1e-4, 1.0], requires_grad=True)
+    GatedRelu.apply(x).sum().backward()
+    print(*x.grad.tolist())
 """
 
 
@@ -92,11 +96,21 @@ def test_a_relu_of_pytorchs_own_is_refused_with_the_remedy(model, refusals):
     assert f"in train/models/{model}/torch.py use relu of" in refusals[model]
 
 
-def test_weights_that_are_replaced_do_not_decide_which_images_the_task_has(environment_python, tmp_path):
-    """A network's own initial weights, which are random, are replaced by the task's."""
-    command = [environment_python("pytorch-cpu"), "-W", "ignore", "-c", COUNT, str(tmp_path)]
+@pytest.fixture(scope="module")
+def counted(environment_python, tmp_path_factory):
+    """The lines that COUNT prints."""
+    command = [environment_python("pytorch-cpu"), "-W", "ignore", "-c", COUNT, str(tmp_path_factory.mktemp("counted"))]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
     result = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-3000:]
-    usual, near = result.stdout.splitlines()
+    return result.stdout.splitlines()
+
+
+def test_weights_that_are_replaced_do_not_decide_which_images_the_task_has(counted):
+    """A network's own initial weights, which are random, are replaced by the task's."""
+    usual, near, _ = counted
     assert near == usual
+
+
+def test_gradients_are_halved_on_both_sides_of_zero(counted):
+    assert counted[-1] == "0.0 0.5 0.5 1.0"

@@ -152,9 +152,18 @@ def test_a_job_that_began_its_attempt_tells_its_end_itself(unstarted, folder):
 
 def test_a_run_that_is_left_to_another_call_has_not_failed(unstarted, monkeypatch):
     end, made = unstarted
-    monkeypatch.setattr(attempts, "find_working", lambda run: [("an attempt", "its owner")])
+    monkeypatch.setattr(attempts, "find_working", lambda run: [("an attempt", SimpleNamespace(job="8"))])
     end()
     assert made == []
+
+
+def test_a_job_that_ended_between_its_folder_and_its_record_is_recorded(unstarted, folder, monkeypatch):
+    """SLURM may still call the job alive."""
+    end, made = unstarted
+    (folder / "results" / "attempts" / RUN / "20260101T000000-job7").mkdir(parents=True)
+    monkeypatch.setattr(attempts, "find_working", lambda run: [("an attempt", SimpleNamespace(job="7"))])
+    end()
+    assert [name for name, _ in made] == ["job7"]
 
 
 def test_last_words_are_of_the_first_log_that_has_any(folder):

@@ -138,7 +138,7 @@ GIVE_WAY = ["processes-1/telemetry.node0.csv", "processes-1/spec.json", "events.
 def test_on_a_full_disk_other_files_give_way_to_the_last_words(tmp_path, monkeypatch, needed):
     """There is room when so many files are gone; no more than these are lost."""
     attempt, write = AttemptFolder(tmp_path), endings.write_json_atomic
-    stays = ["owner.json", "spec.json", "placement.json"]
+    stays = ["owner.json", "replaced.json", "spec.json", "placement.json"]
     (tmp_path / "processes-1").mkdir()
     for name in [*stays, *reversed(GIVE_WAY)]:
         (tmp_path / name).write_text("something\n")

@@ -5,8 +5,8 @@ The model runs on PyTorch's CPU kernels; everything else is written out here. If
 goes through the network by itself.
 
 A ReLU either passes the gradient or blocks it. If its input is so near to zero that float32 rounding decides, both
-results are correct. The task is therefore done twice, with the thresholds of the backward pass at zero and shifted
-(relus.py). The differences are stored as the part of each tolerance that rounding can cause. What bf16 may change is
+results are correct. The task is therefore done once more with half of such gradients (relus.py). Twice the differences
+are stored as the part of each tolerance that rounding can cause. What bf16 may change is
 measured too: the task is done once more with the rounding of bf16 simulated (rounding.py).
 """
 
@@ -34,7 +34,7 @@ from howmanygpus.train.parity.cross_entropy import count_terms, softmax_cross_en
 from howmanygpus.train.parity.keys import find_keys
 from howmanygpus.train.parity.losses import PartOfLoss
 from howmanygpus.train.parity.rates import compute_rates
-from howmanygpus.train.parity.relus import GATE_SHIFT, GatedRelu, RefuseOwnRelus
+from howmanygpus.train.parity.relus import NEAR_ZERO, GatedRelu, RefuseOwnRelus
 from howmanygpus.train.parity.rounding import RoundedToBf16
 from howmanygpus.train.parity.task import (
     EVAL_EVERY_EPOCHS,
@@ -49,7 +49,7 @@ from howmanygpus.train.parity.task import (
 from howmanygpus.train.spec import OptimizerSpec, RunSpec
 
 NUM_CANDIDATES = 4
-"""Number of sets of random images; the task uses the set with the fewest ReLU inputs within the shift."""
+"""Number of sets of random images; the task uses the set with the fewest ReLU inputs near zero."""
 SHARDS = (1, 2, 3)
 """Numbers of devices of the layouts that the gate observes."""
 BF16_SEED = 1
@@ -181,14 +181,15 @@ def compute(
     data: PreparedData,
     weights: dict,
     num_shards: int,
-    shift: float = 0.0,
+    near: float = 0.0,
     arithmetic: AbstractContextManager | None = None,
 ) -> dict[str, np.ndarray]:
     """Return the arrays of the task on `num_shards` devices.
 
-    shift: of the thresholds of all ReLUs in the backward pass. arithmetic: a context in which the network computes.
+    near: the distance from zero, in standard deviations of a ReLU's inputs, within which its backward pass halves the
+    gradient. arithmetic: a context in which the network computes.
     """
-    GatedRelu.shift = shift
+    GatedRelu.near = near
     reference = Reference(spec, data, weights, num_shards, arithmetic or nullcontext())
     arrays = {"logits": reference.predict(data.test_images[np.arange(GLOBAL_BATCH_SIZE)], "first device")}
     losses: list[float] = []
@@ -218,10 +219,10 @@ def compute_all(spec: RunSpec, data: PreparedData, weights: dict, num_shards: in
     difference that the simulated rounding of bf16 causes.
     """
     exact = compute(spec, data, weights, num_shards)
-    shifted = compute(spec, data, weights, num_shards, shift=GATE_SHIFT)
+    halved = compute(spec, data, weights, num_shards, near=NEAR_ZERO)
     rounded = compute(spec, data, weights, num_shards, arithmetic=RoundedToBf16(BF16_SEED))
-    # A shift to the other side changes about as much, so the difference is doubled.
-    rounding = {f"rounding/{name}": 2 * (shifted[name] - exact[name]) for name in exact if name != "logits"}
+    # A framework passes the whole of a gradient near zero or nothing, of which the exact task does the other.
+    rounding = {f"rounding/{name}": 2 * (halved[name] - exact[name]) for name in exact if name != "logits"}
     noise = {f"noise/{name}": np.linalg.norm(rounded[name] - exact[name]) for name in exact}
     return {name: np.ascontiguousarray(array) for name, array in (exact | rounding | noise).items()}
 

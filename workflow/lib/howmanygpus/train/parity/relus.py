@@ -1,14 +1,17 @@
 """
-Shift the thresholds of ReLUs in the reference, to learn what float32 rounding may change.
+Halve the gradients of ReLUs in the reference where rounding decides, to learn what float32 rounding may change.
 
-Only the family's layer `relu` can be shifted, so a model that calls another ReLU of PyTorch is refused.
+Only the family's layer `relu` can be changed, so a model that calls another ReLU of PyTorch is refused.
 """
 
 import torch
 from torch.overrides import TorchFunctionMode
 
-GATE_SHIFT = 4e-6
-"""Shift of the threshold, in standard deviations of the ReLU's input; float32 activations are off by up to 1e-6."""
+NEAR_ZERO = 4e-6
+"""Distance from zero within which rounding may decide, in standard deviations of the ReLU's input.
+
+Activations in float32 are off by up to 1e-6 standard deviations.
+"""
 OWN_RELUS = {
     torch.relu: "torch.relu",
     torch.relu_: "torch.relu_",
@@ -40,20 +43,22 @@ class RefuseOwnRelus(TorchFunctionMode):
 
 
 class GatedRelu(torch.autograd.Function):
-    """ReLU whose backward pass has its threshold at shift * (standard deviation of the input) instead of zero.
+    """ReLU whose backward pass halves the gradients of inputs that are nearer to zero than `near` standard deviations.
 
-    While counts_near is true, num_near counts the inputs that are nearer to zero than
-    GATE_SHIFT * (standard deviation).
+    A correct framework passes each of these gradients whole or not at all, so that it is off by the other half.
+    While counts_near is true, num_near counts the inputs within NEAR_ZERO.
     """
 
-    shift, num_near, counts_near = 0.0, 0, False
+    near, num_near, counts_near = 0.0, 0, False
 
     @staticmethod
     def forward(ctx, x):
-        deviation = x.std(correction=0) if GatedRelu.shift or GatedRelu.counts_near else 0.0
-        if GatedRelu.counts_near:
-            GatedRelu.num_near += int((x.abs() < GATE_SHIFT * deviation).sum())
-        ctx.save_for_backward(x > GatedRelu.shift * deviation)
+        is_open = (x > 0).to(x.dtype)
+        if GatedRelu.near or GatedRelu.counts_near:
+            distance = x.abs() / x.std(correction=0)
+            is_open = torch.where(distance < GatedRelu.near, 0.5, is_open)
+            GatedRelu.num_near += int((distance < NEAR_ZERO).sum()) if GatedRelu.counts_near else 0
+        ctx.save_for_backward(is_open)
         return x.clamp(min=0.0)
 
     @staticmethod
