@@ -21,7 +21,7 @@ from howmanygpus.train.spec import RunSpec
 
 FLOAT32_ULP = 2.0**-23
 GATES_OF_ALL_STEPS = 3.0
-"""Factor on the effect of ReLU inputs near zero: rounding grows over the steps, the range that is looked at does not."""
+"""Factor on the effect of ReLU inputs near zero: rounding grows over the steps, the observed range does not."""
 NOISE_FRACTIONS = {"fp32": 0.0, "tf32": 2.0**-3, "bf16": 1.0}
 """Rounding noise of a precision, as a fraction of that of bf16."""
 FEW, MANY = 4.0, 2.5
