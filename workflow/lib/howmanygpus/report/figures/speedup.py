@@ -82,8 +82,8 @@ def compute_accuracy_speedup(
 
 def draw_panel(axes: Axes, rows: pd.DataFrame, column: str, styles: dict) -> None:
     counts = rows["num_gpus"].agg(["min", "max"])
-    ends = {}
-    if counts.iloc[0] < counts.iloc[1]:
+    ends, is_empty = {}, rows[column].isna().all()
+    if counts.iloc[0] < counts.iloc[1] and not is_empty:
         axes.plot(counts, counts / counts.iloc[0], color=GREY, linestyle=":")
         ends["ideal"] = (counts.iloc[1], counts.iloc[1] / counts.iloc[0], GREY)
     names = star_machinery(rows)
@@ -99,8 +99,8 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, column: str, styles: dict) -> Non
         ends[names[series]] = (line["num_gpus"].iloc[-1], line[column].iloc[-1], styles[series]["color"])
     if column == "accuracy_speedup":
         mark_never(axes, rows[rows["is_never"]], styles)
-    if not ends.keys() - {"ideal"}:
-        axes.annotate("no baseline reached it", (0.5, 0.5), xycoords="axes fraction", ha="center", color=GREY)
+    if is_empty:
+        axes.annotate("no baseline reached it", (0.5, 0.7), xycoords="axes fraction", ha="center", color=GREY)
     mark_counts(axes, rows["num_gpus"])
     axes.set_ylim(bottom=0)
     axes.set_ylabel(f"speed-up over {counts.iloc[0]} device{'s' if counts.iloc[0] > 1 else ''}")
