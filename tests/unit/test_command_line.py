@@ -72,6 +72,20 @@ def test_a_word_that_is_neither_a_file_nor_a_target_is_refused_with_the_remedy(g
     assert message in str(error.value)
 
 
-def test_a_config_file_that_cannot_be_read_is_left_to_snakemake(tmp_path):
-    (tmp_path / "broken.yaml").write_text("studies: [")
-    assert separate_targets(["--configfile", "broken.yaml", "all"])[0] == "all"
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"studies: [", "broken.yaml is not valid YAML: line 1, column 11: expected the node content"),
+        (b"studies:\n  caf\xe9: {}\n", "broken.yaml is not in UTF-8: line 2 has the byte 0xe9; save it in UTF-8"),
+        (b"studies: \x00", "broken.yaml is not valid YAML: "),
+        (b"", "broken.yaml has no keys; begin it with `studies:`"),
+        (b"- studies", "broken.yaml has no keys; begin it with `studies:`"),
+        (None, "broken.yaml cannot be read: Is a directory; give the path of a file"),
+    ],
+)
+def test_a_config_file_that_cannot_be_read_is_refused_with_its_line(tmp_path, content, message):
+    path = tmp_path / "broken.yaml"
+    path.mkdir() if content is None else path.write_bytes(content)
+    with pytest.raises(ConfigError) as error:
+        separate_targets(["--configfile", "broken.yaml", "all"])
+    assert str(error.value).startswith(f"--configfile: {message}")
