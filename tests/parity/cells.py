@@ -6,6 +6,7 @@ from howmanygpus.plan.frameworks import FRAMEWORKS, find_unsupported_reason
 from howmanygpus.plan.loaders import find_missing_loader
 from howmanygpus.plan.parity import TrainingPath
 from parity.faults import FAMILIES
+from published_networks import read_networks
 from training.launching import BY_MPI
 
 CPU = Device(2, 1)
@@ -29,8 +30,8 @@ NETWORKS = {
     "inception_v3": {"model": "inception_v3", "model_options": {"blocks": [1, 1, 1], "width": 2, "stem": "small"}},
 }
 """Short versions of the other networks, at which one framework of each family is observed."""
-WRITTEN_FOR = {"vit_b16": ("torch", "keras", "flax"), "inception_v3": ("torch", "keras")}
-"""Families of the networks that not all families have."""
+WRITTEN_FOR = {name: network.families for name, network in read_networks().items()}
+"""Families of the networks."""
 LOSSES = {
     "sigmoid": SIGMOID,
     "sigmoid_accumulated": SIGMOID | {"accumulate": 2},
@@ -75,7 +76,7 @@ def cells_on(num_devices: int, framework: str) -> dict[str, dict]:
 
 def list_networks(family: str, num_devices: int) -> list[str]:
     """Return the networks at which a family is observed."""
-    return [name for name in NETWORKS_ON[num_devices] if family in WRITTEN_FOR.get(name, FAMILIES)]
+    return [name for name in NETWORKS_ON[num_devices] if family in WRITTEN_FOR[name]]
 
 
 def find_variants(framework: str) -> dict[str, dict]:

@@ -1,8 +1,9 @@
 """
-Count the multiply-adds of models for one image with three channels, and 1000 classes.
+Count the multiply-adds of models for one image.
 
-The arguments are models. They are built with the layers of the PyTorch family; what is printed is JSON, by model. As in
-published numbers, only convolutions, dense layers and the two products of each attention count.
+The argument is JSON: the shape of the image and the number of classes, by model. Models are built with the layers of
+the PyTorch family; what is printed is JSON, by model. As in published numbers, only convolutions, dense layers and the
+two products of each attention count.
 """
 
 import importlib
@@ -14,15 +15,13 @@ from torch import nn
 
 from howmanygpus.train.frameworks.torch.layers.context import LayerContext
 
-SIZES, SIZE, NUM_CLASSES = {"inception_v3": 299}, 224, 1000
-
 ATTEND = torch.nn.functional.scaled_dot_product_attention
 
 
-def count(model: str) -> int:
+def count(model: str, image_shape: list[int], num_classes: int) -> int:
     build = importlib.import_module(f"howmanygpus.train.models.{model}.torch").build
-    size = SIZES.get(model, SIZE)
-    network, counted = build((size, size, 3), NUM_CLASSES, LayerContext("local")).eval(), []
+    network, counted = build(tuple(image_shape), num_classes, LayerContext("local")).eval(), []
+    height, width, channels = image_shape
 
     def add(layer, _inputs, output):
         per_value = layer.weight[0].numel()
@@ -37,8 +36,8 @@ def count(model: str) -> int:
         if isinstance(layer, nn.Conv2d | nn.Linear):
             layer.register_forward_hook(add)
     with torch.no_grad():
-        network(torch.zeros(1, 3, size, size))
+        network(torch.zeros(1, channels, height, width))
     return sum(counted)
 
 
-print(json.dumps({model: count(model) for model in sys.argv[1:]}))
+print(json.dumps({model: count(model, *sizes) for model, sizes in json.loads(sys.argv[1]).items()}))

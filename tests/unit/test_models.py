@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from howmanygpus.plan.invalidation.code import find_training_code
+from howmanygpus.plan.networks import list_models
 from howmanygpus.train.models.alexnet.parameters import parameters as alexnet
 from howmanygpus.train.models.densenet121.parameters import parameters as densenet121
 from howmanygpus.train.models.inception_v3.parameters import parameters as inception_v3
@@ -19,28 +20,27 @@ from howmanygpus.train.models.small_cnn.parameters import parameters as small_cn
 from howmanygpus.train.models.vit_b16.parameters import parameters as vit_b16
 from parity.cells import WRITTEN_FOR
 from project import ROOT
+from published_networks import read_networks
 
 LIBRARY = Path("workflow/lib/howmanygpus")
+PARAMETERS = {
+    **{"alexnet": alexnet, "resnet18": resnet18, "resnet44": resnet44, "resnet50": resnet50},
+    **{"densenet121": densenet121, "inception_v3": inception_v3, "vit_b16": vit_b16},
+}
 
 
 def count_trainable(weights):
     return sum(array.size for name, array in weights.items() if is_trainable(name))
 
 
-def test_resnet44_on_cifar_has_the_published_number_of_parameters():
-    assert count_trainable(draw_weights(resnet44((32, 32, 3), 10), seed=1)) == 658_586
+@pytest.mark.parametrize("network", read_networks().values(), ids=lambda network: network.name)
+def test_networks_have_the_published_number_of_parameters(network):
+    draws = PARAMETERS[network.name](network.image_shape, network.num_classes)
+    assert count_trainable(draw_weights(draws, seed=1)) == network.parameters == network.published_parameters
 
 
-@pytest.mark.parametrize(
-    ("parameters", "published"),
-    [
-        *((resnet18, 11_689_512), (resnet50, 25_557_032), (densenet121, 7_978_856), (alexnet, 61_100_840)),
-        *((vit_b16, 86_567_656), (inception_v3, 23_834_568)),
-    ],
-)
-def test_networks_have_the_published_number_of_parameters(parameters, published):
-    """Those of inception_v3 are without the auxiliary classifier, and do not depend on the size of the image."""
-    assert count_trainable(draw_weights(parameters((224, 224, 3), 1000), seed=1)) == published
+def test_every_network_but_the_workflows_own_stands_beside_the_published_one():
+    assert {*read_networks(), "small_cnn"} == set(list_models())
 
 
 @pytest.mark.parametrize(("parameters", "layers"), [(resnet18, 18), (resnet50, 50), (densenet121, 121)])
@@ -132,12 +132,12 @@ def functions_of(folder):
 def test_every_family_has_the_model_unless_it_is_written_for_some(model):
     folder = ROOT / LIBRARY / "train" / "models" / model
     assert {family for family in FRAMEWORK if (folder / f"{family}.py").exists()} == set(
-        WRITTEN_FOR.get(model, FRAMEWORK)
+        WRITTEN_FOR.get(model, tuple(FRAMEWORK))
     )
 
 
 @pytest.mark.parametrize(
-    ("family", "model"), [(family, model) for model in USED for family in WRITTEN_FOR.get(model, FRAMEWORK)]
+    ("family", "model"), [(family, model) for model in USED for family in WRITTEN_FOR.get(model, tuple(FRAMEWORK))]
 )
 def test_a_run_depends_on_the_layers_of_its_model_alone(family, model, monkeypatch):
     monkeypatch.chdir(ROOT)
