@@ -37,6 +37,8 @@ from howmanygpus.plan.rules.own_models import OwnModelRules
 from howmanygpus.plan.rules.parity import ParityRules
 from howmanygpus.plan.rules.products import Products
 from howmanygpus.plan.rules.training import TrainingRules
+from howmanygpus.plan.rules.weights import DOWNLOADS, WeightRules, fetch_first
+from howmanygpus.prepare.acquire.acquisition import AcquisitionError
 from howmanygpus.report import figures, tables
 from howmanygpus.report.files import read_answers, read_bill
 from howmanygpus.snakemake_patches.interrupting import find_interruption
@@ -82,6 +84,7 @@ data = DataRules(
     PLAN, lambda path: None if workflow.remote_exec else workflow.persistence.params(IOFile(path)), logger.info
 )
 cluster, environments, own_models = ClusterRules(PLAN), EnvironmentRules(MACHINE), OwnModelRules(PLAN)
+weights = WeightRules(PLAN)
 products = Products(
     PLAN,
     lambda: "available" in workflow.dag_settings.targets,
@@ -118,6 +121,10 @@ onstart:
     snakemake_patches.patch_scheduling(submits=MACHINE.submits)
     if SHORTAGES:
         raise WorkflowError("\n".join(SHORTAGES))
+    try:
+        fetch_first(workflow.dag.needrun_jobs(), MACHINE.published_weights)
+    except AcquisitionError as error:
+        raise WorkflowError(str(error)) from None
     # The names of all jobs of a call end with this.
     announce(getattr(workflow.scheduler._executor, "run_uuid", f"local-{uuid.uuid4()}"))
     if MACHINE.submits and workflow.executor_settings:

@@ -10,6 +10,8 @@ wildcard_constraints:
     model="(?!own_)[a-z][a-z0-9_]*",
     own_model="own_[a-z0-9_]+?",
     options="(-[a-z0-9]+)*",
+    network="[a-z0-9_.-]+",
+    start="imagenet|from-[0-9a-f]{12}",
     framework="[a-z][a-z0-9_]*",
     variant="[a-z][a-z0-9_]*",
     device="[a-z][a-z0-9-]*",

@@ -7,8 +7,11 @@ from types import ModuleType
 from typing import Any
 
 from howmanygpus.plan.config.errors import ConfigError, check_schema, refuse
+from howmanygpus.train.models.conversion import read_published
 
 PACKAGE = "howmanygpus.train.models"
+IMAGENET = "imagenet"
+"""Value of a study's `init`, for the weights that are published for its network."""
 MODELS = Path(__file__).resolve().parents[1] / "train" / "models"
 
 
@@ -42,6 +45,22 @@ def choose_options(place: str, model: str, given: dict[str, Any]) -> dict[str, A
         schema, document = {"type": "object", "properties": {part: schema}}, {part: document}
     check_schema(document, schema, root="config")
     return {name: given[name] for name, rule in rules.items() if name in given and given[name] != rule["default"]}
+
+
+def find_published(model: str) -> ModuleType | None:
+    """Return the module that names and converts the model's published weights; None without such weights."""
+    return read_published(model) if (MODELS / model / "published.py").exists() else None
+
+
+def list_published() -> list[str]:
+    return sorted(path.parent.name for path in MODELS.glob("*/published.py") if path.parent.name in list_models())
+
+
+def choose_normalization(settings: dict[str, Any], model: str) -> str:
+    """Return the normalization of a run's images. settings: its keys `init` and `normalization`."""
+    if settings["normalization"] is not None:
+        return settings["normalization"]
+    return read_published(model).NORMALIZATION if settings["init"] == IMAGENET else "data"
 
 
 def name_network(model: str, options: dict[str, Any]) -> str:

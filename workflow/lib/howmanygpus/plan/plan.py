@@ -117,6 +117,17 @@ class Plan:
         return {study.network_name: study.network[1] for study in self.studies.values()}
 
     @cached_property
+    def models(self) -> dict[str, str]:
+        """The model of each network, by the network's name."""
+        return {study.network_name: study.network[0] for study in self._with_data}
+
+    @cached_property
+    def start_files(self) -> dict[str, str]:
+        """The users' files of initial weights, by their part of the weights' names."""
+        starts = [start for study in self._with_data for start in study.starts.values()]
+        return {start.name: start.path for start in starts if start.path}
+
+    @cached_property
     def own_models(self) -> dict[str, OwnModel]:
         """The users' models by the names of their networks."""
         return {study.network_name: study.own_model for study in self._with_data if study.own_model}

@@ -14,11 +14,12 @@ from howmanygpus.plan.config.learning import BY_FRAMEWORK
 from howmanygpus.plan.config.schema import study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.loaders import resolve_loader
+from howmanygpus.plan.networks import choose_normalization
 
 TRAINING_KEYS = (
     *("epochs", "steps", "warmup_steps", "window_steps"),
     *("eval_every_epochs", "eval_batch_size", "eval_devices"),
-    *("label_smoothing", "random_flip", "random_crop_padding", "crop", "random_resized_crop"),
+    *("init", "normalization", "label_smoothing", "random_flip", "random_crop_padding", "crop", "random_resized_crop"),
     *("prefetch", "optimizer"),
     *("loader", "loader_workers", "loader_kind"),
     *("batchnorm", "tier", "loss_on_every_device", "gradient_compression", "powersgd_rank"),
@@ -84,6 +85,7 @@ def complete_spec(run: Run, settings: dict, data_dir: str, weights_file: str) ->
     """
     framework, defaults = FRAMEWORKS[run.framework], study_defaults()
     training = {key: settings.get(key, defaults[key]) for key in TRAINING_KEYS}
+    training["normalization"] = choose_normalization(training, settings["model"])
     optimizer = defaults["optimizer"] | settings.get("optimizer", {})
     identity = {key: value for key, value in vars(run).items() if key not in ("unsupported", "path")}
     return {

@@ -94,7 +94,9 @@ class RunSpec(LaunchSpec):
     """One planned run of a framework, complete.
 
     model_file: the user's own model, or None for a network of train/models/.
+    init: `random`, `imagenet`, or `sha256:` and the hash of the user's file from which the initial weights are.
     label_smoothing: 0 without; only if an image has one label.
+    normalization: `data`, or of train.input.prepared.NORMALIZATIONS.
     loader: `shared`, or the framework's own: its module below train/frameworks/. loader_workers: of each device.
     loader_kind: `threads` or `processes`.
     """
@@ -110,6 +112,8 @@ class RunSpec(LaunchSpec):
     eval_every_epochs: int
     eval_batch_size: int | None
     eval_devices: str
+    init: str
+    normalization: str
     label_smoothing: float
     random_flip: bool
     random_crop_padding: int

@@ -72,6 +72,7 @@ class Machine:
     packed: whether runs start inside the SLURM allocation of this process.
     environments: existing interpreters that replace environments.
     excesses: devices of which the file has more than this machine.
+    published_weights: folder or address of the files that torchvision publishes.
     """
 
     path: str
@@ -82,6 +83,7 @@ class Machine:
     environments: dict[str, dict] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     excesses: dict[str, "Excess"] = field(default_factory=dict)
+    published_weights: str = ""
 
     @property
     def is_cluster(self) -> bool:
@@ -188,7 +190,8 @@ def read_machine(path: Path, packed: bool = False) -> Machine:
         raise ConfigError(f"packed: true needs the machine file of a cluster, not {path}; name it with `machine`")
     excesses = _find_excesses(values["devices"], path) if values["scheduler"] == "none" else {}
     slurm, environments = values["slurm"], values["environments"]
-    return Machine(str(path), present, values["scheduler"], slurm, packed, environments, missing, excesses)
+    published = expand_path(values["published_weights"], f"{path}: published_weights")
+    return Machine(str(path), present, values["scheduler"], slurm, packed, environments, missing, excesses, published)
 
 
 def _complete_device(name: str, options: dict, scheduler: str, path: Path) -> Device:

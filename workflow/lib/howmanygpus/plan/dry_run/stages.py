@@ -7,6 +7,7 @@ RUNS, GATE, PRODUCTS = "runs", "parity gate", "tables and figures"
 STAGES = {
     "environments": "environments",
     "prepare": "data and weights",
+    "weights": "data and weights",
     "own_models": "data and weights",
     "probe": "probes",
     "parity": GATE,

@@ -5,6 +5,7 @@ import json
 from functools import cached_property
 from typing import Any
 
+from howmanygpus.plan.config.checks import locate
 from howmanygpus.plan.config.datasets import describe_or_refuse, options_of_runs
 from howmanygpus.plan.config.images import check_crops, check_labels, find_image_shape
 from howmanygpus.plan.config.learning import resolve_optimizer
@@ -24,6 +25,7 @@ from howmanygpus.plan.runs import TRAINING_KEYS, Run, complete_spec, drop_usual_
 from howmanygpus.plan.study.batches import accumulate_batches
 from howmanygpus.plan.study.checks import check_names, check_runs, doubt_study
 from howmanygpus.plan.study.grid import check_number, exclude_runs, resolve_devices
+from howmanygpus.plan.study.start import Start, check_normalization, check_starts, doubt_normalization, find_start
 from howmanygpus.prepare.sources import Description
 from howmanygpus.train.spec import RANDOM_INPUTS, SYNTHETIC
 
@@ -63,6 +65,9 @@ class Study:
         check_crops(self.place, self.variants, self.config["variants"], shape)
         if self.own_model is None:
             check_image_size(self.place, *self.network, *shape[:2])
+        check_normalization(self)
+        self.starts = {variant: self._find_start(variant) for variant in self.variants}
+        check_starts(self)
         self.runs = self._expand()
         check_runs(self)
 
@@ -102,6 +107,10 @@ class Study:
         place = "" if name in datasets else f"{self.place}.dataset"
         return describe_or_refuse(name, self.dataset_options, place, datasets)
 
+    def _find_start(self, variant: str) -> Start:
+        place = locate("init", self.place, variant, self.config["variants"])
+        return find_start(place, self.variants[variant]["init"])
+
     @cached_property
     def curves(self) -> dict[str, list[int]]:
         """The batch sizes that each scaling mode keeps fixed: per device (weak scaling) or global (strong scaling)."""
@@ -140,7 +149,7 @@ class Study:
 
     def find_doubts(self) -> list[str]:
         """Return a message for each value that can be meant, but is more likely a mistake."""
-        return doubt_study(self)
+        return [*doubt_study(self), *doubt_normalization(self)]
 
     def data_dir(self, run: Run) -> str:
         """Return the folder of a run's images. Resident images are synthetic ones."""
@@ -154,7 +163,8 @@ class Study:
     def weights_file(self, run: Run) -> str:
         height, width, channels = self.image_shape(run)
         shape = f"{height}x{width}x{channels}_classes{self.description.num_classes}"
-        return f"results/weights/{self.network_name}_{shape}_seed{self.seed(run)}.safetensors"
+        start = self.starts[run.variant].suffix
+        return f"results/weights/{self.network_name}_{shape}_seed{self.seed(run)}{start}.safetensors"
 
     def num_images(self, run: Run) -> int:
         """Return how many training images a run uses, each counted as often as it is used."""
@@ -198,6 +208,7 @@ class Study:
         """Return the settings whose change reruns a run. Settings that have their default value are left out."""
         training = self.variants[run.variant] | {"seed": self.config["seed"]}
         training["accumulate"] = self._accumulate(run)
+        training["init"] = self.starts[run.variant].identity
         training["optimizer"] = resolve_optimizer(training["optimizer"], run.framework)
         settings = {key: self.config[key] for key in ("dataset", "model")}
         settings |= {"model_options": self.config["model_options"]} if self.config["model_options"] else {}

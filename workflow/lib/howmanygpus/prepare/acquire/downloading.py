@@ -145,9 +145,9 @@ def _check(download: Download, part: Path, resumed: bool) -> None:
 
 
 def _checksum(download: Download, path: Path) -> str:
-    """Checksum of a file, of the kind that is published."""
-    kind = download.checksum.partition(":")[0]
+    """Checksum of a file, of the kind and with the digits that are published."""
+    kind, _, published = download.checksum.partition(":")
     # On hosts in FIPS mode MD5 is refused unless it is declared not to serve security.
     digest = functools.partial(hashlib.new, kind, usedforsecurity=False)
     with open(path, "rb") as file:
-        return f"{kind}:{hashlib.file_digest(file, digest).hexdigest()}"
+        return f"{kind}:{hashlib.file_digest(file, digest).hexdigest()[: len(published)]}"

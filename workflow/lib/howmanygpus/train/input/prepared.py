@@ -20,6 +20,14 @@ SPLITS = ("train", "test")
 ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 DESCRIPTION = "dataset.json"
 MANIFEST = "manifest.tsv"
+NORMALIZATIONS = {
+    "imagenet": ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375)),
+    "symmetric": (127.5, 127.5),
+}
+"""Mean and standard deviation in levels, by channel or of every channel.
+
+`imagenet`: 255 times (0.485, 0.456, 0.406) and (0.229, 0.224, 0.225), by which torchvision normalises images.
+"""
 MISSING = 255
 """Stored for a label of which nobody knows whether the image has it, if images have any number of labels."""
 
@@ -87,6 +95,15 @@ def crop_data(data: PreparedData, size: tuple[int, int] | None) -> PreparedData:
     else:
         cropped = images[:, *centre(images.shape[1:], size)]
     return replace(data, test_images=cropped, crop=(size[0], size[1]))
+
+
+def normalize_by(data: PreparedData, normalization: str) -> PreparedData:
+    """Return data that networks normalise by other values. normalization: of NORMALIZATIONS; `data` changes nothing."""
+    if normalization == "data":
+        return data
+    channels = data.train_images.shape[3]
+    mean, std = (np.broadcast_to(values, channels).tolist() for values in NORMALIZATIONS[normalization])
+    return replace(data, channel_mean=tuple(mean), channel_std=tuple(std))
 
 
 def is_array(name: str, description: dict) -> bool:

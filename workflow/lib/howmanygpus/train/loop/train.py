@@ -16,7 +16,7 @@ from howmanygpus.train.host.gpus import list_gpu_uuids
 from howmanygpus.train.host.other_work import OtherWork
 from howmanygpus.train.host.processes import die_with_parent, is_first_on_node
 from howmanygpus.train.host.variables import list_variables
-from howmanygpus.train.input.prepared import PreparedData, open_data
+from howmanygpus.train.input.prepared import PreparedData, normalize_by, open_data
 from howmanygpus.train.input.reading import read_images
 from howmanygpus.train.loop.backend import Backend, UnsupportedError, load_backend
 from howmanygpus.train.loop.clocks import find_mismatch
@@ -96,6 +96,7 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
     """Train and write the outcome. Expected failures are outcomes; all other exceptions propagate."""
     num_threads = spec.loader_workers * (spec.num_gpus // count_processes(spec))
     data = open_data(os.environ.get(STAGED) or spec.data_dir, num_threads, spec.crop_size)
+    data = normalize_by(data, spec.normalization)
     rates = learning_rates(spec, count_steps_per_epoch(len(data.train_labels), spec.global_batch_size))
     backend_class = load_backend(spec)
     backend, loop, status, reason = None, None, "completed", ""

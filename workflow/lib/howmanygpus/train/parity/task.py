@@ -77,7 +77,7 @@ def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: P
             **{"warmup_steps": 1, "window_steps": 1, "eval_every_epochs": EVAL_EVERY_EPOCHS, "prefetch": 2},
             **{"eval_batch_size": None, "eval_devices": chosen.pop("eval_devices"), "label_smoothing": 0.0},
             **{"loader": "shared", "loader_workers": 1, "loader_kind": "threads"},
-            **{"model_options": {}, "model_file": None},
+            **{"model_options": {}, "model_file": None, "init": "random", "normalization": "data"},
             **{"random_flip": True, "random_crop_padding": 1, "crop": None, "random_resized_crop": None},
             **{"gradient_compression": "none", "powersgd_rank": 1, "horovod_controller": "gloo", "tier": "stock"},
             **{"data_dir": str(folder / cell.get("input", "arrays")), "weights_file": str(folder / WEIGHTS)},

@@ -1,0 +1,7 @@
+"""The weights of torchvision's `ResNet18_Weights.IMAGENET1K_V1`. Its file's name has the beginning of its SHA-256."""
+
+from howmanygpus.train.models.residual.published import find_residual_name
+
+FILE = "resnet18-f37072fd.pth"
+NORMALIZATION = "imagenet"
+find_name = find_residual_name

@@ -1,0 +1,86 @@
+"""
+Make initial weights of given ones, for studies whose `init` is not `random`.
+
+INPUTS   torchvision's published files, or a file of the user
+OUTPUTS  results/downloads/ (fetched files, in a folder named after the beginning of their checksum)
+         results/weights/imagenet/{model}.safetensors (published weights, in canonical names and layouts)
+         results/weights/{network}_{shape}_seed{seed}_{start}.safetensors, which runs start from. The .json beside it
+         says where the weights are from, and which arrays were drawn
+
+If a published file cannot be had, a call of Snakemake ends before it starts any job (`onstart` in common.smk).
+"""
+
+
+localrules:
+    fetch_weights,
+    convert_weights,
+    adapt_weights,
+
+
+rule fetch_weights:
+    output:
+        record="results/weights/imagenet/{model}.published.json",
+    log:
+        "results/logs/fetch_weights/{model}.log",
+    wildcard_constraints:
+        model=weights.match_models(),
+    params:
+        name=weights.published_file,
+        place=weights.place,
+        downloads=DOWNLOADS,
+    shell:
+        r"""
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/fetch_weights.py \
+            --name {params.name:q} \
+            --place {params.place:q} \
+            --downloads {params.downloads:q} \
+            --record {output.record:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule convert_weights:
+    input:
+        environment=ancient(environment_record("pytorch-cpu")),
+        published="results/weights/imagenet/{model}.published.json",
+    output:
+        weights="results/weights/imagenet/{model}.safetensors",
+        record="results/weights/imagenet/{model}.json",
+    log:
+        "results/logs/convert_weights/{model}.log",
+    wildcard_constraints:
+        model=weights.match_models(),
+    params:
+        code=weights.conversion,
+    shell:
+        r"""
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/convert_weights.py \
+            --environment {input.environment:q} \
+            --model {wildcards.model:q} \
+            --published {input.published:q} \
+            --weights {output.weights:q} \
+            >{log:q} 2>&1
+        """
+
+
+rule adapt_weights:
+    """Take the given weights, and from the drawn ones the last layer if it is for another number of classes."""
+    input:
+        drawn="results/weights/{network}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.json",
+        converted=weights.converted,
+    output:
+        weights="results/weights/{network}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}_{start}.safetensors",
+        record="results/weights/{network}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}_{start}.json",
+    log:
+        "results/logs/adapt_weights/{network}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}_{start}.log",
+    params:
+        code=hash_script("adapt_weights"),
+        given=weights.given,
+    shell:
+        r"""
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/adapt_weights.py \
+            --drawn {input.drawn:q} \
+            --given {params.given:q} \
+            --weights {output.weights:q} \
+            >{log:q} 2>&1
+        """
