@@ -143,7 +143,10 @@ def test_a_file_that_cannot_be_had_is_named_with_where_to_put_it(tmp_path):
     with Server(b"other") as server:
         for place, problem in (
             (str(tmp_path / "nowhere"), f"{tmp_path}/nowhere/{FILE}: the file is not there"),
-            (str(tmp_path), "the SHA-256 is d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa, and does"),
+            (
+                str(tmp_path),
+                "the SHA-256 is d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa, and does",
+            ),
             (server.download().url.rpartition("/")[0], "the checksum is sha256:d9298a10, not the published sha256:"),
             ("http://127.0.0.1:9", f"http://127.0.0.1:9/{FILE}: the connection broke off"),
         ):

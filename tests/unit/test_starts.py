@@ -1,10 +1,12 @@
 """A study starts from random, published or given weights; what does not fit its network is refused by name."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from safetensors.numpy import save_file
 
 from howmanygpus.plan.config.errors import ConfigError
@@ -12,9 +14,10 @@ from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.networks import list_published, read_model
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.study.start import list_shapes
+from howmanygpus.train.models.conversion import read_published
 from howmanygpus.train.models.initialization import draw_weights
 from howmanygpus.train.spec import RunSpec
-from project import study
+from project import ROOT, study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
 COUNTS = {"num_classes": 10, "num_train": 99, "num_test": 9}
@@ -181,3 +184,12 @@ def test_a_variant_may_start_otherwise():
 def test_shapes_are_known_without_drawing():
     for model, shape in (("small_cnn", SHAPE), ("resnet44", SHAPE), ("resnet18", (32, 32, 3))):
         assert list_shapes(model, shape, 7) == {name: array.shape for name, array in draw(model, shape, 7).items()}
+
+
+def test_the_documented_example_and_table_of_files_are_true():
+    text = (ROOT / "config" / "README.md").read_text()
+    example = yaml.safe_load(re.search(r"<!-- example: init -->\n```yaml\n(.*?)```", text, re.DOTALL)[1])
+    plan = make_plan(example.pop("model"), "large", **example)
+    assert {start.word for start in plan.studies["s"].starts.values()} == {"random", "imagenet"}
+    listed = dict(re.findall(r"^\| `(\w+)` \| \d+ MB \| `([^`]+)`", text, re.MULTILINE))
+    assert listed == {model: read_published(model).FILE for model in list_published()}

@@ -3,7 +3,9 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from project import ONLY_SGD, ROOT, ROWS, Project, study
 
@@ -82,6 +84,22 @@ def test_comments_and_places_rerun_nothing_and_constants_rerun_the_runs(project)
     assert {"initialize_own_weights", "compute_own_reference", "observe_parity"} <= set(planned)
     (project.folder / "net.py").write_text(text)
     project.write_config(own=own_study())
+
+
+def test_a_file_with_all_arrays_is_what_runs_start_from(project, tmp_path):
+    copy = project.copy_to(tmp_path / "given")
+    drawn = load_file(copy.folder / "results" / "weights" / f"{NET}_seed1.safetensors")
+    given = {name: array + 1 for name, array in drawn.items()}
+    save_file(given, copy.folder / "mine.safetensors")
+    copy.write_config(own=own_study(frameworks=["pytorch_ddp"], num_gpus=[1], init="mine.safetensors"))
+    copy.snakemake("--until", "adapt_weights")
+    (path,) = (copy.folder / "results" / "weights").glob(f"{NET}_seed1_from-*.safetensors")
+    taken = load_file(path)
+    assert all(np.array_equal(taken[name], given[name]) for name in drawn)
+    lost = given.popitem()[0]
+    save_file(given, copy.folder / "mine.safetensors")
+    printed = copy.snakemake("--until", "adapt_weights", expect=1)
+    assert f"mine.safetensors: the file lacks {lost}; it must have the arrays of results/weights/{NET}" in printed
 
 
 def test_devices_that_exchange_nothing_fail_and_are_reported(project, tmp_path):

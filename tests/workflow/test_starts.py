@@ -129,3 +129,13 @@ def test_a_file_of_the_user_reruns_its_runs_if_its_content_changes(project):
     assert project.planned(*RUNS) == []
     save_file({name: array + 1 for name, array in given.items()}, project.folder / "moved.safetensors")
     assert project.planned(*RUNS) == ["adapt_weights", RUN.format("base")]
+
+
+def test_fractions_in_model_options_have_rules(project):
+    (project.folder / "workflow/lib/howmanygpus/train/models/alexnet/fake.py").write_text("")
+    options = {"dropout": 0.25, "kernel": 3, "stride": 1, "poolings": [1, 2]}
+    write_config(project, parity="report")
+    config = yaml.safe_load(project.read("config/config.yaml"))
+    config["studies"]["s"] |= {"model": "alexnet", "model_options": options}
+    (project.folder / "config" / "config.yaml").write_text(yaml.safe_dump(config))
+    assert {"initialize_weights", "compute_reference"} <= set(project.planned(*RUNS))

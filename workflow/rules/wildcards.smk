@@ -9,7 +9,7 @@ wildcard_constraints:
     form="png|jpeg",
     model="(?!own_)[a-z][a-z0-9_]*",
     own_model="own_[a-z0-9_]+?",
-    options="(-[a-z0-9]+)*",
+    options="(-[a-z0-9.]+)*",
     network="[a-z0-9_.-]+",
     start="imagenet|from-[0-9a-f]{12}",
     framework="[a-z][a-z0-9_]*",

@@ -31,7 +31,8 @@ def find_new(needed: Shapes, given: Shapes) -> list[str]:
     if unknown := [name for name in rest if name not in needed]:
         raise MisfitError(f"has {_list(unknown)}, which the network lacks")
     if wrong := [name for name in rest if rest[name] != needed[name]]:
-        raise MisfitError(f"has {_list([f'{name} of {_write(rest[name])}, not {_write(needed[name])}' for name in wrong])}")
+        shapes = [f"{name} of {_write(rest[name])}, not {_write(needed[name])}" for name in wrong]
+        raise MisfitError(f"has {_list(shapes)}")
     return new
 
 

@@ -89,7 +89,9 @@ def _check_published(place: str, study: "Study", shape: tuple[int, int, int]) ->
     model, options = study.network
     if study.own_model is not None:
         remedy = "load weights in its function build, or give the path of a file with its arrays"
-        raise refuse(place, IMAGENET, f"is for the workflow's own networks, and {study.own_model.path} is yours", remedy)
+        raise refuse(
+            place, IMAGENET, f"is for the workflow's own networks, and {study.own_model.path} is yours", remedy
+        )
     if find_published(model) is None:
         remedy = f"choose from {', '.join(list_published())}, write random, or give a file of yours"
         raise refuse(place, IMAGENET, f"has no weights for {model}, for which torchvision publishes none", remedy)

@@ -23,7 +23,8 @@ class AcquisitionError(Exception):
 class Download:
     """One file at a known address.
 
-    checksum: its kind and the digits that are published, such as `sha256:c4a38c...`. num_bytes: None if it is not published.
+    checksum: its kind and the digits that are published, such as `sha256:c4a38c...`. num_bytes: None if that is not
+    published.
     """
 
     url: str

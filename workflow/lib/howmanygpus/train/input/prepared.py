@@ -10,6 +10,7 @@ and dataset.json (shape, counts, normalisation, and the hashes of these files). 
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ SPLITS = ("train", "test")
 ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 DESCRIPTION = "dataset.json"
 MANIFEST = "manifest.tsv"
-NORMALIZATIONS = {
+NORMALIZATIONS: dict[str, tuple[Any, Any]] = {
     "imagenet": ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375)),
     "symmetric": (127.5, 127.5),
 }

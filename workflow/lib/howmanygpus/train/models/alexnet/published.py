@@ -1,4 +1,4 @@
-"""The weights of torchvision's `AlexNet_Weights.IMAGENET1K_V1`. Its file's name has the beginning of its SHA-256."""
+"""torchvision's `AlexNet_Weights.IMAGENET1K_V1`. The name of the file has the beginning of its SHA-256."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The weights of torchvision's `DenseNet121_Weights.IMAGENET1K_V1`. Its file's name has the beginning of its SHA-256."""
+"""torchvision's `DenseNet121_Weights.IMAGENET1K_V1`. The name of the file has the beginning of its SHA-256."""
 
 import re
 
@@ -8,7 +8,10 @@ FILE = "densenet121-a639ec97.pth"
 NORMALIZATION = "imagenet"
 OLD_NAMES = ((r"\.(norm|conv)\.([12])\.", r".\1\2."),)
 """The published file is older than the present names: `denselayer1.norm.1.weight` is `denselayer1.norm1.weight`."""
-NAMES = {"stem_conv": "features.conv0", "stem_bn": "features.norm0", "final_bn": "features.norm5", "dense": "classifier"}
+NAMES = {
+    **{"stem_conv": "features.conv0", "stem_bn": "features.norm0"},
+    **{"final_bn": "features.norm5", "dense": "classifier"},
+}
 
 
 def find_name(name: str) -> str:

@@ -1,5 +1,5 @@
 """
-The weights of torchvision's `Inception_V3_Weights.IMAGENET1K_V1`. Its file's name has the beginning of its SHA-256.
+torchvision's `Inception_V3_Weights.IMAGENET1K_V1`. The name of the file has the beginning of its SHA-256.
 
 They were ported from TensorFlow and take levels from -1 to 1: with these weights torchvision sets `transform_input`,
 which turns images normalised by ImageNet's statistics back into such levels.

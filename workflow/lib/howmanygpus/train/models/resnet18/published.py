@@ -1,4 +1,4 @@
-"""The weights of torchvision's `ResNet18_Weights.IMAGENET1K_V1`. Its file's name has the beginning of its SHA-256."""
+"""torchvision's `ResNet18_Weights.IMAGENET1K_V1`. The name of the file has the beginning of its SHA-256."""
 
 from howmanygpus.train.models.residual.published import find_residual_name
 
