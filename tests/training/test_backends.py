@@ -229,3 +229,10 @@ def test_compressed_gradients_are_others_near_those_that_are_not(run, framework,
 def test_powersgd_loses_more_with_fewer_columns(run):
     one, four = (compress(run, "pytorch_ddp", "powersgd", rank) for rank in (1, 4))
     assert four < one
+
+
+def test_images_are_normalised_as_the_run_says(run):
+    asked = {"optimizer": PLAIN_SGD, **ONE_STEP}
+    usual, symmetric = (run(BACKENDS[0], 1, normalization=name, **asked) for name in ("data", "symmetric"))
+    assert relative_difference(symmetric.update, usual.update) > 0.1
+    assert symmetric.record["spec"]["normalization"] == "symmetric"
