@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from howmanygpus.plan.config.schema import read_schema
 from howmanygpus.plan.networks import list_published, read_model
 from howmanygpus.plan.study.start import list_shapes
 from howmanygpus.prepare.acquire.acquisition import AcquisitionError
-from howmanygpus.prepare.acquire.published import NAME, find_file
+from howmanygpus.prepare.acquire.published import ADDRESS, NAME, find_file
 from howmanygpus.prepare.weights import MisfitError, adapt
 from howmanygpus.train.input.prepared import normalize_by
 from howmanygpus.train.models.conversion import IMAGE_SHAPE, NUM_CLASSES, ConversionError, convert, read_published
@@ -117,7 +118,8 @@ def test_given_weights_of_other_types_or_without_values_are_refused():
         adapt(weights, weights | {"conv1.kernel": weights["conv1.kernel"] * np.float32("nan")})
 
 
-def test_the_names_of_files_have_checksums():
+def test_the_names_of_files_have_checksums_and_their_usual_address_is_torchvisions():
+    assert read_schema("machine")["properties"]["published_weights"]["default"] == ADDRESS
     for model in list_published():
         assert NAME.fullmatch(read_published(model).FILE)
 
@@ -137,8 +139,8 @@ def test_a_file_is_taken_from_a_folder_or_fetched(tmp_path):
 
 
 def test_a_file_that_cannot_be_had_is_named_with_where_to_put_it(tmp_path):
-    downloads, remedy = tmp_path / "downloads", f"Put {FILE}, of which the SHA-256 begins with {DIGEST[:8]}, at "
-    remedy += f"{tmp_path}/downloads/{DIGEST[:8]}/{FILE}, or name a folder that has it, or a mirror, as published_weigh"
+    downloads, remedy = tmp_path / "downloads", f"Fetch {ADDRESS}/{FILE} elsewhere and put it at {tmp_path}/downloads/"
+    remedy += f"{DIGEST[:8]}/{FILE} (its SHA-256 begins with {DIGEST[:8]}), or name a folder that has it, or a mirror,"
     (tmp_path / FILE).write_bytes(b"other")
     with Server(b"other") as server:
         for place, problem in (

@@ -80,7 +80,7 @@ def test_nothing_starts_if_the_published_file_cannot_be_had(project, published):
         ):
             name_place(project, place)
             printed = project.snakemake(*RUNS, expect=1)
-            assert problem in printed and f"at results/downloads/{digest}/{name}, or name a folder" in printed
+            assert problem in printed and f"put it at results/downloads/{digest}/{name} (its SHA-256" in printed
     assert not (project.folder / "results" / "logs").exists(), "no job has begun"
     assert not (project.folder / "results" / "prepared").exists()
     name_place(project, "site")

@@ -7,6 +7,7 @@ from howmanygpus.files import sha256_of_file
 from howmanygpus.prepare.acquire.acquisition import AcquisitionError, Download
 from howmanygpus.prepare.acquire.downloading import PAUSE_S, fetch
 
+ADDRESS = "https://download.pytorch.org/models"
 TIMEOUT_S = 20.0
 """Time without a byte after which a connection counts as broken. Nothing else of a call goes on meanwhile."""
 NAME = re.compile(r".+-(?P<sha256>[0-9a-f]{8,})\.pth")
@@ -30,8 +31,8 @@ def find_file(name: str, place: str, downloads: Path, pause_s: float = PAUSE_S) 
         return _take(Path(place) / name, match["sha256"])
     except AcquisitionError as error:
         raise AcquisitionError(
-            f"{error}. Put {name}, of which the SHA-256 begins with {match['sha256']}, at {kept}, "
-            "or name a folder that has it, or a mirror, as published_weights in the machine file"
+            f"{error}. Fetch {ADDRESS}/{name} elsewhere and put it at {kept} (its SHA-256 begins with "
+            f"{match['sha256']}), or name a folder that has it, or a mirror, as published_weights in the machine file"
         ) from None
 
 
