@@ -42,6 +42,7 @@ def make_spec(optimizer=None, **changes) -> RunSpec:
         },
         **{"epochs": 1, "steps": None, "warmup_steps": 1, "window_steps": 50, "eval_every_epochs": 1},
         **{"random_flip": False, "random_crop_padding": 0, "crop": None, "random_resized_crop": None, "prefetch": 0},
+        "gradient_noise_every_epochs": None,
         **{"eval_batch_size": None, "eval_devices": "all", "label_smoothing": 0.0},
         **{"init": "random", "normalization": "data"},
         **{"loader": "shared", "loader_workers": 1, "loader_kind": "threads"},

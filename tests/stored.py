@@ -40,7 +40,7 @@ def store_run(results, name, spec, accuracies=(0.4, 0.8), window_s=(2.0, 3.0), s
     elapsed = (warmup, *({"elapsed_s": s, "steps_s": steps_s[s]} for s in window_s))
     events = [window | more for window, more in zip(numbered, elapsed, strict=True)]
     events += [
-        {"event": "evaluation", "epoch": i + 1, "train_s": 2.0 * (i + 1), "wall_s": 9.0 * (i + 1)}
+        {"event": "evaluation", "epoch": i + 1, "step": 10 * (i + 1), "train_s": 2.0 * (i + 1), "wall_s": 9.0 * (i + 1)}
         for i in range(len(accuracies))
     ]
     (folder / "events.jsonl").write_text("\n".join(map(json.dumps, events)))

@@ -20,6 +20,7 @@ class Framework:
     compressions: the gradient compressions that it offers, which are the same for every device kind.
     best: a description of the fast path that it recommends. Without an entry, only the `stock` tier exists.
     native_loader: its own loader, a key of plan.loaders.NATIVE_LOADERS, or None if it has none.
+    measures_noise: whether it measures gradient noise, see Backend.measure_gradients.
     one_device: what its run on one device carries for collective operations, although it has no use for them there.
     """
 
@@ -37,6 +38,7 @@ class Framework:
     compressions: tuple[str, ...] = ()
     best: dict[str, str] = field(default_factory=dict)
     native_loader: str | None = None
+    measures_noise: bool = False
     one_device: str = ""
 
     def spans_nodes(self, batchnorm: str) -> bool:
@@ -53,6 +55,7 @@ TORCH: dict[str, Any] = {
     "capabilities": ("7.5", None),
     "precisions": PRECISIONS,
     "native_loader": "torch.loader",
+    "measures_noise": True,
     "best": {
         "cpu": "channels_last and a fused optimizer",
         "cuda": "channels_last, torch.compile, a fused optimizer and cudnn.benchmark",

@@ -18,7 +18,7 @@ from howmanygpus.plan.networks import choose_normalization
 
 TRAINING_KEYS = (
     *("epochs", "steps", "warmup_steps", "window_steps"),
-    *("eval_every_epochs", "eval_batch_size", "eval_devices"),
+    *("eval_every_epochs", "gradient_noise_every_epochs", "eval_batch_size", "eval_devices"),
     *("init", "normalization", "label_smoothing", "random_flip", "random_crop_padding", "crop", "random_resized_crop"),
     *("prefetch", "optimizer"),
     *("loader", "loader_workers", "loader_kind"),

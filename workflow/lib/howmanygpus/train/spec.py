@@ -110,6 +110,7 @@ class RunSpec(LaunchSpec):
     warmup_steps: int
     window_steps: int
     eval_every_epochs: int
+    gradient_noise_every_epochs: int | None
     eval_batch_size: int | None
     eval_devices: str
     init: str

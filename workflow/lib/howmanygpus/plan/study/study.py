@@ -209,6 +209,8 @@ class Study:
         training = self.variants[run.variant] | {"seed": self.config["seed"]}
         training["accumulate"] = self._accumulate(run)
         training["init"] = self.starts[run.variant].identity
+        if not FRAMEWORKS[run.framework].measures_noise:
+            training["gradient_noise_every_epochs"] = None
         training["optimizer"] = resolve_optimizer(training["optimizer"], run.framework)
         settings = {key: self.config[key] for key in ("dataset", "model")}
         settings |= {"model_options": self.config["model_options"]} if self.config["model_options"] else {}

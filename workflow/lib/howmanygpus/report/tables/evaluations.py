@@ -14,7 +14,7 @@ from howmanygpus.report.quality.predictions import read_predictions
 
 READS = ("results", "datasets")
 USES_METRIC = True
-COLUMNS = (*IDENTITY, "epoch", "train_s", "wall_s", "metric", "quality", "quality_of_guess")
+COLUMNS = (*IDENTITY, "epoch", "images_seen", "train_s", "wall_s", "metric", "quality", "quality_of_guess")
 
 
 def tabulate(plan: dict, datasets: pd.DataFrame, results: Path = Path()) -> pd.DataFrame:
@@ -36,6 +36,7 @@ def evaluate(outcome: Outcome, metric: str, guesses: dict[str, float]) -> list[d
     return [
         outcome.identity
         | {"epoch": moment["epoch"], "train_s": moment["train_s"], "wall_s": moment["wall_s"]}
+        | {"images_seen": moment["step"] * outcome.identity["global_batch_size"]}
         | {"metric": metric, "quality": quality}
         | {"quality_of_guess": guesses.get(outcome.identity["input"])}
         for moment, quality in zip(moments, qualities, strict=True)

@@ -26,6 +26,7 @@ COLUMNS = [
     "threshold",
     "reached",
     "epoch",
+    "images_seen",
     *CLOCKS,
 ]
 CONFIGURATION = [name for name in IDENTITY if name not in ("repeat", "seed")]
@@ -55,14 +56,15 @@ def compute_time_to_accuracy(runs: pd.DataFrame, evaluations: pd.DataFrame, qual
             reached = own["quality"] >= threshold if better == "higher" else own["quality"] <= threshold
             row = common | {"threshold": threshold, "reached": bool(reached.any())}
             rows.append(row | (read_clocks(own[reached].iloc[0], run) if row["reached"] else {}))
-    return pd.DataFrame(rows, columns=COLUMNS).astype({"epoch": "Int64"})
+    return pd.DataFrame(rows, columns=COLUMNS).astype({"epoch": "Int64", "images_seen": "Int64"})
 
 
 def read_clocks(evaluation: pd.Series, run: dict) -> dict:
-    """Epoch and clocks at an evaluation. run: the row of its run, which has the seconds of start-up and first step."""
+    """Epoch, images and clocks at an evaluation. run: the row of its run, which has the seconds of start-up and first step."""
     started_s = run["init_s"] + run["compile_s"]
     return {
         "epoch": evaluation["epoch"],
+        "images_seen": evaluation["images_seen"],
         "time_to_accuracy_s": evaluation["train_s"],
         "time_with_start_s": started_s + evaluation["train_s"],
         "wall_time_s": evaluation["wall_s"],
@@ -72,8 +74,8 @@ def read_clocks(evaluation: pd.Series, run: dict) -> dict:
 def summarize_time_to_accuracy(table: pd.DataFrame, clock: str = "time_to_accuracy_s") -> pd.DataFrame:
     """One row per configuration and threshold: num_repeats, num_reached, num_disturbed, median and range of a clock.
 
-    clock: one of CLOCKS. A repeat that never reached the threshold counts as infinitely slow: the median is infinite if
-    half or more of the repeats failed.
+    clock: one of CLOCKS, or another column that counts, as floats. A repeat that never reached the threshold counts as
+    infinitely slow: the median is infinite if half or more of the repeats failed.
     """
     times = table.assign(
         time_s=table[clock].where(table["reached"], float("inf")), disturbed=table["disturbed"].eq(True)

@@ -34,10 +34,14 @@ class TrainingBatches:
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (images, labels): uint8 (local batch, height, width, channels), and labels as PreparedData has them."""
+        return self.load(range(self.num_steps))
+
+    def load(self, chosen: range) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the batches of some consecutive steps, by the shared loader. Steps count from 0."""
         loading, labels = Loading(self), np.asarray(self.data.train_labels)
         begun: deque[tuple[np.ndarray, list[Future], np.ndarray]] = deque()
-        for first in range(0, self.num_steps, loading.batches_per_task):
-            steps = range(first, min(first + loading.batches_per_task, self.num_steps))
+        for first in range(chosen.start, chosen.stop, loading.batches_per_task):
+            steps = range(first, min(first + loading.batches_per_task, chosen.stop))
             share = join([self.shares[step] for step in steps])
             begun.append((*loading.begin(share), labels[share.samples]))
             if len(begun) == loading.num_at_once:

@@ -3,6 +3,7 @@
 import abc
 import importlib
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,15 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def predict(self, batch: Any) -> np.ndarray:
         """Return float32 logits (batch, classes) of a batch from put_for_prediction, by running statistics. Blocks."""
+
+    def measure_gradients(self, batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
+        """Return the mean squared norm of the gradients of per-device batches, and the squared norm of their mean.
+
+        batches: this process's host batches, as put_on_device takes them; the mean is over those of all processes. Every
+        process must call it. It changes nothing that training uses. Blocks. Only the families that the registry says
+        measure it have it.
+        """
+        raise NotImplementedError
 
     @abc.abstractmethod
     def wait_until_idle(self) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 PHASES = ("window", "late", "barrier", "loss", "log", "evaluation")
 """What a process does: take the steps of a window; wait for steps of a window that was taken to be complete; wait for
-the other processes; read the loss; write events; evaluate."""
+the other processes; read the loss; write events; evaluate, and measure gradient noise."""
 LATE_FRAC, LATE_LEAST_S = 0.01, 0.002
 """Largest share of `late` in all phases, and what is too short to tell. On idle devices it is 0."""
 LOSS_FRAC, LOSS_LEAST_S = 0.1, 0.05

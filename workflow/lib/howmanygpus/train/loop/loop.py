@@ -27,6 +27,7 @@ from howmanygpus.train.loop.clocks import Clocks, Laps
 from howmanygpus.train.loop.completions import Completions
 from howmanygpus.train.loop.evaluation import Evaluation
 from howmanygpus.train.loop.feeding import Ahead, feed_device
+from howmanygpus.train.loop.noise import GradientNoise
 from howmanygpus.train.loop.targets import read_targets
 from howmanygpus.train.records import Events, finite_or_none
 from howmanygpus.train.spec import RANDOM_INPUTS, RESIDENT, RunSpec
@@ -69,6 +70,7 @@ class TrainingLoop:
         self._warmup_steps = max(spec.warmup_steps, self.steps_per_epoch if is_cold else 0)
         self.learning_rates = learning_rates
         self.evaluation = Evaluation(spec, data, backend)
+        self.noise = GradientNoise(spec, data, backend, self.training_batches)
         self.clocks = Clocks()
         self.num_windows = 0
         self.steps_done = 0
@@ -201,6 +203,9 @@ class TrainingLoop:
             raise DivergedError(f"training loss is {loss} in steps {self._window_start + 1} to {self.steps_done}")
         if self._steps_to_evaluation == 0:
             self.evaluate(self._epoch_of_last_step)
+        if self.noise.is_due(self.steps_done, self.num_steps):
+            self._record("gradient_noise", **self.noise.measure(self.steps_done))
+            self.laps.end("evaluation")
         if self.steps_done < self.num_steps:
             self._open_window()
 

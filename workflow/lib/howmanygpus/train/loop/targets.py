@@ -31,15 +31,18 @@ def weigh_labels(labels: np.ndarray, num_images: int, num_known: int) -> np.ndar
     return np.where(labels == 1, weight, np.where(labels == MISSING, np.float32(0), -weight))
 
 
-def read_targets(batches: Iterable[Batch], spec: RunSpec, data: PreparedData) -> Iterator[Batch]:
-    """Yield what a loader yields, (images, labels), with the targets in place of the labels."""
-    return weigh_batches(batches, spec, data) if data.multi_label else iter(batches)
+def read_targets(batches: Iterable[Batch], spec: RunSpec, data: PreparedData, first: int = 0) -> Iterator[Batch]:
+    """Yield what a loader yields, (images, labels), with the targets in place of the labels.
+
+    first: the step of the first batch, counted from 0.
+    """
+    return weigh_batches(batches, spec, data, first) if data.multi_label else iter(batches)
 
 
-def weigh_batches(batches: Iterable[Batch], spec: RunSpec, data: PreparedData) -> Iterator[Batch]:
+def weigh_batches(batches: Iterable[Batch], spec: RunSpec, data: PreparedData, first: int = 0) -> Iterator[Batch]:
     known = (np.asarray(data.train_labels) != MISSING).sum(axis=1)
     whole = Shares(spec, data.train_images, rank=0, num_processes=1)
-    for step, (images, labels) in enumerate(batches):
+    for step, (images, labels) in enumerate(batches, start=first):
         num_known = int(known[whole[step].samples].sum())
         yield images, weigh_labels(labels, spec.global_batch_size, num_known)
 

@@ -75,6 +75,7 @@ def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: P
             **{"per_device_batch_size": GLOBAL_BATCH_SIZE // size["num_gpus"] // accumulate},
             **{"epochs": None, "steps": NUM_STEPS},
             **{"warmup_steps": 1, "window_steps": 1, "eval_every_epochs": EVAL_EVERY_EPOCHS, "prefetch": 2},
+            "gradient_noise_every_epochs": None,
             **{"eval_batch_size": None, "eval_devices": chosen.pop("eval_devices"), "label_smoothing": 0.0},
             **{"loader": "shared", "loader_workers": 1, "loader_kind": "threads"},
             **{"model_options": {}, "model_file": None, "init": "random", "normalization": "data"},

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 
@@ -12,6 +13,7 @@ from torch import nn
 from howmanygpus.train.frameworks.losses.torch import build_loss
 from howmanygpus.train.frameworks.torch.batch import Batch, Copier
 from howmanygpus.train.frameworks.torch.layers.context import LayerContext
+from howmanygpus.train.frameworks.torch.noise import measure_norms
 from howmanygpus.train.frameworks.torch.optimizers import build_optimizer
 from howmanygpus.train.frameworks.torch.running_statistics import set_inflation, variance_inflations
 from howmanygpus.train.frameworks.torch.settings import describe_settings
@@ -206,6 +208,17 @@ class TorchBackend(StepwiseBackend):
     def without_exchange(self) -> AbstractContextManager:
         """In this context, backward passes only add to the gradients of their own device."""
         return nullcontext()
+
+    def measure_gradients(self, batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
+        return measure_norms(self.own_network, self.loss_function, self._take_parts(batches), self.sum_over_ranks)
+
+    def _take_parts(self, batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Yield (images, labels) of each per-device batch, all on the first device of this process."""
+        for batch in batches:
+            images, labels = self.put_on_device(*batch).take()
+            labels = labels if labels.is_floating_point() else labels.long()
+            size = self.spec.per_device_batch_size
+            yield from zip(images.split(size), labels.split(size), strict=True)
 
     @torch.no_grad()
     def predict(self, batch: Batch) -> np.ndarray:

@@ -1,0 +1,57 @@
+"""Gradient noise is what a constructed problem has, and measuring it changes nothing of the training."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.report.tables.batch_sizes import CURVE, SIZES, average_noise
+from howmanygpus.report.tables.gradient_noise import estimate
+from project import ROOT
+from training.launching import train
+
+IDENTITY = dict.fromkeys([*CURVE, *SIZES], 1)
+
+
+def test_the_noise_scale_of_a_known_problem(environment_python):
+    """100 entries of 0.1 have a squared norm of 1, and deviations of 0.5 a summed variance of 25."""
+    script, images, parts = Path(__file__).with_name("check_noise.py"), 4, 8
+    options = {"gradient": 0.1, "deviation": 0.5, "num-pixels": 100, "images": images, "parts": parts}
+    command = [environment_python("pytorch-cpu"), script, *(f"--{key}={value}" for key, value in options.items())]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib"), "OMP_NUM_THREADS": "1"}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr[-3000:]
+    sizes = {"images_small": images, "images_big": images * parts, "step": 1}
+    events = [
+        sizes | {"squared_norm_small": small, "squared_norm_big": big} for small, big in json.loads(result.stdout)
+    ]
+    table = pd.DataFrame([IDENTITY | event | estimate(event) for event in events])
+    # The standard errors of the means over 200 measurements are 1.2 % and 0.4 %.
+    assert table["gradient_squared"].mean() == pytest.approx(1.0, rel=0.05)
+    assert table["variance_trace"].mean() == pytest.approx(25.0, rel=0.02)
+    assert average_noise(table)["noise_scale"].item() == pytest.approx(25.0, rel=0.05)
+
+
+@pytest.mark.parametrize("framework", ["pytorch_ddp", "horovod_pytorch"])
+def test_measuring_changes_no_training_and_covers_the_devices(environment_python, tmp_path, framework):
+    python = environment_python(FRAMEWORKS[framework].environments["cpu"])
+    request = {"num_gpus": 2, "global_batch_size": 8, "epochs": 2, "horovod_controller": "mpi"}
+    finished = {}
+    for every in (None, 1):
+        folder = tmp_path / str(every)
+        folder.mkdir()
+        finished[every] = train(python, folder, framework, gradient_noise_every_epochs=every, **request)
+        assert finished[every].exit_status == 0, finished[every].output
+    plain, measured = finished[None].final_weights, finished[1].final_weights
+    assert all(np.array_equal(plain[name], measured[name]) for name in plain)
+    events = [event for event in finished[1].events if event["event"] == "gradient_noise"]
+    assert [(event["epoch"], event["step"]) for event in events] == [(1, 5), (2, 10)]
+    for event in events:
+        assert (event["images_small"], event["images_big"]) == (4, 32)
+        assert 0 < event["squared_norm_big"] < event["squared_norm_small"]
+        assert event["squared_norm_big"] > event["squared_norm_small"] / 8, "a sum over one process alone is smaller"

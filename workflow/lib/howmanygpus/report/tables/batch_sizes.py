@@ -1,0 +1,142 @@
+"""
+What each batch size gives and costs: its rate, and the epochs and images that it takes to the target.
+
+The knee is the smallest global batch whose median rate is within 5 % of the best median of the same framework on the
+same devices. Repeats scatter, so knee_lowest and knee_highest are the smallest batches that may be and that surely are
+within 5 %: the fastest repeat of the first and the slowest of the second are compared with the slowest and the fastest
+of the best. The target is the hardest threshold that some configuration reached in all its repeats, else in one.
+"""
+
+import numpy as np
+import pandas as pd
+
+from howmanygpus.report.outcomes import has_failed
+from howmanygpus.report.tables import scaling
+from howmanygpus.report.tables.time_to_accuracy import find_easiest, find_hardest, summarize_time_to_accuracy
+
+READS = ("runs", "time_to_accuracy", "gradient_noise")
+IS_MERGED = True
+CURVE = [*scaling.CURVE, "num_gpus"]
+SIZES = ["per_device_batch_size", "global_batch_size"]
+TARGETS = {"epochs_to_target": "epoch", "images_to_target": "images_seen", "train_s_to_target": "time_to_accuracy_s"}
+"""What is counted to the target, by the column of the table time_to_accuracy that has it."""
+ENDS = ("median", "min", "max")
+COLUMNS = [
+    *(*CURVE, *SIZES),
+    *("images_per_s_median", "images_per_s_min", "images_per_s_max"),
+    *("num_planned", "num_repeats", "num_failed", "num_out_of_memory", "num_disturbed"),
+    *("rate_of_best", "is_knee", "knee_lowest", "knee_highest", "is_largest_that_fits"),
+    *("metric", "target", "num_judged", "num_reached"),
+    *(f"{name}_{end}" for name in TARGETS for end in ENDS),
+    *("noise_scale", "num_noise_measurements"),
+]
+NEAR = 0.95
+"""Part of the best rate that the knee reaches."""
+
+
+def tabulate(
+    plan: dict, runs: pd.DataFrame, time_to_accuracy: pd.DataFrame, gradient_noise: pd.DataFrame
+) -> pd.DataFrame:
+    """One row per configuration. The arguments are the tables of these names."""
+    return compute_batch_sizes(runs, time_to_accuracy, gradient_noise)
+
+
+def compute_batch_sizes(
+    runs: pd.DataFrame, time_to_accuracy: pd.DataFrame, gradient_noise: pd.DataFrame
+) -> pd.DataFrame:
+    """One row per configuration, from the tables of these names. Batches that never reached the target have rows too.
+
+    Values to the target are medians over the repeats. They are empty if half or more of the repeats never reached it.
+    """
+    table = _count_runs(runs)
+    table = pd.concat([_mark_curve(rows) for _, rows in table.groupby(CURVE, sort=False)], ignore_index=True)
+    for more in (_summarize_targets(time_to_accuracy), average_noise(gradient_noise)):
+        table = table.merge(more, on=[*CURVE, *SIZES], how="left")
+    counted = dict.fromkeys(("num_judged", "num_reached", "num_noise_measurements"), 0)
+    return table.fillna(counted).astype(dict.fromkeys(counted, int))[COLUMNS]
+
+
+def _count_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    runs = runs.assign(
+        failed=has_failed(runs["status"]),
+        disturbed=runs["disturbed"].eq(True),
+        out_of_memory=runs["status"] == "out_of_memory",
+    )
+    cells = runs.groupby([*CURVE, *SIZES], sort=False)
+    table = cells.agg(
+        **{f"images_per_s_{end}": ("images_per_s", end) for end in ENDS},
+        num_planned=("status", "size"),
+        num_repeats=("images_per_s", "count"),
+        num_failed=("failed", "sum"),
+        num_out_of_memory=("out_of_memory", "sum"),
+        num_disturbed=("disturbed", "sum"),
+    )
+    return table.reset_index().astype({f"images_per_s_{end}": float for end in ENDS})
+
+
+def _mark_curve(rows: pd.DataFrame) -> pd.DataFrame:
+    """Add the knee and the largest batch that fits to the batch sizes of one framework on one number of devices.
+
+    The knee is empty if there are fewer than two sizes. A batch of which a repeat failed is none.
+    """
+    rows = rows.sort_values("global_batch_size", kind="stable").assign(knee_lowest=np.nan, knee_highest=np.nan)
+    sound = rows[rows["images_per_s_median"].notna() & (rows["num_failed"] == 0)]
+    median, lowest, highest = (sound[f"images_per_s_{end}"] for end in ENDS)
+    rows["rate_of_best"] = rows["images_per_s_median"] / median.max()
+    rows["is_knee"] = False
+    if len(sound) > 1:
+        near = {
+            "is_knee": median >= NEAR * median.max(),
+            "knee_lowest": highest >= NEAR * lowest.max(),
+            "knee_highest": lowest >= NEAR * highest.max(),
+        }
+        first = {name: sound.loc[is_near, "global_batch_size"].min() for name, is_near in near.items()}
+        rows["is_knee"] = rows["global_batch_size"] == first["is_knee"]
+        rows["knee_lowest"], rows["knee_highest"] = first["knee_lowest"], first["knee_highest"]
+    exhausted = rows.loc[rows["num_out_of_memory"] > 0, "per_device_batch_size"].min()
+    fitting = rows.loc[(rows["num_repeats"] > 0) & (rows["num_out_of_memory"] == 0), "per_device_batch_size"]
+    largest = fitting[fitting < exhausted].max()
+    return rows.assign(is_largest_that_fits=rows["per_device_batch_size"] == largest)
+
+
+def _summarize_targets(time_to_accuracy: pd.DataFrame) -> pd.DataFrame:
+    """Return what each configuration needs to the target, with the number of repeats that reached it."""
+    own = [f"{name}_{end}" for name in TARGETS for end in ENDS]
+    columns = [*CURVE, *SIZES, "metric", "target", "num_judged", "num_reached", *own]
+    if time_to_accuracy.empty:
+        return pd.DataFrame(columns=columns)
+    times = time_to_accuracy.astype(dict.fromkeys(TARGETS.values(), float))
+    target = find_target(times)
+    times = times[times["threshold"] == target]
+    found = None
+    for name, clock in TARGETS.items():
+        summary = summarize_time_to_accuracy(times, clock)
+        names = {f"time_s_{end}": f"{name}_{end}" for end in ENDS}
+        summary = summary.rename(columns={"num_repeats": "num_judged", **names}).replace(np.inf, np.nan)
+        found = summary.assign(target=target) if found is None else found.join(summary[list(names.values())])
+    return found[columns]
+
+
+def find_target(time_to_accuracy: pd.DataFrame) -> float:
+    """Return the hardest threshold that a configuration reached in all repeats, else in any; else the easiest."""
+    summary = summarize_time_to_accuracy(time_to_accuracy)
+    for reached in (summary["num_reached"] == summary["num_repeats"], summary["num_reached"] > 0):
+        if reached.any():
+            return find_hardest(summary[reached])
+    return find_easiest(summary)
+
+
+def average_noise(gradient_noise: pd.DataFrame) -> pd.DataFrame:
+    """Return the noise scale over all measurements of a configuration.
+
+    Numerator and denominator are averaged separately: each is unbiased, and their ratio is not (McCandlish et al. 2018,
+    arXiv:1812.06162, appendix A.1). It is empty if the mean of the denominators is not positive.
+    """
+    if gradient_noise.empty:
+        return pd.DataFrame(columns=[*CURVE, *SIZES, "noise_scale", "num_noise_measurements"])
+    cells = gradient_noise.groupby([*CURVE, *SIZES], sort=False)
+    table = cells.agg(
+        signal=("gradient_squared", "mean"), noise=("variance_trace", "mean"), num_noise_measurements=("step", "size")
+    )
+    table["noise_scale"] = (table["noise"] / table["signal"]).where((table["signal"] > 0) & (table["noise"] > 0))
+    return table.drop(columns=["signal", "noise"]).reset_index()

@@ -1,0 +1,55 @@
+"""
+Measurements of the gradient noise of a run, between its windows.
+
+The batches are those of the first steps of the epoch that ends, with the weights at its end: every image was used equally
+often by then, so that no batch is one that the weights know better. What the measurements mean is computed from them
+by the report.
+"""
+
+import time
+
+from howmanygpus.train.input.batches import TrainingBatches
+from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.loop.backend import Backend
+from howmanygpus.train.loop.targets import read_targets
+from howmanygpus.train.records import finite_or_none
+from howmanygpus.train.spec import RANDOM_INPUTS, RunSpec
+
+SMALL_BATCHES = 8
+"""Gradients of per-device batches that a measurement takes at least. The variance of the estimated noise falls with it."""
+
+
+class GradientNoise:
+    """One process's part in every measurement of a run. Random images are not measured."""
+
+    def __init__(self, spec: RunSpec, data: PreparedData, backend: Backend, batches: TrainingBatches):
+        self._spec, self._data, self._backend, self._batches = spec, data, backend, batches
+        self._small_in_step = spec.global_batch_size // spec.per_device_batch_size
+
+    def is_due(self, steps_done: int, num_steps: int) -> bool:
+        """Say whether a measurement follows a step: after every so many epochs, and at the end of the run."""
+        every = self._spec.gradient_noise_every_epochs
+        if every is None or self._spec.input in RANDOM_INPUTS or len(self._steps(steps_done)) * self._small_in_step < 2:
+            return False
+        return steps_done % (every * self._batches.steps_per_epoch) == 0 or steps_done == num_steps
+
+    def _steps(self, steps_done: int) -> range:
+        """Return the first steps of the last epoch, as many as have SMALL_BATCHES per-device batches if it is that long."""
+        per_epoch = self._batches.steps_per_epoch
+        start = (steps_done - 1) // per_epoch * per_epoch
+        return range(start, min(start + -(-SMALL_BATCHES // self._small_in_step), steps_done))
+
+    def measure(self, steps_done: int) -> dict:
+        """Return the event of a measurement. Every process must call it. Norms that are not finite are null."""
+        started, steps = time.perf_counter(), self._steps(steps_done)
+        batches = read_targets(self._batches.load(steps), self._spec, self._data, steps.start)
+        small, big = self._backend.measure_gradients(batches)
+        return {
+            "epoch": steps.start // self._batches.steps_per_epoch + 1,
+            "step": steps_done,
+            "images_small": self._spec.per_device_batch_size,
+            "images_big": len(steps) * self._spec.global_batch_size,
+            "squared_norm_small": finite_or_none(small),
+            "squared_norm_big": finite_or_none(big),
+            "elapsed_s": self._backend.max_over_ranks(time.perf_counter() - started),
+        }
