@@ -5,7 +5,9 @@ import pandas as pd
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.outcomes import IDENTITY
 from howmanygpus.report.tables.allreduce import tabulate
+from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATION
+from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
 from howmanygpus.report.tables.losses import COLUMNS as LOSSES
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
@@ -49,7 +51,7 @@ def make_tables(folder, status_of, accuracy_of, change=lambda table: None):
                     row |= {"images_per_s": 100.0 * num_gpus, "quality_best": accuracy_of(num_gpus)}
                     row |= {"quality_last": accuracy_of(num_gpus), "quality_metric": "accuracy"}
                     row |= {"quality_of_guess": GUESS}
-                    moment = {"epoch": 1, "train_s": 1.0, "wall_s": 2.0, "quality": accuracy_of(num_gpus)}
+                    moment = {"epoch": 1, "images_seen": 80, "train_s": 1.0, "wall_s": 2.0, "quality": accuracy_of(num_gpus)}
                     moment |= {"metric": "accuracy", "quality_of_guess": GUESS}
                     evaluations.append(identity | moment)
                     losses += [identity | {"last_step": step, "loss": 2.0 / step} for step in (1, 6)]
@@ -67,6 +69,8 @@ def make_tables(folder, status_of, accuracy_of, change=lambda table: None):
     )
     accuracy = compute_time_to_accuracy(tables["runs"], tables["evaluations"], QUALITY)
     tables["time_to_accuracy"] = written(folder, "time_to_accuracy", accuracy)
+    batches = compute_batch_sizes(tables["runs"], tables["time_to_accuracy"], pd.DataFrame(columns=list(NOISE)))
+    tables["batch_sizes"] = written(folder, "batch_sizes", batches)
     tables["allreduce"] = written(folder, "allreduce", tabulate({}, ALLREDUCES))
     return tables | {"variants": written(folder, "variants", compute_variants(tables["runs"], ["base", "best"], 0.01))}
 
@@ -94,6 +98,7 @@ NAMES = {
 """The names in each panel of a figure, if they are not SERIES."""
 NONE_COMPLETED = ("nothing run", "all failed")
 SENTENCES = {
+    "batch_sizes": ("No run has completed; the figure of all runs says why.", NONE_COMPLETED),
     "loss_of_first_epoch": (
         "No run on real images has recorded its first epoch; the figure of all runs says why.",
         NONE_COMPLETED,

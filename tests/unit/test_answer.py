@@ -7,8 +7,10 @@ from docutils.core import publish_parts
 from howmanygpus.report.answer import answer
 from howmanygpus.report.outcomes import IDENTITY
 from howmanygpus.report.quality.predictions import guess
+from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
+from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
 from howmanygpus.report.tables.jobs import COLUMNS as JOBS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
@@ -40,7 +42,7 @@ def make_runs(*rows):
             quality = None
         if quality is not None:
             row["quality_last"] = quality
-            moment = {"epoch": 1, "train_s": row["train_s"], "wall_s": 9.0, "quality": quality}
+            moment = {"epoch": 1, "images_seen": 80, "train_s": row["train_s"], "wall_s": 9.0, "quality": quality}
             evaluations.append(identity | moment)
         runs.append(identity | row)
     return pd.DataFrame(runs, columns=list(RUNS)), pd.DataFrame(evaluations, columns=list(EVALUATIONS))
@@ -51,7 +53,8 @@ def write_answer(*rows, metric="accuracy", thresholds=(0.9,), machinery=None, gu
     scaling = compute_scaling(runs, {"weak": [8]}, machinery or {})
     times = compute_time_to_accuracy(runs, evaluations, {"metric": metric, "thresholds": list(thresholds)})
     datasets = pd.DataFrame([DIGITS | {"quality_of_guess": guessed}], columns=list(DATASETS))
-    return answer(runs, scaling, times, datasets, pd.DataFrame(jobs, columns=list(JOBS)))
+    batches = compute_batch_sizes(runs, times, pd.DataFrame(columns=list(NOISE)))
+    return answer(runs, scaling, times, datasets, pd.DataFrame(jobs, columns=list(JOBS)), batches)
 
 
 def find_line(text, start):

@@ -123,7 +123,7 @@ rule answer_question:
     input:
         tables=expand(
             "results/tables/{{study}}/{table}.tsv",
-            table=["runs", "scaling", "time_to_accuracy", "datasets", "jobs"],
+            table=["runs", "scaling", "time_to_accuracy", "datasets", "jobs", "batch_sizes"],
         ),
     output:
         answer=report(

@@ -7,6 +7,7 @@ The text reads well in a terminal, and it is valid reStructuredText, since the r
 import pandas as pd
 
 from howmanygpus.report.answer.accuracy import answer_accuracy
+from howmanygpus.report.answer.batches import answer_batches
 from howmanygpus.report.answer.cost import describe_bill
 from howmanygpus.report.answer.study import (
     describe_data,
@@ -28,6 +29,7 @@ def answer(
     time_to_accuracy: pd.DataFrame,
     datasets: pd.DataFrame,
     jobs: pd.DataFrame,
+    batch_sizes: pd.DataFrame,
 ) -> str:
     """Describe the tables of one study, one line per statement."""
     real = choose_inputs(scaling)
@@ -36,6 +38,7 @@ def answer(
         found = [describe_nothing(runs)]
     else:
         found = [*answer_accuracy(runs, time_to_accuracy, datasets), *answer_throughput(runs, real, datasets)]
+        found += answer_batches(batch_sizes)
     facts = [describe_data(runs, datasets), describe_left_out(datasets), describe_remarks(datasets)]
     facts += [describe_disturbed(runs), describe_unmeasured(runs)]
     facts += [describe_trajectories(runs), describe_bill(jobs)]

@@ -1,0 +1,90 @@
+"""Which batch size: the knee of each curve, what a doubling of the batch buys and costs, and the gradient noise."""
+
+import pandas as pd
+
+from howmanygpus.report.answer.names import add_series
+from howmanygpus.report.inputs import choose_inputs
+from howmanygpus.report.metrics import name_metric
+from howmanygpus.report.tables.batch_sizes import CURVE
+
+MOST_KNEES = 6
+
+
+def answer_batches(batch_sizes: pd.DataFrame) -> list[str]:
+    """Describe the batch sizes of a study by its table of that name; nothing if no curve has two of them."""
+    table = add_series(choose_inputs(batch_sizes))
+    sound = table[(table["num_repeats"] > 0) & (table["num_failed"] == 0)]
+    known = table[table["is_knee"].astype(bool)].sort_values("images_per_s_median", ascending=False, kind="stable")
+    if known.empty:
+        return []
+    fastest = sound.sort_values("images_per_s_median", ascending=False, kind="stable").iloc[0]
+    curve = sound[(sound[CURVE] == fastest[CURVE]).all(axis=1)].sort_values("global_batch_size")
+    return [line for line in (_describe_knees(known, table), _describe_doubling(curve), _describe_noise(table)) if line]
+
+
+def _describe_knees(known: pd.DataFrame, table: pd.DataFrame) -> str:
+    parts = [_describe_knee(row, table) for _, row in known.head(MOST_KNEES).iterrows()]
+    more = [f"and {len(known) - MOST_KNEES} more in batch_sizes.tsv"] if len(known) > MOST_KNEES else []
+    return f"Knee, the smallest global batch within 5 % of the best rate: {'; '.join(parts + more)}."
+
+
+def _describe_knee(row: pd.Series, table: pd.DataFrame) -> str:
+    plural = "s" if row["num_gpus"] > 1 else ""
+    text = f"{row['series']} on {row['num_gpus']} {row['device']} device{plural}: {row['global_batch_size']} images"
+    curve = table[(table[CURVE] == row[CURVE]).all(axis=1)]
+    lowest, highest = row["knee_lowest"], row["knee_highest"]
+    if pd.isna(highest):
+        text += f" ({lowest:.0f} or more by the spread of the repeats)"
+    elif lowest != highest:
+        text += f" ({lowest:.0f} to {highest:.0f} by the spread of the repeats)"
+    if row["global_batch_size"] < curve["global_batch_size"].max():
+        return text
+    return f"{text}, the largest that was tried, so that a larger one may be faster"
+
+
+def _describe_doubling(curve: pd.DataFrame) -> str:
+    """Compare the knee with the next batch of at least twice its size; without one, the last such pair."""
+    sizes = curve["global_batch_size"]
+    first = curve[curve["is_knee"].astype(bool)]
+    bases = pd.concat([first, curve.iloc[::-1]])
+    base = next((row for _, row in bases.iterrows() if (sizes >= 2 * row["global_batch_size"]).any()), None)
+    if base is None:
+        return ""
+    larger = curve[sizes >= 2 * base["global_batch_size"]].iloc[0]
+    gain = larger["images_per_s_median"] / base["images_per_s_median"]
+    text = (
+        f"{base['series']} on {base['num_gpus']} {base['device']} device{'s' if base['num_gpus'] > 1 else ''}, "
+        f"{larger['global_batch_size']} instead of {base['global_batch_size']} images a batch: the rate changes by "
+        f"{gain - 1:+.0%} ({base['images_per_s_median']:,.0f} to {larger['images_per_s_median']:,.0f} images/s)"
+    )
+    return f"{text}{_describe_cost(base, larger)}."
+
+
+def _describe_cost(base: pd.Series, larger: pd.Series) -> str:
+    """Say how many more images the larger batch takes to the target, and how much longer that lasts."""
+    if pd.isna(base["images_to_target_median"]) or not larger["num_judged"]:
+        return ""
+    target = f"test {name_metric(base['metric'])} {base['target']:g}"
+    if pd.isna(larger["images_to_target_median"]):
+        return f", and {larger['num_reached']} of {larger['num_judged']} repeats reach {target}"
+    more = larger["images_to_target_median"] / base["images_to_target_median"]
+    epochs = f"{base['epochs_to_target_median']:g} to {larger['epochs_to_target_median']:g} epochs"
+    longer = larger["train_s_to_target_median"] / base["train_s_to_target_median"]
+    return (
+        f", the images to {target} by {more - 1:+.0%} ({epochs}), and the time of training to it by {longer - 1:+.0%}"
+    )
+
+
+def _describe_noise(table: pd.DataFrame) -> str:
+    """Name the range of the measured noise scales; nothing if none was measured."""
+    if not table["num_noise_measurements"].sum():
+        return ""
+    scales = table["noise_scale"].dropna()
+    if scales.empty:
+        return "The gradient noise scale is not known: the measured gradients are lost in their noise."
+    low, high = scales.min(), scales.max()
+    span = f"{low:,.0f}" if f"{low:.2g}" == f"{high:.2g}" else f"{low:,.0f} to {high:,.0f}"
+    return (
+        f"Gradient noise scale: {span} images, averaged over each run. A larger batch saves steps as long as it is below "
+        "this scale; above it, it mostly costs more images."
+    )

@@ -1,0 +1,127 @@
+"""What each global batch gives and costs: the rate above, and below it the epochs and the images to the target."""
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from howmanygpus.report.inputs import choose_inputs
+from howmanygpus.report.metrics import name_metric
+from howmanygpus.report.style import (
+    SEE_GRID,
+    add_note,
+    count_failed,
+    label_lines,
+    make_panels,
+    mark_counts,
+    name_series,
+    ring_disturbed,
+    say_nothing_to_show,
+    style_of,
+)
+
+TITLE = "What a larger batch buys and costs"
+TABLES = ("batch_sizes",)
+COMPARES = "per_device_batch_size"
+RATE = "images_per_s"
+TO_TARGET = {"epochs_to_target": "epochs", "images_to_target": "images"}
+KNEE_NOTE = "square: knee, the smallest batch within 5 % of the best rate"
+FITS_NOTE = "bar: the largest batch that fits"
+NEVER_NOTE = "x: reached in only k/n repeats"
+NOISE_NOTE = "dotted: gradient noise scale"
+FAR = 16
+"""A noise scale that is so many times beyond the measured batches is written instead of drawn."""
+
+
+def draw(batch_sizes: pd.DataFrame) -> Figure:
+    """Draw one column of panels per device count, with one line per series: medians, and bars from least to most."""
+    table = choose_inputs(batch_sizes)
+    table = table[table.groupby("num_gpus")["num_repeats"].transform("sum") > 0]
+    if table.empty:
+        return say_nothing_to_show(f"No run has completed; {SEE_GRID}.")
+    table = table.assign(series=name_series(table)).sort_values("global_batch_size")
+    styles, counts = style_of(table["series"]), sorted(table["num_gpus"].unique())
+    rows = {RATE: "images/s over all devices"}
+    if (judged := table[table["num_judged"] > 0])["num_gpus"].nunique() == len(counts):
+        first = judged.iloc[0]
+        target = f"to test {name_metric(first['metric'])} {first['target']:g}"
+        rows |= {name: f"{unit} {target}" for name, unit in TO_TARGET.items()}
+    titles = [f"{count} device{'s' if count > 1 else ''}" for _ in rows for count in counts]
+    figure, panels = make_panels(titles, panel_size=(5.2, 3.4), max_columns=len(counts))
+    places = [(name, count) for name in rows for count in counts]
+    for axes, (name, count) in zip(panels, places, strict=True):
+        axes.set_xlabel("images in a global batch")
+        axes.set_ylabel(rows[name])
+        cells = table[table["num_gpus"] == count]
+        mark_counts(axes, cells["global_batch_size"])
+        if name == RATE:
+            _draw_rates(axes, cells, styles, 1.08 * table[f"{RATE}_max"].max())
+        else:
+            _draw_to_target(axes, cells, name, styles, table[f"{name}_max"].max())
+    return figure
+
+
+def _draw_rates(axes: Axes, cells: pd.DataFrame, styles: dict, top: float) -> None:
+    axes.set_ylim(0, top)
+    ends = {}
+    for series, line in cells[cells["num_repeats"] > 0].groupby("series"):
+        colour = styles[series]["color"]
+        sizes, median = _draw_line(axes, line, RATE, styles[series], top)
+        count_failed(axes, sizes, median, line["num_repeats"], line["num_failed"], colour)
+        ends[series] = (sizes.iloc[-1], median.iloc[-1], colour)
+    label_lines(axes, ends)
+
+
+def _draw_to_target(axes: Axes, cells: pd.DataFrame, name: str, styles: dict, most: float) -> None:
+    """Draw what each batch needs to the target, crosses for those that never reached it, and the noise scale."""
+    top = 1.3 * most if pd.notna(most) else 1.0
+    axes.set_ylim(0, top)
+    ends = {}
+    tried = cells[(cells["num_judged"] > 0) & ((cells["num_reached"] > 0) | (cells["num_out_of_memory"] == 0))]
+    for position, (series, line) in enumerate(tried.groupby("series")):
+        colour, height = styles[series]["color"], top * (0.96 - 0.08 * position)
+        reached, never = line[line[f"{name}_median"].notna()], line[line[f"{name}_median"].isna()]
+        _draw_line(axes, reached, name, styles[series], top)
+        axes.plot(never["global_batch_size"], [height] * len(never), "x", color=colour, markersize=9, markeredgewidth=2)
+        for cell in never.itertuples():
+            text = f"{cell.num_reached}/{cell.num_judged}"
+            place = (cell.global_batch_size, height)
+            axes.annotate(text, place, (7, 0), textcoords="offset points", color=colour, fontsize=9, va="center")
+            _note(axes, NEVER_NOTE)
+        last = line.iloc[-1]
+        y = height if pd.isna(last[f"{name}_median"]) else last[f"{name}_median"]
+        ends[series] = (last["global_batch_size"], y, colour)
+    _draw_noise(axes, cells, styles)
+    label_lines(axes, ends)
+
+
+def _draw_line(axes: Axes, line: pd.DataFrame, name: str, style: dict, top: float) -> tuple[pd.Series, pd.Series]:
+    """Draw one series with its knee and its largest batch; return the global batches and the medians."""
+    sizes, median = line["global_batch_size"], line[f"{name}_median"]
+    most = line[f"{name}_max"].fillna(top).clip(upper=top)
+    axes.errorbar(sizes, median, yerr=[median - line[f"{name}_min"], most - median], capsize=4, **style)
+    ring_disturbed(axes, sizes, median, line["num_disturbed"] > 0)
+    for column, marker, note in (("is_knee", "s", KNEE_NOTE), ("is_largest_that_fits", "|", FITS_NOTE)):
+        chosen = line[column].astype(bool) & median.notna()
+        if chosen.any():
+            look = {"markersize": 15, "markerfacecolor": "none", "markeredgewidth": 1.6, "color": style["color"]}
+            axes.plot(sizes[chosen], median[chosen], marker, linestyle="none", **look)
+            _note(axes, note)
+    return sizes, median
+
+
+def _draw_noise(axes: Axes, cells: pd.DataFrame, styles: dict) -> None:
+    """Draw the median of the noise scales of each series; one far from the measured batches is written."""
+    low, high = axes.get_xlim()
+    for series, line in cells[cells["noise_scale"].notna()].groupby("series"):
+        scale = line["noise_scale"].median()
+        if low / FAR < scale < high * FAR:
+            axes.axvline(scale, color=styles[series]["color"], linestyle=":", linewidth=1.5)
+            axes.set_xlim(min(axes.get_xlim()[0], scale / 1.25), max(axes.get_xlim()[1], scale * 1.25))
+            _note(axes, NOISE_NOTE)
+        else:
+            add_note(axes, f"gradient noise scale of {series}: {scale:.2g} images")
+
+
+def _note(axes: Axes, note: str) -> None:
+    if note not in axes.get_xlabel():
+        add_note(axes, note)
