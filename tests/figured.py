@@ -51,7 +51,13 @@ def make_tables(folder, status_of, accuracy_of, change=lambda table: None):
                     row |= {"images_per_s": 100.0 * num_gpus, "quality_best": accuracy_of(num_gpus)}
                     row |= {"quality_last": accuracy_of(num_gpus), "quality_metric": "accuracy"}
                     row |= {"quality_of_guess": GUESS}
-                    moment = {"epoch": 1, "images_seen": 80, "train_s": 1.0, "wall_s": 2.0, "quality": accuracy_of(num_gpus)}
+                    moment = {
+                        "epoch": 1,
+                        "images_seen": 80,
+                        "train_s": 1.0,
+                        "wall_s": 2.0,
+                        "quality": accuracy_of(num_gpus),
+                    }
                     moment |= {"metric": "accuracy", "quality_of_guess": GUESS}
                     evaluations.append(identity | moment)
                     losses += [identity | {"last_step": step, "loss": 2.0 / step} for step in (1, 6)]

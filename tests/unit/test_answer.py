@@ -233,7 +233,8 @@ def test_a_program_of_the_user_is_named_as_such_with_what_is_not_measured():
     times = compute_time_to_accuracy(runs, evaluations, {"metric": "accuracy", "thresholds": [0.9]})
     datasets = pd.DataFrame([{"study": "s", "dataset": "own_data", "input": "program"}], columns=list(DATASETS))
     scaling = compute_scaling(runs, {"weak": [8]}, {})
-    text = answer(runs, scaling, times, datasets, pd.DataFrame(columns=list(JOBS)))
+    batches = compute_batch_sizes(runs, times, pd.DataFrame(columns=list(NOISE)))
+    text = answer(runs, scaling, times, datasets, pd.DataFrame(columns=list(JOBS)), batches)
     assert text.startswith("s: the program mine, 2 runs planned: 2 completed.")
     assert "Trained by a program of the user on data of its own." in text
     assert "Not measured, and empty in the tables: parity with other programs" in text

@@ -118,10 +118,10 @@ def test_inputs_have_lines_of_their_own(tmp_path):
 
 
 def test_a_study_goes_without_the_figures_that_compare_what_it_has_one_of():
-    study = {"variants": {"base": {}}, "inputs": ["arrays", "synthetic"]}
+    study = {"variants": {"base": {}}, "inputs": ["arrays", "synthetic"], "per_device_batch_size": [8, 16]}
     assert set(list_figures()) - set(list_figures(study, preflight=True)) == {"variants"}
-    assert set(list_figures()) - set(list_figures(study | {"inputs": ["arrays"]})) == {
-        *("variants", "real_against_synthetic", "allreduce")
+    assert set(list_figures()) - set(list_figures(study | {"inputs": ["arrays"], "per_device_batch_size": [8]})) == {
+        *("variants", "real_against_synthetic", "allreduce", "batch_sizes")
     }
 
 

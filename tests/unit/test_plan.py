@@ -208,3 +208,10 @@ def test_more_devices_than_the_machine_has_are_a_shortage_not_an_error():
 def test_a_run_is_planned_once_even_if_two_modes_ask_for_it():
     plan = make_plan(num_gpus=[1, 2, 4], per_device_batch_size=[16, 32, 64], scaling="both")
     assert len(plan.runs) == sum(len(study.runs) for study in plan.studies.values())
+
+
+def test_only_frameworks_that_measure_gradient_noise_are_asked_to():
+    plan = make_plan(frameworks=["pytorch_ddp", "jax_sharding"], gradient_noise_every_epochs=2)
+    asked = {plan.runs[path].framework: json.loads(settings) for path, settings in plan.settings.items()}
+    assert asked["pytorch_ddp"]["gradient_noise_every_epochs"] == 2
+    assert "gradient_noise_every_epochs" not in asked["jax_sharding"]

@@ -9,7 +9,9 @@ from howmanygpus.report.answer import answer
 from howmanygpus.report.disturbance import is_disturbed
 from howmanygpus.report.outcomes import IDENTITY
 from howmanygpus.report.tables import how_each_framework_ran, losses
+from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
+from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
 from howmanygpus.report.tables.jobs import COLUMNS as JOBS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
@@ -22,6 +24,7 @@ from stored import QUALITY, collect, plan_of, store_run, write_attempt
 NO_DATASETS = pd.DataFrame([{"dataset": "d", "input": "arrays"}], columns=list(DATASETS))
 """The table of a data set whose prepared images were deleted."""
 NO_JOBS = pd.DataFrame(columns=list(JOBS))
+NO_NOISE = pd.DataFrame(columns=list(NOISE))
 
 
 def test_rates_are_total_over_total_of_the_measured_windows(tmp_path):
@@ -241,13 +244,15 @@ def test_the_answer_names_the_best_and_says_when_there_is_none(tmp_path):
     store_run(tmp_path, "run0", specs[0], accuracies=(0.9,), window_s=(1.0, 1.0))
     runs, evaluations = collect(plan_of(*specs), tmp_path)
     scaling = compute_scaling(runs, {"weak": [8]}, {})
-    text = answer(runs, scaling, compute_time_to_accuracy(runs, evaluations, QUALITY), NO_DATASETS, NO_JOBS)
+    times = compute_time_to_accuracy(runs, evaluations, QUALITY)
+    text = answer(runs, scaling, times, NO_DATASETS, NO_JOBS, compute_batch_sizes(runs, times, NO_NOISE))
     assert "2 runs planned: 1 completed, 1 missing" in text
     assert "Fastest to accuracy 0.9: pytorch_ddp on 1 cpu device x 8 images: 2 s of training (one repeat)" in text
     assert "Highest throughput: pytorch_ddp on 1 cpu device x 8 images: 80 images/s (one repeat)" in text
     empty, none = collect(plan_of(specs[1]), tmp_path / "elsewhere")
     curves = compute_scaling(empty, {"weak": [8]}, {})
-    nothing = answer(empty, curves, compute_time_to_accuracy(empty, none, QUALITY), NO_DATASETS, NO_JOBS)
+    times = compute_time_to_accuracy(empty, none, QUALITY)
+    nothing = answer(empty, curves, times, NO_DATASETS, NO_JOBS, compute_batch_sizes(empty, times, NO_NOISE))
     assert "no answer yet" in nothing
 
 
@@ -270,7 +275,8 @@ def test_the_answer_is_about_real_images_if_the_study_has_any(tmp_path, inputs, 
     table = compute_time_to_accuracy(runs, evaluations, QUALITY)
     assert set(table["input"]) <= {"arrays"}
     data = pd.DataFrame([{"dataset": "d", "input": name} for name in inputs], columns=list(DATASETS))
-    assert expected in answer(runs, compute_scaling(runs, {"weak": [8]}, {}), table, data, NO_JOBS)
+    batches = compute_batch_sizes(runs, table, NO_NOISE)
+    assert expected in answer(runs, compute_scaling(runs, {"weak": [8]}, {}), table, data, NO_JOBS, batches)
 
 
 def test_losses_are_those_of_the_first_epochs_windows(tmp_path):

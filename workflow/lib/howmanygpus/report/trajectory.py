@@ -15,7 +15,14 @@ from howmanygpus.report.outcomes import IDENTITY
 HOW = {
     *("framework", "variant", "family", "strategy", "launcher", "tier", "loss_on_every_device"),
     *("data_dir", "weights_file", "prefetch", "loader", "loader_workers", "loader_kind", "cores_per_device"),
-    *("num_nodes", "eval_every_epochs", "gradient_noise_every_epochs", "eval_batch_size", "eval_devices", "horovod_controller"),
+    *(
+        "num_nodes",
+        "eval_every_epochs",
+        "gradient_noise_every_epochs",
+        "eval_batch_size",
+        "eval_devices",
+        "horovod_controller",
+    ),
 }
 """Keys of a run's specification that say how it does its work. A key that is not listed here changes the work."""
 ROUNDOFF = {"fp32": 2.0**-24, "tf32": 2.0**-11, "bf16": 2.0**-9}

@@ -85,6 +85,6 @@ def _describe_noise(table: pd.DataFrame) -> str:
     low, high = scales.min(), scales.max()
     span = f"{low:,.0f}" if f"{low:.2g}" == f"{high:.2g}" else f"{low:,.0f} to {high:,.0f}"
     return (
-        f"Gradient noise scale: {span} images, averaged over each run. A larger batch saves steps as long as it is below "
-        "this scale; above it, it mostly costs more images."
+        f"Gradient noise scale: {span} images, averaged over each run. A larger batch saves steps as long as it is "
+        "below this scale; above it, it mostly costs more images."
     )

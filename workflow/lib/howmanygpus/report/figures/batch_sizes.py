@@ -1,5 +1,7 @@
 """What each global batch gives and costs: the rate above, and below it the epochs and the images to the target."""
 
+from typing import Any
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -24,10 +26,14 @@ TABLES = ("batch_sizes",)
 COMPARES = "per_device_batch_size"
 RATE = "images_per_s"
 TO_TARGET = {"epochs_to_target": "epochs", "images_to_target": "images"}
-KNEE_NOTE = "square: knee, the smallest batch within 5 % of the best rate"
-FITS_NOTE = "bar: the largest batch that fits"
-NEVER_NOTE = "x: reached in only k/n repeats"
-NOISE_NOTE = "dotted: gradient noise scale"
+KNEE, FITS = ("is_knee", "s", 15, 1.6), ("is_largest_that_fits", "|", 30, 2.5)
+"""Column, marker, size and line width of the marks of a batch."""
+NOTES = {
+    "is_knee": "square: knee, smallest within 5 % of the best rate",
+    "is_largest_that_fits": "bar: largest batch that fits",
+    "noise_scale": "dotted: gradient noise scale",
+    "never": "x: reached in only k/n repeats",
+}
 FAR = 16
 """A noise scale that is so many times beyond the measured batches is written instead of drawn."""
 
@@ -57,7 +63,23 @@ def draw(batch_sizes: pd.DataFrame) -> Figure:
             _draw_rates(axes, cells, styles, 1.08 * table[f"{RATE}_max"].max())
         else:
             _draw_to_target(axes, cells, name, styles, table[f"{name}_max"].max())
+    for note in _list_notes(table, len(rows) > 1):
+        add_note(panels[-len(counts)], note)
     return figure
+
+
+def _list_notes(table: pd.DataFrame, has_target: bool) -> list[str]:
+    """Return what explains the marks of the figure, which stands once, below its first column."""
+    never = has_target & _is_tried(table) & table["images_to_target_median"].isna()
+    noise = has_target & table["noise_scale"].notna()
+    seen = {name: table[name].astype(bool) & (table["num_repeats"] > 0) for name, *_ in (KNEE, FITS)}
+    seen |= {"noise_scale": noise, "never": never}
+    return [NOTES[name] for name, rows in seen.items() if rows.any()]
+
+
+def _is_tried(cells: pd.DataFrame) -> pd.Series:
+    """Whether each batch says something about the target. One that was out of memory does not."""
+    return (cells["num_judged"] > 0) & ((cells["num_reached"] > 0) | (cells["num_out_of_memory"] == 0))
 
 
 def _draw_rates(axes: Axes, cells: pd.DataFrame, styles: dict, top: float) -> None:
@@ -76,20 +98,21 @@ def _draw_to_target(axes: Axes, cells: pd.DataFrame, name: str, styles: dict, mo
     top = 1.3 * most if pd.notna(most) else 1.0
     axes.set_ylim(0, top)
     ends = {}
-    tried = cells[(cells["num_judged"] > 0) & ((cells["num_reached"] > 0) | (cells["num_out_of_memory"] == 0))]
-    for position, (series, line) in enumerate(tried.groupby("series")):
+    for position, (series, line) in enumerate(cells[_is_tried(cells)].groupby("series")):
         colour, height = styles[series]["color"], top * (0.96 - 0.08 * position)
         reached, never = line[line[f"{name}_median"].notna()], line[line[f"{name}_median"].isna()]
         _draw_line(axes, reached, name, styles[series], top)
         axes.plot(never["global_batch_size"], [height] * len(never), "x", color=colour, markersize=9, markeredgewidth=2)
-        for cell in never.itertuples():
-            text = f"{cell.num_reached}/{cell.num_judged}"
-            place = (cell.global_batch_size, height)
-            axes.annotate(text, place, (7, 0), textcoords="offset points", color=colour, fontsize=9, va="center")
-            _note(axes, NEVER_NOTE)
         last = line.iloc[-1]
-        y = height if pd.isna(last[f"{name}_median"]) else last[f"{name}_median"]
-        ends[series] = (last["global_batch_size"], y, colour)
+        for cell in never[never["global_batch_size"] < last["global_batch_size"]].itertuples():
+            place = (cell.global_batch_size, height)
+            axes.annotate(
+                _count(cell), place, (7, 0), textcoords="offset points", color=colour, fontsize=9, va="center"
+            )
+        if pd.isna(last[f"{name}_median"]):
+            ends[f"{_count(last)}  {series}"] = (last["global_batch_size"], height, colour)
+        else:
+            ends[series] = (last["global_batch_size"], last[f"{name}_median"], colour)
     _draw_noise(axes, cells, styles)
     label_lines(axes, ends)
 
@@ -100,12 +123,10 @@ def _draw_line(axes: Axes, line: pd.DataFrame, name: str, style: dict, top: floa
     most = line[f"{name}_max"].fillna(top).clip(upper=top)
     axes.errorbar(sizes, median, yerr=[median - line[f"{name}_min"], most - median], capsize=4, **style)
     ring_disturbed(axes, sizes, median, line["num_disturbed"] > 0)
-    for column, marker, note in (("is_knee", "s", KNEE_NOTE), ("is_largest_that_fits", "|", FITS_NOTE)):
+    for column, marker, size, width in (KNEE, FITS):
         chosen = line[column].astype(bool) & median.notna()
-        if chosen.any():
-            look = {"markersize": 15, "markerfacecolor": "none", "markeredgewidth": 1.6, "color": style["color"]}
-            axes.plot(sizes[chosen], median[chosen], marker, linestyle="none", **look)
-            _note(axes, note)
+        look = {"markersize": size, "markerfacecolor": "none", "markeredgewidth": width, "color": style["color"]}
+        axes.plot(sizes[chosen], median[chosen], marker, linestyle="none", **look)
     return sizes, median
 
 
@@ -117,11 +138,10 @@ def _draw_noise(axes: Axes, cells: pd.DataFrame, styles: dict) -> None:
         if low / FAR < scale < high * FAR:
             axes.axvline(scale, color=styles[series]["color"], linestyle=":", linewidth=1.5)
             axes.set_xlim(min(axes.get_xlim()[0], scale / 1.25), max(axes.get_xlim()[1], scale * 1.25))
-            _note(axes, NOISE_NOTE)
         else:
             add_note(axes, f"gradient noise scale of {series}: {scale:.2g} images")
 
 
-def _note(axes: Axes, note: str) -> None:
-    if note not in axes.get_xlabel():
-        add_note(axes, note)
+def _count(cell: Any) -> str:
+    """Repeats that reached the target, of all repeats."""
+    return f"{cell.num_reached}/{cell.num_judged}"

@@ -1,7 +1,7 @@
 """
 Each measurement of the gradient noise of a run, and what follows from it.
 
-A measurement has the squared norms of the gradient of small batches (their mean) and of one big batch that they make up.
+A measurement has the squared norms of the gradients of small batches (their mean) and of the big batch they make up.
 gradient_squared and variance_trace estimate |G|^2, the squared norm of the true gradient, and S, the sum of the
 variances of one image's gradient, without bias. Their ratio S/|G|^2 is the noise scale: the number of images at which
 noise and gradient are equally large. One measurement is too few for a ratio; batch_sizes.tsv has that of the means.

@@ -79,9 +79,9 @@ class Backend(abc.ABC):
     def measure_gradients(self, batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
         """Return the mean squared norm of the gradients of per-device batches, and the squared norm of their mean.
 
-        batches: this process's host batches, as put_on_device takes them; the mean is over those of all processes. Every
-        process must call it. It changes nothing that training uses. Blocks. Only the families that the registry says
-        measure it have it.
+        batches: this process's host batches, as put_on_device takes them. The means are over all processes, so that
+        every process must call it. It changes nothing that training uses. Blocks. Only frameworks with measures_noise in
+        the registry have it.
         """
         raise NotImplementedError
 

@@ -1,9 +1,9 @@
 """
 Measurements of the gradient noise of a run, between its windows.
 
-The batches are those of the first steps of the epoch that ends, with the weights at its end: every image was used equally
-often by then, so that no batch is one that the weights know better. What the measurements mean is computed from them
-by the report.
+The batches are those of the first steps of the epoch that ends, with the weights at its end: every image was used
+equally often by then, so that no batch is one that the weights know better. The report computes what the measurements
+mean.
 """
 
 import time
@@ -16,7 +16,7 @@ from howmanygpus.train.records import finite_or_none
 from howmanygpus.train.spec import RANDOM_INPUTS, RunSpec
 
 SMALL_BATCHES = 8
-"""Gradients of per-device batches that a measurement takes at least. The variance of the estimated noise falls with it."""
+"""Gradients of per-device batches that a measurement takes at least. With more, the estimates vary less."""
 
 
 class GradientNoise:
@@ -34,7 +34,7 @@ class GradientNoise:
         return steps_done % (every * self._batches.steps_per_epoch) == 0 or steps_done == num_steps
 
     def _steps(self, steps_done: int) -> range:
-        """Return the first steps of the last epoch, as many as have SMALL_BATCHES per-device batches if it is that long."""
+        """Return the first steps of the last epoch, until they have SMALL_BATCHES per-device batches or it ends."""
         per_epoch = self._batches.steps_per_epoch
         start = (steps_done - 1) // per_epoch * per_epoch
         return range(start, min(start + -(-SMALL_BATCHES // self._small_in_step), steps_done))

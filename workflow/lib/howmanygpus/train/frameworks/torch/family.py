@@ -212,7 +212,9 @@ class TorchBackend(StepwiseBackend):
     def measure_gradients(self, batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
         return measure_norms(self.own_network, self.loss_function, self._take_parts(batches), self.sum_over_ranks)
 
-    def _take_parts(self, batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    def _take_parts(
+        self, batches: Iterable[tuple[np.ndarray, np.ndarray]]
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Yield (images, labels) of each per-device batch, all on the first device of this process."""
         for batch in batches:
             images, labels = self.put_on_device(*batch).take()

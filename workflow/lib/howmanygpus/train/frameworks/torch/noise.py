@@ -36,7 +36,9 @@ def measure_norms(
     with torch.no_grad():
         for buffer, before in statistics:
             buffer.copy_(before)
-    counted = torch.stack([torch.stack(norms).sum(), torch.tensor(len(norms), device=total.device, dtype=torch.float64)])
+    counted = torch.stack(
+        [torch.stack(norms).sum(), torch.tensor(len(norms), device=total.device, dtype=torch.float64)]
+    )
     sum_of_norms, count = sum_over_ranks(counted).tolist()
     mean = sum_over_ranks(total).double() / count
     return sum_of_norms / count, mean.square().sum().item()

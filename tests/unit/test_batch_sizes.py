@@ -1,0 +1,126 @@
+"""The table of batch sizes has the knee, the largest batch that fits, the cost of a larger one, and the noise scale."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+from howmanygpus.report.answer.batches import answer_batches
+from howmanygpus.report.figures import load_figure
+from howmanygpus.report.outcomes import IDENTITY
+from howmanygpus.report.tables import gradient_noise
+from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
+from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
+from howmanygpus.report.tables.runs import COLUMNS as RUNS
+from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
+from specs import make_spec
+from stored import plan_of, store_run
+
+RATES = {8: (100, 102), 16: (180, 184), 32: (191, 196), 64: (200, 200)}
+EPOCHS = {8: 2, 16: 2, 32: 3, 64: None}
+
+
+def tabulate(rates=RATES, epochs=EPOCHS, out_of_memory=(), noise=(), thresholds=(0.9,)):
+    """Make the table. rates: of the repeats; epochs: to the target, None if it is never reached; by batch size."""
+    runs, evaluations, measured = [], [], []
+    for size in (*rates, *out_of_memory):
+        for repeat, rate in enumerate(rates.get(size, (None,)), start=1):
+            identity = {key: getattr(make_spec(global_batch_size=size, repeat=repeat), key) for key in IDENTITY}
+            status = "out_of_memory" if size in out_of_memory else "completed"
+            runs.append(identity | {"status": status, "images_per_s": rate, "init_s": 1.0, "compile_s": 1.0})
+            if epoch := epochs.get(size):
+                seen = {"epoch": epoch, "images_seen": epoch * 1000, "train_s": epoch * 1000 / rate, "wall_s": 60.0}
+                evaluations.append(identity | seen | {"quality": 0.95})
+            measured += [identity | {"step": 1, "gradient_squared": g, "variance_trace": s} for g, s in noise]
+    runs = pd.DataFrame(runs, columns=list(RUNS))
+    evaluations = pd.DataFrame(evaluations, columns=list(EVALUATIONS))
+    times = compute_time_to_accuracy(runs, evaluations, {"metric": "accuracy", "thresholds": list(thresholds)})
+    return compute_batch_sizes(runs, times, pd.DataFrame(measured, columns=list(gradient_noise.COLUMNS)))
+
+
+def find_knee(rates):
+    table = tabulate(rates)
+    knees = table.loc[table["is_knee"].astype(bool), "global_batch_size"].tolist()
+    return (*knees, *(None if pd.isna(x) else x for x in table.iloc[0][["knee_lowest", "knee_highest"]]))
+
+
+def test_the_knee_is_the_smallest_batch_within_5_percent_and_its_range_follows_the_spread():
+    assert find_knee(RATES) == (32, 32, 32)
+    assert find_knee(RATES | {16: (180, 196)}) == (32, 16, 32), "one repeat of 16 is within 5 % of the best"
+    assert find_knee(RATES | {32: (180, 205)}) == (32, 32, 64), "one repeat of 32 is not"
+    assert find_knee({8: (100, 120), 16: (90, 130)}) == (8, 8, None), "no batch surely is"
+    assert find_knee({8: (100, 102)}) == (None, None), "one batch has no knee"
+
+
+def test_the_largest_that_fits_is_known_only_if_a_larger_one_was_out_of_memory():
+    assert not tabulate()["is_largest_that_fits"].any()
+    table = tabulate(out_of_memory=(128,))
+    assert table.loc[table["is_largest_that_fits"], "per_device_batch_size"].tolist() == [64]
+    last = table.iloc[-1]
+    assert last["num_out_of_memory"] == 1 and pd.isna(last["rate_of_best"])
+
+
+def test_epochs_and_images_to_the_hardest_target_that_was_reached():
+    table = tabulate(thresholds=(0.5, 0.9, 0.99)).set_index("global_batch_size")
+    assert (table["target"] == 0.9).all()
+    assert table["epochs_to_target_median"].tolist()[:3] == [2, 2, 3]
+    assert table["images_to_target_max"].tolist()[:3] == [2000, 2000, 3000]
+    never = table.loc[64]
+    assert (never["num_judged"], never["num_reached"]) == (2, 0) and pd.isna(never["images_to_target_median"])
+
+
+def test_the_noise_scale_is_a_ratio_of_means_and_empty_without_a_gradient():
+    scale = tabulate(noise=[(1.0, 30.0), (3.0, 50.0)])["noise_scale"]
+    assert scale.tolist() == pytest.approx([20.0] * 4), "the mean of the ratios would be 23.3"
+    lost = tabulate(noise=[(1.0, 30.0), (-3.0, 50.0)])
+    assert lost["noise_scale"].isna().all() and (lost["num_noise_measurements"] == 4).all()
+
+
+def test_the_answer_says_what_the_next_batch_buys_and_costs():
+    knee, doubling, noise = answer_batches(tabulate(noise=[(1.0, 30.0)]))
+    assert "pytorch_ddp on 1 cpu device: 32 images" in knee
+    assert "64 instead of 32 images a batch: the rate changes by +3%" in doubling
+    assert doubling.endswith("and 0 of 2 repeats reach test accuracy 0.9.")
+    assert noise.startswith("Gradient noise scale: 30 images")
+    _, doubling = answer_batches(tabulate(epochs=EPOCHS | {64: 6}))
+    assert (
+        "the images to test accuracy 0.9 by +100% (3 to 6 epochs), and the time of training to it by +93%" in doubling
+    )
+    (knee, doubling) = answer_batches(tabulate({8: (100,), 16: (200,)}))
+    assert "the largest that was tried, so that a larger one may be faster" in knee
+    assert "16 instead of 8 images" in doubling
+    assert answer_batches(tabulate({8: (100,)})) == []
+
+
+def test_the_figure_has_squares_bars_crosses_and_the_noise_scale():
+    figure = load_figure("batch_sizes").draw(batch_sizes=tabulate(out_of_memory=(128,), noise=[(1.0, 30.0)]))
+    rates, epochs, images = figure.axes
+    plt.close(figure)
+
+    def places(axes, marker):
+        return [x for line in axes.lines if line.get_marker() == marker for x in line.get_xdata()]
+
+    assert places(rates, "s") == [32] and 64 in places(rates, "|")
+    assert places(epochs, "x") == places(images, "x") == [64], (
+        "a batch that does not fit is no batch that fails to learn"
+    )
+    assert any(list(line.get_xdata()) == [pytest.approx(30.0)] * 2 for line in images.lines)
+    assert any("0/2  pytorch_ddp" in text.get_text() for text in epochs.texts)
+    assert all(note in images.get_xlabel() for note in ("knee", "largest batch", "noise", "repeats"))
+
+
+def test_measurements_of_a_run_are_read_and_estimated(tmp_path):
+    spec = make_spec(gradient_noise_every_epochs=1)
+    store_run(tmp_path, "run0", spec)
+    event = {"event": "gradient_noise", "epoch": 1, "step": 10, "images_small": 2, "images_big": 8, "elapsed_s": 0.1}
+    events = tmp_path / "results" / "runs" / "run0" / "events.jsonl"
+    # |G|^2 = 1 and S = 8: a batch of 2 images has 1 + 8 / 2, and one of 8 has 1 + 8 / 8.
+    norms = [
+        {"squared_norm_small": 5.0, "squared_norm_big": 2.0},
+        {"squared_norm_small": None, "squared_norm_big": 2.0},
+    ]
+    lines = [pd.Series(event | each).to_json() for each in norms]
+    events.write_text("\n".join([events.read_text(), *lines]))
+    (row,) = gradient_noise.tabulate(plan_of(spec), tmp_path).to_dict("records")
+    assert (row["gradient_squared"], row["variance_trace"]) == (pytest.approx(1.0), pytest.approx(8.0))
+    assert np.isclose(row["elapsed_s"], 0.1)
