@@ -108,12 +108,10 @@ def _summarize_targets(time_to_accuracy: pd.DataFrame) -> pd.DataFrame:
     times = time_to_accuracy.astype(dict.fromkeys(TARGETS.values(), float))
     target = find_target(times)
     times = times[times["threshold"] == target]
-    found = None
+    found = summarize_time_to_accuracy(times).rename(columns={"num_repeats": "num_judged"}).assign(target=target)
     for name, clock in TARGETS.items():
-        summary = summarize_time_to_accuracy(times, clock)
-        names = {f"time_s_{end}": f"{name}_{end}" for end in ENDS}
-        summary = summary.rename(columns={"num_repeats": "num_judged", **names}).replace(np.inf, np.nan)
-        found = summary.assign(target=target) if found is None else found.join(summary[list(names.values())])
+        summary = summarize_time_to_accuracy(times, clock).replace(np.inf, np.nan)
+        found = found.assign(**{f"{name}_{end}": summary[f"time_s_{end}"] for end in ENDS})
     return found[columns]
 
 

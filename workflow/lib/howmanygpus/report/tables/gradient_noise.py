@@ -28,8 +28,6 @@ def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
 
 
 def _list_measurements(outcome: Outcome) -> list[dict]:
-    if not outcome.record["spec"].get("gradient_noise_every_epochs"):
-        return []
     events = [event for event in outcome.read_events() if event["event"] == "gradient_noise"]
     return [
         outcome.identity | {key: event[key] for key in MEASURED} | estimate(event)

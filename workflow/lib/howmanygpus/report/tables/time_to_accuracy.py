@@ -60,7 +60,7 @@ def compute_time_to_accuracy(runs: pd.DataFrame, evaluations: pd.DataFrame, qual
 
 
 def read_clocks(evaluation: pd.Series, run: dict) -> dict:
-    """Epoch, images and clocks at an evaluation. run: the row of its run, with the seconds of start-up and first step."""
+    """Epoch, images and clocks at an evaluation. run: its run's row, with seconds of start-up and first step."""
     started_s = run["init_s"] + run["compile_s"]
     return {
         "epoch": evaluation["epoch"],

@@ -34,9 +34,9 @@ class TrainingBatches:
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (images, labels): uint8 (local batch, height, width, channels), and labels as PreparedData has them."""
-        return self.load(range(self.num_steps))
+        return self.load_steps(range(self.num_steps))
 
-    def load(self, chosen: range) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def load_steps(self, chosen: range) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the batches of some consecutive steps, by the shared loader. Steps count from 0."""
         loading, labels = Loading(self), np.asarray(self.data.train_labels)
         begun: deque[tuple[np.ndarray, list[Future], np.ndarray]] = deque()

@@ -80,8 +80,8 @@ class Backend(abc.ABC):
         """Return the mean squared norm of the gradients of per-device batches, and the squared norm of their mean.
 
         batches: this process's host batches, as put_on_device takes them. The means are over all processes, so that
-        every process must call it. It changes nothing that training uses. Blocks. Only frameworks with measures_noise in
-        the registry have it.
+        every process must call it. It changes nothing that training uses. Blocks. Only the frameworks of the registry
+        with measures_noise have it.
         """
         raise NotImplementedError
 

@@ -42,7 +42,7 @@ class GradientNoise:
     def measure(self, steps_done: int) -> dict:
         """Return the event of a measurement. Every process must call it. Norms that are not finite are null."""
         started, steps = time.perf_counter(), self._steps(steps_done)
-        batches = read_targets(self._batches.load(steps), self._spec, self._data, steps.start)
+        batches = read_targets(self._batches.load_steps(steps), self._spec, self._data, steps.start)
         small, big = self._backend.measure_gradients(batches)
         return {
             "epoch": steps.start // self._batches.steps_per_epoch + 1,
