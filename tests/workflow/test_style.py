@@ -3,8 +3,8 @@
 from project import ROOT
 
 LIBRARY = ROOT / "workflow" / "lib" / "howmanygpus"
-LARGE_ROOMS = {"figures", "layers", "sources"}
-"""Folders that may have many files, because each figure, layer or data source has one file."""
+LARGE_ROOMS = {"figures", "layers", "sources", "tables"}
+"""Folders that may have many files, because each figure, layer, data source or table has one file."""
 
 REFERENCES = ("overrides", "exclusion", "own_rates")
 """Parts of the schema whose keys are those of a study again."""
