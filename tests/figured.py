@@ -9,6 +9,7 @@ from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATION
 from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
 from howmanygpus.report.tables.losses import COLUMNS as LOSSES
+from howmanygpus.report.tables.published import COLUMNS as PUBLISHED
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
@@ -50,14 +51,12 @@ def make_tables(folder, status_of, accuracy_of, change=lambda table: None):
                 if status == "completed":
                     row |= {"images_per_s": 100.0 * num_gpus, "quality_best": accuracy_of(num_gpus)}
                     row |= {"quality_last": accuracy_of(num_gpus), "quality_metric": "accuracy"}
-                    row |= {"quality_of_guess": GUESS}
-                    moment = {
-                        "epoch": 1,
-                        "images_seen": 80,
-                        "train_s": 1.0,
-                        "wall_s": 2.0,
-                        "quality": accuracy_of(num_gpus),
-                    }
+                    row |= {"quality_of_guess": GUESS, "train_s": 5.0, "eval_s": 1.0, "wall_time_s": 10.0}
+                    row |= {"cost": 6.0 + num_gpus, "currency": "EUR", "device_hours": num_gpus / 90}
+                    row |= {"billed_device_hours": num_gpus / 90, "failed_billed_device_hours": num_gpus / 360}
+                    row |= {"device_model": "EPYC", "started_at": "2026-01-01T00:00:00+00:00"}
+                    moment = {"epoch": 1, "images_seen": 80, "train_s": 1.0, "wall_s": 2.0}
+                    moment |= {"quality": accuracy_of(num_gpus)}
                     moment |= {"metric": "accuracy", "quality_of_guess": GUESS}
                     evaluations.append(identity | moment)
                     losses += [identity | {"last_step": step, "loss": 2.0 / step} for step in (1, 6)]
@@ -77,8 +76,33 @@ def make_tables(folder, status_of, accuracy_of, change=lambda table: None):
     tables["time_to_accuracy"] = written(folder, "time_to_accuracy", accuracy)
     batches = compute_batch_sizes(tables["runs"], tables["time_to_accuracy"], pd.DataFrame(columns=list(NOISE)))
     tables["batch_sizes"] = written(folder, "batch_sizes", batches)
+    tables["published"] = written(folder, "published", make_published())
     tables["allreduce"] = written(folder, "allreduce", tabulate({}, ALLREDUCES))
     return tables | {"variants": written(folder, "variants", compute_variants(tables["runs"], ["base", "best"], 0.01))}
+
+
+def make_published() -> pd.DataFrame:
+    """Published numbers of SERIES on one and two devices, with rate, quality and price; c never reached a threshold."""
+    rows = [
+        {
+            **{
+                "source": "paper",
+                "series": series,
+                "framework": None,
+                "model": "m",
+                "input": "real",
+                "hardware": "V100",
+            },
+            **{"num_gpus": count, "global_batch_size": 8 * count, "duration_s": 900.0 / count, "quality": 0.8},
+            **{"images_per_s": 100.0 * count, "speedup": count, "quality_metric": "accuracy", "year": 2018},
+            **{"price": 3.0 * count, "currency": "USD"},
+        }
+        for series in SERIES
+        for count in (1, 2)
+    ]
+    never = {"source": "paper", "series": "c", "hardware": "V100", "num_gpus": 4, "quality_metric": "accuracy"}
+    rows.append(never | {"threshold": 0.9, "reached": False})
+    return pd.DataFrame(rows, columns=list(PUBLISHED))
 
 
 def written(folder, name, table):
@@ -109,6 +133,7 @@ SENTENCES = {
         "No run on real images has recorded its first epoch; the figure of all runs says why.",
         NONE_COMPLETED,
     ),
+    "price": ("No run with a price has completed; the figure of all runs says why.", NONE_COMPLETED),
     "quality_by_epoch": ("No run on real images has been evaluated; the figure of all runs says why.", NONE_COMPLETED),
     "real_against_synthetic": ("No configuration has completed on more than one input.", tuple(GRIDS)),
     "speedup": (

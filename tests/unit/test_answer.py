@@ -115,10 +115,12 @@ def test_the_ranking_says_what_it_leaves_out_and_who_is_the_fastest_with_it():
 
 
 def test_costs_are_prices_and_billed_hours_where_there_is_a_price():
-    dear = {"framework": "a", "cost": 9.0, "currency": "EUR"}
-    cheap = {"framework": "b", "cost": 4.0, "currency": "EUR", "train_s": 9.0}
+    billed = {"currency": "EUR", "device_hours": 40 / 3600, "wall_time_s": 30.0}
+    dear = {"framework": "a", "cost": 9.0, **billed}
+    cheap = {"framework": "b", "cost": 4.0, **billed, "train_s": 9.0}
     text = write_answer(dear, cheap)
-    assert "Cheapest run that reached accuracy 0.9: b on 1 cpu device x 8 images: 4 EUR (one repeat)" in text
+    line = find_line(text, "Cheapest to accuracy 0.9: b on 1 cpu device x 8 images: 1.9 EUR until it was reached")
+    assert "4 EUR for the whole run (one repeat), as billed with failed attempts, ending at" in line
     without = write_answer({"framework": "a"}, {"framework": "b", "train_s": 9.0})
     assert "Cheapest to accuracy 0.9: a on 1 cpu device x 8 images: 2 device-seconds of training" in without
     assert "Billed" not in without

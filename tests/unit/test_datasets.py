@@ -6,6 +6,7 @@ import tarfile
 import numpy as np
 import pytest
 
+from howmanygpus.prepare.arrays import prepare_arrays
 from howmanygpus.prepare.listing import describe_dataset, find_acquisition, read_task
 from howmanygpus.prepare.merging import merge_shards
 from howmanygpus.prepare.shards import prepare_shard
@@ -236,3 +237,15 @@ def test_patterns_can_be_told_apart_by_their_direction():
     assert (nearest == arrays.test_labels).mean() > 0.95
     again = patterns.load([16, 16, 3], num_classes=4, num_train=400, num_test=80)
     assert np.array_equal(again.train_images, arrays.train_images)
+
+
+def test_patterns_of_several_labels_are_prepared_and_show_each_label(tmp_path):
+    options = {"image_shape": [16, 16, 1], "num_classes": 4, "num_train": 400, "num_test": 40, "multi_label": True}
+    prepare_arrays("patterns", options, "", tmp_path / "arrays")
+    data = open_data(tmp_path / "arrays")
+    assert data.multi_label and data.train_labels.shape == (400, 4)
+    assert 0.2 < data.train_labels.mean() < 0.4, "any number of labels, most often one or two"
+    spectra = np.abs(np.fft.fft2(data.train_images[..., 0].astype(float)))
+    vertical = spectra[:, 0, 3]
+    has = data.train_labels[:, 0] == 1
+    assert vertical[has].mean() > 3 * vertical[~has].mean(), "the stripes of label 0 are in images that have it"

@@ -119,10 +119,14 @@ def test_inputs_have_lines_of_their_own(tmp_path):
 
 def test_a_study_goes_without_the_figures_that_compare_what_it_has_one_of():
     study = {"variants": {"base": {}}, "inputs": ["arrays", "synthetic"], "per_device_batch_size": [8, 16]}
-    assert set(list_figures()) - set(list_figures(study, preflight=True)) == {"variants"}
+    published = ("price", "images_per_s", "quality_metric")
+    shown = list_figures(study, preflight=True, priced=True, published=published)
+    assert set(list_figures()) - set(shown) == {"variants"}
     assert set(list_figures()) - set(list_figures(study | {"inputs": ["arrays"], "per_device_batch_size": [8]})) == {
-        *("variants", "real_against_synthetic", "allreduce", "batch_sizes")
+        *("variants", "real_against_synthetic", "allreduce", "batch_sizes", "price"),
+        *("published_throughput", "published_quality", "published_price"),
     }
+    assert "published_price" not in list_figures(study, published=("images_per_s",))
 
 
 def draw(tmp_path, name, change=lambda table: None, grid="complete", keep=lambda table: table):

@@ -17,7 +17,9 @@ from specs import OPTIMIZER
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
 GPU = Machine("machine.yaml", {"cpu": Device(8, 1), "cuda": Device(4, 6)})
 
-SHIPPED = sorted((ROOT / "config").rglob("*.yaml"))
+SHIPPED = sorted((ROOT / "config").glob("*.yaml"))
+PUBLISHED = sorted((ROOT / "config" / "published").glob("*.yaml"))
+"""Configs of published studies, which tests/unit/test_published_studies.py plans with folders of data."""
 
 
 def make_plan(machine=CPU, **changes) -> Plan:
@@ -136,7 +138,7 @@ def test_every_config_that_is_shipped_can_be_planned(path):
 
 
 def test_no_two_configs_that_are_shipped_name_a_study_alike():
-    names = [name for path in SHIPPED for name in yaml.safe_load(path.read_text())["studies"]]
+    names = [name for path in [*SHIPPED, *PUBLISHED] for name in yaml.safe_load(path.read_text())["studies"]]
     assert len(names) == len(set(names))
 
 

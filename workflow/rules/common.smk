@@ -39,6 +39,7 @@ from howmanygpus.plan.rules.products import Products
 from howmanygpus.plan.rules.training import TrainingRules
 from howmanygpus.plan.rules.weights import DOWNLOADS, WeightRules, fetch_first
 from howmanygpus.prepare.acquire.acquisition import AcquisitionError
+from howmanygpus.plan.study.published import describe_sources
 from howmanygpus.report import figures, tables
 from howmanygpus.report.files import read_answers, read_bill
 from howmanygpus.snakemake_patches.interrupting import find_interruption
@@ -70,6 +71,8 @@ except (CacheError, ConfigError, InUseError, OlderResultsError) as error:
 
 # The report describes the method by the complete configuration, including defaults.
 config["studies"] = {name: study.config for name, study in PLAN.studies.items()}
+
+config["sources"] = {name: describe_sources(study.config["published"]) for name, study in PLAN.studies.items()}
 
 # The report's first page begins with the answers.
 config["answers"] = read_answers(PLAN.studies)

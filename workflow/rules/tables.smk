@@ -3,6 +3,7 @@ Make tables from runs: one rule per module of workflow/lib/howmanygpus/report/ta
 
 INPUTS   results/plans/{study}.json, results/runs/{study}/, results/attempts/{study}/ (for runs without an outcome),
          results/jobs/ (every job that used devices), results/probe/ (the preflight of a cluster)
+         workflow/published/ (published numbers, for studies that stand beside some)
 OUTPUTS  results/records/{study}.json (every record of a run or an attempt, with its hash)
          results/records/{study}.ledger.json (every job that used devices, with the times that SLURM counted)
          results/tables/{study}/{table}.tsv and answer.txt; those over all studies are in results/tables/
@@ -74,6 +75,7 @@ for table in tables.list_tables():
             records="results/records/{study}.json" if described.reads_results else [],
             allreduces=products.allreduces if described.reads_allreduces else [],
             ledger="results/records/{study}.ledger.json" if described.reads_ledger else [],
+            published=products.published if described.reads_published else [],
         output:
             table=f"results/tables/{{study}}/{table}.tsv",
         log:
@@ -91,6 +93,7 @@ for table in tables.list_tables():
                 --tables {params.folder:q} \
                 --allreduces {input.allreduces:q} \
                 --ledger {input.ledger:q} \
+                --published {input.published:q} \
                 --table {output.table:q} \
                 >{log:q} 2>&1
             """

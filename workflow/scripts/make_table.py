@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from howmanygpus.report.files import read_table, write_table
+from howmanygpus.report.published.reading import PublishedError
 from howmanygpus.report.tables import describe_table, load_table
 from howmanygpus.train.schema import RecordError
 
@@ -17,6 +18,7 @@ def main() -> None:
     parser.add_argument("--tables", type=Path, required=True, help="folder of the study's tables")
     parser.add_argument("--allreduces", type=Path, nargs="*", default=[], help="records of the preflight")
     parser.add_argument("--ledger", type=Path, nargs="?", help="list of the records of jobs")
+    parser.add_argument("--published", type=Path, nargs="*", default=[], help="published numbers and their sources")
     parser.add_argument("--table", type=Path, required=True, help="table to write")
     arguments = parser.parse_args()
     described = describe_table(arguments.name)
@@ -27,10 +29,12 @@ def main() -> None:
         inputs["allreduces"] = [json.loads(path.read_text()) for path in arguments.allreduces]
     if described.reads_ledger:
         inputs["ledger"] = json.loads(arguments.ledger.read_text())
+    if described.reads_published:
+        inputs["published"] = arguments.published
     plan = json.loads(arguments.plan.read_text())
     try:
         table = load_table(arguments.name).tabulate(plan, **inputs)
-    except RecordError as error:
+    except (RecordError, PublishedError) as error:
         sys.exit(str(error))
     write_table(arguments.table, table)
 

@@ -16,8 +16,9 @@ from howmanygpus.plan.config.schema import read_schema
 from howmanygpus.plan.frameworks import FRAMEWORKS, Framework
 from howmanygpus.plan.loaders import NATIVE_LOADERS
 from howmanygpus.plan.networks import list_models, read_model
+from howmanygpus.plan.study.published import list_published, read_rows
 
-DOCUMENTS = (Path("config/README.md"), Path("profiles/README.md"))
+DOCUMENTS = (Path("config/README.md"), Path("profiles/README.md"), Path("docs/studies.md"))
 MARKED = re.compile(r"(?P<start><!-- generated: (?P<name>[a-z_]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 NOTHING = "-"
 PROCESSES = {
@@ -80,6 +81,33 @@ def describe_model_options() -> str:
             accepts = _describe_values(rule, rule)
             rows.append([f"`{model}`", f"`{name}`", accepts, _show(rule["default"]), rule["description"]])
     return format_table(("model", "option", "accepts", "default", "meaning"), rows)
+
+
+def describe_published_numbers() -> str:
+    """Return a table of all published numbers as they are printed, one row per series, network and hardware."""
+    results: dict[tuple[str, ...], list[str]] = {}
+    for table in list_published():
+        for row in read_rows(table):
+            key = (table, row["series"], row["model"], row["hardware"], row["input"])
+            results.setdefault(key, []).append(_describe_result(row))
+    rows = [[f"`{key[0]}`", *(text or NOTHING for text in key[1:]), "; ".join(own)] for key, own in results.items()]
+    return format_table(("table", "series", "network", "hardware", "images", "results"), rows)
+
+
+def _describe_result(row: dict[str, str]) -> str:
+    """Describe one published result, such as `4 GPUs, batch 256: 2036 s, accuracy 0.8365, 9.68 USD`."""
+    size = [f"{row['num_gpus']} GPU{'s' * (row['num_gpus'] != '1')}"] if row["num_gpus"] else []
+    size += [f"batch {row['global_batch_size']}"] if row["global_batch_size"] else []
+    unit = " min" if ":" in row["duration"] else " s"
+    found = [f"{row['duration']}{unit}"] if row["duration"] else []
+    found += [f"{row['images_per_s']} images/s"] if row["images_per_s"] else []
+    found += [f"{row['quality_metric']} {row['quality']}"] if row["quality"] else []
+    found += [f"{'to' if row['duration'] else 'never'} {row['quality_metric']} {row['threshold']}"] * bool(
+        row["threshold"]
+    )
+    found += [f"{row['price']} {row['currency']}"] if row["price"] else []
+    found = found or [f"{row['epochs']} epochs"]
+    return f"{', '.join(size)}: {', '.join(found)}"
 
 
 def list_overrides() -> str:
@@ -216,6 +244,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "random_resized_crop_keys": partial(describe_keys, "config", "random_resized_crop"),
     "quality_keys": partial(describe_keys, "config", "quality"),
     "overrides": list_overrides,
+    "published_numbers": describe_published_numbers,
     "model_options": describe_model_options,
     "machine_keys": partial(describe_keys, "machine"),
     "device_keys": partial(describe_keys, "machine", "device"),

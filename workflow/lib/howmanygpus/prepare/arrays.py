@@ -44,6 +44,12 @@ def check_part(source: str, split: str, images: np.ndarray, labels: np.ndarray, 
     expected = (count, *description.image_shape)
     if images.shape != expected or images.dtype != np.uint8:
         raise ValueError(f"{source}: {split} images are {images.dtype} {images.shape}, not uint8 {expected}")
+    if description.multi_label:
+        if labels.shape != (count, description.num_classes) or labels.dtype != np.uint8 or labels.max() > 1:
+            raise ValueError(
+                f"{source}: {split} labels are not {count} rows of {description.num_classes} zeros or ones"
+            )
+        return
     if labels.shape != (count,) or labels.min() < 0 or labels.max() >= description.num_classes:
         raise ValueError(f"{source}: {split} labels are not {count} numbers below {description.num_classes}")
 

@@ -36,7 +36,9 @@ def account(record: dict | None, attempts: Iterable[dict], billing: dict | None)
         return columns
     spec, total = last["spec"], sum(known.values())
     job = last.get("job") or {}
-    num_gpus = (None if job.get("packed") else count_allocated(job.get("allocated"))) or spec["num_gpus"]
+    num_gpus = spec["num_gpus"]
+    if not job.get("packed"):
+        num_gpus = count_devices(job.get("allocated"), num_gpus, spec["num_nodes"], billing)
     columns |= {"device_hours": total * spec["num_gpus"], **bill(total, num_gpus, spec["num_nodes"], billing)}
     in_vain = bill(total - known.get(id(record), 0.0), num_gpus, spec["num_nodes"], billing)
     return columns | {"failed_billed_device_hours": in_vain["billed_device_hours"]}
@@ -54,6 +56,16 @@ def bill(hours: float, num_gpus: int, num_nodes: int, billing: dict) -> dict:
         return billed
     units = num_nodes if is_by_node else num_gpus
     return billed | {"cost": hours * units * billing["price_per_hour"], "currency": billing["currency"]}
+
+
+def count_devices(allocated: str | None, num_gpus: int, num_nodes: int, billing: dict) -> int:
+    """Return the number of devices that a job is billed for: those that SLURM gave it, in SLURM's words.
+
+    SLURM only names them if the cluster accounts for GPUs. Without that, a job on exclusive nodes had all of their
+    devices, and another job those that it asked for.
+    """
+    whole = num_nodes * billing["devices_per_node"] if billing.get("exclusive") else num_gpus
+    return count_allocated(allocated) or whole
 
 
 def count_allocated(allocated: str | None) -> int | None:

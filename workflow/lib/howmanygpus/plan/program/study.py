@@ -19,6 +19,7 @@ from howmanygpus.plan.program.checks import (
 from howmanygpus.plan.program.files import hash_program_files
 from howmanygpus.plan.runs import Run, drop_usual_layout, usual_layout
 from howmanygpus.plan.study.grid import check_layouts, check_number, exclude_runs, resolve_devices
+from howmanygpus.plan.study.published import check_published
 from howmanygpus.plan.study.study import Study
 
 INPUT, DATASET = "program", "own_data"
@@ -69,6 +70,7 @@ class ProgramStudy(Study):
         self.variants = expand_axes(f"{where}.axes", self.program["axes"])
         check_name(where, program_name)
         check_quality(f"{place}.quality", filled["quality"])
+        check_published(place, filled["published"])
         check_surroundings(where, self.program)
         check_command(where, self.program, filled)
         check_report(where, self.program, filled["quality"], "thresholds" in given.get("quality", {}))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.runs import Run
+from howmanygpus.plan.study.published import find_columns, list_files
 
 ANSWER = "answer.txt"
 
@@ -13,8 +14,10 @@ class Products:
     """Paths of tables, figures and runs. Methods with wildcards use the wildcard `study`.
 
     takes_existing: returns whether this call builds from the runs that exist. It works once the targets are known.
-    list_tables: returns the names of a study's tables, given whether the preflight measures.
-    list_figures: returns the names of a study's figures, given the study's config and whether the preflight measures.
+    list_tables: returns the names of a study's tables, given whether the preflight measures, and whether the study
+    stands beside published numbers.
+    list_figures: returns the names of a study's figures, given the study's config, whether the preflight measures,
+    whether its devices have a price, and the columns of published numbers that have values.
     merged: the tables that are merged over all studies.
     """
 
@@ -22,8 +25,8 @@ class Products:
         self,
         plan: Plan,
         takes_existing: Callable[[], bool],
-        list_tables: Callable[[bool], list[str]],
-        list_figures: Callable[[dict, bool], list[str]],
+        list_tables: Callable[[bool, bool], list[str]],
+        list_figures: Callable[[dict, bool, bool, set[str]], list[str]],
         merged: list[str],
     ):
         self._plan, self._takes_existing, self._merged = plan, takes_existing, merged
@@ -83,10 +86,22 @@ class Products:
         counts = sorted({(run.device, run.num_gpus) for run in runs if run.num_gpus > 1})
         return self._existing([f"results/probe/{device}_gpus{count}.json" for device, count in counts])
 
+    def published(self, wildcards) -> list[str]:
+        """Return the published numbers beside which a study stands, and their sources."""
+        return list_files(self._plan.studies[wildcards.study].config["published"])
+
+    def _is_priced(self, study: str) -> bool:
+        """Say whether the machine file has a price for a device of the study."""
+        billings = [self._plan.machine.billing(run.device) for run in self._plan.studies[study].runs]
+        return any(billing and billing["price_per_hour"] is not None for billing in billings)
+
     def of_study(self, study: str) -> list[str]:
         """Return the tables, the answer and the figures of one study."""
-        tables = [f"results/tables/{study}/{table}.tsv" for table in self._list_tables(self._preflight)]
-        figures = self._list_figures(self._plan.studies[study].config, self._preflight)
+        config = self._plan.studies[study].config
+        names = self._list_tables(self._preflight, config["published"] is not None)
+        tables = [f"results/tables/{study}/{table}.tsv" for table in names]
+        columns = find_columns(config["published"])
+        figures = self._list_figures(config, self._preflight, self._is_priced(study), columns)
         drawn = [f"results/figures/{study}/{figure}.svg" for figure in figures]
         return [*tables, f"results/tables/{study}/{ANSWER}", *drawn]
 

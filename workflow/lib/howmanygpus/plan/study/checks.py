@@ -10,6 +10,7 @@ from howmanygpus.plan.loaders import check_loaders
 from howmanygpus.plan.networks import check_statistics, find_family_file, list_models
 from howmanygpus.plan.own.model import OwnModel
 from howmanygpus.plan.study.grid import check_layouts
+from howmanygpus.plan.study.published import check_published
 
 if TYPE_CHECKING:
     from howmanygpus.plan.study.study import Study
@@ -27,6 +28,7 @@ def check_names(place: str, config: dict, variants: dict[str, dict], own_model: 
     if own_model is None:
         _check_model(f"{place}.model", config["model"], config["frameworks"])
     check_quality(f"{place}.quality", config["quality"])
+    check_published(place, config["published"])
     check_loaders(place, variants, config["variants"])
     check_learning(place, config["frameworks"], variants, config["variants"])
     if (config["epochs"] is None) == (config["steps"] is None):

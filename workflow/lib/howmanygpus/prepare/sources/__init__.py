@@ -37,7 +37,10 @@ class Description:
 
 @dataclass(frozen=True)
 class Arrays:
-    """Images are uint8 (count, height, width, channels), labels int32 (count,)."""
+    """Images are uint8 (count, height, width, channels).
+
+    Labels are int32 (count,) or, if an image has any number of them, uint8 (count, classes).
+    """
 
     train_images: np.ndarray
     train_labels: np.ndarray

@@ -42,7 +42,7 @@ def answer_accuracy(runs: pd.DataFrame, table: pd.DataFrame, datasets: pd.DataFr
         + describe_quality(runs, fastest, datasets),
         describe_runner_up(runs, candidates, fastest),
         describe_start(table, candidates, fastest, hardest),
-        name_cheapest(runs, candidates, goal),
+        name_cheapest(runs, table, candidates, goal),
     ]
     return [line for line in lines if line] + never
 

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from howmanygpus.report.answer.names import CONFIGURATION, describe_reached, find_repeats, name_configuration
+from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
 
 PURPOSES = {"run": "runs", "gate": "parity gate", "probe": "probe", "allreduce": "all-reduce"}
 PURPOSES |= {"allocation": "packed allocations"}
@@ -52,22 +53,25 @@ def describe_counting(jobs: pd.DataFrame) -> str:
     return f"Jobs: {', '.join(parts)}."
 
 
-def name_cheapest(runs: pd.DataFrame, candidates: pd.DataFrame, goal: str) -> str:
+def name_cheapest(runs: pd.DataFrame, table: pd.DataFrame, candidates: pd.DataFrame, goal: str) -> str:
     """Name the cheapest of some configurations that reached a goal.
 
-    candidates: rows of a summary of times to accuracy. With a price, a run costs what it was billed, failed attempts
-    included. Without one, the device-seconds of training are compared.
+    table: the times to accuracy. candidates: rows of its summary, of one threshold. With a price, a configuration costs
+    what it was billed until it reached the goal, failed attempts included. Without one, the device-seconds of training
+    are compared.
     """
-    costs = runs.groupby(CONFIGURATION)["cost"].median().rename("cost_median").reset_index()
-    priced = candidates.merge(costs, on=CONFIGURATION)
-    if len(priced) == len(candidates) and priced["cost_median"].notna().all() and runs["currency"].nunique() == 1:
-        best = priced.sort_values("cost_median", kind="stable").iloc[0]
+    until = summarize_time_to_accuracy(table, "cost_to_accuracy").rename(columns={"time_s_median": "until_median"})
+    whole = runs.groupby(CONFIGURATION)["cost"].median().rename("cost_median").reset_index()
+    priced = candidates.merge(until[[*CONFIGURATION, "threshold", "until_median"]]).merge(whole, on=CONFIGURATION)
+    if len(priced) == len(candidates) and priced["until_median"].notna().all() and runs["currency"].nunique() == 1:
+        best = priced.sort_values("until_median", kind="stable").iloc[0]
         unit = runs["currency"].dropna().iloc[0]
         repeats = find_repeats(runs, best)["cost"].count()
-        scope = "one repeat" if repeats == 1 else f"median of {repeats} repeats"
+        scope = "one repeat" if repeats == 1 else f"medians of {repeats} repeats"
         return (
-            f"Cheapest run that reached {goal}: {name_configuration(best)}: {best['cost_median']:.3g} {unit} ({scope})"
-            f"{describe_reached(runs, best)}, as billed for the whole run with its failed attempts."
+            f"Cheapest to {goal}: {name_configuration(best)}: {best['until_median']:.3g} {unit} until it was reached, "
+            f"{best['cost_median']:.3g} {unit} for the whole run ({scope}), as billed with failed attempts"
+            f"{describe_reached(runs, best)}."
         )
     device_s = (candidates["time_s_median"] * candidates["num_gpus"]).sort_values(kind="stable")
     best = candidates.loc[device_s.index[0]]

@@ -4,11 +4,14 @@ Figures of a study, one module each.
 A module defines TITLE (the name of its entry in the report), TABLES (the tables it reads) and `draw(**tables)`, which
 gets those tables of one study and returns a matplotlib figure. Its caption is workflow/report/<module>.rst.
 
-Two constants are optional. COMPARES names the key of a study whose entries the figure compares: it is not drawn for a
+These constants are optional. COMPARES names the key of a study whose entries the figure compares: it is not drawn for a
 study with only one entry. NEEDS_PREFLIGHT = True: the figure is drawn only if the preflight measures.
+NEEDS_PRICE = True: only if the machine file has a price. NEEDS_PUBLISHED names columns of published numbers: only for a
+study that stands beside a table with a value in one of them.
 """
 
 import importlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -20,23 +23,36 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Description:
-    """What a figure's module says of itself. compares: key of a study, or None."""
+    """What a figure's module says of itself. compares: key of a study, or None. needs_published: columns."""
 
     title: str
     tables: tuple[str, ...]
     compares: str | None
     needs_preflight: bool
+    needs_price: bool
+    needs_published: tuple[str, ...]
 
 
-def list_figures(study: dict | None = None, preflight: bool = False) -> list[str]:
-    """Names of all figures, or of those that can show something of a study, given its config and the preflight."""
+def list_figures(
+    study: dict | None = None, preflight: bool = False, priced: bool = False, published: Collection[str] = ()
+) -> list[str]:
+    """Names of all figures, or of those that can show something of a study, given its config.
+
+    preflight: whether it measures. priced: whether a device has a price. published: the columns with values of the
+    published numbers beside which the study stands.
+    """
     names = list_modules(FOLDER)
-    return names if study is None else [name for name in names if _shows_something(name, study, preflight)]
+    if study is None:
+        return names
+    return [name for name in names if _shows_something(describe_figure(name), study, preflight, priced, published)]
 
 
-def _shows_something(name: str, study: dict, preflight: bool) -> bool:
-    figure = describe_figure(name)
-    if figure.needs_preflight and not preflight:
+def _shows_something(
+    figure: Description, study: dict, preflight: bool, priced: bool, published: Collection[str]
+) -> bool:
+    if (figure.needs_preflight and not preflight) or (figure.needs_price and not priced):
+        return False
+    if figure.needs_published and not set(figure.needs_published) & set(published):
         return False
     return figure.compares is None or len(study[figure.compares]) > 1
 
@@ -54,4 +70,6 @@ def describe_figure(name: str) -> Description:
         tables=tuple(require_constant(path, "TABLES")),
         compares=constants.get("COMPARES"),
         needs_preflight=constants.get("NEEDS_PREFLIGHT", False),
+        needs_price=constants.get("NEEDS_PRICE", False),
+        needs_published=tuple(constants.get("NEEDS_PUBLISHED", ())),
     )

@@ -51,7 +51,8 @@ def describe_job(path: str, record: dict, hours: float | None, billing: dict | N
     counted_by = "SLURM" if is_counted(record) else "job"
     row |= {"hours": hours, "counted_by": counted_by, "device_hours": hours * record["num_gpus"]}
     if billing and not job.get("packed"):
-        num_gpus = count_allocated(record) or record["num_gpus"]
+        told = read_allocated(record)
+        num_gpus = accounting.count_devices(told, record["num_gpus"], record["num_nodes"], billing)
         row |= accounting.bill(hours, num_gpus, record["num_nodes"], billing)
     return row
 
@@ -66,7 +67,7 @@ def describe_allocations(ledger: dict[str, dict], devices: set[str], billing: di
         if last["device"] not in devices or prices is None or "counted" not in last:
             continue
         hours, num_nodes = last["counted"]["elapsed_s"] / 3600, last["num_nodes"]
-        num_gpus = count_allocated(last) or num_nodes * prices["devices_per_node"]
+        num_gpus = accounting.count_allocated(read_allocated(last)) or num_nodes * prices["devices_per_node"]
         has_ended = last["counted"]["has_ended"]
         yield {
             **{"kind": ALLOCATION, "status": "ended" if has_ended else "running", "name": f"allocation {job_id}"},
@@ -116,7 +117,6 @@ def is_counted(record: dict) -> bool:
     return is_alone(record) and record.get("counted", {}).get("has_ended", False)
 
 
-def count_allocated(record: dict) -> int | None:
-    """Return the number of devices that SLURM gave to a job, as it wrote them down last."""
-    told = record.get("counted", {}).get("allocated") or record.get("job", {}).get("allocated")
-    return accounting.count_allocated(told)
+def read_allocated(record: dict) -> str | None:
+    """Return SLURM's words for what it gave to a job, as it wrote them down last."""
+    return record.get("counted", {}).get("allocated") or record.get("job", {}).get("allocated")

@@ -4,6 +4,9 @@ When each run first reached each threshold of the quality metric. Runs that neve
 There are three clocks. time_to_accuracy_s, by which answer and figures rank, counts training alone: no start-up, no
 first step with its compilation, no evaluation. time_with_start_s adds start-up and first step. wall_time_s counts
 everything since the launcher started, evaluations included.
+
+cost_to_accuracy is what the run had been billed by the evaluation that reached the threshold, failed attempts before it
+included; `currency` is its unit. Both are empty without a price.
 """
 
 import pandas as pd
@@ -28,6 +31,7 @@ COLUMNS = [
     "epoch",
     "images_seen",
     *CLOCKS,
+    *("cost_to_accuracy", "currency"),
 ]
 CONFIGURATION = [name for name in IDENTITY if name not in ("repeat", "seed")]
 
@@ -68,14 +72,27 @@ def read_clocks(evaluation: pd.Series, run: dict) -> dict:
         "time_to_accuracy_s": evaluation["train_s"],
         "time_with_start_s": started_s + evaluation["train_s"],
         "wall_time_s": evaluation["wall_s"],
+        **price_until(evaluation, run),
     }
+
+
+def price_until(evaluation: pd.Series, run: dict) -> dict:
+    """Return what a run had been billed by the end of an evaluation, or nothing if it has no price.
+
+    Hours are billed at one rate, so that the seconds of the run after the evaluation are taken from its whole cost.
+    """
+    if pd.isna(run["cost"]) or not run["device_hours"]:
+        return {}
+    billed_s = 3600 * run["device_hours"] / run["num_gpus"]
+    saved = (run["wall_time_s"] - evaluation["wall_s"]) / billed_s
+    return {"cost_to_accuracy": run["cost"] * (1 - saved), "currency": run["currency"]}
 
 
 def summarize_time_to_accuracy(table: pd.DataFrame, clock: str = "time_to_accuracy_s") -> pd.DataFrame:
     """One row per configuration and threshold: num_repeats, num_reached, num_disturbed, median and range of a clock.
 
-    clock: one of CLOCKS, or another column that counts, as floats. A repeat that never reached the threshold counts as
-    infinitely slow: the median is infinite if half or more of the repeats failed.
+    clock: one of CLOCKS, cost_to_accuracy, or another column that counts, as floats. A repeat that never reached the
+    threshold counts as infinitely slow and dear: the median is infinite if half or more of the repeats failed.
     """
     times = table.assign(
         time_s=table[clock].where(table["reached"], float("inf")), disturbed=table["disturbed"].eq(True)

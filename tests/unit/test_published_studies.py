@@ -1,0 +1,135 @@
+"""The published studies and their samples are planned without error, and only what frameworks lack is unsupported."""
+
+import pytest
+import yaml
+from snakemake.utils import update_config
+
+from howmanygpus.plan.config.errors import ConfigError
+from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.plan import Plan
+from howmanygpus.plan.study.published import list_published
+from howmanygpus.prepare.listing import _read_task
+from pictures import SHARED_DATA
+from project import ROOT
+
+FOLDER = ROOT / "config" / "published"
+STUDIES = ("chexnet", "dogs", "birds", "input_pipeline", "keras_feeding")
+GPU = Device(4, 8, "cuda", max_nodes=4, compute_capability="8.0")
+MACHINES = {
+    "cluster": Machine("machine.yaml", {"a100": GPU}, "slurm"),
+    "cpu": Machine("machine.yaml", {"cpu": Device(2, 1)}),
+}
+KNOWN = {
+    "chexnet": set(),
+    "dogs": {("keras_mirrored", 8), ("keras_mirrored", 12), ("tensorflow_mirrored", 8), ("tensorflow_mirrored", 12)},
+    "birds": set(),
+    "keras_feeding": set(),
+}
+"""Framework and device count of the unsupported cells on nodes of four GPUs."""
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    _read_task.cache_clear()
+    yield
+    _read_task.cache_clear()
+
+
+def read(name: str) -> dict:
+    return yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
+
+
+def write_xrays(folder) -> None:
+    """The NIH's table with enough patients; the planner opens no image."""
+    (folder / "images").mkdir(parents=True)
+    rows = [f"{index:08d}_000.png,{('Edema|Mass', 'No Finding')[index % 2]},{index}" for index in range(1, 12001)]
+    (folder / "Data_Entry_2017_v2020.csv").write_text("\n".join(["Image Index,Finding Labels,Patient ID", *rows]))
+
+
+def write_birds(folder) -> None:
+    for split, count in (("train", 4), ("valid", 5)):
+        for species in range(285):
+            place = folder / split / f"{species:03d}"
+            place.mkdir(parents=True)
+            for index in range(count):
+                (place / f"{index}.jpg").touch()
+
+
+def plan(name: str, tmp_path, machine: str) -> Plan:
+    """Plan a study with folders that look like its data."""
+    config = read(name)
+    folders = {"data/chestxray14": write_xrays, "data/birds": write_birds}
+    for dataset in config.get("datasets", {}).values():
+        if folder := dataset.get("options", {}).get("folder"):
+            if not (tmp_path / folder).exists():
+                folders[folder](tmp_path / folder)
+            dataset["options"]["folder"] = str(tmp_path / folder)
+    if machine == "cluster":
+        for study in config["studies"].values():
+            study["devices"] = ["a100"]
+    return Plan(config, MACHINES[machine])
+
+
+@pytest.mark.parametrize("name", [*STUDIES, "all"])
+def test_each_study_is_planned_on_a_cluster(tmp_path, name):
+    planned = plan(name, tmp_path, "cluster")
+    assert planned.find_shortages() == []
+    unsupported = {run for run in planned.runs.values() if run.unsupported}
+    own = {
+        run for run in unsupported if "own loader" not in run.unsupported and "leave loading out" not in run.unsupported
+    }
+    assert {(run.framework, run.num_gpus) for run in own} == KNOWN.get(name, set()), {run.unsupported for run in own}
+    assert {run.framework for run in planned.runs.values()} == {
+        run.framework for run in planned.runs.values() if not run.unsupported
+    }
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_each_sample_needs_no_data_and_has_the_frameworks_of_its_study(tmp_path, name):
+    planned, full = plan(f"{name}_sample", tmp_path, "cpu"), read(name)["studies"]
+    assert {study.name for study in planned.studies.values()} == {f"{study}_sample" for study in full}
+    for study in planned.studies.values():
+        own = full[study.name.removesuffix("_sample")]
+        assert study.dataset_options["source"] in ("patterns", "synthetic")
+        assert study.config["published"] == own.get("published") and study.config["model"] == own["model"]
+        assert set(study.config["frameworks"]) <= set(own["frameworks"]) and study.config["deviations"]
+        assert study.config["repeats"] == 1 and study.config["time_limit_min"] <= 5
+    reached = {run.framework for run in planned.runs.values() if not run.unsupported}
+    assert reached >= {"pytorch_ddp", "keras_mirrored"} or name == "input_pipeline"
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_each_study_says_what_it_is_compared_with_and_in_what_it_differs(name):
+    for study in read(name)["studies"].values():
+        assert study.get("published") in (name, None) and len(study["deviations"]) >= 2
+        assert (study.get("published") is None) == (name not in list_published())
+        assert all(text.endswith(".") and len(text.split()) > 3 for text in study["deviations"])
+
+
+def test_a_folder_that_is_not_there_is_named_with_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, dataset in (("chexnet", "chexnet"), ("birds", "birds")):
+        with pytest.raises(
+            ConfigError, match=rf"datasets\.{dataset}\.options\.folder: .*data/.* is not a folder here; "
+        ):
+            Plan(read(name), MACHINES["cpu"])
+
+
+@pytest.mark.skipif(not SHARED_DATA.is_dir(), reason=f"no real images in {SHARED_DATA}")
+@pytest.mark.parametrize("name", [path.stem for path in sorted((FOLDER / "real").glob("*.yaml"))])
+def test_a_sample_is_planned_on_real_images(tmp_path, monkeypatch, name):
+    """Snakemake merges the second file into the sample's. The folders are as docs/studies.md says."""
+    checkout = tmp_path / "checkout"
+    (checkout / "data" / "xray_sample").mkdir(parents=True)
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "data").symlink_to(SHARED_DATA)
+    (checkout / "data" / "xray_sample" / "images").symlink_to(SHARED_DATA / "xray" / "images")
+    table = "Data_Entry_2017_sample.csv"
+    (checkout / "data" / "xray_sample" / table).symlink_to(SHARED_DATA / "xray" / table)
+    (checkout / "data" / "cifar10").symlink_to(SHARED_DATA / "birds")
+    monkeypatch.chdir(checkout)
+    config = read(f"{name}_sample")
+    update_config(config, read(f"real/{name}"))
+    planned = Plan(config, MACHINES["cpu"])
+    assert {study.dataset_options["source"] for study in planned.studies.values()} <= {"chestxray14", "image_folder"}
+    assert any(not run.unsupported for run in planned.runs.values())

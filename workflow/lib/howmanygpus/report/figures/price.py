@@ -1,0 +1,117 @@
+"""Price of each configuration: of the whole training, and until it reached the target."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from howmanygpus.report.figures.speedup import choose_threshold
+from howmanygpus.report.inputs import choose_inputs
+from howmanygpus.report.metrics import name_metric
+from howmanygpus.report.outcomes import has_failed
+from howmanygpus.report.style import GREY, make_panels, name_series, ring_disturbed, say_nothing_to_show, style_of
+from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
+
+TITLE = "Price to train and to reach the target"
+TABLES = ("runs", "time_to_accuracy")
+NEEDS_PRICE = True
+KEYS = ["framework", "variant", "input", "precision", "device", "num_gpus", "per_device_batch_size"]
+BAR = 0.62
+NOTHING = "No run with a price has completed; the figure of all runs says why."
+
+
+def draw(runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> Figure:
+    """Draw one row per configuration: a pale bar for the whole training, a strong one until the target."""
+    prices = summarize_prices(runs, time_to_accuracy)
+    if prices.empty:
+        return say_nothing_to_show(NOTHING)
+    figure, (axes,) = make_panels([describe_target(prices)], (8.4, 1.3 + 0.42 * len(prices)))
+    draw_prices(axes, prices)
+    return figure
+
+
+def summarize_prices(runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> pd.DataFrame:
+    """One row per configuration that completed in some repeat and has a price, the cheapest first.
+
+    cost, cost_min, cost_max: of a whole run with its failed attempts. cost_to_accuracy: median until the target,
+    infinite if half or more of the repeats never reached it. failed_frac: part of the cost of failed attempts.
+    """
+    priced = choose_inputs(runs[(runs["status"] == "completed") & runs["cost"].notna()])
+    if priced.empty:
+        return priced
+    priced = priced.assign(
+        series=name_series(priced),
+        failed_cost=priced["cost"] * priced["failed_billed_device_hours"].fillna(0) / priced["billed_device_hours"],
+        quality_last=priced["quality_last"].astype(float),
+        disturbed=priced["disturbed"].eq(True),
+        time_s=priced["train_s"] + priced["eval_s"],
+    )
+    cells = priced.groupby([*KEYS, "series", "currency", "global_batch_size"], as_index=False, sort=False).agg(
+        cost=("cost", "median"),
+        cost_min=("cost", "min"),
+        cost_max=("cost", "max"),
+        failed_cost=("failed_cost", "median"),
+        num_repeats=("cost", "count"),
+        quality=("quality_last", "mean"),
+        time_s=("time_s", "median"),
+        is_disturbed=("disturbed", "any"),
+    )
+    return add_target(cells, runs, time_to_accuracy).sort_values("cost", kind="stable").reset_index(drop=True)
+
+
+def add_target(cells: pd.DataFrame, runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> pd.DataFrame:
+    """Add target, metric, and the median cost until the target of each configuration, if runs were evaluated."""
+    if time_to_accuracy.empty:
+        return cells.assign(cost_to_accuracy=None, target=None, metric=None)
+    target = choose_threshold(time_to_accuracy)
+    summary = summarize_time_to_accuracy(time_to_accuracy, "cost_to_accuracy")
+    summary = summary[summary["threshold"] == target][[*KEYS, "time_s_median"]]
+    joined = cells.merge(summary.rename(columns={"time_s_median": "cost_to_accuracy"}), on=KEYS, how="left")
+    failed = runs.assign(failed=has_failed(runs["status"])).groupby(KEYS, as_index=False)["failed"].sum()
+    metric = time_to_accuracy["metric"].iloc[0]
+    return joined.merge(failed, on=KEYS, how="left").assign(target=target, metric=metric)
+
+
+def describe_target(prices: pd.DataFrame) -> str:
+    target = prices["target"].iloc[0]
+    pale = "pale: whole training"
+    return pale if target is None else f"{pale}; strong: until test {name_metric(prices['metric'].iloc[0])} {target:g}"
+
+
+def name_rows(prices: pd.DataFrame) -> list[str]:
+    return [
+        f"{row['series']}, {row['num_gpus']} x {row['per_device_batch_size']} images" for _, row in prices.iterrows()
+    ]
+
+
+def draw_prices(axes: Axes, prices: pd.DataFrame) -> None:
+    """Draw the bars of summarize_prices, the cheapest on top."""
+    looks = style_of(prices["series"])
+    colours = [looks[series]["color"] for series in prices["series"]]
+    places = pd.Series(prices.index[::-1], index=prices.index)
+    axes.barh(places, prices["cost"], height=BAR, color=colours, alpha=0.35)
+    spread = [prices["cost"] - prices["cost_min"], prices["cost_max"] - prices["cost"]]
+    axes.errorbar(prices["cost"], places, xerr=spread, fmt="none", ecolor=GREY, capsize=3)
+    to_target = prices["cost_to_accuracy"].astype(float)
+    axes.barh(places, to_target.where(np.isfinite(to_target), 0), height=0.5 * BAR, color=colours)
+    for position, row in prices.iterrows():
+        where = (row["cost_max"], places[position])
+        axes.annotate(describe_price(row), where, (8, 0), textcoords="offset points", va="center", fontsize=9)
+    ring_disturbed(axes, prices["cost"], places, prices["is_disturbed"])
+    axes.set_yticks(places, name_rows(prices))
+    axes.set_ylim(-0.6, len(prices) - 0.4)
+    axes.set_xlim(0, 2.1 * prices["cost_max"].max())
+    label = f"price of one run ({', '.join(sorted(set(prices['currency'])))}), failed attempts included"
+    axes.set_xlabel(label if not axes.get_xlabel() else f"{label}{axes.get_xlabel()}")
+
+
+def describe_price(row: pd.Series) -> str:
+    """Price, duration and quality of the whole training, price until the target, and of failed attempts."""
+    text = f"{row['cost']:.3g}, {row['time_s']:,.3g} s"
+    text += f", {name_metric(row['metric'])} {row['quality']:.3g}" if pd.notna(row["quality"]) else ""
+    reached = row["cost_to_accuracy"]
+    if pd.notna(reached):
+        text += f", target at {reached:.3g}" if np.isfinite(reached) else ", target not reached"
+    if row["failed_cost"] > 0:
+        text += f", {row['failed_cost']:.2g} of it for failed attempts"
+    return text

@@ -1,0 +1,119 @@
+"""Published training times and quality beside measured ones, each in panels of their own."""
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from howmanygpus.report.inputs import is_real
+from howmanygpus.report.metrics import name_metric
+from howmanygpus.report.published.panels import (
+    NOTHING_MEASURED,
+    describe_batch,
+    make_rows,
+    name_bars,
+    style_published,
+    title_measured,
+    title_published,
+)
+from howmanygpus.report.style import add_note, name_series, ring_disturbed, style_of
+
+TITLE = "Time and quality, published and measured"
+TABLES = ("published", "runs")
+NEEDS_PUBLISHED = ("quality_metric",)
+BAR = 0.62
+INK = "#555555"
+LONGEST_S = 600
+"""Times up to this many seconds are drawn in seconds, longer ones in minutes."""
+COLUMNS = ["series", "num_gpus", "global_batch_size", "time_s", "quality", "threshold", "is_disturbed"]
+CONFIGURATION = ["series", "device", "num_gpus", "global_batch_size"]
+
+
+def draw(published: pd.DataFrame, runs: pd.DataFrame) -> Figure:
+    """Draw two panels per hardware, time on the left and quality on the right, with a row per configuration."""
+    measured = group_measured(runs)
+    groups = [*group_published(published), *measured]
+    figure, axes = make_rows([title for title, *_ in groups], [len(rows) for _, rows, *_ in groups], num_columns=2)
+    for (times, quality), (_, rows, styles, metric) in zip(axes, groups, strict=True):
+        rows = rows.sort_values(["series", "num_gpus", "global_batch_size"]).reset_index(drop=True)
+        colours = [styles[series]["color"] for series in rows["series"]]
+        draw_times(times, rows, colours)
+        draw_quality(quality, rows, colours)
+        quality.set_xlabel(f"test {name_metric(metric)}")
+    if not measured:
+        add_note(axes[0][0], NOTHING_MEASURED)
+    return figure
+
+
+def group_published(published: pd.DataFrame) -> list[tuple]:
+    """One group per source and hardware: title, rows with COLUMNS, styles, metric."""
+    judged = published[published["quality_metric"].notna()]
+    judged = judged.assign(time_s=judged["duration_s"], is_disturbed=False)
+    groups = []
+    for (_, hardware, metric), rows in judged.groupby(["source", "hardware", "quality_metric"], sort=False):
+        title = title_published(hardware, rows["year"].iloc[0], "time as the source counts it")
+        groups.append((title, rows[COLUMNS], style_published(rows), metric))
+    return groups
+
+
+def group_measured(runs: pd.DataFrame) -> list[tuple]:
+    """One group per device: medians of the times and means of the quality over the repeats that completed."""
+    done = runs[(runs["status"] == "completed") & is_real(runs) & runs["quality_last"].notna()]
+    if done.empty:
+        return []
+    done = done.assign(
+        series=name_series(done),
+        time_s=done["train_s"] + done["eval_s"],
+        quality=done["quality_last"].astype(float),
+        disturbed=done["disturbed"].eq(True),
+    )
+    cells = done.groupby(CONFIGURATION, as_index=False, sort=False).agg(
+        time_s=("time_s", "median"), quality=("quality", "mean"), is_disturbed=("disturbed", "any")
+    )
+    cells["threshold"] = None
+    styles, metric = style_of(cells["series"]), done["quality_metric"].iloc[0]
+    return [
+        (title_measured(runs, device, "training and evaluations"), rows[COLUMNS], styles, metric)
+        for device, rows in cells.groupby("device", sort=False)
+    ]
+
+
+def draw_times(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
+    """Draw a bar per configuration, or say what it never reached."""
+    longest = rows["time_s"].max()
+    unit, scale = ("min", 60) if longest > LONGEST_S else ("s", 1)
+    axes.set_xlabel(f"time ({unit})")
+    places, times = pd.Series(rows.index[::-1], index=rows.index), rows["time_s"] / scale
+    axes.barh(places, times.fillna(0), height=BAR, color=colours)
+    ring_disturbed(axes, times, places, rows["is_disturbed"].astype(bool))
+    for position, cell in rows[rows["time_s"].isna()].iterrows():
+        text = f"never reached {cell['threshold']:g}"
+        axes.annotate(
+            text, (0, places[position]), (4, 0), textcoords="offset points", color=colours[position], va="center"
+        )
+    for position, time in times.dropna().items():
+        where = (time, places[position])
+        axes.annotate(f"{time:.3g}", where, (10, 0), textcoords="offset points", va="center", color=INK, fontsize=9)
+    if longest > 0:
+        axes.set_xlim(0, 1.25 * longest / scale)
+    else:
+        axes.set(xlim=(0, 1), xticks=[])
+    names = [
+        f"{series}, {describe_batch(num_gpus, size)}"
+        for series, num_gpus, size in zip(rows["series"], rows["num_gpus"], rows["global_batch_size"], strict=True)
+    ]
+    name_bars(axes, names)
+
+
+def draw_quality(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
+    """Draw a point per configuration; one that only has a threshold has a circle, or a cross if it never reached it."""
+    for position, (_, cell) in enumerate(rows.iterrows()):
+        place = len(rows) - 1 - position
+        if pd.notna(cell["quality"]):
+            axes.plot(cell["quality"], place, "o", color=colours[position])
+            height, text = cell["quality"], f"{cell['quality']:.3g}"
+        else:
+            is_reached = pd.notna(cell["time_s"])
+            axes.plot(cell["threshold"], place, "D" if is_reached else "x", color=colours[position], markersize=8)
+            height, text = cell["threshold"], f"{'reached' if is_reached else 'not'} {cell['threshold']:g}"
+        axes.annotate(text, (height, place), (8, 0), textcoords="offset points", va="center", color=INK, fontsize=9)
+    axes.margins(x=0.25)

@@ -1,0 +1,111 @@
+"""Published throughput and speed-up by device count beside measured ones, never on one curve."""
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from howmanygpus.report.inputs import is_real
+from howmanygpus.report.published.panels import NOTHING_MEASURED, style_published, title_measured, title_published
+from howmanygpus.report.style import (
+    GREY,
+    add_note,
+    label_lines,
+    make_panels,
+    mark_counts,
+    name_series,
+    ring_disturbed,
+    style_of,
+)
+from howmanygpus.report.tables.scaling import name_curve
+
+TITLE = "Throughput and speed-up, published and measured"
+TABLES = ("published", "scaling", "runs")
+NEEDS_PUBLISHED = ("images_per_s", "num_images")
+LABELS = {"rate": "images/s over all devices", "speedup": "speed-up over 1 device"}
+COLUMNS = ["series", "num_gpus", "rate", "low", "high", "speedup", "is_disturbed"]
+
+Group = tuple[str, pd.DataFrame, dict[str, dict]]
+"""Title, rows with COLUMNS, and the style of each series."""
+
+
+def draw(published: pd.DataFrame, scaling: pd.DataFrame, runs: pd.DataFrame) -> Figure:
+    """Draw one panel per hardware and kind of images for rates, and below one for speed-ups."""
+    measured = group_measured(scaling, runs)
+    groups = [*group_published(published), *measured]
+    panels = [(group, column) for column in LABELS for group in groups if group[1][column].notna().any()]
+    titles = [title if column == "rate" else f"{title}\nspeed-up" for (title, *_), column in panels]
+    figure, axes = make_panels(titles, (5.4, 3.5), max_columns=min(len(groups), 2))
+    for panel, ((_, rows, styles), column) in zip(axes, panels, strict=True):
+        draw_panel(panel, rows, styles, column)
+    if not measured:
+        add_note(axes[0], NOTHING_MEASURED)
+    return figure
+
+
+def group_published(published: pd.DataFrame) -> list[Group]:
+    """One group per source, hardware, model and kind of images."""
+    rated = published[published["images_per_s"].notna() & published["num_gpus"].notna()]
+    rated = rated.assign(rate=rated["images_per_s"], low=None, high=None, is_disturbed=False)
+    keys = ["source", "hardware", "model", "input"]
+    several = rated["model"].nunique() > 1
+    groups = []
+    for (_, hardware, model, images), rows in rated.groupby(keys, sort=False, dropna=False):
+        more = " ".join(
+            [*([model] if several else []), f"{images} images" if pd.notna(images) else "images not stated"]
+        )
+        title = title_published(hardware, rows["year"].iloc[0], more)
+        rows = tell_batches_apart(rows)
+        groups.append((title, rows[COLUMNS], style_published(rows)))
+    return groups
+
+
+def tell_batches_apart(rows: pd.DataFrame) -> pd.DataFrame:
+    """Name series by the images of each device if a series has several results for one number of devices."""
+    if not rows.duplicated(["series", "num_gpus"]).any():
+        return rows
+    each = (rows["global_batch_size"] / rows["num_gpus"]).map("{:g}".format)
+    return rows.assign(series=rows["series"] + ", " + each + " images each")
+
+
+def group_measured(scaling: pd.DataFrame, runs: pd.DataFrame) -> list[Group]:
+    """One group per device, scaling curve, and real or random images."""
+    done = scaling[scaling["num_repeats"] > 0]
+    if done.empty:
+        return []
+    rated = done.assign(
+        series=name_series(done),
+        is_real=is_real(done),
+        rate=done["images_per_s_median"],
+        low=done["images_per_s_min"],
+        high=done["images_per_s_max"],
+        speedup=done["speedup"].where(done["baseline_num_gpus"] == 1),
+        is_disturbed=done["num_disturbed"] > 0,
+    )
+    styles, groups = style_of(rated["series"]), []
+    keys = ["device", "is_real", "scaling_mode", "fixed_batch_size"]
+    for (device, real, mode, size), rows in rated.groupby(keys, sort=False):
+        more = f"{name_curve(mode, size)}, {'real' if real else 'random'} images"
+        groups.append((title_measured(runs, device, more), rows[COLUMNS], styles))
+    return groups
+
+
+def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict[str, dict], column: str) -> None:
+    ends: dict[str, tuple[float, float, str]] = {}
+    known = rows[rows[column].notna()]
+    axes.set_xlabel("devices")
+    for series, line in known.sort_values("num_gpus").groupby("series", sort=False):
+        colour = styles[str(series)]["color"]
+        spread = None
+        if column == "rate" and line[["low", "high"]].notna().all(axis=None):
+            spread = [(line["rate"] - line["low"]).astype(float), (line["high"] - line["rate"]).astype(float)]
+        axes.errorbar(line["num_gpus"].astype(int), line[column], yerr=spread, capsize=4, **styles[str(series)])
+        ring_disturbed(axes, line["num_gpus"].astype(int), line[column], line["is_disturbed"].astype(bool))
+        ends[str(series)] = (int(line["num_gpus"].iloc[-1]), line[column].iloc[-1], colour)
+    counts = known["num_gpus"].astype(int)
+    if column == "speedup" and counts.max() > 1:
+        axes.plot([1, counts.max()], [1, counts.max()], color=GREY, linestyle=":")
+        ends["ideal"] = (counts.max(), counts.max(), GREY)
+    mark_counts(axes, counts)
+    axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
+    axes.set_ylabel(LABELS[column])
+    label_lines(axes, ends)

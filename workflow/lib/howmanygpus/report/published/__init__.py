@@ -1,0 +1,1 @@
+"""Published numbers, read and drawn beside measured ones."""

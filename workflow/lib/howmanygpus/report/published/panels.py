@@ -1,0 +1,66 @@
+"""What the figures share that set published numbers beside measured ones, each in panels of their own."""
+
+from textwrap import fill
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from howmanygpus.report.style import style_of
+
+WIDTH = 60
+"""Characters of a line of a panel's title."""
+NO_YEAR = "(year not stated)"
+NOTHING_MEASURED = "nothing measured yet"
+
+
+def title_published(hardware: str, year: object, more: str) -> str:
+    """Title of a panel of published numbers, such as "published 2018: V100" with a second line."""
+    return _join(f"published {NO_YEAR if pd.isna(year) else year}: {hardware}", more)
+
+
+def title_measured(runs: pd.DataFrame, device: str, more: str) -> str:
+    """Title of a panel of measured numbers: hardware and year of the runs on a device, from the table `runs`."""
+    own = runs[(runs["device"] == device) & runs["started_at"].notna()]
+    models = ", ".join(sorted(set(own["device_model"].dropna().astype(str)))) or device
+    years = sorted({str(moment)[:4] for moment in own["started_at"]})
+    return _join(f"measured {' and '.join(years)}: {models}", more)
+
+
+def make_rows(titles: list[str], counts: list[int], num_columns: int) -> tuple[Figure, list[list[Axes]]]:
+    """Create a figure with one row of panels per title, as high as its number of bars needs. A row shares its bars."""
+    heights = [1.2 + 0.3 * count for count in counts]
+    size, ratios = (9.6, sum(heights)), {"height_ratios": heights}
+    figure, grid = plt.subplots(
+        len(titles), num_columns, figsize=size, squeeze=False, sharey="row", layout="constrained", gridspec_kw=ratios
+    )
+    for row, title in zip(grid, titles, strict=True):
+        row[0].set_title(title)
+    return figure, [list(row) for row in grid]
+
+
+def name_bars(axes: Axes, names: list[str]) -> None:
+    """Name the rows of a panel, the first on top."""
+    axes.set_yticks(range(len(names))[::-1], names)
+    axes.set_ylim(-0.6, len(names) - 0.4)
+
+
+def _join(first: str, second: str) -> str:
+    return f"{fill(first, WIDTH)}\n{fill(second, WIDTH)}"
+
+
+def name_published(table: pd.DataFrame) -> pd.Series:
+    """Return the name by which each row's series is styled: the framework that it stands for, and its own name."""
+    return table["framework"].astype(object).fillna("other") + " " + table["series"]
+
+
+def style_published(table: pd.DataFrame) -> dict[str, dict]:
+    """Return colour, marker and line of each series by its own name. A framework has its colour of all figures."""
+    looks = style_of(name_published(table))
+    return {series: looks[name] for series, name in zip(table["series"], name_published(table), strict=True)}
+
+
+def describe_batch(num_gpus: int, global_batch_size: float) -> str:
+    """Devices and images of each, such as "4 x 64"; the devices alone if the batch is not known."""
+    return str(num_gpus) if pd.isna(global_batch_size) else f"{num_gpus} x {global_batch_size / num_gpus:g}"
