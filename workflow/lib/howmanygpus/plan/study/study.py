@@ -253,5 +253,5 @@ class Study:
     def _request_study(self) -> tuple[dict, dict]:
         """Return the study and its data sets as a config would give them, without defaults."""
         different = drop_defaults(self.config, self.defaults, NESTED_KEYS)
-        different |= {"model": self.own_model.path} if self.own_model else {}
+        different |= {"model": self._given_model} if self.own_model else {}
         return different, {self.config["dataset"]: self.dataset_options}
