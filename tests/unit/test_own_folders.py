@@ -15,13 +15,14 @@ from howmanygpus.train.models.folder import add_folder
 from project import ROOT, study
 from refusing import CPU, enter_folder
 
+EXAMPLE = ROOT / "examples" / "model_folder" / "silu_net"
 ALL = ["pytorch_ddp", "keras_mirrored", "jax_sharding"]
 
 
 @pytest.fixture(autouse=True)
 def in_a_folder(tmp_path, monkeypatch):
     enter_folder(tmp_path, monkeypatch)
-    shutil.copytree(ROOT / "examples" / "model_folder" / "silu_net", tmp_path / "net")
+    shutil.copytree(EXAMPLE, tmp_path / "net")
 
 
 def make_plan(model="./net", **changes) -> Plan:
@@ -132,7 +133,13 @@ def test_a_folder_that_is_named_again_is_imported_anew(tmp_path):
 
 def test_the_example_is_written_for_its_frameworks_and_can_be_planned(monkeypatch):
     monkeypatch.chdir(ROOT)
-    families = {path.stem for path in (ROOT / "examples" / "model_folder" / "silu_net").glob("*.py")} - {"parameters"}
+    families = {path.stem for path in EXAMPLE.glob("*.py")} - {"parameters"}
     frameworks = [name for name, entry in FRAMEWORKS.items() if entry.family in families]
     plan = make_plan("examples/model_folder/silu_net", frameworks=frameworks)
     assert families == {"torch", "keras", "flax"} and {run.framework for run in plan.runs.values()} == set(frameworks)
+
+
+@pytest.mark.parametrize("name", ["parameters.py", "torch.py"])
+def test_the_documentation_shows_the_example(name):
+    text = (ROOT / "docs" / "own_model.md").read_text()
+    assert f"<!-- example: {name} -->\n```python\n{(EXAMPLE / name).read_text()}```" in text

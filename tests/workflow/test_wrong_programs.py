@@ -143,7 +143,8 @@ PATTERNS = {
     "never matches": (
         "echo iteration 5",
         r"step (?P<step>\d+)",
-        r"the program ended well and printed no line that 'step (?P<step>\\d+)' would match; correct the study's `report`",
+        r"the program ended well and printed no line that 'step (?P<step>\\d+)' would match; correct the study's "
+        "`report`",
     ),
     "matches no number": (
         "echo step five",

@@ -42,7 +42,7 @@ rule compute_reference:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/compute_reference.py \
             --model {wildcards.model:q} \
-            --model-folder {params.model_folder:q} \
+            --model-folder={params.model_folder:q} \
             --options {params.options:q} \
             --image-shape {wildcards.height} {wildcards.width} {wildcards.channels} \
             --num-classes {wildcards.num_classes} \

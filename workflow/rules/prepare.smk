@@ -275,7 +275,7 @@ rule initialize_weights:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/initialize_weights.py \
             --model {wildcards.model:q} \
-            --model-folder {params.model_folder:q} \
+            --model-folder={params.model_folder:q} \
             --options {params.options:q} \
             --image-shape {wildcards.height} {wildcards.width} {wildcards.channels} \
             --num-classes {wildcards.num_classes} \

@@ -1,0 +1,31 @@
+import shutil
+
+import pytest
+
+from howmanygpus.report.files import read_table
+from project import ONLY_SGD, ROOT, RUNS, study
+from slurm.project import ClusterProject
+from slurm.test_grid import read_runs
+
+
+@pytest.mark.usefixtures("compile_soon")
+def test_own(cluster, prepared, tmp_path, environment_record):
+    project = ClusterProject(tmp_path / "project", cluster, devices_per_node=2, cores_per_device=1)
+    project.take_prepared(prepared)
+    project.take_environment(environment_record("pytorch-cpu"))
+    shutil.copy2(ROOT / "examples" / "model" / "pytorch_net.py", project.folder / "net.py")
+    shutil.copytree(ROOT / "examples" / "model_folder" / "silu_net", project.folder / "silu_net")
+    options = {"num_gpus": [4], "per_device_batch_size": [16], "steps": 4, "parity": "required"}
+    frameworks = ["pytorch_ddp"]
+    project.write_config(
+        own=study(model=["net.py", "./silu_net"], frameworks=frameworks, devices=["fake"], **options),
+    )
+    project.edit("workflow/lib/howmanygpus/train/parity/task.py", ONLY_SGD)
+    project.snakemake("--jobs", "2", *RUNS, "write_parity_page", timeout_s=900)
+    checks = read_table(project.folder / "results" / "tables" / "parity.tsv")
+    over_nodes = checks[(checks["devices"] == 2) & (checks["nodes"] == 2)]
+    print(over_nodes[["framework", "model", "check", "passed", "value"]].to_string())
+    runs = read_runs(project)
+    for path, record in runs.items():
+        print(path, record["status"], record["reason"], [p["hostname"] for p in record["processes"]])
+    assert over_nodes["passed"].all() and len(runs) == 2
