@@ -6,7 +6,7 @@ import shutil
 import pytest
 import yaml
 
-from project import ROOT, Project
+from project import ROOT, ROWS, Project
 
 
 @pytest.fixture(scope="module")
@@ -15,9 +15,7 @@ def rows(tmp_path_factory, environment_record):
     project = Project(tmp_path_factory.mktemp("examples") / "project", fakes=())
     shutil.copytree(ROOT / "examples", project.folder / "examples")
     project.take_environment(environment_record("pytorch-cpu"))
-    # All tables are made too, as in the documented call; drawing the figures is tested elsewhere.
-    project.leave_figures_blank()
-    project.snakemake("--configfile", "examples/program/config.yaml")
+    project.snakemake("--configfile", "examples/program/config.yaml", *ROWS)
     found = {(row["study"], row["variant"], int(row["num_gpus"])): row for row in project.read_rows()}
     for row in found.values():
         row["record"] = json.loads(project.read(f"{row['run_dir']}/run.json"))
