@@ -287,8 +287,7 @@ def main() -> None:
     shape = tuple(arguments.image_shape)
     torch.set_num_threads(arguments.threads if math.prod(shape) >= LARGE else 1)
     with replace_relu(GatedRelu.apply), RefuseOwnRelus(arguments.model):
-        if arguments.model_folder:
-            check_or_exit(arguments.model_folder, shape, arguments.num_classes, arguments.options)
+        check_or_exit(arguments.model_folder, shape, arguments.num_classes, arguments.options)
         network, task = (arguments.model, arguments.options), (arguments.num_classes, arguments.folder)
         write_reference(*network, arguments.batchnorm, shape, *task, arguments.accumulate, **arguments.loss)
     facts = {"torch": torch.__version__, "global_batch_size": GLOBAL_BATCH_SIZE, "model": arguments.model}
