@@ -39,6 +39,7 @@ def make_spec(optimizer=None, **changes) -> RunSpec:
             "data_dir": "",
             "weights_file": "",
             "model_file": None,
+            "model_folder": None,
         },
         **{"epochs": 1, "steps": None, "warmup_steps": 1, "window_steps": 50, "eval_every_epochs": 1},
         **{"random_flip": False, "random_crop_padding": 0, "crop": None, "random_resized_crop": None, "prefetch": 0},

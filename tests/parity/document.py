@@ -28,6 +28,11 @@ three if the machine has them, or else two. Weights, losses, gradients and updat
 reference. Images with any number of labels, of which some are missing, have a task of their own, as has each value of
 `label_smoothing`.
 
+A user's own model in a folder with a file per family passes the same gate, with its `torch.py` as the reference. One in
+a single file has no other framework to be compared with: every strategy and number of devices is compared with one
+device in one process without any exchange, by the same checks, except those that its layers make meaningless
+([own_model.md](own_model.md)).
+
 ## Checks
 
 | check | what is compared | shown to fail by |

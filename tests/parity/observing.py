@@ -70,6 +70,7 @@ class Observer:
             self._run("pytorch-cpu", ["-W", "ignore", "-m", "howmanygpus.train.parity.reference", *options], folder)
 
         options += ["--loss", loss] if loss else []
+        options += ["--model-folder", cell["model_folder"]] if "model_folder" in cell else []
         key = [self._code, hash_pins("pytorch-cpu"), options]
         network = f"{name_network(model, model_options)}-{batchnorm}{loss}-{cell['accumulate']}"
         return keep(f"{self.library.name}-task-{network}", key, self.scratch, make)

@@ -105,6 +105,11 @@ EVERYWHERE = {
 }
 OF_FAMILY = {
     "torch": {
+        "integers": (
+            "return self.last(self.change(x.flatten(1)))",
+            "return self.last(self.change(x.flatten(1))).long()",
+            "the model returned (2, 5) of int64 for 2 images; return float logits (2, 5)",
+        ),
         "unused": (
             "self.last =",
             "self.lost = nn.Linear(2, 2)\n        self.last =",
@@ -113,9 +118,19 @@ OF_FAMILY = {
         "random": (SAME, f"{SAME} + torch.rand(1)", "in evaluation returns other logits for the same images"),
     },
     "keras": {
+        "integers": (
+            "return self.last(self.change(keras.ops.reshape(x, (-1, 6 * 6 * 4)), training))",
+            'return keras.ops.cast(self.last(keras.ops.reshape(x, (-1, 6 * 6 * 4))), "int32")',
+            "the model returned (2, 5) of int32 for 2 images; return float logits (2, 5)",
+        ),
         "random": (SAME_IN_KERAS, f"{SAME_IN_KERAS} + keras.random.normal((1,))", "in evaluation returns other logits"),
     },
     "flax": {
+        "integers": (
+            "mean(axis=(1, 2))))",
+            "mean(axis=(1, 2)))).astype(int)",
+            "the model returned (2, 5) of int32 for 2 images; return float logits (2, 5)",
+        ),
         "dropout": (
             "self.conv =",
             "self.drop = nnx.Dropout(0.5, rngs=rngs)\n        self.conv =",

@@ -1,4 +1,4 @@
-"""A model in a file of the user is planned for its family, named, hashed, and refused where its text tells."""
+"""A model in a file of the user is planned for its family, named and hashed."""
 
 import json
 import re
@@ -20,42 +20,6 @@ KERAS = "import keras\ndef build(image_shape, num_classes, **options):\n    retu
 FLAX = "from flax import nnx\ndef build(image_shape, num_classes, *, rngs):\n    return None\n"
 ALL = ["pytorch_ddp", "horovod_pytorch", "keras_mirrored", "jax_sharding"]
 
-WRONG_FILES = [
-    ("missing.py", None, {}, 'studies.s.model: "missing.py" does not exist, seen from'),
-    ("folder/", None, {}, 'studies.s.model: "folder/" is a folder; name a file'),
-    ("models/net.txt", TORCH, {}, 'studies.s.model: "models/net.txt" is no file of Python; give it the suffix .py'),
-    ("2nd.py", TORCH, {}, 'studies.s.model: "2nd.py" has a name that is no plain identifier'),
-    ("My-Net.py", TORCH, {}, "rename it with lower-case letters, digits and underscores"),
-    ("class.py", TORCH, {}, 'studies.s.model: "class.py" has a name that is no plain identifier'),
-    ("resnet44.py", TORCH, {}, "has the name of the workflow's own network resnet44; rename the file"),
-    ("net.py", "import torch\ndef build(:\n", {}, 'studies.s.model: "net.py" is not valid Python in line 2 ('),
-    ("net.py", "import torch\nx = '\x00'\n", {}, 'studies.s.model: "net.py" is not valid Python'),
-    ("net.py", "import torch\ndef make(a): pass\n", {}, '"net.py" has no function build, only make; write def build('),
-    ("net.py", "import torch\n", {}, '"net.py" has no function build; write def build(image_shape, num_classes'),
-    ("net.py", "import torch\nclass build: pass\n", {}, '"net.py" has a build that is no plain function'),
-    ("net.py", "import torch\nasync def build(a, b): pass\n", {}, '"net.py" has a build that is no plain function'),
-    ("net.py", "import torch\ndef build(image_shape): pass\n", {}, "that takes 1 of image_shape and num_classes"),
-    (
-        "net.py",
-        "import torch\ndef build(a, b, width): pass\n",
-        {},
-        "build in net.py needs width; give it here, or give",
-    ),
-    (
-        "net.py",
-        TORCH,
-        {"model_options": {"witdh": 4}},
-        "s.model_options.witdh: 4 is no parameter of build in net.py; di",
-    ),
-    ("net.py", TORCH, {"model_options": {"num_classes": 4}}, "model_options.num_classes: 4 is filled in by the workfl"),
-    ("net.py", "def build(a, b): pass\n", {}, '"net.py" imports none of torch, keras, tensorflow and flax; import one'),
-    ("net.py", f"import keras\n{TORCH}", {}, '"net.py" imports packages of torch and keras; say which builds the mod'),
-    ("net.py", FLAX.replace(", *, rngs", ""), {}, '"net.py" has a function build without a parameter rngs'),
-    ("net.py", TORCH, {"frameworks": ["keras_mirrored"]}, 's.frameworks: ["keras_mirrored"] has none that trains net.'),
-    ("net.py", "import torch, blocks\n", {"beside": "def ("}, '"net.py" imports blocks.py, which is not valid Python'),
-    ("small_cnn", None, {"model_family": "torch"}, 's.model_family: "torch" is given, but the model small_cnn is no f'),
-]
-
 
 @pytest.fixture(autouse=True)
 def in_a_folder(tmp_path, monkeypatch):
@@ -73,14 +37,6 @@ def make_plan(folder, text=TORCH, model="net.py", **changes) -> Plan:
     read_code.cache_clear()
     given = study(model=model, **{"frameworks": ALL, "devices": ["cpu"], "parity": "report"} | changes)
     return Plan({"studies": {"s": given}}, CPU)
-
-
-@pytest.mark.parametrize(("model", "text", "changes", "message"), WRONG_FILES, ids=lambda value: str(value)[:40])
-def test_a_wrong_file_is_refused_before_anything_starts(tmp_path, model, text, changes, message):
-    if "beside" in changes:
-        (tmp_path / "blocks.py").write_text(changes["beside"])
-    with pytest.raises(ConfigError, match=re.escape(message)):
-        make_plan(tmp_path, text, model, **{key: value for key, value in changes.items() if key != "beside"})
 
 
 @pytest.mark.parametrize(
@@ -188,7 +144,10 @@ def test_the_example_of_the_documentation_can_be_planned(tmp_path):
 def test_the_examples_can_be_planned_in_all_strategies_of_their_frameworks(monkeypatch):
     monkeypatch.chdir(ROOT)
     config = yaml.safe_load((ROOT / "examples/model/config.yaml").read_text())
+    text = (ROOT / "examples/model/config.yaml").read_text()
     for each in config["studies"].values():
+        also = re.search(rf"{re.escape(each['frameworks'][0])}\]  # and (.*)", text)
+        each["frameworks"] += also[1].split(", ") if also else []
         each["devices"] = ["cpu"]
     plan = Plan(config, CPU)
     families = {name: entry.family for name, entry in FRAMEWORKS.items()}

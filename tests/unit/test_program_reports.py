@@ -92,7 +92,7 @@ def test_without_a_report_of_step_0_start_and_first_step_are_unknown():
         ([{"step": 1.5}], "value that is not a number"),
         ([{"step": -1}], "negative number"),
         ([{"metric": {"accuracy": 1}}], "has a metric and no epoch"),
-        ([{"epoch": 1, "metric": {"accuracy": float("nan")}}], "metric that is not finite"),
+        ([{"epoch": 1, "metric": {"accuracy": float("nan")}}], "has a metric or a time that is not finite"),
         ([{"status": "done"}], "has an unknown status"),
         ([[1]], "is not an object"),
     ],

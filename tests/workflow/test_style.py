@@ -1,5 +1,7 @@
 """The project's files follow its own rules of style. `make check` runs the linters."""
 
+import re
+
 from project import ROOT
 
 LIBRARY = ROOT / "workflow" / "lib" / "howmanygpus"
@@ -45,6 +47,15 @@ def test_the_schema_describes_every_key_with_its_default():
                 is_reference_only = rule in [schema["$defs"].get(name) for name in REFERENCES]
                 assert is_reference_only or "description" in value or "$ref" in value, key
                 assert is_reference_only or "default" in value or "$ref" in value or key in required, key
+
+
+def test_tests_that_run_together_have_different_names():
+    """Without packages pytest imports test files by their names alone, and stops at the second one of a name."""
+    groups = re.findall(r"pytest((?: tests/\w+)+)", (ROOT / "Makefile").read_text())
+    assert len(groups) == 3
+    for group in groups:
+        names = [path.name for folder in group.split() for path in (ROOT / folder).glob("test_*.py")]
+        assert len(set(names)) == len(names), group
 
 
 def test_no_benchmark_imports_a_test():

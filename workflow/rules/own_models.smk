@@ -61,7 +61,7 @@ rule compute_own_reference:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/run_own_model.py \
             --environment {input.environment:q} \
-            --module parity.own_reference \
+            --module parity.own.reference \
             --family {params.family} \
             --model {params.name:q} \
             --model-file {params.model_file:q} \

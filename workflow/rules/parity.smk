@@ -35,12 +35,14 @@ rule compute_reference:
     threads: 4
     params:
         accumulate=lambda wildcards: ACCUMULATED if wildcards.accumulated else 1,
-        code=lambda wildcards: hash_reference(wildcards.model),
+        code=training.reference_code,
         options=training.network_options,
+        model_folder=training.model_folder,
     shell:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/compute_reference.py \
             --model {wildcards.model:q} \
+            --model-folder={params.model_folder:q} \
             --options {params.options:q} \
             --image-shape {wildcards.height} {wildcards.width} {wildcards.channels} \
             --num-classes {wildcards.num_classes} \

@@ -268,12 +268,14 @@ rule initialize_weights:
     log:
         "results/logs/initialize_weights/{model}{options}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.log",
     params:
-        code=lambda wildcards: hash_script("initialize_weights", f"train.models.{wildcards.model}.parameters"),
+        code=training.weights_code,
         options=training.network_options,
+        model_folder=training.model_folder,
     shell:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/initialize_weights.py \
             --model {wildcards.model:q} \
+            --model-folder={params.model_folder:q} \
             --options {params.options:q} \
             --image-shape {wildcards.height} {wildcards.width} {wildcards.channels} \
             --num-classes {wildcards.num_classes} \

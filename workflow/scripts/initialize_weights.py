@@ -3,26 +3,34 @@
 import argparse
 import importlib
 import json
+import sys
 from pathlib import Path
 
 from safetensors.numpy import save_file
 
 from howmanygpus.files import atomic_path, sha256_of_file, write_json_atomic
-from howmanygpus.train.models.initialization import draw_weights
+from howmanygpus.train.models.folder import add_folder
+from howmanygpus.train.models.initialization import draw_weights, find_wrong_arrays
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", required=True, help="folder of howmanygpus/train/models/")
+    parser.add_argument("--model-folder", default="", help="the user's folder that has the model")
     parser.add_argument("--options", type=json.loads, default={}, help="JSON: options that differ from the model's")
     parser.add_argument("--image-shape", type=int, nargs=3, required=True, metavar=("HEIGHT", "WIDTH", "CHANNELS"))
     parser.add_argument("--num-classes", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--weights", type=Path, required=True, help="safetensors file to write, with a .json beside it")
     arguments = parser.parse_args()
+    if arguments.model_folder:
+        add_folder(arguments.model_folder)
     parameters = importlib.import_module(f"howmanygpus.train.models.{arguments.model}.parameters").parameters
     draws = parameters(tuple(arguments.image_shape), arguments.num_classes, **arguments.options)
     weights = draw_weights(draws, arguments.seed)
+    if wrong := find_wrong_arrays(weights):
+        where = Path(arguments.model_folder or arguments.model, "parameters.py")
+        sys.exit(f"{where}: {wrong}; return float32 arrays of finite numbers, as he_normal and constant do")
     with atomic_path(arguments.weights) as partial:
         save_file(weights, partial)
     record = {"sha256": sha256_of_file(arguments.weights), "arrays": len(weights)}

@@ -18,6 +18,7 @@ from howmanygpus.plan.program.study import complete_program_spec
 from howmanygpus.plan.runs import Run, complete_spec
 from howmanygpus.train.program.launch import build_program_command, prefer_interpreter
 from howmanygpus.train.records import AttemptFolder
+from howmanygpus.train.spec import PLACES_OF_MODELS
 from howmanygpus.train.start.attempts import RUNS, DoneByAnotherError, build_launch_command, create_attempt
 
 
@@ -55,7 +56,7 @@ def main() -> None:
         "--launch",
         type=json.loads,
         required=True,
-        help="JSON: `parity` (required, report or off), `placement` (see train.host.placement) and `model_file`",
+        help="JSON: `parity` (required, report or off), `placement` (see train.host.placement) and where the model is",
     )
     parser.add_argument("--time-limit-min", type=float, required=True, help="minutes after which the run is stopped")
     arguments = parser.parse_args()
@@ -63,7 +64,7 @@ def main() -> None:
         start_program(arguments)
     weights = str(arguments.weights.with_suffix(".safetensors"))
     run = str(arguments.run.parent.relative_to(RUNS))
-    settings = arguments.settings | {"model_file": arguments.launch.get("model_file")}
+    settings = arguments.settings | {place: arguments.launch.get(place) for place in PLACES_OF_MODELS}
     spec = complete_spec(Run.from_path(run), settings, str(arguments.data.parent), weights)
     python = find_python(arguments.environment)
     attempt = start_attempt(run, spec, arguments.launch["placement"])

@@ -17,7 +17,8 @@ from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.code import hash_checked
 from howmanygpus.plan.loaders import FILES, NATIVE, SHARED, resolve_loader
 from howmanygpus.plan.networks import name_network
-from howmanygpus.plan.own.model import OwnModel, name_own_network
+from howmanygpus.plan.own.folder import ModelFolder
+from howmanygpus.plan.own.model import OwnModel
 
 MOST_DEVICES = 3
 """Three devices show mistakes that two hide, such as a mean of means."""
@@ -91,12 +92,12 @@ class ParityCell:
     cores_per_device: int
     over_nodes: bool
     path: TrainingPath
-    own_model: OwnModel | None = None
+    own_model: OwnModel | ModelFolder | None = None
     multi_label: bool = False
     label_smoothing: float = 0.0
 
     @property
-    def code_of_model(self) -> str | OwnModel:
+    def code_of_model(self) -> str | OwnModel | ModelFolder:
         return self.own_model or self.model
 
     @property
@@ -108,7 +109,7 @@ class ParityCell:
         """The name of the task's folder below results/parity/, which the cells of all frameworks share."""
         height, width, channels = self.shape
         own, options = self.own_model, self.model_options
-        network = name_own_network(own, options) if own else name_network(self.model, options)
+        network = own.name_network(options) if own else name_network(self.model, options)
         name = f"{network}_{height}x{width}x{channels}_classes{self.num_classes}_{self.batchnorm}"
         accumulated = "_accumulated" if self.path.accumulate > 1 else ""
         return name + ("_multilabel" if self.multi_label else "") + self._smoothing + accumulated
@@ -147,7 +148,7 @@ class ParityCell:
         where = ("device", "device_kind", "cores_per_device")
         smoothing = {"label_smoothing": self.label_smoothing} if self.label_smoothing else {}
         known = {key: getattr(self, key) for key in (*what, *where)} | smoothing
-        known |= {"model_file": self.own_model.path} if self.own_model else {}
+        known |= self.own_model.place if self.own_model else {}
         return known | vars(self.path) | {"crop": self.shape[:2]}
 
     def request(self) -> str:

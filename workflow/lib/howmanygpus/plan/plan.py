@@ -10,7 +10,9 @@ from howmanygpus.plan.config.errors import check_schema
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.models import split_models
 from howmanygpus.plan.config.schema import fill_defaults, read_schema
-from howmanygpus.plan.own.model import OwnModel, check_names
+from howmanygpus.plan.own.folder import ModelFolder
+from howmanygpus.plan.own.model import OwnModel
+from howmanygpus.plan.own.taking import check_names
 from howmanygpus.plan.parity import ParityCell, ParityGroup, group_cells
 from howmanygpus.plan.program.study import ProgramStudy
 from howmanygpus.plan.runs import Run
@@ -113,7 +115,7 @@ class Plan:
 
     @cached_property
     def networks(self) -> dict[str, dict]:
-        """The options of each network that differ from its model's, by the network's name."""
+        """The options that each network is built with, by the network's name. Others have their model's defaults."""
         return {study.network_name: study.network[1] for study in self.studies.values()}
 
     @cached_property
@@ -129,8 +131,15 @@ class Plan:
 
     @cached_property
     def own_models(self) -> dict[str, OwnModel]:
-        """The users' models by the names of their networks."""
-        return {study.network_name: study.own_model for study in self._with_data if study.own_model}
+        """The users' models in one file, by the names of their networks."""
+        models = {study.network_name: study.own_model for study in self._with_data}
+        return {name: model for name, model in models.items() if isinstance(model, OwnModel)}
+
+    @cached_property
+    def model_folders(self) -> dict[str, ModelFolder]:
+        """The users' models with a file per family, by their names."""
+        models = (study.own_model for study in self._with_data)
+        return {model.name: model for model in models if isinstance(model, ModelFolder)}
 
     @cached_property
     def devices(self) -> list[str]:

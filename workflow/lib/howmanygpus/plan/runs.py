@@ -15,6 +15,7 @@ from howmanygpus.plan.config.schema import study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.loaders import resolve_loader
 from howmanygpus.plan.networks import choose_normalization
+from howmanygpus.train.spec import PLACES_OF_MODELS
 
 TRAINING_KEYS = (
     *("epochs", "steps", "warmup_steps", "window_steps"),
@@ -80,8 +81,8 @@ def drop_usual_layout(layout: dict, device: str) -> dict:
 def complete_spec(run: Run, settings: dict, data_dir: str, weights_file: str) -> dict:
     """Return the complete specification of a run: the fields of howmanygpus.train.spec.RunSpec.
 
-    settings: dataset, model, the path `model_file` of a user's own, and all values that differ from the default layout
-    or from the schema's defaults.
+    settings: dataset, model, the path of a user's own below one of PLACES_OF_MODELS, and all values that differ from
+    the default layout or from the schema's defaults.
     """
     framework, defaults = FRAMEWORKS[run.framework], study_defaults()
     training = {key: settings.get(key, defaults[key]) for key in TRAINING_KEYS}
@@ -101,7 +102,7 @@ def complete_spec(run: Run, settings: dict, data_dir: str, weights_file: str) ->
         "launcher": framework.launcher,
         "data_dir": data_dir,
         "weights_file": weights_file,
-        "model_file": settings.get("model_file"),
+        **{place: settings.get(place) for place in PLACES_OF_MODELS},
         **training,
         **resolve_loader(run.framework, training),
         "optimizer": {key: value for key, value in optimizer.items() if key != BY_FRAMEWORK},

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from howmanygpus.train.schema import RecordError, read_record
+from howmanygpus.train.spec import PLACES_OF_MODELS
 
 RUNS, ATTEMPTS = Path("results/runs"), Path("results/attempts")
 IDENTITY = (
@@ -83,7 +84,7 @@ def _read_outcome(
     record = _read_or_explain(folder / "run.json")
     # A run that is older than a key of the config did what the key's default says. A user's model may have moved.
     was = defaults | FORMER_DEFAULTS | record["spec"]
-    compared = {key: value for key, value in planned["spec"].items() if key != "model_file"}
+    compared = {key: value for key, value in planned["spec"].items() if key not in PLACES_OF_MODELS}
     if changed := [key for key, value in compared.items() if was.get(key) != value]:
         return "stale", _explain_staleness(sorted(changed), was), record, True
     return record["status"], record["reason"], record, True

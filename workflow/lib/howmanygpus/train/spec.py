@@ -12,6 +12,8 @@ from pathlib import Path
 SYNTHETIC, RESIDENT = "synthetic", "resident"
 RANDOM_INPUTS = (SYNTHETIC, RESIDENT)
 """Inputs with random images and labels, on which nothing is evaluated."""
+PLACES_OF_MODELS = ("model_file", "model_folder")
+"""Keys of a run that say where a user's model is. They rerun nothing, because its code is a parameter of its own."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,8 @@ class LaunchSpec:
 class RunSpec(LaunchSpec):
     """One planned run of a framework, complete.
 
-    model_file: the user's own model, or None for a network of train/models/.
+    model_file: the user's own model in one file, model_folder: one with a file per family; both None for a network of
+        train/models/.
     init: `random`, `imagenet`, or `sha256:` and the hash of the user's file from which the initial weights are.
     label_smoothing: 0 without; only if an image has one label.
     normalization: `data`, or of train.input.prepared.NORMALIZATIONS.
@@ -104,6 +107,7 @@ class RunSpec(LaunchSpec):
     data_dir: str
     weights_file: str
     model_file: str | None
+    model_folder: str | None
 
     epochs: int | None
     steps: int | None

@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 
 from howmanygpus.plan.config.errors import ConfigError, suggest
-from howmanygpus.plan.own.model import short_name
+from howmanygpus.plan.own.naming import short_name
 
 SUFFIXES = (".yaml", ".yml", ".json")
 QUIETNESS = ("all", "host", "progress", "reason", "rules")

@@ -134,6 +134,8 @@ def _explain(error: jsonschema.ValidationError, place: str) -> ConfigError:
             return refuse(place, value, f"does not match {rule}", schema["description"])
         case "uniqueItems":
             return refuse(place, value, "repeats an entry", "keep each once")
+        case "minLength" if not value:
+            return refuse(place, value, "is empty", "write text or leave the key out")
         case "minItems" | "minProperties" if not value:
             return refuse(place, value, "is empty", "give at least one entry or leave the key out")
         case "minItems" | "maxItems":

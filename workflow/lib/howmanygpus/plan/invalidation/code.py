@@ -6,6 +6,7 @@ only at run time (a strategy, a model, a figure, ...) are given as additional st
 """
 
 import hashlib
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -13,12 +14,15 @@ from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.pins import hash_pins
 from howmanygpus.plan.invalidation.syntax import hash_files, read_code
 from howmanygpus.plan.loaders import NATIVE, SHARED
+from howmanygpus.plan.own.folder import PARAMETERS, REFERENCE, ModelFolder
 from howmanygpus.plan.own.model import OwnModel
 from howmanygpus.train.models.own_file import PLAIN
 
 LIBRARY = Path("workflow/lib")
 SCRIPTS = Path("workflow/scripts")
 PACKAGE = "howmanygpus"
+Model = str | OwnModel | ModelFolder
+"""A network of the workflow by its name, or one of the user."""
 
 
 @cache
@@ -32,29 +36,51 @@ def find_script_code(name: str, *modules: str) -> list[str]:
 
 
 @cache
-def find_training_code(framework: str, model: str | OwnModel, loader: str = SHARED) -> list[str]:
+def find_training_code(framework: str, model: Model, loader: str = SHARED) -> list[str]:
     """Find all code of one run: launcher, process, loader, strategy, and the family's file of the model.
 
-    The files of a user's model are not among them; OwnModel has their hash.
+    The files of a user's model are not among them, but what they import of the workflow is.
     """
     entry = FRAMEWORKS[framework]
-    folder = f"train.models.{model}" if isinstance(model, str) else "train.frameworks.own_models"
     modules = [
         *("train.start.launch", "train.start.task", "train.loop.train"),
         f"train.frameworks.{entry.family}.{entry.strategy}",
-        f"{folder}.{entry.family}",
+        *([f"train.frameworks.own_models.{entry.family}"] if isinstance(model, OwnModel) else []),
     ]
     if entry.launcher == "per_device":
         modules.append("train.start.spawn")
     if loader == NATIVE:
         modules.append(f"train.frameworks.{entry.native_loader}")
-    return find_code(*map(module_file, modules))
+    return find_code(*map(module_file, modules), *_find_model(model, entry.family))
+
+
+def _find_model(model: Model, *modules: str) -> list[Path | None]:
+    """Return the workflow's files that modules of a model begin with."""
+    if isinstance(model, OwnModel):
+        return []
+    if isinstance(model, str):
+        return [module_file(f"train.models.{model}.{module}") for module in modules]
+    return list(find_named_files(model.list_imports(*modules)))
+
+
+def _join(digest: str, model: Model, *modules: str) -> str:
+    """Return a hash of the workflow's code with that of modules of a user's model."""
+    if isinstance(model, str):
+        return digest
+    return f"{digest} {model.digest if isinstance(model, OwnModel) else model.hash_code(*modules)}"
 
 
 @cache
-def hash_training(framework: str, model: str | OwnModel, loader: str = SHARED) -> str:
+def hash_training(framework: str, model: Model, loader: str = SHARED) -> str:
     digest = hash_files(find_training_code(framework, model, loader))
-    return digest if isinstance(model, str) else f"{digest} {model.digest}"
+    return _join(digest, model, FRAMEWORKS[framework].family)
+
+
+@cache
+def hash_weights(model: str | ModelFolder) -> str:
+    """Return the hash of what draws the initial weights of a network of the workflow, or of a user's folder."""
+    digest = hash_files(find_code(SCRIPTS / "initialize_weights.py", *_find_model(model, PARAMETERS)))
+    return _join(digest, model, PARAMETERS)
 
 
 @cache
@@ -69,7 +95,7 @@ def hash_own_reference(model: OwnModel) -> str:
     """Return the hash of the code of the gate's reference for a user's model."""
     family = model.family
     modules = [f"train.frameworks.{name}" for name in (f"{family}.{PLAIN[family]}", f"own_models.{family}")]
-    return f"{hash_files(find_code(*map(module_file, ['train.parity.own_reference', *modules])))} {model.digest}"
+    return f"{hash_files(find_code(*map(module_file, ['train.parity.own.reference', *modules])))} {model.digest}"
 
 
 @cache
@@ -80,7 +106,7 @@ def hash_program() -> str:
 
 
 @cache
-def hash_parity(framework: str, model: str | OwnModel) -> str:
+def hash_parity(framework: str, model: Model) -> str:
     """Return the hash of the observing code of the parity gate that no run executes.
 
     The hash of the remaining code is part of the verdict's file name.
@@ -90,13 +116,14 @@ def hash_parity(framework: str, model: str | OwnModel) -> str:
 
 
 @cache
-def hash_reference(model: str) -> str:
-    modules = ("train.parity.reference", f"train.models.{model}.parameters", f"train.models.{model}.torch")
-    return hash_files(find_code(*map(module_file, modules)))
+def hash_reference(model: str | ModelFolder) -> str:
+    modules = (PARAMETERS, REFERENCE)
+    digest = hash_files(find_code(module_file("train.parity.reference"), *_find_model(model, *modules)))
+    return _join(digest, model, *modules)
 
 
 @cache
-def hash_checked(framework: str, model: str | OwnModel, environment: str, loader: str = SHARED) -> str:
+def hash_checked(framework: str, model: Model, environment: str, loader: str = SHARED) -> str:
     """Return the hash of everything that a verdict of the parity gate covers: the code of a run, and its pins."""
     digest = hashlib.sha256(f"{hash_pins(environment)} {hash_training(framework, model, loader)}".encode())
     return digest.hexdigest()[:8]
@@ -129,8 +156,15 @@ def find_code(*starts: Path | None) -> list[str]:
 @cache
 def imported_files(path: Path) -> frozenset[Path]:
     """Return the files of the package that one file imports, and the `__init__.py` of every package involved."""
-    names = [name.removeprefix(f"{PACKAGE}.") for name in read_code(path).imported if name.startswith(f"{PACKAGE}.")]
+    names = list(read_code(path).imported)
     if path.is_relative_to(LIBRARY / PACKAGE):
-        names.append(".".join(path.relative_to(LIBRARY / PACKAGE).parent.parts))
+        names.append(".".join([PACKAGE, *path.relative_to(LIBRARY / PACKAGE).parent.parts]))
+    return find_named_files(names)
+
+
+def find_named_files(imported: Iterable[str]) -> frozenset[Path]:
+    """Return the files of the package that imported names mean, and the `__init__.py` of every package involved."""
+    within = (name for name in imported if name == PACKAGE or name.startswith(f"{PACKAGE}."))
+    names = [name.removeprefix(PACKAGE).removeprefix(".") for name in within]
     parents = {".".join(name.split(".")[:length]) for name in names for length in range(name.count(".") + 2)}
     return frozenset(file for file in map(module_file, parents) if file is not None)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
 
-KNOWN = Path(f".snakemake/howmanygpus-syntax-1-python{sys.version_info.major}.{sys.version_info.minor}.json")
+KNOWN = Path(f".snakemake/howmanygpus-syntax-2-python{sys.version_info.major}.{sys.version_info.minor}.json")
 """Cache of analysed files. The number in its name is the version of _analyse: increase it if _analyse changes."""
 NESTED = ("body", "orelse", "handlers", "finalbody", "cases")
 """Fields of syntax tree nodes that contain statements."""
@@ -28,7 +28,7 @@ class Code:
     """The result of analysing one file.
 
     digest: SHA-256 of the syntax tree.
-    imported: dotted names in all import statements, including those inside functions.
+    imported: dotted names in all import statements, including those inside functions. Relative ones begin with dots.
     is_empty: whether the file contains nothing to execute, like the `__init__.py` of most packages.
     """
 
@@ -99,9 +99,10 @@ def _imported_names(node: ast.AST) -> Iterator[str]:
     for statement in _statements(node):
         if isinstance(statement, ast.Import):
             yield from (alias.name for alias in statement.names)
-        elif isinstance(statement, ast.ImportFrom) and statement.module:
-            yield statement.module
-            yield from (f"{statement.module}.{alias.name}" for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom):
+            module = "." * statement.level + f"{statement.module}." * bool(statement.module)
+            yield from [module.removesuffix(".")] if statement.module else []
+            yield from (f"{module}{alias.name}" for alias in statement.names)
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:

@@ -2,8 +2,6 @@
 
 import hashlib
 import json
-import keyword
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +11,7 @@ from howmanygpus.plan.config.errors import refuse
 from howmanygpus.plan.config.files import expand_path
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.syntax import read_code
+from howmanygpus.plan.own.naming import PREFIX, check_name
 from howmanygpus.plan.own.signature import Signature, read_signature
 
 FAMILIES = {
@@ -22,9 +21,6 @@ FAMILIES = {
 }
 """Packages whose import tells the family of a model."""
 WORDS = {"torch": "PyTorch", "keras": "Keras", "flax": "flax"}
-NAME = re.compile("[a-z][a-z0-9_]*")
-PREFIX = "own_"
-"""Begins the names of files of users' models, which no network of the workflow has."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +32,18 @@ class OwnModel:
     family: str
     digest: str
     signature: Signature | None
+
+    @property
+    def place(self) -> dict[str, str]:
+        """Where the model is, as a run's specification says it."""
+        return {"model_file": self.path}
+
+    def name_network(self, options: dict[str, Any]) -> str:
+        """Return the part of file names that tells this network from others. Options can have any values."""
+        if not options:
+            return PREFIX + self.name
+        digest = hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()
+        return f"{PREFIX}{self.name}-{digest[:8]}"
 
     @property
     def environment(self) -> str:
@@ -54,41 +62,6 @@ class OwnModel:
         return self.signature is None or self.signature.takes(parameter)
 
 
-def is_own(model: Any) -> bool:
-    """Whether a study's `model` is a path, and not the name of a network of the workflow."""
-    return isinstance(model, str) and (model.endswith(".py") or "/" in model)
-
-
-def short_name(model: str) -> str:
-    """Return the name that a model has in names of studies, in tables and in figures."""
-    return Path(model).stem if is_own(model) else model
-
-
-def name_own_network(model: OwnModel, options: dict[str, Any]) -> str:
-    """Return the part of file names that tells this network from others. Options can have any values."""
-    if not options:
-        return PREFIX + model.name
-    digest = hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()
-    return f"{PREFIX}{model.name}-{digest[:8]}"
-
-
-def take_own_model(place: str, place_of_options: str, config: dict, networks: list[str]) -> OwnModel | None:
-    """Return the user's model if the study's `model` is a path, which its name then replaces. Raises ConfigError.
-
-    networks: names that the workflow's own networks have.
-    """
-    given, family = config["model"], config["model_family"]
-    if not is_own(given):
-        if family is not None:
-            problem = f"is given, but the model {given} is no file of yours"
-            raise refuse(f"{place}.model_family", family, problem, "leave the key out")
-        return None
-    model = find_own_model(place, place_of_options, given, family, config["model_options"], networks)
-    check_frameworks(place, model, [name for name in config["frameworks"] if name in FRAMEWORKS])
-    config["model"] = model.name
-    return model
-
-
 def find_own_model(
     place: str, place_of_options: str, given: str, family: str | None, options: dict, networks: Iterable[str]
 ) -> OwnModel:
@@ -104,6 +77,11 @@ def find_own_model(
     except (SyntaxError, ValueError) as error:
         line = f" in line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         raise refuse(where, given, f"is not valid Python{line} ({error.args[0]})", "correct it") from None
+    if relative := next((name for name in code.imported if name.startswith(".")), ""):
+        problem = f"imports {relative} relatively, which a single file cannot"
+        raise refuse(
+            where, given, problem, f"write `import {relative.strip('.').partition('.')[0]}` for a file beside it"
+        )
     files = find_files(where, given, file)
     found = _find_family(where, given, family, code.imported)
     signature = read_signature(where, given, file)
@@ -113,15 +91,11 @@ def find_own_model(
 
 
 def _check_file(where: str, given: str, file: Path, networks: Iterable[str]) -> None:
-    if file.is_dir():
-        raise refuse(where, given, "is a folder", "name a file, such as model.py, with a function build")
     if not file.is_file():
         raise refuse(where, given, f"does not exist, seen from {Path.cwd()}", "correct the path")
     if file.suffix != ".py":
         raise refuse(where, given, "is no file of Python", "give it the suffix .py")
-    if not NAME.fullmatch(file.stem) or keyword.iskeyword(file.stem):
-        remedy = "rename it with lower-case letters, digits and underscores, beginning with a letter"
-        raise refuse(where, given, "has a name that is no plain identifier, which paths and tables need", remedy)
+    check_name(where, given, file.stem, "file")
     if file.stem in networks:
         raise refuse(where, given, f"has the name of the workflow's own network {file.stem}", "rename the file")
 
@@ -136,7 +110,8 @@ def find_files(where: str, given: str, file: Path) -> list[Path]:
             imported = read_code(path).imported
         except (SyntaxError, ValueError):
             raise refuse(where, given, f"imports {path}, which is not valid Python", "correct it") from None
-        for name in {name.partition(".")[0] for name in imported}:
+        # What a package beside it imports relatively is inside that package.
+        for name in {name.partition(".")[0] for name in imported if not name.startswith(".")}:
             beside = [file.parent / f"{name}.py", *sorted((file.parent / name).rglob("*.py"))]
             new = [each for each in beside if each.is_file() and each != file and each not in found]
             found += new
@@ -174,13 +149,3 @@ def check_frameworks(place: str, model: OwnModel, frameworks: list[str]) -> None
     fitting = [name for name, entry in FRAMEWORKS.items() if entry.family == model.family]
     problem = f"has none that trains {model.path}, a model of {WORDS[model.family]}"
     raise refuse(f"{place}.frameworks", frameworks, problem, f"name some of {', '.join(fitting)}")
-
-
-def check_names(models: list[tuple[str, OwnModel]]) -> None:
-    """Raise ConfigError for two files of the same name. models: each with the place of its study."""
-    first: dict[str, OwnModel] = {}
-    for place, model in models:
-        other = first.setdefault(model.name, model)
-        if Path(model.path).resolve() != Path(other.path).resolve():
-            problem = f"has the same name as {other.path}, so that files and tables could not tell them apart"
-            raise refuse(f"{place}.model", model.path, problem, "rename one of the files")

@@ -14,7 +14,7 @@ HOW = "write def build(image_shape, num_classes, **options)"
 
 @dataclass(frozen=True)
 class Signature:
-    """Parameters of `build` after the first two. required: those without a default."""
+    """Parameters of `build` after those given by position. required: those without a default."""
 
     num_first: int
     options: tuple[str, ...]
@@ -45,27 +45,30 @@ class Signature:
                 raise ConfigError(f"{place}: build in {given} needs {name}; give it here, or give it a default there")
 
 
-def read_signature(where: str, given: str, file: Path) -> Signature | None:
-    """Return the parameters, or None if the file has `build` from elsewhere. Raises ConfigError if it has none."""
+def read_signature(where: str, given: str, file: Path, num_given: int = len(GIVEN), how: str = HOW) -> Signature | None:
+    """Return the parameters, or None if the file has `build` from elsewhere. Raises ConfigError if it has none.
+
+    num_given: parameters that the workflow gives by position. how: what to write instead.
+    """
     body = ast.parse(file.read_bytes(), filename=str(file)).body
     functions = [each for each in body if isinstance(each, ast.FunctionDef) and each.name == "build"]
     if functions:
-        return _read_arguments(functions[-1].args)
+        return _read_arguments(functions[-1].args, num_given)
     if any(isinstance(each, ast.AsyncFunctionDef | ast.ClassDef) and each.name == "build" for each in body):
-        raise refuse(where, given, "has a build that is no plain function", HOW)
+        raise refuse(where, given, "has a build that is no plain function", how)
     if _binds_build(body):
         return None
     near = [each.name for each in body if isinstance(each, ast.FunctionDef)]
     also = f", only {', '.join(near[:5])}" if near else ""
-    raise refuse(where, given, f"has no function build{also}", HOW)
+    raise refuse(where, given, f"has no function build{also}", how)
 
 
-def _read_arguments(arguments: ast.arguments) -> Signature:
+def _read_arguments(arguments: ast.arguments, num_given: int) -> Signature:
     positional = [*arguments.posonlyargs, *arguments.args]
     defaults = len(positional) - len(arguments.defaults)
-    num_first = len(GIVEN) if arguments.vararg else min(len(positional), len(GIVEN))
+    num_first = num_given if arguments.vararg else min(len(positional), num_given)
     # A parameter before the slash cannot be given by its name.
-    rest = [(each, index < defaults) for index, each in enumerate(positional) if index >= len(GIVEN)]
+    rest = [(each, index < defaults) for index, each in enumerate(positional) if index >= num_given]
     rest += [(each, default is None) for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
     return Signature(
         num_first,

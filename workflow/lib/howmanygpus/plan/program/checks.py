@@ -51,7 +51,7 @@ def check_command(place: str, program: dict, config: dict) -> None:
         raise ConfigError(f'{where}: "{command}" {error}') from None
     for name in used:
         if name not in known:
-            remedy = f"{suggest(name, known)} Write {{{{{name}}}}} for braces of the shell"
+            remedy = f"write {{{{{name}}}}} for braces of the shell; or {suggest(name, known)}"
             raise refuse(where, f"{{{name}}}", "is no placeholder", remedy)
     for axis in program["axes"]:
         if axis not in used:

@@ -5,9 +5,16 @@ from collections.abc import Callable
 
 from howmanygpus.plan.cluster.retrying import Growth, find_growth
 from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.invalidation.code import hash_program, hash_script, hash_training
+from howmanygpus.plan.invalidation.code import (
+    hash_program,
+    hash_reference,
+    hash_script,
+    hash_training,
+    hash_weights,
+)
 from howmanygpus.plan.invalidation.pins import environment_record
 from howmanygpus.plan.jobs import JobSize, placement
+from howmanygpus.plan.own.folder import ModelFolder
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.program.study import LAUNCHERS as PROGRAM_LAUNCHERS
 from howmanygpus.plan.program.study import ProgramStudy
@@ -76,6 +83,25 @@ class TrainingRules(Answers):
         """Return as JSON the options of a network, whose name consists of the wildcards `model` and `options`."""
         return json.dumps(self._plan.networks[wildcards.model + wildcards.options] if wildcards.options else {})
 
+    def weights_code(self, wildcards) -> str:
+        """Return the hash of the code that draws the initial weights of a network."""
+        return hash_weights(self._find_code(wildcards))
+
+    def reference_code(self, wildcards) -> str:
+        """Return the hash of the code of the gate's reference for a network."""
+        return hash_reference(self._find_code(wildcards))
+
+    def _find_code(self, wildcards) -> str | ModelFolder:
+        return self._plan.model_folders.get(wildcards.model, wildcards.model)
+
+    def model_folder(self, wildcards, input) -> str:
+        """Return the user's folder that a network is in, or nothing for one of the workflow.
+
+        As a parameter that depends on `input`, it reruns nothing by itself.
+        """
+        folder = self._plan.model_folders.get(wildcards.model)
+        return folder.path if folder else ""
+
     def environment(self, wildcards) -> str | list:
         """Return the record of the run's environment, or nothing for a program that brings its own."""
         run = self.run(wildcards)
@@ -97,8 +123,9 @@ class TrainingRules(Answers):
         """
         run = self.run(wildcards)
         study, how = self._plan.studies[run.study], placement(self._machine, self._machine.device(run.device))
-        file = f', "model_file": {json.dumps(study.own_model.path)}' if study.own_model else ""
-        return f'{{"parity": "{study.config["parity"]}", "placement": {how}{file}}}'
+        own = study.own_model
+        place = "".join(f', "{key}": {json.dumps(path)}' for key, path in (own.place if own else {}).items())
+        return f'{{"parity": "{study.config["parity"]}", "placement": {how}{place}}}'
 
     def priority(self, wildcards) -> int:
         return self._plan.priorities[wildcards.run]

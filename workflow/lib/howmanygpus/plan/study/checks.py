@@ -1,5 +1,6 @@
 """Checks of a study that need its model, its images or its runs."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from howmanygpus.plan.config.checks import check_quality, doubt_batches, doubt_workers
@@ -8,6 +9,7 @@ from howmanygpus.plan.config.learning import check_learning, doubt_learning
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.loaders import check_loaders
 from howmanygpus.plan.networks import check_statistics, find_family_file, list_models
+from howmanygpus.plan.own.folder import ModelFolder
 from howmanygpus.plan.own.model import OwnModel
 from howmanygpus.plan.study.grid import check_layouts
 from howmanygpus.plan.study.published import check_published
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from howmanygpus.plan.study.study import Study
 
 
-def check_names(place: str, config: dict, variants: dict[str, dict], own_model: OwnModel | None) -> None:
+def check_names(place: str, config: dict, variants: dict[str, dict], own_model: OwnModel | ModelFolder | None) -> None:
     """Raise ConfigError for unknown frameworks, models and metrics, and for settings that exclude each other.
 
     place: of the study in the config. config: complete. variants: the training settings of each.
@@ -38,7 +40,9 @@ def check_names(place: str, config: dict, variants: dict[str, dict], own_model: 
 def _check_model(place: str, model: str, frameworks: list[str]) -> None:
     models = list_models()
     if model not in models:
-        raise refuse(place, model, "is not a known model", suggest(model, models))
+        is_folder = Path(model).is_dir()
+        remedy = f"write ./{model} for your own folder" if is_folder else suggest(model, models)
+        raise refuse(place, model, "is not a known model", remedy)
     for framework in frameworks:
         family_file = find_family_file(model, FRAMEWORKS[framework].family)
         if not family_file.exists():
@@ -61,7 +65,7 @@ def check_runs(study: "Study") -> None:
             )
         for variant, settings in study.variants.items():
             together = num_gpus if settings["batchnorm"] == "synchronized" else 1
-            if study.own_model is None:
+            if not isinstance(study.own_model, OwnModel):
                 check_statistics(study.place, *study.network, study.description.image_shape, size * together)
             num_steps = settings["steps"] or settings["epochs"] * steps_per_epoch
             if num_steps <= settings["warmup_steps"]:

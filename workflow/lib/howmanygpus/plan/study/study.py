@@ -16,10 +16,13 @@ from howmanygpus.plan.loaders import check_inputs, find_missing_loader
 from howmanygpus.plan.networks import (
     check_image_size,
     choose_options,
-    list_models,
     name_network,
 )
-from howmanygpus.plan.own.model import OwnModel, name_own_network, short_name, take_own_model
+from howmanygpus.plan.own.folder import ModelFolder
+from howmanygpus.plan.own.model import OwnModel
+from howmanygpus.plan.own.naming import short_name
+from howmanygpus.plan.own.parameters import check_arrays
+from howmanygpus.plan.own.taking import take_own_model
 from howmanygpus.plan.parity import ParityCell, TrainingPath
 from howmanygpus.plan.runs import TRAINING_KEYS, Run, complete_spec, drop_usual_layout
 from howmanygpus.plan.study.batches import accumulate_batches
@@ -55,7 +58,8 @@ class Study:
         }
         self.variants = {variant: self._training_settings(given) for variant, given in self.config["variants"].items()}
         self.dataset_options = datasets.get(self.config["dataset"], {"source": self.config["dataset"], "options": {}})
-        self.own_model = take_own_model(self.place, self._place_of_options, self.config, list_models())
+        self._given_model = self.config["model"]
+        self.own_model = take_own_model(self.place, self._place_of_options, self.config)
         check_names(self.place, self.config, self.variants, self.own_model)
         self.config["model_options"] = self._choose_options()
         self.description = self._describe_dataset(datasets)
@@ -63,13 +67,22 @@ class Study:
         check_inputs(f"{self.place}.inputs", self.config["inputs"], source, shape)
         check_labels(self.place, self.variants, self.config, self.description)
         check_crops(self.place, self.variants, self.config["variants"], shape)
-        if self.own_model is None:
-            check_image_size(self.place, *self.network, *shape[:2])
+        self._check_shapes()
         check_normalization(self)
         self.starts = {variant: self._find_start(variant) for variant in self.variants}
         check_starts(self)
         self.runs = self._expand()
         check_runs(self)
+
+    def _check_shapes(self) -> None:
+        """Raise ConfigError for images of a shape that the network does not take. One file alone does not say it."""
+        given, shape = self._given_model, self.description.image_shape
+        if isinstance(self.own_model, ModelFolder):
+            shapes = dict.fromkeys([shape, *(find_image_shape(each, shape) for each in self.variants.values())])
+            for each in shapes:
+                check_arrays(self.place, given, self.own_model, each, self.description.num_classes, self.network[1])
+        if not isinstance(self.own_model, OwnModel):
+            check_image_size(self.place, *self.network, *shape[:2])
 
     @property
     def network(self) -> tuple[str, dict]:
@@ -80,10 +93,10 @@ class Study:
     def network_name(self) -> str:
         """The part of file names that tells the network from others."""
         own, options = self.own_model, self.config["model_options"]
-        return name_own_network(own, options) if own else name_network(*self.network)
+        return own.name_network(options) if own else name_network(*self.network)
 
     @property
-    def code_of_model(self) -> "str | OwnModel":
+    def code_of_model(self) -> str | OwnModel | ModelFolder:
         return self.own_model or self.config["model"]
 
     @property
@@ -141,7 +154,7 @@ class Study:
             known = self.machine.device(device)
             settings = self.variants[variant]
             own = self.own_model
-            reason = own.find_unsupported_reason(framework, precision) if own else ""
+            reason = own.find_unsupported_reason(framework, precision) if isinstance(own, OwnModel) else ""
             reason = reason or find_unsupported_reason(framework, known, precision, num_gpus, settings)
             reason = reason or find_missing_loader(framework, source, settings)
             runs.append(Run(self.name, framework, variant, source, precision, device, num_gpus, size, repeat, reason))
@@ -198,7 +211,7 @@ class Study:
         )
 
     def spec(self, run: Run) -> dict:
-        settings = self.settings(run) | ({"model_file": self.own_model.path} if self.own_model else {})
+        settings = self.settings(run) | (self.own_model.place if self.own_model else {})
         return complete_spec(run, settings, self.data_dir(run), self.weights_file(run))
 
     def _device(self, run: Run) -> Device:
@@ -242,5 +255,5 @@ class Study:
     def _request_study(self) -> tuple[dict, dict]:
         """Return the study and its data sets as a config would give them, without defaults."""
         different = drop_defaults(self.config, self.defaults, NESTED_KEYS)
-        different |= {"model": self.own_model.path} if self.own_model else {}
+        different |= {"model": self._given_model} if self.own_model else {}
         return different, {self.config["dataset"]: self.dataset_options}

@@ -24,8 +24,10 @@ COLUMNS = (*IDENTITY, "epoch", "label", "class", *COUNTS, "auc")
 
 def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
     """One row per label of each run. results: the folder that holds `results/`."""
-    folders = {path: results / planned["spec"]["data_dir"] for path, planned in plan["runs"].items()}
-    trained = [outcome for outcome in read_outcomes(plan, results) if outcome.was_trained]
+    # A program of the user has images that only it knows, and leaves no predictions.
+    specs = {path: planned["spec"] for path, planned in plan["runs"].items() if "program" not in planned["spec"]}
+    folders = {path: results / spec["data_dir"] for path, spec in specs.items()}
+    trained = [each for each in read_outcomes(plan, results) if each.was_trained and each.path in folders]
     rows = [row for outcome in trained for row in describe_labels(outcome, folders[outcome.path])]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 

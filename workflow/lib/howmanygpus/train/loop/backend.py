@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.models.folder import add_folder
 from howmanygpus.train.spec import RunSpec
 
 FAILED_ALLOCATION = re.compile(
@@ -167,5 +168,7 @@ class StepwiseBackend(Backend):
 
 
 def load_backend(spec: RunSpec) -> type[Backend]:
-    """Return the class that the family's file of this strategy names BACKEND."""
+    """Return the class that the family's file of this strategy names BACKEND, which finds the run's model."""
+    if spec.model_folder:
+        add_folder(spec.model_folder)
     return importlib.import_module(f"howmanygpus.train.frameworks.{spec.family}.{spec.strategy}").BACKEND

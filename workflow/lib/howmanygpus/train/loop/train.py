@@ -33,7 +33,7 @@ from howmanygpus.train.start.staging import STAGED
 def hash_loaded_code() -> dict[str, str]:
     """Return the SHA-256 of every file of this package that this process imported, by path inside workflow/lib.
 
-    A user's own model is named by its file.
+    The files of a user's own model are named from the folder in which the workflow runs.
     """
     library = Path(__file__).resolve().parents[3]
     files = {
@@ -41,7 +41,10 @@ def hash_loaded_code() -> dict[str, str]:
         for name, module in list(sys.modules.items())
         if name.split(".")[0] == "howmanygpus" and (file := getattr(module, "__file__", None))
     } | {Path(__file__).resolve()}
-    named = {str(file.relative_to(library)): file for file in sorted(files)}
+    named = {
+        str(file.relative_to(library)) if file.is_relative_to(library) else os.path.relpath(file): file
+        for file in sorted(files)
+    }
     if (own := sys.modules.get(LOADED)) is not None and own.__file__:
         named[os.path.relpath(own.__file__)] = Path(own.__file__)
     return {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in named.items()}

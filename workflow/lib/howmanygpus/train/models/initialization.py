@@ -13,6 +13,8 @@ from collections.abc import Callable
 import numpy as np
 
 Draw = Callable[[np.random.Generator], np.ndarray]
+ROLES = ("kernel", "bias", "scale", "offset", "mean", "variance", "token", "position")
+"""What the name of an array ends with."""
 
 
 def he_normal(*shape: int) -> Draw:
@@ -43,6 +45,16 @@ def is_trainable(name: str) -> bool:
 def is_decayed(name: str, weight_decay_on: str) -> bool:
     """Whether weight decay applies to a parameter. `weights` leaves out biases, and scales and offsets of norms."""
     return weight_decay_on == "all" or not name.endswith((".bias", ".scale", ".offset", ".vector"))
+
+
+def find_wrong_arrays(weights: dict[str, np.ndarray]) -> str:
+    """Say which drawn arrays are not float32 or not finite; empty if all are."""
+    for name, array in weights.items():
+        if not isinstance(array, np.ndarray) or array.dtype != np.float32:
+            return f"the draw of {name} returned {getattr(array, 'dtype', type(array).__name__)}"
+        if not np.isfinite(array).all():
+            return f"the draw of {name} returned numbers that are not finite"
+    return ""
 
 
 def draw_weights(draws: dict[str, Draw], seed: int) -> dict[str, np.ndarray]:

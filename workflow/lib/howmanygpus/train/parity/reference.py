@@ -33,17 +33,20 @@ from howmanygpus.train.models.initialization import is_trainable
 from howmanygpus.train.parity.cross_entropy import count_terms, softmax_cross_entropy
 from howmanygpus.train.parity.keys import find_keys
 from howmanygpus.train.parity.losses import PartOfLoss
+from howmanygpus.train.parity.own.folder import check_or_exit
 from howmanygpus.train.parity.rates import compute_rates
 from howmanygpus.train.parity.relus import NEAR_ZERO, GatedRelu, RefuseOwnRelus
 from howmanygpus.train.parity.rounding import RoundedToBf16
 from howmanygpus.train.parity.task import (
     EVAL_EVERY_EPOCHS,
     GLOBAL_BATCH_SIZE,
+    LARGE,
     NUM_STEPS,
     OPTIMIZERS,
     draw_data,
     draw_task_weights,
     make_spec,
+    read_loss,
     write_task,
 )
 from howmanygpus.train.spec import OptimizerSpec, RunSpec
@@ -53,8 +56,6 @@ NUM_CANDIDATES = 4
 SHARDS = (1, 2, 3)
 """Numbers of devices of the layouts that the gate observes."""
 BF16_SEED = 1
-LARGE = 32 * 32 * 3
-"""Values of an image from which more threads than one gain. With fewer a thread only waits for a core that is busy."""
 STATISTICS = {"mean": "mean of all devices", "first": "first device"}
 """Whose running statistics evaluate; see Backend.running_statistics."""
 
@@ -270,16 +271,10 @@ def write_reference(
             save_file(arrays, folder / f"{optimizer}.devices{num_devices}.safetensors")
 
 
-def read_loss(text: str) -> dict[str, Any]:
-    """Return what the end of a task's name, see plan.parity.ParityCell.task, says of its loss."""
-    if text in ("", "_multilabel"):
-        return {"multi_label": bool(text)}
-    return {"label_smoothing": float(text.removeprefix("_smoothing"))}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", required=True)
+    parser.add_argument("--model-folder", default="", help="the user's folder that has the model")
     parser.add_argument("--options", type=json.loads, default={}, help="JSON: options that differ from the model's")
     parser.add_argument("--image-shape", type=int, nargs=3, required=True, help="height, width, channels")
     parser.add_argument("--num-classes", type=int, required=True)
@@ -292,6 +287,7 @@ def main() -> None:
     shape = tuple(arguments.image_shape)
     torch.set_num_threads(arguments.threads if math.prod(shape) >= LARGE else 1)
     with replace_relu(GatedRelu.apply), RefuseOwnRelus(arguments.model):
+        check_or_exit(arguments.model_folder, shape, arguments.num_classes, arguments.options)
         network, task = (arguments.model, arguments.options), (arguments.num_classes, arguments.folder)
         write_reference(*network, arguments.batchnorm, shape, *task, arguments.accumulate, **arguments.loss)
     facts = {"torch": torch.__version__, "global_batch_size": GLOBAL_BATCH_SIZE, "model": arguments.model}

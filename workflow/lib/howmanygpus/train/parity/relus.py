@@ -37,7 +37,7 @@ class RefuseOwnRelus(TorchFunctionMode):
         if function in OWN_RELUS:
             raise RefusedReluError(
                 f"model {self.model} calls {OWN_RELUS[function]}, for whose rounding the parity gate cannot allow; "
-                f"in train/models/{self.model}/torch.py use relu of howmanygpus.train.frameworks.torch.layers.relu"
+                "in its torch.py use relu of howmanygpus.train.frameworks.torch.layers.relu"
             )
         return function(*args, **(kwargs or {}))
 

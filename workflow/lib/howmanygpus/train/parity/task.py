@@ -50,6 +50,8 @@ The decay is about as large as the gradients of offsets and biases. Adam's epsil
 The learning rate is doubled by the scaling, rises during the first epoch and falls with every step after it. The small
 rates keep rounding from growing.
 """
+LARGE = 32 * 32 * 3
+"""Values of an image from which more threads than one gain. With fewer a thread only waits for a core that is busy."""
 UNSUPPORTED = "unsupported.json"
 """File that says why a cell was not observed."""
 WEIGHTS = "weights.safetensors"
@@ -78,7 +80,13 @@ def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: P
             "gradient_noise_every_epochs": None,
             **{"eval_batch_size": None, "eval_devices": chosen.pop("eval_devices"), "label_smoothing": 0.0},
             **{"loader": "shared", "loader_workers": 1, "loader_kind": "threads"},
-            **{"model_options": {}, "model_file": None, "init": "random", "normalization": "data"},
+            **{
+                "model_options": {},
+                "model_file": None,
+                "model_folder": None,
+                "init": "random",
+                "normalization": "data",
+            },
             **{"random_flip": True, "random_crop_padding": 1, "crop": None, "random_resized_crop": None},
             **{"gradient_compression": "none", "powersgd_rank": 1, "horovod_controller": "gloo", "tier": "stock"},
             **{"data_dir": str(folder / cell.get("input", "arrays")), "weights_file": str(folder / WEIGHTS)},
@@ -87,6 +95,13 @@ def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: P
             "optimizer": chosen | COMMON_OPTIMIZER,
         }
     )
+
+
+def read_loss(text: str) -> dict[str, Any]:
+    """Return what the end of a task's name, see plan.parity.ParityCell.task, says of its loss."""
+    if text in ("", "_multilabel"):
+        return {"multi_label": bool(text)}
+    return {"label_smoothing": float(text.removeprefix("_smoothing"))}
 
 
 def draw_task_weights(

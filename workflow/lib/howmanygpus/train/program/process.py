@@ -146,9 +146,8 @@ def find_mistake(watcher: Watcher) -> str:
     """Say why a program that ended well has no outcome; empty if it has one."""
     if watcher.error:
         return watcher.error
-    if watcher.progress.steps == 0 and not watcher.progress.status:
-        return "the program ended well and reported no step; see docs/program.md for how it reports"
-    return ""
+    silence = watcher.explain_silence()
+    return silence and f"the program ended well and {silence}"
 
 
 def run(spec: ProgramSpec, attempt: AttemptFolder, started_at: float) -> int:

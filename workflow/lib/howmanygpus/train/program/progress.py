@@ -36,7 +36,8 @@ class Progress:
     def add(self, report: Report) -> None:
         """Take one report. Raises ReportError if it contradicts an earlier one."""
         if report.time < self._last_time:
-            raise ReportError(f"a report has the time {report.time}, which is before the start or an earlier report")
+            problem = f"a report has the time {report.time}, which is before the start or an earlier report"
+            raise ReportError(f"{problem}; give seconds since 1970, or leave the time out")
         self.versions |= report.versions
         is_step = report.step is not None and not report.metric
         if is_step:

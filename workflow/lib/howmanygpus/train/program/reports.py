@@ -22,6 +22,9 @@ PLAIN_GROUPS = ("step", "samples", "epoch", "loss")
 """Groups of a regular expression that are no metrics."""
 
 
+EXAMPLE = 'write one object a line, such as {"step": 10, "samples": 640}'
+
+
 class ReportError(ValueError):
     """A report cannot be understood, or contradicts an earlier one. The message contains the report."""
 
@@ -46,16 +49,16 @@ def parse_json(line: str, arrived: float) -> Report:
     try:
         values = json.loads(line)
     except json.JSONDecodeError:
-        raise ReportError(f"the report {line!r} is not JSON") from None
+        raise ReportError(f"the report {line!r} is not JSON; {EXAMPLE}") from None
     if not isinstance(values, dict) or not values:
-        raise ReportError(f"the report {line!r} is not an object with keys")
+        raise ReportError(f"the report {line!r} is not an object with keys; {EXAMPLE}")
     if unknown := sorted(set(values) - KNOWN):
         known = ", ".join(sorted(KNOWN))
         raise ReportError(f"the report {line!r} has the unknown key {unknown[0]!r}; known are {known}")
     if values.get("status", OUTCOMES[0]) not in OUTCOMES:
         raise ReportError(f"the report {line!r} has an unknown status; known are {', '.join(OUTCOMES)}")
     if ("metric" in values) and "epoch" not in values:
-        raise ReportError(f"the report {line!r} has a metric and no epoch")
+        raise ReportError(f"the report {line!r} has a metric and no epoch; add the key epoch")
     return _build(values, line, arrived)
 
 
@@ -79,12 +82,17 @@ def _build(values: dict, line: str, arrived: float) -> Report:
         read |= {name: _convert(kind, values[name]) for name, kind in NUMBERS.items() if name in values}
         read["metric"] = {str(name): float(value) for name, value in dict(values.get("metric", {})).items()}
     except (TypeError, ValueError):
-        raise ReportError(f"the report {line!r} has a value that is not a number") from None
-    if any(not math.isfinite(value) for value in read["metric"].values()):
-        raise ReportError(f"the report {line!r} has a metric that is not finite")
+        remedy = "step, samples and epoch are whole numbers, loss and time numbers, metric an object of numbers"
+        raise ReportError(f"the report {line!r} has a value that is not a number; {remedy}") from None
+    if any(not math.isfinite(value) for value in [read["time"], *read["metric"].values()]):
+        remedy = "leave out what is unknown, and report a loss that is not finite as loss"
+        raise ReportError(f"the report {line!r} has a metric or a time that is not finite; {remedy}")
     if min(read.get("step", 0), read.get("samples", 0)) < 0:
-        raise ReportError(f"the report {line!r} has a negative number")
-    versions = {str(name): str(version) for name, version in dict(values.get("versions", {})).items()}
+        raise ReportError(f"the report {line!r} has a negative number; count from the start of the training")
+    named = values.get("versions", {})
+    if not isinstance(named, dict):
+        raise ReportError(f'the report {line!r} has versions that are no object; write {{"torch": "2.13"}}')
+    versions = {str(name): str(version) for name, version in named.items()}
     return Report(**read, status=values.get("status", ""), reason=str(values.get("reason", "")), versions=versions)
 
 

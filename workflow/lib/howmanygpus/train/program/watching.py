@@ -8,7 +8,7 @@ from typing import Any
 
 from howmanygpus.train.host.other_work import OtherWork
 from howmanygpus.train.program.progress import Progress
-from howmanygpus.train.program.reports import Report, ReportError, match_output, parse_json
+from howmanygpus.train.program.reports import REPORT_VARIABLE, Report, ReportError, match_output, parse_json
 from howmanygpus.train.program.spec import ProgramSpec
 from howmanygpus.train.records import AttemptFolder
 
@@ -28,7 +28,7 @@ class Watcher:
         self._events = attempt.events.open("a", encoding="utf-8")
         self.path = attempt.path / "report.jsonl"
         self.progress = Progress(spec.warmup_steps, spec.global_batch_size, started_at, self._write)
-        self.ended, self.error = threading.Event(), ""
+        self.ended, self.error, self.num_reports = threading.Event(), "", 0
         self._others, self._measures = others, False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow_file, name="reports", daemon=True)
@@ -67,6 +67,9 @@ class Watcher:
             while not self.ended.is_set():
                 is_last = is_last or self._stop.is_set()
                 *lines, rest = (rest + file.read()).split("\n")
+                if is_last:
+                    # Nobody writes to the end of this line any more.
+                    lines.append(rest)
                 try:
                     for line in filter(str.strip, lines):
                         self._add(parse_json(line, time.time()))
@@ -76,7 +79,19 @@ class Watcher:
                     return
                 self._stop.wait(POLL_S)
 
+    def explain_silence(self) -> str:
+        """Say what is missing of a program that ended well; empty if it reported steps or an outcome."""
+        if self.progress.steps or self.progress.status:
+            return ""
+        if self.num_reports:
+            return "reported no step above 0; report the steps done so far, see docs/program.md"
+        if self._patterns:
+            expressions = ", ".join(repr(each.pattern) for each in self._patterns)
+            return f"printed no line that {expressions} would match; correct the study's `report`"
+        return f"wrote no report to the file that ${REPORT_VARIABLE} names; see docs/program.md for how it reports"
+
     def _add(self, report: Report) -> None:
+        self.num_reports += 1
         self.progress.add(report)
         if self.progress.status:
             self.ended.set()

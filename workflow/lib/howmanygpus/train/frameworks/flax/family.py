@@ -70,7 +70,9 @@ def load_weights(network: nnx.Module, weights: dict[str, np.ndarray]) -> None:
     state = nnx.state(network, (nnx.Param, nnx.BatchStat))
     names, flat = canonical_names(state), dict(nnx.to_flat_state(state))
     if set(names.values()) != set(weights):
-        raise ValueError(f"weights and model differ in {sorted(set(names.values()) ^ set(weights))}")
+        raise ValueError(
+            f"parameters and model differ in {sorted(set(names.values()) ^ set(weights))}; name them alike"
+        )
     for path, name in names.items():
         if flat[path].get_value().shape != weights[name].shape:
             raise ValueError(f"{name} has shape {weights[name].shape}, the model's {flat[path].get_value().shape}")

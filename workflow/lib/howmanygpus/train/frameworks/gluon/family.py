@@ -60,7 +60,7 @@ def find_parameters(network: Network, names) -> dict[str, mx.gluon.Parameter]:
     found = {parameter.name for parameter in parameters.values() if parameter is not None}
     missing = [name for name, parameter in parameters.items() if parameter is None]
     if missing or present != found:
-        raise ValueError(f"weights and model differ in {sorted([*missing, *(present ^ found)])}")
+        raise ValueError(f"parameters and model differ in {sorted([*missing, *(present ^ found)])}; name them alike")
     return parameters
 
 

@@ -82,7 +82,7 @@ def load_weights(model: keras.Model, weights: dict[str, np.ndarray]) -> None:
     """Copy canonical weights in. Raises ValueError naming every array that is missing or left over."""
     variables = find_variables(model)
     if set(variables) != set(weights):
-        raise ValueError(f"weights and model differ in {sorted(set(variables) ^ set(weights))}")
+        raise ValueError(f"parameters and model differ in {sorted(set(variables) ^ set(weights))}; name them alike")
     for name, variable in variables.items():
         variable.assign(weights[name])
 

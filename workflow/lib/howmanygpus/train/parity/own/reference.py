@@ -24,18 +24,18 @@ from howmanygpus.train.models.own_file import PLAIN
 from howmanygpus.train.parity import probe
 from howmanygpus.train.parity.task import (
     GLOBAL_BATCH_SIZE,
+    LARGE,
     NUM_TRAIN,
     OPTIMIZERS,
     draw_data,
     make_spec,
+    read_loss,
     write_task,
 )
 from howmanygpus.train.spec import RunSpec
 
 SHARDS = (1, 2, 3)
 """Numbers of devices of the layouts that the gate observes."""
-LARGE = 32 * 32 * 3
-"""Values of an image from which more threads than one gain."""
 OFF = 2.0**-22
 """By how much the weights of the second computation are off, relative to themselves: two units in the last place."""
 Arrays = dict[str, np.ndarray]
@@ -103,13 +103,6 @@ def write_expected(specs: dict[str, RunSpec], num_devices: int, draws: bool, mea
             arrays = leave_out(arrays, "state")
         arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
         save_file(arrays or {"none": np.zeros(1)}, folder / f"{optimizer}.devices{num_devices}.safetensors")
-
-
-def read_loss(text: str) -> dict[str, Any]:
-    """Return what the end of a task's name, see plan.parity.ParityCell.task, says of its loss."""
-    if text in ("", "_multilabel"):
-        return {"multi_label": bool(text)}
-    return {"label_smoothing": float(text.removeprefix("_smoothing"))}
 
 
 def main() -> None:

@@ -44,7 +44,7 @@ class OwnObserver(Observer):
             ]
             variables = os.environ | {"PYTHONPATH": str(self.library)}
             subprocess.run([*command, *model, "--seed", "1", "--weights", weights], env=variables, check=True)
-            words = ["-m", "howmanygpus.train.parity.own_reference", *model, "--model", cell["model"]]
+            words = ["-m", "howmanygpus.train.parity.own.reference", *model, "--model", cell["model"]]
             words += ["--batchnorm", batchnorm, "--weights", str(weights.with_suffix(".json"))]
             self._run(ENVIRONMENTS[family], words, folder)
 

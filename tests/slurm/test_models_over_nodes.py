@@ -1,0 +1,35 @@
+"""A user's model in one file and one in a folder train over two nodes, and the gate compares their gradients there."""
+
+import shutil
+
+import pytest
+
+from howmanygpus.report.files import read_table
+from project import ONLY_SGD, ROOT, RUNS, study
+from slurm.project import ClusterProject
+from slurm.test_grid import read_runs
+
+
+@pytest.mark.usefixtures("compile_soon")
+def test_models_of_users_train_over_two_nodes(cluster, prepared, tmp_path, environment_record):
+    project = ClusterProject(tmp_path / "project", cluster, devices_per_node=2, cores_per_device=1)
+    project.take_prepared(prepared)
+    project.take_environment(environment_record("pytorch-cpu"))
+    shutil.copy2(ROOT / "examples" / "model" / "pytorch_net.py", project.folder / "net.py")
+    shutil.copytree(ROOT / "examples" / "model_folder" / "silu_net", project.folder / "silu_net")
+    options = {"num_gpus": [4], "per_device_batch_size": [16], "steps": 4, "parity": "required"}
+    models = {"model": ["net.py", "./silu_net"], "frameworks": ["pytorch_ddp"]}
+    project.write_config(own=study(**models, devices=["fake"], **options))
+    project.edit("workflow/lib/howmanygpus/train/parity/task.py", ONLY_SGD)
+    project.snakemake("--jobs", "2", *RUNS, "write_parity_page", timeout_s=900)
+    checks = read_table(project.folder / "results" / "tables" / "parity.tsv")
+    over_nodes = checks[(checks["devices"] == 2) & (checks["nodes"] == 2)]
+    assert set(over_nodes["model"]) == {"net", "silu_net"} and over_nodes["passed"].all()
+    for _, own in over_nodes.groupby("model"):
+        assert {"averaging", "gradients", "updates_sgd", "replicas"} <= set(own["check"])
+    runs = read_runs(project)
+    assert {record["spec"]["model"]: record["status"] for record in runs.values()} == dict.fromkeys(
+        ("net", "silu_net"), "completed"
+    )
+    for record in runs.values():
+        assert [process["hostname"] for process in record["processes"]] == ["node1", "node1", "node2", "node2"]

@@ -1,0 +1,145 @@
+"""A user's folder with a file per family is planned like a network of the workflow; its code reruns its own runs."""
+
+import json
+import shutil
+import sys
+
+import pytest
+
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.invalidation.code import LIBRARY, find_training_code, hash_reference, hash_weights
+from howmanygpus.plan.invalidation.syntax import read_code
+from howmanygpus.plan.plan import Plan
+from howmanygpus.plan.rules.training import TrainingRules
+from howmanygpus.train.models.folder import add_folder
+from project import ROOT, study
+from refusing import CPU, enter_folder
+
+EXAMPLE = ROOT / "examples" / "model_folder" / "silu_net"
+ALL = ["pytorch_ddp", "keras_mirrored", "jax_sharding"]
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder(tmp_path, monkeypatch):
+    enter_folder(tmp_path, monkeypatch)
+    shutil.copytree(EXAMPLE, tmp_path / "net")
+
+
+def make_plan(model="./net", **changes) -> Plan:
+    read_code.cache_clear()
+    given = study(model=model, **{"frameworks": ALL, "devices": ["cpu"], "parity": "required"} | changes)
+    return Plan({"studies": {"s": given}}, CPU)
+
+
+def edit(path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_every_framework_trains_it_from_the_same_weights_and_the_gates_own_reference():
+    plan = make_plan(model_options={"width": 4})
+    (name,) = plan.networks
+    assert name.startswith("net-") and plan.networks[name] == {"width": 4}
+    assert not plan.own_models and plan.model_folders["net"].path == "net"
+    specs = [plan.studies["s"].spec(run) for run in plan.runs.values()]
+    assert {(spec["model"], spec["model_folder"], spec["model_file"]) for spec in specs} == {("net", "net", None)}
+    assert {spec["weights_file"] for spec in specs} == {f"results/weights/{name}_8x8x1_classes10_seed1.safetensors"}
+    assert not any(run.unsupported for run in plan.runs.values())
+    assert all(path.startswith(f"results/parity/{name}_8x8x1_classes10_local/") for path in plan.verdicts.values())
+    assert all(cell.describe()["model_folder"] == "net" for cell in plan.cells.values())
+    request = json.loads(plan.studies["s"].request())
+    assert Plan.from_request(request).studies["s"].describe() == plan.studies["s"].describe()
+
+
+def test_options_that_are_not_given_have_their_defaults():
+    assert make_plan().studies["s"].config["model_options"] == {"width": 16}
+    assert list(make_plan().networks) == list(make_plan(model_options={"width": 16}).networks)
+
+
+class Wildcards:
+    """What Snakemake hands to the functions of the rules."""
+
+    def __init__(self, **values):
+        vars(self).update(values)
+
+
+def read_parameters(plan: Plan) -> dict[str, tuple]:
+    """Return what Snakemake compares of each framework's run, and of the weights and the reference."""
+    rules, folder = TrainingRules(plan), plan.model_folders["net"]
+    runs = {run.framework: Wildcards(run=path) for path, run in plan.runs.items()}
+    found = {name: (rules.code(each), rules.settings(each), plan.verdicts[each.run]) for name, each in runs.items()}
+    network = Wildcards(model="net", options="")
+    assert rules.weights_code(network) == hash_weights(folder) and rules.reference_code(network) == hash_reference(
+        folder
+    )
+    return found | {"weights": (hash_weights(folder),), "reference": (hash_reference(folder),)}
+
+
+def find_changes(before: dict, after: dict) -> set[str]:
+    return {name for name in before if before[name] != after[name]}
+
+
+def test_code_reruns_what_executes_it_alone(tmp_path):
+    net = tmp_path / "net"
+    (net / "parts.py").write_text("STRIDE = 2\n")
+    edit(net / "torch.py", "import torch\n", "import torch\n\nfrom .parts import STRIDE\n")
+    before = read_parameters(make_plan())
+    edit(net / "torch.py", "class SiluNet", "# A comment.\nclass SiluNet")
+    assert not find_changes(before, read_parameters(make_plan()))
+    for file, old, new, changed in [
+        ("parts.py", "2", "3", {"pytorch_ddp", "reference"}),
+        ("keras.py", "epsilon=1e-5", "epsilon=1e-4", {"keras_mirrored"}),
+        ("parameters.py", "he_normal(width, num", "he_normal(width, 1 * num", {"weights", "reference"}),
+        ("__init__.py", "", "NAME = 'net'\n", {*ALL, "weights", "reference"}),
+    ]:
+        before = read_parameters(make_plan())
+        if new.startswith("NAME"):
+            (net / file).write_text(new)
+        else:
+            edit(net / file, old, new)
+        assert find_changes(before, read_parameters(make_plan())) == changed, file
+    before = read_parameters(make_plan())
+    shutil.move(net, tmp_path / "moved" / "net")
+    assert not find_changes(before, read_parameters(make_plan("moved/net"))), "another place"
+
+
+def test_the_layers_that_it_imports_are_code_of_its_runs():
+    folder = make_plan().model_folders["net"]
+    layers = {
+        f"{LIBRARY}/howmanygpus/train/frameworks/torch/layers/{name}.py" for name in ("conv", "batchnorm", "dense")
+    }
+    found = set(find_training_code("pytorch_ddp", folder))
+    assert layers <= found and not any("layers/relu" in path or "own_models" in path for path in found)
+    assert layers & set(find_training_code("keras_mirrored", folder)) == set()
+
+
+@pytest.mark.parametrize(
+    "line", ["from . import parts", "from .parts import X", "from howmanygpus.train.models.net.parts import X"]
+)
+def test_every_way_to_import_a_file_of_the_folder_is_followed(tmp_path, line):
+    (tmp_path / "net" / "parts.py").write_text("X = 1\n")
+    edit(tmp_path / "net" / "torch.py", "import torch\n", f"import torch\n\n{line}\n")
+    names = [path.name for path in make_plan().model_folders["net"].find_files("torch")]
+    assert names == ["parts.py", "torch.py"]
+
+
+def test_a_folder_that_is_named_again_is_imported_anew(tmp_path):
+    (tmp_path / "net" / "__init__.py").write_text("from .parts import X\n")
+    for value in (1, 2):
+        (tmp_path / "net" / "parts.py").write_text(f"X = {value} + 0 * {10**value}\n")
+        assert value == sys.modules[add_folder("net")].X
+
+
+def test_the_example_is_written_for_its_frameworks_and_can_be_planned(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    families = {path.stem for path in EXAMPLE.glob("*.py")} - {"parameters"}
+    frameworks = [name for name, entry in FRAMEWORKS.items() if entry.family in families]
+    plan = make_plan("examples/model_folder/silu_net", frameworks=frameworks)
+    assert families == {"torch", "keras", "flax"} and {run.framework for run in plan.runs.values()} == set(frameworks)
+
+
+@pytest.mark.parametrize("name", ["parameters.py", "torch.py"])
+def test_the_documentation_shows_the_example(name):
+    text = (ROOT / "docs" / "own_model.md").read_text()
+    assert f"<!-- example: {name} -->\n```python\n{(EXAMPLE / name).read_text()}```" in text

@@ -1,0 +1,194 @@
+"""Every wrong program that its study tells ends in its error before anything starts: value, place and remedy."""
+
+import pytest
+
+from howmanygpus.plan.config.errors import ConfigError
+from howmanygpus.plan.plan import Plan
+from refusing import CPU
+
+STUDIES: list[tuple[dict, str]] = [
+    (
+        {"program": {"command": "sh t.sh {gpus}"}},
+        'program.command: "{gpus}" is no placeholder; write {{gpus}} for braces of the shell; or '
+        "did you mean num_gpus?",
+    ),
+    (
+        {"program": {"command": "sh t.sh ${HOME}"}},
+        'program.command: "{HOME}" is no placeholder; write {{HOME}} for braces of the shell; or '
+        "choose from devices_per_node, global_batch_size, num_gpus, num_nodes, "
+        "per_device_batch_size, precision, rendezvous, repeat, seed",
+    ),
+    (
+        {"program": {"command": "sh t.sh {"}},
+        "program.command: \"sh t.sh {\" has unpaired braces (Single '{' encountered in format "
+        "string); write {{ and }} for braces of the shell",
+    ),
+    (
+        {"program": {"command": "sh t.sh {seed:03d}"}},
+        'program.command: "sh t.sh {seed:03d}" has braces that hold no plain name; write {{ and '
+        "}} for braces of the shell",
+    ),
+    (
+        {"program": {"command": "sh 'ab"}},
+        'program.command: "sh \'ab" is no command of the shell (No closing quotation); close the quote',
+    ),
+    (
+        {"program": {"command": "A=1"}},
+        'program.command: "A=1" starts no program; write the command that trains',
+    ),
+    (
+        {"program": {"command": "trian.py"}},
+        'program.command: "trian.py" is no program that can be executed; correct it, `chmod +x` '
+        "it, or name `environment`, `python` or `modules`",
+    ),
+    (
+        {"program": {"command": ""}},
+        'program.command: "" is empty; write text or leave the key out',
+    ),
+    (
+        {"program": {"comand": "sh t.sh"}},
+        'program: unknown key "comand"; did you mean command?',
+    ),
+    (
+        {"program": {"start": "per_gpu"}},
+        'program.start: "per_gpu" is not known here; choose from mpirun, once, per_device, per_node',
+    ),
+    (
+        {"program": {"name": "pytorch_ddp"}},
+        'program.name: "pytorch_ddp" is the name of a framework; choose another name',
+    ),
+    (
+        {"program": {"name": "My Program"}},
+        'program.name: "My Program" is no valid name; use lower-case letters, digits and underscores',
+    ),
+    (
+        {"program": {"axes": {"seed": [1]}}},
+        'program.axes.seed: "seed" is a name of the workflow\'s own; choose another name',
+    ),
+    (
+        {"program": {"axes": {"size": [1, 2]}}},
+        "program.axes.size: [1, 2] is not used by the command; write {size} into the command or remove the axis",
+    ),
+    (
+        {"program": {"axes": {"size": []}}},
+        "program.axes.size: [] is empty; give at least one entry or leave the key out",
+    ),
+    (
+        {"program": {"command": "sh t.sh {size}", "axes": {"size": ["a-b", "a_b"]}}},
+        "program.axes: [\"a_b\"] has the same name in paths as ['a-b']; change one of them by a letter or a digit",
+    ),
+    (
+        {"program": {"files": ["missing.py"]}},
+        'program.files[0]: "missing.py" is no file or folder with files, seen from {here}; correct the path',
+    ),
+    (
+        {"program": {"environment": "pytorch"}},
+        'program.environment: "pytorch" is not a known framework; did you mean pytorch_dp?',
+    ),
+    (
+        {"program": {"python": "/no/python"}},
+        'program.python: "/no/python" is no interpreter that can be executed; give the path of one',
+    ),
+    (
+        {"program": {"python": "/bin/sh", "environment": "pytorch_ddp"}},
+        'program.python: "/bin/sh" is given beside `environment`; remove one of them',
+    ),
+    (
+        {"program": {"container": "/no/image.sif"}},
+        'program.container: "/no/image.sif" does not exist; give an image\'s file or an address',
+    ),
+    (
+        {"program": {"report": ["step ("]}},
+        'program.report[0]: "step (" is no regular expression (missing ), unterminated '
+        "subpattern at position 5); correct it",
+    ),
+    (
+        {"program": {"report": ["loss (?P<loss>\\S+)"]}},
+        'program.report[0]: "loss (?P<loss>\\\\S+)" has neither a group step nor a group epoch; '
+        "name a group, as in step (?P<step>\\d+) or epoch (?P<epoch>\\d+)",
+    ),
+    (
+        {"program": {"report": ["step (?P<step>\\d+)", "(?P<accuracy>\\S+) at (?P<step>\\d+)"]}},
+        'program.report[1]: "(?P<accuracy>\\\\S+) at (?P<step>\\\\d+)" has the metric accuracy and '
+        "no group epoch; add a group epoch, or use (?:...) for groups that are no metrics",
+    ),
+    (
+        {"program": {"report": ["step (?P<step>\\d+)", "epoch (?P<epoch>\\d+)"]}},
+        'program.report[1]: "epoch (?P<epoch>\\\\d+)" has a group epoch and no metric; add a group '
+        "named after a metric, such as (?P<accuracy>[0-9.]+), or a group step",
+    ),
+    (
+        {"program": {"report": ["epoch (?P<epoch>\\d+) accuracy (?P<accuracy>\\S+)"]}},
+        'program.report: ["epoch (?P<epoch>\\\\d+) accuracy (?P<accuracy>\\\\S+)"] has no expression '
+        "for steps alone; add one such as step (?P<step>\\d+), from which rates are computed",
+    ),
+    (
+        {"program": {"command": "sh t.sh {size}", "axes": {"size": ["x" * 120]}}},
+        'program.axes: ["{long}"] makes a name of 125 characters; give shorter values',
+    ),
+    (
+        {"program": {"files": ["empty"]}},
+        'program.files[0]: "empty" is no file or folder with files, seen from {here}; correct the path',
+    ),
+    (
+        {"program": {"report": ["step (?P<step>\\d+)"]}, "quality": {"thresholds": [0.5]}},
+        'program.report: ["step (?P<step>\\\\d+)"] has no group accuracy, on whose thresholds runs '
+        "are judged; add an expression with (?P<accuracy>...) or remove quality.thresholds",
+    ),
+    (
+        {"epochs": 2},
+        "epochs: 2 has no effect on a program; remove it; a study with a program has program, "
+        "devices, num_gpus, per_device_batch_size, scaling, precision, repeats, seed, exclude, "
+        "warmup_steps, quality, time_limit_min",
+    ),
+    (
+        {"frameworks": ["pytorch_ddp"]},
+        'frameworks: ["pytorch_ddp"] has no effect on a program; remove it; a study with a '
+        "program has program, devices, num_gpus, per_device_batch_size, scaling, precision, "
+        "repeats, seed, exclude, warmup_steps, quality, time_limit_min",
+    ),
+    (
+        {"precision": ["fp32", "bf16"]},
+        'precision: ["fp32", "bf16"] makes runs that all do the same; write {precision} into the '
+        "command or give one entry",
+    ),
+    (
+        {"per_device_batch_size": [8, 16]},
+        "per_device_batch_size: [8, 16] makes runs that all do the same; write "
+        "{per_device_batch_size} or {global_batch_size} into the command or give one entry",
+    ),
+    (
+        {"quality": {"metric": "perplexity"}},
+        'quality.metric: "perplexity" is not known; choose from accuracy, macro_auc, test_loss, top5_accuracy',
+    ),
+    (
+        {"exclude": [{"variant": "other"}]},
+        'exclude[0]: {"variant": "other"} matches no run; correct or remove it',
+    ),
+    (
+        {"scaling": "strong", "num_gpus": [1, 2], "per_device_batch_size": [7]},
+        "num_gpus: 2 does not divide the global batch of 7 images under strong scaling; choose a "
+        "per_device_batch_size that every device count divides",
+    ),
+    (
+        {"num_gpus": [0]},
+        "num_gpus[0]: 0 is too small; give at least 1",
+    ),
+    (
+        {"time_limit_min": 0},
+        "time_limit_min: 0 is too small; give at least 1",
+    ),
+]
+"""What differs from a right study, and the words of its error after `studies.p.`."""
+
+
+@pytest.mark.parametrize(("changes", "message"), STUDIES, ids=[str(changes)[:60] for changes, _ in STUDIES])
+def test_a_wrong_program_is_refused(tmp_path, monkeypatch, changes, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.sh").write_text("true\n")
+    (tmp_path / "empty").mkdir()
+    program = {"command": "sh t.sh", "files": ["t.sh"]} | changes.get("program", {})
+    with pytest.raises(ConfigError) as raised:
+        Plan({"studies": {"p": {"devices": ["cpu"], **changes, "program": program}}}, CPU)
+    expected = message.replace("{here}", str(tmp_path)).replace("{long}", "x" * 120)
+    assert str(raised.value).removeprefix("studies.p.") == expected

@@ -1,0 +1,65 @@
+"""The folder of docs/own_model.md goes through the workflow: weights, the full gate, runs, and what reruns them."""
+
+import json
+import re
+
+import pytest
+import yaml
+
+from project import ONLY_SGD, ROOT, ROWS, Project
+
+
+def read_example(name: str) -> str:
+    text = (ROOT / "docs" / "own_model.md").read_text()
+    return re.search(rf"<!-- example: {name} -->\n```\w+\n(.*?)```", text, re.DOTALL)[1]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory, environment_record):
+    """Return a project in which the example of the documentation has been trained in PyTorch."""
+    project = Project(tmp_path_factory.mktemp("folder") / "project", fakes=())
+    folder = project.folder / "models" / "silu_net"
+    folder.mkdir(parents=True)
+    for name in ("parameters.py", "torch.py"):
+        (folder / name).write_text(read_example(name))
+    project.take_environment(environment_record("pytorch-cpu"))
+    project.edit("workflow/lib/howmanygpus/train/parity/task.py", ONLY_SGD)
+    (given,) = yaml.safe_load(read_example("folder study"))["studies"].values()
+    project.write_config(own=given | {"frameworks": ["pytorch_ddp"], "devices": ["cpu"], "epochs": 1})
+    project.snakemake(*ROWS, timeout_s=600)
+    return project
+
+
+def test_it_passes_the_gate_with_its_own_reference_and_trains(project):
+    rows = project.read_rows()
+    assert [(row["status"], row["model"], row["num_gpus"]) for row in rows] == [
+        ("completed", "silu_net", "1"),
+        ("completed", "silu_net", "2"),
+    ]
+    (path,) = (project.folder / "results" / "parity").glob("silu_net-*/pytorch_ddp_fp32_cpu-*.json")
+    verdict = json.loads(path.read_text())
+    checks = {(row["devices"], row["check"]) for row in verdict["checks"]}
+    assert verdict["status"] == "passed" and {(1, "statistics"), (2, "statistics"), (2, "gradients")} <= checks
+    record = json.loads(project.read(f"{rows[0]['run_dir']}/run.json"))
+    assert "models/silu_net/torch.py" in record["code"] and record["spec"]["model_folder"] == "models/silu_net"
+
+
+def test_its_code_reruns_its_runs_and_files_that_nothing_executes_do_not(project):
+    file, folder = project.folder / "models" / "silu_net" / "torch.py", project.folder / "models" / "silu_net"
+    text = file.read_text()
+    (folder / "keras.py").write_text("import keras\n")
+    file.write_text(f"# A comment.\n{text}")
+    assert project.planned(*ROWS) == []
+    file.write_text(text.replace("momentum=0.9", "momentum=0.8"))
+    assert len(project.planned_runs(*ROWS)) == 2
+    assert {"compute_reference", "observe_parity"} <= set(project.planned(*ROWS))
+    file.write_text(text)
+
+
+def test_a_torch_file_that_does_not_fit_its_parameters_stops_before_the_gate(project, tmp_path):
+    copy = project.copy_to(tmp_path / "wrong")
+    file = copy.folder / "models" / "silu_net" / "torch.py"
+    file.write_text(file.read_text().replace("self.dense", "self.last"))
+    printed = copy.snakemake(*ROWS, expect=1)
+    assert "models/silu_net/torch.py: the model lacks dense.weight, which is dense.kernel of parameters.py; " in printed
+    assert "rule observe_parity" not in printed

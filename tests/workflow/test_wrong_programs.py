@@ -1,0 +1,187 @@
+"""Every wrong program that only its run can tell ends as a failed attempt, or as an outcome, with the reason."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from howmanygpus.plan.program.study import complete_program_spec
+from howmanygpus.plan.runs import Run
+from howmanygpus.train.schema import read_record
+from project import ROOT
+
+EXAMPLE = 'write one object a line, such as {"step": 10, "samples": 640}'
+NUMBERS = "step, samples and epoch are whole numbers, loss and time numbers, metric an object of numbers"
+UNFINITE = "leave out what is unknown, and report a loss that is not finite as loss"
+MEMORY = "CUDA out of memory. Tried to allocate 9 GiB"
+
+
+def write(*lines: str) -> str:
+    """Return a command that reports lines. Braces are doubled, as the shell's are in a study."""
+    doubled = (line.replace("{", "{{").replace("}", "}}") for line in lines)
+    return "; ".join(f"echo '{line}' >> $HOWMANYGPUS_REPORT" for line in doubled)
+
+
+CASES = {
+    "command not found": (
+        "cd . && trian --fast",
+        "crashed",
+        "the program ended with exit status 127: bash: line 1: trian: command not found",
+    ),
+    "file not found": (
+        "bash missing.sh",
+        "crashed",
+        "the program ended with exit status 127: bash: missing.sh: No such file or directory",
+    ),
+    "not executable": (
+        "cd . && ./data.txt",
+        "crashed",
+        "the program ended with exit status 126: bash: line 1: ./data.txt: Permission denied",
+    ),
+    "fails": ("echo no data left; exit 3", "crashed", "the program ended with exit status 3: no data left"),
+    "fails silently": ("exit 4", "crashed", "the program ended with exit status 4"),
+    "killed": ("kill -9 $$", "crashed", "the program ended with killed by SIGKILL"),
+    "memory": (
+        f"echo '{MEMORY}'; exit 1",
+        "out_of_memory",
+        MEMORY,
+    ),
+    "hangs": (
+        f"{write(json.dumps({'step': 1}))}; sleep 300",
+        "time_limit",
+        "not done after 4 s, the time limit of this run",
+    ),
+    "no report": (
+        "true",
+        "crashed",
+        "the program ended well and wrote no report to the file that $HOWMANYGPUS_REPORT names; see "
+        "docs/program.md for how "
+        "it reports",
+    ),
+    "no step": (
+        write('{"step": 0}', '{"epoch": 1, "metric": {"accuracy": 0.5}}'),
+        "crashed",
+        "the program ended well and reported no step above 0; report the steps done so far, see docs/program.md",
+    ),
+    "no JSON": (write("step 10"), "crashed", f"the report 'step 10' is not JSON; {EXAMPLE}"),
+    "half a line": (
+        """printf '{{"step": 1' >> $HOWMANYGPUS_REPORT""",
+        "crashed",
+        f"the report '{{\"step\": 1' is not JSON; {EXAMPLE}",
+    ),
+    "no object": (write("[10]"), "crashed", f"the report '[10]' is not an object with keys; {EXAMPLE}"),
+    "unknown key": (
+        write('{"steps": 10}'),
+        "crashed",
+        "the report '{\"steps\": 10}' has the unknown key 'steps'; known are epoch, loss, metric, reason, "
+        "samples, status, "
+        "step, time, versions",
+    ),
+    "no number": (
+        write('{"step": "ten"}'),
+        "crashed",
+        f'the report \'{{"step": "ten"}}\' has a value that is not a number; {NUMBERS}',
+    ),
+    "no whole number": (
+        write('{"step": 1.5}'),
+        "crashed",
+        f"the report '{{\"step\": 1.5}}' has a value that is not a number; {NUMBERS}",
+    ),
+    "negative": (
+        write('{"step": -1}'),
+        "crashed",
+        "the report '{\"step\": -1}' has a negative number; count from the start of the training",
+    ),
+    "steps going back": (
+        write('{"step": 10}', '{"step": 5}'),
+        "crashed",
+        "step 5 was reported after step 10; report steps done since the start",
+    ),
+    "samples going back": (
+        write('{"step": 1, "samples": 64}', '{"step": 2, "samples": 32}'),
+        "crashed",
+        "32 samples were reported after 64; report those since the start",
+    ),
+    "time going back": (
+        write('{"step": 1, "time": 5}'),
+        "crashed",
+        "a report has the time 5.0, which is before the start or an earlier report; give seconds since 1970, "
+        "or leave the "
+        "time out",
+    ),
+    "infinite time": (
+        write('{"step": 1, "time": Infinity}'),
+        "crashed",
+        f'the report \'{{"step": 1, "time": Infinity}}\' has a metric or a time that is not finite; {UNFINITE}',
+    ),
+    "metric without an epoch": (
+        write('{"metric": {"accuracy": 1}}'),
+        "crashed",
+        'the report \'{"metric": {"accuracy": 1}}\' has a metric and no epoch; add the key epoch',
+    ),
+    "metric that is none": (
+        write('{"epoch": 1, "metric": {"accuracy": NaN}}'),
+        "crashed",
+        'the report \'{"epoch": 1, "metric": {"accuracy": NaN}}\' has a metric or a time that is not finite; '
+        f"{UNFINITE}",
+    ),
+    "unknown status": (
+        write('{"status": "done"}'),
+        "crashed",
+        'the report \'{"status": "done"}\' has an unknown status; known are diverged, out_of_memory, unsupported',
+    ),
+    "versions": (
+        write('{"step": 1, "versions": "2.13"}'),
+        "crashed",
+        'the report \'{"step": 1, "versions": "2.13"}\' has versions that are no object; write {"torch": "2.13"}',
+    ),
+    "diverged": (write('{"step": 1, "loss": NaN}'), "diverged", "training loss is nan at step 1"),
+}
+PATTERNS = {
+    "never matches": (
+        "echo iteration 5",
+        r"step (?P<step>\d+)",
+        r"the program ended well and printed no line that 'step (?P<step>\\d+)' would match; correct the study's "
+        "`report`",
+    ),
+    "matches no number": (
+        "echo step five",
+        r"step (?P<step>\w+)",
+        f"the report 'step five' has a value that is not a number; {NUMBERS}",
+    ),
+}
+
+
+def run_program(folder, command: str, report: list[str] | None = None, deadline_s: float = 60) -> dict:
+    """Return the record of a run of a command in a folder, as a job starts it."""
+    (folder / "data.txt").touch()
+    program = {"command": command, "axes": {}, "files": {}, "start": "once"} | ({"report": report} if report else {})
+    run = Run.from_path("p/p/base/program_fp32_cpu_gpus1_batch32_repeat1")
+    (folder / "attempt").mkdir()
+    (folder / "attempt" / "spec.json").write_text(json.dumps(complete_program_spec(run, {"program": program})))
+    words = ["--attempt", "attempt", "--run-dir", "run", "--deadline-s", str(deadline_s)]
+    variables = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib"), "LC_ALL": "C"}
+    launch = [sys.executable, "-m", "howmanygpus.train.program.launch", *words]
+    status = subprocess.run(launch, cwd=folder, env=variables, capture_output=True, timeout=90).returncode
+    is_outcome = (folder / "run" / "run.json").exists()
+    assert is_outcome == (status == 0), "an outcome ends well, and a failed attempt does not"
+    return read_record(folder / "run" / "run.json" if is_outcome else folder / "attempt" / "attempt.json")
+
+
+@pytest.mark.parametrize(("command", "status", "reason"), CASES.values(), ids=CASES)
+def test_a_wrong_program_ends_with_its_reason(tmp_path, command, status, reason):
+    record = run_program(tmp_path, command, deadline_s=4 if status == "time_limit" else 60)
+    assert (record["status"], record["reason"]) == (status, reason)
+
+
+@pytest.mark.parametrize(("command", "pattern", "reason"), PATTERNS.values(), ids=PATTERNS)
+def test_a_wrong_expression_ends_with_its_reason(tmp_path, command, pattern, reason):
+    record = run_program(tmp_path, command, [pattern])
+    assert (record["status"], record["reason"]) == ("crashed", reason)
+
+
+def test_a_last_line_without_a_line_feed_counts(tmp_path):
+    record = run_program(tmp_path, write('{"step": 1}') + """; printf '{{"step": 2}}' >> $HOWMANYGPUS_REPORT""")
+    assert (record["status"], record["steps"]) == ("completed", 2)
