@@ -15,6 +15,7 @@ from snakemake.io import IOFile
 from snakemake.logging import logger
 
 from howmanygpus import snakemake_patches
+from howmanygpus.call import deciding, passes
 from howmanygpus.call.disk import find_full_disks, list_folders
 from howmanygpus.call.ending import describe_end
 from howmanygpus.call.waiting import watch_queue
@@ -54,7 +55,7 @@ if not Path(".venv/bin/python").exists():
 gc.set_threshold(100_000, 50, 100)
 
 snakemake_patches.patch_every_process(is_job=bool(workflow.remote_exec))
-if workflow.is_main_process:
+if workflow.is_main_process and passes.find_number() == 1:
     retrying.note_start()
 
 try:
@@ -67,6 +68,12 @@ try:
     PLAN = Plan(config, MACHINE)
 except (CacheError, ConfigError, InUseError, OlderResultsError) as error:
     raise WorkflowError(str(error)) from None
+
+if workflow.remote_exec:
+    PLAN.limits_min = deciding.read_limits()
+else:
+    PLAN.decisions = deciding.decide_all(PLAN)
+    PLAN.limits_min = deciding.limit_runs(PLAN, PLAN.decisions)
 
 # The report describes the method by the complete configuration, including defaults.
 config["studies"] = {name: study.config for name, study in PLAN.studies.items()}
@@ -117,27 +124,18 @@ if not workflow.remote_exec and not IS_DRY_RUN:
     settle_attempts()
 
 
+def end_pass(goes_on=True):
+    if not goes_on or not PLAN.decisions or find_interruption():
+        return
+    after = deciding.find_standing(deciding.decide_all(PLAN))
+    if deciding.find_standing(PLAN.decisions).is_followed_by(after) and not passes.ask_for_another():
+        logger.info("What was measured asks for further steps; the same call does them.")
+
+
 onstart:
     snakemake_patches.patch_scheduling(submits=MACHINE.submits)
     if SHORTAGES:
         raise WorkflowError("\n".join(SHORTAGES))
-    try:
-        fetch_first(workflow.dag.needrun_jobs(), MACHINE.published_weights)
-    except AcquisitionError as error:
-        raise WorkflowError(str(error)) from None
-    # The names of all jobs of a call end with this.
-    announce(getattr(workflow.scheduler._executor, "run_uuid", f"local-{uuid.uuid4()}"))
-    if MACHINE.submits and workflow.executor_settings:
-        every_s = workflow.executor_settings.init_seconds_before_status_checks
-        watch_queue(workflow.scheduler._executor.run_uuid, every_s, logger.warning)
-
-
-onsuccess:
-    settle_attempts()
-    settle_jobs()
-
-
-onerror:
-    settle_attempts()
-    settle_jobs()
-    logger.error(describe_end(find_interruption(), MACHINE.submits, sys.argv, workflow.dag_settings.targets))
+    if PLAN.decisions and (overspent := deciding.refuse_overspending(PLAN, workflow.dag.needrun_jobs())):
+        raise WorkflowError("\n".join(overspent))
+    deciding.leave_decisions(PLAN)

@@ -3,7 +3,8 @@ Make tables from runs: one rule per module of workflow/lib/howmanygpus/report/ta
 
 INPUTS   results/plans/{study}.json, results/runs/{study}/, results/attempts/{study}/ (for runs without an outcome),
          results/jobs/ (every job that used devices), results/probe/ (the preflight of a cluster)
-OUTPUTS  results/records/{study}.json (every record of a run or an attempt, with its hash)
+OUTPUTS  results/decisions/{study}.json (why runs of an adaptive study are not done)
+         results/records/{study}.json (every record of a run or an attempt, with its hash)
          results/records/{study}.ledger.json (every job that used devices, with the times that SLURM counted)
          results/tables/{study}/{table}.tsv and answer.txt; those over all studies are in results/tables/
 
@@ -17,6 +18,25 @@ localrules:
     merge_tables,
     answer_question,
     merge_answers,
+    write_decision,
+
+
+rule write_decision:
+    """Say why runs of an adaptive study are not done. Snakemake's process decided it when the call began."""
+    output:
+        decision="results/decisions/{study}.json",
+    log:
+        "results/logs/write_decision/{study}.log",
+    params:
+        code=hash_script("write_decision"),
+        digest=lambda wildcards: deciding.hash_decision(PLAN, wildcards.study),
+    shell:
+        r"""
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/write_decision.py \
+            --study {wildcards.study} \
+            --decision {output.decision:q} \
+            >{log:q} 2>&1
+        """
 
 
 rule list_records:
@@ -74,6 +94,7 @@ for table in tables.list_tables():
             records="results/records/{study}.json" if described.reads_results else [],
             allreduces=products.allreduces if described.reads_allreduces else [],
             ledger="results/records/{study}.ledger.json" if described.reads_ledger else [],
+            decision=products.decision if described.reads_decision else [],
         output:
             table=f"results/tables/{{study}}/{table}.tsv",
         log:
@@ -91,6 +112,7 @@ for table in tables.list_tables():
                 --tables {params.folder:q} \
                 --allreduces {input.allreduces:q} \
                 --ledger {input.ledger:q} \
+                --decision {input.decision:q} \
                 --table {output.table:q} \
                 >{log:q} 2>&1
             """
@@ -125,6 +147,7 @@ rule answer_question:
             "results/tables/{{study}}/{table}.tsv",
             table=["runs", "scaling", "time_to_accuracy", "datasets", "jobs", "batch_sizes"],
         ),
+        decision=products.decision,
     output:
         answer=report(
             "results/tables/{study}/answer.txt",
@@ -141,6 +164,7 @@ rule answer_question:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/answer_question.py \
             --tables {params.tables:q} \
+            --decision {input.decision:q} \
             --answer {output.answer:q} \
             >{log:q} 2>&1
         """

@@ -2,9 +2,12 @@
 
 import json
 import random
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
+from howmanygpus.plan.adaptive.cells import Decision
+from howmanygpus.plan.adaptive.keys import split_probes
 from howmanygpus.plan.config.datasets import describe_or_refuse, expand_paths
 from howmanygpus.plan.config.errors import check_schema
 from howmanygpus.plan.config.machine import Device, Machine
@@ -21,15 +24,21 @@ from howmanygpus.prepare.checks.remarks import read_remarks
 class Plan:
     """All studies of a config. The constructor raises ConfigError for an invalid config.
 
-    groups: the studies that the config gives, by name. Each consists of one study for each of its models.
+    groups: the studies that the config gives, by name. Each consists of one study for each of its models, and one of
+    probes for each of these that trains only its best cells. decisions: what becomes of the runs of adaptive studies,
+    by study; jobs on a cluster, which only do what was decided, have none.
     """
+
+    decisions: Mapping[str, Decision] = {}
+    limits_min: Mapping[str, float] = {}
+    """Minutes that the budget of a study has for each run that is done now, by the run's path."""
 
     def __init__(self, config: dict, machine: Machine):
         schema = read_schema("config")
         check_schema(config, schema, root="config")
         self.config, self.machine = fill_defaults(config, schema, schema), machine
         datasets = self.config["datasets"] = expand_paths(self.config["datasets"])
-        self.groups = split_models(config["studies"])
+        self.groups = split_probes(split_models(config["studies"]))
         self.studies = {
             name: ProgramStudy(name, given, machine, schema, f"studies.{group}")
             if "program" in given
@@ -151,6 +160,14 @@ class Plan:
     def is_left_out(self, run: Run) -> bool:
         """Say whether this call skips a run, because the run does not fit on the single node of a packed allocation."""
         return self.machine.packed and self.machine.device(run.device).num_nodes(run.num_gpus) > 1
+
+    def is_asked_for(self, run: Run) -> bool:
+        """Say whether a run is part of the grid by what was measured so far; every run of a fixed grid is."""
+        return run.study not in self.decisions or self.decisions[run.study].asks_for(run.path)
+
+    def is_undecided(self, study: str) -> bool:
+        """Say whether later passes decide about runs of a study, or about those of the study whose probes it has."""
+        return study in self.decisions and bool(self.decisions[study].later)
 
     def describe_data(self) -> list[str]:
         """Return one line for each data set, with its numbers of images and classes."""

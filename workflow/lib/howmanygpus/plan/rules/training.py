@@ -92,12 +92,16 @@ class TrainingRules(Answers):
     def launch(self, wildcards, input) -> str:
         """Return as JSON what no result depends on: what a failed gate does (`parity`), and how processes start.
 
+        With a budget it has the minutes that are left for the run (`limit_min`).
+
         Where a user's model is belongs to it, because its code is a parameter of its own. It is one parameter, because
         each one costs planning time.
         """
         run = self.run(wildcards)
         study, how = self._plan.studies[run.study], placement(self._machine, self._machine.device(run.device))
         file = f', "model_file": {json.dumps(study.own_model.path)}' if study.own_model else ""
+        limit_min = self._plan.limits_min.get(wildcards.run)
+        file += "" if limit_min is None else f', "limit_min": {limit_min}'
         return f'{{"parity": "{study.config["parity"]}", "placement": {how}{file}}}'
 
     def priority(self, wildcards) -> int:

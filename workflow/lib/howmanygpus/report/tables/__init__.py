@@ -4,7 +4,8 @@ Tables of a study, one module each.
 A module defines COLUMNS, READS and `tabulate(plan, **inputs)`, which returns a data frame with these columns. `plan` is
 the content of results/plans/{study}.json. READS names the inputs: other tables of the study; `results`, the folder that
 holds `results/`, for tables made from runs and attempts; `allreduces`, the records of the preflight; `ledger`, the
-records of all jobs that used devices.
+records of all jobs that used devices; `decision`, which says why runs of an adaptive study are not done, and is None for
+a fixed grid.
 
 Three constants are optional. USES_METRIC = True: the table depends on the code of the study's metric. IS_MERGED = True:
 the tables of all studies are joined in results/tables/. NEEDS_PREFLIGHT = True: the table is made only if the
@@ -19,6 +20,8 @@ from types import ModuleType
 from howmanygpus.report.modules import list_modules, read_constants, require_constant
 
 FOLDER = Path(__file__).parent
+NO_TABLES = ("results", "allreduces", "ledger", "decision")
+"""Names of inputs that are no tables."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Description:
     reads_results: bool
     reads_allreduces: bool
     reads_ledger: bool
+    reads_decision: bool
     uses_metric: bool
     is_merged: bool
     needs_preflight: bool
@@ -52,10 +56,11 @@ def describe_table(name: str) -> Description:
     path = FOLDER / f"{name}.py"
     reads, constants = require_constant(path, "READS"), read_constants(path)
     return Description(
-        inputs=tuple(each for each in reads if each not in ("results", "allreduces", "ledger")),
+        inputs=tuple(each for each in reads if each not in NO_TABLES),
         reads_results="results" in reads,
         reads_allreduces="allreduces" in reads,
         reads_ledger="ledger" in reads,
+        reads_decision="decision" in reads,
         uses_metric=constants.get("USES_METRIC", False),
         is_merged=constants.get("IS_MERGED", False),
         needs_preflight=constants.get("NEEDS_PREFLIGHT", False),

@@ -1,0 +1,20 @@
+"""Write what was decided about the runs of a study, for its tables and its answer."""
+
+import argparse
+import json
+from pathlib import Path
+
+from howmanygpus.call.deciding import DECISIONS
+from howmanygpus.files import write_json_atomic
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--study", required=True)
+    parser.add_argument("--decision", type=Path, required=True, help="JSON file to write")
+    arguments = parser.parse_args()
+    write_json_atomic(arguments.decision, json.loads((DECISIONS / f"{arguments.study}.json").read_text()))
+
+
+if __name__ == "__main__":
+    main()
