@@ -67,7 +67,8 @@ def main() -> None:
         "--launch",
         type=json.loads,
         required=True,
-        help="JSON: `parity` (required, report or off), `placement` (see train.host.placement), `model_file`, `limit_min`",
+        help="JSON: `parity` (required, report or off), `placement` (see train.host.placement), `model_file` and "
+        "`limit_min` (what a budget has left for the run)",
     )
     parser.add_argument("--time-limit-min", type=float, required=True, help="minutes after which the run is stopped")
     arguments = parser.parse_args()

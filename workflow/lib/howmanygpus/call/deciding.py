@@ -44,7 +44,7 @@ def _gather(campaign: Campaign) -> Knowledge:
     owners = {study.name: study for study in campaign.studies}
     specs = {run.path: owners[run.study].spec(run) for run in campaign.runs}
     ended = read_ended(specs, campaign.study.defaults, os.environ.get(STARTED, ""))
-    known = {path: Measured(*how) for path, *how in ended}
+    known = {path: Measured(status, rate, has_outcome) for path, status, rate, has_outcome in ended}
     if campaign.rules.budget_device_h is None:
         return Knowledge(known)
     machine = campaign.plan.machine

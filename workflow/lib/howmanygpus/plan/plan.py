@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from howmanygpus.plan.adaptive.cells import Decision
-from howmanygpus.plan.adaptive.keys import split_probes
+from howmanygpus.plan.adaptive.keys import PROBE, split_probes
 from howmanygpus.plan.config.datasets import describe_or_refuse, expand_paths
 from howmanygpus.plan.config.errors import check_schema
 from howmanygpus.plan.config.machine import Device, Machine
@@ -59,6 +59,12 @@ class Plan:
         return cls(values, Machine("", devices))
 
     @cached_property
+    def probes(self) -> dict[str, str]:
+        """The name of the study of probes of each study that trains only its best cells."""
+        studies = self.studies.values()
+        return {study.name: f"{study.name}{PROBE}" for study in studies if study.config["train_best"] is not None}
+
+    @cached_property
     def priorities(self) -> dict[str, int]:
         """The position of each run in a seeded random order. Drift of the machine then does not look like scaling."""
         places: dict[str, int] = {}
@@ -108,6 +114,14 @@ class Plan:
         """All cells of the parity gate, by the file of their verdict."""
         return {cell.verdict: cell for cell in self.cells.values()} | self._strict_cells
 
+    @property
+    def needed_verdicts(self) -> list[str]:
+        """The verdicts of all runs that this call asks for, and the strict ones that these require."""
+        asked = [(study, self.cells[run.path]) for study, run in self._supported if self.is_asked_for(run)]
+        strict = [cell.strict for study, cell in asked if study.config["parity"] != "off"]
+        needed = {cell.verdict for _, cell in asked} | {cell.verdict for cell in strict if cell}
+        return [verdict for verdict in self.parity_cells if verdict in needed]
+
     @cached_property
     def checked_verdicts(self) -> set[str]:
         """The verdicts that are checked. A cell is not checked if parity is off in all studies that use it."""
@@ -153,9 +167,9 @@ class Plan:
 
     @property
     def targets(self) -> dict[str, list[str]]:
-        """The studies that each target stands for, by the target's name."""
+        """The studies that each target stands for, by the target's name. A study with probes asks for them, too."""
         groups = {name: list(studies) for name, studies in self.groups.items()}
-        return groups | {name: [name] for name in self.studies}
+        return {name: [*filter(None, [self.probes.get(name)]), name] for name in self.studies} | groups
 
     def is_left_out(self, run: Run) -> bool:
         """Say whether this call skips a run, because the run does not fit on the single node of a packed allocation."""
@@ -207,8 +221,12 @@ class Plan:
         return list(dict.fromkeys(shortages))
 
     def find_doubts(self) -> list[str]:
-        """Return a message for each value that can be meant, but is more likely a mistake."""
-        return list(dict.fromkeys(doubt for study in self.studies.values() for doubt in study.find_doubts()))
+        """Return a message for each value that can be meant, but is more likely a mistake.
+
+        A probe is meant to be shorter than what its learning rates need.
+        """
+        trained = [study for study in self.studies.values() if study.name not in self.probes.values()]
+        return list(dict.fromkeys(doubt for study in trained for doubt in study.find_doubts()))
 
     def find_excesses(self) -> list[str]:
         """Return a message for each device that runs use and of which the machine file has more than this machine."""

@@ -1,4 +1,4 @@
-"""What decisions about further runs are made from: how each run of a study ended, its rate, and the hours of its jobs."""
+"""What decisions on further runs are made from: how each run of a study ended, its rate, and the hours of its jobs."""
 
 import json
 from collections.abc import Iterator

@@ -74,7 +74,7 @@ def _choose_first_runs(cells: list[Cell], known: Knowledge) -> list[str]:
 
 def _wait_for_others(waiting: list[Cell], known: Knowledge, decision: Decision) -> None:
     for cell in waiting:
-        reason = f"decided later: by what fewer than {name_devices(cell.num_gpus)} reach"
+        reason = f"decided later: by the rates of fewer than {name_devices(cell.num_gpus)}"
         decision.later |= dict.fromkeys(known.find_missing(cell), reason)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from howmanygpus.plan.adaptive.cells import Cell, Decision, Knowledge, Rules
 from howmanygpus.plan.adaptive.deciding import decide
-from howmanygpus.plan.adaptive.keys import PROBE, is_adaptive
+from howmanygpus.plan.adaptive.keys import is_adaptive
 from howmanygpus.plan.runs import Run
 from howmanygpus.train.spec import RANDOM_INPUTS
 
@@ -68,8 +68,4 @@ class Campaign:
 def list_campaigns(plan: "Plan") -> list[Campaign]:
     """Return the adaptive studies of a plan."""
     adaptive = [study for study in plan.studies.values() if is_adaptive(study.config)]
-    return [Campaign(plan, study, _find_probes(plan, study)) for study in adaptive]
-
-
-def _find_probes(plan: "Plan", study: "Study") -> "Study | None":
-    return plan.studies[f"{study.name}{PROBE}"] if study.config["train_best"] is not None else None
+    return [Campaign(plan, study, plan.studies.get(plan.probes.get(study.name, ""))) for study in adaptive]

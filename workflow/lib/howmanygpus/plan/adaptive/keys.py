@@ -62,11 +62,14 @@ def check_rules(place: str, given: dict) -> None:
         remedy = "make one study of weak scaling and one of strong scaling"
         named = next(key for key in RULES if given.get(key) is not None)
         raise refuse(f"{place}.{named}", given[named], "needs curves that share no runs", remedy)
-    if given.get("train_best") is not None and "program" not in given:
+    if given.get("train_best") is not None:
         _check_probes(place, given)
 
 
 def _check_probes(place: str, given: dict) -> None:
+    if "program" in given:
+        problem = "needs short runs, and a program alone knows how long it trains"
+        raise refuse(f"{place}.train_best", given["train_best"], problem, "remove it, or make a study of short runs")
     filled = study_defaults() | given
     if not set(filled["inputs"]) - set(RANDOM_INPUTS):
         problem = "trains nothing, because random images reach no target"

@@ -62,12 +62,13 @@ class Products:
         return [str(path) for run in missing for path in Path("results/attempts", run.path).glob("*/attempt.json")]
 
     def verdicts(self, wildcards) -> list[str]:
-        return self._existing(list(self._plan.parity_cells))
+        return self._existing(self._plan.needed_verdicts)
 
     def verdicts_of_study(self, wildcards) -> list[str]:
         """Return the verdicts of the parity gate on which the runs of a study depend."""
         known = self._plan.verdicts
-        verdicts = {known[run.path] for run in self._runs(wildcards.study) if run.path in known}
+        asked = filter(self._plan.is_asked_for, self._runs(wildcards.study))
+        verdicts = {known[run.path] for run in asked if run.path in known}
         return self._existing(sorted(verdicts))
 
     def preflight(self, wildcards) -> list[str]:
@@ -86,7 +87,7 @@ class Products:
 
     def allreduces(self, wildcards) -> list[str]:
         """Return the all-reduce measurements of a study: one for each device and each number of devices above one."""
-        runs = self._plan.studies[wildcards.study].runs
+        runs = filter(self._plan.is_asked_for, self._plan.studies[wildcards.study].runs)
         counts = sorted({(run.device, run.num_gpus) for run in runs if run.num_gpus > 1})
         return self._existing([f"results/probe/{device}_gpus{count}.json" for device, count in counts])
 

@@ -4,8 +4,8 @@ Tables of a study, one module each.
 A module defines COLUMNS, READS and `tabulate(plan, **inputs)`, which returns a data frame with these columns. `plan` is
 the content of results/plans/{study}.json. READS names the inputs: other tables of the study; `results`, the folder that
 holds `results/`, for tables made from runs and attempts; `allreduces`, the records of the preflight; `ledger`, the
-records of all jobs that used devices; `decision`, which says why runs of an adaptive study are not done, and is None for
-a fixed grid.
+records of all jobs that used devices; `decision`, which says why runs of an adaptive study are not done, and is None
+for a fixed grid.
 
 Three constants are optional. USES_METRIC = True: the table depends on the code of the study's metric. IS_MERGED = True:
 the tables of all studies are joined in results/tables/. NEEDS_PREFLIGHT = True: the table is made only if the

@@ -1,0 +1,75 @@
+"""An adaptive study measures as far as it is worth it, trains the best, and says why it did not run the rest."""
+
+import pytest
+
+from project import Project, study
+
+ANSWERS = ("--until", "merge_answers")
+EIGHT_CORES = "\n\ndef _count_cores() -> int:\n    return 8\n"
+"""Code appended to plan/config/machine.py of a copy: the machine then has eight devices."""
+RATES = {
+    "sleeping/base/gpus1_": {"step_s": 0.02},
+    "sleeping/base/gpus2_": {"step_s": 0.025},
+    "sleeping/base/gpus4_": {"step_s": 0.08},
+    "dozing/base/gpus1_": {"step_s": 0.04},
+    "dozing/base/gpus2_": "crash",
+}
+"""Seconds of a step with 64 images per device: an efficiency of 0.8 on two devices and of 0.25 on four."""
+BELOW = "efficiency 0."
+
+
+def adaptive(**changes) -> dict:
+    rules = {"num_gpus": "auto", "stop_below_efficiency": 0.5, "train_best": 1, "probe_steps": 20}
+    return study(devices=["cpu"], **rules, **changes)
+
+
+def read_statuses(project: Project) -> dict[str, tuple[str, str]]:
+    """Return status and reason of each run, by study, framework and device count."""
+    return {
+        f"{row['study']} {row['framework']} {row['num_gpus']}": (row["status"], row["reason"])
+        for row in project.read_rows()
+    }
+
+
+def list_jobs(project: Project) -> list[str]:
+    """Return the records of all jobs of runs, which are one for each attempt."""
+    return sorted(str(path) for path in (project.folder / "results" / "jobs" / "run").rglob("*.json"))
+
+
+@pytest.fixture
+def project(project, prepared):
+    """Return a project on a machine of eight devices, whose processes are bound to no cores."""
+    project.take_prepared(prepared)
+    project.leave_figures_blank()
+    project.edit("workflow/lib/howmanygpus/plan/config/machine.py", EIGHT_CORES)
+    project.behave(**{part.replace("/", "__"): behaviour for part, behaviour in RATES.items()})
+    return project
+
+
+def test_a_grid_goes_as_far_as_it_is_worth_it(project):
+    project.write_config(small=adaptive(budget_device_h=1.0))
+    summary = project.snakemake("--dry-run")
+    assert "Decided later, by what this call measures: 14 runs" in summary, summary
+    assert "device-hours: at most 1\n" in summary, "the budget limits the runs"
+    project.snakemake(*ANSWERS, expect=1)
+    found = read_statuses(project)
+    assert {name for name, (status, _) in found.items() if status == "completed"} == {
+        *("small_probe sleeping 1", "small_probe sleeping 2", "small_probe sleeping 4", "small_probe dozing 1"),
+        "small sleeping 2",
+    }
+    assert found["small_probe dozing 2"][0] == "crashed"
+    status, reason = found["small_probe sleeping 8"]
+    assert status == "not_run" and reason.startswith(BELOW) and reason.endswith(" at 4 devices is below 0.5")
+    assert found["small sleeping 8"] == (status, reason)
+    assert found["small_probe dozing 4"] == ("not_run", "2 devices gave no rate (crashed)")
+    assert found["small sleeping 1"][1].startswith("rank 2 by throughput (")
+    answer = project.read("results/tables/answer.txt")
+    assert "These are short probes of small" in answer and f"Not run: {BELOW}" in answer
+
+    jobs = list_jobs(project)
+    project.behave(**{part.replace("/", "__"): rate for part, rate in RATES.items() if rate != "crash"})
+    project.snakemake(*ANSWERS)
+    assert len(list_jobs(project)) == len(jobs) + 3, "a second call tries what failed, and goes on from there"
+    assert read_statuses(project)["small_probe dozing 2"][0] == "completed"
+    jobs = list_jobs(project)
+    assert "total        0" in project.snakemake(*ANSWERS) and list_jobs(project) == jobs
