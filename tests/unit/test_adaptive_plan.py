@@ -14,7 +14,7 @@ from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.runs import Run
-from howmanygpus.report.measured import read_ended, sum_device_hours
+from howmanygpus.call.measured import read_ended, sum_device_hours
 from project import ROOT, study
 from specs import make_spec
 from stored import store_run, write_attempt
@@ -224,13 +224,15 @@ def test_what_ended_is_told_from_what_failed_and_what_was_done_otherwise(tmp_pat
     write_attempt(tmp_path, "crashed", started="20260101T000000")
     write_attempt(tmp_path, "interrupted", started="20260102T000000")
     rate = 20 * spec.global_batch_size / 5.0
-    found = list(read_ended(specs, {}, "20260101T000000", tmp_path))
+    found = list(read_ended(specs, specs.get, {}, "20260101T000000", tmp_path))
     assert found == [
         ("done", "completed", rate, True),
         ("run0", "crashed", None, False),
         ("broken", "unreadable", None, True),
     ]
-    assert "run0" not in [path for path, *_ in read_ended(specs, {}, "20260101T000001", tmp_path)], "an earlier call's"
+    assert "run0" not in [path for path, *_ in read_ended(specs, specs.get, {}, "20260101T000001", tmp_path)], (
+        "an earlier call's"
+    )
 
 
 def test_the_example_of_the_documentation_is_planned():

@@ -69,11 +69,7 @@ try:
 except (CacheError, ConfigError, InUseError, OlderResultsError) as error:
     raise WorkflowError(str(error)) from None
 
-if workflow.remote_exec:
-    PLAN.limits_min = deciding.read_limits()
-else:
-    PLAN.decisions = deciding.decide_all(PLAN)
-    PLAN.limits_min = deciding.limit_runs(PLAN, PLAN.decisions)
+deciding.take_decisions(PLAN, is_job=bool(workflow.remote_exec))
 
 # The report describes the method by the complete configuration, including defaults.
 config["studies"] = {name: study.config for name, study in PLAN.studies.items()}
@@ -124,14 +120,6 @@ if not workflow.remote_exec and not IS_DRY_RUN:
     settle_attempts()
 
 
-def end_pass(goes_on=True):
-    if not goes_on or not PLAN.decisions or find_interruption():
-        return
-    after = deciding.find_standing(deciding.decide_all(PLAN))
-    if deciding.find_standing(PLAN.decisions).is_followed_by(after) and not passes.ask_for_another():
-        logger.info("What was measured asks for further steps; the same call does them.")
-
-
 onstart:
     snakemake_patches.patch_scheduling(submits=MACHINE.submits)
     if SHORTAGES:
@@ -139,3 +127,23 @@ onstart:
     if PLAN.decisions and (overspent := deciding.refuse_overspending(PLAN, workflow.dag.needrun_jobs())):
         raise WorkflowError("\n".join(overspent))
     deciding.leave_decisions(PLAN)
+    # The names of all jobs of a call end with this.
+    announce(getattr(workflow.scheduler._executor, "run_uuid", f"local-{uuid.uuid4()}"))
+    if MACHINE.submits and workflow.executor_settings:
+        every_s = workflow.executor_settings.init_seconds_before_status_checks
+        watch_queue(workflow.scheduler._executor.run_uuid, every_s, logger.warning)
+
+
+onsuccess:
+    settle_attempts()
+    settle_jobs()
+    if not find_interruption():
+        deciding.end_pass(PLAN, logger.info)
+
+
+onerror:
+    settle_attempts()
+    settle_jobs()
+    if workflow.execution_settings.keep_going and not find_interruption():
+        deciding.end_pass(PLAN, logger.info)
+    logger.error(describe_end(find_interruption(), MACHINE.submits, sys.argv, workflow.dag_settings.targets))

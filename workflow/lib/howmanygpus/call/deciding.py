@@ -4,10 +4,11 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from howmanygpus.call.passes import Standing
+from howmanygpus.call.passes import Standing, ask_for_another
 from howmanygpus.files import write_json_atomic
 from howmanygpus.ledger.recording import JOBS, RUN
 from howmanygpus.ledger.settling import complete_jobs
@@ -39,11 +40,15 @@ def decide_all(plan: Plan) -> dict[str, Decision]:
 
 def _gather(campaign: Campaign) -> Knowledge:
     # pandas, which these modules import, is loaded only if a study needs a decision.
-    from howmanygpus.report.measured import read_ended, sum_device_hours
+    from howmanygpus.call.measured import read_ended, sum_device_hours
 
     owners = {study.name: study for study in campaign.studies}
-    specs = {run.path: owners[run.study].spec(run) for run in campaign.runs}
-    ended = read_ended(specs, campaign.study.defaults, os.environ.get(STARTED, ""))
+    runs = {run.path: run for run in campaign.runs}
+
+    def find_spec(path: str) -> dict:
+        return owners[runs[path].study].spec(runs[path])
+
+    ended = read_ended(runs, find_spec, campaign.study.defaults, os.environ.get(STARTED, ""))
     known = {path: Measured(status, rate, has_outcome) for path, status, rate, has_outcome in ended}
     if campaign.rules.budget_device_h is None:
         return Knowledge(known)
@@ -60,6 +65,7 @@ def _expect_hours(campaign: Campaign, billing: dict[str, dict]) -> Callable[[str
     """Return a function from a run's path to the device-hours that it is expected to need, as they are billed."""
     expect, runs = expect_seconds(campaign), {run.path: run for run in campaign.runs}
 
+    @cache
     def expect_hours(path: str) -> float | None:
         seconds = expect(runs[path])
         return None if seconds is None else seconds / 3600 * _count_devices(campaign.plan, runs[path], billing)
@@ -73,6 +79,24 @@ def _count_devices(plan: Plan, run: Run, billing: dict[str, dict]) -> float:
 
     num_nodes, prices = plan.machine.device(run.device).num_nodes(run.num_gpus), billing.get(run.device)
     return bill(1.0, run.num_gpus, num_nodes, prices)["billed_device_hours"] if prices else run.num_gpus
+
+
+def take_decisions(plan: Plan, is_job: bool, folder: Path = DECISIONS) -> None:
+    """Give a plan its decisions. A job on a cluster only learns how much time budgets have for its run."""
+    if is_job:
+        plan.limits_min = json.loads((folder / LIMITS).read_text()) if (folder / LIMITS).exists() else {}
+        return
+    plan.decisions = decide_all(plan)
+    plan.limits_min = limit_runs(plan, plan.decisions)
+
+
+def end_pass(plan: Plan, say: Callable[[str], None]) -> None:
+    """Decide again at the end of a pass, and have another one follow if there is more to do."""
+    if not plan.decisions:
+        return
+    before, after = find_standing(plan.decisions), find_standing(decide_all(plan))
+    if before.is_followed_by(after) and not ask_for_another():
+        say("What was measured asks for further steps; the same call does them.")
 
 
 def find_standing(decisions: dict[str, Decision]) -> Standing:
@@ -111,11 +135,6 @@ def limit_runs(plan: Plan, decisions: dict[str, Decision]) -> dict[str, float]:
         for decision in decisions.values()
         for path, hours in decision.allowed_device_h.items()
     }
-
-
-def read_limits(folder: Path = DECISIONS) -> dict[str, float]:
-    """Return the minutes that budgets have for runs, as the process that decided left them."""
-    return json.loads((folder / LIMITS).read_text()) if (folder / LIMITS).exists() else {}
 
 
 def hash_decision(plan: Plan, study: str) -> str:

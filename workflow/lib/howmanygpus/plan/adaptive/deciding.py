@@ -67,7 +67,8 @@ def _follow(curve: list[Cell], rules: Rules, known: Knowledge, scan: Scan, decis
         rate = known.find_rate(cell)
         if rate is None:
             stopped = _explain_end(cell, rules, known) if rules.goes_up else ""
-            scan.refused[cell.curve, cell.num_gpus] = f"it has no rate ({known.find_status(cell)})"
+            status = known.find_status(cell).replace("_", " ")
+            scan.refused[cell.curve, cell.num_gpus] = f"its probe gave no rate ({status})"
             continue
         baseline = baseline or (cell.num_gpus, rate)
         efficiency = (rate / cell.num_gpus) / (baseline[1] / baseline[0])

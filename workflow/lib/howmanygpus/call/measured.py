@@ -1,7 +1,7 @@
 """What decisions on further runs are made from: how each run of a study ended, its rate, and the hours of its jobs."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,25 +16,26 @@ NO_FAILURES = ("running", "cancelled", "interrupted")
 
 
 def read_ended(
-    specs: dict[str, dict], defaults: dict, since: str, results: Path = Path()
+    runs: Iterable[str], find_spec: Callable[[str], dict], defaults: dict, since: str, results: Path = Path()
 ) -> Iterator[tuple[str, str, float | None, bool]]:
     """Yield path, status and images per second of each run that ended, or of which an attempt failed lately.
 
     The last value says whether it ended.
 
-    specs: the planned specification of each run, by path. since: the earliest start of such an attempt, as in the names
-    of the attempts' folders. results: the folder that holds `results/`. A run that was done with other settings has not
-    ended. Records are not checked against their schema, because that takes longer than all else here.
+    runs: paths. find_spec: returns the planned specification of a run that exists. since: the earliest start of such an
+    attempt, as in the names of the attempts' folders. results: the folder that holds `results/`. A run that was done
+    with other settings has not ended. Records are not checked against their schema, because that takes longer than all
+    else here.
     """
-    for path, spec in specs.items():
-        folder = results / RUNS / path
-        if not (folder / "run.json").exists():
-            if status := _find_failure(results / ATTEMPTS / path, since):
+    for path in runs:
+        if not Path(f"{results}/{RUNS}/{path}/run.json").exists():
+            if status := _find_failure(f"{results}/{ATTEMPTS}/{path}", since):
                 yield path, status, None, False
             continue
+        folder = results / RUNS / path
         try:
             record = json.loads((folder / "run.json").read_text())
-            if not find_changes(spec, record, defaults):
+            if not find_changes(find_spec(path), record, defaults):
                 yield path, record["status"], _read_rate(record, folder), True
         except (ValueError, KeyError, FileNotFoundError):
             yield path, UNREADABLE, None, True
@@ -47,9 +48,9 @@ def _read_rate(record: dict, folder: Path) -> float | None:
     return describe_timing(record, events).get("images_per_s")
 
 
-def _find_failure(attempts: Path, since: str) -> str:
+def _find_failure(attempts: str, since: str) -> str:
     """Return the status of the last attempt at a run that began at a moment or later; empty if there is none."""
-    for path in sorted(attempts.glob("*/attempt.json"), reverse=True):
+    for path in sorted(Path(attempts).glob("*/attempt.json"), reverse=True):
         status = json.loads(path.read_text())["status"] if path.parent.name >= since else "cancelled"
         if status not in NO_FAILURES:
             return status
