@@ -9,12 +9,13 @@ import pytest
 import yaml
 
 from howmanygpus.call.deciding import decide_all, describe_decision, find_standing, limit_runs, refuse_overspending
+from howmanygpus.call.measured import read_ended, sum_device_hours
 from howmanygpus.files import write_json_atomic
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.dry_run.recorded_runs import RecordedRuns
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.runs import Run
-from howmanygpus.call.measured import read_ended, sum_device_hours
 from project import ROOT, study
 from specs import make_spec
 from stored import store_run, write_attempt
@@ -240,3 +241,15 @@ def test_the_example_of_the_documentation_is_planned():
     rules = yaml.safe_load(re.search(r"<!-- example: adaptive -->\n```yaml\n(.*?)```", text, re.DOTALL)[1])
     plan = make_plan(steps=200, **rules)
     assert plan.studies.keys() == {"small_probe", "small"} and counts(plan) == [1, 2, 4, 8]
+
+
+def test_a_long_run_is_expected_from_a_probe_by_its_images_and_its_evaluations(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plan = make_plan(steps=None, epochs=10, train_best=1, probe_steps=22, num_gpus=[1, 2], eval_every_epochs=2)
+    clocks = {"wall_time_s": 20.0, "init_s": 3.0, "compile_s": 2.0, "eval_s": 4.0, "images_seen": 22 * 64}
+    store(plan, path_of(1, "small_probe"), 1000.0, tmp_path, **clocks)
+    seconds, _, is_limit = RecordedRuns(plan).expect(plan.runs[path_of(1)])
+    # 1,437 images make 22 steps of 64: ten epochs have ten times the images of the probe, and five evaluations.
+    assert (seconds, is_limit) == (pytest.approx(5 + 10 * 11 + 5 * 4), False)
+    seconds, *_ = RecordedRuns(plan).expect(plan.runs[path_of(2)])
+    assert seconds == pytest.approx(5 + (10 * 11 + 5 * 4) / 2)

@@ -30,10 +30,11 @@ rule write_decision:
     params:
         code=hash_script("write_decision"),
         digest=lambda wildcards: deciding.hash_decision(PLAN, wildcards.study),
+        decided=lambda wildcards: deciding.find_file(wildcards.study),
     shell:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/write_decision.py \
-            --study {wildcards.study} \
+            --decided {params.decided:q} \
             --decision {output.decision:q} \
             >{log:q} 2>&1
         """

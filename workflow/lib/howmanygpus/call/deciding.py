@@ -81,10 +81,10 @@ def _count_devices(plan: Plan, run: Run, billing: dict[str, dict]) -> float:
     return bill(1.0, run.num_gpus, num_nodes, prices)["billed_device_hours"] if prices else run.num_gpus
 
 
-def take_decisions(plan: Plan, is_job: bool, folder: Path = DECISIONS) -> None:
+def take_decisions(plan: Plan, is_job: bool) -> None:
     """Give a plan its decisions. A job on a cluster only learns how much time budgets have for its run."""
     if is_job:
-        plan.limits_min = json.loads((folder / LIMITS).read_text()) if (folder / LIMITS).exists() else {}
+        plan.limits_min = json.loads((DECISIONS / LIMITS).read_text()) if (DECISIONS / LIMITS).exists() else {}
         return
     plan.decisions = decide_all(plan)
     plan.limits_min = limit_runs(plan, plan.decisions)
@@ -137,6 +137,11 @@ def limit_runs(plan: Plan, decisions: dict[str, Decision]) -> dict[str, float]:
     }
 
 
+def find_file(study: str) -> str:
+    """Return the file in which leave_decisions writes about a study."""
+    return str(DECISIONS / f"{study}.json")
+
+
 def hash_decision(plan: Plan, study: str) -> str:
     """Return the hash of what leave_decisions writes about a study."""
     text = json.dumps(describe_decision(plan, study, plan.decisions[study]), sort_keys=True)
@@ -160,11 +165,11 @@ def describe_decision(plan: Plan, study: str, decision: Decision) -> dict:
     return told | ({"probes_of": owner.study.name} if owner.study.name != study else {})
 
 
-def leave_decisions(plan: Plan, folder: Path = DECISIONS) -> None:
+def leave_decisions(plan: Plan) -> None:
     """Write each decision, and the limits that budgets set, where the jobs of this call find them."""
-    if plan.limits_min or (folder / LIMITS).exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json_atomic(folder / LIMITS, dict(plan.limits_min))
+    if not plan.decisions:
+        return
+    DECISIONS.mkdir(parents=True, exist_ok=True)
+    write_json_atomic(DECISIONS / LIMITS, dict(plan.limits_min))
     for study, decision in plan.decisions.items():
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json_atomic(folder / f"{study}.json", describe_decision(plan, study, decision))
+        write_json_atomic(Path(find_file(study)), describe_decision(plan, study, decision))
