@@ -1,5 +1,6 @@
 """An adaptive study measures as far as it is worth it, trains the best, and says why it did not run the rest."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -11,7 +12,12 @@ from forking import START, listen_to_ctrl_c
 from project import ROWS, RUNS, Project, study
 
 ANSWERS = ("--until", "merge_answers")
-SHARED_CORES = "\n\ndef list_cores() -> list[int]:\n    return sorted(os.sched_getaffinity(0)) * 8\n"
+SHARED_CORES = """
+
+def assign_devices(spec, bind_cores=True):
+    cores = list_cores()
+    return Assignment([[cores[device % len(cores)]] for device in range(spec.devices_per_node)], [])
+"""
 """Code appended to train/host/devices.py of a copy: devices share the cores that there are."""
 EIGHT_CORES = "\n\ndef _count_cores() -> int:\n    return 8\n"
 """Code appended to plan/config/machine.py of a copy: the machine then has eight devices."""
@@ -94,7 +100,7 @@ def test_a_call_after_ctrl_c_in_a_later_pass_goes_on_there(project):
     options = {"cwd": project.folder, "env": project.environment(), "preexec_fn": listen_to_ctrl_c, **pipes}
     with subprocess.Popen(command, start_new_session=True, **options) as call:
         wait_for(project, "results/attempts/small/sleeping/base/*gpus2_*/*/events.jsonl", call)
-        call.send_signal(signal.SIGINT)
+        os.killpg(call.pid, signal.SIGINT)
         printed, _ = call.communicate(timeout=120)
     assert call.returncode == 1 and "The call was interrupted by Ctrl-C" in printed
     assert printed.count("Building DAG of jobs") == 2, "the second pass was the same process, and no third one followed"
