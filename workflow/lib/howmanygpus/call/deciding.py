@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -99,7 +99,7 @@ def end_pass(plan: Plan, say: Callable[[str], None]) -> None:
         say("What was measured asks for further steps; the same call does them.")
 
 
-def find_standing(decisions: dict[str, Decision]) -> Standing:
+def find_standing(decisions: Mapping[str, Decision]) -> Standing:
     asked = {run for decision in decisions.values() for run in (*decision.go, *decision.done)}
     return Standing(frozenset(asked), frozenset(study for study, decision in decisions.items() if decision.later))
 
