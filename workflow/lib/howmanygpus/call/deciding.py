@@ -24,6 +24,8 @@ DECISIONS = Path(".snakemake/howmanygpus/decisions")
 """Where the process that decides leaves its decisions to the jobs of a call, one file for each study."""
 LIMITS = "limits-min"
 """File with the minutes that budgets have for runs. No study has this name."""
+GOES_ON = "By what was measured there is more to do: this call goes on with another pass."
+ANOTHER_CALL = "By what was measured there is more to do: give the same call again."
 LATER, NOT_RUN = "missing", "not_run"
 """Statuses, in the table of runs, of a run that is decided later and of one that is not run."""
 
@@ -95,8 +97,8 @@ def end_pass(plan: Plan, say: Callable[[str], None]) -> None:
     if not plan.decisions:
         return
     before, after = find_standing(plan.decisions), find_standing(decide_all(plan))
-    if before.is_followed_by(after) and not ask_for_another():
-        say("What was measured asks for further steps; the same call does them.")
+    if before.is_followed_by(after):
+        say(GOES_ON if ask_for_another() else ANOTHER_CALL)
 
 
 def find_standing(decisions: Mapping[str, Decision]) -> Standing:
