@@ -114,7 +114,8 @@ def test_a_call_after_ctrl_c_in_a_later_pass_goes_on_there(project):
     assert found["small sleeping 4"] == ("missing", "decided later: by the rates of fewer than 4 devices")
 
     project.behave(**BEHAVIOURS)
-    project.snakemake(*ROWS)
+    project.snakemake(*RUNS)
+    project.snakemake("available", *ROWS)
     assert [status for status, _ in read_statuses(project).values()] == [*["completed"] * 3, "not_run"]
     jobs = [path.split("gpus")[1][0] for path in list_jobs(project)]
     assert jobs == ["1", "2", "2", "4"], "only what was interrupted was tried again"
