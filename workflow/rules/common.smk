@@ -124,6 +124,10 @@ onstart:
     snakemake_patches.patch_scheduling(submits=MACHINE.submits)
     if SHORTAGES:
         raise WorkflowError("\n".join(SHORTAGES))
+    try:
+        fetch_first(workflow.dag.needrun_jobs(), MACHINE.published_weights)
+    except AcquisitionError as error:
+        raise WorkflowError(str(error)) from None
     if PLAN.decisions and (overspent := deciding.refuse_overspending(PLAN, workflow.dag.needrun_jobs())):
         raise WorkflowError("\n".join(overspent))
     deciding.leave_decisions(PLAN)
@@ -137,13 +141,12 @@ onstart:
 onsuccess:
     settle_attempts()
     settle_jobs()
-    if not find_interruption():
-        deciding.end_pass(PLAN, logger.info)
+    deciding.end_pass(PLAN, logger.info, is_last=bool(find_interruption()))
 
 
 onerror:
     settle_attempts()
     settle_jobs()
-    if workflow.execution_settings.keep_going and not find_interruption():
-        deciding.end_pass(PLAN, logger.info)
+    is_last = bool(find_interruption()) or not workflow.execution_settings.keep_going
+    deciding.end_pass(PLAN, logger.info, is_last)
     logger.error(describe_end(find_interruption(), MACHINE.submits, sys.argv, workflow.dag_settings.targets))

@@ -92,9 +92,12 @@ def take_decisions(plan: Plan, is_job: bool) -> None:
     plan.limits_min = limit_runs(plan, plan.decisions)
 
 
-def end_pass(plan: Plan, say: Callable[[str], None]) -> None:
-    """Decide again at the end of a pass, and have another one follow if there is more to do."""
-    if not plan.decisions:
+def end_pass(plan: Plan, say: Callable[[str], None], is_last: bool) -> None:
+    """Decide again at the end of a pass, and have another one follow if there is more to do.
+
+    is_last: whether none may follow, because the user interrupted the call or wants it to end with the first failure.
+    """
+    if is_last or not plan.decisions:
         return
     before, after = find_standing(plan.decisions), find_standing(decide_all(plan))
     if before.is_followed_by(after):
