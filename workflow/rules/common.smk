@@ -122,14 +122,12 @@ if not workflow.remote_exec and not IS_DRY_RUN:
 
 onstart:
     snakemake_patches.patch_scheduling(submits=MACHINE.submits)
-    if SHORTAGES:
-        raise WorkflowError("\n".join(SHORTAGES))
+    if refused := SHORTAGES or deciding.refuse_overspending(PLAN, workflow.dag.needrun_jobs()):
+        raise WorkflowError("\n".join(refused))
     try:
         fetch_first(workflow.dag.needrun_jobs(), MACHINE.published_weights)
     except AcquisitionError as error:
         raise WorkflowError(str(error)) from None
-    if PLAN.decisions and (overspent := deciding.refuse_overspending(PLAN, workflow.dag.needrun_jobs())):
-        raise WorkflowError("\n".join(overspent))
     deciding.leave_decisions(PLAN)
     # The names of all jobs of a call end with this.
     announce(getattr(workflow.scheduler._executor, "run_uuid", f"local-{uuid.uuid4()}"))
@@ -147,6 +145,5 @@ onsuccess:
 onerror:
     settle_attempts()
     settle_jobs()
-    is_last = bool(find_interruption()) or not workflow.execution_settings.keep_going
-    deciding.end_pass(PLAN, logger.info, is_last)
+    deciding.end_pass(PLAN, logger.info, bool(find_interruption()) or not workflow.execution_settings.keep_going)
     logger.error(describe_end(find_interruption(), MACHINE.submits, sys.argv, workflow.dag_settings.targets))
