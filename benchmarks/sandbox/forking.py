@@ -13,6 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+START = "workflow/scripts/start_snakemake.py"
+"""What the command `snakemake` of a clone starts, with any further pass of the call."""
 STARTED_BY_USERS = [sys.executable, "-m", "snakemake"]
 
 
@@ -50,7 +52,12 @@ def become_snakemake(arguments: list[str], cwd: str, env: dict[str, str], output
         os.dup2(opened, number)
     sys.path[0] = cwd
     sys.argv = ["snakemake", *arguments]
-    cli.main()
+    if not Path(START).exists():
+        cli.main()
+    sys.path.insert(0, str(Path("workflow", "lib").absolute()))
+    from howmanygpus.call.passes import run_in_passes
+
+    run_in_passes(cli.main, [sys.executable, START, *arguments])
 
 
 def main() -> None:

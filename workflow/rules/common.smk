@@ -15,6 +15,7 @@ from snakemake.io import IOFile
 from snakemake.logging import logger
 
 from howmanygpus import snakemake_patches
+from howmanygpus.call import deciding, passes
 from howmanygpus.call.disk import find_full_disks, list_folders
 from howmanygpus.call.ending import describe_end
 from howmanygpus.call.waiting import watch_queue
@@ -55,7 +56,7 @@ if not Path(".venv/bin/python").exists():
 gc.set_threshold(100_000, 50, 100)
 
 snakemake_patches.patch_every_process(is_job=bool(workflow.remote_exec))
-if workflow.is_main_process:
+if workflow.is_main_process and passes.find_number() == 1:
     retrying.note_start()
 
 try:
@@ -68,6 +69,8 @@ try:
     PLAN = Plan(config, MACHINE)
 except (CacheError, ConfigError, InUseError, OlderResultsError) as error:
     raise WorkflowError(str(error)) from None
+
+deciding.take_decisions(PLAN, is_job=bool(workflow.remote_exec))
 
 # The report describes the method by the complete configuration, including defaults.
 config["studies"] = {name: study.config for name, study in PLAN.studies.items()}
@@ -122,12 +125,13 @@ if not workflow.remote_exec and not IS_DRY_RUN:
 
 onstart:
     snakemake_patches.patch_scheduling(submits=MACHINE.submits)
-    if SHORTAGES:
-        raise WorkflowError("\n".join(SHORTAGES))
+    if refused := SHORTAGES or deciding.refuse_overspending(PLAN, workflow.dag.needrun_jobs()):
+        raise WorkflowError("\n".join(refused))
     try:
         fetch_first(workflow.dag.needrun_jobs(), MACHINE.published_weights)
     except AcquisitionError as error:
         raise WorkflowError(str(error)) from None
+    deciding.leave_decisions(PLAN)
     # The names of all jobs of a call end with this.
     announce(getattr(workflow.scheduler._executor, "run_uuid", f"local-{uuid.uuid4()}"))
     if MACHINE.submits and workflow.executor_settings:
@@ -138,9 +142,11 @@ onstart:
 onsuccess:
     settle_attempts()
     settle_jobs()
+    deciding.end_pass(PLAN, logger.info, is_last=bool(find_interruption()))
 
 
 onerror:
     settle_attempts()
     settle_jobs()
+    deciding.end_pass(PLAN, logger.info, bool(find_interruption()) or not workflow.execution_settings.keep_going)
     logger.error(describe_end(find_interruption(), MACHINE.submits, sys.argv, workflow.dag_settings.targets))

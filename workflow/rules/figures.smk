@@ -14,6 +14,7 @@ for figure in figures.list_figures():
             f"draw_{figure}"
         input:
             tables=expand("results/tables/{{study}}/{table}.tsv", table=described.tables),
+            decision=products.decision,
         output:
             svg=report(
                 f"results/figures/{{study}}/{figure}.svg",
@@ -36,5 +37,6 @@ for figure in figures.list_figures():
                 --tables {params.tables:q} \
                 --svg {output.svg:q} \
                 --png {output.png:q} \
+                --decision {input.decision:q} \
                 >{log:q} 2>&1
             """

@@ -4,7 +4,8 @@ Make tables from runs: one rule per module of workflow/lib/howmanygpus/report/ta
 INPUTS   results/plans/{study}.json, results/runs/{study}/, results/attempts/{study}/ (for runs without an outcome),
          results/jobs/ (every job that used devices), results/probe/ (the preflight of a cluster)
          workflow/published/ (published numbers, for studies that stand beside some)
-OUTPUTS  results/records/{study}.json (every record of a run or an attempt, with its hash)
+OUTPUTS  results/decisions/{study}.json (why runs of an adaptive study are not done)
+         results/records/{study}.json (every record of a run or an attempt, with its hash)
          results/records/{study}.ledger.json (every job that used devices, with the times that SLURM counted)
          results/tables/{study}/{table}.tsv and answer.txt; those over all studies are in results/tables/
 
@@ -18,6 +19,26 @@ localrules:
     merge_tables,
     answer_question,
     merge_answers,
+    write_decision,
+
+
+rule write_decision:
+    """Say why runs of an adaptive study are not done. Snakemake's process decided it when the call began."""
+    output:
+        decision="results/decisions/{study}.json",
+    log:
+        "results/logs/write_decision/{study}.log",
+    params:
+        code=hash_script("write_decision"),
+        digest=lambda wildcards: deciding.hash_decision(PLAN, wildcards.study),
+        decided=lambda wildcards: deciding.find_file(wildcards.study),
+    shell:
+        r"""
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/write_decision.py \
+            --decided {params.decided:q} \
+            --decision {output.decision:q} \
+            >{log:q} 2>&1
+        """
 
 
 rule list_records:
@@ -76,6 +97,7 @@ for table in tables.list_tables():
             allreduces=products.allreduces if described.reads_allreduces else [],
             ledger="results/records/{study}.ledger.json" if described.reads_ledger else [],
             published=products.published if described.reads_published else [],
+            decision=products.decision if described.reads_decision else [],
         output:
             table=f"results/tables/{{study}}/{table}.tsv",
         log:
@@ -94,6 +116,7 @@ for table in tables.list_tables():
                 --allreduces {input.allreduces:q} \
                 --ledger {input.ledger:q} \
                 --published {input.published:q} \
+                --decision {input.decision:q} \
                 --table {output.table:q} \
                 >{log:q} 2>&1
             """
@@ -128,6 +151,7 @@ rule answer_question:
             "results/tables/{{study}}/{table}.tsv",
             table=["runs", "scaling", "time_to_accuracy", "datasets", "jobs", "batch_sizes"],
         ),
+        decision=products.decision,
     output:
         answer=report(
             "results/tables/{study}/answer.txt",
@@ -144,6 +168,7 @@ rule answer_question:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/answer_question.py \
             --tables {params.tables:q} \
+            --decision {input.decision:q} \
             --answer {output.answer:q} \
             >{log:q} 2>&1
         """

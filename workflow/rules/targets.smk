@@ -6,7 +6,7 @@ list of models is a target of its own name, too, which stands for one study per 
 
 rule available:
     input:
-        products.all(),
+        products.available(),
 
 
 for study in PLAN.targets:

@@ -19,6 +19,7 @@ def main() -> None:
     parser.add_argument("--allreduces", type=Path, nargs="*", default=[], help="records of the preflight")
     parser.add_argument("--ledger", type=Path, nargs="?", help="list of the records of jobs")
     parser.add_argument("--published", type=Path, nargs="*", default=[], help="published numbers and their sources")
+    parser.add_argument("--decision", type=Path, nargs="?", help="why runs of an adaptive study are not done")
     parser.add_argument("--table", type=Path, required=True, help="table to write")
     arguments = parser.parse_args()
     described = describe_table(arguments.name)
@@ -31,6 +32,8 @@ def main() -> None:
         inputs["ledger"] = json.loads(arguments.ledger.read_text())
     if described.reads_published:
         inputs["published"] = arguments.published
+    if described.reads_decision:
+        inputs["decision"] = json.loads(arguments.decision.read_text()) if arguments.decision else None
     plan = json.loads(arguments.plan.read_text())
     try:
         table = load_table(arguments.name).tabulate(plan, **inputs)

@@ -1,5 +1,5 @@
 """
-Start Snakemake, with targets wherever they stand in the command line.
+Start Snakemake, with targets wherever they stand in the command line, and in as many passes as its studies need.
 
 `.venv/bin/snakemake` is this script in the folder of a clone; see howmanygpus.environments.command.
 """
@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
 from snakemake.cli import main
 
+from howmanygpus.call.passes import run_in_passes
 from howmanygpus.plan.config.command_line import separate_targets
 from howmanygpus.plan.config.errors import ConfigError
 
@@ -19,4 +20,4 @@ if __name__ == "__main__":
         sys.argv[1:] = separate_targets(sys.argv[1:])
     except ConfigError as error:
         sys.exit(f"snakemake: {error}")
-    sys.exit(main())
+    run_in_passes(main, [sys.executable, *sys.orig_argv[1:]])

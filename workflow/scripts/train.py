@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from howmanygpus.environments.find import find_python
 from howmanygpus.ledger.recording import RUN, SIZE, is_packed, start_record
+from howmanygpus.plan.cluster.retrying import find_used_min
 from howmanygpus.plan.program.study import complete_program_spec
 from howmanygpus.plan.runs import Run, complete_spec
 from howmanygpus.train.program.launch import build_program_command, prefer_interpreter
@@ -31,6 +32,17 @@ def start_attempt(run: str, spec: dict, placement: dict) -> AttemptFolder:
     size, more = {key: spec[key] for key in SIZE}, {"framework": spec["framework"], "attempt": str(attempt.path)}
     start_record(RUN, run, size, is_packed(placement), **more)
     return attempt
+
+
+def find_limit_min(arguments: argparse.Namespace) -> float:
+    """Return the time limit of this attempt in minutes; with a budget, its earlier attempts have used a part of it."""
+    if "limit_min" not in arguments.launch:
+        return arguments.time_limit_min
+    run = str(arguments.run.parent.relative_to(RUNS))
+    left = arguments.launch["limit_min"] - find_used_min(run)
+    if left <= 0:
+        sys.exit(f"{arguments.run}: earlier attempts have used what the budget of device-hours had left for this run")
+    return min(arguments.time_limit_min, left)
 
 
 def start_program(arguments: argparse.Namespace) -> NoReturn:
@@ -56,10 +68,12 @@ def main() -> None:
         "--launch",
         type=json.loads,
         required=True,
-        help="JSON: `parity` (required, report or off), `placement` (see train.host.placement) and where the model is",
+        help="JSON: `parity` (required, report or off), `placement` (see train.host.placement), where the model is, and "
+        "`limit_min` (what a budget has left for the run)",
     )
     parser.add_argument("--time-limit-min", type=float, required=True, help="minutes after which the run is stopped")
     arguments = parser.parse_args()
+    arguments.time_limit_min = find_limit_min(arguments)
     if "program" in arguments.settings:
         start_program(arguments)
     weights = str(arguments.weights.with_suffix(".safetensors"))

@@ -3,7 +3,7 @@ Provide a backend without a framework, for tests and benchmarks of everything ar
 
 The file fake_behaviour.json in the working directory maps a part of a run's path to the run's behaviour: `crash`,
 `out_of_memory`, `host_out_of_memory`, `diverge`, `unsupported`, `hang`, `kill_launcher`, `wait_for_file`,
-{"sleep_s": seconds} or {"allocate_mb": host memory}.
+{"sleep_s": seconds}, {"step_s": seconds of every step} or {"allocate_mb": host memory}.
 """
 
 import json
@@ -40,6 +40,8 @@ class Sleeping(StepwiseBackend):
 
     def train_step(self, images, learning_rate):
         self.steps += 1
+        if isinstance(self.behaviour, dict) and "step_s" in self.behaviour:
+            time.sleep(self.behaviour["step_s"])
         assert len(images) == self.spec.global_batch_size // self.num_processes
         if self.steps != 2:
             return

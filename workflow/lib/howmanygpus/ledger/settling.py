@@ -22,21 +22,28 @@ TOLD = ("status", "reason", "finished_at")
 
 
 def settle_jobs(jobs: Path = JOBS, results: Path = Path()) -> dict[str, dict]:
-    """Complete the records of ended jobs, and return all records by their path.
+    """Complete the records of ended jobs, and return all records by their path. Arguments as in complete_jobs."""
+    before, completed = complete_jobs(jobs, results)
+    for path, record in completed.items():
+        write_if_room(path, record)
+    return {str(path): record for path, record in (before | completed).items()}
 
-    results: the folder that holds `results/`.
+
+def complete_jobs(jobs: Path = JOBS, results: Path = Path()) -> tuple[dict[Path, dict], dict[Path, dict]]:
+    """Return all records of jobs as they are, and those that can be completed as they then are, by their paths.
+
+    jobs: the folder of the records. results: the folder that holds `results/`.
     """
     records = {path: json.loads(path.read_text()) for path in sorted(jobs.rglob("*.json"))}
     waiting = {path: record for path, record in records.items() if not record.get("settled")}
     known = ask_scheduler(record["job"]["id"] for record in waiting.values() if "job" in record)
+    completed = {}
     for path, record in waiting.items():
         told = find_outcome(path, record, results) if record["kind"] == RUN else {}
         answer = find_start(known.get(record["job"]["id"], []), record) if "job" in record else {}
-        completed = complete(record | told, answer)
-        if completed != record:
-            write_if_room(path, completed)
-            records[path] = completed
-    return {str(path): record for path, record in records.items()}
+        if (ended := complete(record | told, answer)) != record:
+            completed[path] = ended
+    return records, completed
 
 
 def find_outcome(path: Path, record: dict, results: Path) -> dict:

@@ -2,9 +2,12 @@
 
 import json
 import random
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
+from howmanygpus.plan.adaptive.cells import Decision
+from howmanygpus.plan.adaptive.keys import PROBE, split_probes
 from howmanygpus.plan.config.datasets import describe_or_refuse, expand_paths
 from howmanygpus.plan.config.errors import check_schema
 from howmanygpus.plan.config.machine import Device, Machine
@@ -23,15 +26,21 @@ from howmanygpus.prepare.checks.remarks import read_remarks
 class Plan:
     """All studies of a config. The constructor raises ConfigError for an invalid config.
 
-    groups: the studies that the config gives, by name. Each consists of one study for each of its models.
+    groups: the studies that the config gives, by name. Each consists of one study for each of its models, and one of
+    probes for each of these that trains only its best cells. decisions: what becomes of the runs of adaptive studies,
+    by study; jobs on a cluster, which only do what was decided, have none.
     """
+
+    decisions: Mapping[str, Decision] = {}
+    limits_min: Mapping[str, float] = {}
+    """Minutes that the budget of a study has for each run that is done now, by the run's path."""
 
     def __init__(self, config: dict, machine: Machine):
         schema = read_schema("config")
         check_schema(config, schema, root="config")
         self.config, self.machine = fill_defaults(config, schema, schema), machine
         datasets = self.config["datasets"] = expand_paths(self.config["datasets"])
-        self.groups = split_models(config["studies"])
+        self.groups = split_probes(split_models(config["studies"]))
         self.studies = {
             name: ProgramStudy(name, given, machine, schema, f"studies.{group}")
             if "program" in given
@@ -50,6 +59,12 @@ class Plan:
         devices = {name: Device(**described) for name, described in values.pop("devices").items()}
         values.pop("billing", None)
         return cls(values, Machine("", devices))
+
+    @cached_property
+    def probes(self) -> dict[str, str]:
+        """The name of the study of probes of each study that trains only its best cells."""
+        studies = self.studies.values()
+        return {study.name: f"{study.name}{PROBE}" for study in studies if study.config["train_best"] is not None}
 
     @cached_property
     def priorities(self) -> dict[str, int]:
@@ -100,6 +115,14 @@ class Plan:
     def parity_cells(self) -> dict[str, ParityCell]:
         """All cells of the parity gate, by the file of their verdict."""
         return {cell.verdict: cell for cell in self.cells.values()} | self._strict_cells
+
+    @property
+    def needed_verdicts(self) -> list[str]:
+        """The verdicts of all runs that this call asks for, and the strict ones that these require."""
+        asked = [(study, self.cells[run.path]) for study, run in self._supported if self.is_asked_for(run)]
+        strict = [cell.strict for study, cell in asked if study.config["parity"] != "off"]
+        needed = {cell.verdict for _, cell in asked} | {cell.verdict for cell in strict if cell}
+        return [verdict for verdict in self.parity_cells if verdict in needed]
 
     @cached_property
     def checked_verdicts(self) -> set[str]:
@@ -153,13 +176,21 @@ class Plan:
 
     @property
     def targets(self) -> dict[str, list[str]]:
-        """The studies that each target stands for, by the target's name."""
+        """The studies that each target stands for, by the target's name. A study with probes asks for them, too."""
         groups = {name: list(studies) for name, studies in self.groups.items()}
-        return groups | {name: [name] for name in self.studies}
+        return {name: [*filter(None, [self.probes.get(name)]), name] for name in self.studies} | groups
 
     def is_left_out(self, run: Run) -> bool:
         """Say whether this call skips a run, because the run does not fit on the single node of a packed allocation."""
         return self.machine.packed and self.machine.device(run.device).num_nodes(run.num_gpus) > 1
+
+    def is_asked_for(self, run: Run) -> bool:
+        """Say whether a run is part of the grid by what was measured so far; every run of a fixed grid is."""
+        return run.study not in self.decisions or self.decisions[run.study].asks_for(run.path)
+
+    def is_undecided(self, study: str) -> bool:
+        """Say whether later passes decide about runs of a study, or about those of the study whose probes it has."""
+        return study in self.decisions and bool(self.decisions[study].later)
 
     def describe_data(self) -> list[str]:
         """Return one line for each data set, with its numbers of images and classes."""
@@ -199,8 +230,12 @@ class Plan:
         return list(dict.fromkeys(shortages))
 
     def find_doubts(self) -> list[str]:
-        """Return a message for each value that can be meant, but is more likely a mistake."""
-        return list(dict.fromkeys(doubt for study in self.studies.values() for doubt in study.find_doubts()))
+        """Return a message for each value that can be meant, but is more likely a mistake.
+
+        A probe is meant to be shorter than what its learning rates need.
+        """
+        trained = [study for study in self.studies.values() if study.name not in self.probes.values()]
+        return list(dict.fromkeys(doubt for study in trained for doubt in study.find_doubts()))
 
     def find_excesses(self) -> list[str]:
         """Return a message for each device that runs use and of which the machine file has more than this machine."""

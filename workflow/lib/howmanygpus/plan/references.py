@@ -150,7 +150,9 @@ def _describe_kind(kind: str, rule: dict, schema: dict) -> str:
         case "object":
             return "mapping"
         case "string":
-            return "text"
+            # A pattern without any choice is a word.
+            word = re.fullmatch(r"\^(\w+)\$", rule.get("pattern", ""))
+            return f"`{word[1]}`" if word else "text"
         case "integer" | "number":
             return " ".join([kind, *filter(None, [_describe_bounds(rule)])])
     return kind

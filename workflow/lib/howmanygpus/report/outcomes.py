@@ -17,7 +17,7 @@ IDENTITY = (
 )
 """Columns that name one run."""
 UNDECIDED = (
-    *("unsupported", "failed_parity", "missing", "running", "stale"),
+    *("unsupported", "failed_parity", "missing", "not_run", "running", "stale"),
     *("interrupted", "refused", "cancelled", "preempted", "node_failed", "disk_full"),
 )
 """Statuses that say nothing about how well a configuration trains: it was not trained, or was ended from outside."""
@@ -82,17 +82,22 @@ def _read_outcome(
             return "missing", "not run yet", None, False
         return *describe_attempt(attempts[-1]), attempts[-1], False
     record = _read_or_explain(folder / "run.json")
-    # A run that is older than a key of the config did what the key's default says. A user's model may have moved.
-    was = defaults | FORMER_DEFAULTS | record["spec"]
-    compared = {key: value for key, value in planned["spec"].items() if key not in PLACES_OF_MODELS}
-    if changed := [key for key, value in compared.items() if was.get(key) != value]:
-        return "stale", _explain_staleness(sorted(changed), was), record, True
+    if changed := find_changes(planned["spec"], record, defaults):
+        return "stale", _explain_staleness(sorted(changed), record["spec"]), record, True
     return record["status"], record["reason"], record, True
 
 
+def find_changes(planned: dict, record: dict, defaults: dict) -> list[str]:
+    """Return the keys of a planned specification in which it differs from what was run. record: a run.json."""
+    # A run that is older than a key of the config did what the key's default says. A user's model may have moved.
+    was = defaults | FORMER_DEFAULTS | record["spec"]
+    return [key for key, value in planned.items() if key not in PLACES_OF_MODELS and was.get(key) != value]
+
+
 def _explain_staleness(changed: list[str], was: dict) -> str:
+    """was: the specification of the run that exists."""
     reason = f"was run with another {', '.join(changed)}"
-    if was["tier"] == "equal":
+    if (FORMER_DEFAULTS | was).get("tier") == "equal":
         reason += "; the tier equal is replaced by stock, and the next call of snakemake does the run again"
     return reason
 

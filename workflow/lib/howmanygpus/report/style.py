@@ -218,6 +218,11 @@ def say_nothing_to_show(reason: str) -> Figure:
     return figure
 
 
+def mark_probes(figure: Figure, study: str) -> None:
+    """Say above a figure that it shows short runs, from which the cells of a study are chosen."""
+    figure.text(0.0, 1.01, f"short probes of the study {study}", fontsize=11, color=GREY, va="bottom")
+
+
 def save_figure(figure: Figure, svg: Path, png: Path) -> None:
     """Write both files atomically. The SVG has no date, so that it is reproducible."""
     for path, options in ((svg, {"metadata": {"Date": None}}), (png, {"dpi": 150})):

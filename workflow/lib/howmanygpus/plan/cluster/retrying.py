@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from howmanygpus.train.host.slurm import ask_for_job, explain
@@ -49,6 +50,15 @@ def find_growth(run: str, attempt: int, attempts: Path = ATTEMPTS) -> Growth:
     settle(folder)
     records = [path for path in folder.glob("*/attempt.json") if path.parent.name >= started]
     return _grow(json.loads(path.read_text())["status"] for path in records)
+
+
+def find_used_min(run: str, attempts: Path = ATTEMPTS) -> float:
+    """Return the minutes that the earlier attempts at a run in this call have taken, as far as they are known."""
+    folder, started = attempts / run, os.environ.get(STARTED, "")
+    records = [json.loads(path.read_text()) for path in folder.glob("*/attempt.json") if path.parent.name >= started]
+    ended = [record for record in records if "finished_at" in record]
+    times = [[datetime.fromisoformat(record[key]) for key in ("started_at", "finished_at")] for record in ended]
+    return sum((finished - began).total_seconds() for began, finished in times) / 60
 
 
 def find_growth_of_job(rule: str, wildcards: Iterable[str], attempt: int, logs: Path = JOB_LOGS) -> Growth:

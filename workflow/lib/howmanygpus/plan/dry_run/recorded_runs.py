@@ -3,9 +3,11 @@
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
+from math import ceil
 from pathlib import Path
 from statistics import mean
 
@@ -20,18 +22,33 @@ REPEATS_READ = 3
 
 @dataclass(frozen=True)
 class Record:
-    """The duration of a run that exists. work: model, image shape and classes. start_s: what no image adds to."""
+    """The duration of a run that exists. work: model, image shape and classes. start_s: what no image adds to.
+
+    eval_s: of all its evaluations. every: epochs between two of them; None if it had only one.
+    """
 
     run: Run
     work: str
     seconds: float
     start_s: float
     images: int
+    eval_s: float = 0.0
+    every: int | None = None
 
-    def scale(self, images: int, num_gpus: int) -> float:
-        """Return the seconds of a run with as many images on as many devices, if devices share the work evenly."""
-        share = images / self.images * self.run.num_gpus / num_gpus
-        return self.start_s + (self.seconds - self.start_s) * share
+    def scale(self, images: int, num_gpus: int, evaluations: int = 1, images_per_epoch: int = 0) -> float:
+        """Return the seconds of a run with as many images on as many devices, if devices share the work evenly.
+
+        evaluations: how many the other run has. images_per_epoch: of the other run.
+        """
+        fewer = self.run.num_gpus / num_gpus
+        own = count_evaluations(self.images, images_per_epoch, self.every) if self.every else 1
+        training_s = (self.seconds - self.start_s - self.eval_s) * images / self.images
+        return self.start_s + (training_s + self.eval_s * evaluations / own) * fewer
+
+
+def count_evaluations(images: int, images_per_epoch: int, every: int) -> int:
+    """Return how often a run is evaluated: each `every` epochs and at its end."""
+    return max(1, ceil(images / max(1, images_per_epoch) / every))
 
 
 LIKENESS: dict[str, Callable[[Run], tuple]] = {
@@ -54,6 +71,16 @@ def name_work(weights_file: str) -> str:
     return Path(weights_file).name.rpartition("_seed")[0]
 
 
+def read_durations(folder: Path) -> list[tuple[Run, float]]:
+    """Return the runs of a study that exist, with their seconds. folder: of the study."""
+    found = []
+    for path in sorted(folder.glob("*/*/*/run.json")):
+        with suppress(FileNotFoundError, ValueError):
+            if seconds := json.loads(path.read_text()).get("wall_time_s"):
+                found.append((Run.from_path(str(path.parent.relative_to(folder.parent))), seconds))
+    return found
+
+
 class RecordedRuns:
     """Durations of the runs that exist. folder: where they are."""
 
@@ -65,9 +92,11 @@ class RecordedRuns:
         limit_s = 60 * study.config["time_limit_min"]
         if self._like and not study.is_program:
             work, images = name_work(study.weights_file(run)), study.num_images(run)
+            per_epoch = study.description.num_train
+            evaluations = count_evaluations(images, per_epoch, study.variants[run.variant]["eval_every_epochs"])
             for basis, common in LIKENESS.items():
                 if records := self._like.get((work, basis, common(run))):
-                    expected_s = mean(record.scale(images, run.num_gpus) for record in records)
+                    expected_s = mean(record.scale(images, run.num_gpus, evaluations, per_epoch) for record in records)
                     return Expectation(min(expected_s, limit_s), basis)
         return Expectation(limit_s, BY_LIMIT, is_limit=True)
 
@@ -94,4 +123,5 @@ class RecordedRuns:
                 if values.get("wall_time_s") and values.get("images_seen") and "program" not in values["spec"]:
                     start_s = values.get("init_s", 0.0) + values.get("compile_s", 0.0)
                     work = name_work(values["spec"]["weights_file"])
-                    yield Record(run, work, values["wall_time_s"], start_s, values["images_seen"])
+                    eval_s, every = values.get("eval_s", 0.0), values["spec"].get("eval_every_epochs")
+                    yield Record(run, work, values["wall_time_s"], start_s, values["images_seen"], eval_s, every)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
+from howmanygpus.plan.dry_run.decided import describe_decisions
 from howmanygpus.plan.dry_run.estimate import Duration, StageEstimate, add_up
 from howmanygpus.plan.dry_run.reasons import Reasons, is_missing
 from howmanygpus.plan.dry_run.recorded_jobs import RecordedJobs
@@ -36,13 +37,14 @@ class Summary:
 
     def write(self) -> str:
         if not self._jobs:
-            return "Nothing to be done: all that this call asks for exists and is up to date."
+            nothing = "Nothing to be done: all that this call asks for exists and is up to date."
+            return "\n".join([nothing, *describe_decisions(self._plan)])
         rows = [HEADER, *map(self._describe_stage, self._jobs)]
         lines = [f"This call would do {sum(map(len, self._jobs.values()))} jobs:", "", *align(rows)]
         lines += ["", self._describe_total()]
         for reason, runs in sorted(self._find_reasons().items()):
             lines += ["", f"Runs that exist and are done again, because {reason}:", *name_some(sorted(runs))]
-        return "\n".join(lines)
+        return "\n".join([*lines, *describe_decisions(self._plan)])
 
     def _estimate(self, recorded_runs: RecordedRuns, recorded_jobs: RecordedJobs) -> dict[str, StageEstimate]:
         estimates = {}
@@ -51,7 +53,10 @@ class Summary:
             for job in jobs:
                 if stage == RUNS:
                     run = self._plan.runs[_name(job)]
-                    estimate.add(recorded_runs.expect(run), run.num_gpus)
+                    expected, limit_min = recorded_runs.expect(run), self._plan.limits_min.get(run.path)
+                    if limit_min is not None and expected.seconds is not None:
+                        expected = expected._replace(seconds=min(expected.seconds, 60 * limit_min))
+                    estimate.add(expected, run.num_gpus)
                 else:
                     estimate.add(recorded_jobs.expect(job), job.threads)
         return estimates

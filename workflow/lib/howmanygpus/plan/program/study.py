@@ -3,6 +3,7 @@
 import itertools
 from typing import Any
 
+from howmanygpus.plan.adaptive.keys import leave_rules_out
 from howmanygpus.plan.config.checks import check_quality
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, read_schema, study_defaults
@@ -18,6 +19,7 @@ from howmanygpus.plan.program.checks import (
 )
 from howmanygpus.plan.program.files import hash_program_files
 from howmanygpus.plan.runs import Run, drop_usual_layout, usual_layout
+from howmanygpus.plan.study.counts import leave_out, take_counts
 from howmanygpus.plan.study.grid import check_layouts, check_number, exclude_runs, resolve_devices
 from howmanygpus.plan.study.published import check_published
 from howmanygpus.plan.study.study import Study
@@ -76,6 +78,7 @@ class ProgramStudy(Study):
         check_report(where, self.program, filled["quality"], "thresholds" in given.get("quality", {}))
         self.files = hash_program_files(f"{where}.files", self.program["files"])
         own = {"dataset": DATASET, "model": program_name, "frameworks": [program_name], "inputs": [INPUT]}
+        self.lacking = take_counts(place, filled, machine)
         self.config = filled | own | {"parity": "off", "variants": {variant: {} for variant in self.variants}}
         self.runs = self._expand()
         check_layouts(self.place, self.machine, self.runs)
@@ -94,7 +97,7 @@ class ProgramStudy(Study):
             )
             for variant, precision, device, (num_gpus, size), repeat in cells
         ]
-        return exclude_runs(self.place, config["exclude"], runs)
+        return exclude_runs(self.place, config["exclude"], leave_out(self.lacking, runs))
 
     def _find_unsupported_reason(self, device: Device, num_gpus: int) -> str:
         nodes, start, environment = device.num_nodes(num_gpus), self.program["start"], self.program["environment"]
@@ -133,4 +136,6 @@ class ProgramStudy(Study):
         return plan | {"defaults": self.defaults, "machinery": {}}
 
     def _request_study(self) -> tuple[dict, dict]:
-        return self._given, {}
+        counts = {"num_gpus": self.config["num_gpus"]} if "num_gpus" in self._given else {}
+        excluded = [*self.lacking, *self.config["exclude"]]
+        return leave_rules_out(self._given | counts | ({"exclude": excluded} if self.lacking else {})), {}

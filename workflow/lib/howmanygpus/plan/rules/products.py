@@ -42,7 +42,9 @@ class Products:
         return [run for run in runs if not run.unsupported and not self._plan.is_left_out(run)]
 
     def planned_records(self, study: str) -> list[str]:
-        return [f"results/runs/{run.path}/run.json" for run in self._runs(study)]
+        """Return the records of the runs of a study that belong to its grid by what was measured so far."""
+        asked = filter(self._plan.is_asked_for, self._runs(study))
+        return [f"results/runs/{run.path}/run.json" for run in asked]
 
     def all_records(self) -> list[str]:
         return [record for study in self._plan.studies for record in self.planned_records(study)]
@@ -51,19 +53,25 @@ class Products:
         return self._existing(self.planned_records(wildcards.study))
 
     def attempts(self, wildcards) -> list[str]:
-        """Return the records of the attempts at those runs of a study that have no outcome yet."""
-        if not self._takes_existing():
+        """Return the records of the attempts at those runs of a study that have no outcome yet.
+
+        In an adaptive study, a run that failed in this call is one of them, because no pass does it again.
+        """
+        if not self._takes_existing() and wildcards.study not in self._plan.decisions:
             return []
         missing = [run for run in self._runs(wildcards.study) if not Path(f"results/runs/{run.path}/run.json").exists()]
+        if not self._takes_existing():
+            missing = [run for run in missing if not self._plan.is_asked_for(run)]
         return [str(path) for run in missing for path in Path("results/attempts", run.path).glob("*/attempt.json")]
 
     def verdicts(self, wildcards) -> list[str]:
-        return self._existing(list(self._plan.parity_cells))
+        return self._existing(self._plan.needed_verdicts)
 
     def verdicts_of_study(self, wildcards) -> list[str]:
         """Return the verdicts of the parity gate on which the runs of a study depend."""
         known = self._plan.verdicts
-        verdicts = {known[run.path] for run in self._runs(wildcards.study) if run.path in known}
+        asked = filter(self._plan.is_asked_for, self._runs(wildcards.study))
+        verdicts = {known[run.path] for run in asked if run.path in known}
         return self._existing(sorted(verdicts))
 
     def preflight(self, wildcards) -> list[str]:
@@ -82,7 +90,7 @@ class Products:
 
     def allreduces(self, wildcards) -> list[str]:
         """Return the all-reduce measurements of a study: one for each device and each number of devices above one."""
-        runs = self._plan.studies[wildcards.study].runs
+        runs = filter(self._plan.is_asked_for, self._plan.studies[wildcards.study].runs)
         counts = sorted({(run.device, run.num_gpus) for run in runs if run.num_gpus > 1})
         return self._existing([f"results/probe/{device}_gpus{count}.json" for device, count in counts])
 
@@ -105,13 +113,29 @@ class Products:
         drawn = [f"results/figures/{study}/{figure}.svg" for figure in figures]
         return [*tables, f"results/tables/{study}/{ANSWER}", *drawn]
 
+    def of_decided_study(self, study: str) -> list[str]:
+        return [] if self._plan.is_undecided(study) else self.of_study(study)
+
+    def decision(self, wildcards) -> str | list:
+        """Return the file that says why runs of a study are not done; nothing for a fixed grid."""
+        return f"results/decisions/{wildcards.study}.json" if wildcards.study in self._plan.decisions else []
+
     def of_target(self, target: str) -> list[str]:
         """Return the runs and the products of the studies that a target stands for."""
         studies = self._plan.targets[target]
-        return [path for study in studies for path in (*self.planned_records(study), *self.of_study(study))]
+        return [path for study in studies for path in (*self.planned_records(study), *self.of_decided_study(study))]
 
     def all(self) -> list[str]:
-        """Return the products of every study, and the tables and answers over all studies."""
+        """Return the products of every study, and the tables and answers over all studies.
+
+        While something is undecided, studies have nothing but runs, and nothing is made over all studies.
+        """
+        if any(map(self._plan.is_undecided, self._plan.studies)):
+            return [product for study in self._plan.studies for product in self.of_decided_study(study)]
+        return self.available()
+
+    def available(self) -> list[str]:
+        """Return all that can be made from the runs that exist."""
         merged = [f"results/tables/{table}.tsv" for table in (*self._merged, "parity")]
         probes = ["results/tables/probes.tsv"] if self._plan.machine.is_cluster else []
         studies = [product for study in self._plan.studies for product in self.of_study(study)]

@@ -118,13 +118,16 @@ class TrainingRules(Answers):
     def launch(self, wildcards, input) -> str:
         """Return as JSON what no result depends on: what a failed gate does (`parity`), and how processes start.
 
+        With a budget it has the minutes that are left for the run (`limit_min`).
+
         Where a user's model is belongs to it, because its code is a parameter of its own. It is one parameter, because
         each one costs planning time.
         """
         run = self.run(wildcards)
         study, how = self._plan.studies[run.study], placement(self._machine, self._machine.device(run.device))
-        own = study.own_model
+        own, limit_min = study.own_model, self._plan.limits_min.get(wildcards.run)
         place = "".join(f', "{key}": {json.dumps(path)}' for key, path in (own.place if own else {}).items())
+        place += "" if limit_min is None else f', "limit_min": {limit_min}'
         return f'{{"parity": "{study.config["parity"]}", "placement": {how}{place}}}'
 
     def priority(self, wildcards) -> int:

@@ -5,6 +5,7 @@ import json
 from functools import cached_property
 from typing import Any
 
+from howmanygpus.plan.adaptive.keys import leave_rules_out
 from howmanygpus.plan.config.checks import locate
 from howmanygpus.plan.config.datasets import describe_or_refuse, options_of_runs
 from howmanygpus.plan.config.images import check_crops, check_labels, find_image_shape
@@ -27,6 +28,7 @@ from howmanygpus.plan.parity import ParityCell, TrainingPath
 from howmanygpus.plan.runs import TRAINING_KEYS, Run, complete_spec, drop_usual_layout
 from howmanygpus.plan.study.batches import accumulate_batches
 from howmanygpus.plan.study.checks import check_names, check_runs, doubt_study
+from howmanygpus.plan.study.counts import leave_out, take_counts
 from howmanygpus.plan.study.grid import check_number, exclude_runs, resolve_devices
 from howmanygpus.plan.study.start import Start, check_normalization, check_starts, doubt_normalization, find_start
 from howmanygpus.prepare.sources import Description
@@ -51,6 +53,7 @@ class Study:
         self.name, self.place, self.machine = name, place, machine
         self.defaults = study_defaults()
         self.config = fill_defaults(given, schema["$defs"]["study"], schema)
+        self.lacking = take_counts(self.place, self.config, machine)
         # Defaults filled into a variant's optimizer would take the place of what the study says.
         self.config["variants"] = {
             variant: self.config["variants"][variant] | {key: own[key] for key in ("optimizer",) if key in own}
@@ -158,7 +161,7 @@ class Study:
             reason = reason or find_unsupported_reason(framework, known, precision, num_gpus, settings)
             reason = reason or find_missing_loader(framework, source, settings)
             runs.append(Run(self.name, framework, variant, source, precision, device, num_gpus, size, repeat, reason))
-        return exclude_runs(self.place, config["exclude"], runs)
+        return exclude_runs(self.place, config["exclude"], leave_out(self.lacking, runs))
 
     def find_doubts(self) -> list[str]:
         """Return a message for each value that can be meant, but is more likely a mistake."""
@@ -256,4 +259,6 @@ class Study:
         """Return the study and its data sets as a config would give them, without defaults."""
         different = drop_defaults(self.config, self.defaults, NESTED_KEYS)
         different |= {"model": self._given_model} if self.own_model else {}
+        different |= {"exclude": [*self.lacking, *self.config["exclude"]]} if self.lacking else {}
+        different = leave_rules_out(different)
         return different, {self.config["dataset"]: self.dataset_options}

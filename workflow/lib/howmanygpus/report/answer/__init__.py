@@ -7,6 +7,7 @@ The text reads well in a terminal, and it is valid reStructuredText, since the r
 import pandas as pd
 
 from howmanygpus.report.answer.accuracy import answer_accuracy
+from howmanygpus.report.answer.adaptive import describe_grid
 from howmanygpus.report.answer.batches import answer_batches
 from howmanygpus.report.answer.cost import describe_bill
 from howmanygpus.report.answer.study import (
@@ -30,8 +31,12 @@ def answer(
     datasets: pd.DataFrame,
     jobs: pd.DataFrame,
     batch_sizes: pd.DataFrame,
+    decision: dict | None = None,
 ) -> str:
-    """Describe the tables of one study, one line per statement."""
+    """Describe the tables of one study, one line per statement.
+
+    decision: what an adaptive study decided, see call.deciding.describe_decision.
+    """
     real = choose_inputs(scaling)
     real = real[real["images_per_s_median"].notna()]
     if real.empty:
@@ -42,5 +47,5 @@ def answer(
     facts = [describe_data(runs, datasets), describe_left_out(datasets), describe_remarks(datasets)]
     facts += [describe_disturbed(runs), describe_unmeasured(runs)]
     facts += [describe_trajectories(runs), describe_bill(jobs)]
-    lines = [f"- {line}" for line in [*found, *facts] if line]
+    lines = [f"- {line}" for line in [*describe_grid(runs, decision), *found, *facts] if line]
     return "\n".join([describe_runs(runs), "", *lines, ""])

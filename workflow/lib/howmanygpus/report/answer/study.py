@@ -6,7 +6,7 @@ from howmanygpus.report.inputs import choose_inputs, is_program
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.trajectory import has_left
 
-FINAL = ("unsupported", "failed_parity", "diverged", "out_of_memory", "clock_mismatch")
+FINAL = ("unsupported", "failed_parity", "diverged", "out_of_memory", "clock_mismatch", "not_run")
 """Statuses of runs without a rate that no further call of snakemake would change."""
 MOST_REASONS = 3
 

@@ -18,6 +18,7 @@ STATUS_COLOURS = {
     "completed": "#009E73",
     "unsupported": "#DDDDDD",
     "missing": "#FFFFFF",
+    "not_run": "#F4F1E8",
     "running": "#56B4E9",
     "out_of_memory": "#E69F00",
     "diverged": "#CC79A7",
@@ -30,7 +31,7 @@ APART = "losses apart"
 APART_COLOUR = "#882255"
 SAYS_APART = "the losses of the first epoch differ from those of the others by more than rounding explains"
 MAX_REASONS = 20
-WITHOUT_LOG = ("unsupported", "missing")
+WITHOUT_LOG = ("unsupported", "missing", "not_run")
 """Statuses of runs that were not started."""
 ROW = ["framework", "variant", "input", "precision", "device"]
 COLUMN = ["num_gpus", "per_device_batch_size"]

@@ -5,7 +5,8 @@ A module defines COLUMNS, READS and `tabulate(plan, **inputs)`, which returns a 
 the content of results/plans/{study}.json. READS names the inputs: other tables of the study; `results`, the folder that
 holds `results/`, for tables made from runs and attempts; `allreduces`, the records of the preflight; `ledger`, the
 records of all jobs that used devices; `published`, the paths of the published numbers beside which the study stands and
-of their sources. A table that reads `published` is made only for studies with the key of that name.
+of their sources; `decision`, which says why runs of an adaptive study are not done, and is None for a fixed grid. A
+table that reads `published` is made only for studies with the key of that name.
 
 Three constants are optional. USES_METRIC = True: the table depends on the code of the study's metric. IS_MERGED = True:
 the tables of all studies are joined in results/tables/. NEEDS_PREFLIGHT = True: the table is made only if the
@@ -20,7 +21,7 @@ from types import ModuleType
 from howmanygpus.report.modules import list_modules, read_constants, require_constant
 
 FOLDER = Path(__file__).parent
-NO_TABLES = ("results", "allreduces", "ledger", "published")
+NO_TABLES = ("results", "allreduces", "ledger", "published", "decision")
 """Names in READS that are no other tables of the study."""
 
 
@@ -33,6 +34,7 @@ class Description:
     reads_allreduces: bool
     reads_ledger: bool
     reads_published: bool
+    reads_decision: bool
     uses_metric: bool
     is_merged: bool
     needs_preflight: bool
@@ -66,6 +68,7 @@ def describe_table(name: str) -> Description:
         reads_allreduces="allreduces" in reads,
         reads_ledger="ledger" in reads,
         reads_published="published" in reads,
+        reads_decision="decision" in reads,
         uses_metric=constants.get("USES_METRIC", False),
         is_merged=constants.get("IS_MERGED", False),
         needs_preflight=constants.get("NEEDS_PREFLIGHT", False),

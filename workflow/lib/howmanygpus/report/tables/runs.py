@@ -14,7 +14,7 @@ from howmanygpus.report.disturbance import is_disturbed
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import IDENTITY, RUNS, Outcome, read_outcomes
 
-READS = ("results", "evaluations", "losses")
+READS = ("results", "evaluations", "losses", "decision")
 USES_METRIC = True
 IS_MERGED = True
 GIB = 2**30
@@ -34,8 +34,18 @@ PROVENANCE = (
 COLUMNS = (*IDENTITY, "model_options", *OUTCOME, *PROVENANCE)
 
 
-def tabulate(plan: dict, evaluations: pd.DataFrame, losses: pd.DataFrame, results: Path = Path()) -> pd.DataFrame:
-    """One row per planned run. evaluations, losses: tables; results: the folder that holds `results/`."""
+def tabulate(
+    plan: dict,
+    evaluations: pd.DataFrame,
+    losses: pd.DataFrame,
+    results: Path = Path(),
+    decision: dict | None = None,
+) -> pd.DataFrame:
+    """One row per planned run. evaluations, losses: tables; results: the folder that holds `results/`.
+
+    decision: what an adaptive study decided, see call.deciding.describe_decision.
+    """
+    decided = decision["runs"] if decision else {}
     outcomes = list(read_outcomes(plan, results))
     quality = summarize_quality(evaluations, plan["config"]["quality"]["metric"])
     trajectories = trajectory.summarize_trajectories(losses)
@@ -43,6 +53,8 @@ def tabulate(plan: dict, evaluations: pd.DataFrame, losses: pd.DataFrame, result
     for outcome in outcomes:
         identity = tuple(outcome.identity.values())
         row = describe_run(outcome, plan["billing"], quality.get(identity, {}))
+        if outcome.status == "missing" and outcome.path in decided:
+            row["status"], row["reason"] = decided[outcome.path]
         options = describe_options(plan["runs"][outcome.path]["spec"]["model_options"])
         rows.append(row | {"model_options": options} | trajectories.get(identity, {}))
     return pd.DataFrame(rows, columns=list(COLUMNS))

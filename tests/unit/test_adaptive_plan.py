@@ -1,0 +1,255 @@
+"""Adaptive studies are planned, refused, and decided from the records that exist."""
+
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from howmanygpus.call.deciding import decide_all, describe_decision, find_standing, limit_runs, refuse_overspending
+from howmanygpus.call.measured import read_ended, sum_device_hours
+from howmanygpus.files import write_json_atomic
+from howmanygpus.plan.config.errors import ConfigError
+from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.dry_run.recorded_runs import RecordedRuns
+from howmanygpus.plan.plan import Plan
+from howmanygpus.plan.runs import Run
+from project import ROOT, study
+from specs import make_spec
+from stored import store_run, write_attempt
+
+CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
+
+
+def make_plan(machine=CPU, **changes) -> Plan:
+    given = study(**{"frameworks": ["pytorch_ddp"], "devices": ["cpu"], "num_gpus": "auto", **changes})
+    return Plan({"studies": {"small": given}}, machine)
+
+
+def counts(plan: Plan, **where) -> list[int]:
+    runs = [run for run in plan.runs.values() if all(getattr(run, key) == value for key, value in where.items())]
+    return sorted({run.num_gpus for run in runs})
+
+
+@pytest.mark.parametrize(
+    ("per_node", "nodes", "expected"),
+    [
+        (8, 1, [1, 2, 4, 8]),
+        (1, 1, [1]),
+        (6, 1, [1, 2, 4, 6]),
+        (4, 3, [1, 2, 4, 8, 12]),
+        # 4 devices are on two nodes of 3; 8 would be on three, so that 6 take their place.
+        (3, 4, [1, 2, 4, 6, 12]),
+    ],
+)
+def test_auto_doubles_the_devices_up_to_all_of_the_machine(per_node, nodes, expected):
+    machine = Machine("machine.yaml", {"cpu": Device(per_node, 1, max_nodes=nodes)})
+    assert counts(make_plan(machine)) == expected
+
+
+def test_auto_takes_no_count_that_a_global_batch_does_not_divide():
+    machine = Machine("machine.yaml", {"cpu": Device(6, 1)})
+    assert counts(make_plan(machine, scaling="strong", per_device_batch_size=[64])) == [1, 2, 4]
+    assert counts(make_plan(machine, scaling="strong", per_device_batch_size=[96])) == [1, 2, 4, 6]
+
+
+def test_each_device_has_the_counts_that_its_machine_has():
+    machine = Machine("machine.yaml", {"cpu": Device(2, 1), "other": Device(6, 1)})
+    plan = make_plan(machine, devices=["cpu", "other"])
+    assert counts(plan, device="cpu") == [1, 2] and counts(plan, device="other") == [1, 2, 4, 6]
+    rebuilt = Plan.from_request(json.loads(plan.studies["small"].request()))
+    assert rebuilt.runs.keys() == plan.runs.keys()
+
+
+def test_auto_on_a_machine_without_the_device_is_a_shortage():
+    plan = make_plan(devices=["cuda"])
+    assert counts(plan) == [1] and "cannot be used" in plan.find_shortages()[0]
+
+
+def test_a_run_of_an_adaptive_study_is_that_of_a_fixed_study():
+    rules = {"stop_below_efficiency": 0.5, "budget_device_h": 2.5, "train_best": 1, "probe_steps": 12}
+    fixed, adaptive = make_plan(num_gpus=[1, 2, 4, 8]), make_plan(**rules)
+    assert fixed.runs.keys() < adaptive.runs.keys()
+    path = next(iter(fixed.runs))
+    assert fixed.settings[path] == adaptive.settings[path]
+    assert fixed.studies["small"].request() == adaptive.studies["small"].request()
+    assert fixed.studies["small"].spec(fixed.runs[path]) == adaptive.studies["small"].spec(adaptive.runs[path])
+
+
+def test_probes_are_the_runs_of_a_short_study_of_their_own():
+    plan = make_plan(train_best=2, repeats=3, exclude=[{"num_gpus": 8}, {"num_gpus": 1, "repeat": 2}])
+    probes, full = plan.studies["small_probe"], plan.studies["small"]
+    assert plan.targets["small"] == ["small_probe", "small"]
+    assert counts(plan, study="small_probe") == [1, 2, 4] and {run.repeat for run in probes.runs} == {1}
+    assert {run.repeat for run in full.runs} == {1, 2, 3}
+    run = Run("small_probe", "pytorch_ddp", "base", "arrays", "fp32", "cpu", 2, 64, 1)
+    assert run in probes.runs and probes.spec(run)["steps"] == 50
+    by_hand = make_plan(num_gpus=[1, 2, 4, 8], steps=50)
+    twin = Run("small", *(getattr(run, key) for key in list(vars(run))[1:9]))
+    assert by_hand.settings[twin.path] == plan.settings[run.path], "a fixed study of this name has the same runs"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_gpus": "all"}, 'studies.small.num_gpus: "all" does not match ^auto$; write auto, or a list'),
+        (
+            {"scaling": "both"},
+            'studies.small.num_gpus: "auto" can be other counts for weak than for strong scaling; make one study of '
+            "weak scaling and one of strong scaling, or list the counts",
+        ),
+        (
+            {"scaling": "both", "num_gpus": [1, 2], "stop_below_efficiency": 0.5},
+            "studies.small.stop_below_efficiency: 0.5 needs curves that share no runs; make one study of weak scaling",
+        ),
+        ({"stop_below_efficiency": 1.5}, "studies.small.stop_below_efficiency: 1.5 is too large; give at most 1"),
+        ({"budget_device_h": 0}, "studies.small.budget_device_h: 0 is too small; give more than 0"),
+        ({"probe_steps": 20}, "studies.small.probe_steps: 20 has no effect without train_best; add train_best or"),
+        (
+            {"train_best": 1, "probe_steps": 2},
+            "studies.small.probe_steps: 2 leaves no step to measure after 2 warmup_steps; raise it or lower",
+        ),
+        (
+            {"train_best": 1, "inputs": ["synthetic", "resident"]},
+            "studies.small.train_best: 1 trains nothing, because random images reach no target; add a real input",
+        ),
+        ({"train_best": 1, "epochs": 3}, "studies.small: give exactly one of `epochs` and `steps`"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(changes, message):
+    with pytest.raises(ConfigError) as error:
+        make_plan(**changes)
+    assert str(error.value).startswith(message)
+
+
+def test_the_name_of_the_probes_may_not_be_taken():
+    studies = {"small": study(train_best=1), "small_probe": study()}
+    with pytest.raises(ConfigError, match=r"studies.small.train_best: 1 makes a second study small_probe; rename"):
+        Plan({"studies": studies}, CPU)
+
+
+def test_a_program_stops_by_efficiency_and_budget_and_has_no_probes(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    program = {"command": "python examples/program/train.py", "files": ["examples/program/train.py"]}
+    rules = {"stop_below_efficiency": 0.5, "budget_device_h": 1.0}
+    given = {"program": program, "num_gpus": "auto", "devices": ["cpu"]}
+    plan = Plan({"studies": {"mine": given | rules}}, CPU)
+    assert counts(plan) == [1, 2, 4, 8]
+    fixed = Plan({"studies": {"mine": given | {"num_gpus": [1, 2, 4, 8]}}}, CPU)
+    assert plan.studies["mine"].request() == fixed.studies["mine"].request()
+    assert Plan.from_request(json.loads(plan.studies["mine"].request())).runs.keys() == plan.runs.keys()
+    with pytest.raises(ConfigError, match=r"studies.mine.train_best: 1 needs short runs, and a"):
+        Plan({"studies": {"mine": given | {"train_best": 1}}}, CPU)
+
+
+def test_a_probe_is_not_doubted_for_being_short():
+    doubts = make_plan(steps=None, epochs=9, train_best=1, optimizer={"lr_warmup_epochs": 5}).find_doubts()
+    assert not doubts
+
+
+def store(plan: Plan, run: str, rate: float, tmp_path: Path, **changes) -> None:
+    """Store a run of a plan with a rate in images per second, and the record of its job."""
+    spec = plan.studies[plan.runs[run].study].spec(plan.runs[run])
+    known = make_spec()
+    images = 10 * spec["global_batch_size"]
+    store_run(tmp_path, run, known, window_s=(images / rate, images / rate), **changes)
+    path = tmp_path / "results" / "runs" / run / "run.json"
+    record = json.loads(path.read_text())
+    write_json_atomic(path, record | {"spec": spec})
+    job = {"kind": "run", "name": run, "device": "cpu", "num_gpus": spec["num_gpus"], "num_nodes": 1, "reason": ""}
+    job |= {"status": "completed", "pid": 1, "hostname": "h", "attempt": f"results/attempts/{run}/1"}
+    job |= {"started_at": "2026-01-01T00:00:00+00:00", "finished_at": "2026-01-01T01:00:00+00:00", "settled": True}
+    (tmp_path / "results" / "jobs" / "run" / run).mkdir(parents=True)
+    write_json_atomic(tmp_path / "results" / "jobs" / "run" / run / "1.json", job)
+
+
+def path_of(num_gpus: int, study_name: str = "small") -> str:
+    return Run(study_name, "pytorch_ddp", "base", "arrays", "fp32", "cpu", num_gpus, 64, 1).path
+
+
+def test_decisions_follow_from_the_records_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plan = make_plan(stop_below_efficiency=0.5, budget_device_h=100.0)
+    first = decide_all(plan)["small"]
+    assert first.go == [path_of(1)]
+    store(plan, path_of(1), 1000.0, tmp_path)
+    store(plan, path_of(2), 800.0, tmp_path)
+    plan.decisions = decided = decide_all(plan)
+    reason = "efficiency 0.40 at 2 devices is below 0.5"
+    assert not decided["small"].go and not decided["small"].later
+    assert decided["small"].not_run == {path_of(count): f"not run: {reason}" for count in (4, 8)}
+    told = describe_decision(plan, "small", decided["small"])
+    assert told == {"runs": {path_of(count): ["not_run", reason] for count in (4, 8)}, "budget_device_h": 100.0}
+    standing = find_standing(decided)
+    assert standing.asked == {path_of(1), path_of(2)} and not standing.undecided
+
+
+def test_the_budget_counts_the_jobs_that_the_table_of_jobs_counts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plan = make_plan(budget_device_h=3.1)
+    store(plan, path_of(1), 1000.0, tmp_path, wall_time_s=3600.0, images_seen=24 * 64)
+    decision = decide_all(plan)["small"]
+    # An hour on one device was used, and two devices take an hour for twice the images.
+    assert decision.not_run[path_of(2)].endswith("1 used, this needs about 2 and a reserve of a quarter")
+    generous = make_plan(budget_device_h=1000.0)
+    decision = decide_all(generous)["small"]
+    assert decision.go == [path_of(2)]
+    assert limit_runs(generous, {"small": decision}) == {path_of(2): pytest.approx(999 / 2 * 60)}
+    billing = {"cpu": {"devices_per_node": 8, "billed": "node", "price_per_hour": None, "currency": "EUR"}}
+    record = json.loads((tmp_path / "results" / "jobs" / "run" / path_of(1) / "1.json").read_text())
+    assert sum_device_hours({"job": record}, {}) == 1.0 and sum_device_hours({"job": record}, billing) == 8.0
+
+
+def test_runs_that_would_be_done_again_must_fit_into_the_budget(tmp_path, monkeypatch):
+    wildcards, record = {"run": path_of(1)}, f"results/runs/{path_of(1)}/run.json"
+    job = SimpleNamespace(rule=SimpleNamespace(name="train"), wildcards_dict=wildcards, output=[record])
+    monkeypatch.chdir(tmp_path)
+    plan = make_plan(budget_device_h=1.5, num_gpus=[1])
+    store(plan, path_of(1), 1000.0, tmp_path, wall_time_s=3600.0)
+    plan.decisions = decide_all(plan)
+    assert refuse_overspending(plan, []) == []
+    (message,) = refuse_overspending(plan, [job])
+    assert message.startswith("studies.small.budget_device_h: 1.5 device-hours, 1 of them used, have no room for 1 run")
+    assert "--rerun-triggers mtime" in message
+
+
+def test_what_ended_is_told_from_what_failed_and_what_was_done_otherwise(tmp_path):
+    spec = make_spec()
+    specs = {"done": spec.to_dict(), "other": spec.to_dict() | {"steps": 999}, "run0": spec.to_dict()}
+    specs |= {"none": spec.to_dict(), "broken": spec.to_dict()}
+    for name in ("done", "other", "broken"):
+        store_run(tmp_path, name, spec, window_s=(2.0, 3.0))
+    (tmp_path / "results" / "runs" / "broken" / "run.json").write_text("{")
+    write_attempt(tmp_path, "crashed", started="20260101T000000")
+    write_attempt(tmp_path, "interrupted", started="20260102T000000")
+    rate = 20 * spec.global_batch_size / 5.0
+    found = list(read_ended(specs, specs.get, {}, "20260101T000000", tmp_path))
+    assert found == [
+        ("done", "completed", rate, True),
+        ("run0", "crashed", None, False),
+        ("broken", "unreadable", None, True),
+    ]
+    assert "run0" not in [path for path, *_ in read_ended(specs, specs.get, {}, "20260101T000001", tmp_path)], (
+        "an earlier call's"
+    )
+
+
+def test_the_example_of_the_documentation_is_planned():
+    text = (ROOT / "config" / "README.md").read_text()
+    rules = yaml.safe_load(re.search(r"<!-- example: adaptive -->\n```yaml\n(.*?)```", text, re.DOTALL)[1])
+    plan = make_plan(steps=200, **rules)
+    assert plan.studies.keys() == {"small_probe", "small"} and counts(plan) == [1, 2, 4, 8]
+
+
+def test_a_long_run_is_expected_from_a_probe_by_its_images_and_its_evaluations(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plan = make_plan(steps=None, epochs=10, train_best=1, probe_steps=22, num_gpus=[1, 2], eval_every_epochs=2)
+    clocks = {"wall_time_s": 20.0, "init_s": 3.0, "compile_s": 2.0, "eval_s": 4.0, "images_seen": 22 * 64}
+    store(plan, path_of(1, "small_probe"), 1000.0, tmp_path, **clocks)
+    seconds, _, is_limit = RecordedRuns(plan).expect(plan.runs[path_of(1)])
+    # 1,437 images make 22 steps of 64: ten epochs have ten times the images of the probe, and five evaluations.
+    assert (seconds, is_limit) == (pytest.approx(5 + 10 * 11 + 5 * 4), False)
+    seconds, *_ = RecordedRuns(plan).expect(plan.runs[path_of(2)])
+    assert seconds == pytest.approx(5 + (10 * 11 + 5 * 4) / 2)

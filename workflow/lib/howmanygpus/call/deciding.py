@@ -1,0 +1,180 @@
+"""Decides what an adaptive study runs next, from its plan and from the records that exist."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from howmanygpus.call.passes import Standing, ask_for_another
+from howmanygpus.files import write_json_atomic
+from howmanygpus.ledger.recording import JOBS, RUN
+from howmanygpus.ledger.settling import complete_jobs
+from howmanygpus.plan.adaptive.budget import RESERVE
+from howmanygpus.plan.adaptive.campaign import Campaign, list_campaigns
+from howmanygpus.plan.adaptive.cells import Decision, Knowledge, Measured
+from howmanygpus.plan.adaptive.expecting import expect_seconds
+from howmanygpus.plan.cluster.retrying import STARTED
+from howmanygpus.plan.plan import Plan
+from howmanygpus.plan.runs import Run
+
+DECISIONS = Path(".snakemake/howmanygpus/decisions")
+"""Where the process that decides leaves its decisions to the jobs of a call, one file for each study."""
+LIMITS = "limits-min"
+"""File with the minutes that budgets have for runs. No study has this name."""
+GOES_ON = "By what was measured there is more to do: this call goes on with another pass."
+ANOTHER_CALL = "By what was measured there is more to do: give the same call again."
+LATER, NOT_RUN = "missing", "not_run"
+"""Statuses, in the table of runs, of a run that is decided later and of one that is not run."""
+
+
+def decide_all(plan: Plan) -> dict[str, Decision]:
+    """Return the decision about each adaptive study and each study of probes, by name.
+
+    The two studies of a campaign share one decision.
+    """
+    campaigns = list_campaigns(plan)
+    decisions = {id(campaign): campaign.decide(_gather(campaign)) for campaign in campaigns}
+    return {study.name: decisions[id(campaign)] for campaign in campaigns for study in campaign.studies}
+
+
+def _gather(campaign: Campaign) -> Knowledge:
+    # pandas, which these modules import, is loaded only if a study needs a decision.
+    from howmanygpus.call.measured import read_ended, sum_device_hours
+
+    owners = {study.name: study for study in campaign.studies}
+    runs = {run.path: run for run in campaign.runs}
+
+    def find_spec(path: str) -> dict:
+        return owners[runs[path].study].spec(runs[path])
+
+    ended = read_ended(runs, find_spec, campaign.study.defaults, os.environ.get(STARTED, ""))
+    known = {path: Measured(status, rate, has_outcome) for path, status, rate, has_outcome in ended}
+    if campaign.rules.budget_device_h is None:
+        return Knowledge(known)
+    machine = campaign.plan.machine
+    billing = {name: found for name in machine.devices if (found := machine.billing(name))}
+    jobs: dict[str, dict] = {}
+    for study in campaign.studies:
+        before, completed = complete_jobs(JOBS / RUN / study.name)
+        jobs |= {str(path): record for path, record in (before | completed).items()}
+    return Knowledge(known, sum_device_hours(jobs, billing), _expect_hours(campaign, billing))
+
+
+def _expect_hours(campaign: Campaign, billing: dict[str, dict]) -> Callable[[str], float | None]:
+    """Return a function from a run's path to the device-hours that it is expected to need, as they are billed."""
+    expect, runs = expect_seconds(campaign), {run.path: run for run in campaign.runs}
+
+    @cache
+    def expect_hours(path: str) -> float | None:
+        seconds = expect(runs[path])
+        return None if seconds is None else seconds / 3600 * _count_devices(campaign.plan, runs[path], billing)
+
+    return expect_hours
+
+
+def _count_devices(plan: Plan, run: Run, billing: dict[str, dict]) -> float:
+    """Return how many devices are billed for a run."""
+    from howmanygpus.report.accounting import bill
+
+    num_nodes, prices = plan.machine.device(run.device).num_nodes(run.num_gpus), billing.get(run.device)
+    return bill(1.0, run.num_gpus, num_nodes, prices)["billed_device_hours"] if prices else run.num_gpus
+
+
+def take_decisions(plan: Plan, is_job: bool) -> None:
+    """Give a plan its decisions. A job on a cluster only learns how much time budgets have for its run."""
+    if is_job:
+        plan.limits_min = json.loads((DECISIONS / LIMITS).read_text()) if (DECISIONS / LIMITS).exists() else {}
+        return
+    plan.decisions = decide_all(plan)
+    plan.limits_min = limit_runs(plan, plan.decisions)
+
+
+def end_pass(plan: Plan, say: Callable[[str], None], is_last: bool) -> None:
+    """Decide again at the end of a pass, and have another one follow if there is more to do.
+
+    is_last: whether none may follow, because the user interrupted the call or wants it to end with the first failure.
+    """
+    if is_last or not plan.decisions:
+        return
+    before, after = find_standing(plan.decisions), find_standing(decide_all(plan))
+    if before.is_followed_by(after):
+        say(GOES_ON if ask_for_another() else ANOTHER_CALL)
+
+
+def find_standing(decisions: Mapping[str, Decision]) -> Standing:
+    asked = {run for decision in decisions.values() for run in (*decision.go, *decision.done)}
+    return Standing(frozenset(asked), frozenset(study for study, decision in decisions.items() if decision.later))
+
+
+def refuse_overspending(plan: Plan, jobs: Iterable[Any]) -> list[str]:
+    """Return a message for each budget that has no room for runs that exist and would be done again.
+
+    jobs: those of Snakemake that this call does.
+    """
+    messages, training = [], [job for job in jobs if job.rule.name == "train"]
+    again = {job.wildcards_dict["run"] for job in training if Path(job.output[0]).exists()}
+    for campaign in list_campaigns(plan):
+        budget, own = campaign.rules.budget_device_h, {run.path for run in campaign.runs} & again
+        if budget is None or not own:
+            continue
+        known, going = _gather(campaign), set(plan.decisions[campaign.study.name].go)
+        need = sum(known.expect(run) or 0.0 for run in own | going)
+        if known.used_device_h + RESERVE * need > budget:
+            messages.append(
+                f"{campaign.study.place}.budget_device_h: {budget:g} device-hours, {known.used_device_h:.3g} of them "
+                f"used, have no room for {len(own)} runs that exist and would be done again, which need about "
+                f"{need:.2g} and a reserve of a quarter; raise it, or keep the runs as they are with "
+                "--rerun-triggers mtime"
+            )
+    return messages
+
+
+def limit_runs(plan: Plan, decisions: dict[str, Decision]) -> dict[str, float]:
+    """Return the minutes that the budget has for each run that is done now."""
+    billing = {name: found for name in plan.machine.devices if (found := plan.machine.billing(name))}
+    return {
+        path: 60 * hours / _count_devices(plan, plan.runs[path], billing)
+        for decision in decisions.values()
+        for path, hours in decision.allowed_device_h.items()
+    }
+
+
+def find_file(study: str) -> str:
+    """Return the file in which leave_decisions writes about a study."""
+    return str(DECISIONS / f"{study}.json")
+
+
+def hash_decision(plan: Plan, study: str) -> str:
+    """Return the hash of what leave_decisions writes about a study."""
+    text = json.dumps(describe_decision(plan, study, plan.decisions[study]), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def describe_decision(plan: Plan, study: str, decision: Decision) -> dict:
+    """Return what tables and answers are told about a study: the status and the reason of each run without an outcome.
+
+    Runs that this call does are missing until they have one.
+    """
+    words = [(LATER, decision.later), (NOT_RUN, decision.not_run)]
+    runs = {
+        path: [status, reason.removeprefix("not run: ")]
+        for status, reasons in words
+        for path, reason in reasons.items()
+        if plan.runs[path].study == study
+    }
+    owner = next(campaign for campaign in list_campaigns(plan) if study in [each.name for each in campaign.studies])
+    told = {"runs": runs, "budget_device_h": owner.rules.budget_device_h}
+    return told | ({"probes_of": owner.study.name} if owner.study.name != study else {})
+
+
+def leave_decisions(plan: Plan) -> None:
+    """Write each decision, and the limits that budgets set, where the jobs of this call find them."""
+    if not plan.decisions:
+        return
+    DECISIONS.mkdir(parents=True, exist_ok=True)
+    write_json_atomic(DECISIONS / LIMITS, dict(plan.limits_min))
+    for study, decision in plan.decisions.items():
+        write_json_atomic(Path(find_file(study)), describe_decision(plan, study, decision))

@@ -1,0 +1,73 @@
+"""What decisions on further runs are made from: how each run of a study ended, its rate, and the hours of its jobs."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from howmanygpus.report import accounting
+from howmanygpus.report.outcomes import ATTEMPTS, RUNS, find_changes
+from howmanygpus.report.tables.jobs import count_hours, describe_job
+from howmanygpus.report.tables.runs import describe_timing
+
+UNREADABLE = "unreadable"
+NO_FAILURES = ("running", "cancelled", "interrupted")
+"""Statuses of attempts that go on, or were ended by whoever called."""
+
+
+def read_ended(
+    runs: Iterable[str], find_spec: Callable[[str], dict], defaults: dict, since: str, results: Path = Path()
+) -> Iterator[tuple[str, str, float | None, bool]]:
+    """Yield path, status and images per second of each run that ended, or of which an attempt failed lately.
+
+    The last value says whether it ended.
+
+    runs: paths. find_spec: returns the planned specification of a run that exists. since: the earliest start of such an
+    attempt, as in the names of the attempts' folders. results: the folder that holds `results/`. A run that was done
+    with other settings has not ended. Records are not checked against their schema, because that takes longer than all
+    else here.
+    """
+    for path in runs:
+        if not Path(f"{results}/{RUNS}/{path}/run.json").exists():
+            if status := _find_failure(f"{results}/{ATTEMPTS}/{path}", since):
+                yield path, status, None, False
+            continue
+        folder = results / RUNS / path
+        try:
+            record = json.loads((folder / "run.json").read_text())
+            if not find_changes(find_spec(path), record, defaults):
+                yield path, record["status"], _read_rate(record, folder), True
+        except (ValueError, KeyError, FileNotFoundError):
+            yield path, UNREADABLE, None, True
+
+
+def _read_rate(record: dict, folder: Path) -> float | None:
+    if record["status"] != "completed":
+        return None
+    events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    return describe_timing(record, events).get("images_per_s")
+
+
+def _find_failure(attempts: str, since: str) -> str:
+    """Return the status of the last attempt at a run that began at a moment or later; empty if there is none."""
+    for path in sorted(Path(attempts).glob("*/attempt.json"), reverse=True):
+        status = json.loads(path.read_text())["status"] if path.parent.name >= since else "cancelled"
+        if status not in NO_FAILURES:
+            return status
+    return ""
+
+
+def sum_device_hours(jobs: dict[str, dict], billing: dict[str, dict]) -> float:
+    """Return the device-hours of some jobs as they are billed, or as they were used if nothing is billed.
+
+    jobs: records by path, see howmanygpus.ledger.recording. billing: prices by device, from the machine file. A job
+    that goes on counts until now. One that ended at a moment that nobody knows counts nothing.
+    """
+    hours, total = count_hours(jobs), 0.0
+    for path, record in jobs.items():
+        used = hours.get(path)
+        if used is None and record["status"] == "running":
+            used = max(0.0, datetime.now(UTC).timestamp() - accounting.to_seconds(record["started_at"])) / 3600
+        row = describe_job(path, record, used, billing.get(record["device"]))
+        total += row.get("billed_device_hours", row.get("device_hours", 0.0))
+    return total

@@ -1,0 +1,82 @@
+"""
+A call of Snakemake in several passes: each one plans anew, by what the passes before it have measured.
+
+Every pass is an ordinary Snakemake, and what it does follows from the config and the records alone. A later call
+therefore continues where an earlier one has ended, however that was, and repeats nothing. A pass ends by becoming the
+next one: the process stays the same, so that Ctrl-C and SIGTERM reach whatever pass is at work.
+"""
+
+import atexit
+import os
+import sys
+from collections.abc import Callable
+from typing import NamedTuple, NoReturn
+
+NUMBER, STATUS = "HOWMANYGPUS_PASS", "HOWMANYGPUS_STATUS"
+"""Environment variables by which a pass knows its number, and the exit status of the worst pass before it."""
+
+
+class Standing(NamedTuple):
+    """What a plan asks for by the records that exist.
+
+    asked: what this pass is to make, or what exists and is part of the plan. undecided: the studies of which later
+    passes decide something.
+    """
+
+    asked: frozenset[str]
+    undecided: frozenset[str]
+
+    def is_followed_by(self, after: "Standing") -> bool:
+        """Say whether a pass leads to another one. after: the standing at its end.
+
+        A pass whose steps failed without changing a decision leads to none.
+        """
+        return bool(after.asked - self.asked or self.undecided - after.undecided)
+
+
+class _State:
+    number = 1
+    worst = 0
+    is_followed = False
+    is_wrapped = False
+
+
+def find_number() -> int:
+    """Return the number of this pass, from 1."""
+    return _State.number
+
+
+def ask_for_another() -> bool:
+    """Have another pass follow this one. Return False if Snakemake was started in a way that has no further pass."""
+    _State.is_followed = True
+    return _State.is_wrapped
+
+
+def run_in_passes(main: Callable[[], None], command: list[str]) -> NoReturn:
+    """Call Snakemake's main function, and become the next pass if one was asked for.
+
+    command: that starts the next pass. What Snakemake and its plugins do at exit is done at the end of each pass,
+    because the function that is registered first is called last; so call this before Snakemake registers any.
+    """
+    _State.number = int(os.environ.pop(NUMBER, 1))
+    _State.worst = int(os.environ.pop(STATUS, 0))
+    _State.is_wrapped = True
+    atexit.register(_become_next, command)
+    try:
+        main()
+    except SystemExit as end:
+        _State.worst = max(_State.worst, _count_status(end.code))
+    sys.exit(_State.worst)
+
+
+def _count_status(code: object) -> int:
+    return code if isinstance(code, int) else int(code is not None)
+
+
+def _become_next(command: list[str]) -> None:
+    if not _State.is_followed:
+        return
+    os.environ[NUMBER], os.environ[STATUS] = str(_State.number + 1), str(_State.worst)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os.execv(command[0], command)

@@ -1,0 +1,90 @@
+"""
+Spends a budget of device-hours.
+
+A cell is run only if the budget has room for a quarter more than the cell is expected to need. What is left of the
+budget is shared out among the runs of a pass in proportion to their needs, and no run gets more time than its share.
+The budget is therefore kept even if every run takes longer than expected.
+"""
+
+from howmanygpus.plan.adaptive.cells import Cell, Decision, Knowledge, Rules, name_devices
+
+RESERVE = 1.25
+"""How much more than the expected need of a cell the budget must have left."""
+BEHIND_FIRST_RUNS = "decided later: when the first runs tell how long a run takes"
+BEHIND_OTHERS = "decided later: by what cheaper cells leave of the budget"
+
+
+def spend(rules: Rules, wanted: list[Cell], waiting: list[Cell], known: Knowledge, decision: Decision) -> None:
+    """Decide which of the wanted cells are run now. With a budget these are those that need least.
+
+    waiting: cells that wait for others of their curves.
+    """
+    if rules.budget_device_h is None:
+        decision.go += list_missing(wanted, known)
+        _wait_for_others(waiting, known, decision)
+        return
+    left = rules.budget_device_h - known.used_device_h
+    needs = {id(cell): find_need(cell, known) for cell in wanted}
+    first = [cell for cell in wanted if needs[id(cell)] is None]
+    if first and left > 0:
+        shares = dict.fromkeys(_choose_first_runs(first, known), 1.0)
+        admitted, reason = [], BEHIND_FIRST_RUNS
+    else:
+        admitted, reason = _admit([cell for cell in wanted if cell not in first], needs, left), BEHIND_OTHERS
+        shares = {run: known.expect(run) or 0.0 for run in list_missing(admitted, known)}
+    if not shares:
+        _refuse([*wanted, *waiting], rules, known, decision)
+        return
+    decision.go += shares
+    decision.allowed_device_h |= {run: left * share / sum(shares.values()) for run, share in shares.items()}
+    rest = [run for run in list_missing(wanted, known) if run not in shares]
+    decision.later |= dict.fromkeys(rest, reason)
+    _wait_for_others(waiting, known, decision)
+
+
+def find_need(cell: Cell, known: Knowledge) -> float | None:
+    """Return the device-hours that the missing runs of a cell are expected to need; None if that is not known."""
+    needs = [known.expect(run) for run in known.find_missing(cell)]
+    return None if None in needs else sum(need for need in needs if need is not None)
+
+
+def list_missing(cells: list[Cell], known: Knowledge) -> list[str]:
+    return [run for cell in cells for run in known.find_missing(cell)]
+
+
+def _admit(wanted: list[Cell], needs: dict[int, float | None], left: float) -> list[Cell]:
+    """Return the cells that fit into what is left of the budget together, those that need least first."""
+    admitted, total = [], 0.0
+    for cell in sorted(wanted, key=lambda cell: needs[id(cell)] or 0.0):
+        need = needs[id(cell)] or 0.0
+        if RESERVE * (total + need) <= left:
+            admitted.append(cell)
+            total += need
+    return admitted
+
+
+def _choose_first_runs(cells: list[Cell], known: Knowledge) -> list[str]:
+    """Return one run of each kind of cell, on the fewest devices, from which the needs of the others are estimated."""
+    first: dict[tuple, Cell] = {}
+    for cell in cells:
+        if cell.kind not in first or cell.num_gpus < first[cell.kind].num_gpus:
+            first[cell.kind] = cell
+    return [known.find_missing(cell)[0] for cell in first.values()]
+
+
+def _wait_for_others(waiting: list[Cell], known: Knowledge, decision: Decision) -> None:
+    for cell in waiting:
+        reason = f"decided later: by the rates of fewer than {name_devices(cell.num_gpus)}"
+        decision.later |= dict.fromkeys(known.find_missing(cell), reason)
+
+
+def _refuse(cells: list[Cell], rules: Rules, known: Knowledge, decision: Decision) -> None:
+    """Say that the budget has no room for some cells."""
+    budget, used = rules.budget_device_h or 0.0, known.used_device_h
+    for cell in cells:
+        need = find_need(cell, known)
+        reason = f"not run: budget of {budget:g} device-hours is spent: {used:.3g} used"
+        reason += ", and what this needs is not known" if need is None else f", this needs about {need:.2g}"
+        if need is not None and used + need <= budget:
+            reason += " and a reserve of a quarter"
+        decision.not_run |= dict.fromkeys(known.find_missing(cell), reason)

@@ -1,0 +1,71 @@
+"""The studies that are decided together: one of the config, and that of its probes."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from howmanygpus.plan.adaptive.cells import Cell, Decision, Knowledge, Rules
+from howmanygpus.plan.adaptive.deciding import decide
+from howmanygpus.plan.adaptive.keys import is_adaptive
+from howmanygpus.plan.runs import Run
+from howmanygpus.train.spec import RANDOM_INPUTS
+
+if TYPE_CHECKING:
+    from howmanygpus.plan.plan import Plan
+    from howmanygpus.plan.study.study import Study
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """An adaptive study. probes: the study of its probes, if it trains only its best cells."""
+
+    plan: "Plan"
+    study: "Study"
+    probes: "Study | None"
+
+    @cached_property
+    def rules(self) -> Rules:
+        config = self.study.config
+        keys = ("stop_below_efficiency", "budget_device_h", "train_best")
+        return Rules(**{key: config[key] for key in keys}, is_strong=config["scaling"] == "strong")
+
+    @property
+    def studies(self) -> list["Study"]:
+        """The studies in the order in which they are run."""
+        return [self.probes, self.study] if self.probes else [self.study]
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs that a decision can be about: those that can be done, and that this call can do."""
+        return [run for study in self.studies for run in study.runs if self._can_be_done(run)]
+
+    def _can_be_done(self, run: Run) -> bool:
+        return not run.unsupported and not self.plan.is_left_out(run)
+
+    def decide(self, known: Knowledge) -> Decision:
+        if self.probes is None:
+            return decide(self.rules, self._make_cells(self.study), [], known)
+        return decide(self.rules, self._make_cells(self.probes), self._make_cells(self.study), known)
+
+    def _make_cells(self, study: "Study") -> list[Cell]:
+        repeats: dict[tuple, list[Run]] = {}
+        for run in filter(self._can_be_done, study.runs):
+            size = study.global_batch_size(run) if self.rules.is_strong else run.per_device_batch_size
+            curve = (run.framework, run.variant, run.input, run.precision, run.device, size)
+            repeats.setdefault((curve, run.num_gpus), []).append(run)
+        return [
+            Cell(
+                curve,
+                num_gpus,
+                tuple(run.path for run in runs),
+                kind=(runs[0].framework, runs[0].device),
+                is_real=runs[0].input not in RANDOM_INPUTS,
+            )
+            for (curve, num_gpus), runs in repeats.items()
+        ]
+
+
+def list_campaigns(plan: "Plan") -> list[Campaign]:
+    """Return the adaptive studies of a plan."""
+    adaptive = [study for study in plan.studies.values() if is_adaptive(study.config)]
+    return [Campaign(plan, study, plan.studies.get(plan.probes.get(study.name, ""))) for study in adaptive]

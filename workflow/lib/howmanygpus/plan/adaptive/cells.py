@@ -1,0 +1,113 @@
+"""What a decision is made from: the cells of a grid, the rules of its study, and what is known of each run."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import median
+
+COMPLETED = "completed"
+OUT_OF_MEMORY = "out_of_memory"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The keys of a study that make its grid adaptive. is_strong: whether a curve keeps the global batch."""
+
+    stop_below_efficiency: float | None = None
+    budget_device_h: float | None = None
+    train_best: int | None = None
+    is_strong: bool = False
+
+    @property
+    def goes_up(self) -> bool:
+        """Whether a device count waits for the one below it."""
+        return self.stop_below_efficiency is not None or self.budget_device_h is not None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One configuration. curve: all of it but the device count. runs: the paths of its repeats.
+
+    kind: what it has in common with cells that take about as long, such as the framework. is_real: whether it trains
+    on real images, so that it can reach a target.
+    """
+
+    curve: tuple
+    num_gpus: int
+    runs: tuple[str, ...]
+    kind: tuple = ()
+    is_real: bool = True
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How a run ended. images_per_s: None without a rate. has_outcome: not so if it only failed in this call."""
+
+    status: str
+    images_per_s: float | None = None
+    has_outcome: bool = True
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """All that was measured so far.
+
+    runs: by path, those that ended or that failed in this call. used_device_h: of all jobs of the study, failed ones
+    included. expect: the device-hours that a run is expected to need; None if nothing like it was done.
+    """
+
+    runs: dict[str, Measured] = field(default_factory=dict)
+    used_device_h: float = 0.0
+    expect: Callable[[str], float | None] = lambda run: None
+
+    def find_missing(self, cell: Cell) -> list[str]:
+        return [run for run in cell.runs if run not in self.runs]
+
+    def find_done(self, cell: Cell) -> list[str]:
+        return [run for run in cell.runs if run in self.runs and self.runs[run].has_outcome]
+
+    def find_rate(self, cell: Cell) -> float | None:
+        """Return the median rate of the repeats that have one, as the table of scaling does."""
+        known = (self.runs[run].images_per_s for run in cell.runs if run in self.runs)
+        rates = [rate for rate in known if rate is not None]
+        return median(rates) if rates else None
+
+    def find_status(self, cell: Cell) -> str:
+        """Return how the first repeat that did not complete ended."""
+        statuses = [self.runs[run].status for run in cell.runs if run in self.runs]
+        return next((status for status in statuses if status != COMPLETED), COMPLETED)
+
+
+@dataclass
+class Decision:
+    """What becomes of each run.
+
+    go: runs to do now. done: runs that ended and belong to the grid. later: runs that a later pass decides, and
+    not_run: runs that are not done, each with the reason. allowed_device_h: the most that each of the runs to do may
+    use; empty without a budget.
+    """
+
+    go: list[str] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
+    later: dict[str, str] = field(default_factory=dict)
+    not_run: dict[str, str] = field(default_factory=dict)
+    allowed_device_h: dict[str, float] = field(default_factory=dict)
+
+    def asks_for(self, run: str) -> bool:
+        return run in self._asked
+
+    @cached_property
+    def _asked(self) -> set[str]:
+        return {*self.go, *self.done}
+
+
+def list_curves(cells: Iterable[Cell]) -> list[list[Cell]]:
+    """Return the cells by curve, each in the order of its device counts."""
+    curves: dict[tuple, list[Cell]] = {}
+    for cell in cells:
+        curves.setdefault(cell.curve, []).append(cell)
+    return [sorted(curve, key=lambda cell: cell.num_gpus) for curve in curves.values()]
+
+
+def name_devices(num_gpus: int) -> str:
+    return f"{num_gpus} device{'s' if num_gpus > 1 else ''}"

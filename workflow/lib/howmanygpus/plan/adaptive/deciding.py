@@ -1,0 +1,124 @@
+"""Decides what to run next. A pure function of rules, cells and what was measured."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from howmanygpus.plan.adaptive.budget import spend
+from howmanygpus.plan.adaptive.cells import (
+    OUT_OF_MEMORY,
+    Cell,
+    Decision,
+    Knowledge,
+    Rules,
+    list_curves,
+    name_devices,
+)
+
+
+@dataclass
+class Scan:
+    """What the curves of a grid say so far.
+
+    wanted: cells to run now, if the budget allows it. rates: the rate of each cell that is good enough, by curve and
+    device count. refused: why a cell is not good enough or was not run, in the same way.
+    """
+
+    wanted: list[Cell] = field(default_factory=list)
+    waiting: list[Cell] = field(default_factory=list)
+    rates: dict[tuple, float] = field(default_factory=dict)
+    refused: dict[tuple, str] = field(default_factory=dict)
+
+
+def decide(rules: Rules, measured: list[Cell], trained: list[Cell], known: Knowledge) -> Decision:
+    """Decide what becomes of every run.
+
+    measured: cells whose throughput is measured along their curves. trained: cells to train if their throughput is
+    among the best, with `rules.train_best`; empty otherwise. A cell that is trained has the curve and the device count
+    of the cell that measures it.
+    """
+    decision, scan = Decision(), Scan()
+    for curve in list_curves(measured):
+        _follow(curve, rules, known, scan, decision)
+    spend(rules, scan.wanted, scan.waiting, known, decision)
+    if not trained:
+        return decision
+    if decision.go or decision.later:
+        decision.later |= {run: "decided later: when all probes are done" for cell in trained for run in cell.runs}
+        return decision
+    wanted = _choose_best(rules, trained, known, scan, decision)
+    spend(rules, wanted, [], known, decision)
+    return decision
+
+
+def _follow(curve: list[Cell], rules: Rules, known: Knowledge, scan: Scan, decision: Decision) -> None:
+    """Go up the device counts of a curve as far as what was measured allows it."""
+    baseline, stopped, is_waiting = None, "", False
+    for cell in curve:
+        missing = known.find_missing(cell)
+        if stopped:
+            scan.refused[cell.curve, cell.num_gpus] = stopped
+            decision.not_run |= dict.fromkeys(missing, f"not run: {stopped}")
+            continue
+        decision.done += known.find_done(cell)
+        if missing:
+            (scan.waiting if is_waiting else scan.wanted).append(cell)
+            is_waiting = rules.goes_up
+            continue
+        rate = known.find_rate(cell)
+        if rate is None:
+            stopped = _explain_end(cell, rules, known) if rules.goes_up else ""
+            status = known.find_status(cell).replace("_", " ")
+            scan.refused[cell.curve, cell.num_gpus] = f"its probe gave no rate ({status})"
+            continue
+        baseline = baseline or (cell.num_gpus, rate)
+        efficiency = (rate / cell.num_gpus) / (baseline[1] / baseline[0])
+        scan.rates[cell.curve, cell.num_gpus] = rate
+        if rules.stop_below_efficiency is not None and efficiency < rules.stop_below_efficiency:
+            stopped = (
+                f"efficiency {_write_below(efficiency, rules.stop_below_efficiency)} at {name_devices(cell.num_gpus)} "
+                f"is below {rules.stop_below_efficiency:g}"
+            )
+            del scan.rates[cell.curve, cell.num_gpus]
+            scan.refused[cell.curve, cell.num_gpus] = stopped
+
+
+def _explain_end(cell: Cell, rules: Rules, known: Knowledge) -> str:
+    """Say why a curve ends at a cell without a rate; empty if it goes on.
+
+    With a fixed global batch, more devices need less memory each.
+    """
+    status = known.find_status(cell)
+    if rules.is_strong and status == OUT_OF_MEMORY:
+        return ""
+    return f"{name_devices(cell.num_gpus)} gave no rate ({status.replace('_', ' ')})"
+
+
+def _write_below(value: float, limit: float) -> str:
+    """Write a value that is below a limit with as many digits as show it."""
+    return next(text for digits in range(2, 18) if float(text := f"{value:.{digits}f}") < limit or digits == 17)
+
+
+def _choose_best(rules: Rules, trained: list[Cell], known: Knowledge, scan: Scan, decision: Decision) -> list[Cell]:
+    """Return the cells with the highest rates that have not been trained yet, and say why the others are not."""
+    ranked = sorted(_rank(trained, scan, known, decision), key=lambda found: -found[0])
+    wanted = []
+    for rank, (rate, cell) in enumerate(ranked, start=1):
+        missing = known.find_missing(cell)
+        if rank <= (rules.train_best or 0):
+            decision.done += known.find_done(cell)
+            wanted += [cell] if missing else []
+        else:
+            reason = f"not run: rank {rank} by throughput ({rate:,.0f} images/s), and the best {rules.train_best} train"
+            decision.not_run |= dict.fromkeys(missing, reason)
+    return wanted
+
+
+def _rank(trained: list[Cell], scan: Scan, known: Knowledge, decision: Decision) -> Iterator[tuple[float, Cell]]:
+    """Yield the cells that may be trained, each with its rate, and say why the others may not."""
+    for cell in trained:
+        key = (cell.curve, cell.num_gpus)
+        if cell.is_real and key in scan.rates:
+            yield scan.rates[key], cell
+            continue
+        reason = scan.refused.get(key, "its probe was not run") if cell.is_real else "random images reach no target"
+        decision.not_run |= dict.fromkeys(known.find_missing(cell), f"not run: {reason}")

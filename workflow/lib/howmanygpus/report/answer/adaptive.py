@@ -1,0 +1,31 @@
+"""What an adaptive study did not run, and why."""
+
+import pandas as pd
+
+NOT_RUN, MISSING = "not_run", "missing"
+NOT_YET = "not run yet"
+MOST_REASONS = 12
+
+
+def describe_grid(runs: pd.DataFrame, decision: dict | None) -> list[str]:
+    """Name the reasons for which runs of an adaptive study were not done, or are not decided yet.
+
+    decision: see call.deciding.describe_decision; None for a fixed grid.
+    """
+    if decision is None:
+        return []
+    lines = []
+    if "probes_of" in decision:
+        lines.append(
+            f"These are short probes of {decision['probes_of']}, which choose the cells that it trains. Their quality "
+            "says nothing."
+        )
+    elif (runs["status"] == NOT_RUN).any():
+        lines.append("The grid is adaptive: the best is the best of what was run.")
+    for status, title in ((NOT_RUN, "Not run"), (MISSING, "Open")):
+        rows = runs[(runs["status"] == status) & (runs["reason"] != NOT_YET)]
+        counts = rows["reason"].value_counts()
+        named = [f"{reason} ({count} run{'s' if count > 1 else ''})" for reason, count in counts.items()]
+        more = [f"and {len(named) - MOST_REASONS} more reasons in runs.tsv"] if len(named) > MOST_REASONS else []
+        lines += [f"{title}: {'; '.join(named[:MOST_REASONS] + more)}."] if named else []
+    return lines
