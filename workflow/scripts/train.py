@@ -68,8 +68,8 @@ def main() -> None:
         "--launch",
         type=json.loads,
         required=True,
-        help="JSON: `parity` (required, report or off), `placement` (see train.host.placement), where the model is, and "
-        "`limit_min` (what a budget has left for the run)",
+        help="JSON: `parity` (required, report or off), `placement` (see train.host.placement), where the model is, "
+        "and `limit_min` (what a budget has left for the run)",
     )
     parser.add_argument("--time-limit-min", type=float, required=True, help="minutes after which the run is stopped")
     arguments = parser.parse_args()
