@@ -7,6 +7,7 @@ import tensorflow as tf
 from howmanygpus.train.frameworks import mirrored
 from howmanygpus.train.frameworks.keras import family
 from howmanygpus.train.frameworks.keras.mirrored import TensorflowMirrored
+from howmanygpus.train.frameworks.loss_scaling.keras import LossScaler
 from howmanygpus.train.frameworks.planted import Planted
 
 
@@ -20,12 +21,20 @@ def decay_kernels_only(optimizer_class, weight_decay):
 
 
 DECAYS = {"none": family.with_weight_decay, "decay_of_kernels_only": decay_kernels_only}
+POLICIES = family.POLICIES
 
 
 class PlantedKeras(Planted, TensorflowMirrored):
     def __init__(self, *arguments):
         family.with_weight_decay = DECAYS.get(os.environ["PLANTED_FAULT"], DECAYS["none"])
+        family.POLICIES = {} if os.environ["PLANTED_FAULT"] == "computed_in_float32" else POLICIES
         super().__init__(*arguments)
+        if self.fault == "not_unscaled":
+            self.optimizer._stateful_handle_finite_grads = self.optimizer.inner_optimizer.apply
+        if self.fault == "first_device_decides":
+            self.optimizer.check_finite = super(LossScaler, self.optimizer).check_finite
+        if self.fault == "schedule_waits":
+            self.optimizer.inner_optimizer._learning_rate.scaler = None
         if self.fault == "same_units_in_every_step":
             self.model.get_layer("image_keys")._count_steps = lambda: 0
 
@@ -41,6 +50,12 @@ class PlantedKeras(Planted, TensorflowMirrored):
             gradients = [
                 gradient * factor if is_alone[self.fault](variable.name) else gradient for variable, gradient in named
             ]
+        if self.fault == "unscaled_twice_on_first":
+            is_first = tf.equal(tf.distribute.get_replica_context().replica_id_in_sync_group, 0)
+            factor = tf.where(is_first, 1.0 / self.optimizer.dynamic_scale.value, 1.0)
+            gradients = [gradient * factor for gradient in gradients]
+        if self.fault == "overflow_applied":
+            gradients = [tf.where(tf.math.is_finite(gradient), gradient, 0.0) for gradient in gradients]
         if self.fault == "summed":
             gradients = [gradient * float(self.strategy.num_replicas_in_sync) for gradient in gradients]
         return loss, gradients

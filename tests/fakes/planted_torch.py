@@ -41,14 +41,35 @@ class PlantedTorch(Planted, PytorchDdp):
             kernels = [parameter for parameter in self.network.parameters() if parameter.ndim > 1]
             self.optimizer.param_groups[0]["params"] = kernels
             self.optimizer.add_param_group({"params": vectors, "weight_decay": 0.0})
-        self._last_rate = None
+        if self.fault == "computed_in_float32":
+            self.network.module.precision = "fp32"
+        if self.fault == "unscaled_twice_on_first" and self.rank == 0:
+            scale = self.scaler.scale
+            self.scaler.scale = lambda loss: scale(loss) / self.scaler.get_scale()
+        self._last_rate = self._overflown = None
 
     def set_up(self, *arguments):
         super().set_up(*arguments)
         if self.fault == "one_layer_not_averaged":
             DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self.network, ["model.dense.bias"])
 
+    def step_optimizer(self):
+        if self.fault == "not_unscaled":
+            self.optimizer.step()
+            return
+        if self.fault == "first_device_decides":
+            self.scaler.unscale_(self.optimizer)
+            self.optimizer.step()
+            self.scaler.update()
+            return
+        if self.fault == "overflow_applied":
+            for parameter in self.network.parameters():
+                parameter.grad.nan_to_num_(0.0, 0.0, 0.0)
+        super().step_optimizer()
+
     def train_step(self, batch, learning_rate):
+        if self.fault == "schedule_waits" and (self._overflown or self.scaler.read().skipped_steps):
+            self._overflown, learning_rate = learning_rate, self._overflown or self._last_rate
         if self.fault == "rate_inside_momentum" and self._last_rate and "momentum" in self.optimizer.param_groups[0]:
             for group in self.optimizer.param_groups:
                 group["momentum"] = 0.9 * self._last_rate / learning_rate

@@ -14,7 +14,7 @@ SMALL = {"model": "small_cnn", **BY_MPI}
 DEEP = {"model": "resnet44", "model_options": {"blocks": 1}}
 SIGMOID = SMALL | {"loss": "_multilabel"}
 """Any number of labels an image, of which some are missing."""
-ON_ONE = {"small": SMALL, "small_bf16": SMALL | {"precision": "bf16"}}
+ON_ONE = {"small": SMALL, "small_bf16": SMALL | {"precision": "bf16"}, "small_fp16": SMALL | {"precision": "fp16"}}
 """Cells that each framework is observed at on one device: with biases and pooling."""
 DROPPING = {
     "model": "alexnet",
@@ -40,6 +40,7 @@ LOSSES = {
 ON_TWO = {
     **{"deep": DEEP, "deep_synchronized": DEEP | {"batchnorm": "synchronized"}},
     **{"deep_accumulated": DEEP | {"accumulate": 2}, **LOSSES},
+    "deep_fp16": DEEP | {"precision": "fp16", "accumulate": 2},
 }
 """On two, if the framework can: with BatchNorm and shortcuts, whose code XLA optimises, and with the other losses."""
 NETWORKS_ON = {

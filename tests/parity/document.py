@@ -7,6 +7,7 @@ from parity.faults import (
     FAMILIES,
     FAULTS,
     FAULTS_OF_DROPOUT,
+    FAULTS_OF_FP16,
     FAULTS_OF_LABELS,
     FAULTS_OF_ONE_STRATEGY,
     IN_BF16,
@@ -32,6 +33,10 @@ A user's own model in a folder with a file per family passes the same gate, with
 a single file has no other framework to be compared with: every strategy and number of devices is compared with one
 device in one process without any exchange, by the same checks, except those that its layers make meaningless
 ([own_model.md](own_model.md)).
+In fp16 the task begins with a loss scale of {scale:g}, at which nothing overflows. Before step {skipped} the last
+device gets a scale at which all its gradients do, so that all devices must skip the step; then the scale is set back.
+The reference skips the update of the same step: its rate is spent, and its images are in the running statistics. A
+framework that computes in float32 does not overflow, and is noticed by the skip that is missing.
 
 ## Checks
 
@@ -45,7 +50,7 @@ device in one process without any exchange, by the same checks, except those tha
   so near to zero that rounding decides.
 - bf16: a multiple of the noise that the reference measures for each array by simulating the rounding of bf16. It is
   {many} for arrays of {elements} elements or more and for all arrays together, and {few} for others.
-- tf32: the same with an eighth of the noise, as TF32 has three mantissa bits more.
+- tf32 and fp16: the same with the noise of their significant bits, of which both have three more than bf16.
 
 In reduced precision an array whose limit exceeds {told} is not judged by itself. The limits of whole gradients and
 updates are never wider than {direction} for one minus the cosine and {norm} for the norm, so that a zero, flipped or
@@ -71,13 +76,15 @@ are planted in the task whose images have any number of labels, those of dropout
 
 
 def describe_precisions(family: str, fault: str) -> str:
+    if fault in FAULTS_OF_FP16:
+        return "fp16" if FAMILIES[family].has_fp16 else ""
     if fault not in faults_of(family) | FAULTS_OF_LABELS | FAULTS_OF_DROPOUT:
         return ""
     return "fp32, bf16" if fault in IN_BF16 and FAMILIES[family].has_bf16 else "fp32"
 
 
 def render() -> str:
-    every = FAULTS | FAULTS_OF_ONE_STRATEGY | FAULTS_OF_LABELS | FAULTS_OF_DROPOUT
+    every = FAULTS | FAULTS_OF_ONE_STRATEGY | FAULTS_OF_LABELS | FAULTS_OF_DROPOUT | FAULTS_OF_FP16
     checks, faults = [], []
     for check, meaning in CHECKS.items():
         shown = ", ".join(f"`{name}`" for name, fault in every.items() if fault.check == check)
@@ -88,6 +95,7 @@ def render() -> str:
     return TEXT.format(
         **{"steps": task.NUM_STEPS, "epochs": task.NUM_STEPS * task.GLOBAL_BATCH_SIZE // task.NUM_TRAIN + 1},
         **{"test": task.NUM_TEST, "batch": task.GLOBAL_BATCH_SIZE},
+        **{"scale": task.LOSS_SCALE, "skipped": task.SKIPPED_STEP},
         **{"checks": "\n".join(checks), "faults": "\n".join(faults)},
         **{"many": allowances.MANY, "few": allowances.FEW, "elements": allowances.MANY_ELEMENTS},
         **{"told": allowances.MOST_TOLD, "direction": allowances.MOST_DIRECTION, "norm": allowances.MOST_NORM},

@@ -63,6 +63,15 @@ FAULTS_OF_DROPOUT = {
     "units_dropped_in_evaluation": Fault("evaluation", "dropout is on in evaluation"),
 }
 """Planted in every family, in a network that drops units."""
+FAULTS_OF_FP16 = {
+    "not_unscaled": Fault("averaging", "gradients are not divided by the loss scale"),
+    "unscaled_twice_on_first": Fault("averaging", "the first device divides by it before the mean and again after it"),
+    "overflow_applied": Fault("skipped", "a step with an overflow updates the weights by the finite gradients"),
+    "first_device_decides": Fault("losses", "overflows on other devices than the first reach the weights"),
+    "schedule_waits": Fault("updates_sgd", "the learning rate's schedule does not count a skipped step"),
+    "computed_in_float32": Fault("losses", "the network computes in float32"),
+}
+"""Planted in fp16, in every family that has it."""
 IN_BF16 = ("zero", "flipped", "tripled")
 """Planted again in bf16, in every family that has it."""
 NONE = "none"
@@ -76,11 +85,12 @@ class Family(NamedTuple):
     launcher: str
     environment: str
     has_bf16: bool
+    has_fp16: bool = False
 
 
 FAMILIES = {
-    "torch": Family("pytorch_ddp", "torchrun", "pytorch-cpu", True),
-    "keras": Family("tensorflow_mirrored", "plain", "tensorflow-cpu", True),
+    "torch": Family("pytorch_ddp", "torchrun", "pytorch-cpu", True, True),
+    "keras": Family("tensorflow_mirrored", "plain", "tensorflow-cpu", True, True),
     "flax": Family("jax_sharding", "per_node", "jax-cpu", True),
     "gluon": Family("mxnet_gluon", "per_node", "mxnet-cpu", False),
     "chainer": Family("chainer_mn", "mpirun", "chainer-cpu", False),

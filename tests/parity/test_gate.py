@@ -24,7 +24,16 @@ from parity.cells import (
     list_networks,
     supports,
 )
-from parity.faults import FAMILIES, FAULTS_OF_DROPOUT, FAULTS_OF_LABELS, FAULTY_HOROVOD, IN_BF16, NONE, faults_of
+from parity.faults import (
+    FAMILIES,
+    FAULTS_OF_DROPOUT,
+    FAULTS_OF_FP16,
+    FAULTS_OF_LABELS,
+    FAULTY_HOROVOD,
+    IN_BF16,
+    NONE,
+    faults_of,
+)
 from parity.observing import CELL
 
 
@@ -41,6 +50,17 @@ def test_bf16_is_within_its_noise(framework, judge_cell):
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
     direction = next(row for row in verdict["checks"] if row["check"] == "direction")
     assert direction["value"] > 1e-6, "the framework computed in float32"
+
+
+@pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if supports(name, ON_ONE["small_fp16"])])
+def test_fp16_is_within_its_noise_and_skips_the_step_that_overflows(framework, judge_cell):
+    """On two devices gradients overflow on the second only, and each device accumulates two batches."""
+    for num_devices, key in ((1, "small_fp16"), (count_devices(framework), "deep_fp16")):
+        verdict = judge_cell(framework, cells_on(2 if key == "deep_fp16" else 1, framework), key, num_devices)
+        assert (verdict["status"], verdict["reason"]) == ("passed", "")
+        assert "skipped" in {row["check"] for row in verdict["checks"]}
+        direction = next(row for row in verdict["checks"] if row["check"] == "direction")
+        assert direction["value"] > 1e-9, "the framework computed in float32"
 
 
 @pytest.mark.parametrize("framework", list(FRAMEWORKS))
@@ -134,6 +154,9 @@ def see_faults(faulty_gate):
         if planted.has_bf16:
             cells["bf16"] = DEEP | {"precision": "bf16"}
             faults += [f"{name}:sgd:bf16" for name in IN_BF16]
+        if planted.has_fp16:
+            cells["fp16"] = DEEP | {"precision": "fp16"}
+            faults += [f"{name}:{fault.optimizer}:fp16" for name, fault in FAULTS_OF_FP16.items()]
         planted_faults = ",".join([*faults, EVERYTHING])
         return faulty_gate.observe(names, planted.environment, cells, 2, PLANTED_FAULTS=planted_faults)
 
@@ -176,12 +199,21 @@ def test_each_fault_of_whole_gradients_is_caught_in_bf16(family, fault, see_faul
     assert faults_of(family)[fault].check in failed_checks(verdict)
 
 
+@pytest.mark.parametrize("fault", FAULTS_OF_FP16)
+@pytest.mark.parametrize("family", [name for name, family in FAMILIES.items() if family.has_fp16])
+def test_each_fault_of_loss_scaling_is_caught(family, fault, see_faults, faulty_gate, tmp_path):
+    verdict = judge_fault(see_faults(family) / "fp16", fault, faulty_gate.task(DEEP), tmp_path)
+    assert verdict["status"] == "failed"
+    assert FAULTS_OF_FP16[fault].check in failed_checks(verdict)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_passes_after_its_faults(family, see_faults, faulty_gate, tmp_path):
     """A fault that outlived its turn would be seen."""
     cells = {"fp32": DEEP, "sigmoid": SIGMOID, "dropout": DROPPING} | (
         {"bf16": DEEP} if FAMILIES[family].has_bf16 else {}
     )
+    cells |= {"fp16": DEEP} if FAMILIES[family].has_fp16 else {}
     for name, cell in cells.items():
         verdict = judge_fault(see_faults(family) / name, NONE, faulty_gate.task(cell), tmp_path / name)
         assert (verdict["status"], verdict["reason"]) == ("passed", "")

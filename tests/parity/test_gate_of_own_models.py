@@ -57,15 +57,36 @@ def own_gate(environment_python, tmp_path_factory):
     return OwnObserver(ROOT / "workflow" / "lib", tmp_path_factory.mktemp("own"), environment_python)
 
 
+@pytest.fixture(scope="module")
+def judge_own(own_gate):
+    """A function from a framework and a precision to the verdict, with what one start did in all precisions."""
+
+    def get(framework: str, precision: str) -> dict:
+        family = FRAMEWORKS[framework].family
+        file = ROOT / "examples" / "model" / f"{FILES[family]}.py"
+        cell = {"model": FILES[family], "model_file": str(file), "model_options": OPTIONS, "family": family}
+        cell |= CASES[framework]
+        precisions = [name for name in ("fp32", "fp16") if name in FRAMEWORKS[framework].precisions["cpu"]]
+        cells = {name: cell | {"precision": name} for name in precisions}
+        folder = own_gate.observe(names_of(framework), FRAMEWORKS[framework].environments["cpu"], cells, 2)
+        return judge({(2, 1): folder / precision}, own_gate.task(cell), None, OwnComparison)
+
+    return get
+
+
 @pytest.mark.parametrize("framework", CASES)
-def test_two_devices_do_what_one_does(framework, own_gate):
-    family = FRAMEWORKS[framework].family
-    file = ROOT / "examples" / "model" / f"{FILES[family]}.py"
-    cell = {"model": FILES[family], "model_file": str(file), "model_options": OPTIONS, "family": family}
-    cell |= CASES[framework]
-    folder = own_gate.observe(names_of(framework), FRAMEWORKS[framework].environments["cpu"], {"own": cell}, 2)
-    verdict = judge({(2, 1): folder / "own"}, own_gate.task(cell), None, OwnComparison)
+def test_two_devices_do_what_one_does(framework, judge_own):
+    verdict = judge_own(framework, "fp32")
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
     checks = {row["check"] for row in verdict["checks"]}
     assert {"losses", "gradients", "updates_sgd", "updates_adam", "replicas"} <= checks
-    assert ("statistics" in checks) == (cell.get("batchnorm") == "synchronized")
+    assert ("statistics" in checks) == (CASES[framework].get("batchnorm") == "synchronized")
+
+
+@pytest.mark.parametrize("framework", [name for name in CASES if "fp16" in FRAMEWORKS[name].precisions["cpu"]])
+def test_they_do_so_in_fp16_and_skip_no_step(framework, judge_own):
+    verdict = judge_own(framework, "fp16")
+    assert (verdict["status"], verdict["reason"]) == ("passed", "")
+    direction = next(row for row in verdict["checks"] if row["check"] == "direction")
+    assert direction["value"] > 1e-9, "the framework computed in float32"
+    assert "skipped" in {row["check"] for row in verdict["checks"]}

@@ -20,10 +20,12 @@ def make_allowances():
         random = np.random.default_rng(0)
         gradient = {name: random.normal(size=shape) for name, shape in NAMES.items()}
         expected = {"logits": np.ones(3), "noise/logits": np.array([noise])}
+        expected |= {"fine_noise/logits": np.array([noise / 3])}
         for name, array in gradient.items():
             expected |= {f"gradient/{name}": array, f"final_mean/{name}": array}
             expected |= {f"rounding/gradient/{name}": np.zeros(1)}
-            expected |= {f"noise/gradient/{name}": np.array([noise * np.linalg.norm(array)])}
+            for prefix, relative in (("noise", noise), ("fine_noise", noise / 3)):
+                expected |= {f"{prefix}/gradient/{name}": np.array([relative * np.linalg.norm(array)])}
         spec = dataclasses.replace(make_spec(global_batch_size=4, steps=6), precision=precision)
         return Allowances(dataclasses.replace(spec, gradient_compression=compression), expected), gradient
 
@@ -38,6 +40,7 @@ def make_allowances():
         ("fp32", "none"),
         ("tf32", "none"),
         ("bf16", "none"),
+        ("fp16", "none"),
         ("fp32", "fp16"),
         ("fp32", "powersgd"),
         ("bf16", "powersgd"),
@@ -64,9 +67,11 @@ def test_an_array_is_judged_by_itself_where_its_noise_allows(make_allowances):
     assert allowances.find_worst("gradient", zeroed, gradient)[0] == 0.0
 
 
-def test_tf32_has_an_eighth_of_the_noise_of_bf16(make_allowances):
-    wide, fixed, narrow = (make_allowances(name)[0].of("logits") for name in ("bf16", "fp32", "tf32"))
-    assert (narrow - fixed) * 8 == pytest.approx(wide - fixed)
+@pytest.mark.parametrize("precision", ["tf32", "fp16"])
+def test_tf32_and_fp16_have_the_noise_of_their_significant_bits(precision, make_allowances):
+    wide, fixed, narrow = (make_allowances(name)[0].of("logits") for name in ("bf16", "fp32", precision))
+    assert narrow > fixed
+    assert (narrow - fixed) * 3 == pytest.approx(wide - fixed)
 
 
 def test_float32_admits_its_own_rounding_only(make_allowances):

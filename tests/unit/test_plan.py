@@ -73,7 +73,28 @@ def test_auto_is_cuda_where_there_is_a_gpu():
 def test_a_precision_that_the_device_lacks_is_planned_as_unsupported():
     reasons = {run.precision: run.unsupported for run in make_plan(precision=["fp32", "tf32"]).runs.values()}
     assert reasons["fp32"] == ""
-    assert reasons["tf32"] == "pytorch_ddp offers fp32, bf16 on cpu, not tf32"
+    assert reasons["tf32"] == "pytorch_ddp offers fp32, bf16, fp16 on cpu, not tf32"
+
+
+def test_fp16_is_for_families_whose_users_have_loss_scaling():
+    frameworks = list(FRAMEWORKS)
+    for machine, device in ((CPU, "cpu"), (GPU, "cuda")):
+        plan = make_plan(machine, frameworks=frameworks, precision=["fp16"], num_gpus=[1], devices=[device])
+        reasons = {run.framework: run.unsupported for run in plan.runs.values()}
+        lacking = {name for name, entry in FRAMEWORKS.items() if entry.family not in ("torch", "keras")}
+        assert {name for name, reason in reasons.items() if reason} == lacking
+        assert all(
+            reasons[name].endswith("not fp16, which needs a loss scaling that it lacks here") for name in lacking
+        )
+
+
+def test_powersgd_is_not_for_fp16():
+    variants = {"powersgd": {"gradient_compression": "powersgd"}}
+    reasons = {
+        run.precision: run.unsupported for run in make_plan(precision=["bf16", "fp16"], variants=variants).runs.values()
+    }
+    assert reasons["bf16"] == ""
+    assert reasons["fp16"].startswith("pytorch_ddp has no powersgd compression in fp16")
 
 
 def test_a_compression_that_a_framework_lacks_is_planned_as_unsupported():

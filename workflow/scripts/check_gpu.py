@@ -47,7 +47,7 @@ DEVICES = ("cuda", "cpu")
 NUMBER = re.compile(r"\d+(\.\d+)?")
 ABSENT = "ModuleNotFoundError"
 """Beginning of the reason why a Python does not have a framework. Any other reason is a failure of the check."""
-PRECISIONS = ("fp32", "tf32", "bf16")
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 STOPPING_S = 30.0
 """How long Snakemake may take to end after Ctrl-C, in seconds."""
 

@@ -48,12 +48,14 @@ class Framework:
 HOROVOD_ALONE = "Horovod with one process"
 MIRRORED_ALONE = "MirroredStrategy with one replica"
 PRECISIONS = {"cpu": ("fp32", "bf16"), "cuda": ("fp32", "tf32", "bf16")}
+WITH_FP16 = {kind: (*precisions, "fp16") for kind, precisions in PRECISIONS.items()}
+"""Of PyTorch and Keras, whose users have dynamic loss scaling. float16 works on every device of their builds."""
 ONLY_FP32: dict[str, tuple[str, ...]] = {"cpu": ("fp32",), "cuda": ("fp32",)}
 TORCH: dict[str, Any] = {
     "family": "torch",
     "environments": {"cpu": "pytorch-cpu", "cuda": "pytorch-cuda13"},
     "capabilities": ("7.5", None),
-    "precisions": PRECISIONS,
+    "precisions": WITH_FP16,
     "native_loader": "torch.loader",
     "measures_noise": True,
     "best": {
@@ -66,7 +68,7 @@ TENSORFLOW: dict[str, Any] = {
     "launcher": "plain",
     "environments": {"cpu": "tensorflow-cpu", "cuda": "tensorflow-cuda12"},
     "capabilities": ("6.0", None),
-    "precisions": PRECISIONS,
+    "precisions": WITH_FP16,
     "native_loader": "keras.tf_data",
     "best": {"cuda": "XLA (jit_compile)"},
 }
@@ -173,7 +175,8 @@ def find_unsupported_reason(framework: str, device, precision: str, num_gpus: in
         what = "is one process" if entry.launcher == "plain" else "synchronizes BatchNorm within a process"
         return f"{framework} {what}: it uses the {device.devices_per_node} devices of one node at most"
     if precision not in entry.precisions[device_kind]:
-        return f"{framework} offers {', '.join(entry.precisions[device_kind])} on {device_kind}, not {precision}"
+        why = ", which needs a loss scaling that it lacks here" if precision == "fp16" else ""
+        return f"{framework} offers {', '.join(entry.precisions[device_kind])} on {device_kind}, not {precision}{why}"
     if num_gpus > entry.max_devices.get(device_kind, num_gpus):
         return f"{framework} uses {entry.max_devices[device_kind]} {device_kind} device at most"
     if num_gpus > 1 and settings["batchnorm"] not in entry.batchnorm[device_kind]:
@@ -183,6 +186,8 @@ def find_unsupported_reason(framework: str, device, precision: str, num_gpus: in
     compression = settings["gradient_compression"]
     if compression != "none" and compression not in entry.compressions:
         return f"{framework} has no {compression} compression of gradients"
+    if compression == "powersgd" and precision == "fp16":
+        return f"{framework} has no {compression} compression in fp16: it would keep what overflowed for later steps"
     if settings["horovod_controller"] != "gloo" and entry.launcher != "horovodrun":
         return f"horovod_controller is a choice of Horovod; {framework} has none"
     if settings["loss_on_every_device"] and framework != LOSS_ON_EVERY_DEVICE:

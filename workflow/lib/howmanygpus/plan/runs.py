@@ -24,8 +24,7 @@ TRAINING_KEYS = (
     *("prefetch", "optimizer"),
     *("loader", "loader_workers", "loader_kind"),
     *("batchnorm", "tier", "loss_on_every_device", "gradient_compression", "powersgd_rank"),
-    "horovod_controller",
-    "accumulate",
+    *("horovod_controller", "accumulate", "loss_scale"),
 )
 """Keys of a study that change what a run does, apart from the keys in its path."""
 

@@ -25,7 +25,7 @@ HOW = {
     ),
 }
 """Keys of a run's specification that say how it does its work. A key that is not listed here changes the work."""
-ROUNDOFF = {"fp32": 2.0**-24, "tf32": 2.0**-11, "bf16": 2.0**-9}
+ROUNDOFF = {"fp32": 2.0**-24, "tf32": 2.0**-11, "bf16": 2.0**-9, "fp16": 2.0**-11}
 COMPRESSED = 2.0**-11
 """Unit roundoff of gradients that were compressed to fp16."""
 START = 256.0

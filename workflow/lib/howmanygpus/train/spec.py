@@ -101,6 +101,7 @@ class RunSpec(LaunchSpec):
     label_smoothing: 0 without; only if an image has one label.
     normalization: `data`, or of train.input.prepared.NORMALIZATIONS.
     loader: `shared`, or the framework's own: its module below train/frameworks/. loader_workers: of each device.
+    loss_scale: of fp16 at first.
     loader_kind: `threads` or `processes`.
     """
 
@@ -133,6 +134,7 @@ class RunSpec(LaunchSpec):
     loss_on_every_device: bool
     gradient_compression: str
     powersgd_rank: int
+    loss_scale: float
     horovod_controller: str
     optimizer: OptimizerSpec
 

@@ -1,9 +1,9 @@
 """
 How far a correct framework may be off in each check of the parity gate, and why.
 
-In fp32 the limits are fixed numbers, widened if ReLU inputs lie so near to zero that rounding decides. In bf16 they are
-multiples of the noise that the reference measures for each model, layout and array (train.parity.rounding). TF32 has
-three mantissa bits more than bf16, so that its noise is an eighth.
+In fp32 the limits are fixed numbers, widened if ReLU inputs lie so near to zero that rounding decides. In reduced
+precision they are multiples of the noise that the reference measures for each model, layout and array
+(train.parity.rounding). TF32 and fp16 have the same number of significant bits.
 
 Compressed gradients widen the limits by what the compression loses.
 """
@@ -16,14 +16,14 @@ import numpy as np
 
 from howmanygpus.train.loop.schedule import count_steps_per_epoch, learning_rates
 from howmanygpus.train.models.initialization import is_trainable
-from howmanygpus.train.parity.task import NUM_TRAIN
+from howmanygpus.train.parity.task import NOISES, NUM_TRAIN
 from howmanygpus.train.spec import RunSpec
 
 FLOAT32_ULP = 2.0**-23
 GATES_OF_ALL_STEPS = 3.0
 """Factor on the effect of ReLU inputs near zero: rounding grows over the steps, the observed range does not."""
-NOISE_FRACTIONS = {"fp32": 0.0, "tf32": 2.0**-3, "bf16": 1.0}
-"""Rounding noise of a precision, as a fraction of that of bf16."""
+SIMULATED = {"tf32": "fp16", "bf16": "bf16", "fp16": "fp16"}
+"""The simulated precision whose noise is that of a precision. fp32 has none."""
 FEW, MANY = 4.0, 2.5
 """Limits over the simulated noise, of arrays with few elements, and of others and of all arrays together.
 
@@ -107,14 +107,14 @@ def norm_of_all(arrays: dict[str, np.ndarray]) -> float:
 
 
 class Allowances:
-    """The limits for one optimizer's steps. expected: the reference's arrays, with `rounding/` and `noise/`."""
+    """The limits for one optimizer's steps. expected: the reference's arrays, with what rounding may change in each."""
 
     weights = FP32.weights
 
     def __init__(self, spec: RunSpec, expected: dict[str, np.ndarray]):
         self.expected = expected
         self.rates = learning_rates(spec, count_steps_per_epoch(NUM_TRAIN, spec.global_batch_size))
-        self.noise_fraction = NOISE_FRACTIONS[spec.precision]
+        self.noise = NOISES[SIMULATED[spec.precision]] if spec.precision in SIMULATED else None
         self.compression = COMPRESSIONS[spec.gradient_compression]
         self.is_wide = spec.precision != "fp32" or spec.gradient_compression != "none"
 
@@ -145,7 +145,9 @@ class Allowances:
 
     def _noise(self, keys: Iterable[str]) -> float:
         """Return the norm of the noise of reduced precision in some arrays together."""
-        return self.noise_fraction * math.hypot(*(self.expected[f"noise/{key}"].item() for key in keys))
+        if self.noise is None:
+            return 0.0
+        return math.hypot(*(self.expected[f"{self.noise}/{key}"].item() for key in keys))
 
     def of_whole(self, key: str, expected: dict[str, np.ndarray]) -> WholeLimits:
         """Return the limits of a gradient or a change of weights as a whole.

@@ -13,37 +13,22 @@ import numpy as np
 from safetensors.numpy import load_file
 
 from howmanygpus.report.parity.allowances import Allowances, norm, norm_of_all
+from howmanygpus.report.parity.checks import CHECKS, EVALUATIONS
 from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.prepared import open_data
 from howmanygpus.train.loop.targets import read_targets
 from howmanygpus.train.models.initialization import is_trainable
 from howmanygpus.train.parity.probe import hash_batch
-from howmanygpus.train.parity.task import GLOBAL_BATCH_SIZE, NUM_TEST, OPTIMIZERS, UNSUPPORTED, WEIGHTS
+from howmanygpus.train.parity.task import (
+    GLOBAL_BATCH_SIZE,
+    NUM_TEST,
+    OPTIMIZERS,
+    SKIPPED,
+    UNSUPPORTED,
+    WEIGHTS,
+    has_skipped_step,
+)
 from howmanygpus.train.spec import RunSpec
-
-CHECKS = {
-    "weights": "parameter count, shapes and values after loading, relative difference of the worst array",
-    "repeatable": "logits of the same images twice, relative difference; dropout left on makes them differ",
-    "independent": "logits of an image in the company of others; batch statistics left on make them differ",
-    "evaluation": "logits with running statistics drawn at random, before training",
-    "batches": "batches whose bytes are not those that this process should have got",
-    "loss": "training loss of the first step",
-    "averaging": "the gradient along the reference's, less one; on two devices 1 is their mean, 2 their sum",
-    "direction": "one minus the cosine between whole gradients or updates and the reference's; the worst of the three",
-    "norm": "norm of the whole gradient or update over the reference's, less one; the worst of the three",
-    "gradients": "gradient of the worst array after one step",
-    "losses": "training losses of all steps, the worst",
-    "updates_sgd": "change of the worst array over six steps of sgd with momentum, weight decay and a schedule",
-    "updates_adam": "the same with adam",
-    "statistics": "BatchNorm's running statistics after six steps, of the worst array",
-    "evaluated": "test images that were not evaluated exactly once at the end of epochs 2 and 3",
-    "evaluation_after": "losses of the test images in these evaluations, on all devices, with a short last batch; with "
-    "any number of labels an image, the scores of each label",
-    "evaluation_first": "the same on the first device, after adam",
-    "replicas": "parameters of the devices after six steps, which should be the same bit for bit",
-}
-EVALUATIONS = {"sgd": "evaluation_after", "adam": "evaluation_first"}
-"""The check of the evaluations of each optimizer's task."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +73,9 @@ class Comparison:
         self.data = open_data(task / "arrays", crop_size=self.specs["sgd"].crop_size)
         self.seen = {name: Observation.read(folder, name) for name in OPTIMIZERS}
         self.expected = {name: load_file(task / f"{name}.devices{self.num_devices}.safetensors") for name in OPTIMIZERS}
+        for name, arrays in self.expected.items():
+            if has_skipped_step(self.specs[name]):
+                arrays |= select(arrays, SKIPPED.rstrip("/"))
         self.allowed = {name: Allowances(self.specs[name], self.expected[name]) for name in OPTIMIZERS}
         self.running_statistics = self.seen["sgd"].facts[0]["running_statistics"]
         self.suffix = {"mean of all devices": "mean", "first device": "first"}[self.running_statistics]
@@ -113,6 +101,7 @@ class Comparison:
         if self.rows[-1]["passed"]:
             self._check_evaluation()
             self._check_batches()
+            self._check_skipped()
             self._check_losses()
             self._check_changes()
             self._check_statistics()
@@ -152,6 +141,14 @@ class Comparison:
                 diverged = None in fact["losses"]
                 wrong += ["the number of batches"] * (len(expected) != len(fact["hashes"]) and not diverged)
         self._add("batches", len(wrong), 0, "; ".join(wrong[:3]))
+
+    def _check_skipped(self) -> None:
+        """More are skipped if gradients overflow at the task's loss scale, and none if they are not in float16."""
+        if self.specs["sgd"].precision != "fp16":
+            return
+        counts = {name: seen.facts[0].get("skipped_steps", "an unknown number") for name, seen in self.seen.items()}
+        wrong = [f"{name}: {count}" for name, count in counts.items() if count != has_skipped_step(self.specs[name])]
+        self._add("skipped", len(wrong), 0, ", ".join(wrong))
 
     def _check_losses(self) -> None:
         rows = []

@@ -16,6 +16,7 @@ class OwnComparison(Comparison):
         if self.rows[-1]["passed"]:
             self._check_evaluation()
             self._check_batches()
+            self._check_skipped()
             if "losses" in self.expected["sgd"]:
                 self._check_losses()
                 self._check_changes()

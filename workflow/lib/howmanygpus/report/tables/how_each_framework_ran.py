@@ -10,7 +10,7 @@ READS = ("results",)
 IS_MERGED = True
 CELL = ("study", "framework", "variant", "precision", "device")
 SETTINGS = (
-    *("execution", "optimizer", "layout", "autotune", "tf32", "exchange"),
+    *("execution", "optimizer", "layout", "autotune", "tf32", "loss_scaling", "exchange"),
     *("allocator", "host_memory", "cudnn", "onednn", "threads"),
 )
 COLUMNS = (*CELL, "num_gpus", "num_runs", *SETTINGS, "variables")

@@ -22,6 +22,7 @@ GIB = 2**30
 OUTCOME = (
     *("status", "reason", "disturbed", "images_per_s", "step_s_median", "step_s_p95", "data_wait_frac"),
     *("staging_s", "init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen", "peak_memory_gib"),
+    *("skipped_steps", "loss_scale"),
     "host_to_device_gib_per_s",
     *trajectory.COLUMNS,
     *("quality_metric", "quality_last", "quality_best", "quality_of_guess"),
@@ -85,9 +86,11 @@ def describe_run(outcome: Outcome, billing: dict, quality: dict) -> dict:
 
 
 def describe_clocks(record: dict) -> dict:
-    """Seconds of each phase of a run that was trained. record: a run.json."""
+    """Seconds of each phase of a run that was trained, and the loss scaling of fp16. record: a run.json."""
     clocks = ("init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen")
-    return {"staging_s": record.get("staging_s"), **{key: record[key] for key in clocks}}
+    scaling = record.get("loss_scaling", {})
+    scaled = {"skipped_steps": scaling.get("skipped_steps"), "loss_scale": scaling.get("scale")}
+    return {"staging_s": record.get("staging_s"), **{key: record[key] for key in clocks}, **scaled}
 
 
 def describe_provenance(record: dict) -> dict:

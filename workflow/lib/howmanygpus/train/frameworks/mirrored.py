@@ -65,7 +65,7 @@ class MirroredBackend(KerasBackend):
         self.strategy = self.build_strategy(spec)
         with self.strategy.scope():
             self.set_up(spec, data, weights)
-            self.prepare_training(build_optimizer(spec.optimizer, learning_rates, self.model))
+            self.prepare_training(build_optimizer(spec, learning_rates, self.model))
         self._predict = tf.function(self._compute_logits)
         self._predict_on_all = tf.function(lambda images: self.strategy.run(self._compute_logits, (images,)))
 

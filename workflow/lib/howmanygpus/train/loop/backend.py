@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.loss_scaling import LossScale
 from howmanygpus.train.models.folder import add_folder
 from howmanygpus.train.spec import RunSpec
 
@@ -109,6 +110,16 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def take_window_loss(self, num_steps: int) -> float:
         """Return the mean training loss of all devices in the last num_steps steps, equal on all processes. Blocks."""
+
+    def read_loss_scale(self) -> LossScale | None:
+        """Return the state of the loss scaling, equal on all processes; None in any precision but fp16. Blocks."""
+        return None
+
+    def set_loss_scales(self, scales: list[float]) -> None:  # noqa: B027
+        """Set the loss scale of each device of this process in fp16, for the parity gate. A step was taken before.
+
+        A backend with one scale for all its devices takes the last one.
+        """
 
     def max_over_ranks(self, value: float) -> float:
         """Return the largest value of all processes, on each of them; with one process, its own."""

@@ -34,7 +34,7 @@ from howmanygpus.train.spec import RANDOM_INPUTS, RESIDENT, RunSpec
 
 
 class DivergedError(Exception):
-    """The training loss is not finite; becomes a status."""
+    """The training loss is not finite, or no gradient is in fp16; becomes a status."""
 
 
 class TrainingLoop:
@@ -74,6 +74,7 @@ class TrainingLoop:
         self.clocks = Clocks()
         self.num_windows = 0
         self.steps_done = 0
+        self.loss_scale = backend.read_loss_scale()
         self._completions = Completions(backend.wait_for_step, clock)
         self._last_marker: Any = None
         self._feed: Ahead | Generator | None = None
@@ -185,6 +186,7 @@ class TrainingLoop:
         self.laps.end("barrier")
         num_steps = self.steps_done - self._window_start
         loss = self.backend.take_window_loss(num_steps)
+        scaling = self._read_loss_scale()
         self.laps.end("loss")
         phase = self._count_window(num_steps, elapsed_s, data_wait_s)
         self._record(
@@ -197,10 +199,15 @@ class TrainingLoop:
             data_wait_s=data_wait_s,
             steps_s=[round(step_s, 6) for step_s in steps_s],
             loss=finite_or_none(loss),
+            **scaling,
         )
         self.laps.end("log")
         if not math.isfinite(loss):
             raise DivergedError(f"training loss is {loss} in steps {self._window_start + 1} to {self.steps_done}")
+        if self.loss_scale:
+            problem = self.loss_scale.find_divergence(self.steps_done, self.steps_done == self.num_steps)
+            if problem:
+                raise DivergedError(problem)
         if self._steps_to_evaluation == 0:
             self.evaluate(self._epoch_of_last_step)
         if self.noise.is_due(self.steps_done, self.num_steps):
@@ -208,6 +215,14 @@ class TrainingLoop:
             self.laps.end("evaluation")
         if self.steps_done < self.num_steps:
             self._open_window()
+
+    def _read_loss_scale(self) -> dict[str, float]:
+        """Return the skipped steps of the window and the scale after it; nothing in any precision but fp16."""
+        before, after = self.loss_scale, self.backend.read_loss_scale()
+        if before is None or after is None:
+            return {}
+        self.loss_scale = after
+        return {"skipped_steps": after.skipped_steps - before.skipped_steps, "loss_scale": after.scale}
 
     def _wait_for_last_step(self) -> None:
         """Count as late how long the last step of the window still took. It should be complete.

@@ -1,6 +1,7 @@
 """One process of one run: sets up a backend, runs the loop, and leaves its part of the record in the attempt folder."""
 
 import argparse
+import dataclasses
 import hashlib
 import os
 import sys
@@ -74,6 +75,7 @@ def describe_training(loop: TrainingLoop, started_at: float) -> dict[str, Any]:
         "versions": backend.versions(),
         "settings": backend.settings() | list_variables(),
         "device_model": backend.device_model(),
+        **({"loss_scaling": dataclasses.asdict(loop.loss_scale)} if loop.loss_scale else {}),
         "host_to_device_gib_per_s": measure_host_to_device(backend, spec, loop.data),
     }
 

@@ -25,7 +25,7 @@ from howmanygpus.train.input.prepared import PreparedData, open_data
 from howmanygpus.train.loop.backend import Backend, UnsupportedError, load_backend
 from howmanygpus.train.loop.loop import DivergedError, TrainingLoop
 from howmanygpus.train.loop.schedule import count_steps_per_epoch, learning_rates
-from howmanygpus.train.parity.task import UNSUPPORTED
+from howmanygpus.train.parity.task import LOSS_SCALE, OVERFLOWING, SKIPPED_STEP, UNSUPPORTED, has_skipped_step
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.spec import RunSpec
 
@@ -60,6 +60,15 @@ class ObservedLoop(TrainingLoop):
             # Before the window closes, which ends the training if the loss is not finite.
             self.first_weights = self.backend.weights()
         super().after_step()
+        if has_skipped_step(self.spec) and self.steps_done in (SKIPPED_STEP - 1, SKIPPED_STEP):
+            self._scale_losses(OVERFLOWING if self.steps_done == SKIPPED_STEP - 1 else LOSS_SCALE)
+
+    def _scale_losses(self, scale_of_last: float) -> None:
+        """Set the loss scale of the run's last device, and that of the others to the task's."""
+        scales = [LOSS_SCALE] * (self.spec.num_gpus // self.backend.num_processes)
+        if self.backend.rank == self.backend.num_processes - 1:
+            scales[-1] = scale_of_last
+        self.backend.set_loss_scales(scales)
 
 
 def predict(backend: Backend, images: np.ndarray) -> np.ndarray:
@@ -122,6 +131,8 @@ def observe(spec: RunSpec, optimizer: str) -> tuple[Backend, dict[str, np.ndarra
         **{"hashes": loop.hashes, "differing_replicas": count_differing_replicas(backend.replicas())},
         **{"running_statistics": backend.running_statistics, "versions": backend.versions()},
     }
+    if loop.loss_scale:
+        facts["skipped_steps"] = loop.loss_scale.skipped_steps
     return backend, {name: np.ascontiguousarray(array) for name, array in arrays.items()}, facts
 
 

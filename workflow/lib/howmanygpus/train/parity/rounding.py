@@ -1,12 +1,15 @@
 """
-Simulate the rounding of bf16 in the reference, to learn how far a correct framework may be off.
+Simulate the rounding of bf16, tf32 and fp16 in the reference, to learn how far a correct framework may be off.
 
-Mixed precision keeps parameters, losses and running statistics in float32 and everything between the layers in bf16,
-forwards and backwards. While `RoundedToBf16` is open, every result of PyTorch's float64 kernels is therefore rounded to
-the eight significant bits of bf16, except the loss, which NumPy computes. Rounding is stochastic: it errs by up to one
-unit in the last place instead of half a unit, so that the simulated noise is about 1.4 times that of a framework. It
-keeps the range of float64; values of the gate's tasks are far from the limits of bf16's range, which is that of
-float32.
+Mixed precision keeps parameters, losses and running statistics in float32 and everything between the layers in bf16 or
+float16, forwards and backwards. While `Rounded` is open, every result of PyTorch's float64 kernels is therefore rounded
+to the significant bits of bf16 (8), or of float16 and TF32 (11), except the loss, which NumPy computes. Rounding is
+stochastic: it errs by up to one unit in the last place instead of half a unit, so that the simulated noise is about 1.4
+times that of a framework. It keeps the range of float64; values of the gate's tasks are far from the limits of bf16's
+range, which is that of float32, and loss scaling keeps gradients in the range of float16.
+
+The noise of 11 bits is mostly not an eighth of that of 8, but more: the number of ReLU inputs that rounding
+moves to the other side of zero is in proportion to the rounding, and the noise to the square root of their number.
 """
 
 import math
@@ -15,18 +18,22 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-MANTISSA_BITS = {"float64": 52, "bf16": 7}
+MANTISSA_BITS = {"float64": 52, "bf16": 7, "fp16": 10}
 """Bits after the leading one."""
+FINE = 2.0**-1.5
+"""The least noise of fp16 over that of bf16. Rounding eight times as fine moves an eighth of the ReLU inputs to the
+other side of zero. In a small network a single simulation may by chance move none, and a framework some."""
 WITH_STATISTICS = {"native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training"}
 WITH_STATISTICS |= {"native_layer_norm", "_scaled_dot_product_flash_attention_for_cpu"}
 """Of these only the activations are rounded, since statistics stay in float32."""
 
 
-class RoundedToBf16(TorchDispatchMode):
-    """While the context is open, results of float64 operations have the precision of bf16."""
+class Rounded(TorchDispatchMode):
+    """While the context is open, results of float64 operations have the precision of bf16 or fp16."""
 
-    def __init__(self, seed: int):
+    def __init__(self, precision: str, seed: int):
         super().__init__()
+        self._dropped = MANTISSA_BITS["float64"] - MANTISSA_BITS[precision]
         self._generator = torch.Generator().manual_seed(seed)
 
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
@@ -49,7 +56,6 @@ class RoundedToBf16(TorchDispatchMode):
         return self._round_finite(values)
 
     def _round_finite(self, values: torch.Tensor) -> torch.Tensor:
-        dropped = MANTISSA_BITS["float64"] - MANTISSA_BITS["bf16"]
-        noise = torch.empty(values.shape, dtype=torch.int64).random_(0, 2**dropped, generator=self._generator)
-        bits = noise.add_(values.contiguous().view(torch.int64)).bitwise_and_(-(2**dropped))
+        noise = torch.empty(values.shape, dtype=torch.int64).random_(0, 2**self._dropped, generator=self._generator)
+        bits = noise.add_(values.contiguous().view(torch.int64)).bitwise_and_(-(2**self._dropped))
         return bits.view(torch.float64)

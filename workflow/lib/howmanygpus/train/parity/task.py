@@ -52,6 +52,17 @@ rates keep rounding from growing.
 """
 LARGE = 32 * 32 * 3
 """Values of an image from which more threads than one gain. With fewer a thread only waits for a core that is busy."""
+LOSS_SCALE, OVERFLOWING = 2.0**10, 2.0**100
+"""Loss scale in fp16, which is too small for any gradient of the task to overflow; and one at which all do.
+
+In float32 none would overflow, so that a framework that computes in float32 does not skip the step.
+"""
+SKIPPED_STEP = 4
+"""The step whose gradients overflow in fp16, on the last device only: all devices must skip it. Two steps follow."""
+SKIPPED = "skipped/"
+"""Begins the names of the reference's arrays that are otherwise if the step is skipped."""
+NOISES = {"bf16": "noise", "fp16": "fine_noise"}
+"""Begins the names of the reference's arrays that say what reduced precision may change, by the simulated precision."""
 UNSUPPORTED = "unsupported.json"
 """File that says why a cell was not observed."""
 WEIGHTS = "weights.safetensors"
@@ -89,6 +100,7 @@ def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: P
             },
             **{"random_flip": True, "random_crop_padding": 1, "crop": None, "random_resized_crop": None},
             **{"gradient_compression": "none", "powersgd_rank": 1, "horovod_controller": "gloo", "tier": "stock"},
+            "loss_scale": LOSS_SCALE,
             **{"data_dir": str(folder / cell.get("input", "arrays")), "weights_file": str(folder / WEIGHTS)},
             **framework,
             **cell,
@@ -102,6 +114,11 @@ def read_loss(text: str) -> dict[str, Any]:
     if text in ("", "_multilabel"):
         return {"multi_label": bool(text)}
     return {"label_smoothing": float(text.removeprefix("_smoothing"))}
+
+
+def has_skipped_step(spec: RunSpec) -> bool:
+    """Whether gradients overflow in one step of the task. The reference of a user's own model has no such step."""
+    return spec.precision == "fp16" and spec.model_file is None
 
 
 def draw_task_weights(

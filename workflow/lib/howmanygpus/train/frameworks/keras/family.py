@@ -13,10 +13,12 @@ from keras import layers, ops
 from howmanygpus.train.frameworks.copying import Copier
 from howmanygpus.train.frameworks.keras.layers.context import LayerContext
 from howmanygpus.train.frameworks.keras.settings import describe_settings
+from howmanygpus.train.frameworks.loss_scaling.keras import LossScaler, scale_losses
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import Backend, UnsupportedError
+from howmanygpus.train.loss_scaling import LossScale
 from howmanygpus.train.models.initialization import is_decayed
-from howmanygpus.train.spec import OptimizerSpec, RunSpec
+from howmanygpus.train.spec import RunSpec
 
 VARIABLE_NAMES = {
     "kernel": "kernel",
@@ -30,8 +32,12 @@ VARIABLE_NAMES = {
 }
 
 
+POLICIES = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
+"""Keras's names of mixed precisions, which keep variables in float32. float16 works on every device."""
+
+
 def set_precision(spec: RunSpec) -> None:
-    """Switch TF32, which is on by default in TensorFlow, on or off. bf16 keeps variables in float32."""
+    """Switch TF32, which is on by default in TensorFlow, on or off, and choose Keras's policy."""
     if spec.precision in ("tf32", "bf16") and spec.device_kind == "cuda":
         details = tf.config.experimental.get_device_details(tf.config.list_physical_devices("GPU")[0])
         if details["compute_capability"] < (8, 0):
@@ -39,7 +45,7 @@ def set_precision(spec: RunSpec) -> None:
                 f"{spec.precision} needs compute capability 8.0 or later, not {details['device_name']}"
             )
     tf.config.experimental.enable_tensor_float_32_execution(spec.precision == "tf32")
-    keras.config.set_dtype_policy("mixed_bfloat16" if spec.precision == "bf16" else "float32")
+    keras.config.set_dtype_policy(POLICIES.get(spec.precision, "float32"))
 
 
 def import_own_models() -> ModuleType:
@@ -92,12 +98,18 @@ def read_weights(model: keras.Model) -> dict[str, np.ndarray]:
 
 
 class TabulatedRates(keras.optimizers.schedules.LearningRateSchedule):
-    """The learning rate of every step, looked up in the graph."""
+    """The learning rate of every step, looked up in the graph.
+
+    scaler: counts the steps instead of the optimizer, which does not see those that are skipped in fp16.
+    """
+
+    scaler: LossScaler | None = None
 
     def __init__(self, rates: np.ndarray):
         self.rates = np.asarray(rates, np.float32)
 
     def __call__(self, step):
+        step = step if self.scaler is None else self.scaler.steps
         return ops.take(ops.convert_to_tensor(self.rates), ops.minimum(ops.cast(step, "int32"), len(self.rates) - 1))
 
 
@@ -157,13 +169,13 @@ def with_weight_decay(optimizer_class: type, weight_decay: float) -> type:
 
 
 def build_optimizer(
-    spec: OptimizerSpec,
+    run: RunSpec,
     learning_rates: np.ndarray,
     model: keras.Model,
     adapt: Callable[[type], type] = lambda optimizer_class: optimizer_class,
 ) -> keras.optimizers.Optimizer:
     """model: with its weights. adapt: derives another class from the optimizer's, as Horovod needs."""
-    rates = TabulatedRates(learning_rates)
+    spec, rates = run.optimizer, TabulatedRates(learning_rates)
     rule: type = {"sgd": Sgd, "adam": Adam, "adamw": AdamW}[spec.name]
     options: dict[str, float] = {"beta_1": spec.beta1, "beta_2": spec.beta2, "epsilon": spec.epsilon}
     if spec.name == "sgd":
@@ -172,10 +184,13 @@ def build_optimizer(
         options["weight_decay"] = spec.weight_decay
     if spec.name != "adamw":
         rule = with_weight_decay(rule, spec.weight_decay)
-    optimizer = adapt(rule)(rates, **options)
+    is_scaled = run.precision == "fp16"
+    optimizer = (rule if is_scaled else adapt(rule))(rates, **options)
     variables = find_variables(model)
     kept = [variable for name, variable in variables.items() if not is_decayed(name, spec.weight_decay_on)]
     optimizer.exclude_from_weight_decay(var_list=kept)
+    if is_scaled:
+        optimizer = rates.scaler = scale_losses(optimizer, run, model.trainable_variables, adapt)
     for layer in model.layers:
         if layer.name == "image_keys":
             layer.follow(optimizer)
@@ -222,6 +237,14 @@ class KerasBackend(Backend):
 
     def wait_until_idle(self) -> None:
         tf.test.experimental.sync_devices()
+
+    def read_loss_scale(self) -> LossScale | None:
+        return self.optimizer.read() if isinstance(self.optimizer, LossScaler) else None
+
+    def set_loss_scales(self, scales: list[float]) -> None:
+        replicas = self.replicas_of(self.optimizer.dynamic_scale.value)
+        for replica, scale in zip(replicas, scales, strict=True):
+            replica.assign(scale)
 
     def weights(self) -> dict[str, np.ndarray]:
         return read_weights(self.model)

@@ -44,7 +44,7 @@ class HorovodKeras(HorovodKerasBackend, FitBackend):
         self.set_up(spec, data, weights)
         compression = COMPRESSIONS[spec.gradient_compression]
         average = functools.partial(distributed, compression=compression)
-        optimizer = build_optimizer(spec.optimizer, learning_rates, self.model, average)
+        optimizer = build_optimizer(spec, learning_rates, self.model, average)
         self.start_from_first(optimizer)
         # Keras compiles by XLA on one GPU, which cannot compile a step that contains Horovod's operation.
         self.compile(optimizer, jit_compile=False)

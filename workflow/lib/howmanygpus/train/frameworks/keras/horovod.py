@@ -26,7 +26,7 @@ class HorovodTensorflow(HorovodKerasBackend, StepwiseBackend):
         self.rank, self.num_processes = hvd.rank(), hvd.size()
         take_device(spec, hvd.local_rank())
         self.set_up(spec, data, weights)
-        self.optimizer = build_optimizer(spec.optimizer, learning_rates, self.model)
+        self.optimizer = build_optimizer(spec, learning_rates, self.model)
         self.start_from_first(self.optimizer)
         self.loss_function = build_loss(spec, data)
         self._losses: list[tf.Tensor] = []
@@ -41,8 +41,9 @@ class HorovodTensorflow(HorovodKerasBackend, StepwiseBackend):
             return loss
         with tf.GradientTape() as tape:
             loss = self.loss_function(labels, self.model(images, training=True))
+            scaled = self.optimizer.scale_loss(loss)
         tape = hvd.DistributedGradientTape(tape, compression=compression)
-        gradients = tape.gradient(loss, [variable.value for variable in variables])
+        gradients = tape.gradient(scaled, [variable.value for variable in variables])
         self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
         return loss
 
@@ -50,7 +51,8 @@ class HorovodTensorflow(HorovodKerasBackend, StepwiseBackend):
         """Return one part's share of the mean loss and its gradients, which are not exchanged yet."""
         with tf.GradientTape() as tape:
             loss = self.loss_function(labels, self.model(images, training=True)) / self.spec.accumulate
-        return loss, tape.gradient(loss, [variable.value for variable in self.model.trainable_variables])
+            scaled = self.optimizer.scale_loss(loss)
+        return loss, tape.gradient(scaled, [variable.value for variable in self.model.trainable_variables])
 
     def train_step(self, batch: tuple[tf.Tensor, tf.Tensor], learning_rate: float) -> None:
         """The optimizer looks up the learning rate itself, as Keras's schedules do."""

@@ -35,7 +35,8 @@ class TensorflowMirrored(MirroredBackend, StepwiseBackend):
     def _compute_part(self, images, labels):
         with tf.GradientTape() as tape:
             loss = self.loss_function(labels, self.model(images, training=True)) / self.spec.global_batch_size
-        return loss, tape.gradient(loss, self.model.trainable_variables)
+            scaled = self.optimizer.scale_loss(loss)
+        return loss, tape.gradient(scaled, self.model.trainable_variables)
 
     def _step_on_replica(self, images, labels):
         """Take one replica's part of a step; apply_gradients sums the gradients of all replicas."""

@@ -6,6 +6,7 @@ import os
 import keras
 import tensorflow as tf
 
+from howmanygpus.train.frameworks.loss_scaling.keras import LossScaler
 from howmanygpus.train.host.libraries import find_cudnn_version, find_loaded
 
 USES_ONEDNN = "_ZN10tensorflow12IsMKLEnabledEv"
@@ -14,12 +15,15 @@ USES_ONEDNN = "_ZN10tensorflow12IsMKLEnabledEv"
 
 def describe_settings(model: keras.Model, optimizer: keras.optimizers.Optimizer, compiles: bool) -> dict[str, str]:
     """Return `settings` of run.schema.yaml. compiles: whether XLA compiles the step."""
-    rule = next(each for each in type(optimizer).__mro__ if each.__module__.startswith("keras."))
+    scaler = optimizer if isinstance(optimizer, LossScaler) else None
+    inner = scaler.inner_optimizer if scaler else optimizer
+    rule = next(each for each in type(inner).__mro__ if each.__module__.startswith("keras."))
     settings = {
         "execution": "tf.function, XLA" if compiles else "tf.function",
         "layout": f"{keras.config.image_data_format()} in the model",
         "optimizer": f"keras.optimizers.{rule.__name__}, a subclass, one update per variable in the graph",
     }
+    settings |= {"loss_scaling": scaler.describe()} if scaler else {}
     gpus = tf.config.get_visible_devices("GPU")
     return settings | (describe_cuda(gpus[0]) if gpus else describe_cpu())
 

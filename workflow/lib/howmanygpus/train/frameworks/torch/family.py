@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from howmanygpus.train.frameworks.loss_scaling.torch import LossScaler
 from howmanygpus.train.frameworks.losses.torch import build_loss
 from howmanygpus.train.frameworks.torch.batch import Batch, Copier
 from howmanygpus.train.frameworks.torch.layers.context import LayerContext
@@ -19,10 +20,13 @@ from howmanygpus.train.frameworks.torch.running_statistics import set_inflation,
 from howmanygpus.train.frameworks.torch.settings import describe_settings
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import StepwiseBackend, UnsupportedError
+from howmanygpus.train.loss_scaling import LossScale
 from howmanygpus.train.models.initialization import is_decayed
 from howmanygpus.train.spec import RunSpec
 
 BATCHNORM_NAMES = {"scale": "weight", "offset": "bias", "mean": "running_mean", "variance": "running_var"}
+AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
+"""Mixed precisions. float16 works on every device."""
 AXES_TO_TORCH = {4: (3, 2, 0, 1), 3: (0, 1, 2), 2: (1, 0)}
 """Canonical kernels are (height, width, in, out) and (in, out); PyTorch's are (out, in, height, width), (out, in).
 
@@ -113,7 +117,8 @@ class Network(nn.Module):
         """images: uint8 (batch, height, width, channels). Returns float32 logits (batch, classes)."""
         x = images.permute(0, 3, 1, 2).to(torch.float32, memory_format=self.memory_format)
         x = (x - self.mean) / self.std
-        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.precision == "bf16"):
+        dtype = AUTOCAST.get(self.precision)
+        with torch.autocast(x.device.type, dtype, enabled=dtype is not None):
             return self.model(x, *self._find_keys(images)).float()
 
     def _find_keys(self, images):
@@ -147,6 +152,7 @@ class TorchBackend(StepwiseBackend):
         self._copier = Copier(self.device)
         self.optimizer = build_optimizer(self._group_parameters(), spec)
         self.loss_function = build_loss(spec, data)
+        self.scaler = LossScaler(spec, self.device)
         self._losses: list[torch.Tensor] = []
         self.network.train()
         if spec.model_file:
@@ -182,13 +188,18 @@ class TorchBackend(StepwiseBackend):
         labels = labels if labels.is_floating_point() else labels.long()
         if self.spec.accumulate == 1:
             loss = self.compute_loss(images, labels)
-            loss.backward()
+            self.scaler.scale(loss).backward()
         else:
             loss = self._add_gradients(images, labels)
-        self.optimizer.step()
+        self.step_optimizer()
         if hasattr(self.model, "image_keys"):
             self.model.image_keys.steps += 1
         self._losses.append(loss.detach())
+
+    def step_optimizer(self) -> None:
+        """Update the weights, unless gradients overflowed in fp16."""
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
 
     def _add_gradients(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Add the gradients of all parts of a batch, which devices exchange in the last. Return the mean loss."""
@@ -196,7 +207,7 @@ class TorchBackend(StepwiseBackend):
         for part in range(count):
             with nullcontext() if part == count - 1 else self.without_exchange():
                 loss = self.compute_loss(*(self._take_part(tensor, part) for tensor in (images, labels))) / count
-                loss.backward()
+                self.scaler.scale(loss).backward()
             losses.append(loss.detach())
         return torch.stack(losses).sum()
 
@@ -254,6 +265,12 @@ class TorchBackend(StepwiseBackend):
         self._losses.clear()
         return self.sum_over_ranks(total).item() / (num_steps * self.num_processes)
 
+    def read_loss_scale(self) -> LossScale | None:
+        return self.scaler.read()
+
+    def set_loss_scales(self, scales: list[float]) -> None:
+        self.scaler.update(scales[-1])
+
     def sum_over_ranks(self, value: torch.Tensor) -> torch.Tensor:
         """With one process, the value itself."""
         return value
@@ -272,7 +289,7 @@ class TorchBackend(StepwiseBackend):
         return versions
 
     def settings(self) -> dict[str, str]:
-        return describe_settings(self.own_network, self.spec, self.device)
+        return describe_settings(self.own_network, self.spec, self.device) | self.scaler.describe()
 
     def device_model(self) -> str | None:
         return torch.cuda.get_device_name(self.device) if self.is_cuda else None

@@ -37,6 +37,15 @@ class HorovodPytorch(TorchBackend):
         options = {"compression": compression, "backward_passes_per_step": spec.accumulate}
         self.optimizer = hvd.DistributedOptimizer(self.optimizer, named_parameters=names, **options)
 
+    def step_optimizer(self) -> None:
+        """Exchange the gradients first in fp16, so that all processes skip the same steps."""
+        if not self.scaler.is_enabled():
+            return super().step_optimizer()
+        self.optimizer.synchronize()
+        self.scaler.unscale_(self.optimizer)
+        with self.optimizer.skip_synchronize():
+            super().step_optimizer()
+
     @torch.no_grad()
     def prepare_evaluation(self) -> None:
         """Give every process the mean of all running statistics."""

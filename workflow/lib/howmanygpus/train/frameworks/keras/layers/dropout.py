@@ -28,7 +28,7 @@ class ImageKeys(layers.Layer):
 
     def follow(self, optimizer: keras.optimizers.Optimizer) -> None:
         """Count the steps of the optimizer. A function hides its counter, which is no weight of this layer."""
-        self._count_steps = lambda: optimizer.iterations
+        self._count_steps = lambda: getattr(optimizer, "steps", optimizer.iterations)
 
     def compute_output_spec(self, images, training=None) -> KerasTensor:
         return KerasTensor((images.shape[0], WORDS), "int64")
