@@ -6,6 +6,7 @@ process: it reads a line of JSON for each call, and writes a line with the exit 
 """
 
 import functools
+import importlib
 import json
 import os
 import signal
@@ -13,6 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+IMPORTED_LATE = ("jsonschema", "packaging.specifiers", "pynvml", "smart_open")
+"""Packages that every call imports while it reads the Snakefile. The project's own code is that of each call."""
 STARTED_BY_USERS = [sys.executable, "-m", "snakemake"]
 
 
@@ -66,4 +69,6 @@ if __name__ == "__main__":
     from snakemake import cli
 
     cli.get_argument_parser()  # This call imports all plugins.
+    for name in IMPORTED_LATE:
+        importlib.import_module(name)
     main()
