@@ -40,11 +40,16 @@ def gate(copies, environment_python, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def faulty_gate(copies, environment_python, tmp_path_factory):
-    """JAX compiles each program once for all faults that leave it as it is."""
+def faulty_gate(copies, environment_python, tmp_path_factory, gate):
+    """The tasks and references are the gate's, since no fault is planted in what computes them.
+
+    JAX compiles each program once for all faults that leave it as it is.
+    """
     compiled = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("compiled"))}
     compiled |= {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.05"}
-    return Observer(copies("faults"), tmp_path_factory.mktemp("observed_faults"), environment_python, **compiled)
+    observer = Observer(copies("faults"), tmp_path_factory.mktemp("observed_faults"), environment_python, **compiled)
+    observer.task = gate.task
+    return observer
 
 
 @pytest.fixture(scope="session")
