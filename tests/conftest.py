@@ -1,12 +1,14 @@
 """Fixtures that several test folders share."""
 
+import compileall
 import os
+import sys
 import tempfile
 
 import pytest
 
 from environments import build, read_python
-from project import Project, study
+from project import ROOT, Project, study
 from training.launching import COMPILE_SOON
 
 
@@ -14,6 +16,14 @@ from training.launching import COMPILE_SOON
 def own_temporary_folder(tmp_path_factory):
     """Give each test session a temporary folder, because measured runs wait for each other by a lock file there."""
     tempfile.tempdir = os.environ["TMPDIR"] = str(tmp_path_factory.mktemp("tmp"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def bytecode():
+    """Let Python keep what it compiles, as it does by default. Copies of the project have the library compiled."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+    compileall.compile_dir(ROOT / "workflow" / "lib", quiet=1)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ process: it reads a line of JSON for each call, and writes a line with the exit 
 """
 
 import functools
+import importlib
 import json
 import os
 import signal
@@ -15,6 +16,8 @@ from pathlib import Path
 
 START = "workflow/scripts/start_snakemake.py"
 """What the command `snakemake` of a clone starts, with any further pass of the call."""
+IMPORTED_LATE = ("jsonschema", "packaging.specifiers", "pynvml", "smart_open")
+"""Packages that every call imports while it reads the Snakefile. The project's own code is that of each call."""
 STARTED_BY_USERS = [sys.executable, "-m", "snakemake"]
 
 
@@ -73,4 +76,6 @@ if __name__ == "__main__":
     from snakemake import cli
 
     cli.get_argument_parser()  # This call imports all plugins.
+    for name in IMPORTED_LATE:
+        importlib.import_module(name)
     main()

@@ -1,10 +1,14 @@
 """Copies of the library with faulty backends, and what frameworks do with them."""
 
+import hashlib
 import shutil
+from pathlib import Path
 
 import pytest
 
+from howmanygpus.environments.cache import find_cache
 from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.invalidation.pins import hash_pins
 from howmanygpus.report.parity.judge import judge
 from parity.cells import supports
 from parity.faults import FAMILIES, FAULTY_HOROVOD
@@ -35,16 +39,36 @@ def copies(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def gate(copies, environment_python, tmp_path_factory):
-    return Observer(copies("gate"), tmp_path_factory.mktemp("observed"), environment_python)
+def compiled():
+    """Variables with which JAX keeps what it compiles in the cache. What is tested is the result, not the compilation.
+
+    The name of an entry is a hash of the program, as XLA is given it, and of all options, so that changed code finds
+    nothing. The folder is that of the pins and of the processor's instructions, because code for others may not run
+    here. With a largest size, JAX locks the folder when it writes.
+    """
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    flags = next(line for line in lines if line.startswith(("flags", "Features")))
+    processor = hashlib.sha256(flags.encode()).hexdigest()[:8]
+    folder = find_cache().with_name("compiled") / f"jax-{hash_pins('jax-cpu')}-{processor}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return {
+        **{"JAX_COMPILATION_CACHE_DIR": str(folder), "JAX_COMPILATION_CACHE_MAX_SIZE": str(2**29)},
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.05",
+    }
 
 
 @pytest.fixture(scope="session")
-def faulty_gate(copies, environment_python, tmp_path_factory):
-    """JAX compiles each program once for all faults that leave it as it is."""
-    compiled = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("compiled"))}
-    compiled |= {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.05"}
-    return Observer(copies("faults"), tmp_path_factory.mktemp("observed_faults"), environment_python, **compiled)
+def gate(copies, environment_python, tmp_path_factory, compiled):
+    return Observer(copies("gate"), tmp_path_factory.mktemp("observed"), environment_python, **compiled)
+
+
+@pytest.fixture(scope="session")
+def faulty_gate(copies, environment_python, tmp_path_factory, compiled, gate):
+    """The tasks and references are the gate's, since no fault is planted in what computes them."""
+    folder = tmp_path_factory.mktemp("observed_faults")
+    observer = Observer(copies("faults"), folder, environment_python, **compiled)
+    observer.task = gate.task
+    return observer
 
 
 @pytest.fixture(scope="session")

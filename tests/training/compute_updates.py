@@ -1,10 +1,9 @@
 """
-Compute in float64 what a run of small_cnn must have done to its weights, by the parity gate's reference.
+Compute in float64 what runs of small_cnn must have done to their weights, by the parity gate's reference.
 
-Runs in PyTorch's environment: python compute_updates.py SPEC WEIGHTS FINAL, all of them paths.
+Runs in PyTorch's environment: python compute_updates.py SPEC.json ..., with the final weights in SPEC.safetensors.
 """
 
-import json
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -18,17 +17,20 @@ from howmanygpus.train.parity.reference import Reference
 from howmanygpus.train.spec import RunSpec
 
 
-def main() -> None:
-    spec_file, weights_file, final = sys.argv[1:]
-    spec = RunSpec.from_dict(json.loads(Path(spec_file).read_text()))
-    data = open_data(spec.data_dir)
+def compute(spec: RunSpec, final: Path) -> None:
+    data, weights = open_data(spec.data_dir), load_file(spec.weights_file)
     batches = TrainingBatches(spec, data, rank=0, num_processes=1)
-    reference = Reference(spec, data, load_file(weights_file), 1, nullcontext())
+    reference = Reference(spec, data, weights, 1, nullcontext())
     rates = compute_rates(spec, batches.steps_per_epoch, batches.num_steps)
     for step, ((images, labels), rate) in enumerate(zip(batches, rates, strict=True), start=1):
-        _, gradients = reference.compute_gradients(images, labels)
+        _, gradients = reference.compute_gradients(images, labels, step)
         reference.update(gradients, spec.optimizer, rate, step)
     save_file(reference.read_weights("first device"), final)
+
+
+def main() -> None:
+    for path in map(Path, sys.argv[1:]):
+        compute(RunSpec.read(path), path.with_suffix(".safetensors"))
 
 
 if __name__ == "__main__":

@@ -84,16 +84,38 @@ def write_inputs(folder: Path, spec: RunSpec, **data_changes) -> RunSpec:
     return RunSpec.from_dict(spec.to_dict() | {"data_dir": str(data_dir), "weights_file": str(weights_file)})
 
 
-def train(python: str, folder: Path, framework: str, data=None, **changes) -> Finished:
-    """Do one run in an empty `folder`, and return it with its weights before and after training."""
+def write_attempt(folder: Path, framework: str, data=None, **changes) -> Path:
+    """Write the inputs of a run to an empty `folder`, and return the folder of its attempt."""
     entry = FRAMEWORKS[framework]
     names = {"framework": framework} | {key: getattr(entry, key) for key in ("family", "strategy", "launcher")}
     spec = write_inputs(folder, make_spec(**names, **changes), **(data or {}))
     attempt = folder / "attempt"
     attempt.mkdir()
     (attempt / "spec.json").write_text(json.dumps(spec.to_dict()))
+    return attempt
+
+
+def start(python: str, words: list[str], *more_paths: Path) -> subprocess.CompletedProcess:
+    """Run a module of the library, or of `more_paths`, from the root of the project."""
+    paths = os.pathsep.join(map(str, (ROOT / "workflow" / "lib", *more_paths)))
+    environment = os.environ | COMPILE_SOON | {"PYTHONPATH": paths}
+    return subprocess.run([python, "-m", *words], env=environment, cwd=ROOT, capture_output=True, text=True)
+
+
+def train(python: str, folder: Path, framework: str, data=None, **changes) -> Finished:
+    """Do one run in an empty `folder`, and return it with its weights before and after training."""
+    attempt = write_attempt(folder, framework, data, **changes)
     options = ["--attempt", str(attempt), "--run-dir", str(folder / "run"), "--deadline-s", "300", "--save-weights"]
-    environment = os.environ | COMPILE_SOON | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
-    command = [python, "-m", "howmanygpus.train.start.launch", *options]
-    result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+    result = start(python, ["howmanygpus.train.start.launch", *options])
     return Finished(result.returncode, result.stdout + result.stderr, folder)
+
+
+def train_in_turn(python: str, folder: Path, framework: str, requests: list[dict]) -> list[Finished]:
+    """Do several runs with equal devices and launchers in one start of the framework, in an empty `folder`."""
+    folders = [folder / str(number) for number in range(len(requests))]
+    for own, request in zip(folders, requests, strict=True):
+        own.mkdir()
+        write_attempt(own, framework, **request)
+    attempts = [str(own / "attempt") for own in folders]
+    result = start(python, ["training.launch_in_turn", *attempts], ROOT / "tests")
+    return [Finished(result.returncode, result.stdout + result.stderr, own) for own in folders]

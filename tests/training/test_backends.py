@@ -1,8 +1,8 @@
 """
 Every backend has the same weights, batches, updates and evaluations on two devices as PyTorch on one.
 
-Runs go through the launcher and the real training path. Most of their time is the start of the framework, so several
-tests look at each run.
+Runs take the real training path. Most of their time is the start of the framework, so several tests look at each run,
+and several runs share a start. One run of each framework is started as users' runs are.
 """
 
 from pathlib import Path
@@ -16,41 +16,26 @@ from howmanygpus.plan.invalidation.syntax import read_code
 from howmanygpus.train.models.initialization import draw_weights
 from howmanygpus.train.models.small_cnn.parameters import parameters
 from project import ROOT
-from training.launching import BACKENDS, BY_MPI, COMPILE_SOON, train
-
-ON_TWO = [framework for framework in BACKENDS if FRAMEWORKS[framework].max_devices.get("cpu", 2) >= 2]
-LARGEST = [(framework, 2 if framework in ON_TWO else 1) for framework in BACKENDS]
-"""Each framework, with two devices if it supports them on CPUs, else with one."""
-ONE_STEP = {"epochs": None, "steps": 1, "random_flip": True, "random_crop_padding": 1}
-PLAIN_SGD = {"learning_rate": 1.0, "momentum": 0.0}
-"""After one step with these settings the update is the gradient."""
+from training.asked import (
+    AHEAD,
+    COMPRESSING,
+    DIVERGING,
+    IN_SMALL_BATCHES,
+    LARGEST,
+    NORMALIZED,
+    RANKS,
+    RESIDENT,
+    UNCOMPRESSED,
+    WITHOUT_FLIP,
+    compress,
+    two_epochs,
+)
+from training.launching import BACKENDS, COMPILE_SOON
 
 FLOAT32_NOISE = 2e-5
 """Relative tolerance for a gradient. float32 sums in another order cause up to 3e-6."""
 UPDATES_NOISE = 5e-4
 """Relative tolerance after several steps, in which differences grow. Another momentum rule is off by 1e-1."""
-
-
-def environment_of(framework: str) -> str:
-    return FRAMEWORKS[framework].environments["cpu"]
-
-
-@pytest.fixture(scope="session")
-def run(environment_python, tmp_path_factory):
-    """Return a function that trains once per distinct request and remembers the result."""
-    done = {}
-
-    def get(framework, num_gpus=1, **changes):
-        key = repr((framework, num_gpus, sorted(changes.items(), key=repr)))
-        if key not in done:
-            folder = tmp_path_factory.mktemp(f"{framework}{num_gpus}_")
-            python = environment_python(environment_of(framework))
-            request = {"num_gpus": num_gpus, "global_batch_size": 8, **BY_MPI, **changes}
-            done[key] = train(python, folder, framework, **request)
-            assert done[key].exit_status == 0, done[key].output[-3000:]
-        return done[key]
-
-    return get
 
 
 def relative_difference(first: dict, second: dict) -> float:
@@ -59,31 +44,6 @@ def relative_difference(first: dict, second: dict) -> float:
     return max(np.abs(first[name] - second[name]).max() / (np.abs(second[name]).max() + 1e-12) for name in second)
 
 
-OPTIMIZERS = {
-    "sgd": {
-        "learning_rate": 0.05,
-        "momentum": 0.9,
-        "weight_decay": 1e-3,
-        "lr_warmup_epochs": 1,
-        "lr_schedule": "cosine",
-    },
-    "adam": {"name": "adam", "learning_rate": 0.01, "weight_decay": 1e-3, "epsilon": 1e-3},
-}
-
-
-def two_epochs(optimizer: str, **changes) -> dict:
-    """Return the settings of two epochs of three steps each. The remaining training images do not fill a batch.
-
-    With other images, an input of a ReLU may be so near to zero that rounding decides; the difference is then 5e-3.
-    """
-    data = {"num_train": 25, "num_test": 13}
-    request = {"optimizer": OPTIMIZERS[optimizer], "epochs": 2, "data": data}
-    return request | {"random_flip": True, "random_crop_padding": 1} | changes
-
-
-AHEAD = two_epochs("sgd", prefetch=2, eval_devices="first", eval_batch_size=5, horovod_controller="gloo")
-IN_SMALL_BATCHES = two_epochs("adam", eval_batch_size=3)
-"""This batch size leaves the last device without an image in the last batches."""
 TRAINED = [(name, count, "sgd", AHEAD) for name, count in LARGEST]
 TRAINED += [(name, count, "adam", IN_SMALL_BATCHES) for name, count in LARGEST]
 
@@ -112,7 +72,7 @@ def test_updates_agree_over_several_steps_with_a_changing_rate(run, framework, n
 
 
 def test_another_batch_would_be_noticed(run):
-    without_flip = run(BACKENDS[0], 1, **two_epochs("sgd", random_flip=False)).update
+    without_flip = run(BACKENDS[0], 1, **WITHOUT_FLIP).update
     assert relative_difference(without_flip, reference(run, "sgd").update) > 100 * UPDATES_NOISE
 
 
@@ -122,9 +82,6 @@ def test_every_test_image_is_evaluated_once_whoever_predicts(run, framework, num
     assert predictions["epoch"].tolist() == [1, 2]
     assert predictions["rank"].shape == predictions["loss"].shape == (2, asked["data"]["num_test"])
     assert np.allclose(predictions["loss"], expected["loss"], rtol=1e-3, atol=1e-4)
-
-
-RESIDENT = two_epochs("sgd", input="resident", prefetch=2)
 
 
 @pytest.mark.parametrize(("framework", "num_gpus"), LARGEST)
@@ -198,41 +155,32 @@ def test_all_code_that_ran_is_an_input_of_the_run(run, framework, num_gpus, monk
     assert executed - empty <= set(find_training_code(framework, "small_cnn"))
 
 
-@pytest.mark.parametrize("framework", BACKENDS)
-def test_a_loss_that_is_not_finite_is_an_outcome(run, framework):
-    """One device is enough for this test."""
-    finished = run(framework, 1, optimizer={"learning_rate": 1e20}, epochs=3)
+@pytest.mark.parametrize(("framework", "num_gpus"), LARGEST)
+def test_a_loss_that_is_not_finite_is_an_outcome(run, framework, num_gpus):
+    """The runs that follow in the same processes are those of the tests above."""
+    finished = run(framework, num_gpus, **DIVERGING)
     assert finished.record["status"] == "diverged"
     assert finished.record["reason"].startswith("training loss is nan")
 
 
-COMPRESSING = [(name, how) for name, entry in FRAMEWORKS.items() for how in entry.compressions]
-NOT_COMPRESSED_AT_FIRST = 2
-"""The number of steps that powersgd leaves uncompressed."""
-SLOW_SGD = PLAIN_SGD | {"learning_rate": 0.01}
-
-
-def compress(run, framework, compression, powersgd_rank=4) -> float:
+def change_by_compression(run, framework, compression, **rank) -> float:
     """Return the difference between the update of two devices and that of one, which has nothing to compress."""
-    request = {"optimizer": PLAIN_SGD, **ONE_STEP}
-    if compression == "powersgd":
-        request |= {"optimizer": SLOW_SGD, "steps": NOT_COMPRESSED_AT_FIRST + 1}
-    how = {"gradient_compression": compression, "powersgd_rank": powersgd_rank}
-    return relative_difference(run(framework, 2, **how, **request).update, run(BACKENDS[0], 1, **request).update)
+    compressed, exact = compress(compression, **rank), UNCOMPRESSED[compression]
+    return relative_difference(run(framework, 2, **compressed).update, run(BACKENDS[0], 1, **exact).update)
 
 
 @pytest.mark.parametrize(("framework", "compression"), COMPRESSING)
 def test_compressed_gradients_are_others_near_those_that_are_not(run, framework, compression):
-    assert FLOAT32_NOISE < compress(run, framework, compression) < {"fp16": 2e-3, "powersgd": 0.5}[compression]
+    difference = change_by_compression(run, framework, compression)
+    assert FLOAT32_NOISE < difference < {"fp16": 2e-3, "powersgd": 0.5}[compression]
 
 
 def test_powersgd_loses_more_with_fewer_columns(run):
-    one, four = (compress(run, "pytorch_ddp", "powersgd", rank) for rank in (1, 4))
+    one, four = (change_by_compression(run, "pytorch_ddp", "powersgd", powersgd_rank=rank) for rank in RANKS)
     assert four < one
 
 
 def test_images_are_normalised_as_the_run_says(run):
-    asked = {"optimizer": PLAIN_SGD, **ONE_STEP}
-    usual, symmetric = (run(BACKENDS[0], 1, normalization=name, **asked) for name in ("data", "symmetric"))
+    usual, symmetric = (run(BACKENDS[0], 1, **NORMALIZED[name]) for name in ("data", "symmetric"))
     assert relative_difference(symmetric.update, usual.update) > 0.1
     assert symmetric.record["spec"]["normalization"] == "symmetric"

@@ -72,15 +72,10 @@ except (CacheError, ConfigError, InUseError, OlderResultsError) as error:
 
 deciding.take_decisions(PLAN, is_job=bool(workflow.remote_exec))
 
-# The report describes the method by the complete configuration, including defaults.
+# The report begins with the answers, and describes the method by the complete configuration, including defaults.
+config |= {"answers": read_answers(PLAN.studies), "bill": read_bill(), "concurrency": describe_concurrency(MACHINE)}
 config["studies"] = {name: study.config for name, study in PLAN.studies.items()}
-
 config["sources"] = {name: describe_sources(study.config["published"]) for name, study in PLAN.studies.items()}
-
-# The report's first page begins with the answers.
-config["answers"] = read_answers(PLAN.studies)
-config["bill"] = read_bill()
-config["concurrency"] = describe_concurrency(MACHINE)
 
 if limit := limit_measurements(MACHINE):
     workflow.register_resource("measurement", limit)

@@ -111,11 +111,11 @@ class Reference:
     @torch.no_grad()
     def update(self, gradients: dict[str, torch.Tensor], optimizer: OptimizerSpec, rate: float, step: int) -> None:
         """Take one step of sgd, adam or adamw as the documentation of the config defines them; step counts from 1."""
-        parameters = dict(self.shards[0].named_parameters())
+        of_shards = [dict(shard.named_parameters()) for shard in self.shards]
         kept = (".bias", ".scale", ".offset") if optimizer.weight_decay_on == "weights" else ()
         decays = {torch_name(name): 0.0 if name.endswith(kept) else optimizer.weight_decay for name in self.parameters}
         for name, gradient in gradients.items():
-            start, decay = parameters[name], decays[name]
+            start, decay = of_shards[0][name], decays[name]
             if optimizer.name == "adamw":
                 start = start - rate * decay * start
             else:
@@ -130,8 +130,8 @@ class Reference:
                 corrected = (second / (1 - optimizer.beta2**step)).sqrt() + optimizer.epsilon
                 change = first / (1 - optimizer.beta1**step) / corrected
             updated = start - rate * change
-            for shard in self.shards:
-                dict(shard.named_parameters())[name].copy_(updated)
+            for parameters in of_shards:
+                parameters[name].copy_(updated)
 
     def fork(self) -> "Reference":
         """Return a copy with weights, running statistics and moments of its own."""
