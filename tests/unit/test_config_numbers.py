@@ -21,7 +21,7 @@ def list_numbers(schema: dict, rule: dict, place: str = "") -> list[tuple[str, s
             value = {**schema["$defs"][value["$ref"].rpartition("/")[2]], **value}
         if value.get("type") == "object" and "properties" in value:
             found += list_numbers(schema, value, f"{place}.{key}")
-        is_list = value.get("type") == "array"
+        is_list = "array" in value.get("type", ()) and "maxItems" not in value
         kinds = str(value.get("items", {}).get("type", "") if is_list else value.get("type", ""))
         for kind in ("integer", "number"):
             if kind in kinds:
