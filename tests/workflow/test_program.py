@@ -134,7 +134,7 @@ def test_expected_ends_are_outcomes_and_the_others_attempts(project):
     assert diverged["wall_time_s"] < 60, "the program was stopped"
     for how, words in {
         "crash": "the program ended with exit status 1: ValueError: no such data",
-        "silent": "the program ended well and reported no step; see docs/program.md",
+        "silent": "the program ended well and wrote no report to the file that $HOWMANYGPUS_REPORT names",
         "contradict": "step 1 was reported after step 12",
     }.items():
         attempt = read_attempt(project, name("ends", f"how_{how}"))
