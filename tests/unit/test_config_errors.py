@@ -39,7 +39,8 @@ WRONG_STUDIES = [
     ({"devices": ["cdua"]}, 'studies.s.devices[0]: "cdua" is no device of machine.yaml; did you mean cuda?'),
     (
         {"num_gpus": None},
-        "studies.s.num_gpus: null is not of type array or string; give a value, or leave the key out if it has a default",
+        "studies.s.num_gpus: null is not of type array or string; give a value, or leave the key out if it has a "
+        "default",
     ),
     ({"num_gpus": [True]}, "studies.s.num_gpus[0]: true is not of type integer; write a whole number"),
     ({"num_gpus": [1.5]}, "studies.s.num_gpus[0]: 1.5 is not of type integer; write a whole number"),

@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import subprocess
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -68,9 +69,12 @@ def read_run(project, variant="base") -> dict:
     return json.loads(project.read(f"results/runs/{RUN.format(variant)}/run.json"))
 
 
-def test_nothing_starts_if_the_published_file_cannot_be_had(project, published):
-    name, digest = published[0].name, published[0].stem[-8:]
+@pytest.fixture(scope="module")
+def refused(project, published) -> dict[str, str]:
+    """What calls print that cannot have the file, by the problem; and what a dry run plans then."""
+    name = published[0].name
     write_config(project, init="imagenet")
+    printed = {}
     with Server(b"") as server:
         server.behaviour = lambda handler, start: server.send(handler, status=404)
         mirror = server.download().url.rpartition("/")[0]
@@ -79,42 +83,61 @@ def test_nothing_starts_if_the_published_file_cannot_be_had(project, published):
             (mirror, f"{mirror}/{name}: the server has no such file (404 Not Found)"),
         ):
             name_place(project, place)
-            printed = project.snakemake(*RUNS, expect=1)
-            assert problem in printed and f"put it at results/downloads/{digest}/{name} (its SHA-256" in printed
+            printed[problem] = project.snakemake(*RUNS, expect=1)
     assert not (project.folder / "results" / "logs").exists(), "no job has begun"
     assert not (project.folder / "results" / "prepared").exists()
     name_place(project, "site")
     assert "fetch_weights" in project.planned(*RUNS), "a dry run needs no file"
+    return printed
 
 
-def test_published_weights_reach_the_runs_with_a_new_last_layer(project, published):
+@pytest.fixture(scope="module")
+def pretrained(project, published, refused) -> SimpleNamespace:
+    """Weights, their record and the runs of a study with and without published weights."""
     file, arrays = published
-    file.rename(project.folder / "site" / file.name)
+    path = file.rename(project.folder / "site" / file.name)
     write_config(project, variants={"base": {}, "pretrained": {"init": "imagenet"}})
     project.snakemake(*RUNS)
     drawn, taken = (load_file(project.folder / f"{WEIGHTS}{start}.safetensors") for start in ("", "_imagenet"))
+    record = json.loads(project.read(f"{WEIGHTS}_imagenet.json"))
+    runs = [read_run(project, variant) for variant in ("base", "pretrained")]
+    assert project.planned(*RUNS) == []
+    name_place(project, "/software/weights")
+    elsewhere = project.planned(*RUNS)
+    return SimpleNamespace(
+        **{"file": path, "arrays": arrays, "drawn": drawn, "taken": taken, "record": record, "runs": runs},
+        elsewhere=elsewhere,
+    )
+
+
+def test_nothing_starts_if_the_published_file_cannot_be_had(refused, published):
+    name, digest = published[0].name, published[0].stem[-8:]
+    for problem, printed in refused.items():
+        assert problem in printed and f"put it at results/downloads/{digest}/{name} (its SHA-256" in printed
+
+
+def test_published_weights_reach_the_runs_with_a_new_last_layer(pretrained):
+    taken, drawn, arrays = pretrained.taken, pretrained.drawn, pretrained.arrays
     assert np.array_equal(taken["stem_conv.kernel"], arrays["conv1.weight"].transpose(2, 3, 1, 0))
     assert np.array_equal(taken["stage4_block2_bn2.variance"], arrays["layer4.1.bn2.running_var"])
     assert np.array_equal(taken["dense.kernel"], drawn["dense.kernel"]) and taken["dense.kernel"].shape == (512, 3)
-    record = json.loads(project.read(f"{WEIGHTS}_imagenet.json"))
+    record, name = pretrained.record, pretrained.file.name
     assert record["drawn"] == ["dense.kernel", "dense.bias"] and record["dropped"] == []
-    assert record["source"]["sha256"].startswith(file.stem[-8:]) and record["source"]["path"] == f"site/{file.name}"
-    runs = [read_run(project, variant) for variant in ("base", "pretrained")]
-    assert [(run["spec"]["init"], run["spec"]["normalization"]) for run in runs] == [
+    assert record["source"]["sha256"].startswith(pretrained.file.stem[-8:])
+    assert record["source"]["path"] == f"site/{name}"
+    assert [(run["spec"]["init"], run["spec"]["normalization"]) for run in pretrained.runs] == [
         ("random", "data"),
         ("imagenet", "imagenet"),
     ]
-    assert runs[1]["weights_sha256"] == record["sha256"] != runs[0]["weights_sha256"]
+    assert pretrained.runs[1]["weights_sha256"] == record["sha256"] != pretrained.runs[0]["weights_sha256"]
 
 
-def test_another_place_of_the_published_file_reruns_nothing(project):
-    assert project.planned(*RUNS) == []
-    name_place(project, "/software/weights")
-    assert project.planned(*RUNS) == []
+def test_another_place_of_the_published_file_reruns_nothing(pretrained):
+    assert pretrained.elsewhere == []
 
 
-def test_a_file_of_the_user_reruns_its_runs_if_its_content_changes(project):
-    given = load_file(project.folder / f"{WEIGHTS}_imagenet.safetensors")
+def test_a_file_of_the_user_reruns_its_runs_if_its_content_changes(project, pretrained):
+    given = pretrained.taken
     save_file(given, project.folder / "mine.safetensors")
     write_config(project, init="mine.safetensors")
     project.snakemake(*RUNS)
