@@ -44,9 +44,10 @@ def test_an_exclusive_node_is_billed_as_a_whole_if_slurm_does_not_count_devices(
     assert (row["device_hours"], row["billed_device_hours"], row["cost"]) == (2.0, billed, 8.0 * billed)
 
 
-def test_a_machine_without_jobs_is_billed_from_the_start_of_the_launcher(tmp_path):
-    spec = make_spec()
-    store_run(tmp_path, "run0", spec, started_at="1970-01-01T01:00:00+00:00", finished_at="1970-01-01T01:30:00+00:00")
+def test_a_machine_without_jobs_is_billed_for_the_wall_time(tmp_path):
+    """Its launcher waited for half an hour until another run of the machine had ended."""
+    spec, times = make_spec(), {"started_at": "1970-01-01T01:00:00+00:00", "finished_at": "1970-01-01T02:00:00+00:00"}
+    store_run(tmp_path, "run0", spec, wall_time_s=1800.0, **times)
     by_device = NODE_OF_FOUR | {"billed": "device"}
     row = collect(plan_of(spec, billing={"cpu": by_device}), tmp_path)[0].iloc[0]
     assert (row["billed_device_hours"], row["cost"], row["currency"]) == (0.5, 4.0, "EUR")
@@ -64,7 +65,7 @@ def test_failed_attempts_are_part_of_the_bill(tmp_path):
     plan = plan_of(spec, billing={"cpu": NODE_OF_FOUR | {"billed": "device"}})
     row = collect(plan, tmp_path)[0].iloc[0]
     assert (row["status"], row["billed_device_hours"], row["cost"]) == ("killed", 1.0, 8.0)
-    store_run(tmp_path, "run0", spec, **times | {"finished_at": "1970-01-01T02:00:00+00:00"})
+    store_run(tmp_path, "run0", spec, wall_time_s=3600.0)
     row = collect(plan, tmp_path)[0].iloc[0]
     assert (row["failed_attempts"], row["billed_device_hours"], row["cost"]) == (3, 2.0, 16.0)
     assert row["failed_billed_device_hours"] == 1.0

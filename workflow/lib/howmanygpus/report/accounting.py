@@ -80,10 +80,12 @@ def count_allocated(allocated: str | None) -> int | None:
 def measure_hours(record: dict) -> float | None:
     """Return the hours for which the devices of a run or an attempt were occupied, or None if that is not known.
 
-    They count from the start of its job. If it shared an allocation with others, or was no job, they count from the
-    start of its launcher.
+    They count from the start of its job, or of its launcher if it shared an allocation with others. A run that was no
+    job occupied them for its wall time, before which its launcher may have waited for other runs of the machine.
     """
     job: dict = record.get("job") or {}
+    if not job and "wall_time_s" in record:
+        return record["wall_time_s"] / 3600
     if "finished_at" not in record or (job and job["started_at"] is None):
         return None
     shared = not job or job.get("packed", False)
