@@ -1,10 +1,10 @@
 """
 Compute the cases of test_layers.py with the layers of one family, in the family's environment.
 
-The arguments are the family and a folder. The folder has cases.json and, for every case, the inputs (<case>.npz: x,
-upstream and weights). The results are written beside them (<case>.<family>.npz): `y`, and `gradient`, which is the
-gradient of sum(upstream * y) by x. For batch normalisation they include the running `mean` and `variance` after one
-batch, and `evaluated`, which is the output with these statistics.
+The arguments are the family and a folder. The folder has cases.<family>.json and, for every case, the inputs
+(<case>.npz: x, upstream and weights). The results are written beside them (<case>.<family>.npz): `y`, and `gradient`,
+which is the gradient of sum(upstream * y) by x. For batch normalisation they include the running `mean` and
+`variance` after one batch, and `evaluated`, which is the output with these statistics.
 """
 
 import importlib
@@ -224,7 +224,7 @@ def compute_chainer(layer, options, x, upstream, weights):
 def main() -> None:
     family, folder = sys.argv[1], Path(sys.argv[2])
     compute = globals()[f"compute_{family}"]
-    for name, (layer, options) in json.loads((folder / "cases.json").read_text()).items():
+    for name, (layer, options) in json.loads((folder / f"cases.{family}.json").read_text()).items():
         options = {key: as_tuple(value) for key, value in options.items()}
         arrays = dict(np.load(folder / f"{name}.npz"))
         seen = compute(layer, options, arrays.pop("x"), arrays.pop("upstream"), arrays)

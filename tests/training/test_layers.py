@@ -59,6 +59,12 @@ OF_TRANSFORMERS = {
 CASES |= OF_TRANSFORMERS
 WITHOUT = {"gluon": OF_TRANSFORMERS, "chainer": OF_TRANSFORMERS}
 """Cases of layers that a family lacks."""
+
+
+def cases_of(family):
+    return {name: case for name, case in CASES.items() if name not in WITHOUT.get(family, ())}
+
+
 NOISE = 3e-6
 """float32's error relative to the largest value. Padding one pixel on the wrong side causes more than 1e-2."""
 
@@ -125,7 +131,6 @@ def expect(name):
 def computed(environment_python, tmp_path_factory):
     """Return a function from a family and a case to the computed arrays. Each family starts once for all cases."""
     folder = tmp_path_factory.mktemp("layers")
-    (folder / "cases.json").write_text(json.dumps(CASES))
     for name in CASES:
         x, weights, upstream = draw(name)
         np.savez(folder / f"{name}.npz", x=x, upstream=upstream, **weights)
@@ -135,6 +140,7 @@ def computed(environment_python, tmp_path_factory):
         python, script = environment_python(ENVIRONMENTS[family]), Path(__file__).with_name("compute_layers.py")
         environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
         command = [python, str(script), family, str(folder)]
+        (folder / f"cases.{family}.json").write_text(json.dumps(cases_of(family)))
         return subprocess.run(command, env=environment, capture_output=True, text=True)
 
     def get(family, name):
@@ -147,7 +153,7 @@ def computed(environment_python, tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("family", "name"),
-    [(family, name) for family in ENVIRONMENTS for name in CASES if name not in WITHOUT.get(family, ())],
+    [(family, name) for family in ENVIRONMENTS for name in cases_of(family)],
 )
 def test_a_layer_computes_what_numpy_does_in_float64(family, name, computed):
     seen, expected = computed(family, name), expect(name)
