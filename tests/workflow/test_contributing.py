@@ -101,7 +101,7 @@ EXTENSIONS: dict[str, dict[str, str | Edit]] = {
     "key of the config": {
         "workflow/schemas/config.schema.yaml": edit_schema,
         "config/README.md": GENERATED,
-        "plan/runs.py": insert('    "toy_setting",\n', '    "horovod_controller",\n'),
+        "plan/runs.py": insert('    "toy_setting",\n', '    *("horovod_controller", "accumulate", "loss_scale"),\n'),
         "train/spec.py": insert("    toy_setting: int\n", "    optimizer: OptimizerSpec\n"),
         RUN_SCHEMA: insert("      toy_setting: {type: integer}\n", "      horovod_controller: {type: string"),
         "tests/specs.py": replace('"horovod_controller": "gloo"', '"horovod_controller": "gloo", "toy_setting": 0'),
@@ -144,6 +144,7 @@ def resolve(kind: str, path: str) -> str:
 def add_toys(project: Project) -> None:
     (project.folder / "tests").mkdir()
     shutil.copy2(ROOT / "tests" / "specs.py", project.folder / "tests" / "specs.py")
+    shutil.copytree(ROOT / "docs", project.folder / "docs")
     for kind, files in EXTENSIONS.items():
         for path, action in files.items():
             target = project.folder / resolve(kind, path)

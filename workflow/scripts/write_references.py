@@ -1,4 +1,4 @@
-"""Write the generated tables of config/README.md and profiles/README.md from the schemas and the registry."""
+"""Write the generated tables of the documents from the schemas, the registry and the published numbers."""
 
 import argparse
 
