@@ -8,6 +8,7 @@ from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.tables.batch_sizes import CURVE
 
 MOST_KNEES = 6
+NO_KNEE = "none up to"
 
 
 def answer_batches(batch_sizes: pd.DataFrame) -> list[str]:
@@ -25,21 +26,22 @@ def answer_batches(batch_sizes: pd.DataFrame) -> list[str]:
 def _describe_knees(known: pd.DataFrame, table: pd.DataFrame) -> str:
     parts = [_describe_knee(row, table) for _, row in known.head(MOST_KNEES).iterrows()]
     more = [f"and {len(known) - MOST_KNEES} more in batch_sizes.tsv"] if len(known) > MOST_KNEES else []
-    return f"Knee, the smallest global batch within 5 % of the best rate: {'; '.join(parts + more)}."
+    text = f"Knee, the smallest global batch within 5 % of the best rate: {'; '.join(parts + more)}."
+    return f"{text} Where there is none, a larger batch may be faster." if NO_KNEE in text else text
 
 
 def _describe_knee(row: pd.Series, table: pd.DataFrame) -> str:
+    """Name the knee of a curve and its range. The largest batch of all is none, because larger ones are not known."""
     plural = "s" if row["num_gpus"] > 1 else ""
-    text = f"{row['series']} on {row['num_gpus']} {row['device']} device{plural}: {row['global_batch_size']} images"
     curve = table[(table[CURVE] == row[CURVE]).all(axis=1)]
     lowest, highest = row["knee_lowest"], row["knee_highest"]
+    name = f"{row['series']} on {row['num_gpus']} {row['device']} device{plural}"
+    if row["global_batch_size"] == curve["global_batch_size"].max():
+        return f"{name}: {NO_KNEE} {row['global_batch_size']} images"
+    text = f"{name}: {row['global_batch_size']} images"
     if pd.isna(highest):
-        text += f" ({lowest:.0f} or more by the spread of the repeats)"
-    elif lowest != highest:
-        text += f" ({lowest:.0f} to {highest:.0f} by the spread of the repeats)"
-    if row["global_batch_size"] < curve["global_batch_size"].max():
-        return text
-    return f"{text}, the largest that was tried, so that a larger one may be faster"
+        return f"{text} ({lowest:.0f} or more by the spread of the repeats)"
+    return text if lowest == highest else f"{text} ({lowest:.0f} to {highest:.0f} by the spread of the repeats)"
 
 
 def _describe_doubling(curve: pd.DataFrame) -> str:
