@@ -16,6 +16,7 @@ from howmanygpus.report.accounting import bill
 from howmanygpus.report.figures import describe_figure, load_figure
 from howmanygpus.report.figures.price import describe_price, summarize_prices
 from howmanygpus.report.metrics import list_metrics
+from howmanygpus.report.published.panels import title_published
 from howmanygpus.report.published.reading import (
     COLUMNS,
     PublishedError,
@@ -237,6 +238,11 @@ def test_a_price_names_a_target_that_was_not_reached(tmp_path):
     assert prices.loc[("a", 4, "base"), "cost_to_accuracy"] == float("inf")
     assert prices.loc[("a", 1, "base"), "cost_to_accuracy"] == pytest.approx(7 * (1 - 8 / 40))
     assert "target not reached" in describe_price(prices.loc[("a", 4, "base")])
+
+
+@pytest.mark.parametrize(("year", "words"), [(2017.0, "published 2017: M60"), (float("nan"), "published (year not")])
+def test_a_year_is_whole_although_others_of_its_column_are_missing(year, words):
+    assert title_published("M60", year, "real images").startswith(words)
 
 
 def test_a_threshold_that_was_never_reached_is_a_cross(tmp_path):

@@ -15,9 +15,9 @@ NO_YEAR = "(year not stated)"
 NOTHING_MEASURED = "nothing measured yet"
 
 
-def title_published(hardware: str, year: object, more: str) -> str:
+def title_published(hardware: str, year: float, more: str) -> str:
     """Title of a panel of published numbers, such as "published 2018: V100" with a second line."""
-    return _join(f"published {NO_YEAR if pd.isna(year) else year}: {hardware}", more)
+    return _join(f"published {NO_YEAR if pd.isna(year) else int(year)}: {hardware}", more)
 
 
 def title_measured(runs: pd.DataFrame, device: str, more: str) -> str:
