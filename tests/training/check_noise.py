@@ -22,6 +22,21 @@ class Product(nn.Module):
         return images @ self.weight
 
 
+class HalfProduct(Product):
+    """Its gradients pass through float16."""
+
+    def forward(self, images):
+        return (images.half() @ self.weight.half()).float()
+
+
+def measure_small_gradients(loss_scale: float) -> tuple[float, float]:
+    """Measure gradients of 1e-8, which are zero in float16."""
+    parts = [(torch.ones(1, 4), None)] * 2
+    return measure_norms(
+        HalfProduct(4), lambda outputs, _: 1e-8 * outputs.mean(), parts, lambda value: value, loss_scale
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gradient", type=float, required=True, help="each entry of the true gradient")
@@ -35,9 +50,9 @@ def main() -> None:
     for _ in range(200):
         noise = torch.randn(arguments.parts, arguments.images, arguments.num_pixels) * arguments.deviation
         parts = [(images, None) for images in arguments.gradient + noise]
-        measured.append(measure_norms(network, lambda outputs, _: outputs.mean(), parts, lambda value: value))
+        measured.append(measure_norms(network, lambda outputs, _: outputs.mean(), parts, lambda value: value, 1.0))
     assert network.weight.grad is None and network.calls == 0
-    print(json.dumps(measured))
+    print(json.dumps({"measured": measured, "in_fp16": [measure_small_gradients(scale) for scale in (1.0, 2.0**16)]}))
 
 
 if __name__ == "__main__":

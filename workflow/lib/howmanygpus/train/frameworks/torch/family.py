@@ -221,7 +221,8 @@ class TorchBackend(StepwiseBackend):
         return nullcontext()
 
     def measure_gradients(self, batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
-        return measure_norms(self.own_network, self.loss_function, self._take_parts(batches), self.sum_over_ranks)
+        parts, scale = self._take_parts(batches), self.scaler.get_scale()
+        return measure_norms(self.own_network, self.loss_function, parts, self.sum_over_ranks, scale)
 
     def _take_parts(
         self, batches: Iterable[tuple[np.ndarray, np.ndarray]]

@@ -16,11 +16,13 @@ def measure_norms(
     loss_function: nn.Module,
     parts: Iterable[tuple[torch.Tensor, torch.Tensor]],
     sum_over_ranks: Callable[[torch.Tensor], torch.Tensor],
+    loss_scale: float,
 ) -> tuple[float, float]:
     """Return the mean of the parts' squared norms, and the squared norm of the mean of all parts' gradients.
 
     parts: (images, targets) of this process, of equal size; all processes have equally many. sum_over_ranks: adds a
-    tensor over all processes.
+    tensor over all processes. loss_scale: factor of the losses while gradients are computed, because small gradients
+    are zero in fp16; 1 in any other precision. If one overflows, the norms are not finite.
     """
     parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
     statistics = [(buffer, buffer.clone()) for buffer in network.buffers()]
@@ -28,9 +30,9 @@ def measure_norms(
     devices = [total.device] if total.device.type == "cuda" else []
     with torch.random.fork_rng(devices):
         for images, targets in parts:
-            loss = loss_function(network(images), targets)
+            loss = loss_function(network(images), targets) * loss_scale
             gradients = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
-            gradient = torch.cat([each.reshape(-1).to(total.dtype) for each in gradients])
+            gradient = torch.cat([each.reshape(-1).to(total.dtype) for each in gradients]) / loss_scale
             norms.append(gradient.double().square().sum())
             total += gradient
     with torch.no_grad():
