@@ -55,9 +55,10 @@ print_at_end = log=$$(mktemp); $(1) >$$log 2>&1; status=$$?; cat $$log; rm $$log
 
 check: export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 check: $(TESTABLE)
-	ruff check . && ruff format --check . && snakefmt --check Snakefile workflow/rules
-	PYTHONPATH=workflow/lib lint-imports
-	mypy
+	@# As modules: a script names the Python of the clone that installed it, which may be gone.
+	ruff check . && ruff format --check . && python -m snakefmt --check Snakefile workflow/rules
+	PYTHONPATH=workflow/lib python -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
+	python -m mypy
 	python workflow/scripts/lint_rules.py
 
 resolve: $(INSTALLED)
@@ -104,6 +105,6 @@ $(INSTALLED): envs/workflow.txt workflow/lib/howmanygpus/environments/command.py
 # The lock keeps two calls at once from installing into one environment.
 $(TESTABLE): envs/development.txt $(INSTALLED)
 	PIP_QUIET=1 flock "$(CACHE)/environments/workflow.lock" \
-		$(VENV)/bin/python -m pip install --no-input --disable-pip-version-check \
+		"$$(realpath $(VENV))"/bin/python -m pip install --no-input --disable-pip-version-check \
 		--requirement envs/workflow.txt --requirement $<
 	@touch $@
