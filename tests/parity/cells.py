@@ -47,7 +47,7 @@ NETWORKS_ON = {
     1: NETWORKS,
     2: {name: NETWORKS[name] for name in ("resnet50", "densenet121", "alexnet", "vit_b16", "inception_v3")},
 }
-"""By the number of devices. The code of resnet18 is that of resnet50, and XLA takes longest to compile."""
+"""The networks that are observed, by the number of devices. On two, resnet50 stands for resnet18, whose code it has."""
 VARIANTS = {
     "best": {"tier": "best"},
     "native": {"loader": "native"},
