@@ -119,3 +119,8 @@ def test_an_attempt_that_was_copied_from_another_folder_is_left_alone(folder):
     owner.write_text(json.dumps(json.loads(owner.read_text()) | {"folder_id": "original-1"}))
     create_attempt("run", {}, {})
     assert not owner.with_name(REPLACED).exists()
+
+
+def test_an_attempt_without_a_scheduler_is_no_job_even_if_its_cores_are_not_bound():
+    owner = json.loads((create_attempt("run", {}, {"bind_cores": False}).path / OWNER).read_text())
+    assert owner["job"] is None and owner["pid"] == os.getpid()

@@ -48,13 +48,13 @@ def replace_older_attempts(run: str, owner: Owner) -> None:
 def create_attempt(run: str, spec: dict, placement: dict) -> AttemptFolder:
     """Create the folder of an attempt, and write to whom it belongs and what its launcher reads.
 
-    run: path of the run below results/runs/. placement: see train.host.placement; empty on this machine, else the
-    attempt is part of a job. Raises DoneByAnotherError if another call does the run.
+    run: path of the run below results/runs/. placement: see train.host.placement; the attempt is part of a job if it
+    names a scheduler. Raises DoneByAnotherError if another call does the run.
     """
     owner = find_owner(placement)
     replace_older_attempts(run, owner)
     started = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-    who = f"job{os.environ['SLURM_JOB_ID']}" if placement else str(os.getpid())
+    who = f"job{owner.job}" if owner.job else str(owner.pid)
     attempt = AttemptFolder(ATTEMPTS / run / f"{started}-{who}")
     attempt.path.mkdir(parents=True)
     owner.write(attempt.path / OWNER)
