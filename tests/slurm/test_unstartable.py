@@ -98,6 +98,16 @@ def test_a_refusal_is_shown_and_becomes_the_reason(project, logger):
     assert log.read_text().startswith(REFUSAL)
 
 
+def test_a_run_whose_probe_is_refused_has_this_as_its_reason(project):
+    project.write_machine(sbatch_options=REFUSED)
+    write_study(project)
+    project.edit_profile(retries=1)
+    output = project.snakemake(*ROWS, expect=1)
+    assert output.count(f"probe_device: {REFUSAL}") == 1, output
+    status, reason = find_end(project)
+    assert status == "blocked" and f"which the run needs, failed: {REFUSAL}" in reason, reason
+
+
 def test_a_job_that_ends_before_it_started_quotes_no_older_log(project, cluster):
     project.write_machine(**ANY_QOS)
     write_study(project, time_limit_min=LONGER_THAN_ITS_PARTITION_MIN)

@@ -117,6 +117,57 @@ def test_snakemake_hears_of_a_refusal_that_cannot_be_recorded(folder, monkeypatc
     assert said[0] == f"{RUN}: SLURM refused the job: {SAID}" and "could not be recorded" in said[1]
 
 
+def test_a_repeated_refusal_is_told_once_and_another_one_again(folder):
+    said = []
+    report = refusing._keep_refusals(lambda *values: None)
+    (folder / LOG).parent.mkdir(parents=True)
+    executor, info = SimpleNamespace(logger=SimpleNamespace(error=said.append)), SimpleNamespace(job=make_job("other"))
+    for message in (MESSAGE, MESSAGE, MESSAGE.replace("account", "partition")):
+        report(executor, info, message)
+    assert [words.rpartition(" ")[2] for words in said] == ["account", "partition"]
+    assert (folder / LOG).read_text().endswith("Invalid partition\n")
+
+
+@pytest.fixture
+def gate(folder):
+    """A failed job with its log, and the DAG in which RUN and a table wait for it."""
+    log = folder / "gate.log"
+    log.write_text("Traceback\nGateError: it is wrong\n")
+    job = SimpleNamespace(rule=SimpleNamespace(name="observe_parity"), is_group=lambda: False, log=[str(log)])
+    inputs = {name: folder / f"{name}.json" for name in ("data", "weights", "verdict")}
+    waiting = [make_job(input=inputs, params=SimpleNamespace(settings="{}")), make_job("tabulate_runs")]
+    return job, SimpleNamespace(depending={}, bfs=lambda direction, failed: [failed, *waiting])
+
+
+def read_blocked(folder) -> list[dict]:
+    return [json.loads(path.read_text()) for path in sorted((folder / "results" / "attempts" / RUN).glob("*/*.json"))]
+
+
+def test_runs_that_wait_for_a_failed_step_get_its_last_words_as_their_reason(folder, gate, monkeypatch):
+    monkeypatch.setattr(attempts, "complete_spec", lambda *values: {})
+    monkeypatch.setattr(attempts, "write_record", lambda path, record: path.write_text(json.dumps(record)))
+    job, dag = gate
+    for _ in range(2):
+        Failures(print).block(dag, job)
+    (record,) = read_blocked(folder)
+    assert (record["status"], record["parity"]) == ("blocked", "not_checked")
+    reason = "the step observe_parity, which the run needs, failed: GateError: it is wrong; its log is"
+    assert record["reason"] == f"{reason} {folder / 'gate.log'}"
+    group = SimpleNamespace(is_group=lambda: True, jobs=[job])
+    Failures(print).block(dag, group)
+    assert len(read_blocked(folder)) == 1, "only the newest is kept"
+
+
+def test_a_failed_run_blocks_no_other_and_snakemake_goes_on_if_nothing_can_be_recorded(folder, gate):
+    job, dag = gate
+    said = []
+    Failures(said.append).block(dag, make_job())
+    assert said == [] and read_blocked(folder) == []
+    dag.bfs = lambda direction, failed: [make_job(input={}, params=SimpleNamespace(settings="{}"))]
+    Failures(said.append).block(dag, job)
+    assert said == ["What waits for observe_parity could not be recorded: KeyError: 'data'"]
+
+
 @pytest.fixture
 def unstarted(folder, monkeypatch):
     """A function that tells of the end of job 7, and the records that this leaves."""

@@ -94,6 +94,15 @@ def test_a_run_that_is_alone_is_not_judged():
     assert judge(({"framework": "a"}, USUAL))["trajectory"].isna().all()
 
 
+def test_rounding_may_grow_in_jumps():
+    """Losses of a short DenseNet trained by Adam in windows that end with these steps; all passed the gate."""
+    usual, jumped = (0.74509, 0.733447, 0.706547, 0.709508, 0.686433), (0.74509, 0.733447, 0.706544, 0.709441, 0.686708)
+    others = [({"framework": name}, usual) for name in ("pytorch_ddp", "keras_mirrored", "chainer_mn")]
+    rounded = [({"framework": "jax_sharding"}, [loss * (1 + 2e-7) for loss in usual])]
+    runs = judge(*others, *rounded, ({"framework": "mxnet_gluon"}, jumped), steps=(1, 2, 6, 10, 14))
+    assert not has_left(runs).any() and runs["trajectory"].max() > 9e-5
+
+
 def far_from(loss, factor):
     return (USUAL[0], loss * factor, USUAL[2] * factor)
 

@@ -72,6 +72,27 @@ def test_a_new_failure_is_in_the_tables_of_available(project):
     assert (row["status"], row["reason"].split(",")[0]) == ("killed", "the launcher ended without a word")
 
 
+def test_a_run_whose_earlier_step_failed_says_which_and_why(project):
+    project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1]))
+    script = project.folder / "workflow" / "scripts" / "leave_unchecked.py"
+    works = script.read_text()
+    script.write_text(works.replace("import argparse\n", "raise SystemExit('told to end')\n", 1))
+    project.snakemake(*RUNS, expect=1)
+    project.snakemake("available", *TABLES)
+    project.snakemake("available", "--until", "merge_answers")
+    row = read_runs(project)["sleeping1"]
+    assert row["status"] == "blocked"
+    words = (
+        "the step leave_unchecked, which the run needs, failed: told to end; its log is results/logs/leave_unchecked/"
+    )
+    assert row["reason"].startswith(words), row["reason"]
+    assert "1 blocked" in project.read("results/tables/answer.txt")
+
+    script.write_text(works)
+    project.snakemake(*ROWS)
+    assert read_runs(project)["sleeping1"]["status"] == "completed"
+
+
 def test_a_wrong_record_is_refused_by_the_tables_with_the_remedy(project):
     project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1]))
     project.snakemake(*RUNS)

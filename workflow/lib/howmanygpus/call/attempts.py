@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,9 +50,21 @@ def record_unstarted(run: str, settings: dict, inputs: dict[str, Path], job_id: 
     )
 
 
+def record_blocked(run: str, settings: dict, inputs: dict[str, Path], reason: str) -> Path:
+    """Record that a job failed without which a run cannot begin, and return the record. Older such records are removed.
+
+    inputs: as in record_refusal; they may not exist yet.
+    """
+    for older in (ATTEMPTS / run).glob("*-blocked*"):
+        shutil.rmtree(older)
+    name = f"blocked{time.monotonic_ns()}"
+    return _record_end(run, settings, inputs, name, {"status": "blocked", "reason": reason})
+
+
 def _record_end(run: str, settings: dict, inputs: dict[str, Path], name: str, ending: dict) -> Path:
     """Record an attempt that ended at once. ending: its status and reason."""
     weights = str(inputs["weights"].with_suffix(".safetensors"))
+    verdict = json.loads(inputs["verdict"].read_text())["status"] if inputs["verdict"].exists() else "not_checked"
     now = datetime.now(UTC).isoformat(timespec="seconds")
     record = {
         "spec": complete_spec(Run.from_path(run), settings, str(inputs["data"].parent), weights),
@@ -59,7 +72,7 @@ def _record_end(run: str, settings: dict, inputs: dict[str, Path], name: str, en
         "pid": os.getpid(),
         "started_at": now,
         "finished_at": now,
-        "parity": json.loads(inputs["verdict"].read_text())["status"],
+        "parity": verdict,
     }
     folder = ATTEMPTS / run / f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{name}"
     folder.mkdir(parents=True, exist_ok=True)

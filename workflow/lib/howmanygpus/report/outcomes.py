@@ -18,7 +18,7 @@ IDENTITY = (
 """Columns that name one run."""
 UNDECIDED = (
     *("unsupported", "failed_parity", "missing", "not_run", "running", "stale"),
-    *("interrupted", "refused", "cancelled", "preempted", "node_failed", "disk_full"),
+    *("interrupted", "refused", "blocked", "cancelled", "preempted", "node_failed", "disk_full"),
 )
 """Statuses that say nothing about how well a configuration trains: it was not trained, or was ended from outside."""
 

@@ -9,20 +9,24 @@ job are emptied when the job is handed to its executor.
 messages of its own: a full disk, and how the attempt at a run ended. On a full disk, Snakemake prints a traceback for
 each message that it cannot write to its own log; the patch leaves these out.
 
+If a job fails without which runs cannot begin, such as the parity gate, nothing is known of these runs when the call
+ends. With the patch, each gets an attempt with the status `blocked`, and the last words of that job as the reason.
+
 Upstream: https://github.com/snakemake/snakemake/issues/204 asks for empty logs before submission. For `rich` and the
 full disk no issue is known; docs/upstream.md has the text of a report.
 Tested with snakemake 9.27.1 and snakemake-logger-plugin-rich 0.5.1.
 """
 
+import json
 import logging
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from howmanygpus.call.attempts import find_new_attempt, list_attempts
+from howmanygpus.call.attempts import find_new_attempt, list_attempts, record_blocked
 from howmanygpus.call.disk import FULL, find_full_disks, find_words_of_full_disk, list_folders, read_end
 from howmanygpus.snakemake_patches.patching import check_version, replace
 
@@ -40,6 +44,21 @@ def list_logs(job: Any) -> list[Path]:
 def name_run(job: Any) -> str:
     """Return the path of the run that a job of the rule `train` makes; empty for another job."""
     return str(job.wildcards.run) if not job.is_group() and job.rule.name == "train" else ""
+
+
+def describe_run(job: Any) -> tuple[dict, dict[str, Path]]:
+    """Return the settings of a run and the inputs by which its record is completed."""
+    inputs = {name: Path(job.input[name]) for name in ("data", "weights", "verdict")}
+    return json.loads(job.params.settings), inputs
+
+
+def find_last_words(logs: Sequence[Path]) -> str:
+    """Return the last line of the first log that has one, and otherwise the name of the last log."""
+    for log in logs:
+        lines = [line.strip() for line in read_end(log).splitlines() if line.strip()]
+        if lines and lines != [NOT_STARTED.strip()]:
+            return lines[-1]
+    return f"see {logs[-1]}"
 
 
 def renew_logs(logs: Iterable[Path]) -> None:
@@ -75,6 +94,20 @@ class Failures:
             if not any(record["reason"] in read_end(log) for log in list_logs(job)):
                 self._say(f"{run}: {record['status']}: {record['reason']}; the attempt is kept in {folder}")
 
+    def block(self, dag: Any, failed: Any) -> None:
+        """Record for all runs that wait for a job which has failed for good that they cannot begin."""
+        for job in failed.jobs if failed.is_group() else [failed]:
+            logs = list_logs(job)
+            words = f": {find_last_words(logs)}; its log is {logs[-1]}" if logs else ""
+            reason = f"the step {job.rule.name}, which the run needs, failed{words}"
+            waiting = () if name_run(job) else dag.bfs(dag.depending, job)
+            try:
+                for run_job in [found for found in waiting if name_run(found)]:
+                    record_blocked(name_run(run_job), *describe_run(run_job), reason)
+            except Exception as error:
+                # Snakemake must go on: it would leave the jobs that run to themselves.
+                self._say(f"What waits for {job.rule.name} could not be recorded: {type(error).__name__}: {error}")
+
     def _check_disks(self) -> None:
         if time.monotonic() - self._checked_at >= DISK_CHECK_S:
             self._checked_at = time.monotonic()
@@ -99,6 +132,8 @@ def _explain_errors(failures: Failures) -> Any:
         def handle_error(scheduler: Any, job: Any, postprocess_job: bool = True) -> None:
             failures.explain(job)
             upstream(scheduler, job, postprocess_job)
+            if job in scheduler.failed:
+                failures.block(scheduler.workflow.dag, job)
 
         return handle_error
 

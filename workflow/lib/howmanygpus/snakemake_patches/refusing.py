@@ -12,15 +12,12 @@ Upstream: no issue is known; docs/upstream.md has the text of a report.
 Tested with snakemake-executor-plugin-slurm 2.8.0, snakemake-logger-plugin-rich 0.5.1 and SLURM 22.05.
 """
 
-import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from howmanygpus.call.attempts import record_refusal, record_unstarted
-from howmanygpus.call.disk import read_end
-from howmanygpus.snakemake_patches.failing import NOT_STARTED, list_logs, name_run
+from howmanygpus.snakemake_patches.failing import describe_run, find_last_words, list_logs, name_run
 from howmanygpus.snakemake_patches.patching import check_version, replace
 
 SAID = re.compile(r"The error message was '(.*?)'\.\n", re.DOTALL)
@@ -44,25 +41,15 @@ def keep_refusal(job: Any, reason: str) -> None:
         record_refusal(run, *describe_run(job), reason)
 
 
-def describe_run(job: Any) -> tuple[dict, dict[str, Path]]:
-    """Return the settings of a run and the inputs by which its record is completed."""
-    inputs = {name: Path(job.input[name]) for name in ("data", "weights", "verdict")}
-    return json.loads(job.params.settings), inputs
-
-
-def find_last_words(logs: Sequence[Path]) -> str:
-    """Return the last line of the first log that has one, and otherwise the name of the last log."""
-    for log in logs:
-        lines = [line.strip() for line in read_end(log).splitlines() if line.strip()]
-        if lines and lines != [NOT_STARTED.strip()]:
-            return lines[-1]
-    return f"see {logs[-1]}"
-
-
 def _keep_refusals(upstream: Any) -> Any:
+    said: set[tuple[str, str]] = set()
+
     def report_job_error(executor: Any, job_info: Any, msg: str) -> None:
         reason = find_refusal(msg)
-        executor.logger.error(f"{name_run(job_info.job) or job_info.job}: {reason}")
+        # With retries, SLURM says the same again.
+        if (told := (str(job_info.job.log), f"{name_run(job_info.job) or job_info.job}: {reason}")) not in said:
+            said.add(told)
+            executor.logger.error(told[1])
         try:
             keep_refusal(job_info.job, reason)
         except Exception as error:
