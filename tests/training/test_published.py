@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.plan.networks import list_published
+from howmanygpus.plan.networks import list_pretrained
 from project import ROOT
 
 COMPARE = Path(__file__).with_name("compare_published.py")
@@ -28,13 +28,13 @@ def compared(environment_python) -> dict[str, dict]:
     if not folder:
         pytest.skip("HOWMANYGPUS_TORCHVISION names no folder with torchvision")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "workflow" / "lib"), folder])}
-    command = [environment_python("pytorch-cpu"), COMPARE, *list_published()]
+    command = [environment_python("pytorch-cpu"), COMPARE, *list_pretrained()]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
     return {line["model"]: line for line in map(json.loads, done.stdout.splitlines())}
 
 
-@pytest.mark.parametrize("model", list_published())
+@pytest.mark.parametrize("model", list_pretrained())
 def test_logits_are_those_of_torchvision(compared, model):
     # float32 sums in another order: at most 1e-6 was seen. An array in a wrong place or layout is off by 1e-1.
     assert compared[model]["difference"] < 1e-5 * compared[model]["largest"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from howmanygpus.plan.config.schema import read_schema
-from howmanygpus.plan.networks import list_published, read_model
+from howmanygpus.plan.networks import list_pretrained, read_model
 from howmanygpus.plan.study.start import list_shapes
 from howmanygpus.prepare.acquire.acquisition import AcquisitionError
 from howmanygpus.prepare.acquire.published import ADDRESS, NAME, find_file
@@ -51,7 +51,7 @@ def rename(arrays: dict, *pairs: tuple[str, str]) -> dict:
     return arrays
 
 
-@pytest.mark.parametrize("model", list_published())
+@pytest.mark.parametrize("model", list_pretrained())
 def test_every_published_array_becomes_one_of_the_network(model):
     arrays = number_arrays(model)
     weights, dropped = convert(model, arrays)
@@ -120,7 +120,7 @@ def test_given_weights_of_other_types_or_without_values_are_refused():
 
 def test_the_names_of_files_have_checksums_and_their_usual_address_is_torchvisions():
     assert read_schema("machine")["properties"]["published_weights"]["default"] == ADDRESS
-    for model in list_published():
+    for model in list_pretrained():
         assert NAME.fullmatch(read_published(model).FILE)
 
 

@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.networks import list_published, read_model
+from howmanygpus.plan.networks import list_pretrained, read_model
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.study.start import list_shapes
 from howmanygpus.train.models.conversion import read_published
@@ -61,7 +61,7 @@ def test_a_random_start_is_named_nowhere():
     assert (spec.init, spec.normalization) == ("random", "data")
 
 
-@pytest.mark.parametrize("model", list_published())
+@pytest.mark.parametrize("model", list_pretrained())
 def test_published_weights_have_a_file_of_their_own_and_their_normalization(model):
     planned, run, settings = only(make_plan(model, "large", init="imagenet", crop=[224, 224]))
     assert planned.weights_file(run) == f"results/weights/{model}_224x224x3_classes10_seed1_imagenet.safetensors"
@@ -192,4 +192,4 @@ def test_the_documented_example_and_table_of_files_are_true():
     plan = make_plan(example.pop("model"), "large", **example)
     assert {start.word for start in plan.studies["s"].starts.values()} == {"random", "imagenet"}
     listed = dict(re.findall(r"^\| `(\w+)` \| \d+ MB \| `([^`]+)`", text, re.MULTILINE))
-    assert listed == {model: read_published(model).FILE for model in list_published()}
+    assert listed == {model: read_published(model).FILE for model in list_pretrained()}

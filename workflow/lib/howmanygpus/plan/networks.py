@@ -47,12 +47,12 @@ def choose_options(place: str, model: str, given: dict[str, Any]) -> dict[str, A
     return {name: given[name] for name, rule in rules.items() if name in given and given[name] != rule["default"]}
 
 
-def find_published(model: str) -> ModuleType | None:
-    """Return the module that names and converts the model's published weights; None without such weights."""
+def find_pretrained(model: str) -> ModuleType | None:
+    """Return the module that names and converts the model's pretrained weights; None without such weights."""
     return read_published(model) if (MODELS / model / "published.py").exists() else None
 
 
-def list_published() -> list[str]:
+def list_pretrained() -> list[str]:
     return sorted(path.parent.name for path in MODELS.glob("*/published.py") if path.parent.name in list_models())
 
 

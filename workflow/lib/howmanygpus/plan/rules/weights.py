@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from howmanygpus.plan.invalidation.code import hash_script
-from howmanygpus.plan.networks import IMAGENET, list_published
+from howmanygpus.plan.networks import IMAGENET, list_pretrained
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.rules.answers import Answers
 from howmanygpus.prepare.acquire.published import find_file
@@ -44,7 +44,7 @@ class WeightRules(Answers):
         return input.converted or self._plan.start_files[wildcards.start]
 
     def match_models(self) -> str:
-        return "|".join(list_published())
+        return "|".join(list_pretrained())
 
 
 def fetch_first(jobs: Iterable[Any], place: str) -> None:

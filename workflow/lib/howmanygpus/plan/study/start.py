@@ -12,7 +12,7 @@ from howmanygpus.plan.config.checks import locate
 from howmanygpus.plan.config.errors import refuse, suggest
 from howmanygpus.plan.config.files import expand_path
 from howmanygpus.plan.config.images import find_image_shape
-from howmanygpus.plan.networks import IMAGENET, choose_normalization, find_published, list_published, read_model
+from howmanygpus.plan.networks import IMAGENET, choose_normalization, find_pretrained, list_pretrained, read_model
 from howmanygpus.prepare.weights import MisfitError, find_new
 from howmanygpus.train.input.prepared import NORMALIZATIONS
 from howmanygpus.train.models.conversion import IMAGE_SHAPE, NUM_CLASSES
@@ -92,8 +92,8 @@ def _check_published(place: str, study: "Study", shape: tuple[int, int, int]) ->
         raise refuse(
             place, IMAGENET, f"is for the workflow's own networks, and {study.own_model.path} is yours", remedy
         )
-    if find_published(model) is None:
-        remedy = f"choose from {', '.join(list_published())}, write random, or give a file of yours"
+    if find_pretrained(model) is None:
+        remedy = f"choose from {', '.join(list_pretrained())}, write random, or give a file of yours"
         raise refuse(place, IMAGENET, f"has no weights for {model}, for which torchvision publishes none", remedy)
     for name in options:
         if name not in FREE_OPTIONS:
