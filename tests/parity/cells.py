@@ -85,7 +85,7 @@ def find_variants(framework: str) -> dict[str, dict]:
     usual, cells = study_defaults(), {}
     for name, changes in VARIANTS.items():
         settings = usual | changes
-        if find_unsupported_reason(framework, CPU, "fp32", 1, settings):
+        if find_unsupported_reason(framework, CPU, "fp32", (1, 1), settings):
             continue
         if not find_missing_loader(framework, "png", settings):
             cells[name] = SMALL | vars(TrainingPath.find(framework, "png", settings)) | BY_MPI

@@ -3,7 +3,7 @@ Probe a cluster's devices before any run starts. On a single machine these rules
 
 INPUTS   the machine file
 OUTPUTS  results/probe/{device}.json (findings on one node for each kind of device), results/tables/probes.tsv
-         results/probe/{device}_gpus{num_gpus}.json (its all-reduce times, from which tables.smk makes a table)
+         results/probe/{device}_gpus{num_gpus}{spread}.json (its all-reduce times, from which tables.smk makes a table)
 """
 
 
@@ -63,9 +63,9 @@ rule measure_allreduce:
         probe=ancient("results/probe/{device}.json"),
         environment=ancient(cluster.allreduce_environment),
     output:
-        record="results/probe/{device}_gpus{num_gpus}.json",
+        record="results/probe/{device}_gpus{num_gpus}{spread}.json",
     log:
-        "results/logs/measure_allreduce/{device}_gpus{num_gpus}.log",
+        "results/logs/measure_allreduce/{device}_gpus{num_gpus}{spread}.log",
     priority: 1500000
     resources:
         **cluster.resources(cluster.allreduce_size, cluster.growth("measure_allreduce")),

@@ -79,7 +79,7 @@ def _count_devices(plan: Plan, run: Run, billing: dict[str, dict]) -> float:
     """Return how many devices are billed for a run."""
     from howmanygpus.report.accounting import bill
 
-    num_nodes, prices = plan.machine.device(run.device).num_nodes(run.num_gpus), billing.get(run.device)
+    num_nodes, prices = plan.machine.count_nodes(run), billing.get(run.device)
     return bill(1.0, run.num_gpus, num_nodes, prices)["billed_device_hours"] if prices else run.num_gpus
 
 

@@ -157,13 +157,14 @@ LOSS_ON_EVERY_DEVICE = "pytorch_dp"
 """The only framework that can also compute its loss on the first device alone."""
 
 
-def find_unsupported_reason(framework: str, device, precision: str, num_gpus: int, settings: dict) -> str:
+def find_unsupported_reason(framework: str, device, precision: str, layout: tuple[int, int], settings: dict) -> str:
     """Return why a combination is not supported, or an empty text if it is.
 
-    device: a plan.config.machine.Device. settings: `batchnorm`, `tier`, `gradient_compression`,
-    `horovod_controller` and `loss_on_every_device`.
+    device: a plan.config.machine.Device. layout: the numbers of devices and nodes. settings: `batchnorm`, `tier`,
+    `gradient_compression`, `horovod_controller` and `loss_on_every_device`.
     """
     entry, device_kind, capability = FRAMEWORKS[framework], device.kind, device.compute_capability
+    num_gpus, num_nodes = layout
     if device_kind not in entry.environments:
         return f"{framework} has no environment for {device_kind}"
     if capability is not None and device_kind == "cuda":
@@ -171,7 +172,7 @@ def find_unsupported_reason(framework: str, device, precision: str, num_gpus: in
         if _version(capability) < _version(lowest) or (highest and _version(capability) > _version(highest)):
             between = f"{lowest} to {highest}" if highest else f"{lowest} or later"
             return f"{framework} is built for compute capability {between}, not {capability}"
-    if device.num_nodes(num_gpus) > 1 and not entry.spans_nodes(settings["batchnorm"]):
+    if num_nodes > 1 and not entry.spans_nodes(settings["batchnorm"]):
         what = "is one process" if entry.launcher == "plain" else "synchronizes BatchNorm within a process"
         return f"{framework} {what}: it uses the {device.devices_per_node} devices of one node at most"
     if precision not in entry.precisions[device_kind]:

@@ -182,7 +182,7 @@ class Plan:
 
     def is_left_out(self, run: Run) -> bool:
         """Say whether this call skips a run, because the run does not fit on the single node of a packed allocation."""
-        return self.machine.packed and self.machine.device(run.device).num_nodes(run.num_gpus) > 1
+        return self.machine.packed and self.machine.count_nodes(run) > 1
 
     def is_asked_for(self, run: Run) -> bool:
         """Say whether a run is part of the grid by what was measured so far; every run of a fixed grid is."""
@@ -226,8 +226,21 @@ class Plan:
                         f"{study.place}.num_gpus: {wanted} exceeds the {available} {device} devices of this machine "
                         f"({self.machine.path}); lower it or choose another profile"
                     )
+                shortages += self._find_lack_of_nodes(study, [run for run in runs if run.device == device])
         # The studies of a list of models have the same shortages, at the same place.
         return list(dict.fromkeys(shortages))
+
+    def _find_lack_of_nodes(self, study: Study, runs: list[Run]) -> list[str]:
+        """Return a message if a study asks for more nodes than the machine has. runs: its runs on one device."""
+        device, wanted = self.machine.device(runs[0].device), max(map(self.machine.count_nodes, runs))
+        if not (study.config["num_nodes"] and device.count) or wanted <= device.max_nodes:
+            return []
+        where = f"{study.place}.num_nodes: {wanted} exceeds"
+        if not self.machine.is_cluster:
+            remedy = "write 1, leave it out, or choose the profile of a cluster"
+            return [f"{where} the one node of this machine ({self.machine.path}); {remedy}"]
+        limit = f"{self.machine.path}: devices.{runs[0].device}.max_nodes"
+        return [f"{where} the {device.max_nodes} of {limit}; lower it, or raise max_nodes if the cluster has them"]
 
     def find_doubts(self) -> list[str]:
         """Return a message for each value that can be meant, but is more likely a mistake.

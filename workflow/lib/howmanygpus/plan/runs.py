@@ -30,13 +30,18 @@ TRAINING_KEYS = (
 
 PATH = re.compile(
     r"(?P<study>[^/]+)/(?P<framework>[^/]+)/(?P<variant>[^/]+)/(?P<input>[^_]+)_(?P<precision>[^_]+)_(?P<device>[^_]+)"
-    r"_gpus(?P<num_gpus>\d+)_batch(?P<per_device_batch_size>\d+)_repeat(?P<repeat>\d+)"
+    r"_gpus(?P<num_gpus>\d+)(?:_nodes(?P<num_nodes>\d+))?"
+    r"_batch(?P<per_device_batch_size>\d+)_repeat(?P<repeat>\d+)"
 )
 
 
 @dataclass(frozen=True)
 class Run:
-    """One planned run. `unsupported` says why it is not started; it is empty if the run is supported."""
+    """One planned run.
+
+    num_nodes: None for the fewest nodes that hold the devices, which is what a study without the key has.
+    unsupported: why the run is not started; empty if it is supported.
+    """
 
     study: str
     framework: str
@@ -47,15 +52,22 @@ class Run:
     num_gpus: int
     per_device_batch_size: int
     repeat: int
+    num_nodes: int | None = None
     unsupported: str = field(default="", compare=False)
 
     @cached_property
     def path(self) -> str:
         """The folder of the run below results/runs/."""
+        nodes = "" if self.num_nodes is None else f"_nodes{self.num_nodes}"
         return (
             f"{self.study}/{self.framework}/{self.variant}/{self.input}_{self.precision}_{self.device}"
-            f"_gpus{self.num_gpus}_batch{self.per_device_batch_size}_repeat{self.repeat}"
+            f"_gpus{self.num_gpus}{nodes}_batch{self.per_device_batch_size}_repeat{self.repeat}"
         )
+
+    @property
+    def identity(self) -> dict:
+        """The part of the specification that the path has. The number of nodes is in the settings."""
+        return {key: value for key, value in vars(self).items() if key not in ("num_nodes", "unsupported", "path")}
 
     @classmethod
     def from_path(cls, path: str) -> "Run":
@@ -63,7 +75,7 @@ class Run:
         if match is None:
             raise ValueError(f"{path!r} is not the folder of a run below results/runs/; give one of the plan's runs")
         parts = match.groupdict().items()
-        values: dict[str, Any] = {key: int(value) if value.isdigit() else value for key, value in parts}
+        values: dict[str, Any] = {key: int(value) if value and value.isdigit() else value for key, value in parts}
         return cls(**values)
 
 
@@ -87,9 +99,8 @@ def complete_spec(run: Run, settings: dict, data_dir: str, weights_file: str) ->
     training = {key: settings.get(key, defaults[key]) for key in TRAINING_KEYS}
     training["normalization"] = choose_normalization(training, settings["model"])
     optimizer = defaults["optimizer"] | settings.get("optimizer", {})
-    identity = {key: value for key, value in vars(run).items() if key not in ("unsupported", "path")}
     return {
-        **identity,
+        **run.identity,
         "dataset": settings["dataset"],
         "model": settings["model"],
         "model_options": settings.get("model_options", {}),

@@ -62,6 +62,11 @@ def check_rules(place: str, given: dict) -> None:
         remedy = "make one study of weak scaling and one of strong scaling"
         named = next(key for key in RULES if given.get(key) is not None)
         raise refuse(f"{place}.{named}", given[named], "needs curves that share no runs", remedy)
+    if isinstance(given.get("num_nodes"), list) and len(given["num_nodes"]) > 1:
+        problem = "needs curves that share no runs, and one device is on the curve of each number of nodes"
+        remedy = f"make one study of each of {given['num_nodes']}"
+        named = next(key for key in RULES if given.get(key) is not None)
+        raise refuse(f"{place}.{named}", given[named], problem, remedy)
     if given.get("train_best") is not None:
         _check_probes(place, given)
 

@@ -39,7 +39,7 @@ def find_misfits(plan: Plan, results: Path = RUNS) -> list[str]:
 
 def _check_device(plan: Plan, offer: Offer, runs: list[Run], place: str) -> Iterator[str]:
     device = plan.machine.device(runs[0].device)
-    yield from _check_nodes(offer, device, max(device.num_nodes(run.num_gpus) for run in runs), place)
+    yield from _check_nodes(offer, device, max(map(plan.machine.count_nodes, runs)), place)
     if device.options["qos"] is None:  # Some QOS exceed the limit of the partition.
         studies = [plan.studies[name] for name in dict.fromkeys(run.study for run in runs)]
         yield from _check_times(offer, studies, plan.machine, place)
@@ -56,7 +56,7 @@ def _check_nodes(offer: Offer, device: Device, num_nodes: int, place: str) -> It
     elif num_nodes > len(offer.nodes):
         yield (
             f"{place}.max_nodes: runs need {num_nodes} nodes, and {where} has {len(offer.nodes)} with this device; "
-            "lower num_gpus of the studies"
+            "lower num_gpus or num_nodes of the studies"
         )
     else:
         yield from _check_shares(offer, device, num_nodes, place)

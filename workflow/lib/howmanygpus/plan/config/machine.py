@@ -5,12 +5,16 @@ import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from howmanygpus.plan.config.errors import ConfigError, check_schema, refuse, suggest
 from howmanygpus.plan.config.files import expand_path, read_yaml
 from howmanygpus.plan.config.sbatch import check_sbatch_options
 from howmanygpus.plan.config.schema import fill_defaults, read_schema
 from howmanygpus.plan.frameworks import FRAMEWORKS
+
+if TYPE_CHECKING:
+    from howmanygpus.plan.runs import Run
 
 DEFAULT_MACHINE_FILE = Path("profiles/local/machine.yaml")
 
@@ -102,6 +106,10 @@ class Machine:
         """Return the maximum number of devices for one run."""
         count = self.device(name).count
         return min(count, self.excesses[name].present) if name in self.excesses else count
+
+    def count_nodes(self, run: "Run") -> int:
+        """Return the number of nodes of a run."""
+        return run.num_nodes or self.device(run.device).num_nodes(run.num_gpus)
 
     def billing(self, name: str) -> dict | None:
         """Return the keys of a device that howmanygpus.report.accounting needs; None without a cluster and a price."""

@@ -1,6 +1,7 @@
 """A study of a user's own program: the same grid, without data, weights and parity gate of the workflow."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 from howmanygpus.plan.adaptive.keys import leave_rules_out
@@ -19,8 +20,9 @@ from howmanygpus.plan.program.checks import (
 )
 from howmanygpus.plan.program.files import hash_program_files
 from howmanygpus.plan.runs import Run, drop_usual_layout, usual_layout
-from howmanygpus.plan.study.counts import leave_out, take_counts
-from howmanygpus.plan.study.grid import check_layouts, check_number, exclude_runs, resolve_devices
+from howmanygpus.plan.study.counts import take_counts
+from howmanygpus.plan.study.grid import check_layouts, check_number, resolve_devices
+from howmanygpus.plan.study.placing import choose_nodes, find_misplacement, take_numbers
 from howmanygpus.plan.study.published import check_published
 from howmanygpus.plan.study.study import Study
 
@@ -42,9 +44,8 @@ def complete_program_spec(run: Run, settings: dict) -> dict:
     """
     defaults = study_defaults()
     program = program_defaults() | settings["program"]
-    identity = {key: value for key, value in vars(run).items() if key not in ("unsupported", "path")}
     return {
-        **identity,
+        **run.identity,
         **{"dataset": DATASET, "model": run.framework, "model_options": {}},
         **{key: settings.get(key, usual) for key, usual in usual_layout(run.device).items()},
         "accumulate": 1,
@@ -78,31 +79,32 @@ class ProgramStudy(Study):
         check_report(where, self.program, filled["quality"], "thresholds" in given.get("quality", {}))
         self.files = hash_program_files(f"{where}.files", self.program["files"])
         own = {"dataset": DATASET, "model": program_name, "frameworks": [program_name], "inputs": [INPUT]}
+        take_numbers(filled)
         self.lacking = take_counts(place, filled, machine)
         self.config = filled | own | {"parity": "off", "variants": {variant: {} for variant in self.variants}}
         self.runs = self._expand()
-        check_layouts(self.place, self.machine, self.runs)
+        check_layouts(self)
 
     def _expand(self) -> list[Run]:
         config = self.config
         devices = resolve_devices(self.place, config["devices"], self.machine)
         sizes = [(num_gpus, size) for num_gpus, batches in self.accumulations.items() for size in batches]
-        axes = [self.variants, config["precision"], devices, sizes]
+        axes = [self.variants, config["precision"], devices, sizes, config["num_nodes"] or [None]]
         check_number(self.place, axes, config["repeats"])
         cells = itertools.product(*axes, range(1, config["repeats"] + 1))
-        runs = [
-            Run(
-                *(self.name, config["model"], variant, INPUT, precision, device, num_gpus, size, repeat),
-                self._find_unsupported_reason(self.machine.device(device), num_gpus),
-            )
-            for variant, precision, device, (num_gpus, size), repeat in cells
-        ]
-        return exclude_runs(self.place, config["exclude"], leave_out(self.lacking, runs))
+        runs = []
+        for variant, precision, device, (num_gpus, size), wanted, repeat in cells:
+            known = self.machine.device(device)
+            cell = (config["model"], variant, INPUT, precision, device, num_gpus, size, repeat)
+            run = Run(self.name, *cell, choose_nodes(known, num_gpus, wanted))
+            reason = find_misplacement(known, num_gpus, wanted) or self._find_unsupported_reason(known, run)
+            runs.append(replace(run, unsupported=reason))
+        return self._choose_runs(runs)
 
-    def _find_unsupported_reason(self, device: Device, num_gpus: int) -> str:
-        nodes, start, environment = device.num_nodes(num_gpus), self.program["start"], self.program["environment"]
+    def _find_unsupported_reason(self, device: Device, run: Run) -> str:
+        nodes, start, environment = self.machine.count_nodes(run), self.program["start"], self.program["environment"]
         if start == "once" and nodes > 1:
-            return f"a program that starts once uses one node, and {num_gpus} devices are on {nodes}"
+            return f"a program that starts once uses one node, and {run.num_gpus} devices are on {nodes}"
         if environment and device.kind not in FRAMEWORKS[environment].environments:
             return f"{environment} has no environment for {device.kind} devices"
         return ""
@@ -114,7 +116,7 @@ class ProgramStudy(Study):
         program = {key: value for key, value in program.items() if key not in ("name", "files")}
         program |= {"axes": self.variants[run.variant], "files": self.files}
         device = self.machine.device(run.device)
-        layout: dict[str, Any] = {"num_nodes": device.num_nodes(run.num_gpus), "device_kind": device.kind}
+        layout: dict[str, Any] = {"num_nodes": self.machine.count_nodes(run), "device_kind": device.kind}
         layout["cores_per_device"] = device.cores_per_device
         kept = {key: self.config[key] for key in ("warmup_steps", "seed")}
         return {"program": program, **drop_defaults(kept, self.defaults, ()), **drop_usual_layout(layout, run.device)}

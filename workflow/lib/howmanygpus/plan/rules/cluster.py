@@ -18,7 +18,10 @@ LIMIT_MIN = 10
 
 
 class ClusterRules(Answers):
-    """The wildcards are `device`, which is a name of the machine file, and `num_gpus`."""
+    """The wildcards are `device`, which is a name of the machine file, `num_gpus` and `spread`.
+
+    `spread` is empty for the fewest nodes that hold the devices, else `_nodes2` for two nodes, for example.
+    """
 
     def __init__(self, plan: Plan):
         super().__init__()
@@ -92,10 +95,11 @@ class ClusterRules(Answers):
 
     def allreduce_size(self, wildcards) -> JobSize:
         device, num_gpus = self._machine.device(wildcards.device), int(wildcards.num_gpus)
-        return JobSize(device, "torchrun", num_gpus, device.num_nodes(num_gpus), LIMIT_MIN)
+        return JobSize(device, "torchrun", num_gpus, self.num_nodes(wildcards), LIMIT_MIN)
 
     def num_nodes(self, wildcards) -> int:
-        return self._machine.device(wildcards.device).num_nodes(int(wildcards.num_gpus))
+        fewest = self._machine.device(wildcards.device).num_nodes(int(wildcards.num_gpus))
+        return int(wildcards.spread.removeprefix("_nodes") or fewest)
 
     def placement(self, wildcards, input) -> str:
         return placement(self._machine, self._machine.device(wildcards.device))

@@ -14,8 +14,8 @@ class Products:
     """Paths of tables, figures and runs. Methods with wildcards use the wildcard `study`.
 
     takes_existing: returns whether this call builds from the runs that exist. It works once the targets are known.
-    list_tables: returns the names of a study's tables, given whether the preflight measures, and whether the study
-    stands beside published numbers.
+    list_tables: returns the names of a study's tables, given the study's config, whether the preflight measures, and
+    whether the study stands beside published numbers.
     list_figures: returns the names of a study's figures, given the study's config, whether the preflight measures,
     whether its devices have a price, and the columns of published numbers that have values.
     merged: the tables that are merged over all studies.
@@ -25,7 +25,7 @@ class Products:
         self,
         plan: Plan,
         takes_existing: Callable[[], bool],
-        list_tables: Callable[[bool, bool], list[str]],
+        list_tables: Callable[[dict, bool, bool], list[str]],
         list_figures: Callable[[dict, bool, bool, set[str]], list[str]],
         merged: list[str],
     ):
@@ -89,10 +89,17 @@ class Products:
         return self._existing([f"results/probe/{device}.json" for device in self._plan.devices])
 
     def allreduces(self, wildcards) -> list[str]:
-        """Return the all-reduce measurements of a study: one for each device and each number of devices above one."""
-        runs = filter(self._plan.is_asked_for, self._plan.studies[wildcards.study].runs)
-        counts = sorted({(run.device, run.num_gpus) for run in runs if run.num_gpus > 1})
-        return self._existing([f"results/probe/{device}_gpus{count}.json" for device, count in counts])
+        """Return the all-reduce measurements of a study.
+
+        There is one for each device and each number of devices above one. A study with the key `num_nodes` has one
+        for each number of nodes on which some run can have them.
+        """
+        study = self._plan.studies[wildcards.study]
+        runs = [run for run in filter(self._plan.is_asked_for, study.runs) if run.num_gpus > 1]
+        runs = [run for run in runs if not run.unsupported] if study.config["num_nodes"] else runs
+        layouts = sorted({(run.device, run.num_gpus, run.num_nodes or 0) for run in runs})
+        names = [f"{device}_gpus{count}{f'_nodes{nodes}' if nodes else ''}" for device, count, nodes in layouts]
+        return self._existing([f"results/probe/{name}.json" for name in names])
 
     def published(self, wildcards) -> list[str]:
         """Return the published numbers beside which a study stands, and their sources."""
@@ -106,7 +113,7 @@ class Products:
     def of_study(self, study: str) -> list[str]:
         """Return the tables, the answer and the figures of one study."""
         config = self._plan.studies[study].config
-        names = self._list_tables(self._preflight, config["published"] is not None)
+        names = self._list_tables(config, self._preflight, config["published"] is not None)
         tables = [f"results/tables/{study}/{table}.tsv" for table in names]
         columns = find_columns(config["published"])
         figures = self._list_figures(config, self._preflight, self._is_priced(study), columns)

@@ -144,7 +144,7 @@ class TrainingRules(Answers):
             launcher = PROGRAM_LAUNCHERS[study.program["start"]]
         else:
             launcher = FRAMEWORKS[run.framework].launcher
-        return JobSize(device, launcher, run.num_gpus, device.num_nodes(run.num_gpus), limit_min)
+        return JobSize(device, launcher, run.num_gpus, self._machine.count_nodes(run), limit_min)
 
     def growth(self, wildcards, attempt) -> Growth:
         """Return how much more an attempt requests than the first one in this call."""

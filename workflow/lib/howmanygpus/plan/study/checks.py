@@ -52,7 +52,7 @@ def _check_model(place: str, model: str, frameworks: list[str]) -> None:
 
 def check_runs(study: "Study") -> None:
     """Raise ConfigError for layouts that the machine lacks, and for batches and steps that the data set cannot give."""
-    check_layouts(study.place, study.machine, study.runs)
+    check_layouts(study)
     for num_gpus, size in sorted({(run.num_gpus, run.per_device_batch_size) for run in study.runs}):
         count, num_train = study.accumulations[num_gpus][size], study.description.num_train
         steps_per_epoch = num_train // (num_gpus * size * count)

@@ -4,6 +4,7 @@ from howmanygpus.plan.config.errors import refuse
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.runs import Run
 from howmanygpus.plan.study.grid import resolve_devices
+from howmanygpus.plan.study.placing import can_be_placed
 
 AUTO = "auto"
 
@@ -39,11 +40,15 @@ def leave_out(lacking: list[dict], runs: list[Run]) -> list[Run]:
 def list_counts(device: Device, most: int, config: dict) -> list[int]:
     """Return 1, 2, 4 and so on up to the most devices for one run, and the most itself.
 
-    A count that does not spread evenly over its nodes is replaced by the nearest one below that does. Under strong
-    scaling, counts that do not divide the global batches are left out.
+    A count that does not spread evenly over its nodes is replaced by the nearest one below that does. Counts that can
+    be on none of the study's numbers of nodes are left out, and under strong scaling those that do not divide the
+    global batches.
     """
+    numbers = config["num_nodes"]
+    most = min(most, max(numbers) * device.devices_per_node) if numbers else most
     powers = [2**exponent for exponent in range(most.bit_length())]
     even = {_round_down(device, count) for count in [*powers, most] if count}
+    even = {count for count in even if can_be_placed(device, count, numbers)}
     batches = [size * config["accumulate"] for size in config["per_device_batch_size"]]
     divides_all = (
         count for count in sorted(even) if config["scaling"] == "weak" or not any(batch % count for batch in batches)

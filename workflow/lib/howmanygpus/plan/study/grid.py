@@ -3,10 +3,14 @@
 import itertools
 import math
 from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
 
 from howmanygpus.plan.config.errors import ConfigError, refuse
 from howmanygpus.plan.config.machine import Machine
 from howmanygpus.plan.runs import Run
+
+if TYPE_CHECKING:
+    from howmanygpus.plan.study.study import Study
 
 MOST_RUNS = 100_000
 """A larger number of runs is taken for a mistake in the lists of a study."""
@@ -25,12 +29,16 @@ def check_number(place: str, axes: list[Collection], repeats: int) -> None:
         raise refuse(place, num_runs, f"runs are more than {MOST_RUNS}", "shorten its lists or lower repeats")
 
 
-def exclude_runs(place: str, rules: list[dict], runs: list[Run]) -> list[Run]:
+def exclude_runs(place: str, rules: list[dict], runs: list[Run], machine: Machine) -> list[Run]:
     """Return the runs that no rule of `exclude` matches. Raises ConfigError for a rule without a match."""
+
+    def read(run: Run, key: str) -> Any:
+        return machine.count_nodes(run) if key == "num_nodes" else getattr(run, key)
+
     for position, rule in enumerate(rules):
         # Rules for other models are left out already.
         asked = [(key, value) for key, value in rule.items() if key != "model"]
-        kept = [run for run in runs if any(getattr(run, key) != value for key, value in asked)]
+        kept = [run for run in runs if any(read(run, key) != value for key, value in asked)]
         if len(kept) == len(runs):
             raise refuse(f"{place}.exclude[{position}]", rule, "matches no run", "correct or remove it")
         runs = kept
@@ -39,13 +47,17 @@ def exclude_runs(place: str, rules: list[dict], runs: list[Run]) -> list[Run]:
     return runs
 
 
-def check_layouts(place: str, machine: Machine, runs: list[Run]) -> None:
-    """Raise ConfigError for a number of devices that does not spread evenly over the nodes that it takes."""
-    for name, num_gpus in sorted({(run.device, run.num_gpus) for run in runs}):
-        device = machine.device(name)
+def check_layouts(study: "Study") -> None:
+    """Raise ConfigError for a number of devices that does not spread evenly over the fewest nodes that hold it.
+
+    A study with the key `num_nodes` has the reason in the table of its runs instead.
+    """
+    layouts = set() if study.config["num_nodes"] else {(run.device, run.num_gpus) for run in study.runs}
+    for name, num_gpus in sorted(layouts):
+        device = study.machine.device(name)
         if device.max_nodes >= device.num_nodes(num_gpus) and num_gpus % device.num_nodes(num_gpus):
             raise refuse(
-                *(f"{place}.num_gpus", num_gpus),
+                *(f"{study.place}.num_gpus", num_gpus),
                 f"does not spread evenly over {device.num_nodes(num_gpus)} nodes of {name} devices",
                 f"choose {' or '.join(map(str, device.find_nearest_counts(num_gpus)))}",
             )

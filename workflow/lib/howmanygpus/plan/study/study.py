@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -30,6 +31,7 @@ from howmanygpus.plan.study.batches import accumulate_batches
 from howmanygpus.plan.study.checks import check_names, check_runs, doubt_study
 from howmanygpus.plan.study.counts import leave_out, take_counts
 from howmanygpus.plan.study.grid import check_number, exclude_runs, resolve_devices
+from howmanygpus.plan.study.placing import choose_nodes, find_misplacement, take_numbers
 from howmanygpus.plan.study.start import Start, check_normalization, check_starts, doubt_normalization, find_start
 from howmanygpus.prepare.sources import Description
 from howmanygpus.train.spec import RANDOM_INPUTS, SYNTHETIC
@@ -53,6 +55,7 @@ class Study:
         self.name, self.place, self.machine = name, place, machine
         self.defaults = study_defaults()
         self.config = fill_defaults(given, schema["$defs"]["study"], schema)
+        take_numbers(self.config)
         self.lacking = take_counts(self.place, self.config, machine)
         # Defaults filled into a variant's optimizer would take the place of what the study says.
         self.config["variants"] = {
@@ -151,17 +154,29 @@ class Study:
         devices = resolve_devices(self.place, config["devices"], self.machine)
         axes = [config["frameworks"], self.variants, config["inputs"], config["precision"], devices]
         axes.append([(num_gpus, size) for num_gpus, sizes in self.accumulations.items() for size in sizes])
+        axes.append(config["num_nodes"] or [None])
         check_number(self.place, axes, config["repeats"])
         cells = itertools.product(*axes, range(1, config["repeats"] + 1))
-        for framework, variant, source, precision, device, (num_gpus, size), repeat in cells:
+        for framework, variant, source, precision, device, (num_gpus, size), wanted, repeat in cells:
             known = self.machine.device(device)
             settings = self.variants[variant]
             own = self.own_model
-            reason = own.find_unsupported_reason(framework, precision) if isinstance(own, OwnModel) else ""
-            reason = reason or find_unsupported_reason(framework, known, precision, num_gpus, settings)
+            cell = (framework, variant, source, precision, device, num_gpus, size, repeat)
+            run = Run(self.name, *cell, choose_nodes(known, num_gpus, wanted))
+            layout = (num_gpus, self.machine.count_nodes(run))
+            reason = find_misplacement(known, num_gpus, wanted)
+            if not reason and isinstance(own, OwnModel):
+                reason = own.find_unsupported_reason(framework, precision)
+            reason = reason or find_unsupported_reason(framework, known, precision, layout, settings)
             reason = reason or find_missing_loader(framework, source, settings)
-            runs.append(Run(self.name, framework, variant, source, precision, device, num_gpus, size, repeat, reason))
-        return exclude_runs(self.place, config["exclude"], leave_out(self.lacking, runs))
+            runs.append(replace(run, unsupported=reason))
+        return self._choose_runs(runs)
+
+    def _choose_runs(self, runs: list[Run]) -> list[Run]:
+        """Leave out what the study excludes, devices that are not there, and all but one of equal runs."""
+        # One device is on one node for each number of nodes.
+        runs = list(dict.fromkeys(runs)) if self.config["num_nodes"] else runs
+        return exclude_runs(self.place, self.config["exclude"], leave_out(self.lacking, runs), self.machine)
 
     def find_doubts(self) -> list[str]:
         """Return a message for each value that can be meant, but is more likely a mistake."""
@@ -207,7 +222,7 @@ class Study:
             loss_on_every_device=settings["loss_on_every_device"],
             device_kind=self._device(run).kind,
             cores_per_device=self._device(run).cores_per_device,
-            over_nodes=self._device(run).num_nodes(run.num_gpus) > 1,
+            over_nodes=self.machine.count_nodes(run) > 1,
             path=TrainingPath.find(run.framework, run.input, settings, self._accumulate(run)),
             multi_label=self.description.multi_label,
             label_smoothing=settings["label_smoothing"],
@@ -232,7 +247,7 @@ class Study:
         settings |= {"model_options": self.config["model_options"]} if self.config["model_options"] else {}
         settings["options"] = options_of_runs(self.dataset_options)
         device = self._device(run)
-        layout: dict[str, Any] = {"num_nodes": device.num_nodes(run.num_gpus), "device_kind": device.kind}
+        layout: dict[str, Any] = {"num_nodes": self.machine.count_nodes(run), "device_kind": device.kind}
         layout["cores_per_device"] = device.cores_per_device
         return settings | drop_defaults(training, self.defaults, NESTED_KEYS) | drop_usual_layout(layout, run.device)
 
