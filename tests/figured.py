@@ -3,18 +3,20 @@
 import pandas as pd
 
 from howmanygpus.report.files import read_table, write_table
-from howmanygpus.report.outcomes import IDENTITY
+from howmanygpus.report.outcomes import identify
 from howmanygpus.report.tables.allreduce import tabulate
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATION
 from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
 from howmanygpus.report.tables.losses import COLUMNS as LOSSES
+from howmanygpus.report.tables.placement import compare_placements
 from howmanygpus.report.tables.published import COLUMNS as PUBLISHED
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 from howmanygpus.report.tables.variants import compute_variants
 from specs import make_spec
+from stored import FIXED
 
 ALLREDUCES = [
     {
@@ -41,7 +43,7 @@ def make_tables(folder, status_of, accuracy_of, change=lambda table: None):
             for repeat in (1, 2):
                 names = {"framework": framework, "variant": variant, "repeat": repeat}
                 spec = make_spec(**names, num_gpus=num_gpus, global_batch_size=8 * num_gpus)
-                identity, status = {key: getattr(spec, key) for key in IDENTITY}, status_of(num_gpus)
+                identity, status = identify(FIXED, vars(spec)), status_of(num_gpus)
                 row = identity | {
                     "run_dir": f"results/runs/{framework}",
                     "status": status,
@@ -76,9 +78,17 @@ def make_tables(folder, status_of, accuracy_of, change=lambda table: None):
     tables["time_to_accuracy"] = written(folder, "time_to_accuracy", accuracy)
     batches = compute_batch_sizes(tables["runs"], tables["time_to_accuracy"], pd.DataFrame(columns=list(NOISE)))
     tables["batch_sizes"] = written(folder, "batch_sizes", batches)
+    tables["placement"] = written(folder, "placement", compare_placements(spread(tables["runs"])))
     tables["published"] = written(folder, "published", make_published())
     tables["allreduce"] = written(folder, "allreduce", tabulate({}, ALLREDUCES))
     return tables | {"variants": written(folder, "variants", compute_variants(tables["runs"], ["base", "best"], 0.01))}
+
+
+def spread(runs: pd.DataFrame, ratio: float = 0.9) -> pd.DataFrame:
+    """Return runs on one node, with those of several devices on two nodes too, at a part of their rate."""
+    together = runs.assign(placement="1 node")
+    apart = runs[runs["num_gpus"] > 1].assign(placement="2 nodes", num_nodes=2)
+    return pd.concat([together, apart.assign(images_per_s=ratio * apart["images_per_s"])], ignore_index=True)
 
 
 def make_published() -> pd.DataFrame:
@@ -131,6 +141,10 @@ SENTENCES = {
     "batch_sizes": ("No run has completed; the figure of all runs says why.", NONE_COMPLETED),
     "loss_of_first_epoch": (
         "No run on real images has recorded its first epoch; the figure of all runs says why.",
+        NONE_COMPLETED,
+    ),
+    "placement": (
+        "No device count has completed on several numbers of nodes; the figure of all runs says why.",
         NONE_COMPLETED,
     ),
     "price": ("No run with a price has completed; the figure of all runs says why.", NONE_COMPLETED),

@@ -11,6 +11,8 @@ from records import make_attempt, make_run
 from specs import make_spec
 
 QUALITY = {"metric": "accuracy", "thresholds": [0.5, 0.9], "margin": 0.01}
+FIXED = {"config": {"num_nodes": None}}
+"""What report.outcomes.identify reads of a plan, for a study without the key `num_nodes`."""
 
 
 def collect(plan, results):
@@ -22,7 +24,7 @@ def collect(plan, results):
 def plan_of(*specs, unsupported=(), billing=None):
     runs = {f"run{i}": {"spec": spec.to_dict(), "unsupported": ""} for i, spec in enumerate(specs)}
     runs |= {f"not{i}": {"spec": spec.to_dict(), "unsupported": "no such device"} for i, spec in enumerate(unsupported)}
-    return {"config": {"quality": QUALITY}, "runs": runs, "billing": billing or {}, "defaults": {}}
+    return {"config": FIXED["config"] | {"quality": QUALITY}, "runs": runs, "billing": billing or {}, "defaults": {}}
 
 
 def store_run(results, name, spec, accuracies=(0.4, 0.8), window_s=(2.0, 3.0), slowest_s=None, **changes):

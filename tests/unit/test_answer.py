@@ -5,7 +5,7 @@ import pytest
 from docutils.core import publish_parts
 
 from howmanygpus.report.answer import answer
-from howmanygpus.report.outcomes import IDENTITY
+from howmanygpus.report.outcomes import identify
 from howmanygpus.report.quality.predictions import guess
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
@@ -16,6 +16,7 @@ from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 from specs import make_spec
+from stored import FIXED
 
 DIGITS = {"study": "s", "dataset": "digits", "input": "arrays", "num_train": 1437, "num_test": 360}
 DIGITS |= {"height": 8, "width": 8, "channels": 1, "num_classes": 10, "quality_of_guess": 0.1}
@@ -32,7 +33,7 @@ def make_runs(*rows):
         names = {key: changes[key] for key in ("framework", "num_gpus") if key in changes}
         repeat = repeats[str(names)] = repeats.get(str(names), 0) + 1
         spec = make_spec(repeat=repeat, global_batch_size=8 * changes.get("num_gpus", 1), **names)
-        identity = {key: getattr(spec, key) for key in IDENTITY}
+        identity = identify(FIXED, vars(spec))
         row = {"status": "completed", "init_s": 3.0, "compile_s": 1.0, "train_s": 2.0, "images_per_s": 100.0}
         row |= {"quality": 0.95, "quality_metric": "accuracy", "started_at": f"2026-11-22T21:0{repeat}:00+00:00"}
         row |= WHERE | changes

@@ -7,14 +7,14 @@ import pytest
 
 from howmanygpus.report.answer.batches import answer_batches
 from howmanygpus.report.figures import load_figure
-from howmanygpus.report.outcomes import IDENTITY
+from howmanygpus.report.outcomes import identify
 from howmanygpus.report.tables import gradient_noise
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 from specs import make_spec
-from stored import plan_of, store_run
+from stored import FIXED, plan_of, store_run
 
 RATES = {8: (100, 102), 16: (180, 184), 32: (191, 196), 64: (200, 200)}
 EPOCHS = {8: 2, 16: 2, 32: 3, 64: None}
@@ -25,7 +25,7 @@ def tabulate(rates=RATES, epochs=EPOCHS, out_of_memory=(), noise=(), thresholds=
     runs, evaluations, measured = [], [], []
     for size in (*rates, *out_of_memory):
         for repeat, rate in enumerate(rates.get(size, (None,)), start=1):
-            identity = {key: getattr(make_spec(global_batch_size=size, repeat=repeat), key) for key in IDENTITY}
+            identity = identify(FIXED, vars(make_spec(global_batch_size=size, repeat=repeat)))
             status = "out_of_memory" if size in out_of_memory else "completed"
             runs.append(identity | {"status": status, "images_per_s": rate, "init_s": 1.0, "compile_s": 1.0})
             if epoch := epochs.get(size):

@@ -18,6 +18,7 @@ from howmanygpus.train.host.telemetry import COLUMNS
 from project import ROOT
 from records import make_run
 from specs import make_spec
+from stored import FIXED
 
 CONFIG = ROOT / "config" / "check_gpu.yaml"
 GPU = Machine("machine.yaml", {"cpu": Device(8, 1), "cuda": Device(1, 8, "cuda", 1, "9.0")})
@@ -167,7 +168,7 @@ def store(results, plan: dict, path: str, status: str, **changes) -> None:
 
 
 def test_a_framework_grows_if_its_largest_batch_completed(tmp_path):
-    plan = {"runs": {}, "defaults": {}}
+    plan = FIXED | {"runs": {}, "defaults": {}}
     store(tmp_path, plan, "a1", "completed", size=8)
     store(tmp_path, plan, "a2", "completed", size=16)
     store(tmp_path, plan, "b1", "completed", size=8, framework="jax_sharding")
@@ -184,7 +185,8 @@ VERDICTS = [
 
 
 def test_everything_that_failed_is_on_the_page_with_its_reason(tmp_path):
-    plan = {"config": {"quality": {"metric": "accuracy"}}, "runs": {}, "billing": {}, "defaults": {}}
+    config = FIXED["config"] | {"quality": {"metric": "accuracy"}}
+    plan = {"config": config, "runs": {}, "billing": {}, "defaults": {}}
     for status in ("missing", "out_of_memory"):
         store(tmp_path, plan, status, status, **({} if status == "missing" else {"reason": "7 GiB"}))
     rates = findings.tabulate(plan, tmp_path)

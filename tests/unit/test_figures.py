@@ -114,16 +114,19 @@ def test_forms_are_compared_with_arrays_where_nothing_is_synthetic(tmp_path):
 
 def test_inputs_have_lines_of_their_own(tmp_path):
     table = pd.DataFrame({"framework": "a", "variant": "base", "input": ["png", "jpeg"], "precision": "", "device": ""})
+    table["placement"] = "fewest nodes"
     assert name_series(table).tolist() == ["a png", "a jpeg"]
 
 
 def test_a_study_goes_without_the_figures_that_compare_what_it_has_one_of():
     study = {"variants": {"base": {}}, "inputs": ["arrays", "synthetic"], "per_device_batch_size": [8, 16]}
+    study |= {"num_nodes": [1, 2]}
     published = ("price", "images_per_s", "quality_metric")
     shown = list_figures(study, preflight=True, priced=True, published=published)
     assert set(list_figures()) - set(shown) == {"variants"}
-    assert set(list_figures()) - set(list_figures(study | {"inputs": ["arrays"], "per_device_batch_size": [8]})) == {
-        *("variants", "real_against_synthetic", "allreduce", "batch_sizes", "price"),
+    one = {"inputs": ["arrays"], "per_device_batch_size": [8], "num_nodes": None}
+    assert set(list_figures()) - set(list_figures(study | one)) == {
+        *("variants", "placement", "real_against_synthetic", "allreduce", "batch_sizes", "price"),
         *("published_throughput", "published_quality", "published_price"),
     }
     assert "published_price" not in list_figures(study, published=("images_per_s",))

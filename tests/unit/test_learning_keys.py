@@ -11,6 +11,7 @@ from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.plan import Plan
 from howmanygpus.report.answer.names import name_configuration
+from howmanygpus.report.outcomes import FEWEST
 from project import ROOT, study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
@@ -148,6 +149,7 @@ def test_under_strong_scaling_more_devices_accumulate_less():
 
 def test_the_answer_names_accumulated_batches():
     row = {"series": "pytorch_ddp", "num_gpus": 2, "device": "cuda", "per_device_batch_size": 16}
+    row |= {"placement": FEWEST}
     assert name_configuration(pd.Series(row)) == "pytorch_ddp on 2 cuda devices x 16 images"
     assert name_configuration(pd.Series(row | {"global_batch_size": 32})) == "pytorch_ddp on 2 cuda devices x 16 images"
     accumulated = name_configuration(pd.Series(row | {"global_batch_size": 128}))

@@ -18,6 +18,7 @@ from howmanygpus.train.start.endings import write_last_words
 from howmanygpus.train.start.launch import Work, publish
 from records import JOB, MEASURED, make_attempt, make_run
 from specs import make_spec
+from stored import FIXED
 
 DEFINITIONS = yaml.safe_load(SCHEMA.read_text())["$defs"]
 MISSING = object()
@@ -167,7 +168,7 @@ def test_a_disk_that_others_have_filled_is_an_error_and_not_an_endless_loop(tmp_
 
 
 def plan_of(spec: RunSpec) -> dict:
-    return {"runs": {"s/run": {"spec": spec.to_dict(), "unsupported": ""}}, "defaults": {}}
+    return FIXED | {"runs": {"s/run": {"spec": spec.to_dict(), "unsupported": ""}}, "defaults": {}}
 
 
 @pytest.mark.parametrize("text", [json.dumps(make_run(make_spec(), train_s="5")), '{"status": "comp'])

@@ -7,7 +7,7 @@ import pytest
 
 from howmanygpus.report.answer import answer
 from howmanygpus.report.disturbance import is_disturbed
-from howmanygpus.report.outcomes import IDENTITY
+from howmanygpus.report.outcomes import identify
 from howmanygpus.report.tables import how_each_framework_ran, losses
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
@@ -19,7 +19,7 @@ from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy,
 from howmanygpus.train.start.settling import settle
 from records import make_run
 from specs import make_spec
-from stored import QUALITY, collect, plan_of, store_run, write_attempt
+from stored import FIXED, QUALITY, collect, plan_of, store_run, write_attempt
 
 NO_DATASETS = pd.DataFrame([{"dataset": "d", "input": "arrays"}], columns=list(DATASETS))
 """The table of a data set whose prepared images were deleted."""
@@ -187,7 +187,7 @@ def runs_table(rates):
     rows = []
     for (num_gpus, size, repeat), rate in rates.items():
         spec = make_spec(num_gpus=num_gpus, global_batch_size=num_gpus * size, repeat=repeat)
-        rows.append({key: getattr(spec, key) for key in IDENTITY} | {"images_per_s": rate, "status": "completed"})
+        rows.append(identify(FIXED, vars(spec)) | {"images_per_s": rate, "status": "completed"})
     return pd.DataFrame(rows, columns=list(RUNS))
 
 

@@ -3,9 +3,10 @@
 import pandas as pd
 import pytest
 
-from howmanygpus.report.outcomes import IDENTITY
+from howmanygpus.report.outcomes import identify
 from howmanygpus.report.trajectory import add_differences, has_left, summarize_trajectories
 from specs import make_spec
+from stored import FIXED
 
 STEPS = (1, 10, 44)
 MEASURED_STEPS = (1, 6, 10)
@@ -28,11 +29,11 @@ def judge(*runs, steps=STEPS):
     planned, rows, identities = {}, [], []
     for number, (changes, losses) in enumerate(runs):
         spec = make_spec(**changes)
-        identity = {key: getattr(spec, key) for key in IDENTITY}
+        identity = identify(FIXED, vars(spec))
         planned[f"run{number}"] = {"spec": spec.to_dict(), "unsupported": ""}
         identities.append(tuple(identity.values()))
         rows += [identity | {"last_step": step, "loss": loss} for step, loss in zip(steps, losses, strict=True)]
-    losses = add_differences(pd.DataFrame(rows), {"runs": planned}, set(identities))
+    losses = add_differences(pd.DataFrame(rows), FIXED | {"runs": planned}, set(identities))
     found = summarize_trajectories(losses)
     missing = {"trajectory": None, "trajectory_limit": None}
     return pd.DataFrame([found.get(identity, missing) for identity in identities])

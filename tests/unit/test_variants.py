@@ -3,9 +3,11 @@
 import pandas as pd
 import pytest
 
+from howmanygpus.report.outcomes import identify
 from howmanygpus.report.tables.runs import IDENTITY, OUTCOME, PROVENANCE
 from howmanygpus.report.tables.variants import compute_variants, pool_spread_of_seeds
 from specs import make_spec
+from stored import FIXED
 
 
 def make_runs(cells):
@@ -14,7 +16,7 @@ def make_runs(cells):
     for (framework, variant), repeats in cells.items():
         for repeat, (rate, quality) in enumerate(repeats, start=1):
             spec = make_spec(framework=framework, variant=variant, repeat=repeat)
-            row = {key: getattr(spec, key) for key in IDENTITY} | {"status": "completed", "quality_metric": "accuracy"}
+            row = identify(FIXED, vars(spec)) | {"status": "completed", "quality_metric": "accuracy"}
             rows.append(row | {"images_per_s": rate, "quality_last": quality})
     return pd.DataFrame(rows, columns=[*IDENTITY, *OUTCOME, *PROVENANCE])
 

@@ -24,6 +24,14 @@ def read_constants(path: Path) -> dict[str, Any]:
     return constants
 
 
+def has_several(study: dict | None, key: str | None) -> bool:
+    """Whether a study has several entries of a key, so that what compares them shows something.
+
+    study: its config, or None for any study. key: None for what compares nothing.
+    """
+    return study is None or key is None or len(study[key] or ()) > 1
+
+
 def require_constant(path: Path, name: str) -> Any:
     """One literal constant of a module. Raises ValueError, naming the module, if it has none of this name."""
     constants = read_constants(path)

@@ -11,9 +11,11 @@ from howmanygpus.train.schema import RecordError, read_record
 from howmanygpus.train.spec import PLACES_OF_MODELS
 
 RUNS, ATTEMPTS = Path("results/runs"), Path("results/attempts")
+FEWEST = "fewest nodes"
+"""The column `placement` of studies without the key `num_nodes`; others name the number of nodes there."""
 IDENTITY = (
-    *("study", "dataset", "model", "framework", "variant", "input", "precision", "device", "num_nodes", "num_gpus"),
-    *("per_device_batch_size", "global_batch_size", "repeat", "seed"),
+    *("study", "dataset", "model", "framework", "variant", "input", "precision", "device", "placement"),
+    *("num_nodes", "num_gpus", "per_device_batch_size", "global_batch_size", "repeat", "seed"),
 )
 """Columns that name one run."""
 UNDECIDED = (
@@ -60,10 +62,20 @@ def read_outcomes(plan: dict, results: Path = Path()) -> Iterator[Outcome]:
     record violates its schema.
     """
     for path, planned in plan["runs"].items():
-        identity = {key: planned["spec"][key] for key in IDENTITY}
+        identity = identify(plan, planned["spec"])
         folder, attempts = results / RUNS / path, _read_attempts(results / ATTEMPTS / path)
         found = _read_outcome(planned, plan["defaults"], folder, attempts)
         yield Outcome(path, identity, *found, folder, attempts)
+
+
+def identify(plan: dict, spec: dict) -> dict:
+    """Return the columns that name a run. spec: its planned specification."""
+    placement = FEWEST if plan["config"]["num_nodes"] is None else name_nodes(spec["num_nodes"])
+    return {key: placement if key == "placement" else spec[key] for key in IDENTITY}
+
+
+def name_nodes(num_nodes: int) -> str:
+    return f"{num_nodes} node{'s' if num_nodes > 1 else ''}"
 
 
 def has_failed(statuses: pd.Series) -> pd.Series:

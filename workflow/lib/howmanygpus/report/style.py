@@ -62,8 +62,9 @@ plt.rcParams.update(
 
 
 def name_series(table: pd.DataFrame) -> pd.Series:
-    """Name of each row's line: its framework, and those of variant, input, precision and device that vary."""
-    varying = [column for column in ("variant", "input", "precision", "device") if table[column].nunique() > 1]
+    """Name of each row's line: its framework, and what varies of variant, input, precision, device and placement."""
+    columns = ("variant", "input", "precision", "device", "placement")
+    varying = [column for column in columns if table[column].nunique() > 1]
     return table[["framework", *varying]].astype(str).agg(" ".join, axis=1)
 
 

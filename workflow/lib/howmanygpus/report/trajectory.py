@@ -10,7 +10,7 @@ import json
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.outcomes import IDENTITY
+from howmanygpus.report.outcomes import IDENTITY, identify
 
 HOW = {
     *("framework", "variant", "family", "strategy", "launcher", "tier", "loss_on_every_device"),
@@ -49,7 +49,7 @@ def add_differences(losses: pd.DataFrame, plan: dict, trained: set[tuple]) -> pd
     """
     works = {}
     for planned in plan["runs"].values():
-        identity = tuple(planned["spec"][key] for key in IDENTITY)
+        identity = tuple(identify(plan, planned["spec"]).values())
         if identity in trained:
             works[identity] = json.dumps({key: value for key, value in planned["spec"].items() if key not in HOW})
     identities = losses[list(IDENTITY)].itertuples(index=False, name=None)

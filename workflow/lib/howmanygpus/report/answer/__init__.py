@@ -10,6 +10,7 @@ from howmanygpus.report.answer.accuracy import answer_accuracy
 from howmanygpus.report.answer.adaptive import describe_grid
 from howmanygpus.report.answer.batches import answer_batches
 from howmanygpus.report.answer.cost import describe_bill
+from howmanygpus.report.answer.placement import answer_placement
 from howmanygpus.report.answer.study import (
     describe_data,
     describe_disturbed,
@@ -43,7 +44,7 @@ def answer(
         found = [describe_nothing(runs)]
     else:
         found = [*answer_accuracy(runs, time_to_accuracy, datasets), *answer_throughput(runs, real, datasets)]
-        found += answer_batches(batch_sizes)
+        found += [*answer_placement(runs), *answer_batches(batch_sizes)]
     facts = [describe_data(runs, datasets), describe_left_out(datasets), describe_remarks(datasets)]
     facts += [describe_disturbed(runs), describe_unmeasured(runs)]
     facts += [describe_trajectories(runs), describe_bill(jobs)]

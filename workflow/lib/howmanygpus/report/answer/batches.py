@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from howmanygpus.report.answer.names import add_series
+from howmanygpus.report.answer.names import add_series, name_devices
 from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.tables.batch_sizes import CURVE
@@ -32,10 +32,9 @@ def _describe_knees(known: pd.DataFrame, table: pd.DataFrame) -> str:
 
 def _describe_knee(row: pd.Series, table: pd.DataFrame) -> str:
     """Name the knee of a curve and its range. The largest batch of all is none, because larger ones are not known."""
-    plural = "s" if row["num_gpus"] > 1 else ""
     curve = table[(table[CURVE] == row[CURVE]).all(axis=1)]
     lowest, highest = row["knee_lowest"], row["knee_highest"]
-    name = f"{row['series']} on {row['num_gpus']} {row['device']} device{plural}"
+    name = f"{row['series']} on {name_devices(row)}"
     if row["global_batch_size"] == curve["global_batch_size"].max():
         return f"{name}: {NO_KNEE} {row['global_batch_size']} images"
     text = f"{name}: {row['global_batch_size']} images"
@@ -55,7 +54,7 @@ def _describe_doubling(curve: pd.DataFrame) -> str:
     larger = curve[sizes >= 2 * base["global_batch_size"]].iloc[0]
     gain = larger["images_per_s_median"] / base["images_per_s_median"]
     text = (
-        f"{base['series']} on {base['num_gpus']} {base['device']} device{'s' if base['num_gpus'] > 1 else ''}, "
+        f"{base['series']} on {name_devices(base)}, "
         f"{larger['global_batch_size']} instead of {base['global_batch_size']} images a batch: the rate changes by "
         f"{gain - 1:+.0%} ({base['images_per_s_median']:,.0f} to {larger['images_per_s_median']:,.0f} images/s)"
     )

@@ -4,24 +4,30 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.report.metrics import name_metric
+from howmanygpus.report.outcomes import FEWEST
 from howmanygpus.report.style import name_series
 
-CONFIGURATION = ["framework", "variant", "input", "precision", "device", "num_gpus", "per_device_batch_size"]
+CONFIGURATION = ["framework", "variant", "input", "precision", "device", "placement", "num_nodes", "num_gpus"]
+CONFIGURATION += ["per_device_batch_size"]
 """Columns that name a configuration in every table of one study."""
 
 
 def add_series(table: pd.DataFrame) -> pd.DataFrame:
-    return table.assign(series=name_series(table))
+    """Add the name of each row's series, without its number of nodes, which name_devices says."""
+    return table.assign(series=name_series(table.assign(placement="")))
+
+
+def name_devices(row: pd.Series) -> str:
+    """Name the devices of a row, and their number of nodes if the study has chosen it."""
+    devices = f"{row['num_gpus']} {row['device']} device{'s' if row['num_gpus'] > 1 else ''}"
+    return devices if row["placement"] == FEWEST else f"{devices} of {row['placement']}"
 
 
 def name_configuration(row: pd.Series) -> str:
-    plural, size = "s" if row["num_gpus"] > 1 else "", row["num_gpus"] * row["per_device_batch_size"]
+    size = row["num_gpus"] * row["per_device_batch_size"]
     accumulated = row.get("global_batch_size", size) // size
     times = f" x {accumulated} batches" if accumulated > 1 else ""
-    return (
-        f"{row['series']} on {row['num_gpus']} {row['device']} device{plural}{times} "
-        f"x {row['per_device_batch_size']} images"
-    )
+    return f"{row['series']} on {name_devices(row)}{times} x {row['per_device_batch_size']} images"
 
 
 def name_spread(row: pd.Series, median: str, unit: str, digits: str) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from howmanygpus.report.modules import list_modules, read_constants, require_constant
+from howmanygpus.report.modules import has_several, list_modules, read_constants, require_constant
 
 FOLDER = Path(__file__).parent
 
@@ -54,7 +54,7 @@ def _shows_something(
         return False
     if figure.needs_published and not set(figure.needs_published) & set(published):
         return False
-    return figure.compares is None or len(study[figure.compares]) > 1
+    return has_several(study, figure.compares)
 
 
 def load_figure(name: str) -> ModuleType:

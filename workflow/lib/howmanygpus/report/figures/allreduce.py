@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from howmanygpus.report.outcomes import name_nodes
 from howmanygpus.report.style import (
     MARKERS,
     add_note,
@@ -25,7 +26,10 @@ WIDTH = 56
 
 
 def draw(allreduce: pd.DataFrame) -> Figure:
-    """Draw one panel per kind of device, with one line per array size, and name the nodes below it."""
+    """Draw one panel per kind of device, with one line per array size, and name the nodes below it.
+
+    If some device count was measured on several numbers of nodes, each number of nodes has panels of its own.
+    """
     if allreduce.empty:
         return say_nothing_to_show("No study uses more than one device.")
     sizes = sorted(allreduce["size_mib"].unique())
@@ -33,8 +37,10 @@ def draw(allreduce: pd.DataFrame) -> Figure:
     styles = {
         size: {"color": grey, "marker": marker} for size, grey, marker in zip(sizes, greys, MARKERS, strict=False)
     }
-    panels = list(allreduce.groupby("device"))
-    figure, axes = make_panels([device for device, _ in panels])
+    is_spread = allreduce.groupby(["device", "num_gpus"])["num_nodes"].nunique().max() > 1
+    placement = allreduce["num_nodes"].map(name_nodes) if is_spread else ""
+    panels = list(allreduce.assign(placement=placement).groupby(["device", "placement"]))
+    figure, axes = make_panels([f"{device}, {nodes}" if nodes else device for (device, nodes), _ in panels])
     for panel, (_, rows) in zip(axes, panels, strict=True):
         ends = {}
         for size, line in rows.groupby("size_mib"):
@@ -42,15 +48,15 @@ def draw(allreduce: pd.DataFrame) -> Figure:
             place = (line["num_gpus"].iloc[-1], line["bus_gb_per_s"].iloc[-1])
             ends[f"{size} MiB"] = (*place, styles[size]["color"])
         mark_counts(panel, rows["num_gpus"])
-        panel.set_ylim(0, 1.08 * rows["bus_gb_per_s"].max())
+        panel.set_ylim(0, 1.08 * (allreduce if is_spread else rows)["bus_gb_per_s"].max())
         panel.set_xlabel("devices")
-        add_note(panel, name_nodes(rows))
+        add_note(panel, list_nodes(rows))
         panel.set_ylabel("bus bandwidth (GB/s)")
         label_lines(panel, ends)
     return figure
 
 
-def name_nodes(rows: pd.DataFrame) -> str:
+def list_nodes(rows: pd.DataFrame) -> str:
     """One line per set of nodes, with the device counts that were measured on it."""
     lines = []
     for nodes, measured in rows.fillna({"nodes": "unknown"}).groupby("nodes", sort=False):

@@ -15,7 +15,7 @@ from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accurac
 TITLE = "Price to train and to reach the target"
 TABLES = ("runs", "time_to_accuracy")
 NEEDS_PRICE = True
-KEYS = ["framework", "variant", "input", "precision", "device", "num_gpus", "per_device_batch_size"]
+KEYS = ["framework", "variant", "input", "precision", "device", "num_nodes", "num_gpus", "per_device_batch_size"]
 BAR = 0.62
 NOTHING = "No run with a price has completed; the figure of all runs says why."
 

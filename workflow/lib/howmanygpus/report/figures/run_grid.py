@@ -40,16 +40,17 @@ COLUMN = ["num_gpus", "per_device_batch_size"]
 def draw(runs: pd.DataFrame) -> Figure:
     """Draw one cell per configuration; below, list the reasons of the runs that did not complete or left the others."""
     runs = runs.assign(status=runs["status"].where(~has_left(runs) | (runs["status"] != "completed"), APART))
-    rows = list(runs.groupby(ROW, sort=False).groups)
+    row = [*ROW, "placement"] if runs["placement"].nunique() > 1 else ROW
+    rows = list(runs.groupby(row, sort=False).groups)
     columns = list(runs.groupby(COLUMN).groups)
     reasons = list_reasons(runs)
     width, height = 4.0 + 0.95 * len(columns), 1.4 + 0.55 * len(rows) + 0.22 * (len(reasons) + 1)
     figure, axes = plt.subplots(figsize=(width, height))
-    for key, cell in runs.groupby([*ROW, *COLUMN], sort=False):
-        draw_cell(axes, columns.index(key[len(ROW) :]), rows.index(key[: len(ROW)]), cell)
+    for key, cell in runs.groupby([*row, *COLUMN], sort=False):
+        draw_cell(axes, columns.index(key[len(row) :]), rows.index(key[: len(row)]), cell)
     axes.set_xlim(0, len(columns))
     axes.set_ylim(len(rows), 0)
-    axes.set_yticks([y + 0.5 for y in range(len(rows))], [" ".join(row) for row in rows])
+    axes.set_yticks([y + 0.5 for y in range(len(rows))], [" ".join(names) for names in rows])
     axes.set_xticks([x + 0.5 for x in range(len(columns))], [f"{gpus} x {size}" for gpus, size in columns])
     axes.xaxis.tick_top()
     axes.set_title(

@@ -22,7 +22,7 @@ from howmanygpus.report.style import (
     star_machinery,
     style_of,
 )
-from howmanygpus.report.tables.scaling import CURVE, name_curve
+from howmanygpus.report.tables.scaling import CURVE, is_baseline, name_curve
 from howmanygpus.report.tables.time_to_accuracy import find_easiest, find_hardest, summarize_time_to_accuracy
 
 TITLE = "Speed-up of throughput and of time to accuracy"
@@ -61,20 +61,20 @@ def choose_threshold(time_to_accuracy: pd.DataFrame) -> float:
 def compute_accuracy_speedup(
     throughput: pd.DataFrame, time_to_accuracy: pd.DataFrame, threshold: float
 ) -> pd.DataFrame:
-    """Add accuracy_speedup to `throughput`: the median time on the baseline's device count over that of the row.
+    """Add accuracy_speedup to `throughput`: the median time of the baseline over that of the row.
 
     It is empty, and is_never is true, if half or more of the repeats never reached the threshold. is_disturbed says
     whether a repeat of the row or of its baseline was disturbed.
     """
     summary = summarize_time_to_accuracy(time_to_accuracy)
     summary = summary[summary["threshold"] == threshold]
-    keys = [*CURVE, "num_gpus", "per_device_batch_size"]
+    keys = [*CURVE, "num_nodes", "num_gpus", "per_device_batch_size"]
     joined = throughput.merge(summary[[*keys, "time_s_median"]], on=keys, how="left").set_index(throughput.index)
     curve = joined.groupby([*CURVE, "scaling_mode", "fixed_batch_size"])
-    baseline = joined["time_s_median"].where(joined["num_gpus"] == joined["baseline_num_gpus"])
+    baseline = joined["time_s_median"].where(is_baseline(joined))
     baseline = baseline.groupby(curve.ngroup()).transform("first")
     speedup = (baseline / joined["time_s_median"]).where(np.isfinite(baseline) & np.isfinite(joined["time_s_median"]))
-    of_baseline = joined["num_disturbed"].where(joined["num_gpus"] == joined["baseline_num_gpus"])
+    of_baseline = joined["num_disturbed"].where(is_baseline(joined))
     is_disturbed = (joined["num_disturbed"] > 0) | (of_baseline.groupby(curve.ngroup()).transform("first") > 0)
     is_never = np.isinf(joined["time_s_median"])
     return joined.assign(accuracy_speedup=speedup, is_never=is_never, is_disturbed=is_disturbed)

@@ -19,7 +19,8 @@ from howmanygpus.report.style import (
 
 TITLE = "Throughput by batch size"
 TABLES = ("runs",)
-CONFIGURATION = ["framework", "variant", "input", "precision", "device", "num_gpus", "per_device_batch_size"]
+CONFIGURATION = ["framework", "variant", "input", "precision", "device", "num_nodes", "num_gpus"]
+CONFIGURATION += ["per_device_batch_size"]
 
 
 def draw(runs: pd.DataFrame) -> Figure:

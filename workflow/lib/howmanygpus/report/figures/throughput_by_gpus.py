@@ -20,7 +20,7 @@ from howmanygpus.report.style import (
     star_machinery,
     style_of,
 )
-from howmanygpus.report.tables.scaling import name_curve
+from howmanygpus.report.tables.scaling import is_baseline, name_curve
 
 TITLE = "Throughput by device count"
 TABLES = ("scaling",)
@@ -58,7 +58,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
         count_failed(axes, line["num_gpus"], median, line["num_repeats"], line["num_failed"], style["color"])
         ends[names[series]] = (line["num_gpus"].iloc[-1], median.iloc[-1], style["color"])
         first = line.iloc[0]
-        if first["num_gpus"] == first["baseline_num_gpus"] < counts["max"]:
+        if is_baseline(line).iloc[0] and first["num_gpus"] < counts["max"]:
             ideal = first["images_per_s_median"] / first["num_gpus"] * counts
             axes.plot(counts, ideal, color=style["color"], linestyle=":", alpha=0.6)
             has_ideal = True

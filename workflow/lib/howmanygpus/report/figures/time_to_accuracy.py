@@ -39,7 +39,7 @@ def draw(
     """
     if time_to_accuracy.empty:
         return say_nothing_to_show(f"No run on real images has completed; {SEE_GRID}.")
-    curves = scaling[[*CURVE, "num_gpus", "per_device_batch_size", "scaling_mode", "fixed_batch_size"]]
+    curves = scaling[[*CURVE, "num_nodes", "num_gpus", "per_device_batch_size", "scaling_mode", "fixed_batch_size"]]
     summary = summarize_time_to_accuracy(time_to_accuracy, clock).merge(curves)
     summary["is_strong"] = summary["scaling_mode"] == "strong"
     summary = summary.sort_values(["threshold", "is_strong", "fixed_batch_size"], kind="stable")

@@ -31,7 +31,9 @@ def draw(variants: pd.DataFrame) -> Figure:
     """Draw one row per configuration and variant: throughput ratio on the left, difference in quality on the right."""
     if variants.empty:
         return say_nothing_to_show(f"No configuration has completed in two variants; {SEE_GRID}.")
-    rows = variants.sort_values(["variant", "framework", "num_gpus", "per_device_batch_size"], ascending=False)
+    rows = variants.sort_values(
+        ["variant", "framework", "num_gpus", "num_nodes", "per_device_batch_size"], ascending=False
+    )
     rows = rows.reset_index(drop=True)
     figure, (speed, quality) = plt.subplots(
         1, 2, figsize=(9.2, 1.3 + 0.36 * len(rows)), sharey=True, layout="constrained"
@@ -45,8 +47,8 @@ def draw(variants: pd.DataFrame) -> Figure:
 
 
 def name_rows(rows: pd.DataFrame) -> list[str]:
-    """Name of each row: variant, framework, devices, and those of batch size, input, precision and device that vary."""
-    varying = [name for name in ("input", "precision", "device") if rows[name].nunique() > 1]
+    """Name of each row: variant, framework, devices, and what else varies."""
+    varying = [name for name in ("input", "precision", "device", "placement") if rows[name].nunique() > 1]
     sizes = rows["per_device_batch_size"].nunique() > 1
     return [
         f"{row['variant']} {row['framework']}, {row['num_gpus']} device{'s' if row['num_gpus'] > 1 else ''}"

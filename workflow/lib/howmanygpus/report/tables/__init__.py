@@ -8,9 +8,9 @@ records of all jobs that used devices; `published`, the paths of the published n
 of their sources; `decision`, which says why runs of an adaptive study are not done, and is None for a fixed grid. A
 table that reads `published` is made only for studies with the key of that name.
 
-Three constants are optional. USES_METRIC = True: the table depends on the code of the study's metric. IS_MERGED = True:
+Four constants are optional. USES_METRIC = True: the table depends on the code of the study's metric. IS_MERGED = True:
 the tables of all studies are joined in results/tables/. NEEDS_PREFLIGHT = True: the table is made only if the
-preflight measures.
+preflight measures. COMPARES names a key of the study: a study with only one entry of it has no such table.
 """
 
 import importlib
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from howmanygpus.report.modules import list_modules, read_constants, require_constant
+from howmanygpus.report.modules import has_several, list_modules, read_constants, require_constant
 
 FOLDER = Path(__file__).parent
 NO_TABLES = ("results", "allreduces", "ledger", "published", "decision")
@@ -38,15 +38,21 @@ class Description:
     uses_metric: bool
     is_merged: bool
     needs_preflight: bool
+    compares: str | None
 
 
-def list_tables(preflight: bool = True, published: bool = True) -> list[str]:
-    """Names of the tables of a study; without a preflight or published numbers, those that do not need them."""
+def list_tables(study: dict | None = None, preflight: bool = True, published: bool = True) -> list[str]:
+    """Names of all tables, or of those of a study, given its config.
+
+    Without a preflight or published numbers, they are those that do not need them.
+    """
     described = {name: describe_table(name) for name in list_modules(FOLDER)}
     return [
         name
         for name, table in described.items()
-        if (preflight or not table.needs_preflight) and (published or not table.reads_published)
+        if (preflight or not table.needs_preflight)
+        and (published or not table.reads_published)
+        and has_several(study, table.compares)
     ]
 
 
@@ -72,4 +78,5 @@ def describe_table(name: str) -> Description:
         uses_metric=constants.get("USES_METRIC", False),
         is_merged=constants.get("IS_MERGED", False),
         needs_preflight=constants.get("NEEDS_PREFLIGHT", False),
+        compares=constants.get("COMPARES"),
     )

@@ -8,7 +8,7 @@ COLUMNS = ("device", "num_gpus", "num_nodes", "nodes", "size_mib", "median_s", "
 
 
 def tabulate(plan: dict, allreduces: list[dict]) -> pd.DataFrame:
-    """One row per device count and array size. allreduces: the records of the preflight."""
+    """One row per device count, number of nodes and array size. allreduces: the records of the preflight."""
     rows = [
         {key: record[key] for key in ("device", "num_gpus", "num_nodes")}
         | {
@@ -20,7 +20,7 @@ def tabulate(plan: dict, allreduces: list[dict]) -> pd.DataFrame:
         for record in allreduces
         for size in record["sizes"]
     ]
-    return pd.DataFrame(rows, columns=list(COLUMNS)).sort_values(["device", "size_mib", "num_gpus"])
+    return pd.DataFrame(rows, columns=list(COLUMNS)).sort_values(["device", "size_mib", "num_gpus", "num_nodes"])
 
 
 def compute_bus_bandwidth(num_devices: int, size_mib: float, seconds: float) -> float:

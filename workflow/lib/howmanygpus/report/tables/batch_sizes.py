@@ -16,7 +16,7 @@ from howmanygpus.report.tables.time_to_accuracy import find_easiest, find_hardes
 
 READS = ("runs", "time_to_accuracy", "gradient_noise")
 IS_MERGED = True
-CURVE = [*scaling.CURVE, "num_gpus"]
+CURVE = [*scaling.CURVE, "placement", "num_nodes", "num_gpus"]
 SIZES = ["per_device_batch_size", "global_batch_size"]
 TARGETS = {"epochs_to_target": "epoch", "images_to_target": "images_seen", "train_s_to_target": "time_to_accuracy_s"}
 """What is counted to the target, by the column of the table time_to_accuracy that has it."""

@@ -3,6 +3,9 @@ Throughput of each configuration over its repeats, and its speed-up along each s
 
 There are two baselines. `speedup` compares a framework with itself on the smallest device count of the curve.
 `speedup_over_best` compares it with the fastest framework on one device, on the same curve.
+
+If a study has the key `num_nodes`, each number of nodes is a line of its own, with its name in the column placement.
+They share their baseline, which is on the fewest nodes that can have it: one device, if the study has that count.
 """
 
 import pandas as pd
@@ -13,11 +16,11 @@ READS = ("runs",)
 IS_MERGED = True
 CURVE = ["study", "dataset", "model", "framework", "variant", "input", "precision", "device"]
 COLUMNS = [
-    *CURVE,
-    *("scaling_mode", "fixed_batch_size", "num_gpus", "per_device_batch_size", "global_batch_size"),
+    *(*CURVE, "placement"),
+    *("scaling_mode", "fixed_batch_size", "num_nodes", "num_gpus", "per_device_batch_size", "global_batch_size"),
     *("images_per_s_median", "images_per_s_min", "images_per_s_max"),
     *("num_planned", "num_repeats", "num_failed", "num_disturbed"),
-    *("baseline_num_gpus", "speedup", "scaling_efficiency", "baseline_machinery"),
+    *("baseline_num_nodes", "baseline_num_gpus", "speedup", "scaling_efficiency", "baseline_machinery"),
     *("best_one_device", "speedup_over_best"),
 ]
 FIXED = {"weak": "per_device_batch_size", "strong": "global_batch_size"}
@@ -45,7 +48,11 @@ def compute_scaling(runs: pd.DataFrame, curves: dict[str, list[int]], machinery:
     completed, num_failed those that were tried and did not. Speed-up compares the median with that of the baseline, the
     smallest planned device count of the curve. It is empty if no run completed there.
     """
-    runs = runs.assign(failed=has_failed(runs["status"]), disturbed=runs["disturbed"].eq(True))
+    runs = runs.assign(
+        failed=has_failed(runs["status"]),
+        disturbed=runs["disturbed"].eq(True),
+        unsupported=runs["status"] == "unsupported",
+    )
     frames = []
     for mode in MODES:
         members = runs[runs[FIXED[mode]].isin(curves.get(mode, []))].assign(scaling_mode=mode)
@@ -61,21 +68,33 @@ def compute_scaling(runs: pd.DataFrame, curves: dict[str, list[int]], machinery:
         num_repeats=("images_per_s", "count"),
         num_failed=("failed", "sum"),
         num_disturbed=("disturbed", "sum"),
+        num_unsupported=("unsupported", "sum"),
     ).reset_index()
     return add_speedup_over_best(add_speedup(table, machinery))[COLUMNS]
 
 
 def add_speedup(table: pd.DataFrame, machinery: dict[str, str]) -> pd.DataFrame:
-    """Add the speed-up of each configuration over the same framework on the smallest device count of its curve."""
-    curve = table.groupby([*CURVE, "scaling_mode", "fixed_batch_size"])
-    table["baseline_num_gpus"] = curve["num_gpus"].transform("min")
-    baseline = table["images_per_s_median"].where(table["num_gpus"] == table["baseline_num_gpus"])
-    baseline = baseline.groupby(curve.ngroup()).transform("first")
+    """Add the speed-up of each configuration over the same framework on the smallest device count of its curve.
+
+    Numbers of nodes that cannot have this count are no baseline.
+    """
+    curve = table.groupby([*CURVE, "scaling_mode", "fixed_batch_size"]).ngroup()
+    table["baseline_num_gpus"] = table["num_gpus"].groupby(curve).transform("min")
+    least = table["num_gpus"] == table["baseline_num_gpus"]
+    possible = least & (table["num_unsupported"] < table["num_planned"])
+    fewest, of_any = (table["num_nodes"].where(rows).groupby(curve).transform("min") for rows in (possible, least))
+    table["baseline_num_nodes"] = fewest.fillna(of_any).astype(int)
+    baseline = table["images_per_s_median"].where(is_baseline(table)).groupby(curve).transform("first")
     table["speedup"] = table["images_per_s_median"] / baseline
     table["scaling_efficiency"] = table["speedup"] / (table["num_gpus"] / table["baseline_num_gpus"])
     has_one = table["baseline_num_gpus"] == 1
     table["baseline_machinery"] = table["framework"].map(machinery).where(has_one).replace("", "none")
     return table
+
+
+def is_baseline(table: pd.DataFrame) -> pd.Series:
+    """Whether each row of the table is the baseline of its curve."""
+    return (table["num_gpus"] == table["baseline_num_gpus"]) & (table["num_nodes"] == table["baseline_num_nodes"])
 
 
 def add_speedup_over_best(table: pd.DataFrame) -> pd.DataFrame:

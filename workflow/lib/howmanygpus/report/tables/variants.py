@@ -9,7 +9,7 @@ from howmanygpus.report.outcomes import has_failed
 READS = ("runs",)
 IS_MERGED = True
 CELL = ["study", "dataset", "model", "framework", "input", "precision", "device"]
-CELL += ["num_nodes", "num_gpus", "per_device_batch_size"]
+CELL += ["placement", "num_nodes", "num_gpus", "per_device_batch_size"]
 COLUMNS = [
     *CELL,
     *("variant", "base_variant", "base_images_per_s", "images_per_s", "throughput_ratio"),

@@ -1,0 +1,71 @@
+"""Throughput of the same devices on one node and spread over several."""
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from howmanygpus.report.inputs import choose_inputs
+from howmanygpus.report.style import (
+    SEE_GRID,
+    add_note,
+    count_failed,
+    label_lines,
+    make_panels,
+    mark_counts,
+    name_series,
+    ring_disturbed,
+    say_nothing_to_show,
+    style_of,
+)
+
+TITLE = "The same devices on one node and on several"
+TABLES = ("placement",)
+COMPARES = "num_nodes"
+NOTE = "number: rate over that on the fewest nodes"
+
+
+def draw(placement: pd.DataFrame) -> Figure:
+    """Draw one panel per device count and batch size: medians, and bars from minimum to maximum."""
+    table = choose_inputs(placement)
+    table = table[table["num_repeats"] > 0]
+    if not is_spread(table).any():
+        return say_nothing_to_show(f"No device count has completed on several numbers of nodes; {SEE_GRID}.")
+    # The table has one row per number of nodes, which no series is named after.
+    table = table.assign(series=name_series(table.assign(placement="")))
+    styles = style_of(table["series"])
+    panels = list(table.groupby(["num_gpus", "per_device_batch_size"]))
+    figure, axes = make_panels([f"{count} devices x {size} images" for (count, size), _ in panels])
+    for panel, (_, rows) in zip(axes, panels, strict=True):
+        panel.set_xlabel("nodes")
+        draw_panel(panel, rows, styles)
+        mark_counts(panel, table["num_nodes"])
+        panel.set_ylim(0, 1.08 * rows["images_per_s_max"].max())
+        panel.set_ylabel("images/s over all devices")
+        label_lines(panel, find_ends(rows, styles))
+    return figure
+
+
+def is_spread(table: pd.DataFrame) -> pd.Series:
+    """Whether each row can be compared with the same devices on fewer nodes."""
+    return (table["num_nodes"] > table["base_num_nodes"]) & table["rate_of_base"].notna()
+
+
+def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
+    for series, line in rows.sort_values("num_nodes").groupby("series"):
+        nodes, median = line["num_nodes"], line["images_per_s_median"]
+        spread = [median - line["images_per_s_min"], line["images_per_s_max"] - median]
+        axes.errorbar(nodes, median, yerr=spread, capsize=4, **styles[series])
+        ring_disturbed(axes, nodes, median, line["num_disturbed"] > 0)
+        count_failed(axes, nodes, median, line["num_repeats"], line["num_failed"], styles[series]["color"])
+    if is_spread(rows).any():
+        add_note(axes, NOTE)
+
+
+def find_ends(rows: pd.DataFrame, styles: dict) -> dict[str, tuple[float, float, str]]:
+    """Return the end of each line by its label: the series, and what its most nodes give of the rate on the fewest."""
+    ends = {}
+    for series, line in rows.sort_values("num_nodes").groupby("series"):
+        last = line.iloc[-1]
+        ratio = f" {last['rate_of_base']:.2f}" if is_spread(line).iloc[-1] else ""
+        ends[f"{series}{ratio}"] = (last["num_nodes"], last["images_per_s_median"], styles[series]["color"])
+    return ends

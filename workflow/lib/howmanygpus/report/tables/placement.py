@@ -1,0 +1,63 @@
+"""
+What it costs to spread devices: the rate of each device count on each number of nodes, beside that on the fewest.
+
+The base is the fewest nodes that can have the devices. Repeats are no pairs: rate_of_base_min is the slowest repeat
+over the fastest one of the base, and rate_of_base_max the fastest over the slowest. `parity` is what the parity gate
+says of the runs: those on several nodes have the verdict of its task over two nodes, with one device on each.
+"""
+
+import pandas as pd
+
+from howmanygpus.report.outcomes import IDENTITY, has_failed
+
+READS = ("runs",)
+COMPARES = "num_nodes"
+CELL = [name for name in IDENTITY if name not in ("placement", "num_nodes", "repeat", "seed")]
+RATES = ["images_per_s_median", "images_per_s_min", "images_per_s_max"]
+COLUMNS = [
+    *(*CELL, "num_nodes", "base_num_nodes", *RATES, "rate_of_base", "rate_of_base_min", "rate_of_base_max"),
+    *("num_planned", "num_repeats", "num_failed", "num_disturbed", "base_num_repeats", "base_num_failed", "parity"),
+]
+
+
+def tabulate(plan: dict, runs: pd.DataFrame) -> pd.DataFrame:
+    """One row per configuration and number of nodes. runs: the table of that name."""
+    return compare_placements(runs)
+
+
+def compare_placements(runs: pd.DataFrame) -> pd.DataFrame:
+    """One row per configuration and number of nodes, for device counts that were planned on several of them.
+
+    runs: the table of that name. A number of nodes that cannot have the devices is no base, and has no rate.
+    """
+    runs = runs.assign(
+        failed=has_failed(runs["status"]),
+        disturbed=runs["disturbed"].eq(True),
+        possible=runs["status"] != "unsupported",
+    )
+    table = runs.groupby([*CELL, "num_nodes"], sort=False).agg(
+        images_per_s_median=("images_per_s", "median"),
+        images_per_s_min=("images_per_s", "min"),
+        images_per_s_max=("images_per_s", "max"),
+        num_planned=("status", "size"),
+        num_repeats=("images_per_s", "count"),
+        num_failed=("failed", "sum"),
+        num_disturbed=("disturbed", "sum"),
+        possible=("possible", "any"),
+        parity=("parity", lambda verdicts: ", ".join(verdicts.dropna().unique()) or None),
+    )
+    table = table.reset_index().astype(dict.fromkeys(RATES, float))
+    cell = table.groupby(CELL, sort=False).ngroup()
+    table = table[cell.groupby(cell).transform("size") > 1]
+    table["base_num_nodes"] = table["num_nodes"].where(table["possible"]).groupby(cell).transform("min").astype("Int64")
+    is_base = table["num_nodes"].eq(table["base_num_nodes"]).fillna(False)
+
+    def of_base(column: str) -> pd.Series:
+        return table[column].where(is_base).groupby(cell).transform("first")
+
+    table["rate_of_base"] = table["images_per_s_median"] / of_base("images_per_s_median")
+    table["rate_of_base_min"] = table["images_per_s_min"] / of_base("images_per_s_max")
+    table["rate_of_base_max"] = table["images_per_s_max"] / of_base("images_per_s_min")
+    for column in ("num_repeats", "num_failed"):
+        table[f"base_{column}"] = of_base(column).fillna(0).astype(int)
+    return table[COLUMNS].reset_index(drop=True)
