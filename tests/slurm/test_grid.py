@@ -26,6 +26,8 @@ if "workflow/scripts/train.py" in sys.orig_argv:
     path.write_text(json.dumps(seen))
 """
 """Code that records, in a run's job, the launcher's environment variables and the number of Snakemakes above it."""
+PLACED = [f"results/{name}" for name in ("tables/placed/placement.tsv", "figures/placed/placement.svg")]
+PLACED.append("results/tables/placed/answer.txt")
 OVER_NODES = [name for name, entry in FRAMEWORKS.items() if entry.spans_nodes("local")]
 
 
@@ -140,22 +142,50 @@ def test_the_probe_saw_the_nodes_devices_and_the_preflight_their_all_reduce(grid
 
 @pytest.mark.usefixtures("compile_soon")
 def test_frameworks_average_their_gradients_over_two_nodes(cluster, prepared, tmp_path, environment_record):
-    """The gate does its task on two devices of two nodes. The runs then use two devices of each node."""
+    """The gate does its task on two devices of two nodes. The runs then use two devices of each node.
+
+    A second study has two devices on one node and on two.
+    """
     per_node = 2
     project = ClusterProject(tmp_path / "project", cluster, devices_per_node=per_node, cores_per_device=1)
     project.take_prepared(prepared)
     for environment in {FRAMEWORKS[name].environments["cpu"] for name in OVER_NODES}:
         project.take_environment(environment_record(environment))
-    options = {"num_gpus": [2 * per_node], "per_device_batch_size": [16], "steps": 4, "parity": "required"}
-    project.write_config(real=study(frameworks=OVER_NODES, devices=["fake"], **options))
+    options = {"devices": ["fake"], "per_device_batch_size": [16], "parity": "required"}
+    placed = {"frameworks": ["pytorch_ddp"], "num_gpus": [per_node], "num_nodes": [1, 2], "steps": 12}
+    real = study(frameworks=OVER_NODES, num_gpus=[2 * per_node], steps=4, **options)
+    project.write_config(real=real, placed=study(**placed, **options))
     project.edit("workflow/lib/howmanygpus/train/parity/task.py", ONLY_SGD)
-    project.snakemake("--jobs", "2", *RUNS, "write_parity_page", timeout_s=2400)
+    project.snakemake("--jobs", "2", *RUNS, "write_parity_page", *PLACED, timeout_s=2400)
     checks = read_table(project.folder / "results" / "tables" / "parity.tsv")
     over_nodes = checks[(checks["devices"] == 2) & (checks["nodes"] == 2)]
     assert set(over_nodes["framework"]) == set(OVER_NODES) and over_nodes["passed"].all()
     assert {"averaging", "gradients", "updates_sgd"} <= set(over_nodes["check"])
-    runs = read_runs(project)
+    runs = {path: record for path, record in read_runs(project).items() if path.startswith("real/")}
     assert {record["status"] for record in runs.values()} == {"completed"} and len(runs) == len(OVER_NODES)
     for record in runs.values():
         each = 1 if FRAMEWORKS[record["spec"]["framework"]].launcher == "per_node" else per_node
         assert Counter(Counter(process["hostname"] for process in record["processes"]).values()) == {each: 2}
+    check_placed(project)
+
+
+def check_placed(project):
+    """Check that two devices of one node and of two were requested and used, and that their rates are compared."""
+    for suffix, nodes in {"": 1, "_nodes2": 2}.items():
+        record = read_runs(project)[f"placed/pytorch_ddp/base/arrays_fp32_fake_gpus2{suffix}_batch16_repeat1"]
+        assert (record["status"], record["spec"]["num_nodes"], record["spec"]["num_gpus"]) == ("completed", nodes, 2)
+        assert record["job"]["requested"] == f"gres:gpu:fake:{2 // nodes}"
+        allocated = dict(part.split("=") for part in record["job"]["allocated"].split(","))
+        assert (allocated["node"], allocated["cpu"]) == (str(nodes), "2")
+        hosts = [(process["rank"], process["hostname"]) for process in record["processes"]]
+        assert [rank for rank, _ in hosts] == [0, 1] and len({host for _, host in hosts}) == nodes
+    table, figure, answer = (project.folder / path for path in PLACED)
+    one, two = read_table(table).sort_values("num_nodes").to_dict("records")
+    assert (one["num_nodes"], two["num_nodes"], two["base_num_nodes"]) == (1, 2, 1)
+    assert one["parity"] == two["parity"] == "passed", "the gate has a verdict for each"
+    ratio = two["images_per_s_median"] / one["images_per_s_median"]
+    assert two["rate_of_base"] == pytest.approx(ratio, rel=1e-4)
+    assert (
+        f"2 fake devices on 2 nodes give {ratio:.2f} of the rate of 2 on 1 node, in pytorch_ddp" in answer.read_text()
+    )
+    assert f"pytorch_ddp {ratio:.2f}" in figure.read_text()

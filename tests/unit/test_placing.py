@@ -1,9 +1,11 @@
 """A study names the numbers of nodes of its runs: paths, settings, jobs, verdicts and errors."""
 
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
@@ -14,7 +16,7 @@ from howmanygpus.plan.rules.training import TrainingRules
 from howmanygpus.plan.runs import Run, complete_spec
 from howmanygpus.plan.study.study import Study
 from howmanygpus.report import figures, tables
-from project import study
+from project import ROOT, study
 
 OPTIONS = {
     **{"request": "gpu:a100:{n}", "nodes": "shared", "memory_per_device_mb": 1000, "sbatch_options": None},
@@ -182,6 +184,16 @@ def test_a_study_on_one_number_of_nodes_can_be_adaptive():
     assert isinstance(plan.studies["s"], Study) and list_layouts(plan) == dict.fromkeys(
         [(1, 1), (2, 2), (4, 2), (8, 2)], ""
     )
+
+
+def test_the_example_of_the_documentation_is_planned_as_it_says():
+    text = (ROOT / "config" / "README.md").read_text()
+    example = yaml.safe_load(re.search(r"<!-- example: nodes -->\n```yaml\n(.*?)```", text, re.DOTALL)[1])
+    layouts = list_layouts(make_plan(**example))
+    assert [layout for layout, reason in layouts.items() if reason] == [(8, 1)]
+    assert sorted(layout for layout, reason in layouts.items() if not reason) == [
+        *((1, 1), (2, 1), (2, 2), (4, 1), (4, 2), (8, 2))
+    ]
 
 
 @pytest.mark.parametrize(
