@@ -27,7 +27,7 @@ if "workflow/scripts/train.py" in sys.orig_argv:
 """
 """Code that records, in a run's job, the launcher's environment variables and the number of Snakemakes above it."""
 PLACED = [f"results/{name}" for name in ("tables/placed/placement.tsv", "figures/placed/placement.svg")]
-PLACED.append("results/tables/placed/answer.txt")
+PLACED += [f"results/tables/placed/{name}" for name in ("answer.txt", "allreduce.tsv")]
 OVER_NODES = [name for name, entry in FRAMEWORKS.items() if entry.spans_nodes("local")]
 
 
@@ -147,7 +147,9 @@ def test_frameworks_average_their_gradients_over_two_nodes(cluster, prepared, tm
     A second study has two devices on one node and on two.
     """
     per_node = 2
-    project = ClusterProject(tmp_path / "project", cluster, devices_per_node=per_node, cores_per_device=1)
+    project = ClusterProject(tmp_path / "project", cluster)
+    project.write_machine(slurm={"preflight": True}, devices_per_node=per_node, cores_per_device=1)
+    project.replace("workflow/lib/howmanygpus/train/preflight/allreduce.py", SIZES_MIB=(1, 2))
     project.take_prepared(prepared)
     for environment in {FRAMEWORKS[name].environments["cpu"] for name in OVER_NODES}:
         project.take_environment(environment_record(environment))
@@ -171,7 +173,7 @@ def test_frameworks_average_their_gradients_over_two_nodes(cluster, prepared, tm
 
 
 def check_placed(project):
-    """Check that two devices of one node and of two were requested and used, and that their rates are compared."""
+    """Check that two devices of one node and of two were requested, measured and used, and that they are compared."""
     for suffix, nodes in {"": 1, "_nodes2": 2}.items():
         record = read_runs(project)[f"placed/pytorch_ddp/base/arrays_fp32_fake_gpus2{suffix}_batch16_repeat1"]
         assert (record["status"], record["spec"]["num_nodes"], record["spec"]["num_gpus"]) == ("completed", nodes, 2)
@@ -180,7 +182,7 @@ def check_placed(project):
         assert (allocated["node"], allocated["cpu"]) == (str(nodes), "2")
         hosts = [(process["rank"], process["hostname"]) for process in record["processes"]]
         assert [rank for rank, _ in hosts] == [0, 1] and len({host for _, host in hosts}) == nodes
-    table, figure, answer = (project.folder / path for path in PLACED)
+    table, figure, answer, allreduce = (project.folder / path for path in PLACED)
     one, two = read_table(table).sort_values("num_nodes").to_dict("records")
     assert (one["num_nodes"], two["num_nodes"], two["base_num_nodes"]) == (1, 2, 1)
     assert one["parity"] == two["parity"] == "passed", "the gate has a verdict for each"
@@ -190,3 +192,6 @@ def check_placed(project):
         f"2 fake devices on 2 nodes give {ratio:.2f} of the rate of 2 on 1 node, in pytorch_ddp" in answer.read_text()
     )
     assert f"pytorch_ddp {ratio:.2f}" in figure.read_text()
+    measured = read_table(allreduce)
+    layouts = zip(measured["num_gpus"], measured["num_nodes"], measured["nodes"].str.split().str.len(), strict=True)
+    assert set(layouts) == {(2, 1, 1), (2, 2, 2)}

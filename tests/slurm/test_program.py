@@ -42,14 +42,20 @@ def test_a_program_runs_over_two_nodes(cluster, environment_python, tmp_path):
     command = {"command": "python3 train.py {rendezvous}", "files": ["train.py"]}
     grid = {"devices": ["fake"], "num_gpus": [8], "warmup_steps": 2}
     studies = {name: {"program": command | start, **grid} for name, start in starts.items()}
+    studies["device"] |= {"num_gpus": [4], "num_nodes": [2]}  # one node could have them
     studies["alone"] = {"program": {"command": "echo {seed}", "start": "once"}, "devices": ["fake"], "num_gpus": [8]}
     project.write_config(**studies)
     project.snakemake("--until", "tabulate_runs", timeout_s=280)
-    for start, count in {"node": 2, "device": 8, "mpi": 8}.items():
-        run = f"{start}/{start}/base/program_fp32_fake_gpus8_batch32_repeat1"
+    for start, count, devices in (("node", 2, "gpus8"), ("device", 4, "gpus4_nodes2"), ("mpi", 8, "gpus8")):
+        run = f"{start}/{start}/base/program_fp32_fake_{devices}_batch32_repeat1"
         record = json.loads(project.read(f"results/runs/{run}/run.json"))
-        assert (record["status"], record["num_processes"], record["images_seen"]) == ("completed", count, 8 * 256)
-        assert record["spec"]["num_nodes"] == 2 and record["job"]["requested"] == "gres:gpu:fake:4"
+        spec = record["spec"]
+        assert (record["status"], record["num_processes"], record["images_seen"]) == (
+            "completed",
+            count,
+            8 * 32 * spec["num_gpus"],
+        )
+        assert spec["num_nodes"] == 2 and record["job"]["requested"] == f"gres:gpu:fake:{spec['num_gpus'] // 2}"
         assert len({process["hostname"] for process in record["processes"]}) == 2
         said = project.read(f"results/logs/train/{run}.log")
         assert f"rank {count - 1} of {count} node 1 local {count // 2 - 1}" in said

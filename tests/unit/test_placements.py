@@ -8,6 +8,7 @@ from figured import GRIDS, make_tables, spread, written
 from howmanygpus.report.answer import answer
 from howmanygpus.report.answer.placement import UNKNOWN, answer_placement
 from howmanygpus.report.figures import describe_figure, load_figure
+from howmanygpus.report.figures.price import summarize_prices
 from howmanygpus.report.outcomes import identify
 from howmanygpus.report.style import name_series
 from howmanygpus.report.tables.allreduce import tabulate as tabulate_allreduces
@@ -177,6 +178,19 @@ def test_each_time_to_accuracy_is_drawn_once(tmp_path):
     axes = draw(tables, "time_to_accuracy").axes[0]
     drawn = [len(line.get_xdata()) for line in axes.lines if line.get_marker() not in ("None", "", "|", "_", None)]
     assert sorted(filter(None, drawn)) == [2] * 3 + [3] * 3
+
+
+def test_each_price_is_drawn_once(tmp_path):
+    tables = make_spread_tables(tmp_path)
+    prices = summarize_prices(tables["runs"], tables["time_to_accuracy"])
+    assert len(prices) == 3 * 5 and not prices.duplicated(["series", "num_gpus"]).any()
+
+
+def test_ideal_scaling_begins_at_the_baseline_alone():
+    runs = make_runs((2, 1, [200]), (4, 1, [380]), (2, 2, [150]), (4, 2, [300]))
+    axes = draw({"scaling": compute_scaling(runs, {"weak": [8]}, {})}, "throughput_by_gpus").axes[0]
+    dotted = [line.get_ydata().tolist() for line in axes.lines if line.get_linestyle() == ":"]
+    assert dotted == [[200.0, 400.0]]
 
 
 def test_the_figure_names_what_spreading_leaves_of_the_rate(tmp_path):
