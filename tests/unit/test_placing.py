@@ -4,6 +4,7 @@ import json
 import re
 from types import SimpleNamespace
 
+import jinja2
 import pytest
 import yaml
 
@@ -145,6 +146,21 @@ def test_only_a_study_with_several_numbers_of_nodes_has_their_table_and_figure()
 
     assert made(num_nodes=[1, 2]) == ["results/tables/s/placement.tsv", "results/figures/s/placement.svg"]
     assert made() == made(num_nodes=2) == []
+
+
+@pytest.mark.parametrize(
+    ("num_nodes", "words"),
+    [
+        (None, "on 2, 4 devices with 64 images each"),
+        (1, "on 2, 4 devices (of 1 node, as far as possible) with 64 images each"),
+        ([1, 2], "on 2, 4 devices (of 1, 2 nodes, as far as possible) with 64 images each"),
+    ],
+)
+def test_the_report_describes_the_nodes_of_a_study(num_nodes, words):
+    lines = (ROOT / "workflow" / "report" / "workflow.rst").read_text().splitlines()
+    line = next(line for line in lines if line.startswith("**{{ name }}**: {{ study.model }}"))
+    described = make_plan(num_gpus=[2, 4], num_nodes=num_nodes).studies["s"].config
+    assert words in jinja2.Template(line).render(name="s", study=described)
 
 
 def test_exclude_knows_the_nodes_of_a_run():

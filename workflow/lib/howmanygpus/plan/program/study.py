@@ -1,7 +1,6 @@
 """A study of a user's own program: the same grid, without data, weights and parity gate of the workflow."""
 
 import itertools
-from dataclasses import replace
 from typing import Any
 
 from howmanygpus.plan.adaptive.keys import leave_rules_out
@@ -95,16 +94,17 @@ class ProgramStudy(Study):
         runs = []
         for variant, precision, device, (num_gpus, size), wanted, repeat in cells:
             known = self.machine.device(device)
+            nodes = choose_nodes(known, num_gpus, wanted)
+            layout = (num_gpus, nodes or known.num_nodes(num_gpus))
+            reason = find_misplacement(known, num_gpus, wanted) or self._find_unsupported_reason(known, layout)
             cell = (config["model"], variant, INPUT, precision, device, num_gpus, size, repeat)
-            run = Run(self.name, *cell, choose_nodes(known, num_gpus, wanted))
-            reason = find_misplacement(known, num_gpus, wanted) or self._find_unsupported_reason(known, run)
-            runs.append(replace(run, unsupported=reason))
+            runs.append(Run(self.name, *cell, nodes, reason))
         return self._choose_runs(runs)
 
-    def _find_unsupported_reason(self, device: Device, run: Run) -> str:
-        nodes, start, environment = self.machine.count_nodes(run), self.program["start"], self.program["environment"]
-        if start == "once" and nodes > 1:
-            return f"a program that starts once uses one node, and {run.num_gpus} devices are on {nodes}"
+    def _find_unsupported_reason(self, device: Device, layout: tuple[int, int]) -> str:
+        (num_gpus, nodes), environment = layout, self.program["environment"]
+        if self.program["start"] == "once" and nodes > 1:
+            return f"a program that starts once uses one node, and {num_gpus} devices are on {nodes}"
         if environment and device.kind not in FRAMEWORKS[environment].environments:
             return f"{environment} has no environment for {device.kind} devices"
         return ""

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -161,15 +160,15 @@ class Study:
             known = self.machine.device(device)
             settings = self.variants[variant]
             own = self.own_model
-            cell = (framework, variant, source, precision, device, num_gpus, size, repeat)
-            run = Run(self.name, *cell, choose_nodes(known, num_gpus, wanted))
-            layout = (num_gpus, self.machine.count_nodes(run))
+            nodes = choose_nodes(known, num_gpus, wanted)
+            layout = (num_gpus, nodes or known.num_nodes(num_gpus))
             reason = find_misplacement(known, num_gpus, wanted)
             if not reason and isinstance(own, OwnModel):
                 reason = own.find_unsupported_reason(framework, precision)
             reason = reason or find_unsupported_reason(framework, known, precision, layout, settings)
             reason = reason or find_missing_loader(framework, source, settings)
-            runs.append(replace(run, unsupported=reason))
+            cell = (framework, variant, source, precision, device, num_gpus, size, repeat)
+            runs.append(Run(self.name, *cell, nodes, reason))
         return self._choose_runs(runs)
 
     def _choose_runs(self, runs: list[Run]) -> list[Run]:
