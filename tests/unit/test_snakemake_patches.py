@@ -187,11 +187,13 @@ def test_a_job_has_a_name_that_says_what_it_does_and_is_asked_for_by_it(monkeypa
     params = {"run_uuid": "a-call", "slurm_logfile": "log", "comment_str": "", "account": "", "partition": ""}
     params |= {"workdir": "."}
     cell = "digits/jax_sharding/base/arrays_fp32_a100_gpus4_batch32_repeat1"
-    for rule, wildcards in (("train", {"run": cell}), ("probe_device", {"device": "a100"}), ("plan", {})):
+    spread = cell.replace("gpus4", "gpus4_nodes2")
+    runs = [("train", {"run": path}) for path in (cell, spread)]
+    for rule, wildcards in (*runs, ("probe_device", {"device": "a100"}), ("plan", {})):
         job = SimpleNamespace(name=rule, wildcards_dict=wildcards, resources=Resources(), threads=1)
         job.is_group = lambda: False
         slurm_plugin.get_submit_command(job, params)
-    names = "jax_sharding_gpus4_a-call,plan_a-call,probe_device_a100_a-call"
+    names = "jax_sharding_gpus4_a-call,jax_sharding_gpus4_nodes2_a-call,plan_a-call,probe_device_a100_a-call"
     for query in (slurm_plugin.query_job_status_squeue, slurm_plugin.query_job_status_sacct):
         assert f"--name {names}" in query("a-call")
     monkeypatch.setattr(

@@ -19,8 +19,8 @@ from howmanygpus.snakemake_patches.patching import check_version, replace
 
 NAMES: dict[str, set[str]] = defaultdict(set)
 """The names that this process has given to jobs, by the identifier of the call."""
-RUN = re.compile(r"[^/]+/(?P<framework>[^/]+)/.*_(?P<devices>gpus\d+)_")
-"""The path of a run below results/runs/: study, framework, variant, and the cell with its number of devices."""
+RUN = re.compile(r"[^/]+/(?P<framework>[^/]+)/.*_(?P<devices>gpus\d+(?:_nodes\d+)?)_")
+"""The path of a run below results/runs/: study, framework, variant, and the cell with its devices and nodes."""
 
 
 def describe_job(job: Any) -> str:
