@@ -129,7 +129,7 @@ GRIDS = {
 
 NAMES = {
     "allreduce": ("1 MiB", "16 MiB"),
-    "protocols": ("a, 4 devices", "b, 4 devices"),
+    "protocols": ("a, 2 devices", "b, 2 devices"),
     "run_grid": tuple(f"{series} arrays fp32 cpu" for series in SERIES),
     "variants": ("best b, 2 devices", "best b, 4 devices"),
 }

@@ -1,6 +1,9 @@
 """Unfair protocols are planned beside the study's own runs, measured against these, and compared with nothing else."""
 
 import json
+import os
+import subprocess
+import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -13,12 +16,13 @@ from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.study.published import describe_protocols, list_published
 from howmanygpus.report.answer import protocols as answer_of_protocols
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
+from howmanygpus.report.files import write_table
 from howmanygpus.report.outcomes import IDENTITY, find_changes
 from howmanygpus.report.published.protocols import WORDS, leave_out_unfair
 from howmanygpus.report.tables import batch_sizes, protocols, scaling, time_to_accuracy, variants
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
-from project import study
+from project import ROOT, study
 from specs import make_spec
 from stored import collect, plan_of, store_run
 
@@ -317,7 +321,29 @@ def test_no_figure_but_those_that_mark_them_gets_runs_under_a_protocol():
     runs, evaluations = make_runs({"framework": "a"}, {"framework": "a", "variant": "own_augmentation"})
     kept = leave_out_unfair({"runs": runs, "evaluations": evaluations, "allreduce": pd.DataFrame({"device": ["d"]})})
     assert [len(table) for table in kept.values()] == [1, 1, 1]
-    assert [name for name in list_figures() if describe_figure(name).shows_unfair] == ["run_grid"]
+    assert [name for name in list_figures() if describe_figure(name).shows_unfair] == ["protocols", "run_grid"]
+
+
+@pytest.mark.parametrize(
+    ("figure", "shown"), [("protocols", True), ("run_grid", True), ("real_against_synthetic", False)]
+)
+def test_the_script_that_draws_gives_them_to_the_figures_that_mark_them(tmp_path, figure, shown):
+    """Its other figures show rates of the augmentation, if they get them."""
+    rows = [{"framework": "a"}, {"framework": "a", "input": "synthetic"}]
+    rows += [row | {"variant": "own_augmentation"} for row in rows]
+    runs, _ = make_runs(*rows)
+    for name, table in {"runs": runs, "protocols": compute(*rows, own_augmentation={"a": {}})}.items():
+        write_table(tmp_path / f"{name}.tsv", table)
+    script, files = (
+        ROOT / "workflow" / "scripts" / "draw_figure.py",
+        ("--svg", tmp_path / "a.svg", "--png", tmp_path / "a.png"),
+    )
+    command = [sys.executable, script, "--figure", figure, "--tables", tmp_path, *files]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+    subprocess.run(list(map(str, command)), check=True, env=environment)
+    drawn = (tmp_path / "a.svg").read_text()
+    assert ("not comparable" in drawn) == shown and ("own_augmentation" in drawn) == (figure == "run_grid")
+    assert "No run has completed" not in drawn
 
 
 def test_the_figure_of_all_runs_marks_them():
@@ -352,25 +378,31 @@ def describe(*rows, **given):
 
 
 def test_the_answer_says_what_each_protocol_changes_and_whether_the_order_does():
-    first, time = describe(*two_frameworks(5.0, 6.0), first_epoch_inside=True)
-    assert first == (
-        "Not comparable: the first epoch is inside, with first step, compilation and warm-up; 1 cpu device x 8 images, "
-        "arrays fp32: the rate changes by a -65.7 % (-67 % to -64.5 % in 2 repeats), b -34 % (-34.2 % to -33.8 % in 2 "
-        "repeats). The order of the frameworks changes: b > a instead of a > b."
+    (line,) = describe(*two_frameworks(5.0, 6.0), first_epoch_inside=True)
+    assert line.startswith(
+        "Not comparable, the first epoch is inside, with first step, compilation and warm-up (1 cpu device x 8 images, "
+        "arrays fp32): The rate changes by a -65.7 % (-67 % to -64.5 % in 2 repeats), b -34 % (-34.2 % to -33.8 % in 2 "
+        "repeats); the order of frameworks changes: b > a instead of a > b. The training time to accuracy 0.5 changes"
     )
-    assert "the training time to accuracy 0.5 changes by" in time
-    (same,) = describe(*two_frameworks(0.5)[:1], {"framework": "a", "variant": "eval_batch_statistics"})[:1] or [""]
-    assert same.endswith("the final accuracy changes by a +0 (one repeat).")
+    (line,) = describe({"framework": "a"}, {"framework": "a", "variant": "eval_batch_statistics"})
+    assert "The final accuracy changes by a +0 (one repeat). The training time" in line
+    others = {next(make_runs({"framework": "a"})[0][list(IDENTITY)].itertuples(index=False, name=None)): (0.7, 56)}
+    (line,) = describe({"framework": "a"}, others=others)
+    assert line.endswith("The final accuracy changes by a -0.1 (56 images, one repeat).")
     assert describe(*two_frameworks(5.0, 6.0)) == []
+
+
+def test_frameworks_with_the_same_value_keep_their_order():
+    rows = [{"framework": name, "images_per_s": rate, "compile_s": 1.0} for name, rate in (("a", 90.0), ("b", 95.0))]
+    row = find(compute(*rows, first_epoch_inside=True), "first_epoch_inside", "images_per_s")
+    assert (row["fair_order"], row["unfair_order"], row["order_changes"]) == ("b > a", "b > a", "no")
 
 
 def test_the_answer_takes_the_largest_device_count_and_names_where_the_order_changes():
     larger = [{"framework": name, "num_gpus": 2, "images_per_s": rate} for name, rate in (("a", 400.0), ("b", 300.0))]
-    first, _ = describe(*two_frameworks(5.0, 6.0), *larger, first_epoch_inside=True)
-    assert "; 2 cpu devices x 8 images" in first
-    assert first.endswith(
-        "The order of the frameworks changes in 1 of 2 configurations: on 1 device b > a instead of a > b."
-    )
+    (line,) = describe(*two_frameworks(5.0, 6.0), *larger, first_epoch_inside=True)
+    assert "warm-up (2 cpu devices x 8 images" in line
+    assert "; the order of frameworks changes in 1 of 2 configurations: on 1 device b > a instead of a > b. The" in line
 
 
 def test_nothing_is_computed_without_protocols():

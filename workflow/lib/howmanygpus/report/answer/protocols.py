@@ -11,39 +11,43 @@ MOST_FRAMEWORKS = 8
 
 
 def describe_protocols(protocols: pd.DataFrame) -> list[str]:
-    """Say what each protocol changes in each measure, on the largest device count, and whether the order changes.
+    """Say what each protocol changes on the largest device count, and whether the order of frameworks changes.
 
     protocols: the table of that name.
     """
-    return [
-        _describe(choose_inputs(own))
-        for protocol in WORDS
-        for _, own in protocols[protocols["protocol"] == protocol].groupby("measure", sort=False)
-    ]
+    described = [choose_inputs(protocols[protocols["protocol"] == name]) for name in WORDS]
+    return [_describe(rows) for rows in described if len(rows)]
 
 
 def _describe(rows: pd.DataFrame) -> str:
-    cells = list(rows.groupby(CELL, sort=False))
-    _, shown = max(cells, key=lambda cell: (cell[0][CELL.index("num_gpus")], len(cell[1])))
-    shown = shown.sort_values("fair_rank", kind="stable")
-    first, names = shown.iloc[0], [_describe_effect(row) for _, row in shown.head(MOST_FRAMEWORKS).iterrows()]
-    more = [f"and {len(shown) - MOST_FRAMEWORKS} more in protocols.tsv"] if len(shown) > MOST_FRAMEWORKS else []
-    plural = "s" if first["num_gpus"] > 1 else ""
+    # Several rows of one protocol are about the same configuration, by different measures.
+    counts = rows.groupby(CELL, sort=False)["framework"].nunique().reset_index()
+    shown = counts.sort_values(["num_gpus", "framework"], ascending=False, kind="stable").iloc[0]
+    plural = "s" if shown["num_gpus"] > 1 else ""
     where = (
-        f"{first['num_gpus']} {first['device']} device{plural} x {first['per_device_batch_size']} images, "
-        f"{first['input']} {first['precision']}"
+        f"{shown['num_gpus']} {shown['device']} device{plural} x {shown['per_device_batch_size']} images, "
+        f"{shown['input']} {shown['precision']}"
     )
-    text = f"Not comparable: {WORDS[first['protocol']]}; {where}: {_name_measure(first)} {', '.join([*names, *more])}."
-    return text + _describe_order(cells, first)
+    measures = [_describe_measure(own, shown) for _, own in rows.groupby("measure", sort=False)]
+    return f"Not comparable, {WORDS[rows['protocol'].iloc[0]]} ({where}): {' '.join(filter(None, measures))}"
+
+
+def _describe_measure(rows: pd.DataFrame, shown: pd.Series) -> str:
+    """Say what changes in one measure in the configuration that is shown, and in how many the order changes."""
+    own = rows[(rows[CELL] == shown[CELL]).all(axis=1)].sort_values("fair_rank", kind="stable")
+    if own.empty:
+        return ""
+    effects = [_describe_effect(row) for _, row in own.head(MOST_FRAMEWORKS).iterrows()]
+    effects += [f"and {len(own) - MOST_FRAMEWORKS} more in protocols.tsv"] if len(own) > MOST_FRAMEWORKS else []
+    return f"{_name_measure(own.iloc[0])} {', '.join(effects)}{_describe_order(rows, shown)}."
 
 
 def _name_measure(row: pd.Series) -> str:
     if row["measure"] == RATE:
-        return "the rate changes by"
+        return "The rate changes by"
     if row["measure"] == QUALITY:
-        scope = f" (of the first {row['num_images']:.0f} test images)" if pd.notna(row["num_images"]) else ""
-        return f"the final {name_metric(row['metric'])}{scope} changes by"
-    return f"the training time to {name_metric(row['metric'])} {row['target']:g} changes by"
+        return f"The final {name_metric(row['metric'])} changes by"
+    return f"The training time to {name_metric(row['metric'])} {row['target']:g} changes by"
 
 
 def _describe_effect(row: pd.Series) -> str:
@@ -51,24 +55,23 @@ def _describe_effect(row: pd.Series) -> str:
     values = [row[f"effect_{end}"] for end in ("median", "min", "max")]
     median, low, high = (f"{100 * (v - 1):+.3g} %" if row["effect"] == "ratio" else f"{v:+.2g}" for v in values)
     repeats = "one repeat" if row["num_repeats"] == 1 else f"{low} to {high} in {row['num_repeats']} repeats"
-    return f"{row['framework']} {median} ({repeats})"
+    images = f"{row['num_images']:.0f} images, " if pd.notna(row["num_images"]) else ""
+    return f"{row['framework']} {median} ({images}{repeats})"
 
 
-def _describe_order(cells: list[tuple[tuple, pd.DataFrame]], shown: pd.Series) -> str:
+def _describe_order(rows: pd.DataFrame, shown: pd.Series) -> str:
     """Say whether the order of frameworks is another one, with the orders of one configuration in which it is."""
-    known = [rows.iloc[0] for _, rows in cells if pd.notna(rows.iloc[0]["order_changes"])]
-    changed = [row for row in known if row["order_changes"] != NO]
-    if not known:
+    known = rows[rows["order_changes"].notna()].drop_duplicates(CELL)
+    changed = known[known["order_changes"] != NO]
+    if known.empty:
         return ""
-    if not changed:
+    if changed.empty:
         scope = "" if len(known) == 1 else f" in all {len(known)} configurations"
-        return f" The order of the frameworks stays the same{scope}."
-    same = [row for row in changed if (row[CELL] == shown[CELL]).all()]
-    row = (same or changed)[0]
+        return f"; the order of frameworks stays the same{scope}"
+    same = changed[(changed[CELL] == shown[CELL]).all(axis=1)]
+    row = (same if len(same) else changed).iloc[0]
     scope = "" if len(known) == 1 else f" in {len(changed)} of {len(known)} configurations"
-    where = "" if same else f" on {row['num_gpus']} device{'s' if row['num_gpus'] > 1 else ''}"
+    where = "" if len(same) else f" on {row['num_gpus']} device{'s' if row['num_gpus'] > 1 else ''}"
     sure = row["order_changes"].removeprefix("yes").removeprefix(", ")
-    return (
-        f" The order of the frameworks changes{scope}:{where} {row['unfair_order']} instead of {row['fair_order']}"
-        f"{f' ({sure})' if sure else ''}."
-    )
+    text = f"; the order of frameworks changes{scope}:{where} {row['unfair_order']} instead of {row['fair_order']}"
+    return text + (f" ({sure})" if sure else "")

@@ -13,6 +13,7 @@ from howmanygpus.report.tables.protocols import NO, QUALITY, RATE, YES
 TITLE = "Unfair protocols: what they change"
 TABLES = ("protocols",)
 NEEDS_PROTOCOLS = True
+SHOWS_UNFAIR = True
 ROW = ["framework", "num_gpus", "per_device_batch_size", "input", "precision", "device"]
 RANKS_NOTE = "a > b: place among the frameworks by fair values and under the protocol, where it differs"
 IN_DOUBT = "?: within the spread of the repeats, or by one repeat each"
@@ -83,6 +84,7 @@ def name_rows(rows: pd.DataFrame) -> list[str]:
         f"{row['framework']}, {row['num_gpus']} device{'s' if row['num_gpus'] > 1 else ''}"
         + (f" x {row['per_device_batch_size']} images" if sizes else "")
         + "".join(f" {row[name]}" for name in varying)
+        + (f", {row['num_images']:.0f} test images" if pd.notna(row["num_images"]) else "")
         for _, row in rows.iterrows()
     ]
 
@@ -92,6 +94,5 @@ def name_axis(row: pd.Series) -> str:
     if row["measure"] == RATE:
         return "images/s divided by the fair rate"
     if row["measure"] == QUALITY:
-        scope = f" of the first {row['num_images']:.0f} test images" if pd.notna(row["num_images"]) else ""
-        return f"final {name_metric(row['metric'])}{scope} minus the fair one"
+        return f"final {name_metric(row['metric'])} minus the fair one"
     return f"training time to {name_metric(row['metric'])} {row['target']:g}, divided by the fair time"

@@ -187,7 +187,9 @@ def describe_orders(before: Repeats, after: Repeats, better: Callable[[float, fl
     before, after: of the same frameworks. A pair that changes places within the spread of its repeats changes nothing.
     """
     medians = [{name: np.median(list(own.values())) for name, own in values.items()} for values in (before, after)]
-    orders = [sorted(found, key=lambda name: found[name], reverse=better is max) for found in medians]
+    orders = [sorted(medians[0], key=lambda name: medians[0][name], reverse=better is max)]
+    # Frameworks with the same value keep their order.
+    orders.append(sorted(orders[0], key=lambda name: medians[1][name], reverse=better is max))
     ranks = [{name: position for position, name in enumerate(order, start=1)} for order in orders]
     changed = NO
     for position, one in enumerate(orders[0]):
