@@ -4,9 +4,10 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.published.protocols import WORDS
+from howmanygpus.report.published.protocols import describe_protocol
 from howmanygpus.report.style import GREY, SEE_GRID, add_note, look_of, ring_disturbed, say_nothing_to_show
 from howmanygpus.report.tables.protocols import NO, QUALITY, RATE, YES
 
@@ -14,66 +15,73 @@ TITLE = "Unfair protocols: what they change"
 TABLES = ("protocols",)
 NEEDS_PROTOCOLS = True
 SHOWS_UNFAIR = True
-ROW = ["framework", "num_gpus", "per_device_batch_size", "input", "precision", "device"]
-RANKS_NOTE = "a > b: place among the frameworks by fair values and under the protocol, where it differs"
-IN_DOUBT = "?: within the spread of the repeats, or by one repeat each"
+ROW = ["num_gpus", "framework", "per_device_batch_size", "input", "precision", "device"]
+ARROW = "\N{RIGHTWARDS ARROW}"
+PLACES_NOTE = f"1 {ARROW} 2: place among frameworks"
+BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+DOUBT_NOTE = "?: within the spread, or one repeat"
 
 
 def draw(protocols: pd.DataFrame) -> Figure:
-    """Draw one panel per protocol and measure: the ratio or the difference, with its range over the repeats."""
+    """Draw a row of panels per protocol, one per measure: the ratio or the difference, with its range over repeats."""
     if protocols.empty:
         return say_nothing_to_show(f"No run has completed both ways; {SEE_GRID}.")
-    panels = [
-        own.sort_values(["num_gpus", *ROW], ascending=False).reset_index(drop=True)
-        for _, own in protocols.groupby(["protocol", "measure"], sort=False)
-    ]
-    heights = [1.45 + 0.3 * len(rows) for rows in panels]
+    own = protocols.assign(row=name_rows(protocols)).sort_values(ROW, ascending=False, kind="stable")
+    groups = [own[own["protocol"] == name] for name in protocols["protocol"].unique()]
+    measures = [[name for name in protocols["measure"].unique() if name in set(rows["measure"])] for rows in groups]
+    heights = [1.35 + 0.32 * rows["row"].nunique() for rows in groups]
+    columns = max(map(len, measures))
     figure, grid = plt.subplots(
-        *(len(panels), 1),
-        **{"figsize": (8.6, sum(heights)), "squeeze": False, "layout": "constrained"},
+        *(len(groups), columns),
+        **{"figsize": (2.6 + 3.3 * columns, sum(heights)), "squeeze": False, "sharey": "row", "layout": "constrained"},
         gridspec_kw={"height_ratios": heights},
     )
-    for axes, rows in zip(grid[:, 0], panels, strict=True):
-        draw_panel(axes, rows)
+    for axes, rows, names in zip(grid, groups, measures, strict=True):
+        axes[0].set_title(describe_protocol(rows["protocol"].iloc[0]))
+        places = {name: place for place, name in enumerate(dict.fromkeys(rows["row"]))}
+        for panel, measure in zip(axes, names, strict=False):
+            draw_panel(panel, rows[rows["measure"] == measure], places)
+        axes[0].set_yticks(list(places.values()), list(places))
+        axes[0].set_ylim(-0.6, len(places) - 0.4)
+        for panel in axes[len(names) :]:
+            panel.remove()
     return figure
 
 
-def draw_panel(axes: Axes, rows: pd.DataFrame) -> None:
-    first = rows.iloc[0]
-    is_ratio, middle = first["effect"] == "ratio", 1.0 if first["effect"] == "ratio" else 0.0
-    axes.set_title(f"not comparable: {WORDS[first['protocol']]}")
+def draw_panel(axes: Axes, rows: pd.DataFrame, places: dict[str, int]) -> None:
+    """places: the height of each row by its name."""
+    middle = 1.0 if rows["effect"].iloc[0] == "ratio" else 0.0
     axes.axvline(middle, color=GREY, linestyle=":")
-    for place, row in rows.iterrows():
-        colour, marker = look_of(row["framework"])
+    for _, row in rows.iterrows():
+        (colour, marker), place = look_of(row["framework"]), places[row["row"]]
         axes.hlines(place, row["effect_min"], row["effect_max"], color=colour, linewidth=3)
         axes.plot(row["effect_median"], place, marker, color=colour)
-        text = f"{row['effect_median']:.3g}" if is_ratio else f"{row['effect_median']:+.2g}"
-        spot = (row["effect_max"], place)
-        axes.annotate(text + name_places(row), spot, (9, 0), textcoords="offset points", va="center", fontsize=10)
+        spot, look = (row["effect_max"], place), {"va": "center", "fontsize": 10, "bbox": BEHIND}
+        axes.annotate(name_effect(row), spot, (9, 0), textcoords="offset points", **look)
     low, high = min(rows["effect_min"].min(), middle), max(rows["effect_max"].max(), middle)
     reach = (high - low) or 0.1
-    # Numbers and places are written right of the points.
-    axes.set_xlim(low - 0.1 * reach, high + 0.35 * reach)
-    axes.set_yticks(rows.index, name_rows(rows))
-    axes.set_ylim(-0.6, len(rows) - 0.4)
-    axes.set_xlabel(name_axis(first))
-    if (rows["fair_rank"] != rows["unfair_rank"]).any():
-        add_note(axes, RANKS_NOTE)
-    if is_doubtful(rows).any():
-        add_note(axes, IN_DOUBT)
-    ring_disturbed(axes, rows["effect_median"], pd.Series(rows.index, index=rows.index), rows["num_disturbed"] > 0)
+    # Effects and places are written right of the points.
+    axes.set_xlim(low - 0.1 * reach, high + 0.6 * reach)
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.set_xlabel(name_axis(rows.iloc[0]))
+    if has_other_place(rows).any():
+        add_note(axes, PLACES_NOTE)
+    if (has_other_place(rows) & (rows["order_changes"] != YES)).any():
+        add_note(axes, DOUBT_NOTE)
+    ring_disturbed(axes, rows["effect_median"], rows["row"].map(places), rows["num_disturbed"] > 0)
 
 
-def is_doubtful(rows: pd.DataFrame) -> pd.Series:
-    """Whether each row's framework has another place, but its configuration's order may be the same."""
-    return (rows["fair_rank"] != rows["unfair_rank"]) & (rows["order_changes"] != YES)
+def has_other_place(rows: pd.DataFrame) -> pd.Series:
+    return (rows["fair_rank"] != rows["unfair_rank"]) & (rows["order_changes"] != NO)
 
 
-def name_places(row: pd.Series) -> str:
-    """Name the places of a framework if they differ, such as `   1 > 2`."""
+def name_effect(row: pd.Series) -> str:
+    """Write the median effect, and the places of a framework if they differ, such as `0.66  1 → 2`."""
+    text = f"{row['effect_median']:.3g}" if row["effect"] == "ratio" else f"{row['effect_median']:+.2g}"
     if row["fair_rank"] == row["unfair_rank"] or row["order_changes"] == NO:
-        return ""
-    return f"   {row['fair_rank']:.0f} > {row['unfair_rank']:.0f}" + ("" if row["order_changes"] == YES else "?")
+        return text
+    doubt = "" if row["order_changes"] == YES else "?"
+    return f"{text}   {row['fair_rank']:.0f} {ARROW} {row['unfair_rank']:.0f}{doubt}"
 
 
 def name_rows(rows: pd.DataFrame) -> list[str]:
@@ -92,7 +100,7 @@ def name_rows(rows: pd.DataFrame) -> list[str]:
 def name_axis(row: pd.Series) -> str:
     """Name the measure and what it is compared with."""
     if row["measure"] == RATE:
-        return "images/s divided by the fair rate"
+        return "images/s, ratio to fair"
     if row["measure"] == QUALITY:
-        return f"final {name_metric(row['metric'])} minus the fair one"
-    return f"training time to {name_metric(row['metric'])} {row['target']:g}, divided by the fair time"
+        return f"final {name_metric(row['metric'])} minus fair"
+    return f"time to {name_metric(row['metric'])} {row['target']:g}, ratio to fair"
