@@ -92,7 +92,7 @@ def compute_protocols(
     rows = []
     for protocol, measures in MEASURES.items():
         for measure in measures:
-            facts = {"protocol": protocol, "comparable": describe_protocol(protocol), "measure": measure}
+            facts: dict = {"protocol": protocol, "comparable": describe_protocol(protocol), "measure": measure}
             facts |= {"metric": config["quality"]["metric"]} if measure in (QUALITY, TIME) else {}
             facts |= {"target": target} if measure == TIME else {}
             better = max if is_higher_better(measure, config["quality"]["metric"]) else min
@@ -174,7 +174,7 @@ def describe_effect(before: dict[int, float], after: dict[int, float], is_ratio:
     repeats = [repeat for repeat in after if repeat in before]
     pairs = [(after[repeat], before[repeat]) for repeat in repeats]
     effects = [now / then if is_ratio else now - then for now, then in pairs]
-    columns = {"effect": "ratio" if is_ratio else "difference", "num_repeats": len(repeats)}
+    columns: dict = {"effect": "ratio" if is_ratio else "difference", "num_repeats": len(repeats)}
     for name, values in (("fair", list(before.values())), ("unfair", list(after.values())), ("effect", effects)):
         found = (float(np.median(values)), min(values), max(values))
         columns |= {f"{name}_{end}": value for end, value in zip(ENDS, found, strict=True)}
