@@ -247,3 +247,10 @@ def test_a_program_of_the_user_is_named_as_such_with_what_is_not_measured():
 
 def test_other_studies_do_not_say_that_something_is_not_measured():
     assert "Not measured" not in write_answer({"framework": "pytorch_ddp"})
+
+
+def test_a_run_under_an_unfair_protocol_is_planned_and_not_the_best():
+    unfair = {"framework": "b", "quality": 0.8, "protocol": "not comparable: evaluated otherwise"}
+    text = write_answer({"framework": "a", "quality": 0.5}, unfair)
+    assert find_line(text, "Best quality").startswith("- Best quality: a on 1 cpu device x 8 images.")
+    assert "2 runs planned: 2 completed." in text

@@ -290,18 +290,19 @@ def test_other_images_are_the_first_of_the_stored_predictions(tmp_path):
 
 
 def test_runs_under_a_protocol_are_marked_in_the_table_of_runs(tmp_path):
-    specs = [make_spec(), make_spec(variant="own_augmentation", random_flip=True), make_spec(variant="x")]
-    plan = plan_of(*specs) | {"protocols": {"run1": {"protocol": "own_augmentation"}}}
+    """Their losses are compared with nothing, not even with each other's, if the images are augmented otherwise."""
+    own = {"variant": "own_augmentation", "random_flip": True}
+    specs = [make_spec(), make_spec(**own), make_spec(variant="x"), make_spec(framework="b", **own)]
+    specs += [make_spec(variant="eval_batch_statistics", eval_batchnorm="batch")]
+    names = {1: "own_augmentation", 3: "own_augmentation", 4: "eval_batch_statistics"}
+    plan = plan_of(*specs) | {"protocols": {f"run{number}": {"protocol": name} for number, name in names.items()}}
     for number, spec in enumerate(specs):
         store_run(tmp_path, f"run{number}", spec)
     runs, evaluations = collect(plan, tmp_path)
-    assert runs["protocol"].fillna("").tolist() == [
-        "",
-        "not comparable: images are augmented otherwise than in the other frameworks",
-        "",
-    ]
-    assert evaluations["protocol"].notna().sum() == 2, "two evaluations"
-    assert runs["trajectory"].notna().tolist() == [True, False, True], "it does other work than all others"
+    marks = [f"not comparable: {WORDS[names[number]]}" if number in names else "" for number in range(len(specs))]
+    assert runs["protocol"].fillna("").tolist() == marks
+    assert evaluations["protocol"].notna().sum() == 2 * len(names), "two evaluations of each"
+    assert runs["trajectory"].notna().tolist() == [True, False, True, False, True]
 
 
 def test_no_table_of_comparisons_has_a_run_under_a_protocol():
