@@ -33,7 +33,7 @@ def draw(protocols: pd.DataFrame) -> Figure:
     columns = max(map(len, measures))
     figure, grid = plt.subplots(
         *(len(groups), columns),
-        **{"figsize": (2.6 + 3.3 * columns, sum(heights)), "squeeze": False, "sharey": "row", "layout": "constrained"},
+        **{"figsize": (3.2 + 3.7 * columns, sum(heights)), "squeeze": False, "sharey": "row", "layout": "constrained"},
         gridspec_kw={"height_ratios": heights},
     )
     for axes, rows, names in zip(grid, groups, measures, strict=True):
