@@ -10,6 +10,7 @@ from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATION
 from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
 from howmanygpus.report.tables.losses import COLUMNS as LOSSES
 from howmanygpus.report.tables.placement import compare_placements
+from howmanygpus.report.tables.protocols import compute_protocols
 from howmanygpus.report.tables.published import COLUMNS as PUBLISHED
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
@@ -28,6 +29,7 @@ ALLREDUCES = [
 QUALITY = {"metric": "accuracy", "thresholds": [0.5, 0.9], "margin": 0.01}
 
 
+PROTOCOLS = {"first_epoch_inside": True, "eval_other_images": {}, "eval_batch_statistics": [], "own_augmentation": {}}
 GUESS = 0.07
 SERIES = ("a base", "b base", "b best")
 
@@ -53,7 +55,8 @@ def make_tables(folder, status_of, accuracy_of, change=lambda table: None):
                 if status == "completed":
                     row |= {"images_per_s": 100.0 * num_gpus, "quality_best": accuracy_of(num_gpus)}
                     row |= {"quality_last": accuracy_of(num_gpus), "quality_metric": "accuracy"}
-                    row |= {"quality_of_guess": GUESS, "train_s": 5.0, "eval_s": 1.0, "wall_time_s": 10.0}
+                    row |= {"images_seen": 480 * num_gpus, "train_s": 5.0}
+                    row |= {"quality_of_guess": GUESS, "eval_s": 1.0, "wall_time_s": 10.0}
                     row |= {"cost": 6.0 + num_gpus, "currency": "EUR", "device_hours": num_gpus / 90}
                     row |= {"billed_device_hours": num_gpus / 90, "failed_billed_device_hours": num_gpus / 360}
                     row |= {"device_model": "EPYC", "started_at": "2026-01-01T00:00:00+00:00"}
@@ -79,6 +82,10 @@ def make_tables(folder, status_of, accuracy_of, change=lambda table: None):
     batches = compute_batch_sizes(tables["runs"], tables["time_to_accuracy"], pd.DataFrame(columns=list(NOISE)))
     tables["batch_sizes"] = written(folder, "batch_sizes", batches)
     tables["placement"] = written(folder, "placement", compare_placements(spread(tables["runs"])))
+    config = {"protocols": PROTOCOLS, "variants": {"base": {}, "best": {}}, "quality": QUALITY}
+    tables["protocols"] = written(
+        folder, "protocols", compute_protocols(tables["runs"], tables["evaluations"], config, {})
+    )
     tables["published"] = written(folder, "published", make_published())
     tables["allreduce"] = written(folder, "allreduce", tabulate({}, ALLREDUCES))
     return tables | {"variants": written(folder, "variants", compute_variants(tables["runs"], ["base", "best"], 0.01))}
@@ -132,6 +139,7 @@ GRIDS = {
 
 NAMES = {
     "allreduce": ("1 MiB", "16 MiB"),
+    "protocols": ("a, 2 devices", "b, 2 devices"),
     "run_grid": tuple(f"{series} arrays fp32 cpu" for series in SERIES),
     "variants": ("best b, 2 devices", "best b, 4 devices"),
 }
@@ -148,6 +156,7 @@ SENTENCES = {
         NONE_COMPLETED,
     ),
     "price": ("No run with a price has completed; the figure of all runs says why.", NONE_COMPLETED),
+    "protocols": ("No run has completed both ways; the figure of all runs says why.", NONE_COMPLETED),
     "quality_by_epoch": ("No run on real images has been evaluated; the figure of all runs says why.", NONE_COMPLETED),
     "real_against_synthetic": ("No configuration has completed on more than one input.", tuple(GRIDS)),
     "speedup": (

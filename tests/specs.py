@@ -47,7 +47,7 @@ def make_spec(optimizer=None, **changes) -> RunSpec:
         **{"eval_batch_size": None, "eval_devices": "all", "label_smoothing": 0.0},
         **{"init": "random", "normalization": "data"},
         **{"loader": "shared", "loader_workers": 1, "loader_kind": "threads"},
-        **{"batchnorm": "local", "tier": "stock", "loss_on_every_device": False},
+        **{"batchnorm": "local", "eval_batchnorm": "running", "tier": "stock", "loss_on_every_device": False},
         **{"gradient_compression": "none", "powersgd_rank": 2, "loss_scale": 65536.0, "horovod_controller": "gloo"},
         "optimizer": OPTIMIZER | (optimizer or {}),
         **changes,

@@ -35,6 +35,12 @@ AHEAD = two_epochs("sgd", prefetch=2, eval_devices="first", eval_batch_size=5, h
 IN_SMALL_BATCHES = two_epochs("adam", eval_batch_size=3)
 """This batch size leaves the last device without an image in the last batches."""
 RESIDENT = two_epochs("sgd", input="resident", prefetch=2)
+BY_RUNNING = {
+    **{"model": "resnet44", "model_options": {"blocks": 1, "width": 4}, "data": SMALL_DATA, "eval_batch_size": 4},
+    **{"optimizer": {"learning_rate": 1e-7}, "epochs": None, "steps": 2},
+}
+BY_BATCH = BY_RUNNING | {"eval_batchnorm": "batch"}
+"""These runs train too little to tell, so that device counts and frameworks evaluate the same weights."""
 WITHOUT_FLIP = two_epochs("sgd", random_flip=False)
 DIVERGING = {"optimizer": {"learning_rate": 1e20}, "epochs": 3}
 
@@ -86,13 +92,13 @@ def list_in_turn(framework: str, num_gpus: int) -> list[dict]:
     """
     asked: list[dict] = []
     if (framework, num_gpus) in LARGEST:
-        asked += [DIVERGING, IN_SMALL_BATCHES, RESIDENT, *LEARNING.values()]
+        asked += [DIVERGING, IN_SMALL_BATCHES, RESIDENT, BY_BATCH, *LEARNING.values()]
         for compression in FRAMEWORKS[framework].compressions:
             ranks = RANKS if compression == "powersgd" else RANKS[-1:]
             asked += [compress(compression, rank) for rank in ranks]
     if (framework, num_gpus) == (BACKENDS[0], 1):
         asked += [two_epochs(optimizer) for optimizer in OPTIMIZERS]
-        asked += [WITHOUT_FLIP, RESIDENT, *UNCOMPRESSED.values(), *NORMALIZED.values()]
+        asked += [WITHOUT_FLIP, RESIDENT, BY_RUNNING, BY_BATCH, *UNCOMPRESSED.values(), *NORMALIZED.values()]
     return asked
 
 

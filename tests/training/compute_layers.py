@@ -3,8 +3,8 @@ Compute the cases of test_layers.py with the layers of one family, in the family
 
 The arguments are the family and a folder. The folder has cases.<family>.json and, for every case, the inputs
 (<case>.npz: x, upstream and weights). The results are written beside them (<case>.<family>.npz): `y`, and `gradient`,
-which is the gradient of sum(upstream * y) by x. For batch normalisation they include the running `mean` and
-`variance` after one batch, and `evaluated`, which is the output with these statistics.
+which is the gradient of sum(upstream * y) by x. For batch normalisation they include `evaluated`, which is the output
+in evaluation after one batch, and the running `mean` and `variance` after that.
 """
 
 import importlib
@@ -33,15 +33,26 @@ def place(array: np.ndarray, first: bool = True) -> np.ndarray:
     return np.ascontiguousarray(array.transpose((0, 3, 1, 2) if first else (0, 2, 3, 1)))
 
 
+EVAL_BATCHNORM = "eval_batchnorm"
+"""Option of batch normalisation that layers find in their context."""
 WITH_WEIGHTS = ("conv", "dense", "batchnorm", "layernorm", "tokens")
 NUM_PIXELS = 6 * 7
 OF_TOKENS = {"layernorm": 4, "attend": 12}
 """Layers of sequences, and the values of each token."""
 
 
+def drop_context(options: dict) -> dict:
+    return {name: value for name, value in options.items() if name != EVAL_BATCHNORM}
+
+
+def find_context(options: dict) -> dict:
+    """Return what a layer's context has besides its defaults."""
+    return {name: value for name, value in options.items() if name == EVAL_BATCHNORM}
+
+
 def build(family: str, layer: str, context, in_channels: int, options: dict):
     """Return the layer as an object with weights, or None if it is a plain function."""
-    options = dict(options)
+    options = drop_context(options)
     outputs = {"conv": "out_channels", "dense": "out_features"}.get(layer)
     sizes = [*([NUM_PIXELS] if layer == "tokens" else []), in_channels, *([options.pop(outputs)] if outputs else [])]
     if layer == "conv":
@@ -70,7 +81,9 @@ def compute_torch(layer, options, x, upstream, weights):
 
     holder, built = torch.nn.Module(), None
     if layer in WITH_WEIGHTS:
-        built = holder.layer = build("torch", layer, LayerContext("local"), x.shape[3], options)
+        built = holder.layer = build(
+            "torch", layer, LayerContext("local", **find_context(options)), x.shape[3], options
+        )
     if layer == "batchnorm":
         built.inflation = (x.size / x.shape[3]) / (x.size / x.shape[3] - 1)
     named = {f"layer.{name}": array for name, array in weights.items()}
@@ -80,8 +93,8 @@ def compute_torch(layer, options, x, upstream, weights):
     y.backward(torch.from_numpy(place(upstream)))
     seen = {"y": place(y.detach().numpy(), False), "gradient": place(tensor.grad.numpy(), False)}
     if layer == "batchnorm":
+        seen["evaluated"] = place(holder.eval().layer(tensor.detach()).detach().numpy(), False)
         seen |= {name.partition(".")[2]: array for name, array in family.read_weights(holder, named).items()}
-        seen["evaluated"] = place(holder.eval().layer(tensor).detach().numpy(), False)
     return seen
 
 
@@ -93,13 +106,14 @@ def compute_keras(layer, options, x, upstream, weights):
     from howmanygpus.train.frameworks.keras.layers.context import LayerContext
 
     inputs, function, options = keras.Input(x.shape[1:]), find_layer("keras", layer), dict(options)
+    context = LayerContext("local", **find_context(options))
     as_sequence = inputs
     if layer in OF_TOKENS:
         as_sequence = keras.ops.reshape(inputs, (-1, x[0].size // OF_TOKENS[layer], OF_TOKENS[layer]))
     if layer in WITH_WEIGHTS:
         sizes = [options.pop(name) for name in ("out_channels", "out_features", "kernel") if name in options]
         given = inputs[:, 0, 0, :] if layer == "dense" else as_sequence
-        outputs = function(LayerContext("local"), given, "layer", *sizes, **options)
+        outputs = function(context, given, "layer", *sizes, **drop_context(options))
     else:
         outputs = function([inputs, -inputs]) if layer == "concatenate" else function(as_sequence, **options)
     model = keras.Model(inputs, outputs)
@@ -111,8 +125,8 @@ def compute_keras(layer, options, x, upstream, weights):
         total = tf.reduce_sum(y * upstream)
     seen = {"y": y.numpy(), "gradient": tf.convert_to_tensor(tape.gradient(total, tensor)).numpy()}
     if layer == "batchnorm":
-        seen |= {name.partition(".")[2]: array for name, array in family.read_weights(model).items()}
         seen["evaluated"] = model(tensor, training=False).numpy()
+        seen |= {name.partition(".")[2]: array for name, array in family.read_weights(model).items()}
     return seen
 
 
@@ -126,7 +140,7 @@ def compute_flax(layer, options, x, upstream, weights):
     jax.config.update("jax_default_matmul_precision", "highest")
     holder = nnx.Module()
     if layer in WITH_WEIGHTS:
-        holder.layer = build("flax", layer, LayerContext("local"), x.shape[3], options)
+        holder.layer = build("flax", layer, LayerContext("local", **find_context(options)), x.shape[3], options)
     family.load_weights(holder, {f"layer.{name}": array for name, array in weights.items()})
     holder.train()
     graph, state = nnx.split(holder)
@@ -140,10 +154,10 @@ def compute_flax(layer, options, x, upstream, weights):
     seen = {"y": np.asarray(y), "gradient": np.asarray(pull_back(upstream)[0])}
     if layer == "batchnorm":
         holder.layer(x)
-        state = nnx.state(holder, (nnx.Param, nnx.BatchStat))
-        seen |= {name.partition(".")[2]: array for name, array in family.read_weights(state).items()}
         holder.eval()
         seen["evaluated"] = np.asarray(holder.layer(x))
+        state = nnx.state(holder, (nnx.Param, nnx.BatchStat))
+        seen |= {name.partition(".")[2]: array for name, array in family.read_weights(state).items()}
     return seen
 
 
@@ -158,7 +172,9 @@ def compute_gluon(layer, options, x, upstream, weights):
             super().__init__()
             self.layer = None
             if layer in WITH_WEIGHTS:
-                self.layer = build("gluon", layer, LayerContext("local", 1), x.shape[3], options)
+                self.layer = build(
+                    "gluon", layer, LayerContext("local", 1, **find_context(options)), x.shape[3], options
+                )
 
         def hybrid_forward(self, F, x):
             if layer == "dense":
@@ -166,7 +182,8 @@ def compute_gluon(layer, options, x, upstream, weights):
             return call("gluon", layer, self.layer, x, options)
 
     seen = {}
-    for form in ("hybridised", ""):
+    # What evaluates by the batch cannot be hybridised.
+    for form in ("hybridised", "") if options.get(EVAL_BATCHNORM) != "batch" else ("",):
         holder = Holder()
         holder.initialize()
         roles = {name: getattr(holder.layer, family.ROLES[name]) for name in weights}
@@ -181,8 +198,8 @@ def compute_gluon(layer, options, x, upstream, weights):
         now = {"y": place(y.asnumpy(), False), "gradient": place(tensor.grad.asnumpy(), False)}
         if layer == "batchnorm":
             # MXNet updates the statistics when the output has been computed.
-            now |= {name: roles[name].data().asnumpy() for name in weights}
             now["evaluated"] = place(holder(tensor).asnumpy(), False)
+            now |= {name: roles[name].data().asnumpy() for name in weights}
         assert not seen or all(np.array_equal(now[name], seen[name]) for name in now), f"{layer} differs if hybridised"
         seen = now
     return seen
@@ -201,7 +218,9 @@ def compute_chainer(layer, options, x, upstream, weights):
                 self.model = chainer.Chain()
             with self.model.init_scope():
                 if layer in WITH_WEIGHTS:
-                    self.model.layer = build("chainer", layer, LayerContext("local"), x.shape[3], options)
+                    self.model.layer = build(
+                        "chainer", layer, LayerContext("local", **find_context(options)), x.shape[3], options
+                    )
 
     holder, named = Holder(), {f"layer.{name}": array for name, array in weights.items()}
     built = getattr(holder.model, "layer", None)
@@ -215,9 +234,9 @@ def compute_chainer(layer, options, x, upstream, weights):
     y.backward()
     seen = {"y": place(y.array, False), "gradient": place(variable.grad, False)}
     if layer == "batchnorm":
-        seen |= {name.partition(".")[2]: array for name, array in holder.read_weights(named).items()}
         with chainer.using_config("train", False):
             seen["evaluated"] = place(built(variable).array, False)
+        seen |= {name.partition(".")[2]: array for name, array in holder.read_weights(named).items()}
     return seen
 
 

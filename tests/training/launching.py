@@ -79,7 +79,8 @@ def write_inputs(folder: Path, spec: RunSpec, **data_changes) -> RunSpec:
     data_dir, weights_file = write_data(folder / "data", form, **data_changes), folder / "weights.safetensors"
     data = open_data(data_dir, crop_size=spec.crop_size)
     parameters = importlib.import_module(f"howmanygpus.train.models.{spec.model}.parameters").parameters
-    save_file(draw_weights(parameters(data.image_shape, data.num_classes), spec.seed), weights_file)
+    arrays = parameters(data.image_shape, data.num_classes, **spec.model_options)
+    save_file(draw_weights(arrays, spec.seed), weights_file)
     weights_file.with_suffix(".json").write_text(json.dumps({"sha256": sha256_of_file(weights_file)}))
     return RunSpec.from_dict(spec.to_dict() | {"data_dir": str(data_dir), "weights_file": str(weights_file)})
 

@@ -79,19 +79,22 @@ def dense(x, weights, *, out_features):
     return x[:, 0, 0] @ weights["kernel"] + weights["bias"]
 
 
-def batchnorm(x, weights, *, epsilon, momentum):
+def batchnorm(x, weights, *, epsilon, momentum, eval_batchnorm="running"):
     """Normalise by the statistics of the batch, as in training."""
     mean, variance = x.mean(axis=(0, 1, 2)), x.var(axis=(0, 1, 2))
     return (x - mean) / np.sqrt(variance + epsilon) * weights["scale"] + weights["offset"]
 
 
-def update_statistics(x, weights, *, epsilon, momentum):
+def update_statistics(x, weights, *, epsilon, momentum, eval_batchnorm="running"):
     """Return the running statistics after one batch. The variance is the biased one."""
     batch = {"mean": x.mean(axis=(0, 1, 2)), "variance": x.var(axis=(0, 1, 2))}
     return {name: momentum * weights[name] + (1 - momentum) * value for name, value in batch.items()}
 
 
-def evaluate_batchnorm(x, weights, *, epsilon, momentum):
+def evaluate_batchnorm(x, weights, *, epsilon, momentum, eval_batchnorm="running"):
+    """Normalise by the running statistics, or by those of the batch."""
+    if eval_batchnorm == "batch":
+        return batchnorm(x, weights, epsilon=epsilon, momentum=momentum)
     scale = weights["scale"] / np.sqrt(weights["variance"] + epsilon)
     return (x - weights["mean"]) * scale + weights["offset"]
 

@@ -18,6 +18,8 @@ from howmanygpus.train.models.small_cnn.parameters import parameters
 from project import ROOT
 from training.asked import (
     AHEAD,
+    BY_BATCH,
+    BY_RUNNING,
     COMPRESSING,
     DIVERGING,
     IN_SMALL_BATCHES,
@@ -92,6 +94,16 @@ def test_every_step_on_resident_input_trains_on_the_first_batch(run, framework, 
     assert relative_difference(resident.update, first.update) < UPDATES_NOISE
     assert relative_difference(resident.update, reference(run, "sgd").update) > 100 * UPDATES_NOISE
     assert len(resident.predictions["epoch"]) == 0, "random labels are not evaluated"
+
+
+@pytest.mark.parametrize(("framework", "num_gpus"), LARGEST)
+def test_every_framework_evaluates_by_the_statistics_of_the_batch_if_it_should(run, framework, num_gpus):
+    """Each device normalises by its own 4 images, which are those of one device's batches, too."""
+    reference, running = run(BACKENDS[0], 1, **BY_BATCH).predictions, run(BACKENDS[0], 1, **BY_RUNNING).predictions
+    finished = run(framework, num_gpus, **BY_BATCH)
+    assert np.allclose(finished.predictions["loss"], reference["loss"], rtol=1e-3, atol=1e-4)
+    assert not np.allclose(running["loss"], reference["loss"], rtol=0.1)
+    assert finished.record["spec"]["eval_batchnorm"] == "batch"
 
 
 @pytest.mark.parametrize(("framework", "num_gpus"), LARGEST)

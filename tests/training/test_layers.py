@@ -49,6 +49,7 @@ CASES = {
     "shortcut_to_more_than_twice": ("shortcut", {"stride": 2, "new_channels": 5}),
     "dense": ("dense", {"out_features": 3}),
     "batchnorm": ("batchnorm", {"epsilon": 0.01, "momentum": 0.7}),
+    "batchnorm_by_batch": ("batchnorm", {"epsilon": 0.01, "momentum": 0.7, "eval_batchnorm": "batch"}),
 }
 OF_TRANSFORMERS = {
     "gelu": ("gelu", {}),
@@ -160,3 +161,13 @@ def test_a_layer_computes_what_numpy_does_in_float64(family, name, computed):
     for key, array in expected.items():
         assert seen[key].shape == array.shape, key
         assert np.abs(seen[key] - array).max() < NOISE * np.abs(array).max(), key
+
+
+@pytest.mark.parametrize("family", ENVIRONMENTS)
+def test_evaluation_by_the_batch_is_another_than_by_running_statistics(family, computed):
+    """The difference is far larger than the noise that the test above allows."""
+    x, weights, _ = draw("batchnorm_by_batch")
+    seen, (_, options) = computed(family, "batchnorm_by_batch"), CASES["batchnorm"]
+    running = {name: seen[name] for name in ("mean", "variance")}
+    by_running = layers_in_float64.evaluate_batchnorm(x, weights | running, **options)
+    assert np.abs(seen["evaluated"] - by_running).max() > 0.1 * np.abs(by_running).max()

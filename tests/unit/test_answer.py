@@ -12,6 +12,7 @@ from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
 from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
 from howmanygpus.report.tables.jobs import COLUMNS as JOBS
+from howmanygpus.report.tables.protocols import COLUMNS as PROTOCOLS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
@@ -20,6 +21,7 @@ from stored import FIXED
 
 DIGITS = {"study": "s", "dataset": "digits", "input": "arrays", "num_train": 1437, "num_test": 360}
 DIGITS |= {"height": 8, "width": 8, "channels": 1, "num_classes": 10, "quality_of_guess": 0.1}
+NO_PROTOCOLS = pd.DataFrame(columns=list(PROTOCOLS))
 WHERE = {"device_model": "AMD EPYC", "hostname": "vm", "nodes": "vm"}
 
 
@@ -55,7 +57,7 @@ def write_answer(*rows, metric="accuracy", thresholds=(0.9,), machinery=None, gu
     times = compute_time_to_accuracy(runs, evaluations, {"metric": metric, "thresholds": list(thresholds)})
     datasets = pd.DataFrame([DIGITS | {"quality_of_guess": guessed}], columns=list(DATASETS))
     batches = compute_batch_sizes(runs, times, pd.DataFrame(columns=list(NOISE)))
-    return answer(runs, scaling, times, datasets, pd.DataFrame(jobs, columns=list(JOBS)), batches)
+    return answer(runs, scaling, times, datasets, pd.DataFrame(jobs, columns=list(JOBS)), batches, NO_PROTOCOLS)
 
 
 def find_line(text, start):
@@ -237,7 +239,7 @@ def test_a_program_of_the_user_is_named_as_such_with_what_is_not_measured():
     datasets = pd.DataFrame([{"study": "s", "dataset": "own_data", "input": "program"}], columns=list(DATASETS))
     scaling = compute_scaling(runs, {"weak": [8]}, {})
     batches = compute_batch_sizes(runs, times, pd.DataFrame(columns=list(NOISE)))
-    text = answer(runs, scaling, times, datasets, pd.DataFrame(columns=list(JOBS)), batches)
+    text = answer(runs, scaling, times, datasets, pd.DataFrame(columns=list(JOBS)), batches, NO_PROTOCOLS)
     assert text.startswith("s: the program mine, 2 runs planned: 2 completed.")
     assert "Trained by a program of the user on data of its own." in text
     assert "Not measured, and empty in the tables: parity with other programs" in text
@@ -246,3 +248,10 @@ def test_a_program_of_the_user_is_named_as_such_with_what_is_not_measured():
 
 def test_other_studies_do_not_say_that_something_is_not_measured():
     assert "Not measured" not in write_answer({"framework": "pytorch_ddp"})
+
+
+def test_a_run_under_an_unfair_protocol_is_planned_and_not_the_best():
+    unfair = {"framework": "b", "quality": 0.8, "protocol": "not comparable: evaluated otherwise"}
+    text = write_answer({"framework": "a", "quality": 0.5}, unfair)
+    assert find_line(text, "Best quality").startswith("- Best quality: a on 1 cpu device x 8 images.")
+    assert "2 runs planned: 2 completed." in text

@@ -266,6 +266,7 @@ def test_evaluation_covers_every_image_once(num_images, num_processes):
             assert len(batch) == 8 // num_processes
             real = samples >= 0
             assert np.array_equal(batch[real, 0, 0, 0], samples[real])
+            assert len(set(batch[:, 0, 0, 0])) == min(len(batch), num_images), "other images fill a short batch"
             seen.extend(samples[real])
     assert sorted(seen) == list(range(num_images))
     assert len(steps) == 1, "all processes must take equally many steps"

@@ -121,6 +121,7 @@ def test_inputs_have_lines_of_their_own(tmp_path):
 def test_a_study_goes_without_the_figures_that_compare_what_it_has_one_of():
     study = {"variants": {"base": {}}, "inputs": ["arrays", "synthetic"], "per_device_batch_size": [8, 16]}
     study |= {"num_nodes": [1, 2]}
+    study |= {"protocols": {"first_epoch_inside": True, "eval_other_images": {}}}
     published = ("price", "images_per_s", "quality_metric")
     shown = list_figures(study, preflight=True, priced=True, published=published)
     assert set(list_figures()) - set(shown) == {"variants"}
@@ -130,6 +131,8 @@ def test_a_study_goes_without_the_figures_that_compare_what_it_has_one_of():
         *("published_throughput", "published_quality", "published_price"),
     }
     assert "published_price" not in list_figures(study, published=("images_per_s",))
+    fair = {"first_epoch_inside": False, "eval_other_images": {}}
+    assert "protocols" in shown and "protocols" not in list_figures(study | {"protocols": fair})
 
 
 def draw(tmp_path, name, change=lambda table: None, grid="complete", keep=lambda table: table):

@@ -18,6 +18,7 @@ from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
 from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
 from howmanygpus.report.tables.jobs import COLUMNS as JOBS
 from howmanygpus.report.tables.placement import compare_placements
+from howmanygpus.report.tables.protocols import COLUMNS as PROTOCOLS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
@@ -107,7 +108,7 @@ def answer_all(*cells):
     batches = compute_batch_sizes(runs, times, pd.DataFrame(columns=list(NOISE)))
     data = pd.DataFrame([{"study": "s", "dataset": "d", "input": "arrays"}], columns=list(DATASETS))
     jobs = pd.DataFrame(columns=list(JOBS))
-    return answer(runs, compute_scaling(runs, {"weak": [8]}, {}), times, data, jobs, batches)
+    return answer(runs, compute_scaling(runs, {"weak": [8]}, {}), times, data, jobs, batches, pd.DataFrame(columns=list(PROTOCOLS)))
 
 
 def test_the_answer_says_what_spreading_costs():

@@ -42,7 +42,7 @@ def read(name: str) -> dict:
 def write_xrays(folder) -> None:
     """The NIH's table with enough patients; the planner opens no image."""
     (folder / "images").mkdir(parents=True)
-    rows = [f"{index:08d}_000.png,{('Edema|Mass', 'No Finding')[index % 2]},{index}" for index in range(1, 12001)]
+    rows = [f"{index:08d}_000.png,{('Edema|Mass', 'No Finding')[index % 2]},{index}" for index in range(1, 40001)]
     (folder / "Data_Entry_2017_v2020.csv").write_text("\n".join(["Image Index,Finding Labels,Patient ID", *rows]))
 
 

@@ -13,6 +13,7 @@ from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
 from howmanygpus.report.tables.jobs import COLUMNS as JOBS
+from howmanygpus.report.tables.protocols import COLUMNS as PROTOCOLS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy, summarize_time_to_accuracy
@@ -25,6 +26,7 @@ NO_DATASETS = pd.DataFrame([{"dataset": "d", "input": "arrays"}], columns=list(D
 """The table of a data set whose prepared images were deleted."""
 NO_JOBS = pd.DataFrame(columns=list(JOBS))
 NO_NOISE = pd.DataFrame(columns=list(NOISE))
+NO_PROTOCOLS = pd.DataFrame(columns=list(PROTOCOLS))
 
 
 def test_rates_are_total_over_total_of_the_measured_windows(tmp_path):
@@ -245,14 +247,15 @@ def test_the_answer_names_the_best_and_says_when_there_is_none(tmp_path):
     runs, evaluations = collect(plan_of(*specs), tmp_path)
     scaling = compute_scaling(runs, {"weak": [8]}, {})
     times = compute_time_to_accuracy(runs, evaluations, QUALITY)
-    text = answer(runs, scaling, times, NO_DATASETS, NO_JOBS, compute_batch_sizes(runs, times, NO_NOISE))
+    text = answer(runs, scaling, times, NO_DATASETS, NO_JOBS, compute_batch_sizes(runs, times, NO_NOISE), NO_PROTOCOLS)
     assert "2 runs planned: 1 completed, 1 missing" in text
     assert "Fastest to accuracy 0.9: pytorch_ddp on 1 cpu device x 8 images: 2 s of training (one repeat)" in text
     assert "Highest throughput: pytorch_ddp on 1 cpu device x 8 images: 80 images/s (one repeat)" in text
     empty, none = collect(plan_of(specs[1]), tmp_path / "elsewhere")
     curves = compute_scaling(empty, {"weak": [8]}, {})
     times = compute_time_to_accuracy(empty, none, QUALITY)
-    nothing = answer(empty, curves, times, NO_DATASETS, NO_JOBS, compute_batch_sizes(empty, times, NO_NOISE))
+    batches = compute_batch_sizes(empty, times, NO_NOISE)
+    nothing = answer(empty, curves, times, NO_DATASETS, NO_JOBS, batches, NO_PROTOCOLS)
     assert "no answer yet" in nothing
 
 
@@ -276,7 +279,9 @@ def test_the_answer_is_about_real_images_if_the_study_has_any(tmp_path, inputs, 
     assert set(table["input"]) <= {"arrays"}
     data = pd.DataFrame([{"dataset": "d", "input": name} for name in inputs], columns=list(DATASETS))
     batches = compute_batch_sizes(runs, table, NO_NOISE)
-    assert expected in answer(runs, compute_scaling(runs, {"weak": [8]}, {}), table, data, NO_JOBS, batches)
+    assert expected in answer(
+        runs, compute_scaling(runs, {"weak": [8]}, {}), table, data, NO_JOBS, batches, NO_PROTOCOLS
+    )
 
 
 def test_losses_are_those_of_the_first_epochs_windows(tmp_path):

@@ -21,7 +21,7 @@ FIGURES = (
 CONSTANT = "\nA_NEW_CONSTANT = 1\n"
 READ_BY_PEOPLE = '\n\n# A comment.\n"""Documentation of nothing in particular."""\n'
 GATE = ["leave_unchecked", "leave_unchecked", "write_parity_page"]
-MERGED = ["all", "merge_answers", *["merge_tables"] * 10]
+MERGED = ["all", "merge_answers", *["merge_tables"] * 11]
 
 
 def analysis_of(*studies: str) -> list[str]:
@@ -35,6 +35,7 @@ def analysis_of(*studies: str) -> list[str]:
         "tabulate_datasets",
         "tabulate_evaluations",
         "tabulate_gradient_noise",
+        "tabulate_protocols",
         "tabulate_how_each_framework_ran",
         "tabulate_runs",
         "tabulate_losses",

@@ -149,7 +149,7 @@ rule answer_question:
     input:
         tables=expand(
             "results/tables/{{study}}/{table}.tsv",
-            table=["runs", "scaling", "time_to_accuracy", "datasets", "jobs", "batch_sizes"],
+            table=["runs", "scaling", "time_to_accuracy", "datasets", "jobs", "batch_sizes", "protocols"],
         ),
         decision=products.decision,
     output:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from howmanygpus.report.figures import describe_figure, load_figure
 from howmanygpus.report.files import read_table
+from howmanygpus.report.published.protocols import leave_out_unfair
 from howmanygpus.report.style import mark_probes, save_figure
 
 
@@ -17,8 +18,9 @@ def main() -> None:
     parser.add_argument("--png", type=Path, required=True, help="PNG file to write")
     parser.add_argument("--decision", type=Path, nargs="?", help="what an adaptive study decided")
     arguments = parser.parse_args()
-    names = describe_figure(arguments.figure).tables
-    tables = {name: read_table(arguments.tables / f"{name}.tsv") for name in names}
+    described = describe_figure(arguments.figure)
+    tables = {name: read_table(arguments.tables / f"{name}.tsv") for name in described.tables}
+    tables = tables if described.shows_unfair else leave_out_unfair(tables)
     figure = load_figure(arguments.figure).draw(**tables)
     decision = json.loads(arguments.decision.read_text()) if arguments.decision else {}
     if "probes_of" in decision:

@@ -161,7 +161,8 @@ def find_unsupported_reason(framework: str, device, precision: str, layout: tupl
     """Return why a combination is not supported, or an empty text if it is.
 
     device: a plan.config.machine.Device. layout: the numbers of devices and nodes. settings: `batchnorm`, `tier`,
-    `gradient_compression`, `horovod_controller` and `loss_on_every_device`.
+    `gradient_compression`, `horovod_controller` and `loss_on_every_device`; `eval_batchnorm` if an unfair protocol
+    sets it.
     """
     entry, device_kind, capability = FRAMEWORKS[framework], device.kind, device.compute_capability
     num_gpus, num_nodes = layout
@@ -191,6 +192,8 @@ def find_unsupported_reason(framework: str, device, precision: str, layout: tupl
         return f"{framework} has no {compression} compression in fp16: it would keep what overflowed for later steps"
     if settings["horovod_controller"] != "gloo" and entry.launcher != "horovodrun":
         return f"horovod_controller is a choice of Horovod; {framework} has none"
+    if settings.get("eval_batchnorm") == "batch" and entry.family == "gluon" and settings["tier"] == "best":
+        return f"{framework} hybridizes its network in the best tier, which then cannot evaluate by the batch"
     if settings["loss_on_every_device"] and framework != LOSS_ON_EVERY_DEVICE:
         return f"loss_on_every_device is a choice of {LOSS_ON_EVERY_DEVICE}; {framework} always does so"
     return ""

@@ -90,11 +90,16 @@ def check_statistics(
     batch_size: the images whose statistics are taken together.
     """
     height, width, _ = image_shape
-    names = read_model(model).parameters(image_shape, 1, **options)
+    names = list_arrays(model, options, image_shape, 1)
     has_statistics = any(name.endswith(".variance") for name in names)
     if has_statistics and batch_size == 1 and _find_smallest_map(model, options, height, width) == 1:
         problem = f"leaves {model} one value per channel to normalise, because its last images have one pixel"
         raise ConfigError(f"{place}.per_device_batch_size: 1 {problem}; give at least 2, or take larger images")
+
+
+def list_arrays(model: str, options: dict[str, Any], image_shape: tuple[int, int, int], num_classes: int) -> list[str]:
+    """Return the canonical names of a network's arrays."""
+    return list(read_model(model).parameters(image_shape, num_classes, **options))
 
 
 def _find_smallest_map(model: str, options: dict[str, Any], height: int, width: int) -> int | None:

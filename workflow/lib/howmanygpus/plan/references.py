@@ -16,7 +16,7 @@ from howmanygpus.plan.config.schema import read_schema
 from howmanygpus.plan.frameworks import FRAMEWORKS, Framework
 from howmanygpus.plan.loaders import NATIVE_LOADERS
 from howmanygpus.plan.networks import list_models, read_model
-from howmanygpus.plan.study.published import list_published, read_rows
+from howmanygpus.plan.study.published import PROTOCOLS, list_published, read_rows
 
 DOCUMENTS = (Path("config/README.md"), Path("profiles/README.md"), Path("docs/studies.md"))
 MARKED = re.compile(r"(?P<start><!-- generated: (?P<name>[a-z_]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
@@ -92,6 +92,12 @@ def describe_published_numbers() -> str:
             results.setdefault(key, []).append(_describe_result(row))
     rows = [[f"`{key[0]}`", *(text or NOTHING for text in key[1:]), "; ".join(own)] for key, own in results.items()]
     return format_table(("table", "series", "network", "hardware", "images", "results"), rows)
+
+
+def describe_unfair() -> str:
+    """Return a table of what was unfair in published studies, by the protocol that repeats it."""
+    rows = [[f"`{row['source']}`", f"`{row['protocol']}`", row["statement"]] for row in read_rows(PROTOCOLS)]
+    return format_table(("source", "protocol", "what the source did"), rows)
 
 
 def _describe_result(row: dict[str, str]) -> str:
@@ -244,9 +250,11 @@ TABLES: dict[str, Callable[[], str]] = {
     "program_keys": partial(describe_keys, "config", "program"),
     "optimizer_keys": partial(describe_keys, "config", "optimizer"),
     "random_resized_crop_keys": partial(describe_keys, "config", "random_resized_crop"),
+    "protocols_keys": partial(describe_keys, "config", "protocols"),
     "quality_keys": partial(describe_keys, "config", "quality"),
     "overrides": list_overrides,
     "published_numbers": describe_published_numbers,
+    "unfair_protocols": describe_unfair,
     "model_options": describe_model_options,
     "machine_keys": partial(describe_keys, "machine"),
     "device_keys": partial(describe_keys, "machine", "device"),

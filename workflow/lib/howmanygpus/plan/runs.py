@@ -28,6 +28,9 @@ TRAINING_KEYS = (
 )
 """Keys of a study that change what a run does, apart from the keys in its path."""
 
+EVAL_BATCHNORM = "eval_batchnorm"
+"""A setting that no key of a study changes, but one of its unfair protocols."""
+
 PATH = re.compile(
     r"(?P<study>[^/]+)/(?P<framework>[^/]+)/(?P<variant>[^/]+)/(?P<input>[^_]+)_(?P<precision>[^_]+)_(?P<device>[^_]+)"
     r"_gpus(?P<num_gpus>\d+)(?:_nodes(?P<num_nodes>\d+))?"
@@ -114,6 +117,7 @@ def complete_spec(run: Run, settings: dict, data_dir: str, weights_file: str) ->
         "weights_file": weights_file,
         **{place: settings.get(place) for place in PLACES_OF_MODELS},
         **training,
+        EVAL_BATCHNORM: settings.get(EVAL_BATCHNORM, "running"),
         **resolve_loader(run.framework, training),
         "optimizer": {key: value for key, value in optimizer.items() if key != BY_FRAMEWORK},
     }

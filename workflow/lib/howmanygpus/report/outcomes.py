@@ -25,8 +25,8 @@ UNDECIDED = (
 """Statuses that say nothing about how well a configuration trains: it was not trained, or was ended from outside."""
 
 
-FORMER_DEFAULTS = {"tier": "equal"}
-"""What a record that lacks the key did, if the key's default has changed since."""
+FORMER_DEFAULTS = {"tier": "equal", "eval_batchnorm": "running"}
+"""What a record that lacks the key did, if the key's default has changed since or if no key of a study sets it."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class Outcome:
     """One planned run.
 
     path: folder of the run below results/runs/. record: its run.json, else the attempt.json of its last attempt, else
-    None. has_run: whether the record is a run.json. attempts: the records of all its failed attempts.
+    None. has_run: whether the record is a run.json. attempts: the records of all its failed attempts. protocol: the
+    unfair one that the run follows, a key of report.published.protocols.WORDS, or empty.
     """
 
     path: str
@@ -45,6 +46,7 @@ class Outcome:
     has_run: bool
     folder: Path
     attempts: tuple[dict, ...] = ()
+    protocol: str = ""
 
     @property
     def was_trained(self) -> bool:
@@ -65,7 +67,8 @@ def read_outcomes(plan: dict, results: Path = Path()) -> Iterator[Outcome]:
         identity = identify(plan, planned["spec"])
         folder, attempts = results / RUNS / path, _read_attempts(results / ATTEMPTS / path)
         found = _read_outcome(planned, plan["defaults"], folder, attempts)
-        yield Outcome(path, identity, *found, folder, attempts)
+        protocol = plan.get("protocols", {}).get(path, {}).get("protocol", "")
+        yield Outcome(path, identity, *found, folder, attempts, protocol)
 
 
 def identify(plan: dict, spec: dict) -> dict:

@@ -21,6 +21,7 @@ HOW = {
         "gradient_noise_every_epochs",
         "eval_batch_size",
         "eval_devices",
+        "eval_batchnorm",
         "horovod_controller",
     ),
 }

@@ -103,6 +103,7 @@ class RunSpec(LaunchSpec):
     loader: `shared`, or the framework's own: its module below train/frameworks/. loader_workers: of each device.
     loss_scale: of fp16 at first.
     loader_kind: `threads` or `processes`.
+    eval_batchnorm: statistics of BatchNorm in evaluation, `running` or `batch`, those of the images predicted together.
     """
 
     data_dir: str
@@ -130,6 +131,7 @@ class RunSpec(LaunchSpec):
     loader_workers: int
     loader_kind: str
     batchnorm: str
+    eval_batchnorm: str
     tier: str
     loss_on_every_device: bool
     gradient_compression: str

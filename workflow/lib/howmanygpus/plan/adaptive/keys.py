@@ -6,7 +6,7 @@ from howmanygpus.train.spec import RANDOM_INPUTS
 
 RULES = ("stop_below_efficiency", "budget_device_h", "train_best", "probe_steps")
 """Keys that say which runs are done. They change no run, and no table but by the runs."""
-FOR_TRAINING = ("epochs", "steps", "repeats", "published", "deviations")
+FOR_TRAINING = ("epochs", "steps", "repeats", "published", "deviations", "protocols")
 """Keys that a probe does not share with the runs that train."""
 PROBE = "_probe"
 """End of the name of a study of probes."""

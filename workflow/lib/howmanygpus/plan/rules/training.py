@@ -49,7 +49,7 @@ class TrainingRules(Answers):
         study = self._plan.studies[run.study]
         if study.is_program:
             return hash_program()
-        return hash_training(run.framework, study.code_of_model, study.variants[run.variant]["loader"])
+        return hash_training(run.framework, study.code_of_model, study.settings_of(run)["loader"])
 
     def table_code(self, table: str, uses_metric: bool) -> Callable:
         """Return a function from wildcards to the hash of the code that makes a table.

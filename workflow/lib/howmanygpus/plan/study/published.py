@@ -7,11 +7,11 @@ from howmanygpus.plan.config.errors import refuse, suggest
 
 FOLDER = Path("workflow/published")
 HERE = Path(__file__).resolve().parents[4] / "published"
-SOURCES = "sources"
+SOURCES, PROTOCOLS = "sources", "protocols"
 
 
 def list_published() -> list[str]:
-    return sorted(path.stem for path in HERE.glob("*.tsv") if path.stem != SOURCES)
+    return sorted(path.stem for path in HERE.glob("*.tsv") if path.stem not in (SOURCES, PROTOCOLS))
 
 
 def check_published(place: str, name: str | None) -> None:
@@ -36,6 +36,12 @@ def find_columns(name: str | None) -> set[str]:
     """Return the columns of a table that have a value in some row."""
     rows = [] if name is None else read_rows(name)
     return {column for row in rows for column, value in row.items() if value}
+
+
+def describe_protocols(name: str | None) -> dict[str, str]:
+    """Return what was unfair in the sources of a table of published numbers, by the protocol that repeats it."""
+    sources = {source["source"] for source in describe_sources(name)}
+    return {row["protocol"]: row["statement"] for row in read_rows(PROTOCOLS) if row["source"] in sources}
 
 
 def describe_sources(name: str | None) -> list[dict[str, str]]:

@@ -26,6 +26,7 @@ from howmanygpus.plan.own.parameters import check_arrays
 from howmanygpus.plan.own.taking import take_own_model
 from howmanygpus.plan.parity import ParityCell, TrainingPath
 from howmanygpus.plan.runs import TRAINING_KEYS, Run, complete_spec, drop_usual_layout
+from howmanygpus.plan.study import protocols
 from howmanygpus.plan.study.batches import accumulate_batches
 from howmanygpus.plan.study.checks import check_names, check_runs, doubt_study
 from howmanygpus.plan.study.counts import leave_out, take_counts
@@ -36,7 +37,7 @@ from howmanygpus.prepare.sources import Description
 from howmanygpus.train.spec import RANDOM_INPUTS, SYNTHETIC
 
 PREPARED = "results/prepared"
-NESTED_KEYS = ("optimizer", "quality")
+NESTED_KEYS = ("optimizer", "quality", "protocols")
 """Keys of a study whose values are objects; each of their keys has its own default."""
 
 
@@ -44,7 +45,9 @@ class Study:
     """One study: its complete configuration and its runs.
 
     `given` is the study as the config gives it, and `config` is the same study with every default filled in.
-    `place` is where the config gives it. The constructor raises ConfigError for errors that the schema cannot detect.
+    `place` is where the config gives it. `variants` has the training settings of each variant, and `unfair` those of
+    each unfair protocol with runs of its own, by framework. The constructor raises ConfigError for errors that the
+    schema cannot detect.
     """
 
     is_program = False
@@ -74,10 +77,19 @@ class Study:
         check_crops(self.place, self.variants, self.config["variants"], shape)
         self._check_shapes()
         check_normalization(self)
+        self.unfair = protocols.complete_overrides(self.config["protocols"], next(iter(self.variants.values())))
+        protocols.check_names(self)
         self.starts = {variant: self._find_start(variant) for variant in self.variants}
         check_starts(self)
         self.runs = self._expand()
         check_runs(self)
+        protocols.check_evaluations(self)
+
+    def settings_of(self, run: Run) -> dict:
+        """Return the complete training settings of a run."""
+        if run.variant in self.unfair:
+            return self.unfair[run.variant][run.framework]
+        return self.variants[run.variant]
 
     def _check_shapes(self) -> None:
         """Raise ConfigError for images of a shape that the network does not take. One file alone does not say it."""
@@ -129,6 +141,9 @@ class Study:
         place = locate("init", self.place, variant, self.config["variants"])
         return find_start(place, self.variants[variant]["init"])
 
+    def _start_of(self, run: Run) -> Start:
+        return self.starts[next(iter(self.variants)) if run.variant in self.unfair else run.variant]
+
     @cached_property
     def curves(self) -> dict[str, list[int]]:
         """The batch sizes that each scaling mode keeps fixed: per device (weak scaling) or global (strong scaling)."""
@@ -151,14 +166,16 @@ class Study:
     def _expand(self) -> list[Run]:
         config, runs = self.config, []
         devices = resolve_devices(self.place, config["devices"], self.machine)
-        axes = [config["frameworks"], self.variants, config["inputs"], config["precision"], devices]
+        axes = [config["frameworks"], [*self.variants, *self.unfair], config["inputs"], config["precision"], devices]
         axes.append([(num_gpus, size) for num_gpus, sizes in self.accumulations.items() for size in sizes])
         axes.append(config["num_nodes"] or [None])
         check_number(self.place, axes, config["repeats"])
         cells = itertools.product(*axes, range(1, config["repeats"] + 1))
         for framework, variant, source, precision, device, (num_gpus, size), wanted, repeat in cells:
+            if variant in self.unfair and (framework not in self.unfair[variant] or source in RANDOM_INPUTS):
+                continue
             known = self.machine.device(device)
-            settings = self.variants[variant]
+            settings = self.unfair[variant][framework] if variant in self.unfair else self.variants[variant]
             own = self.own_model
             nodes = choose_nodes(known, num_gpus, wanted)
             layout = (num_gpus, nodes or known.num_nodes(num_gpus))
@@ -188,17 +205,17 @@ class Study:
 
     def image_shape(self, run: Run) -> tuple[int, int, int]:
         """Return height, width and channels of the images that the network of a run gets."""
-        return find_image_shape(self.variants[run.variant], self.description.image_shape)
+        return find_image_shape(self.settings_of(run), self.description.image_shape)
 
     def weights_file(self, run: Run) -> str:
         height, width, channels = self.image_shape(run)
         shape = f"{height}x{width}x{channels}_classes{self.description.num_classes}"
-        start = self.starts[run.variant].suffix
+        start = self._start_of(run).suffix
         return f"results/weights/{self.network_name}_{shape}_seed{self.seed(run)}{start}.safetensors"
 
     def num_images(self, run: Run) -> int:
         """Return how many training images a run uses, each counted as often as it is used."""
-        settings, global_batch_size = self.variants[run.variant], self.global_batch_size(run)
+        settings, global_batch_size = self.settings_of(run), self.global_batch_size(run)
         steps = settings["steps"] or settings["epochs"] * (self.description.num_train // global_batch_size)
         return steps * global_batch_size
 
@@ -207,7 +224,7 @@ class Study:
 
     def parity_cell(self, run: Run) -> ParityCell:
         """Return the cell of the parity gate that covers a run."""
-        settings = self.variants[run.variant]
+        settings = self.settings_of(run)
         return ParityCell(
             framework=run.framework,
             model=self.config["model"],
@@ -236,9 +253,9 @@ class Study:
 
     def settings(self, run: Run) -> dict:
         """Return the settings whose change reruns a run. Settings that have their default value are left out."""
-        training = self.variants[run.variant] | {"seed": self.config["seed"]}
+        training = self.settings_of(run) | {"seed": self.config["seed"]}
         training["accumulate"] = self._accumulate(run)
-        training["init"] = self.starts[run.variant].identity
+        training["init"] = self._start_of(run).identity
         if not FRAMEWORKS[run.framework].measures_noise:
             training["gradient_noise_every_epochs"] = None
         training["optimizer"] = resolve_optimizer(training["optimizer"], run.framework)
@@ -255,7 +272,7 @@ class Study:
         runs = {run.path: {"spec": self.spec(run), "unsupported": run.unsupported} for run in self.runs}
         plan = {"study": self.name, "config": self.config, "curves": self.curves, "runs": runs}
         machinery = {framework: FRAMEWORKS[framework].one_device for framework in self.config["frameworks"]}
-        return plan | {"defaults": self.defaults, "machinery": machinery}
+        return plan | {"defaults": self.defaults, "machinery": machinery, "protocols": protocols.describe(self)}
 
     def request(self) -> str:
         """Return the study as JSON, without defaults. Plan.from_request rebuilds the study from it."""

@@ -11,6 +11,7 @@ from howmanygpus.report.answer.adaptive import describe_grid
 from howmanygpus.report.answer.batches import answer_batches
 from howmanygpus.report.answer.cost import describe_bill
 from howmanygpus.report.answer.placement import answer_placement
+from howmanygpus.report.answer.protocols import describe_protocols
 from howmanygpus.report.answer.study import (
     describe_data,
     describe_disturbed,
@@ -23,6 +24,7 @@ from howmanygpus.report.answer.study import (
 )
 from howmanygpus.report.answer.throughput import answer_throughput
 from howmanygpus.report.inputs import choose_inputs
+from howmanygpus.report.published.protocols import is_fair
 
 
 def answer(
@@ -32,12 +34,14 @@ def answer(
     datasets: pd.DataFrame,
     jobs: pd.DataFrame,
     batch_sizes: pd.DataFrame,
+    protocols: pd.DataFrame,
     decision: dict | None = None,
 ) -> str:
     """Describe the tables of one study, one line per statement.
 
     decision: what an adaptive study decided, see call.deciding.describe_decision.
     """
+    planned, runs = runs, runs[is_fair(runs)]
     real = choose_inputs(scaling)
     real = real[real["images_per_s_median"].notna()]
     if real.empty:
@@ -46,7 +50,7 @@ def answer(
         found = [*answer_accuracy(runs, time_to_accuracy, datasets), *answer_throughput(runs, real, datasets)]
         found += [*answer_placement(runs), *answer_batches(batch_sizes)]
     facts = [describe_data(runs, datasets), describe_left_out(datasets), describe_remarks(datasets)]
-    facts += [describe_disturbed(runs), describe_unmeasured(runs)]
-    facts += [describe_trajectories(runs), describe_bill(jobs)]
+    facts += [describe_disturbed(planned), describe_unmeasured(runs)]
+    facts += [describe_trajectories(planned), describe_bill(jobs), *describe_protocols(protocols)]
     lines = [f"- {line}" for line in [*describe_grid(runs, decision), *found, *facts] if line]
-    return "\n".join([describe_runs(runs), "", *lines, ""])
+    return "\n".join([describe_runs(planned), "", *lines, ""])

@@ -7,7 +7,8 @@ gets those tables of one study and returns a matplotlib figure. Its caption is w
 These constants are optional. COMPARES names the key of a study whose entries the figure compares: it is not drawn for a
 study with only one entry. NEEDS_PREFLIGHT = True: the figure is drawn only if the preflight measures.
 NEEDS_PRICE = True: only if the machine file has a price. NEEDS_PUBLISHED names columns of published numbers: only for a
-study that stands beside a table with a value in one of them.
+study that stands beside a table with a value in one of them. NEEDS_PROTOCOLS = True: only for a study that switches on
+an unfair protocol. SHOWS_UNFAIR = True: the figure shows and marks runs that follow one; the others do not get them.
 """
 
 import importlib
@@ -31,6 +32,8 @@ class Description:
     needs_preflight: bool
     needs_price: bool
     needs_published: tuple[str, ...]
+    needs_protocols: bool
+    shows_unfair: bool
 
 
 def list_figures(
@@ -54,6 +57,8 @@ def _shows_something(
         return False
     if figure.needs_published and not set(figure.needs_published) & set(published):
         return False
+    if figure.needs_protocols and not any(study["protocols"].values()):
+        return False
     return has_several(study, figure.compares)
 
 
@@ -72,4 +77,6 @@ def describe_figure(name: str) -> Description:
         needs_preflight=constants.get("NEEDS_PREFLIGHT", False),
         needs_price=constants.get("NEEDS_PRICE", False),
         needs_published=tuple(constants.get("NEEDS_PUBLISHED", ())),
+        needs_protocols=constants.get("NEEDS_PROTOCOLS", False),
+        shows_unfair=constants.get("SHOWS_UNFAIR", False),
     )

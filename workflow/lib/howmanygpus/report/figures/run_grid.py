@@ -14,6 +14,7 @@ from howmanygpus.report.trajectory import has_left
 
 TITLE = "All runs by status"
 TABLES = ("runs",)
+SHOWS_UNFAIR = True
 STATUS_COLOURS = {
     "completed": "#009E73",
     "unsupported": "#DDDDDD",
@@ -29,6 +30,7 @@ FAILED_COLOUR = "#D55E00"
 APART = "losses apart"
 """What is said of a completed run whose losses leave those of the others by more than rounding explains."""
 APART_COLOUR = "#882255"
+UNFAIR = "not comparable"
 SAYS_APART = "the losses of the first epoch differ from those of the others by more than rounding explains"
 MAX_REASONS = 20
 WITHOUT_LOG = ("unsupported", "missing", "not_run")
@@ -78,6 +80,7 @@ def draw_cell(axes: Axes, x: int, y: int, cell: pd.DataFrame) -> None:
     lines += [] if status == "completed" else [status.replace("_", " ")]
     differences = cell["trajectory"].dropna().astype(float)
     lines += [f"loss {differences.max():.0e}"] if len(differences) else []
+    lines += [UNFAIR] if cell["protocol"].notna().any() else []
     is_dark = colour in (STATUS_COLOURS["completed"], FAILED_COLOUR, APART_COLOUR)
     ink = "white" if is_dark else "black"
     axes.text(x + 0.5, y + 0.5, "\n".join(lines), ha="center", va="center", fontsize=8, color=ink)
@@ -86,7 +89,7 @@ def draw_cell(axes: Axes, x: int, y: int, cell: pd.DataFrame) -> None:
 def list_reasons(runs: pd.DataFrame) -> list[str]:
     """One line per reason, the most frequent first, with its number of runs and an example, and a line with its log."""
     other = runs[runs["status"] != "completed"].fillna({"reason": ""})
-    lines = list_disturbed(runs)
+    lines = [*list_disturbed(runs), *list_unfair(runs)]
     other = other.assign(reason=other["reason"].where(other["status"] != APART, SAYS_APART))
     for (status, reason), group in other.groupby(["status", "reason"], sort=False):
         run = group.iloc[0]
@@ -99,6 +102,14 @@ def list_reasons(runs: pd.DataFrame) -> list[str]:
     ordered = [text for _, said in sorted(lines, key=lambda line: -line[0]) for text in said]
     more = [f"and {len(ordered) - MAX_REASONS} more reasons"] if len(ordered) > MAX_REASONS else []
     return ordered[:MAX_REASONS] + more
+
+
+def list_unfair(runs: pd.DataFrame) -> list[tuple[int, list[str]]]:
+    """Number of runs that follow each unfair protocol, and a line that names it."""
+    return [
+        (len(own), [f"{variant}, {len(own)} run{'s' if len(own) > 1 else ''}: {text}"])
+        for (variant, text), own in runs[runs["protocol"].notna()].groupby(["variant", "protocol"], sort=False)
+    ]
 
 
 def list_disturbed(runs: pd.DataFrame) -> list[tuple[int, list[str]]]:

@@ -22,6 +22,11 @@ class Predictions:
     score: np.ndarray | None = None
     label: np.ndarray | None = None
 
+    def first(self, count: int) -> "Predictions":
+        """Return the predictions of the first images of the split only."""
+        arrays = {name: getattr(self, name) for name in ("rank", "loss", "score", "label")}
+        return Predictions(**{name: None if array is None else array[:count] for name, array in arrays.items()})
+
     def require(self, *names: str) -> tuple[np.ndarray, ...]:
         """Return the arrays of some names. Raises ValueError, naming it, if one was not stored."""
         arrays = tuple(getattr(self, name) for name in names)

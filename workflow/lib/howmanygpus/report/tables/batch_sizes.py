@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.report.outcomes import has_failed
+from howmanygpus.report.published.protocols import is_fair
 from howmanygpus.report.tables import scaling
 from howmanygpus.report.tables.time_to_accuracy import find_easiest, find_hardest, summarize_time_to_accuracy
 
@@ -38,7 +39,7 @@ def tabulate(
     plan: dict, runs: pd.DataFrame, time_to_accuracy: pd.DataFrame, gradient_noise: pd.DataFrame
 ) -> pd.DataFrame:
     """One row per configuration. The arguments are the tables of these names."""
-    return compute_batch_sizes(runs, time_to_accuracy, gradient_noise)
+    return compute_batch_sizes(runs[is_fair(runs)], time_to_accuracy, gradient_noise)
 
 
 def compute_batch_sizes(

@@ -14,7 +14,7 @@ from howmanygpus.report.quality.predictions import read_predictions
 
 READS = ("results", "datasets")
 USES_METRIC = True
-COLUMNS = (*IDENTITY, "epoch", "images_seen", "train_s", "wall_s", "metric", "quality", "quality_of_guess")
+COLUMNS = (*IDENTITY, "protocol", "epoch", "images_seen", "train_s", "wall_s", "metric", "quality", "quality_of_guess")
 
 
 def tabulate(plan: dict, datasets: pd.DataFrame, results: Path = Path()) -> pd.DataFrame:
@@ -35,6 +35,7 @@ def evaluate(outcome: Outcome, metric: str, guesses: dict[str, float]) -> list[d
     qualities = compute_qualities(outcome, moments, metric)
     return [
         outcome.identity
+        | {"protocol": outcome.protocol or None}
         | {"epoch": moment["epoch"], "train_s": moment["train_s"], "wall_s": moment["wall_s"]}
         | {"images_seen": moment["step"] * outcome.identity["global_batch_size"]}
         | {"metric": metric, "quality": quality}

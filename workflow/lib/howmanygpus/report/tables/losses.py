@@ -10,17 +10,19 @@ import pandas as pd
 
 from howmanygpus.report.disturbance import is_disturbed
 from howmanygpus.report.outcomes import IDENTITY, read_outcomes
+from howmanygpus.report.published.protocols import AUGMENTATION
 from howmanygpus.report.trajectory import add_differences
 
 READS = ("results",)
-COLUMNS = (*IDENTITY, "disturbed", "last_step", "loss", "difference", "difference_limit")
+COLUMNS = (*IDENTITY, "protocol", "disturbed", "last_step", "loss", "difference", "difference_limit")
 
 
 def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
     """One row per window of the first epoch of each run with an outcome: its last step and its mean loss."""
     rows, trained = [], set()
     for outcome in read_outcomes(plan, results):
-        if outcome.was_trained:
+        # Runs with an augmentation of their own do other work than all others.
+        if outcome.was_trained and outcome.protocol != AUGMENTATION:
             trained.add(tuple(outcome.identity.values()))
         if not outcome.has_run or outcome.record is None:
             continue
@@ -28,6 +30,6 @@ def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
             if event["event"] == "window" and event["epoch"] == 1:
                 last_step = event["first_step"] + event["num_steps"] - 1
                 row = {"disturbed": is_disturbed(outcome.record), "last_step": last_step, "loss": event["loss"]}
-                rows.append(outcome.identity | row)
+                rows.append(outcome.identity | {"protocol": outcome.protocol or None} | row)
     losses = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"last_step": int, "loss": float})
     return add_differences(losses, plan, trained)

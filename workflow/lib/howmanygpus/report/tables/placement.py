@@ -9,6 +9,7 @@ says of the runs: those on several nodes have the verdict of its task over two n
 import pandas as pd
 
 from howmanygpus.report.outcomes import IDENTITY, has_failed
+from howmanygpus.report.published.protocols import is_fair
 
 READS = ("runs",)
 COMPARES = "num_nodes"
@@ -22,7 +23,7 @@ COLUMNS = [
 
 def tabulate(plan: dict, runs: pd.DataFrame) -> pd.DataFrame:
     """One row per configuration and number of nodes. runs: the table of that name."""
-    return compare_placements(runs)
+    return compare_placements(runs[is_fair(runs)])
 
 
 def compare_placements(runs: pd.DataFrame) -> pd.DataFrame:

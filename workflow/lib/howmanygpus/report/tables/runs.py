@@ -1,7 +1,8 @@
 """
 Every planned run: its status, how fast it trained, to what quality, and with which versions.
 
-A rate is all images over all seconds of the measured windows. Values that are undefined are empty.
+A rate is all images over all seconds of the measured windows. Values that are undefined are empty. `protocol` says why
+a run that repeats an unfair protocol is not comparable; it is empty for all others.
 """
 
 from pathlib import Path
@@ -13,6 +14,7 @@ from howmanygpus.report import accounting, trajectory
 from howmanygpus.report.disturbance import is_disturbed
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import IDENTITY, RUNS, Outcome, read_outcomes
+from howmanygpus.report.published.protocols import describe_protocol
 
 READS = ("results", "evaluations", "losses", "decision")
 USES_METRIC = True
@@ -32,7 +34,7 @@ PROVENANCE = (
     *("framework_version", "python_version", "device_model", "driver_version", "git_commit"),
     *("manifest_sha256", "hostname", "nodes", "gpu_uuids", "started_at", "parity", "run_dir"),
 )
-COLUMNS = (*IDENTITY, "model_options", *OUTCOME, *PROVENANCE)
+COLUMNS = (*IDENTITY, "model_options", "protocol", *OUTCOME, *PROVENANCE)
 
 
 def tabulate(
@@ -57,6 +59,7 @@ def tabulate(
         if outcome.status == "missing" and outcome.path in decided:
             row["status"], row["reason"] = decided[outcome.path]
         options = describe_options(plan["runs"][outcome.path]["spec"]["model_options"])
+        row["protocol"] = describe_protocol(outcome.protocol) if outcome.protocol else None
         rows.append(row | {"model_options": options} | trajectories.get(identity, {}))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 

@@ -11,6 +11,7 @@ They share their baseline, which is on the fewest nodes that can have it: one de
 import pandas as pd
 
 from howmanygpus.report.outcomes import has_failed
+from howmanygpus.report.published.protocols import is_fair
 
 READS = ("runs",)
 IS_MERGED = True
@@ -37,7 +38,7 @@ def name_curve(scaling_mode: str, fixed_batch_size: int) -> str:
 
 def tabulate(plan: dict, runs: pd.DataFrame) -> pd.DataFrame:
     """One row per configuration and scaling mode. runs: the table of that name."""
-    return compute_scaling(runs, plan["curves"], plan.get("machinery", {}))
+    return compute_scaling(runs[is_fair(runs)], plan["curves"], plan.get("machinery", {}))
 
 
 def compute_scaling(runs: pd.DataFrame, curves: dict[str, list[int]], machinery: dict[str, str]) -> pd.DataFrame:

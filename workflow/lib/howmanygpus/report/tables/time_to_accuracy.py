@@ -14,6 +14,7 @@ import pandas as pd
 from howmanygpus.report.inputs import is_real
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import IDENTITY, UNDECIDED
+from howmanygpus.report.published.protocols import is_fair
 
 READS = ("runs", "evaluations")
 USES_METRIC = True
@@ -38,7 +39,7 @@ CONFIGURATION = [name for name in IDENTITY if name not in ("repeat", "seed")]
 
 def tabulate(plan: dict, runs: pd.DataFrame, evaluations: pd.DataFrame) -> pd.DataFrame:
     """One row per threshold and run. runs, evaluations: the tables of these names."""
-    return compute_time_to_accuracy(runs, evaluations, plan["config"]["quality"])
+    return compute_time_to_accuracy(runs[is_fair(runs)], evaluations, plan["config"]["quality"])
 
 
 def compute_time_to_accuracy(runs: pd.DataFrame, evaluations: pd.DataFrame, quality: dict) -> pd.DataFrame:

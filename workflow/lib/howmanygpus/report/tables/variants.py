@@ -5,6 +5,7 @@ import pandas as pd
 
 from howmanygpus.report.equivalence import compare_means
 from howmanygpus.report.outcomes import has_failed
+from howmanygpus.report.published.protocols import is_fair
 
 READS = ("runs",)
 IS_MERGED = True
@@ -21,7 +22,7 @@ COLUMNS = [
 
 def tabulate(plan: dict, runs: pd.DataFrame) -> pd.DataFrame:
     """One row per configuration and variant. runs: the table of that name."""
-    return compute_variants(runs, list(plan["config"]["variants"]), plan["config"]["quality"]["margin"])
+    return compute_variants(runs[is_fair(runs)], list(plan["config"]["variants"]), plan["config"]["quality"]["margin"])
 
 
 def compute_variants(runs: pd.DataFrame, variants: list[str], margin: float) -> pd.DataFrame:

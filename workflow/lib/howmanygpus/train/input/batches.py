@@ -118,10 +118,10 @@ def evaluation_batches(
     """Yield (images, samples) of one process's share of a split, every image exactly once over all processes.
 
     Each batch has batch_size // num_processes images, so that no framework compiles a second shape, and all
-    processes take the same number of steps. Short batches are filled with image 0, for which `samples` (int64) is -1.
+    processes take the same number of steps. A short batch is filled with images from the beginning of the split, so
+    that its statistics are those of as many images as in other batches; `samples` (int64) is -1 for them.
     """
     local_size = batch_size // num_processes
     for start in range(0, len(images), batch_size):
         samples = np.arange(start + rank * local_size, start + (rank + 1) * local_size)
-        samples = np.where(samples < len(images), samples, -1)
-        yield images[np.maximum(samples, 0)], samples
+        yield images[samples % len(images)], np.where(samples < len(images), samples, -1)

@@ -100,6 +100,7 @@ def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: P
             },
             **{"random_flip": True, "random_crop_padding": 1, "crop": None, "random_resized_crop": None},
             **{"gradient_compression": "none", "powersgd_rank": 1, "horovod_controller": "gloo", "tier": "stock"},
+            "eval_batchnorm": "running",
             "loss_scale": LOSS_SCALE,
             **{"data_dir": str(folder / cell.get("input", "arrays")), "weights_file": str(folder / WEIGHTS)},
             **framework,

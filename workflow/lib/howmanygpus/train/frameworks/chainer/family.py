@@ -28,7 +28,7 @@ class Network(chainer.Chain):
         super().__init__()
         build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.chainer").build
         with self.init_scope():
-            context = LayerContext(spec.batchnorm, communicator, spec.seed)
+            context = LayerContext(spec.batchnorm, communicator, spec.seed, spec.eval_batchnorm)
             self.model = build(data.image_shape, data.num_classes, context, **spec.model_options)
         for name, values in (("mean", data.channel_mean), ("std", data.channel_std)):
             self.add_persistent(name, np.asarray(values, np.float32).reshape(1, -1, 1, 1))

@@ -34,7 +34,7 @@ class Network(nnx.Module):
         else:
             dtype = jnp.bfloat16 if spec.precision == "bf16" else jnp.float32
             build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.flax").build
-            context = LayerContext(spec.batchnorm, dtype, spec.seed)
+            context = LayerContext(spec.batchnorm, dtype, spec.seed, eval_batchnorm=spec.eval_batchnorm)
             self.model = build(data.image_shape, data.num_classes, context, **spec.model_options)
         self.mean, self.std = tuple(data.channel_mean), tuple(data.channel_std)
 

@@ -28,7 +28,7 @@ class Network(nn.HybridBlock):
         super().__init__()
         build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.gluon").build
         with self.name_scope():
-            context = LayerContext(spec.batchnorm, spec.num_gpus, spec.seed)
+            context = LayerContext(spec.batchnorm, spec.num_gpus, spec.seed, spec.eval_batchnorm)
             self.model = build(data.image_shape, data.num_classes, context, **spec.model_options)
             for name, values in (("mean", data.channel_mean), ("std", data.channel_std)):
                 constant = np.asarray(values, np.float32).reshape(1, -1, 1, 1)

@@ -62,7 +62,8 @@ def build_network(spec: RunSpec, data: PreparedData) -> keras.Model:
         logits = import_own_models().build_for_run(spec, x, data.num_classes)
     else:
         build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.keras").build
-        logits = build(x, data.num_classes, LayerContext(spec.batchnorm, spec.seed, inputs), **spec.model_options)
+        context = LayerContext(spec.batchnorm, spec.seed, inputs, spec.eval_batchnorm)
+        logits = build(x, data.num_classes, context, **spec.model_options)
     return keras.Model(inputs, layers.Activation("linear", dtype="float32")(logits))
 
 

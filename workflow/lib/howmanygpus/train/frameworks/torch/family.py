@@ -107,7 +107,7 @@ class Network(nn.Module):
             self.model = import_own_models().build_for_run(spec, data.image_shape, data.num_classes)
         else:
             build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.torch").build
-            context = LayerContext(spec.batchnorm, spec.seed)
+            context = LayerContext(spec.batchnorm, spec.seed, spec.eval_batchnorm)
             self.model = build(data.image_shape, data.num_classes, context, **spec.model_options)
             set_inflation(self.model, spec, data.image_shape)
         for name, values in (("mean", data.channel_mean), ("std", data.channel_std)):

@@ -17,12 +17,16 @@ class BiasedVariance(nn.Module):
 
     inflation = 1.0
     """n / (n - 1)"""
+    evaluates_by_batch = False
+    """Whether evaluation normalises by the statistics of the batch that it is given, in place of the running ones."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if self.training:
             return super().forward(x)
-        variance = self.running_var / self.inflation
-        return F.batch_norm(x, self.running_mean, variance, self.weight, self.bias, False, 0.0, self.eps)
+        mean, variance = self.running_mean, self.running_var / self.inflation
+        if self.evaluates_by_batch:
+            variance, mean = torch.var_mean(x.float(), dim=(0, 2, 3), correction=0)
+        return F.batch_norm(x, mean, variance, self.weight, self.bias, False, 0.0, self.eps)
 
 
 def set_inflation(model: nn.Module, spec: RunSpec, image_shape: tuple[int, int, int]) -> None:

@@ -15,7 +15,8 @@ def biased(link_class: type) -> type:
 
     Chainer accumulates n / (n - 1) times the variance of the batch, where n is the number of values per channel. The
     array keeps Chainer's form, so that training costs what it costs every user; code that reads it divides by
-    `inflation`.
+    `inflation`. With `evaluates_by_batch` evaluation uses the statistics of the batch that it is given, in place of the
+    running ones.
     """
 
     # MultiNodeBatchNormalization has no forward, only a __call__, which calls no link hooks.
@@ -23,11 +24,14 @@ def biased(link_class: type) -> type:
 
     class Biased(link_class):
         inflation = 1.0
+        evaluates_by_batch = False
         __call__ = chainer.Link.__call__
 
         def forward(self, x: chainer.Variable) -> chainer.Variable:
             if chainer.config.train:
                 return compute(self, x)
+            if self.evaluates_by_batch:
+                return F.batch_normalization(x, self.gamma, self.beta, eps=self.eps)
             variance = self.avg_var / self.inflation
             return F.fixed_batch_normalization(x, self.gamma, self.beta, self.avg_mean, variance, eps=self.eps)
 
@@ -40,5 +44,8 @@ def batchnorm(context: LayerContext, channels: int, *, epsilon: float, momentum:
     if context.batchnorm == "synchronized" and context.communicator.size > 1:
         from chainermn.links import MultiNodeBatchNormalization
 
-        return biased(MultiNodeBatchNormalization)(channels, comm=context.communicator, **options)
-    return biased(L.BatchNormalization)(channels, **options)
+        link = biased(MultiNodeBatchNormalization)(channels, comm=context.communicator, **options)
+    else:
+        link = biased(L.BatchNormalization)(channels, **options)
+    link.evaluates_by_batch = context.eval_batchnorm == "batch"
+    return link

@@ -16,9 +16,11 @@ class LayerContext:
     dtype: type of the arithmetic; parameters are float32.
     seed: of what layers draw in training.
     rngs: what flax draws weights from until the canonical ones take their place.
+    eval_batchnorm: `running` or `batch`, the statistics that evaluation uses.
     """
 
     batchnorm: str
     dtype: jnp.dtype = jnp.float32
     seed: int = 0
     rngs: nnx.Rngs = field(default_factory=lambda: nnx.Rngs(0))
+    eval_batchnorm: str = "running"

@@ -9,8 +9,10 @@ class LayerContext:
     batchnorm: `local` or `synchronized`.
     num_devices: devices that train the model together.
     seed: of what layers draw in training.
+    eval_batchnorm: `running` or `batch`, the statistics that evaluation uses.
     """
 
     batchnorm: str
     num_devices: int
     seed: int = 0
+    eval_batchnorm: str = "running"

@@ -10,8 +10,10 @@ class LayerContext:
     batchnorm: `local` or `synchronized`. The precision is Keras's global policy.
     seed: of what layers draw in training.
     images: the network's input, a KerasTensor of uint8 (batch, height, width, channels).
+    eval_batchnorm: `running` or `batch`, the statistics that evaluation uses.
     """
 
     batchnorm: str
     seed: int = 0
     images: Any = None
+    eval_batchnorm: str = "running"

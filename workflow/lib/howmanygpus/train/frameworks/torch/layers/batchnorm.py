@@ -19,4 +19,6 @@ CLASSES = {"local": LocalBatchNorm, "synchronized": SynchronizedBatchNorm}
 
 def batchnorm(context: LayerContext, channels: int, *, epsilon: float, momentum: float) -> nn.Module:
     """momentum: weight of the old running statistic; PyTorch's is one minus this."""
-    return CLASSES[context.batchnorm](channels, eps=epsilon, momentum=1.0 - momentum)
+    layer = CLASSES[context.batchnorm](channels, eps=epsilon, momentum=1.0 - momentum)
+    layer.evaluates_by_batch = context.eval_batchnorm == "batch"
+    return layer

@@ -1,0 +1,106 @@
+"""What unfair protocols of published studies change: each framework under the protocol against its own fair value."""
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from howmanygpus.report.metrics import name_metric
+from howmanygpus.report.published.protocols import describe_protocol
+from howmanygpus.report.style import GREY, SEE_GRID, add_note, look_of, ring_disturbed, say_nothing_to_show
+from howmanygpus.report.tables.protocols import NO, QUALITY, RATE, YES
+
+TITLE = "Unfair protocols: what they change"
+TABLES = ("protocols",)
+NEEDS_PROTOCOLS = True
+SHOWS_UNFAIR = True
+ROW = ["num_gpus", "framework", "per_device_batch_size", "input", "precision", "device"]
+ARROW = "\N{RIGHTWARDS ARROW}"
+PLACES_NOTE = f"1 {ARROW} 2: place among frameworks"
+BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+DOUBT_NOTE = "?: within the spread, or one repeat"
+
+
+def draw(protocols: pd.DataFrame) -> Figure:
+    """Draw a row of panels per protocol, one per measure: the ratio or the difference, with its range over repeats."""
+    if protocols.empty:
+        return say_nothing_to_show(f"No run has completed both ways; {SEE_GRID}.")
+    own = protocols.assign(row=name_rows(protocols)).sort_values(ROW, ascending=False, kind="stable")
+    groups = [own[own["protocol"] == name] for name in protocols["protocol"].unique()]
+    measures = [[name for name in protocols["measure"].unique() if name in set(rows["measure"])] for rows in groups]
+    heights = [1.35 + 0.32 * rows["row"].nunique() for rows in groups]
+    columns = max(map(len, measures))
+    figure, grid = plt.subplots(
+        *(len(groups), columns),
+        **{"figsize": (3.2 + 3.7 * columns, sum(heights)), "squeeze": False, "sharey": "row", "layout": "constrained"},
+        gridspec_kw={"height_ratios": heights},
+    )
+    for axes, rows, names in zip(grid, groups, measures, strict=True):
+        axes[0].set_title(describe_protocol(rows["protocol"].iloc[0]))
+        places = {name: place for place, name in enumerate(dict.fromkeys(rows["row"]))}
+        for panel, measure in zip(axes, names, strict=False):
+            draw_panel(panel, rows[rows["measure"] == measure], places)
+        axes[0].set_yticks(list(places.values()), list(places))
+        axes[0].set_ylim(-0.6, len(places) - 0.4)
+        for panel in axes[len(names) :]:
+            panel.remove()
+    return figure
+
+
+def draw_panel(axes: Axes, rows: pd.DataFrame, places: dict[str, int]) -> None:
+    """places: the height of each row by its name."""
+    middle = 1.0 if rows["effect"].iloc[0] == "ratio" else 0.0
+    axes.axvline(middle, color=GREY, linestyle=":")
+    for _, row in rows.iterrows():
+        (colour, marker), place = look_of(row["framework"]), places[row["row"]]
+        axes.hlines(place, row["effect_min"], row["effect_max"], color=colour, linewidth=3)
+        axes.plot(row["effect_median"], place, marker, color=colour)
+        spot, look = (row["effect_max"], place), {"va": "center", "fontsize": 10, "bbox": BEHIND}
+        axes.annotate(name_effect(row), spot, (9, 0), textcoords="offset points", **look)
+    low, high = min(rows["effect_min"].min(), middle), max(rows["effect_max"].max(), middle)
+    reach = (high - low) or 0.1
+    # Effects and places are written right of the points.
+    axes.set_xlim(low - 0.1 * reach, high + 0.6 * reach)
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.set_xlabel(name_axis(rows.iloc[0]))
+    if has_other_place(rows).any():
+        add_note(axes, PLACES_NOTE)
+    if (has_other_place(rows) & (rows["order_changes"] != YES)).any():
+        add_note(axes, DOUBT_NOTE)
+    ring_disturbed(axes, rows["effect_median"], rows["row"].map(places), rows["num_disturbed"] > 0)
+
+
+def has_other_place(rows: pd.DataFrame) -> pd.Series:
+    return (rows["fair_rank"] != rows["unfair_rank"]) & (rows["order_changes"] != NO)
+
+
+def name_effect(row: pd.Series) -> str:
+    """Write the median effect, and the places of a framework if they differ, such as `0.66  1 → 2`."""
+    text = f"{row['effect_median']:.3g}" if row["effect"] == "ratio" else f"{row['effect_median']:+.2g}"
+    if row["fair_rank"] == row["unfair_rank"] or row["order_changes"] == NO:
+        return text
+    doubt = "" if row["order_changes"] == YES else "?"
+    return f"{text}   {row['fair_rank']:.0f} {ARROW} {row['unfair_rank']:.0f}{doubt}"
+
+
+def name_rows(rows: pd.DataFrame) -> list[str]:
+    """Name of each row: framework, devices, and those of batch size, input, precision and device that vary."""
+    varying = [name for name in ("input", "precision", "device") if rows[name].nunique() > 1]
+    sizes = rows["per_device_batch_size"].nunique() > 1
+    return [
+        f"{row['framework']}, {row['num_gpus']} device{'s' if row['num_gpus'] > 1 else ''}"
+        + (f" x {row['per_device_batch_size']} images" if sizes else "")
+        + "".join(f" {row[name]}" for name in varying)
+        + (f", {row['num_images']:.0f} test images" if pd.notna(row["num_images"]) else "")
+        for _, row in rows.iterrows()
+    ]
+
+
+def name_axis(row: pd.Series) -> str:
+    """Name the measure and what it is compared with."""
+    if row["measure"] == RATE:
+        return "images/s, ratio to fair"
+    if row["measure"] == QUALITY:
+        return f"final {name_metric(row['metric'])} minus fair"
+    return f"time to {name_metric(row['metric'])} {row['target']:g}, ratio to fair"
