@@ -17,6 +17,7 @@ wildcard_constraints:
     device="[a-z][a-z0-9-]*",
     num_gpus=r"\d+",
     run=r"(?:[a-z][a-z0-9_]*/){3}[a-z]+_[a-z0-9]+_[a-z0-9-]+_gpus\d+_batch\d+_repeat\d+",
+    search="[a-z0-9_.-]+_upto[0-9]+",
     environment="[a-z0-9-]+",
     pins_hash="[0-9a-f]{8}",
     table="|".join(tables.list_merged()),

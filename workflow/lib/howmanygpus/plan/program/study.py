@@ -8,6 +8,7 @@ from howmanygpus.plan.config.checks import check_quality
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, read_schema, study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.largest.resolving import refuse_max
 from howmanygpus.plan.program.axes import expand_axes
 from howmanygpus.plan.program.checks import (
     check_command,
@@ -78,6 +79,8 @@ class ProgramStudy(Study):
         check_report(where, self.program, filled["quality"], "thresholds" in given.get("quality", {}))
         self.files = hash_program_files(f"{where}.files", self.program["files"])
         own = {"dataset": DATASET, "model": program_name, "frameworks": [program_name], "inputs": [INPUT]}
+        self._accumulations = {}
+        refuse_max(place, filled)
         self.lacking = take_counts(place, filled, machine)
         self.config = filled | own | {"parity": "off", "variants": {variant: {} for variant in self.variants}}
         self.runs = self._expand()
@@ -86,8 +89,7 @@ class ProgramStudy(Study):
     def _expand(self) -> list[Run]:
         config = self.config
         devices = resolve_devices(self.place, config["devices"], self.machine)
-        sizes = [(num_gpus, size) for num_gpus, batches in self.accumulations.items() for size in batches]
-        axes = [self.variants, config["precision"], devices, sizes]
+        axes = [self.variants, config["precision"], devices, self._list_batches()]
         check_number(self.place, axes, config["repeats"])
         cells = itertools.product(*axes, range(1, config["repeats"] + 1))
         runs = [

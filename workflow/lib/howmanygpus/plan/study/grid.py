@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from howmanygpus.plan.config.errors import ConfigError, refuse
 from howmanygpus.plan.config.machine import Machine
+from howmanygpus.plan.largest.sizes import MAX, UNRESOLVED
 from howmanygpus.plan.runs import Run
 
 MOST_RUNS = 100_000
@@ -29,7 +30,7 @@ def exclude_runs(place: str, rules: list[dict], runs: list[Run]) -> list[Run]:
     """Return the runs that no rule of `exclude` matches. Raises ConfigError for a rule without a match."""
     for position, rule in enumerate(rules):
         # Rules for other models are left out already.
-        asked = [(key, value) for key, value in rule.items() if key != "model"]
+        asked = [(key, UNRESOLVED if value == MAX else value) for key, value in rule.items() if key != "model"]
         kept = [run for run in runs if any(getattr(run, key) != value for key, value in asked)]
         if len(kept) == len(runs):
             raise refuse(f"{place}.exclude[{position}]", rule, "matches no run", "correct or remove it")

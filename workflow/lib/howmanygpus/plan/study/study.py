@@ -13,6 +13,9 @@ from howmanygpus.plan.config.learning import resolve_optimizer
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS, find_unsupported_reason
+from howmanygpus.plan.largest.known import Find, read_found
+from howmanygpus.plan.largest.resolving import Largest, find_series, take_max
+from howmanygpus.plan.largest.sizes import MAX, UNRESOLVED, list_numbers
 from howmanygpus.plan.loaders import check_inputs, find_missing_loader
 from howmanygpus.plan.networks import (
     check_image_size,
@@ -26,7 +29,7 @@ from howmanygpus.plan.own.parameters import check_arrays
 from howmanygpus.plan.own.taking import take_own_model
 from howmanygpus.plan.parity import ParityCell, TrainingPath
 from howmanygpus.plan.runs import TRAINING_KEYS, Run, complete_spec, drop_usual_layout
-from howmanygpus.plan.study.batches import accumulate_batches
+from howmanygpus.plan.study.batches import accumulate_batches, find_curves
 from howmanygpus.plan.study.checks import check_names, check_runs, doubt_study
 from howmanygpus.plan.study.counts import leave_out, take_counts
 from howmanygpus.plan.study.grid import check_number, exclude_runs, resolve_devices
@@ -49,16 +52,31 @@ class Study:
     is_program = False
     """Whether it starts a program of the user; see plan.program."""
 
-    def __init__(self, name: str, given: dict, datasets: dict, machine: Machine, schema: dict, place: str):
+    largest: Largest | None = None
+    """What stands for `max` in its runs, if it has this batch size."""
+
+    def __init__(
+        self,
+        name: str,
+        given: dict,
+        datasets: dict,
+        machine: Machine,
+        schema: dict,
+        place: str,
+        find_largest: Find = read_found,
+    ):
+        """find_largest: returns what a search for the largest batch has found."""
         self.name, self.place, self.machine = name, place, machine
         self.defaults = study_defaults()
         self.config = fill_defaults(given, schema["$defs"]["study"], schema)
+        take_max(self.place, self.config)
         self.lacking = take_counts(self.place, self.config, machine)
         # Defaults filled into a variant's optimizer would take the place of what the study says.
         self.config["variants"] = {
             variant: self.config["variants"][variant] | {key: own[key] for key in ("optimizer",) if key in own}
             for variant, own in given.get("variants", self.defaults["variants"]).items()
         }
+        self._accumulations: dict[tuple[int, ...], dict[int, dict[int, int]]] = {}
         self.variants = {variant: self._training_settings(given) for variant, given in self.config["variants"].items()}
         self.dataset_options = datasets.get(self.config["dataset"], {"source": self.config["dataset"], "options": {}})
         self._given_model = self.config["model"]
@@ -75,6 +93,9 @@ class Study:
         self.starts = {variant: self._find_start(variant) for variant in self.variants}
         check_starts(self)
         self.runs = self._expand()
+        if MAX in self.config["per_device_batch_size"]:
+            self.largest = Largest(self, self.runs, find_largest)
+            self.runs = self.largest.resolve(self.runs)
         check_runs(self)
 
     def _check_shapes(self) -> None:
@@ -130,27 +151,33 @@ class Study:
     @cached_property
     def curves(self) -> dict[str, list[int]]:
         """The batch sizes that each scaling mode keeps fixed: per device (weak scaling) or global (strong scaling)."""
-        sizes, smallest = self.config["per_device_batch_size"], min(self.config["num_gpus"])
-        factor = smallest * self.config["accumulate"]
-        curves = {"weak": list(sizes), "strong": [size * factor for size in sizes]}
-        return curves if self.config["scaling"] == "both" else {self.config["scaling"]: curves[self.config["scaling"]]}
+        sizes = list_numbers(self.config)
+        if self.largest:
+            numbers = {size for run in self.runs for size in self.largest.list_sizes(find_series(run))}
+            sizes += sorted(numbers - set(sizes))
+        return find_curves(self.config, sizes)
 
-    @cached_property
-    def accumulations(self) -> dict[int, dict[int, int]]:
-        """The batches for one optimizer step, by device count and by the distinct per-device batch sizes to run."""
-        return accumulate_batches(self.place, self.config, self.curves)
+    def accumulations(self, sizes: list[int]) -> dict[int, dict[int, int]]:
+        """Return the batches for one optimizer step, by device count and by the distinct batch sizes per device."""
+        if (key := tuple(sizes)) not in self._accumulations:
+            self._accumulations[key] = accumulate_batches(self.place, self.config, sizes)
+        return self._accumulations[key]
 
-    def _accumulate(self, run: Run) -> int:
-        return self.accumulations[run.num_gpus][run.per_device_batch_size]
+    def accumulate(self, run: Run) -> int:
+        """Return how many batches each device of a run takes for one optimizer step."""
+        if run.per_device_batch_size == UNRESOLVED:
+            return self.config["accumulate"]
+        sizes = self.largest.list_sizes(find_series(run)) if self.largest else list_numbers(self.config)
+        return self.accumulations(sizes)[run.num_gpus][run.per_device_batch_size]
 
     def global_batch_size(self, run: Run) -> int:
-        return run.num_gpus * run.per_device_batch_size * self._accumulate(run)
+        return run.num_gpus * run.per_device_batch_size * self.accumulate(run)
 
     def _expand(self) -> list[Run]:
         config, runs = self.config, []
         devices = resolve_devices(self.place, config["devices"], self.machine)
         axes = [config["frameworks"], self.variants, config["inputs"], config["precision"], devices]
-        axes.append([(num_gpus, size) for num_gpus, sizes in self.accumulations.items() for size in sizes])
+        axes.append(self._list_batches())
         check_number(self.place, axes, config["repeats"])
         cells = itertools.product(*axes, range(1, config["repeats"] + 1))
         for framework, variant, source, precision, device, (num_gpus, size), repeat in cells:
@@ -162,6 +189,12 @@ class Study:
             reason = reason or find_missing_loader(framework, source, settings)
             runs.append(Run(self.name, framework, variant, source, precision, device, num_gpus, size, repeat, reason))
         return exclude_runs(self.place, config["exclude"], leave_out(self.lacking, runs))
+
+    def _list_batches(self) -> list[tuple[int, int]]:
+        """Return the device counts with their batch sizes per device, among them that of `max`, which has no number."""
+        more = [UNRESOLVED] if MAX in self.config["per_device_batch_size"] else []
+        batches = self.accumulations(list_numbers(self.config))
+        return [(num_gpus, size) for num_gpus, sizes in batches.items() for size in [*sizes, *more]]
 
     def find_doubts(self) -> list[str]:
         """Return a message for each value that can be meant, but is more likely a mistake."""
@@ -208,7 +241,7 @@ class Study:
             device_kind=self._device(run).kind,
             cores_per_device=self._device(run).cores_per_device,
             over_nodes=self._device(run).num_nodes(run.num_gpus) > 1,
-            path=TrainingPath.find(run.framework, run.input, settings, self._accumulate(run)),
+            path=TrainingPath.find(run.framework, run.input, settings, self.accumulate(run)),
             multi_label=self.description.multi_label,
             label_smoothing=settings["label_smoothing"],
         )
@@ -223,7 +256,7 @@ class Study:
     def settings(self, run: Run) -> dict:
         """Return the settings whose change reruns a run. Settings that have their default value are left out."""
         training = self.variants[run.variant] | {"seed": self.config["seed"]}
-        training["accumulate"] = self._accumulate(run)
+        training["accumulate"] = self.accumulate(run)
         training["init"] = self.starts[run.variant].identity
         if not FRAMEWORKS[run.framework].measures_noise:
             training["gradient_noise_every_epochs"] = None
@@ -241,6 +274,7 @@ class Study:
         runs = {run.path: {"spec": self.spec(run), "unsupported": run.unsupported} for run in self.runs}
         plan = {"study": self.name, "config": self.config, "curves": self.curves, "runs": runs}
         machinery = {framework: FRAMEWORKS[framework].one_device for framework in self.config["frameworks"]}
+        plan |= {"largest": self.largest.describe()} if self.largest else {}
         return plan | {"defaults": self.defaults, "machinery": machinery}
 
     def request(self) -> str:
@@ -253,7 +287,8 @@ class Study:
         described = {name: {key: getattr(device, key) for key in keys} for name, device in devices.items()}
         request = {"studies": {self.name: different}, "datasets": datasets, "devices": described}
         billing = {name: billing for name in devices if (billing := self.machine.billing(name))}
-        return json.dumps(request | ({"billing": billing} if billing else {}))
+        request |= {"billing": billing} if billing else {}
+        return json.dumps(request | ({"largest": self.largest.found} if self.largest else {}))
 
     def _request_study(self) -> tuple[dict, dict]:
         """Return the study and its data sets as a config would give them, without defaults."""

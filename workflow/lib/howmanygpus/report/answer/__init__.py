@@ -10,6 +10,7 @@ from howmanygpus.report.answer.accuracy import answer_accuracy
 from howmanygpus.report.answer.adaptive import describe_grid
 from howmanygpus.report.answer.batches import answer_batches
 from howmanygpus.report.answer.cost import describe_bill
+from howmanygpus.report.answer.largest import describe_largest
 from howmanygpus.report.answer.study import (
     describe_data,
     describe_disturbed,
@@ -32,10 +33,12 @@ def answer(
     jobs: pd.DataFrame,
     batch_sizes: pd.DataFrame,
     decision: dict | None = None,
+    batch_search: pd.DataFrame | None = None,
 ) -> str:
     """Describe the tables of one study, one line per statement.
 
-    decision: what an adaptive study decided, see call.deciding.describe_decision.
+    decision: what an adaptive study decided, see call.deciding.describe_decision. batch_search: the table of that name,
+    if the study searched the largest batch.
     """
     real = choose_inputs(scaling)
     real = real[real["images_per_s_median"].notna()]
@@ -44,6 +47,7 @@ def answer(
     else:
         found = [*answer_accuracy(runs, time_to_accuracy, datasets), *answer_throughput(runs, real, datasets)]
         found += answer_batches(batch_sizes)
+    found.append(describe_largest(batch_search))
     facts = [describe_data(runs, datasets), describe_left_out(datasets), describe_remarks(datasets)]
     facts += [describe_disturbed(runs), describe_unmeasured(runs)]
     facts += [describe_trajectories(runs), describe_bill(jobs)]
