@@ -19,7 +19,7 @@ from howmanygpus.files import write_json_atomic
 from howmanygpus.ledger.recording import SEARCH, is_packed, recorded
 from howmanygpus.plan.cluster.retrying import STARTED
 from howmanygpus.plan.largest.known import FAILED, GAVE_UP, REFUSED, read_found
-from howmanygpus.plan.largest.search import complete_try, count_steps
+from howmanygpus.plan.largest.search import complete_try
 from howmanygpus.train.largest import bisecting, trying
 from howmanygpus.train.largest.bisecting import Found, Next, SearchError, Try
 from howmanygpus.train.spec import PLACES_OF_MODELS
@@ -79,10 +79,10 @@ def do_try(arguments: argparse.Namespace, step: Next, deadline: float) -> dict:
     folder = arguments.record.parent / "tries" / f"{request['name']}_batch{step.batch}"
     left_s = deadline - time.monotonic()
     if left_s <= 0:
-        sys.exit(f"{arguments.record}: the time limit of the search is over; a further attempt goes on from its tries")
+        raise TimeoutError("the time limit of the search is over; a further attempt goes on from its tries")
     memory = find_memory(launch, settings.get("device_kind"))
     ended = trying.do_try(find_python(arguments.environment), make_spec, work, folder, placement, left_s, memory)
-    row = {"batch": step.batch, "num_steps": count_steps(request, step.is_confirmation), **asdict(ended)}
+    row = {"batch": step.batch, "num_steps": request["steps"][step.is_confirmation], **asdict(ended)}
     row |= {"is_confirmation": step.is_confirmation, "memory_limit_bytes": memory}
     print(f"{step.batch} images: {ended.outcome} after {ended.seconds:.0f} s {ended.reason}".rstrip(), flush=True)
     return row
@@ -114,11 +114,8 @@ def describe(arguments: argparse.Namespace) -> dict:
 
 def search(arguments: argparse.Namespace, notebook: Notebook) -> Found:
     deadline = time.monotonic() + 60 * arguments.time_limit_min
-    try:
-        while isinstance(step := bisecting.choose_next(notebook.tries, arguments.request["bound"]), Next):
-            notebook.add(do_try(arguments, step, deadline))
-    except SearchError as error:
-        fail(arguments, str(error), notebook.rows)
+    while isinstance(step := bisecting.choose_next(notebook.tries, arguments.request["bound"]), Next):
+        notebook.add(do_try(arguments, step, deadline))
     return step
 
 
@@ -152,8 +149,13 @@ def main() -> None:
         notebook = Notebook(
             arguments.record.parent / "tries" / f"{request['name']}.json", arguments.code, request["bound"]
         )
-        with recorded(SEARCH, name, size, packed, framework=request["framework"]):
-            found = asdict(search(arguments, notebook))
+        try:
+            with recorded(SEARCH, name, size, packed, framework=request["framework"]):
+                found = asdict(search(arguments, notebook))
+        except SearchError as error:
+            fail(arguments, str(error), notebook.rows)
+        except TimeoutError as error:
+            sys.exit(f"{arguments.record}: {error}")
         notebook.end()
         tries = notebook.rows
     write_json_atomic(arguments.record, {**describe(arguments), **found, "tries": tries})

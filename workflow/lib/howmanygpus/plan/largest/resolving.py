@@ -1,10 +1,11 @@
 """Puts a number in place of `max` in the runs of a study, and lists the searches that the numbers come from."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from howmanygpus.plan.config.errors import refuse
-from howmanygpus.plan.largest.known import Find
+from howmanygpus.plan.largest.known import FAILED, Find
 from howmanygpus.plan.largest.search import Search, select_settings
 from howmanygpus.plan.largest.sizes import (
     MAX,
@@ -116,6 +117,17 @@ class Largest:
             multi_label=study.description.multi_label,
             bound=self.bound,
         )
+
+    def list_records(self) -> list[str]:
+        """Return the records of the searches, apart from those that failed in this call."""
+        return list(
+            dict.fromkeys(self.searches[name].record for name, size in self.sizes.items() if not size.has_failed)
+        )
+
+    def list_failures(self) -> list[str]:
+        """Return the files that say why searches failed in this call."""
+        failed = [self.searches[name].record for name, size in self.sizes.items() if size.has_failed]
+        return [str(Path(record).with_suffix(FAILED)) for record in dict.fromkeys(failed)]
 
     @property
     def is_open(self) -> bool:

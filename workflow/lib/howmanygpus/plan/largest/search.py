@@ -24,8 +24,8 @@ MEMORY_KEYS = (
 OPTIMIZER_KEYS = ("name", "momentum", "weight_decay", "weight_decay_on")
 LEARNING_RATE = 1e-6
 """Rate of a try, which nothing diverges with."""
-STEPS, CONFIRMING_STEPS = 8, 48
-"""Optimizer steps of a try, and of the one that confirms the largest size."""
+STEPS, CONFIRMING_STEPS = 8, 24
+"""Optimizer steps of a try, and of the one that confirms the largest size, beside those of the batches read ahead."""
 ONCE = 10**6
 """Epochs between two evaluations of a try, which has one at its end."""
 
@@ -78,7 +78,9 @@ class Search:
 
     def request(self) -> str:
         """Return as JSON what the script needs that searches."""
-        return json.dumps({"name": self.work_name, "bound": self.bound, **self.work}, sort_keys=True)
+        more = self.settings.get("prefetch", 0)
+        steps = [more + STEPS, more + CONFIRMING_STEPS]
+        return json.dumps({"name": self.work_name, "bound": self.bound, "steps": steps, **self.work}, sort_keys=True)
 
 
 def select_settings(settings: dict) -> dict:
@@ -98,13 +100,8 @@ def complete_try(request: dict, batch: int, is_confirmation: bool, data_dir: str
 
     request: as Search.request returns it. own: where a user's model is, see train.spec.PLACES_OF_MODELS.
     """
-    settings = request["settings"] | own | {"dataset": "random", "steps": count_steps(request, is_confirmation)}
+    settings = request["settings"] | own | {"dataset": "random", "steps": request["steps"][is_confirmation]}
     settings |= {"warmup_steps": 1, "eval_every_epochs": ONCE}
     settings["optimizer"] = settings.get("optimizer", {}) | {"learning_rate": LEARNING_RATE}
     identity = (request["framework"], "base", "arrays", request["precision"], request["device"])
     return complete_spec(Run(STUDY, *identity, 1, batch, 1), settings, data_dir, weights_file)
-
-
-def count_steps(request: dict, is_confirmation: bool) -> int:
-    """Return the steps of a try: enough for the batches that are read ahead."""
-    return max(CONFIRMING_STEPS if is_confirmation else STEPS, request["settings"].get("prefetch", 0) + STEPS)

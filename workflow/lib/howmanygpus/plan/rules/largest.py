@@ -3,7 +3,7 @@
 import json
 
 from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.invalidation.code import hash_script, hash_training
+from howmanygpus.plan.invalidation.code import hash_search
 from howmanygpus.plan.invalidation.pins import environment_record
 from howmanygpus.plan.jobs import JobSize, placement
 from howmanygpus.plan.largest.search import Search
@@ -34,8 +34,7 @@ class LargestRules(Answers):
 
     def code(self, wildcards) -> str:
         """Return the hash of the code that a try executes, and that decides what is tried."""
-        training = hash_training(self._search(wildcards).framework, self._studies(wildcards)[0].code_of_model)
-        return f"{training} {hash_script('search_batch_size')}"
+        return hash_search(self._search(wildcards).framework, self._studies(wildcards)[0].code_of_model)
 
     def weights(self, wildcards) -> str:
         """Return the record of the initial weights, which are stored beside it."""

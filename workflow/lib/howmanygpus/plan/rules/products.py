@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from howmanygpus.plan.largest.known import FAILED
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.runs import Run
 from howmanygpus.plan.study.published import find_columns, list_files
@@ -56,15 +55,12 @@ class Products:
 
     def _searches(self, study: str) -> list[str]:
         largest = self._plan.studies[study].largest
-        if largest is None:
-            return []
-        return [search.record for series, search in largest.searches.items() if not largest.sizes[series].has_failed]
+        return largest.list_records() if largest else []
 
     def searches(self, wildcards) -> list[str]:
-        """Return the records of a study's searches, of those that failed instead why they did."""
+        """Return the records of a study's searches; of those that failed in this call, the files that say why."""
         largest = self._plan.studies[wildcards.study].largest
-        failed = [Path(search.record).with_suffix(FAILED) for search in largest.searches.values()] if largest else []
-        return [*self._existing(self._searches(wildcards.study)), *(str(path) for path in failed if path.exists())]
+        return [*self._existing(self._searches(wildcards.study)), *(largest.list_failures() if largest else [])]
 
     def batch_search(self, wildcards) -> list[str]:
         """Return the table of a study's searches, if it has any."""

@@ -72,7 +72,7 @@ def mark_largest(table: pd.DataFrame, largest: list[dict]) -> pd.DataFrame:
         limits.append(found["limit"] if found["number"] == row["per_device_batch_size"] else None)
     table = table.assign(max_limit=pd.Series(limits, index=table.index, dtype=object))
     by_memory = table["max_limit"].isin(("memory", "host_memory"))
-    return table.assign(is_largest_that_fits=table["is_largest_that_fits"] | by_memory)[COLUMNS]
+    return table.assign(is_largest_that_fits=table["is_largest_that_fits"] | by_memory)
 
 
 def _count_runs(runs: pd.DataFrame) -> pd.DataFrame:

@@ -79,7 +79,7 @@ def choose_next(tries: Iterable[Try], bound: int) -> Next | Found:
     if largest and not any(each.batch == largest and each.is_confirmation for each in fitting):
         return Next(largest, is_confirmation=True)
     if not too_large:
-        return Found(largest, DATA_SET, f"{largest} images fit, and more are no batch of this data set")
+        return Found(largest, DATA_SET, f"{largest} images fit, and more would leave a run no step to measure")
     failure = too_large[smallest]
     limit = MEMORY if failure.outcome == OUT_OF_MEMORY else HOST_MEMORY
     return Found(largest, limit, f"{smallest} images at a time do not fit: {failure.reason}")

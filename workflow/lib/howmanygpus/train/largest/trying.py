@@ -34,7 +34,7 @@ TRAINED = ("completed", "diverged", "clock_mismatch")
 """Statuses of runs whose steps had the memory that they needed."""
 CPU_WORDS = re.compile(
     "DefaultCPUAllocator: can't allocate memory|bad_alloc|Cannot allocate memory|RESOURCE_EXHAUSTED|"
-    "ResourceExhaustedError|OOM when allocating|[Oo]ut of memory|could not create a (primitive|memory)|MemoryError"
+    "OOM when allocating|Failed to allocate CPU Memory|could not create a (primitive|memory)|MemoryError"
 )
 """What frameworks and their libraries say if they find no memory on a CPU, where none has an exception of its own."""
 
@@ -109,13 +109,23 @@ def do_try(
     command = [python, "-m", "howmanygpus.train.start.launch", "--attempt", str(attempt.path)]
     command += ["--run-dir", str(result), "--deadline-s", str(deadline_s)]
     killed_before, started = count_killed(), time.monotonic()
-    subprocess.run(command, check=False, preexec_fn=lambda: limit_memory(memory_bytes))
+    said = run(command, folder / "said.txt", memory_bytes)
     seconds = time.monotonic() - started
     record = read_record(result / "run.json") or read_record(attempt.record)
     status, reason = record.get("status", "crashed"), record.get("reason", "the launcher left no record")
-    outcome = judge(status, reason, spec["device_kind"], count_killed() > killed_before)
+    outcome = judge(status, f"{reason}\n{said}", spec["device_kind"], count_killed() > killed_before)
     shutil.rmtree(folder if outcome != FAILED else data)
     return Ended(outcome, status, reason, seconds, record.get("peak_memory_bytes"), record.get("device_model"))
+
+
+def run(command: list[str], path: Path, memory_bytes: int | None) -> str:
+    """Run a command, and return and print what it said. path: file that keeps it meanwhile."""
+    with open(path, "wb") as file:
+        options = {"stdout": file, "stderr": subprocess.STDOUT, "preexec_fn": lambda: limit_memory(memory_bytes)}
+        subprocess.run(command, check=False, **options)
+    said = path.read_text(errors="replace")
+    print(said, end="", flush=True)
+    return said
 
 
 def limit_memory(memory_bytes: int | None) -> None:
@@ -141,19 +151,21 @@ def read_record(path: Path) -> dict:
     return json.loads(path.read_text()) if path.exists() else {}
 
 
-def judge(status: str, reason: str, device_kind: str, has_killed: bool) -> str:
+def judge(status: str, words: str, device_kind: str, has_killed: bool) -> str:
     """Return what the end of a try says about its batch size.
 
-    status, reason: of the run or of the attempt at it. has_killed: whether the kernel ended a process for lack of
-    memory meanwhile.
+    status: of the run or of the attempt at it. words: its reason in the first line, then all that was printed, because
+    TensorFlow and libraries on CPUs report that they find no memory, and then end by a signal. has_killed: whether the
+    kernel ended a process for lack of memory meanwhile.
     """
     if status in TRAINED:
         return FITS
     if status == OUT_OF_MEMORY:
         return OUT_OF_MEMORY
     is_cpu = device_kind == "cpu"
+    reason = words.partition("\n")[0]
     was_killed = has_killed and ("SIGKILL" in reason or reason == f"exit status {128 + 9}")
-    if status == OUT_OF_HOST_MEMORY or was_killed or (is_cpu and status == "crashed" and CPU_WORDS.search(reason)):
+    if status == OUT_OF_HOST_MEMORY or was_killed or (is_cpu and status == "crashed" and CPU_WORDS.search(words)):
         # The memory of a device that consists of cores is that of its host.
         return OUT_OF_MEMORY if is_cpu else OUT_OF_HOST_MEMORY
     return FAILED
