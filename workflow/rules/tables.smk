@@ -84,12 +84,6 @@ rule list_jobs:
         """
 
 
-def show_table(path, name, in_report):
-    """Return the path of a study's table, marked for the report if the table is to be shown there."""
-    options = {"caption": f"../report/{name}.rst", "category": "{study}", "labels": {"table": name}}
-    return report(path, **options) if in_report else path
-
-
 for table in tables.list_tables():
 
     described = tables.describe_table(table)
@@ -107,7 +101,16 @@ for table in tables.list_tables():
             decision=products.decision if described.reads_decision else [],
             searches=products.searches if described.reads_searches else [],
         output:
-            table=show_table(f"results/tables/{{study}}/{table}.tsv", table, described.in_report),
+            table=(
+                report(
+                    f"results/tables/{{study}}/{table}.tsv",
+                    caption=f"../report/{table}.rst",
+                    category="{study}",
+                    labels={"table": table},
+                )
+                if described.in_report
+                else f"results/tables/{{study}}/{table}.tsv"
+            ),
         log:
             f"results/logs/tabulate_{table}/{{study}}.log",
         localrule: True

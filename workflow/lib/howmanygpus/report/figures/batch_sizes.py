@@ -27,7 +27,7 @@ COMPARES = "per_device_batch_size"
 RATE = "images_per_s"
 TO_TARGET = {"epochs_to_target": "epochs", "images_to_target": "images"}
 KNEE, FITS = ("is_knee", "s", 15, 1.6), ("is_largest_that_fits", "|", 30, 2.5)
-BOUND = ("is_largest_of_data", "D", 15, 1.6)
+BOUND = ("is_largest_of_data", "D", 19, 1.6)
 """Column, marker, size and line width of the marks of a batch."""
 NOTES = {
     "is_knee": "square: knee, smallest within 5 % of the best rate",

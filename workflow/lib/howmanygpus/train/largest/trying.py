@@ -13,6 +13,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,8 +122,8 @@ def do_try(
 def run(command: list[str], path: Path, memory_bytes: int | None) -> str:
     """Run a command, and return and print what it said. path: file that keeps it meanwhile."""
     with open(path, "wb") as file:
-        options = {"stdout": file, "stderr": subprocess.STDOUT, "preexec_fn": lambda: limit_memory(memory_bytes)}
-        subprocess.run(command, check=False, **options)
+        prepare = partial(limit_memory, memory_bytes)
+        subprocess.run(command, check=False, stdout=file, stderr=subprocess.STDOUT, preexec_fn=prepare)
     said = path.read_text(errors="replace")
     print(said, end="", flush=True)
     return said
