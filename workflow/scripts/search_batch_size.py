@@ -16,10 +16,10 @@ from typing import NoReturn
 
 from howmanygpus.environments.find import find_python
 from howmanygpus.files import write_json_atomic
-from howmanygpus.ledger.recording import SEARCH, is_packed, recorded
+from howmanygpus.ledger.recording import is_packed, recorded
 from howmanygpus.plan.cluster.retrying import STARTED
 from howmanygpus.plan.largest.known import FAILED, GAVE_UP, REFUSED, read_found
-from howmanygpus.plan.largest.search import complete_try
+from howmanygpus.plan.largest.search import STUDY, complete_try
 from howmanygpus.train.largest import bisecting, trying
 from howmanygpus.train.largest.bisecting import Found, Next, SearchError, Try
 from howmanygpus.train.spec import PLACES_OF_MODELS
@@ -150,7 +150,7 @@ def main() -> None:
             arguments.record.parent / "tries" / f"{request['name']}.json", arguments.code, request["bound"]
         )
         try:
-            with recorded(SEARCH, name, size, packed, framework=request["framework"]):
+            with recorded(STUDY, name, size, packed, framework=request["framework"]):
                 found = asdict(search(arguments, notebook))
         except SearchError as error:
             fail(arguments, str(error), notebook.rows)

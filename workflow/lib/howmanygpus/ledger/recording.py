@@ -18,7 +18,7 @@ from howmanygpus.files import write_json_atomic
 from howmanygpus.train.host import slurm
 
 JOBS = Path("results/jobs")
-RUN, GATE, PROBE, ALLREDUCE, SEARCH = "run", "gate", "probe", "allreduce", "batch_search"
+RUN, GATE, PROBE, ALLREDUCE = "run", "gate", "probe", "allreduce"
 """Kinds of jobs, which are the folders of their records."""
 SIZE = ("device", "num_gpus", "num_nodes")
 

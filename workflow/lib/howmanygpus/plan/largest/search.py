@@ -15,7 +15,7 @@ from howmanygpus.plan.runs import Run, complete_spec
 
 FOLDER = "results/batch_sizes"
 STUDY = "batch_search"
-"""Name of the study in the specification of a try."""
+"""Kind of the job of a search, and name of the study in the specification of a try."""
 MEMORY_KEYS = (
     *("prefetch", "eval_batch_size", "label_smoothing", "batchnorm", "tier", "loss_on_every_device"),
     *("gradient_compression", "powersgd_rank", "accumulate", "loss_scale"),
