@@ -1,6 +1,7 @@
 """The search for the largest batch finds the limit of any device, and says why there is none larger."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,7 @@ from howmanygpus.train.largest.bisecting import (
     choose_next,
     round_down,
 )
+from howmanygpus.train.largest.notebook import Notebook
 from howmanygpus.train.largest.trying import Work, draw_data, judge
 
 Device = Callable[[int, bool, int], str]
@@ -90,6 +92,27 @@ def test_a_try_that_fails_once_is_repeated_and_one_that_fails_twice_ends_the_sea
     assert found.largest == 96 and [each.batch for each in tries][:4] == [32, 64, 64, 128]
     with pytest.raises(SearchError, match="64 images at a time: 64 is failed"):
         search(lambda batch, is_confirmation, number: FAILED if batch == 64 else FITS)
+
+
+def make_row(batch: int, outcome: str = FITS) -> dict:
+    return {"batch": batch, "outcome": outcome, "reason": "", "is_confirmation": False, "seconds": 1.0}
+
+
+def list_known(path: Path, code: str = "code", bound: int = 64) -> list[int]:
+    return [each.batch for each in Notebook(path, code, bound).tries]
+
+
+def test_a_search_that_was_stopped_goes_on_from_its_tries(tmp_path):
+    path = tmp_path / "tries" / "work.json"
+    notebook = Notebook(path, "code", 64)
+    for row in (make_row(32), make_row(64, FAILED)):
+        notebook.add(row)
+    assert [each.batch for each in notebook.tries] == [32, 64]
+    assert list_known(path) == [32], "another job tries once more what failed"
+    assert list_known(path, code="other") == []
+    notebook.end()
+    assert list_known(path, bound=128) == [32], "a search with another bound begins with what is known"
+    assert list_known(path) == [], "a search that has ended is done again on purpose"
 
 
 ON_CPUS = [

@@ -21,41 +21,10 @@ from howmanygpus.plan.cluster.retrying import STARTED
 from howmanygpus.plan.largest.known import FAILED, GAVE_UP, REFUSED, read_found
 from howmanygpus.plan.largest.search import STUDY, complete_try
 from howmanygpus.train.largest import bisecting, trying
-from howmanygpus.train.largest.bisecting import Found, Next, SearchError, Try
+from howmanygpus.train.largest.bisecting import Found, Next, SearchError
+from howmanygpus.train.largest.notebook import Notebook
 from howmanygpus.train.spec import PLACES_OF_MODELS
 from howmanygpus.train.start.attempts import is_refused
-
-
-class Notebook:
-    """The tries at one batch after another, which searches with other bounds share.
-
-    code: hash of what a try executes; tries by other code are forgotten. So are all tries if the search for this bound
-    has ended before, because then it is done again on purpose.
-    """
-
-    def __init__(self, path: Path, code: str, bound: int):
-        self._path, self._code, self._bound = path, code, bound
-        known = json.loads(path.read_text()) if path.exists() else {}
-        is_current = known.get("code") == code and bound not in known["ended"]
-        self._ended = known["ended"] if is_current else []
-        self.rows = [row for row in known["tries"] if row["outcome"] != bisecting.FAILED] if is_current else []
-
-    @property
-    def tries(self) -> list[Try]:
-        names = ("batch", "outcome", "reason", "is_confirmation")
-        return [Try(**{name: row[name] for name in names}) for row in self.rows]
-
-    def add(self, row: dict) -> None:
-        self.rows.append(row)
-        self._write()
-
-    def end(self) -> None:
-        self._ended.append(self._bound)
-        self._write()
-
-    def _write(self) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        write_json_atomic(self._path, {"code": self._code, "ended": self._ended, "tries": self.rows})
 
 
 def do_try(arguments: argparse.Namespace, step: Next, deadline: float) -> dict:

@@ -79,7 +79,7 @@ def hash_training(framework: str, model: Model, loader: str = SHARED) -> str:
 @cache
 def hash_search(framework: str, model: Model) -> str:
     """Return the hash of what a search for the largest batch executes. How its tries are specified is a parameter."""
-    searching = find_code(*map(module_file, ("train.largest.bisecting", "train.largest.trying")))
+    searching = find_code(*map(module_file, (f"train.largest.{name}" for name in ("bisecting", "trying"))))
     return f"{hash_training(framework, model)} {hash_files(searching)}"
 
 
