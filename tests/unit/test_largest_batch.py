@@ -1,5 +1,6 @@
 """The search for the largest batch finds the limit of any device, and says why there is none larger."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from howmanygpus.train.largest.bisecting import (
     round_down,
 )
 from howmanygpus.train.largest.notebook import Notebook
-from howmanygpus.train.largest.trying import Work, draw_data, judge
+from howmanygpus.train.largest.trying import Work, do_try, draw_data, judge
 
 Device = Callable[[int, bool, int], str]
 """A simulated device: the outcome of a batch size, of a confirmation or not, at the n-th try of this size."""
@@ -94,6 +95,31 @@ def test_a_try_that_fails_once_is_repeated_and_one_that_fails_twice_ends_the_sea
         search(lambda batch, is_confirmation, number: FAILED if batch == 64 else FITS)
 
 
+@pytest.mark.parametrize(
+    ("program", "status", "reason"),
+    [
+        ("import os; os.kill(os.getpid(), 9)", "crashed", "the launcher ended without a word, by SIGKILL"),
+        ("import sys; sys.exit(3)", "crashed", "the launcher ended without a word, by exit status 3"),
+        (
+            "import pathlib, sys; folder = pathlib.Path(sys.argv[sys.argv.index('--run-dir') + 1]); folder.mkdir(); "
+            """(folder / 'run.json').write_text('{"status": "completed", "peak_memory_bytes": 7}')""",
+            *("completed", ""),
+        ),
+    ],
+)
+def test_a_try_ends_as_its_record_says_or_as_its_launcher_did(program, status, reason, tmp_path):
+    python = tmp_path / "python"
+    python.write_text(f"#!{sys.executable}\n{program}\n")
+    python.chmod(0o755)
+    work, folder = Work((6, 5, 3), 4, multi_label=False, images=8, num_test=8), tmp_path / "try"
+    ended = do_try(str(python), lambda data: {"device_kind": "cpu"}, work, folder, {}, 60.0, None)
+    assert (ended.status, ended.reason) == (status, reason)
+    assert ended.outcome == (FITS if status == "completed" else FAILED)
+    # The attempt of a failed try stays, without its images.
+    assert folder.exists() == (status != "completed") and not (folder / "data").exists()
+    assert ended.peak_memory_bytes == (7 if status == "completed" else None)
+
+
 def make_row(batch: int, outcome: str = FITS) -> dict:
     return {"batch": batch, "outcome": outcome, "reason": "", "is_confirmation": False, "seconds": 1.0}
 
@@ -145,6 +171,7 @@ def test_no_memory_on_cpus_is_told_from_a_failure(status, words):
         ("crashed", "killed by SIGKILL", "cuda", True, OUT_OF_HOST_MEMORY),
         ("crashed", "killed by SIGKILL", "cpu", True, OUT_OF_MEMORY),
         ("crashed", "exit status 137", "cpu", True, OUT_OF_MEMORY),
+        ("crashed", "the launcher ended without a word, by SIGKILL", "cpu", True, OUT_OF_MEMORY),
         # Nobody says that memory was the reason.
         ("crashed", "killed by SIGKILL", "cpu", False, FAILED),
         ("crashed", "exit status 1", "cpu", True, FAILED),

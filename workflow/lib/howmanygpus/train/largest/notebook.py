@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.train.largest.bisecting import FAILED, Try
@@ -17,7 +18,7 @@ class Notebook:
     def __init__(self, path: Path, code: str, bound: int):
         """path: of the file. code: hash of what a try executes. bound: of the search that uses the notebook now."""
         self._path, self._code, self._bound = path, code, bound
-        known = json.loads(path.read_text()) if path.exists() else {"code": None}
+        known: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"code": None}
         is_current = known["code"] == code and bound not in known["ended"]
         self._ended: list[int] = known["ended"] if is_current else []
         self.rows: list[dict] = [row for row in known["tries"] if row["outcome"] != FAILED] if is_current else []

@@ -9,6 +9,7 @@ import os
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -25,6 +26,10 @@ from howmanygpus.train.input.writing import write_data
 from howmanygpus.train.largest.bisecting import FAILED, FITS, OUT_OF_HOST_MEMORY, OUT_OF_MEMORY
 from howmanygpus.train.records import AttemptFolder
 
+LONGEST_S = 1800.0
+"""Time limit of a try."""
+RUNNING = "running"
+"""Status of an attempt until its launcher writes how it ended."""
 STEPS_PER_EPOCH = 2
 """The host runs ahead of the devices within an epoch, as it does in a run."""
 DISTINCT_IMAGES = 64
@@ -108,25 +113,28 @@ def do_try(
     write_json_atomic(attempt.spec, spec)
     write_json_atomic(attempt.placement, placement)
     command = [python, "-m", "howmanygpus.train.start.launch", "--attempt", str(attempt.path)]
-    command += ["--run-dir", str(result), "--deadline-s", str(deadline_s)]
+    command += ["--run-dir", str(result), "--deadline-s", str(min(deadline_s, LONGEST_S))]
     killed_before, started = count_killed(), time.monotonic()
-    said = run(command, folder / "said.txt", memory_bytes)
+    exit_status, said = run(command, folder / "said.txt", memory_bytes)
     seconds = time.monotonic() - started
     record = read_record(result / "run.json") or read_record(attempt.record)
-    status, reason = record.get("status", "crashed"), record.get("reason", "the launcher left no record")
+    status, reason = record.get("status", RUNNING), record.get("reason", "")
+    if status == RUNNING:
+        ended_by = signal.Signals(-exit_status).name if exit_status < 0 else f"exit status {exit_status}"
+        status, reason = "crashed", f"the launcher ended without a word, by {ended_by}"
     outcome = judge(status, f"{reason}\n{said}", spec["device_kind"], count_killed() > killed_before)
     shutil.rmtree(folder if outcome != FAILED else data)
     return Ended(outcome, status, reason, seconds, record.get("peak_memory_bytes"), record.get("device_model"))
 
 
-def run(command: list[str], path: Path, memory_bytes: int | None) -> str:
-    """Run a command, and return and print what it said. path: file that keeps it meanwhile."""
+def run(command: list[str], path: Path, memory_bytes: int | None) -> tuple[int, str]:
+    """Run a command, and return its exit status and what it said, which is also printed. path: file of its words."""
     with open(path, "wb") as file:
         prepare = partial(limit_memory, memory_bytes)
-        subprocess.run(command, check=False, stdout=file, stderr=subprocess.STDOUT, preexec_fn=prepare)
+        ended = subprocess.run(command, check=False, stdout=file, stderr=subprocess.STDOUT, preexec_fn=prepare)
     said = path.read_text(errors="replace")
     print(said, end="", flush=True)
-    return said
+    return ended.returncode, said
 
 
 def limit_memory(memory_bytes: int | None) -> None:
