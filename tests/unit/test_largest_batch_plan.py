@@ -1,49 +1,25 @@
-"""A study with `per_device_batch_size: max` has the numbers that searches found, waits for them, or says why not."""
+"""A study with `per_device_batch_size: max` has the numbers that searches found, and plans those that it needs."""
 
 import json
 import re
+from types import SimpleNamespace
 
-import pandas as pd
 import pytest
 import yaml
 
-from howmanygpus.call.deciding import decide_all, describe_decision, end_pass, find_standing
-from howmanygpus.call.searches import WAITS, give_up_searches, list_numbers
-from howmanygpus.files import write_json_atomic
-from howmanygpus.plan.cluster.retrying import STARTED
+from howmanygpus.plan.cluster.retrying import Growth
 from howmanygpus.plan.config.errors import ConfigError
-from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.largest.known import read_found
+from howmanygpus.plan.config.machine import read_machine
+from howmanygpus.plan.jobs import job_resources
 from howmanygpus.plan.largest.search import CONFIRMING_STEPS, STEPS, complete_try
 from howmanygpus.plan.plan import Plan
-from howmanygpus.report.answer.largest import describe_largest
-from howmanygpus.report.tables import batch_search
-from howmanygpus.report.tables.batch_sizes import mark_largest
+from howmanygpus.plan.rules.largest import LargestRules
 from howmanygpus.train.spec import RunSpec
 from project import ROOT, study
+from searched import CPU, found, make_plan, sizes
 
-CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
 TORCH = ("pytorch_ddp", "base", "fp32", "cpu")
 JAX = ("jax_sharding", "base", "fp32", "cpu")
-
-
-def found(largest: int, limit: str = "memory", reason: str = "why") -> dict:
-    return {"largest": largest, "limit": limit, "reason": reason}
-
-
-def make_plan(torch=None, jax=None, machine=CPU, **changes) -> Plan:
-    """torch, jax: what the searches of these frameworks found."""
-    given = {"frameworks": ["pytorch_ddp", "jax_sharding"], "devices": ["cpu"], "num_gpus": [1], **changes}
-
-    def find(record: str) -> dict | None:
-        return torch if "/pytorch_ddp" in record else jax
-
-    return Plan({"studies": {"small": study(**given)}}, machine, find)
-
-
-def sizes(plan: Plan, framework: str = "pytorch_ddp", num_gpus: int = 1) -> list[int]:
-    runs = [run for run in plan.runs.values() if (run.framework, run.num_gpus) == (framework, num_gpus)]
-    return sorted(run.per_device_batch_size for run in runs if not run.unsupported)
 
 
 def test_each_framework_has_its_own_number_beside_those_of_the_list():
@@ -134,22 +110,9 @@ def test_an_excluded_or_unsupported_max_is_not_searched():
     assert "fp16" in next(run.unsupported for run in plan.runs.values() if run.framework == "jax_sharding")
 
 
-def test_a_plan_that_waits_asks_for_no_run_of_its_study():
-    plan = make_plan(found(480), per_device_batch_size=[32, "max"])
-    plan.decisions = decide_all(plan)
-    assert plan.is_undecided("small") and not any(map(plan.is_asked_for, plan.runs.values()))
-    assert set(plan.decisions["small"].later.values()) == {WAITS}
-    told = describe_decision(plan, "small", plan.decisions["small"])
-    assert {status for status, _ in told["runs"].values()} == {"missing"}
-    assert not decide_all(make_plan(found(480), found(480), per_device_batch_size=[32, "max"]))
-
-
-def test_an_adaptive_study_waits_with_its_probes():
-    rules = {"per_device_batch_size": "max", "num_gpus": "auto", "train_best": 1, "probe_steps": 12}
-    waiting = decide_all(make_plan(found(96), **rules))
-    assert set(waiting) == {"small", "small_probe"} and not any(each.go for each in waiting.values())
-    decided = decide_all(make_plan(found(96), found(96), **rules))
-    assert decided["small_probe"].go and all("batch88" in run for run in decided["small_probe"].go)
+def test_a_number_that_stands_in_is_none_that_is_listed():
+    plan = make_plan(per_device_batch_size=[16, 32, 40, "max"])
+    assert sizes(plan) == [16, 32, 40, 48], "so that the number of runs is known"
 
 
 def test_a_plan_is_rebuilt_from_its_request_without_the_records():
@@ -218,87 +181,62 @@ def test_a_try_is_a_short_run_of_the_same_arithmetic():
     assert complete_try(request, 48, True, "data", "", {})["steps"] == 3 + CONFIRMING_STEPS
 
 
-def test_a_search_that_failed_is_known_to_this_call_alone(tmp_path, monkeypatch):
-    record = str(tmp_path / "torch_upto8.json")
-    monkeypatch.setenv(STARTED, "20260101T000000")
-    assert read_found(record) is None
-    write_json_atomic(tmp_path / "torch_upto8.failed.json", found(0, "failed") | {"call": "20260101T000000"})
-    assert read_found(record) == found(0, "failed")
-    monkeypatch.setenv(STARTED, "20260102T000000")
-    assert read_found(record) is None
-    write_json_atomic(tmp_path / "torch_upto8.json", found(64) | {"tries": []})
-    assert read_found(record) == found(64)
+CLUSTER = {
+    "scheduler": "slurm",
+    "devices": {
+        "a100": {"devices_per_node": 4, "cores_per_device": 8, "request": "gpu:a100:{n}"},
+        "cores": {"kind": "cpu", "devices_per_node": 4, "cores_per_device": 2, "memory_per_device_mb": 3000},
+    },
+    "slurm": {"scratch": "/scratch"},
+}
 
 
-def test_a_search_without_a_record_is_given_up_by_this_call(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(STARTED, "20260101T000000")
-    given = study(frameworks=["pytorch_ddp"], devices=["cpu"], num_gpus=[1], per_device_batch_size=[16, "max"])
-    plan, said = Plan({"studies": {"small": given}}, CPU), []
-    plan.decisions = decide_all(plan)
-    end_pass(plan, said.append, is_last=False)
-    assert not said, "nothing was found"
-    end_pass(plan, said.append, is_last=False, has_failed=True)
-    assert len(said) == 1
-    now = plan.plan_again()
-    assert [run.per_device_batch_size for run in now.runs.values() if not run.unsupported] == [16]
-    assert (
-        "its job left no record; see results/logs/search_batch_size/pytorch_ddp_"
-        in list(now.runs.values())[1].unsupported
-    )
-    give_up_searches(now)
-    assert find_standing(decide_all(now), list_numbers(now)) == find_standing({}, ())
+def test_a_search_is_a_job_with_one_device(tmp_path):
+    path = tmp_path / "machine.yaml"
+    path.write_text(yaml.safe_dump(CLUSTER))
+    changes = {"devices": ["a100", "cores"], "num_gpus": [4], "frameworks": ["pytorch_ddp"]}
+    plan = make_plan(machine=read_machine(path), per_device_batch_size="max", parity="report", **changes)
+    rules = LargestRules(plan)
+    for name, (search, _) in plan.searches.items():
+        wildcards = SimpleNamespace(search=name)
+        size = rules.size(wildcards)
+        assert (size.num_gpus, size.num_nodes) == (1, 1)
+        launch = json.loads(rules.launch(wildcards, None))
+        assert launch["parity"] == "report" and launch["placement"]["scheduler"] == "slurm"
+        if search.device == "cores":
+            assert launch["memory_mb"] == 3000 and search.settings["device_kind"] == "cpu"
+        else:
+            assert job_resources(plan.machine, size, Growth())["gres"] == "gpu:a100:1"
+        assert rules.verdict(wildcards) in plan.parity_cells
+        assert rules.weights(wildcards) == "results/weights/small_cnn_8x8x1_classes10_seed1.json"
 
 
-def test_another_number_of_a_repeated_search_is_followed_by_a_pass():
-    before, after = (make_plan(found(size), found(64), per_device_batch_size="max") for size in (480, 472))
-    standings = [find_standing(decide_all(plan), list_numbers(plan)) for plan in (before, after)]
-    assert standings[0].is_followed_by(standings[1]) and not standings[0].is_followed_by(standings[0])
+def test_the_laxest_study_decides_whether_a_gate_forbids_a_shared_search():
+    given = study(frameworks=["pytorch_ddp"], devices=["cpu"], num_gpus=[1], per_device_batch_size="max")
+    studies = {"small": given | {"parity": "required"}, "other": given | {"parity": "report"}}
+    plan = Plan({"studies": studies}, CPU, lambda record: None)
+    (name,) = plan.searches
+    assert json.loads(LargestRules(plan).launch(SimpleNamespace(search=name), None))["parity"] == "report"
 
 
-TRY = {"num_steps": 8, "status": "completed", "reason": "", "seconds": 3.5, "is_confirmation": False}
-TRY |= {"peak_memory_bytes": 2**31, "memory_limit_bytes": None, "device_model": "A100"}
+def test_a_user_s_model_is_searched_where_it_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    codes = set()
+    for folder, text in (("one", OWN), ("two", OWN.replace("Linear(64", "Linear(64 + 0"))):
+        (tmp_path / folder).mkdir()
+        path = str(tmp_path / folder / "mine.py")
+        (tmp_path / folder / "mine.py").write_text(text)
+        plan = make_plan(found(96), model=path, frameworks=["pytorch_ddp"], per_device_batch_size="max", parity="off")
+        (name,) = plan.searches
+        rules, wildcards = LargestRules(plan), SimpleNamespace(search=name)
+        assert json.loads(rules.launch(wildcards, None))["model_file"] == path and sizes(plan) == [96]
+        codes.add((name, rules.code(wildcards)))
+    assert len({name for name, _ in codes}) == 1 and len(codes) == 2, "other code repeats the search"
 
 
-def tabulate(plan: Plan) -> pd.DataFrame:
-    described = plan.studies["small"].describe()
-    tries = [TRY | {"batch": 32, "outcome": "fits"}, TRY | {"batch": 64, "outcome": "out_of_memory", "reason": "full"}]
-    records = {each["search"]: {"bound": 1432, "tries": tries} for each in described["largest"] if each["largest"]}
-    return batch_search.tabulate(described, records)
+OWN = """
+from torch import nn
 
-
-def test_the_table_has_every_try_and_each_search_without_any():
-    plan = make_plan(found(48), found(0, "failed", "it crashed"), per_device_batch_size="max", num_gpus=[1, 2])
-    table = tabulate(plan)
-    torch, jax = (table[table["framework"] == name] for name in ("pytorch_ddp", "jax_sharding"))
-    assert torch[["try", "batch", "outcome"]].values.tolist() == [[1, 32, "fits"], [2, 64, "out_of_memory"]]
-    assert set(torch["largest"]) == {48} and set(torch["per_device_batch_size"]) == {40}
-    assert torch["peak_memory_gib"].tolist() == [2.0, 2.0]
-    assert jax[["limit", "limit_reason"]].values.tolist() == [["failed", "it crashed"]]
-    assert jax[["largest", "batch", "per_device_batch_size"]].isna().all(axis=None)
-
-
-def test_the_answer_names_the_largest_batch_and_its_limit():
-    plan = make_plan(found(48), found(0, "failed", "it crashed"), per_device_batch_size="max", num_gpus=[1, 2])
-    assert describe_largest(tabulate(plan)) == (
-        "Largest batch that fits on one device: pytorch_ddp on cpu: 48 images (memory; runs take 40); "
-        "jax_sharding on cpu: none (failed: it crashed)."
-    )
-    plan = make_plan(found(1432, "data_set"), found(64, "host_memory"), per_device_batch_size="max")
-    text = describe_largest(tabulate(plan))
-    assert "pytorch_ddp on cpu: 1432 images (bounded by the data set)" in text
-    assert "jax_sharding on cpu: 64 images (memory of the host)" in text
-    assert describe_largest(None) == ""
-
-
-def test_the_batch_of_each_framework_is_marked_with_its_limit():
-    plan = make_plan(found(480), found(64, "data_set"), per_device_batch_size=[64, "max"])
-    rows = [
-        {"framework": name, "variant": "base", "precision": "fp32", "device": "cpu", "per_device_batch_size": size}
-        for name in ("pytorch_ddp", "jax_sharding")
-        for size in (64, 480)
-    ]
-    table = pd.DataFrame(rows).assign(is_largest_that_fits=False)
-    marked = mark_largest(table, plan.studies["small"].largest.describe())
-    assert marked["max_limit"].tolist() == [None, "memory", "data_set", None]
-    assert marked["is_largest_that_fits"].tolist() == [False, True, False, False]
+def build(image_shape, num_classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, num_classes))
+"""

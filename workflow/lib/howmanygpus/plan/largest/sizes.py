@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from howmanygpus.plan.largest.known import GAVE_UP
-from howmanygpus.train.largest.bisecting import DATA_SET, HOST_MEMORY, MEMORY, START, round_down
+from howmanygpus.train.largest.bisecting import DATA_SET, GRAIN, HOST_MEMORY, MEMORY, START, round_down
 
 MAX, UNRESOLVED = "max", 0
 """What a study gives as the batch size, and what its runs have until they get their number."""
@@ -53,8 +53,11 @@ def bound_by_data(num_train: int, config: dict, settings: list[dict]) -> int:
 
 
 def stand_in(bound: int, config: dict) -> int:
-    """Return the batch size of runs that wait for a search, or that never get a number."""
-    return fit_counts(min(START, bound), config) or count_step(config)
+    """Return the batch size of runs that wait for a search, or that never get a number: one that is not listed."""
+    step = count_step(config)
+    first = fit_counts(min(START, bound), config) or step
+    listed, sizes = list_numbers(config), range(first, bound + 1, math.lcm(GRAIN, step))
+    return next((size for size in sizes if size not in listed), first)
 
 
 def choose_size(found: dict | None, bound: int, config: dict) -> Size:
