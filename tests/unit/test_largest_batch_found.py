@@ -1,5 +1,6 @@
 """A study waits for the searches of its largest batch, and its tables and its answer say what they found."""
 
+import matplotlib.pyplot as plt
 import pandas as pd
 
 from howmanygpus.call.deciding import decide_all, describe_decision, end_pass, find_standing
@@ -9,7 +10,9 @@ from howmanygpus.plan.cluster.retrying import STARTED
 from howmanygpus.plan.largest.known import read_found
 from howmanygpus.plan.plan import Plan
 from howmanygpus.report.answer.largest import describe_largest
-from howmanygpus.report.tables import batch_search
+from howmanygpus.report.figures import load_figure
+from howmanygpus.report.outcomes import IDENTITY
+from howmanygpus.report.tables import batch_search, scaling
 from howmanygpus.report.tables.batch_sizes import mark_largest
 from project import study
 from searched import CPU, found, make_plan
@@ -117,3 +120,33 @@ def test_the_batch_of_each_framework_is_marked_with_its_limit():
     marked = mark_largest(table, plan.studies["small"].largest.describe())
     assert marked["max_limit"].tolist() == [None, "memory", "data_set", None]
     assert marked["is_largest_that_fits"].tolist() == [False, True, False, False]
+
+
+def make_scaling(plan: Plan) -> pd.DataFrame:
+    rows = []
+    for run in plan.runs.values():
+        spec = plan.studies["small"].spec(run)
+        identity = {key: spec[key] for key in IDENTITY}
+        rows.append(identity | {"status": "completed", "images_per_s": 100.0 * run.num_gpus, "disturbed": False})
+    return scaling.tabulate(plan.studies["small"].describe(), pd.DataFrame(rows))
+
+
+def test_figures_show_the_largest_batch_of_each_framework_together():
+    plan = make_plan(found(480), found(64), per_device_batch_size=[32, 64, "max"], num_gpus=[1, 2])
+    table = make_scaling(plan)
+    curves = {(row["framework"], row["fixed_batch_size"]): row["curve"] for _, row in table.iterrows()}
+    shared = "weak scaling, largest batch of each framework"
+    assert curves["pytorch_ddp", 448] == curves["jax_sharding", 56] == shared
+    assert curves["pytorch_ddp", 64] == curves["jax_sharding", 64] == "weak scaling, 64 images per device"
+    figure = load_figure("throughput_by_gpus").draw(scaling=table)
+    plt.close(figure)
+    assert [axes.get_title(loc="left") or axes.get_title() for axes in figure.axes] == [
+        *("weak scaling, 32 images per device", shared, "weak scaling, 64 images per device"),
+    ]
+    notes = [axes.get_xlabel() for axes in figure.axes]
+    assert notes[1].endswith("images: jax_sharding 56, pytorch_ddp 448")
+    assert not any("images:" in note for note in (notes[0], notes[2]))
+    strong = {"per_device_batch_size": "max", "scaling": "strong", "num_gpus": [2, 4], "accumulate": 2}
+    table = make_scaling(make_plan(found(40), found(64), **strong))
+    assert set(table["curve"]) == {"strong scaling, largest batch of each framework"}
+    assert set(table["fixed_batch_size"]) == {2 * 2 * 32, 2 * 2 * 56}

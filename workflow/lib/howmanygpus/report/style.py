@@ -227,6 +227,15 @@ def star_machinery(rows: pd.DataFrame) -> dict[str, str]:
     return {series: f"{series} *" if series in starred else series for series in rows["series"].unique()}
 
 
+def note_batches(axes: Axes, rows: pd.DataFrame) -> None:
+    """Write the batch of each series below a panel whose series have different ones. rows: of the table `scaling`."""
+    sizes = rows.drop_duplicates("series").set_index("series")["fixed_batch_size"]
+    if sizes.nunique() > 1:
+        parts = [f"{series} {size}" for series, size in sizes.items()]
+        for first in range(0, len(parts), 2):
+            add_note(axes, ("images: " if first == 0 else "") + ", ".join(parts[first : first + 2]))
+
+
 def say_nothing_to_show(reason: str) -> Figure:
     """Return a figure without axes that says why nothing is drawn."""
     figure = plt.figure(figsize=(6, 1.6))
