@@ -37,7 +37,7 @@ def test_the_example_of_the_documentation_can_be_planned():
 
 def test_a_number_that_is_listed_too_makes_one_run():
     plan = make_plan(found(64), found(32), per_device_batch_size=[32, 64, "max"])
-    assert sizes(plan) == [32, 64] and len(plan.runs) == 4
+    assert sizes(plan) == [32, 64] and len(plan.studies["small"].runs) == 4
 
 
 def test_a_run_with_a_searched_number_is_that_of_a_listed_number():
