@@ -58,10 +58,11 @@ class Largest:
     def __init__(self, study: "Study", runs: list[Run], find: Find):
         """runs: of the study. Those with `max` are UNRESOLVED, and the study has left out those that it excludes."""
         self._study, config = study, study.config
-        self.asked = [run for run in runs if run.per_device_batch_size == UNRESOLVED]
+        asked = [run for run in runs if run.per_device_batch_size == UNRESOLVED]
+        self._asked = set(map(find_series, asked))
         self.bound = bound_by_data(study.description.num_train, config, list(study.variants.values()))
         self.samples: dict[Series, Run] = {}
-        for run in sorted(self.asked, key=lambda run: run.num_gpus):
+        for run in sorted(asked, key=lambda run: run.num_gpus):
             if not run.unsupported:
                 self.samples.setdefault(find_series(run), run)
         self.searches: dict[Series, Search] = {}
@@ -70,10 +71,10 @@ class Largest:
         self._find = find
 
     def list_sizes(self, series: Series) -> list[int]:
-        """Return the distinct batch sizes of a series, without one that stands in."""
+        """Return the distinct batch sizes of a series: those of the study, and its own number or what stands in."""
         numbers = list_numbers(self._study.config)
-        size = self._get_number(series) if any(find_series(run) == series for run in self.asked) else None
-        return numbers if size is None or size in numbers else [*numbers, size]
+        own = [self._get_number(series)] if series in self._asked else []
+        return [*numbers, *(size for size in own if size not in numbers)]
 
     def _get_number(self, series: Series) -> int:
         size = self.sizes.get(series)
