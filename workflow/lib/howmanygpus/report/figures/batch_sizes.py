@@ -129,7 +129,7 @@ def _draw_line(axes: Axes, line: pd.DataFrame, name: str, style: dict, top: floa
     for column, marker, size, width in (KNEE, FITS, BOUND):
         chosen = line[column].astype(bool) & median.notna()
         look = {"markersize": size, "markerfacecolor": "none", "markeredgewidth": width, "color": style["color"]}
-        axes.plot(sizes[chosen], median[chosen], marker, linestyle="none", clip_on=False, **look)
+        axes.plot(sizes[chosen], median[chosen], marker, linestyle="none", **look)
     return sizes, median
 
 
