@@ -34,7 +34,7 @@ def test_one_call_searches_and_runs_the_grid_with_what_it_found(project):
     project.write_config(small=study(num_gpus=[1], per_device_batch_size=[32, "max"]))
     project.behave(**TOO_LARGE)
     summary = project.snakemake("--dry-run")
-    assert "largest batches" in summary and "2 x when the largest batches that fit are known" in summary, summary
+    assert "largest batches" in summary and "4 x when the largest batches that fit are known" in summary, summary
     printed = project.snakemake(*ANSWERS)
     assert printed.count("Building DAG of jobs") == 2, "the second pass has the numbers"
     assert list_sizes(project) == {
