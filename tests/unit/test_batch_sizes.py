@@ -8,8 +8,9 @@ import pytest
 from howmanygpus.report.answer.batches import answer_batches
 from howmanygpus.report.figures import load_figure
 from howmanygpus.report.outcomes import identify
+from howmanygpus.report.style import mark_counts
 from howmanygpus.report.tables import gradient_noise
-from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
+from howmanygpus.report.tables.batch_sizes import compute_batch_sizes, mark_largest
 from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
 from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
@@ -109,6 +110,28 @@ def test_the_figure_has_squares_bars_crosses_and_the_noise_scale():
     assert any(list(line.get_xdata()) == [pytest.approx(30.0)] * 2 for line in images.lines)
     assert any("0/2  pytorch_ddp" in text.get_text() for text in epochs.texts)
     assert all(note in images.get_xlabel() for note in ("knee", "largest batch", "noise", "repeats"))
+
+
+def test_the_figure_marks_the_batch_of_each_limit_and_numbers_that_are_near_do_not_touch():
+    table = tabulate(rates=RATES | {88: (210, 210)}, epochs={})
+    largest = [{"framework": "pytorch_ddp", "variant": "base", "precision": "fp32", "device": "cpu", "number": 88}]
+
+    def draw(limit):
+        figure = load_figure("batch_sizes").draw(batch_sizes=mark_largest(table, [largest[0] | {"limit": limit}]))
+        plt.close(figure)
+        axes = figure.axes[0]
+        found = {line.get_marker(): list(line.get_xdata()) for line in axes.lines if len(line.get_xdata()) == 1}
+        return axes, {marker: found.get(marker) for marker in "|D"}, figure.axes[-1].get_xlabel()
+
+    axes, marks, notes = draw("memory")
+    assert marks == {"|": [88], "D": None} and "largest batch that fits" in notes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["8", "16", "32", "64", "88"]
+    axes, marks, notes = draw("data_set")
+    assert marks == {"|": None, "D": [88]} and "largest batch of the data set" in notes
+    mark_counts(axes, [8, 60, 64, 1000, 1024])
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["8", "", "64", "", "1024"]
+    mark_counts(axes, [1, 2, 4, 8, 12, 16])
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "4", "8", "12", "16"]
 
 
 def test_measurements_of_a_run_are_read_and_estimated(tmp_path):

@@ -108,7 +108,8 @@ def answer_all(*cells):
     batches = compute_batch_sizes(runs, times, pd.DataFrame(columns=list(NOISE)))
     data = pd.DataFrame([{"study": "s", "dataset": "d", "input": "arrays"}], columns=list(DATASETS))
     jobs = pd.DataFrame(columns=list(JOBS))
-    return answer(runs, compute_scaling(runs, {"weak": [8]}, {}), times, data, jobs, batches, pd.DataFrame(columns=list(PROTOCOLS)))
+    protocols = pd.DataFrame(columns=list(PROTOCOLS))
+    return answer(runs, compute_scaling(runs, {"weak": [8]}, {}), times, data, jobs, batches, protocols)
 
 
 def test_the_answer_says_what_spreading_costs():

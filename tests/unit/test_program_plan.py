@@ -123,5 +123,6 @@ def test_every_table_can_be_made_of_a_program_that_has_not_run(tmp_path):
         inputs |= {"results": tmp_path} if table.reads_results else {}
         inputs |= {"allreduces": []} if table.reads_allreduces else {}
         inputs |= {"decision": None} if table.reads_decision else {}
+        inputs |= {"searches": {}} if table.reads_searches else {}
         made[name] = load_table(name).tabulate(plan, **inputs)
     assert len(made["runs"]) == 2 and made["class_auc"].empty

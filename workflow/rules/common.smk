@@ -34,6 +34,7 @@ from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.rules.cluster import ClusterRules
 from howmanygpus.plan.rules.data import DataRules
 from howmanygpus.plan.rules.environments import EnvironmentRules
+from howmanygpus.plan.rules.largest import LargestRules
 from howmanygpus.plan.rules.own_models import OwnModelRules
 from howmanygpus.plan.rules.parity import ParityRules
 from howmanygpus.plan.rules.products import Products
@@ -85,7 +86,7 @@ data = DataRules(
     PLAN, lambda path: None if workflow.remote_exec else workflow.persistence.params(IOFile(path)), logger.info
 )
 cluster, environments, own_models = ClusterRules(PLAN), EnvironmentRules(MACHINE), OwnModelRules(PLAN)
-weights = WeightRules(PLAN)
+weights, largest = WeightRules(PLAN), LargestRules(PLAN)
 products = Products(
     PLAN,
     lambda: "available" in workflow.dag_settings.targets,
@@ -143,5 +144,6 @@ onsuccess:
 onerror:
     settle_attempts()
     settle_jobs()
-    deciding.end_pass(PLAN, logger.info, bool(find_interruption()) or not workflow.execution_settings.keep_going)
+    is_last = bool(find_interruption()) or not workflow.execution_settings.keep_going
+    deciding.end_pass(PLAN, logger.info, is_last, has_failed=True)
     logger.error(describe_end(find_interruption(), MACHINE.submits, sys.argv, workflow.dag_settings.targets))

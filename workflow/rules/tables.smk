@@ -4,6 +4,7 @@ Make tables from runs: one rule per module of workflow/lib/howmanygpus/report/ta
 INPUTS   results/plans/{study}.json, results/runs/{study}/, results/attempts/{study}/ (for runs without an outcome),
          results/jobs/ (every job that used devices), results/probe/ (the preflight of a cluster)
          workflow/published/ (published numbers, for studies that stand beside some)
+         results/batch_sizes/ (searches for the largest batch, for studies with `max`)
 OUTPUTS  results/decisions/{study}.json (why runs of an adaptive study are not done)
          results/records/{study}.json (every record of a run or an attempt, with its hash)
          results/records/{study}.ledger.json (every job that used devices, with the times that SLURM counted)
@@ -98,8 +99,18 @@ for table in tables.list_tables():
             ledger="results/records/{study}.ledger.json" if described.reads_ledger else [],
             published=products.published if described.reads_published else [],
             decision=products.decision if described.reads_decision else [],
+            searches=products.searches if described.reads_searches else [],
         output:
-            table=f"results/tables/{{study}}/{table}.tsv",
+            table=(
+                report(
+                    f"results/tables/{{study}}/{table}.tsv",
+                    caption=f"../report/{table}.rst",
+                    category="{study}",
+                    labels={"table": table},
+                )
+                if described.in_report
+                else f"results/tables/{{study}}/{table}.tsv"
+            ),
         log:
             f"results/logs/tabulate_{table}/{{study}}.log",
         localrule: True
@@ -117,6 +128,7 @@ for table in tables.list_tables():
                 --ledger {input.ledger:q} \
                 --published {input.published:q} \
                 --decision {input.decision:q} \
+                --searches {input.searches:q} \
                 --table {output.table:q} \
                 >{log:q} 2>&1
             """
@@ -152,6 +164,7 @@ rule answer_question:
             table=["runs", "scaling", "time_to_accuracy", "datasets", "jobs", "batch_sizes", "protocols"],
         ),
         decision=products.decision,
+        batch_search=products.batch_search,
     output:
         answer=report(
             "results/tables/{study}/answer.txt",
@@ -169,6 +182,7 @@ rule answer_question:
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/answer_question.py \
             --tables {params.tables:q} \
             --decision {input.decision:q} \
+            --batch-search {input.batch_search:q} \
             --answer {output.answer:q} \
             >{log:q} 2>&1
         """

@@ -18,6 +18,7 @@ wildcard_constraints:
     num_gpus=r"\d+",
     spread=r"(_nodes\d+)?",
     run=r"(?:[a-z][a-z0-9_]*/){3}[a-z]+_[a-z0-9]+_[a-z0-9-]+_gpus\d+(?:_nodes\d+)?_batch\d+_repeat\d+",
+    search="[a-z0-9_.-]+_upto[0-9]+",
     environment="[a-z0-9-]+",
     pins_hash="[0-9a-f]{8}",
     table="|".join(tables.list_merged()),

@@ -5,6 +5,7 @@ import json
 import sys
 from pathlib import Path
 
+from howmanygpus.plan.largest.known import FAILED
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.published.reading import PublishedError
 from howmanygpus.report.tables import describe_table, load_table
@@ -20,6 +21,9 @@ def main() -> None:
     parser.add_argument("--ledger", type=Path, nargs="?", help="list of the records of jobs")
     parser.add_argument("--published", type=Path, nargs="*", default=[], help="published numbers and their sources")
     parser.add_argument("--decision", type=Path, nargs="?", help="why runs of an adaptive study are not done")
+    parser.add_argument(
+        "--searches", type=Path, nargs="*", default=[], help="records of searches for the largest batch"
+    )
     parser.add_argument("--table", type=Path, required=True, help="table to write")
     arguments = parser.parse_args()
     described = describe_table(arguments.name)
@@ -32,6 +36,11 @@ def main() -> None:
         inputs["ledger"] = json.loads(arguments.ledger.read_text())
     if described.reads_published:
         inputs["published"] = arguments.published
+    if described.reads_searches:
+        # Why a search failed is in a file whose name says so, and is older than a record beside it.
+        failed = {path.name.removesuffix(FAILED): path for path in arguments.searches if path.name.endswith(FAILED)}
+        ended = {path.stem: path for path in arguments.searches if not path.name.endswith(FAILED)}
+        inputs["searches"] = {name: json.loads(path.read_text()) for name, path in (failed | ended).items()}
     if described.reads_decision:
         inputs["decision"] = json.loads(arguments.decision.read_text()) if arguments.decision else None
     plan = json.loads(arguments.plan.read_text())

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from howmanygpus.call.passes import Standing, ask_for_another
+from howmanygpus.call.searches import give_up_searches, list_numbers, postpone
 from howmanygpus.files import write_json_atomic
 from howmanygpus.ledger.recording import JOBS, RUN
 from howmanygpus.ledger.settling import complete_jobs
@@ -31,13 +32,15 @@ LATER, NOT_RUN = "missing", "not_run"
 
 
 def decide_all(plan: Plan) -> dict[str, Decision]:
-    """Return the decision about each adaptive study and each study of probes, by name.
+    """Return the decision about each adaptive study, each study of probes, and each that waits for a search, by name.
 
     The two studies of a campaign share one decision.
     """
-    campaigns = list_campaigns(plan)
+    waiting = postpone(plan)
+    # A study of probes waits for the same searches as the study whose probes it has.
+    campaigns = [campaign for campaign in list_campaigns(plan) if campaign.study.name not in waiting]
     decisions = {id(campaign): campaign.decide(_gather(campaign)) for campaign in campaigns}
-    return {study.name: decisions[id(campaign)] for campaign in campaigns for study in campaign.studies}
+    return waiting | {study.name: decisions[id(campaign)] for campaign in campaigns for study in campaign.studies}
 
 
 def _gather(campaign: Campaign) -> Knowledge:
@@ -92,21 +95,31 @@ def take_decisions(plan: Plan, is_job: bool) -> None:
     plan.limits_min = limit_runs(plan, plan.decisions)
 
 
-def end_pass(plan: Plan, say: Callable[[str], None], is_last: bool) -> None:
+def end_pass(plan: Plan, say: Callable[[str], None], is_last: bool, has_failed: bool = False) -> None:
     """Decide again at the end of a pass, and have another one follow if there is more to do.
 
     is_last: whether none may follow, because the user interrupted the call or wants it to end with the first failure.
+    has_failed: whether a step failed, so that searches may have been asked for in vain.
     """
-    if is_last or not plan.decisions:
+    if is_last or not (plan.decisions or plan.searches):
         return
-    before, after = find_standing(plan.decisions), find_standing(decide_all(plan))
-    if before.is_followed_by(after):
+    if has_failed:
+        give_up_searches(plan)
+    if find_standing(plan.decisions, list_numbers(plan)).is_followed_by(_find_standing_now(plan)):
         say(GOES_ON if ask_for_another() else ANOTHER_CALL)
 
 
-def find_standing(decisions: Mapping[str, Decision]) -> Standing:
+def _find_standing_now(plan: Plan) -> Standing:
+    """Return the standing by the records that exist now. What searches found makes another plan."""
+    now = plan.plan_again() if plan.searches else plan
+    return find_standing(decide_all(now), list_numbers(now))
+
+
+def find_standing(decisions: Mapping[str, Decision], numbers: Iterable[str] = ()) -> Standing:
+    """numbers: what the plan takes from searches, see call.searches.list_numbers."""
     asked = {run for decision in decisions.values() for run in (*decision.go, *decision.done)}
-    return Standing(frozenset(asked), frozenset(study for study, decision in decisions.items() if decision.later))
+    undecided = frozenset(study for study, decision in decisions.items() if decision.later)
+    return Standing(frozenset([*asked, *numbers]), undecided)
 
 
 def refuse_overspending(plan: Plan, jobs: Iterable[Any]) -> list[str]:
@@ -165,9 +178,10 @@ def describe_decision(plan: Plan, study: str, decision: Decision) -> dict:
         for path, reason in reasons.items()
         if plan.runs[path].study == study
     }
-    owner = next(campaign for campaign in list_campaigns(plan) if study in [each.name for each in campaign.studies])
-    told = {"runs": runs, "budget_device_h": owner.rules.budget_device_h}
-    return told | ({"probes_of": owner.study.name} if owner.study.name != study else {})
+    campaigns = list_campaigns(plan)
+    owner = next((each for each in campaigns if study in [member.name for member in each.studies]), None)
+    told = {"runs": runs, "budget_device_h": owner.rules.budget_device_h if owner else None}
+    return told | ({"probes_of": owner.study.name} if owner and owner.study.name != study else {})
 
 
 def leave_decisions(plan: Plan) -> None:

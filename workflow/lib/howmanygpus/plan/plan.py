@@ -13,6 +13,8 @@ from howmanygpus.plan.config.errors import check_schema
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.models import split_models
 from howmanygpus.plan.config.schema import fill_defaults, read_schema
+from howmanygpus.plan.largest.known import Find, read_found
+from howmanygpus.plan.largest.search import Search
 from howmanygpus.plan.own.folder import ModelFolder
 from howmanygpus.plan.own.model import OwnModel
 from howmanygpus.plan.own.taking import check_names
@@ -35,16 +37,18 @@ class Plan:
     limits_min: Mapping[str, float] = {}
     """Minutes that the budget of a study has for each run that is done now, by the run's path."""
 
-    def __init__(self, config: dict, machine: Machine):
+    def __init__(self, config: dict, machine: Machine, find_largest: Find = read_found):
+        """find_largest: returns what a search for the largest batch has found."""
         schema = read_schema("config")
         check_schema(config, schema, root="config")
+        self._given, self._find_largest = dict(config), find_largest
         self.config, self.machine = fill_defaults(config, schema, schema), machine
         datasets = self.config["datasets"] = expand_paths(self.config["datasets"])
         self.groups = split_probes(split_models(config["studies"]))
         self.studies = {
             name: ProgramStudy(name, given, machine, schema, f"studies.{group}")
             if "program" in given
-            else Study(name, given, datasets, machine, schema, f"studies.{group}")
+            else Study(name, given, datasets, machine, schema, f"studies.{group}", find_largest)
             for group, studies in self.groups.items()
             for name, given in studies.items()
         }
@@ -58,7 +62,12 @@ class Plan:
         values = dict(request)
         devices = {name: Device(**described) for name, described in values.pop("devices").items()}
         values.pop("billing", None)
-        return cls(values, Machine("", devices))
+        found = values.pop("largest", {})
+        return cls(values, Machine("", devices), found.get)
+
+    def plan_again(self) -> "Plan":
+        """Return a new plan of the same config, by what searches have found now."""
+        return Plan(self._given, self.machine, self._find_largest)
 
     @cached_property
     def probes(self) -> dict[str, str]:
@@ -101,6 +110,39 @@ class Plan:
         return {run.path: study.parity_cell(run) for study, run in self._supported}
 
     @cached_property
+    def searches(self) -> dict[str, tuple[Search, list[Study]]]:
+        """The searches for the largest batch, by their names, each with the studies that need it."""
+        found: dict[str, tuple[Search, list[Study]]] = {}
+        for study, search, _ in self._searched:
+            studies = found.setdefault(search.name, (search, []))[1]
+            studies += [study] if study not in studies else []
+        return found
+
+    @cached_property
+    def search_cells(self) -> dict[str, list[ParityCell]]:
+        """The cells of the parity gate that cover the runs behind each search, by its name."""
+        cells: dict[str, list[ParityCell]] = {}
+        for study, search, run in self._searched:
+            cells.setdefault(search.name, []).append(study.parity_cell(run))
+        return cells
+
+    @property
+    def _searched(self) -> list[tuple[Study, Search, Run]]:
+        """Each series that needs a search, with its first run."""
+        return [
+            (study, search, study.largest.samples[series])
+            for study in self._with_data
+            if study.largest
+            for series, search in study.largest.searches.items()
+        ]
+
+    @cached_property
+    def _gated(self) -> list[tuple[Study, ParityCell]]:
+        """The cells of all runs, and of those behind searches, each with its study."""
+        runs = [(study, self.cells[run.path]) for study, run in self._supported]
+        return [*runs, *((study, study.parity_cell(run)) for study, _, run in self._searched)]
+
+    @cached_property
     def verdicts(self) -> dict[str, str]:
         """The file of the parity verdict that each run depends on, by the run's path."""
         return {path: cell.verdict for path, cell in self.cells.items()}
@@ -108,13 +150,13 @@ class Plan:
     @cached_property
     def _strict_cells(self) -> dict[str, ParityCell]:
         """The strict cells that verdicts on checked cells require, by the file of their verdict."""
-        checked = [self.cells[run.path] for study, run in self._supported if study.config["parity"] != "off"]
+        checked = [cell for study, cell in self._gated if study.config["parity"] != "off"]
         return {strict.verdict: strict for cell in checked if (strict := cell.strict)}
 
     @cached_property
     def parity_cells(self) -> dict[str, ParityCell]:
         """All cells of the parity gate, by the file of their verdict."""
-        return {cell.verdict: cell for cell in self.cells.values()} | self._strict_cells
+        return {cell.verdict: cell for _, cell in self._gated} | self._strict_cells
 
     @property
     def needed_verdicts(self) -> list[str]:
@@ -127,7 +169,7 @@ class Plan:
     @cached_property
     def checked_verdicts(self) -> set[str]:
         """The verdicts that are checked. A cell is not checked if parity is off in all studies that use it."""
-        checked = {self.verdicts[run.path] for study, run in self._supported if study.config["parity"] != "off"}
+        checked = {cell.verdict for study, cell in self._gated if study.config["parity"] != "off"}
         return checked | self._strict_cells.keys()
 
     @cached_property

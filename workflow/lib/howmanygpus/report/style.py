@@ -5,6 +5,7 @@ A framework has its own colour in every figure of every study. Its variants, inp
 colour and differ in markers and lines.
 """
 
+import math
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -157,12 +158,27 @@ def _spread(wanted: list[float], gap: float) -> list[float]:
 
 
 def mark_counts(axes: Axes, counts: Iterable[int]) -> None:
-    """Make the x axis logarithmic, with ticks at the measured values only."""
+    """Make the x axis logarithmic, with ticks at the measured values only. A number that has no room is left out."""
     axes.set_xscale("log", base=2)
     counts = sorted({int(count) for count in counts})
-    axes.set_xticks(counts, [str(count) for count in counts])
+    low, high = counts[0] / 1.25, counts[-1] * 1.25
+    axes.set_xticks(counts, _write_apart(counts, math.log2(high / low)))
     axes.minorticks_off()
-    axes.set_xlim(counts[0] / 1.25, counts[-1] * 1.25)
+    axes.set_xlim(low, high)
+
+
+def _write_apart(counts: list[int], doublings: float) -> list[str]:
+    """Return the labels of ticks, from the largest number down; empty for one that would touch a larger one.
+
+    doublings: that the axis has. On the narrowest panels, a digit takes 2.5 % of it.
+    """
+    labels, last = {}, math.inf
+    for count in reversed(counts):
+        needed = 0.025 * (len(str(count)) + len(str(last))) / 2 + 0.015
+        has_room = math.log2(last / count) / doublings >= needed
+        labels[count] = str(count) if has_room else ""
+        last = count if has_room else last
+    return [labels[count] for count in counts]
 
 
 def add_note(axes: Axes, note: str) -> None:
@@ -210,6 +226,15 @@ def star_machinery(rows: pd.DataFrame) -> dict[str, str]:
     carries = rows["baseline_machinery"].notna() & (rows["baseline_machinery"] != "none")
     starred = set(rows.loc[carries, "series"])
     return {series: f"{series} *" if series in starred else series for series in rows["series"].unique()}
+
+
+def note_batches(axes: Axes, rows: pd.DataFrame) -> None:
+    """Write the batch of each series below a panel whose series have different ones. rows: of the table `scaling`."""
+    sizes = rows.drop_duplicates("series").set_index("series")["fixed_batch_size"]
+    if sizes.nunique() > 1:
+        parts = [f"{series} {size}" for series, size in sizes.items()]
+        for first in range(0, len(parts), 2):
+            add_note(axes, ("images: " if first == 0 else "") + ", ".join(parts[first : first + 2]))
 
 
 def say_nothing_to_show(reason: str) -> Figure:

@@ -1,7 +1,10 @@
 """The keys that make a study adaptive: their checks, and the study of probes that `train_best` needs."""
 
+import math
+
 from howmanygpus.plan.config.errors import ConfigError, refuse
 from howmanygpus.plan.config.schema import study_defaults
+from howmanygpus.plan.largest.sizes import MAX
 from howmanygpus.train.spec import RANDOM_INPUTS
 
 RULES = ("stop_below_efficiency", "budget_device_h", "train_best", "probe_steps")
@@ -83,5 +86,9 @@ def _check_probes(place: str, given: dict) -> None:
     if filled["probe_steps"] <= max(warmups):
         problem = f"leaves no step to measure after {max(warmups)} warmup_steps"
         raise refuse(f"{place}.probe_steps", filled["probe_steps"], problem, "raise it or lower warmup_steps")
+    if MAX in filled["per_device_batch_size"] and (filled["epochs"] or math.inf) <= max(warmups):
+        problem = f"can be another number for probes, since {filled['epochs']} epochs may be short of a measured step"
+        remedy = f"train more epochs than the {max(warmups)} warmup_steps, or list numbers"
+        raise refuse(f"{place}.per_device_batch_size", MAX, problem, remedy)
     if (filled["epochs"] is None) == (filled["steps"] is None):
         raise ConfigError(f"{place}: give exactly one of `epochs` and `steps`")

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 RUNS, GATE, PRODUCTS = "runs", "parity gate", "tables and figures"
+SEARCHES = "largest batches"
 STAGES = {
     "environments": "environments",
     "prepare": "data and weights",
@@ -11,13 +12,14 @@ STAGES = {
     "own_models": "data and weights",
     "probe": "probes",
     "parity": GATE,
+    "largest": SEARCHES,
     "train": RUNS,
     "tables": PRODUCTS,
     "figures": PRODUCTS,
 }
 """Names in the order of the work, by the file in workflow/rules/ that defines a rule."""
-BEFORE_RUNS = ("environments", "data and weights", "probes", GATE)
-MEASURED = ("probes", GATE, RUNS)
+BEFORE_RUNS = ("environments", "data and weights", "probes", GATE, SEARCHES)
+MEASURED = ("probes", GATE, SEARCHES, RUNS)
 """Stages whose jobs go one at a time on one machine."""
 
 

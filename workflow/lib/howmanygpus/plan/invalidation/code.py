@@ -77,6 +77,13 @@ def hash_training(framework: str, model: Model, loader: str = SHARED) -> str:
 
 
 @cache
+def hash_search(framework: str, model: Model) -> str:
+    """Return the hash of what a search for the largest batch executes. How its tries are specified is a parameter."""
+    searching = find_code(*map(module_file, (f"train.largest.{name}" for name in ("bisecting", "trying"))))
+    return f"{hash_training(framework, model)} {hash_files(searching)}"
+
+
+@cache
 def hash_weights(model: str | ModelFolder) -> str:
     """Return the hash of what draws the initial weights of a network of the workflow, or of a user's folder."""
     digest = hash_files(find_code(SCRIPTS / "initialize_weights.py", *_find_model(model, PARAMETERS)))

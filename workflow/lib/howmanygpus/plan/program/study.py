@@ -8,6 +8,7 @@ from howmanygpus.plan.config.checks import check_quality
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, read_schema, study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.largest.resolving import refuse_max
 from howmanygpus.plan.program.axes import expand_axes
 from howmanygpus.plan.program.checks import (
     check_command,
@@ -19,6 +20,7 @@ from howmanygpus.plan.program.checks import (
 )
 from howmanygpus.plan.program.files import hash_program_files
 from howmanygpus.plan.runs import Run, drop_usual_layout, usual_layout
+from howmanygpus.plan.study.cells import choose_runs, list_batches
 from howmanygpus.plan.study.counts import take_counts
 from howmanygpus.plan.study.grid import check_layouts, check_number, resolve_devices
 from howmanygpus.plan.study.placing import choose_nodes, find_misplacement, take_numbers
@@ -78,7 +80,9 @@ class ProgramStudy(Study):
         check_report(where, self.program, filled["quality"], "thresholds" in given.get("quality", {}))
         self.files = hash_program_files(f"{where}.files", self.program["files"])
         own = {"dataset": DATASET, "model": program_name, "frameworks": [program_name], "inputs": [INPUT]}
+        self._accumulations = {}
         take_numbers(filled)
+        refuse_max(place, filled)
         self.lacking = take_counts(place, filled, machine)
         self.config = filled | own | {"parity": "off", "variants": {variant: {} for variant in self.variants}}
         self.runs = self._expand()
@@ -87,8 +91,7 @@ class ProgramStudy(Study):
     def _expand(self) -> list[Run]:
         config = self.config
         devices = resolve_devices(self.place, config["devices"], self.machine)
-        sizes = [(num_gpus, size) for num_gpus, batches in self.accumulations.items() for size in batches]
-        axes = [self.variants, config["precision"], devices, sizes, config["num_nodes"] or [None]]
+        axes = [self.variants, config["precision"], devices, list_batches(self), config["num_nodes"] or [None]]
         check_number(self.place, axes, config["repeats"])
         cells = itertools.product(*axes, range(1, config["repeats"] + 1))
         runs = []
@@ -99,7 +102,7 @@ class ProgramStudy(Study):
             reason = find_misplacement(known, num_gpus, wanted) or self._find_unsupported_reason(known, layout)
             cell = (config["model"], variant, INPUT, precision, device, num_gpus, size, repeat)
             runs.append(Run(self.name, *cell, nodes, reason))
-        return self._choose_runs(runs)
+        return choose_runs(self, runs)
 
     def _find_unsupported_reason(self, device: Device, layout: tuple[int, int]) -> str:
         (num_gpus, nodes), environment = layout, self.program["environment"]

@@ -14,8 +14,8 @@ class Products:
     """Paths of tables, figures and runs. Methods with wildcards use the wildcard `study`.
 
     takes_existing: returns whether this call builds from the runs that exist. It works once the targets are known.
-    list_tables: returns the names of a study's tables, given the study's config, whether the preflight measures, and
-    whether the study stands beside published numbers.
+    list_tables: returns the names of a study's tables, given the study's config, whether the preflight measures,
+    whether the study stands beside published numbers, and whether it searches the largest batch.
     list_figures: returns the names of a study's figures, given the study's config, whether the preflight measures,
     whether its devices have a price, and the columns of published numbers that have values.
     merged: the tables that are merged over all studies.
@@ -25,7 +25,7 @@ class Products:
         self,
         plan: Plan,
         takes_existing: Callable[[], bool],
-        list_tables: Callable[[dict, bool, bool], list[str]],
+        list_tables: Callable[[dict, bool, bool, bool], list[str]],
         list_figures: Callable[[dict, bool, bool, set[str]], list[str]],
         merged: list[str],
     ):
@@ -47,7 +47,25 @@ class Products:
         return [f"results/runs/{run.path}/run.json" for run in asked]
 
     def all_records(self) -> list[str]:
-        return [record for study in self._plan.studies for record in self.planned_records(study)]
+        return [record for study in self._plan.studies for record in self.records_of_target(study)]
+
+    def records_of_target(self, study: str) -> list[str]:
+        """Return the records of a study's runs and of its searches, apart from searches that failed in this call."""
+        return [*self._searches(study), *self.planned_records(study)]
+
+    def _searches(self, study: str) -> list[str]:
+        largest = self._plan.studies[study].largest
+        return largest.list_records() if largest else []
+
+    def searches(self, wildcards) -> list[str]:
+        """Return the records of a study's searches; of those that failed in this call, the files that say why."""
+        largest = self._plan.studies[wildcards.study].largest
+        return [*self._existing(self._searches(wildcards.study)), *(largest.list_failures() if largest else [])]
+
+    def batch_search(self, wildcards) -> list[str]:
+        """Return the table of a study's searches, if it has any."""
+        has_any = self._plan.studies[wildcards.study].largest
+        return [f"results/tables/{wildcards.study}/batch_search.tsv"] if has_any else []
 
     def records(self, wildcards) -> list[str]:
         return self._existing(self.planned_records(wildcards.study))
@@ -113,7 +131,8 @@ class Products:
     def of_study(self, study: str) -> list[str]:
         """Return the tables, the answer and the figures of one study."""
         config = self._plan.studies[study].config
-        names = self._list_tables(config, self._preflight, config["published"] is not None)
+        has_searches = self._plan.studies[study].largest is not None
+        names = self._list_tables(config, self._preflight, config["published"] is not None, has_searches)
         tables = [f"results/tables/{study}/{table}.tsv" for table in names]
         columns = find_columns(config["published"])
         figures = self._list_figures(config, self._preflight, self._is_priced(study), columns)
@@ -130,7 +149,7 @@ class Products:
     def of_target(self, target: str) -> list[str]:
         """Return the runs and the products of the studies that a target stands for."""
         studies = self._plan.targets[target]
-        return [path for study in studies for path in (*self.planned_records(study), *self.of_decided_study(study))]
+        return [path for study in studies for path in (*self.records_of_target(study), *self.of_decided_study(study))]
 
     def all(self) -> list[str]:
         """Return the products of every study, and the tables and answers over all studies.

@@ -53,8 +53,9 @@ def _check_model(place: str, model: str, frameworks: list[str]) -> None:
 def check_runs(study: "Study") -> None:
     """Raise ConfigError for layouts that the machine lacks, and for batches and steps that the data set cannot give."""
     check_layouts(study)
-    for num_gpus, size in sorted({(run.num_gpus, run.per_device_batch_size) for run in study.runs}):
-        count, num_train = study.accumulations[num_gpus][size], study.description.num_train
+    num_train = study.description.num_train
+    layouts = {(run.num_gpus, run.per_device_batch_size, study.accumulate(run)) for run in study.runs}
+    for num_gpus, size, count in sorted(layouts):
         steps_per_epoch = num_train // (num_gpus * size * count)
         if steps_per_epoch == 0:
             times = f", accumulated {count} times," if count > 1 else ""

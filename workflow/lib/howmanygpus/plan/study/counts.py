@@ -2,6 +2,7 @@
 
 from howmanygpus.plan.config.errors import refuse
 from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.largest.sizes import list_numbers
 from howmanygpus.plan.runs import Run
 from howmanygpus.plan.study.grid import resolve_devices
 from howmanygpus.plan.study.placing import can_be_placed
@@ -49,7 +50,7 @@ def list_counts(device: Device, most: int, config: dict) -> list[int]:
     powers = [2**exponent for exponent in range(most.bit_length())]
     even = {_round_down(device, count) for count in [*powers, most] if count}
     even = {count for count in even if can_be_placed(device, count, numbers)}
-    batches = [size * config["accumulate"] for size in config["per_device_batch_size"]]
+    batches = [size * config["accumulate"] for size in list_numbers(config)]
     divides_all = (
         count for count in sorted(even) if config["scaling"] == "weak" or not any(batch % count for batch in batches)
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from howmanygpus.plan.config.errors import ConfigError, refuse
 from howmanygpus.plan.config.machine import Machine
+from howmanygpus.plan.largest.sizes import MAX, UNRESOLVED
 from howmanygpus.plan.runs import Run
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def exclude_runs(place: str, rules: list[dict], runs: list[Run], machine: Machin
 
     for position, rule in enumerate(rules):
         # Rules for other models are left out already.
-        asked = [(key, value) for key, value in rule.items() if key != "model"]
+        asked = [(key, UNRESOLVED if value == MAX else value) for key, value in rule.items() if key != "model"]
         kept = [run for run in runs if any(read(run, key) != value for key, value in asked)]
         if len(kept) == len(runs):
             raise refuse(f"{place}.exclude[{position}]", rule, "matches no run", "correct or remove it")

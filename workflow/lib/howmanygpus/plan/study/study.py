@@ -1,6 +1,5 @@
 """A study of the config: its complete configuration, its checks, and its planned runs."""
 
-import itertools
 import json
 from functools import cached_property
 from typing import Any
@@ -12,8 +11,11 @@ from howmanygpus.plan.config.images import check_crops, check_labels, find_image
 from howmanygpus.plan.config.learning import resolve_optimizer
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, study_defaults
-from howmanygpus.plan.frameworks import FRAMEWORKS, find_unsupported_reason
-from howmanygpus.plan.loaders import check_inputs, find_missing_loader
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.largest.known import Find, read_found
+from howmanygpus.plan.largest.resolving import Largest, find_series, take_max
+from howmanygpus.plan.largest.sizes import MAX, UNRESOLVED, list_numbers
+from howmanygpus.plan.loaders import check_inputs
 from howmanygpus.plan.networks import (
     check_image_size,
     choose_options,
@@ -27,11 +29,11 @@ from howmanygpus.plan.own.taking import take_own_model
 from howmanygpus.plan.parity import ParityCell, TrainingPath
 from howmanygpus.plan.runs import TRAINING_KEYS, Run, complete_spec, drop_usual_layout
 from howmanygpus.plan.study import protocols
-from howmanygpus.plan.study.batches import accumulate_batches
+from howmanygpus.plan.study.batches import accumulate_batches, find_curves
+from howmanygpus.plan.study.cells import expand
 from howmanygpus.plan.study.checks import check_names, check_runs, doubt_study
-from howmanygpus.plan.study.counts import leave_out, take_counts
-from howmanygpus.plan.study.grid import check_number, exclude_runs, resolve_devices
-from howmanygpus.plan.study.placing import choose_nodes, find_misplacement, take_numbers
+from howmanygpus.plan.study.counts import take_counts
+from howmanygpus.plan.study.placing import take_numbers
 from howmanygpus.plan.study.start import Start, check_normalization, check_starts, doubt_normalization, find_start
 from howmanygpus.prepare.sources import Description
 from howmanygpus.train.spec import RANDOM_INPUTS, SYNTHETIC
@@ -53,17 +55,32 @@ class Study:
     is_program = False
     """Whether it starts a program of the user; see plan.program."""
 
-    def __init__(self, name: str, given: dict, datasets: dict, machine: Machine, schema: dict, place: str):
+    largest: Largest | None = None
+    """What stands for `max` in its runs, if it has this batch size."""
+
+    def __init__(
+        self,
+        name: str,
+        given: dict,
+        datasets: dict,
+        machine: Machine,
+        schema: dict,
+        place: str,
+        find_largest: Find = read_found,
+    ):
+        """find_largest: returns what a search for the largest batch has found."""
         self.name, self.place, self.machine = name, place, machine
         self.defaults = study_defaults()
         self.config = fill_defaults(given, schema["$defs"]["study"], schema)
         take_numbers(self.config)
+        take_max(self.place, self.config)
         self.lacking = take_counts(self.place, self.config, machine)
         # Defaults filled into a variant's optimizer would take the place of what the study says.
         self.config["variants"] = {
             variant: self.config["variants"][variant] | {key: own[key] for key in ("optimizer",) if key in own}
             for variant, own in given.get("variants", self.defaults["variants"]).items()
         }
+        self._accumulations: dict[tuple[int, ...], dict[int, dict[int, int]]] = {}
         self.variants = {variant: self._training_settings(given) for variant, given in self.config["variants"].items()}
         self.dataset_options = datasets.get(self.config["dataset"], {"source": self.config["dataset"], "options": {}})
         self._given_model = self.config["model"]
@@ -81,9 +98,13 @@ class Study:
         protocols.check_names(self)
         self.starts = {variant: self._find_start(variant) for variant in self.variants}
         check_starts(self)
-        self.runs = self._expand()
+        self.runs = expand(self)
+        if MAX in self.config["per_device_batch_size"]:
+            self.largest = Largest(self, self.runs, find_largest)
+            self.runs = self.largest.resolve(self.runs)
         check_runs(self)
-        protocols.check_evaluations(self)
+        if not (self.largest and self.largest.is_open):
+            protocols.check_evaluations(self)
 
     def settings_of(self, run: Run) -> dict:
         """Return the complete training settings of a run."""
@@ -147,52 +168,27 @@ class Study:
     @cached_property
     def curves(self) -> dict[str, list[int]]:
         """The batch sizes that each scaling mode keeps fixed: per device (weak scaling) or global (strong scaling)."""
-        sizes, smallest = self.config["per_device_batch_size"], min(self.config["num_gpus"])
-        factor = smallest * self.config["accumulate"]
-        curves = {"weak": list(sizes), "strong": [size * factor for size in sizes]}
-        return curves if self.config["scaling"] == "both" else {self.config["scaling"]: curves[self.config["scaling"]]}
+        sizes = list_numbers(self.config)
+        if self.largest:
+            numbers = {size for run in self.runs for size in self.largest.list_sizes(find_series(run))}
+            sizes += sorted(numbers - set(sizes))
+        return find_curves(self.config, sizes)
 
-    @cached_property
-    def accumulations(self) -> dict[int, dict[int, int]]:
-        """The batches for one optimizer step, by device count and by the distinct per-device batch sizes to run."""
-        return accumulate_batches(self.place, self.config, self.curves)
+    def accumulations(self, sizes: list[int]) -> dict[int, dict[int, int]]:
+        """Return the batches for one optimizer step, by device count and by the distinct batch sizes per device."""
+        if (key := tuple(sizes)) not in self._accumulations:
+            self._accumulations[key] = accumulate_batches(self.place, self.config, sizes)
+        return self._accumulations[key]
 
-    def _accumulate(self, run: Run) -> int:
-        return self.accumulations[run.num_gpus][run.per_device_batch_size]
+    def accumulate(self, run: Run) -> int:
+        """Return how many batches each device of a run takes for one optimizer step."""
+        if run.per_device_batch_size == UNRESOLVED:
+            return self.config["accumulate"]
+        sizes = self.largest.list_sizes(find_series(run)) if self.largest else list_numbers(self.config)
+        return self.accumulations(sizes)[run.num_gpus][run.per_device_batch_size]
 
     def global_batch_size(self, run: Run) -> int:
-        return run.num_gpus * run.per_device_batch_size * self._accumulate(run)
-
-    def _expand(self) -> list[Run]:
-        config, runs = self.config, []
-        devices = resolve_devices(self.place, config["devices"], self.machine)
-        axes = [config["frameworks"], [*self.variants, *self.unfair], config["inputs"], config["precision"], devices]
-        axes.append([(num_gpus, size) for num_gpus, sizes in self.accumulations.items() for size in sizes])
-        axes.append(config["num_nodes"] or [None])
-        check_number(self.place, axes, config["repeats"])
-        cells = itertools.product(*axes, range(1, config["repeats"] + 1))
-        for framework, variant, source, precision, device, (num_gpus, size), wanted, repeat in cells:
-            if variant in self.unfair and (framework not in self.unfair[variant] or source in RANDOM_INPUTS):
-                continue
-            known = self.machine.device(device)
-            settings = self.unfair[variant][framework] if variant in self.unfair else self.variants[variant]
-            own = self.own_model
-            nodes = choose_nodes(known, num_gpus, wanted)
-            layout = (num_gpus, nodes or known.num_nodes(num_gpus))
-            reason = find_misplacement(known, num_gpus, wanted)
-            if not reason and isinstance(own, OwnModel):
-                reason = own.find_unsupported_reason(framework, precision)
-            reason = reason or find_unsupported_reason(framework, known, precision, layout, settings)
-            reason = reason or find_missing_loader(framework, source, settings)
-            cell = (framework, variant, source, precision, device, num_gpus, size, repeat)
-            runs.append(Run(self.name, *cell, nodes, reason))
-        return self._choose_runs(runs)
-
-    def _choose_runs(self, runs: list[Run]) -> list[Run]:
-        """Leave out what the study excludes, devices that are not there, and all but one of equal runs."""
-        # One device is on one node for each number of nodes.
-        runs = list(dict.fromkeys(runs)) if self.config["num_nodes"] else runs
-        return exclude_runs(self.place, self.config["exclude"], leave_out(self.lacking, runs), self.machine)
+        return run.num_gpus * run.per_device_batch_size * self.accumulate(run)
 
     def find_doubts(self) -> list[str]:
         """Return a message for each value that can be meant, but is more likely a mistake."""
@@ -239,7 +235,7 @@ class Study:
             device_kind=self._device(run).kind,
             cores_per_device=self._device(run).cores_per_device,
             over_nodes=self.machine.count_nodes(run) > 1,
-            path=TrainingPath.find(run.framework, run.input, settings, self._accumulate(run)),
+            path=TrainingPath.find(run.framework, run.input, settings, self.accumulate(run)),
             multi_label=self.description.multi_label,
             label_smoothing=settings["label_smoothing"],
         )
@@ -254,7 +250,7 @@ class Study:
     def settings(self, run: Run) -> dict:
         """Return the settings whose change reruns a run. Settings that have their default value are left out."""
         training = self.settings_of(run) | {"seed": self.config["seed"]}
-        training["accumulate"] = self._accumulate(run)
+        training["accumulate"] = self.accumulate(run)
         training["init"] = self._start_of(run).identity
         if not FRAMEWORKS[run.framework].measures_noise:
             training["gradient_noise_every_epochs"] = None
@@ -272,6 +268,7 @@ class Study:
         runs = {run.path: {"spec": self.spec(run), "unsupported": run.unsupported} for run in self.runs}
         plan = {"study": self.name, "config": self.config, "curves": self.curves, "runs": runs}
         machinery = {framework: FRAMEWORKS[framework].one_device for framework in self.config["frameworks"]}
+        plan |= {"largest": self.largest.describe()} if self.largest else {}
         return plan | {"defaults": self.defaults, "machinery": machinery, "protocols": protocols.describe(self)}
 
     def request(self) -> str:
@@ -284,7 +281,8 @@ class Study:
         described = {name: {key: getattr(device, key) for key in keys} for name, device in devices.items()}
         request = {"studies": {self.name: different}, "datasets": datasets, "devices": described}
         billing = {name: billing for name in devices if (billing := self.machine.billing(name))}
-        return json.dumps(request | ({"billing": billing} if billing else {}))
+        request |= {"billing": billing} if billing else {}
+        return json.dumps(request | ({"largest": self.largest.found} if self.largest else {}))
 
     def _request_study(self) -> tuple[dict, dict]:
         """Return the study and its data sets as a config would give them, without defaults."""

@@ -10,6 +10,7 @@ from howmanygpus.report.answer.accuracy import answer_accuracy
 from howmanygpus.report.answer.adaptive import describe_grid
 from howmanygpus.report.answer.batches import answer_batches
 from howmanygpus.report.answer.cost import describe_bill
+from howmanygpus.report.answer.largest import describe_largest
 from howmanygpus.report.answer.placement import answer_placement
 from howmanygpus.report.answer.protocols import describe_protocols
 from howmanygpus.report.answer.study import (
@@ -36,10 +37,12 @@ def answer(
     batch_sizes: pd.DataFrame,
     protocols: pd.DataFrame,
     decision: dict | None = None,
+    batch_search: pd.DataFrame | None = None,
 ) -> str:
     """Describe the tables of one study, one line per statement.
 
-    decision: what an adaptive study decided, see call.deciding.describe_decision.
+    decision: what an adaptive study decided, see call.deciding.describe_decision. batch_search: the table of that name,
+    if the study searched the largest batch.
     """
     planned, runs = runs, runs[is_fair(runs)]
     real = choose_inputs(scaling)
@@ -49,6 +52,7 @@ def answer(
     else:
         found = [*answer_accuracy(runs, time_to_accuracy, datasets), *answer_throughput(runs, real, datasets)]
         found += [*answer_placement(runs), *answer_batches(batch_sizes)]
+    found.append(describe_largest(batch_search))
     facts = [describe_data(runs, datasets), describe_left_out(datasets), describe_remarks(datasets)]
     facts += [describe_disturbed(planned), describe_unmeasured(runs)]
     facts += [describe_trajectories(planned), describe_bill(jobs), *describe_protocols(protocols)]

@@ -6,6 +6,7 @@ from howmanygpus.report.answer.names import CONFIGURATION, describe_reached, fin
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
 
 PURPOSES = {"run": "runs", "gate": "parity gate", "probe": "probe", "allreduce": "all-reduce"}
+PURPOSES |= {"batch_search": "searches for the largest batch"}
 PURPOSES |= {"allocation": "packed allocations"}
 NOT_IN_VAIN = (
     *("completed", "clock_mismatch", "diverged", "out_of_memory", "unsupported", "failed_parity"),

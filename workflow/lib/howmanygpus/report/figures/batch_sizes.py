@@ -27,10 +27,12 @@ COMPARES = "per_device_batch_size"
 RATE = "images_per_s"
 TO_TARGET = {"epochs_to_target": "epochs", "images_to_target": "images"}
 KNEE, FITS = ("is_knee", "s", 15, 1.6), ("is_largest_that_fits", "|", 30, 2.5)
+BOUND = ("is_largest_of_data", "D", 19, 1.6)
 """Column, marker, size and line width of the marks of a batch."""
 NOTES = {
     "is_knee": "square: knee, smallest within 5 % of the best rate",
     "is_largest_that_fits": "bar: largest batch that fits",
+    "is_largest_of_data": "diamond: largest batch of the data set",
     "noise_scale": "dotted: gradient noise scale",
     "never": "x: reached in only k/n repeats",
 }
@@ -44,7 +46,8 @@ def draw(batch_sizes: pd.DataFrame) -> Figure:
     table = table[table.groupby("num_gpus")["num_repeats"].transform("sum") > 0]
     if table.empty:
         return say_nothing_to_show(f"No run has completed; {SEE_GRID}.")
-    table = table.assign(series=name_series(table)).sort_values("global_batch_size")
+    table = table.assign(series=name_series(table), is_largest_of_data=table["max_limit"] == "data_set")
+    table = table.sort_values("global_batch_size")
     styles, counts = style_of(table["series"]), sorted(table["num_gpus"].unique())
     rows = {RATE: "images/s over all devices"}
     if (judged := table[table["num_judged"] > 0])["num_gpus"].nunique() == len(counts):
@@ -72,7 +75,7 @@ def _list_notes(table: pd.DataFrame, has_target: bool) -> list[str]:
     """Return what explains the marks of the figure, which stands once, below its first column."""
     never = has_target & _is_tried(table) & table["images_to_target_median"].isna()
     noise = has_target & table["noise_scale"].notna()
-    seen = {name: table[name].astype(bool) & (table["num_repeats"] > 0) for name, *_ in (KNEE, FITS)}
+    seen = {name: table[name].astype(bool) & (table["num_repeats"] > 0) for name, *_ in (KNEE, FITS, BOUND)}
     seen |= {"noise_scale": noise, "never": never}
     return [NOTES[name] for name, rows in seen.items() if rows.any()]
 
@@ -123,7 +126,7 @@ def _draw_line(axes: Axes, line: pd.DataFrame, name: str, style: dict, top: floa
     most = line[f"{name}_max"].fillna(top).clip(upper=top)
     axes.errorbar(sizes, median, yerr=[median - line[f"{name}_min"], most - median], capsize=4, **style)
     ring_disturbed(axes, sizes, median, line["num_disturbed"] > 0)
-    for column, marker, size, width in (KNEE, FITS):
+    for column, marker, size, width in (KNEE, FITS, BOUND):
         chosen = line[column].astype(bool) & median.notna()
         look = {"markersize": size, "markerfacecolor": "none", "markeredgewidth": width, "color": style["color"]}
         axes.plot(sizes[chosen], median[chosen], marker, linestyle="none", **look)

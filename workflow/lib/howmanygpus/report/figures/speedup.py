@@ -17,12 +17,13 @@ from howmanygpus.report.style import (
     make_panels,
     mark_counts,
     name_series,
+    note_batches,
     ring_disturbed,
     say_nothing_to_show,
     star_machinery,
     style_of,
 )
-from howmanygpus.report.tables.scaling import CURVE, is_baseline, name_curve
+from howmanygpus.report.tables.scaling import CURVE, is_baseline
 from howmanygpus.report.tables.time_to_accuracy import find_easiest, find_hardest, summarize_time_to_accuracy
 
 TITLE = "Speed-up of throughput and of time to accuracy"
@@ -41,8 +42,7 @@ def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> Figure:
     styles = style_of(throughput["series"])
     beside = describe_guess(time_to_accuracy)
     titles, panels = [], []
-    for (mode, size), rows in throughput.groupby(["scaling_mode", "fixed_batch_size"], sort=False):
-        curve = name_curve(mode, size)
+    for curve, rows in throughput.groupby("curve", sort=False):
         titles += [f"{curve}\nspeed-up of throughput", f"{curve}\nspeed-up of time to {threshold:g}{beside}"]
         panels += [(rows, "speedup"), (accuracy.loc[rows.index].assign(series=rows["series"]), "accuracy_speedup")]
     figure, axes = make_panels(titles, max_columns=2)
@@ -90,6 +90,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, column: str, styles: dict) -> Non
     axes.set_xlabel("devices")
     if names.keys() != set(names.values()):
         add_note(axes, STAR_NOTE)
+    note_batches(axes, rows)
     for series, line in rows[rows[column].notna()].sort_values("num_gpus").groupby("series"):
         axes.plot(line["num_gpus"], line[column], **styles[series])
         ring_disturbed(axes, line["num_gpus"], line[column], line["is_disturbed"])

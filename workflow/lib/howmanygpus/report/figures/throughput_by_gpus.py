@@ -15,12 +15,13 @@ from howmanygpus.report.style import (
     make_panels,
     mark_counts,
     name_series,
+    note_batches,
     ring_disturbed,
     say_nothing_to_show,
     star_machinery,
     style_of,
 )
-from howmanygpus.report.tables.scaling import is_baseline, name_curve
+from howmanygpus.report.tables.scaling import is_baseline
 
 TITLE = "Throughput by device count"
 TABLES = ("scaling",)
@@ -34,10 +35,9 @@ def draw(scaling: pd.DataFrame) -> Figure:
         return say_nothing_to_show(f"No run has completed; {SEE_GRID}.")
     measured = measured.assign(series=name_series(measured))
     styles = style_of(measured["series"])
-    panels = list(measured.groupby(["scaling_mode", "fixed_batch_size"], sort=False))
-    titles = [name_curve(mode, size) for (mode, size), _ in panels]
-    per_row = measured.groupby("scaling_mode")["fixed_batch_size"].nunique().max()
-    figure, axes = make_panels(titles, max_columns=min(per_row, 4))
+    panels = list(measured.groupby("curve", sort=False))
+    per_row = measured.groupby("scaling_mode")["curve"].nunique().max()
+    figure, axes = make_panels([curve for curve, _ in panels], max_columns=min(per_row, 4))
     for panel, (_, rows) in zip(axes, panels, strict=True):
         draw_panel(panel, rows, styles)
     return figure
@@ -49,6 +49,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
     axes.set_xlabel("devices")
     if names.keys() != set(names.values()):
         add_note(axes, STAR_NOTE)
+    note_batches(axes, rows)
     for series, line in rows.sort_values("num_gpus").groupby("series"):
         style = styles[series]
         median = line["images_per_s_median"]

@@ -16,11 +16,12 @@ from howmanygpus.report.style import (
     make_panels,
     mark_counts,
     name_series,
+    note_batches,
     ring_disturbed,
     say_nothing_to_show,
     style_of,
 )
-from howmanygpus.report.tables.scaling import CURVE, name_curve
+from howmanygpus.report.tables.scaling import CURVE
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
 
 TITLE = "Time to accuracy by device count"
@@ -39,22 +40,24 @@ def draw(
     """
     if time_to_accuracy.empty:
         return say_nothing_to_show(f"No run on real images has completed; {SEE_GRID}.")
-    curves = scaling[[*CURVE, "num_nodes", "num_gpus", "per_device_batch_size", "scaling_mode", "fixed_batch_size"]]
+    told = ("num_nodes", "num_gpus", "per_device_batch_size", "scaling_mode", "fixed_batch_size", "curve")
+    curves = scaling[[*CURVE, *told]]
     summary = summarize_time_to_accuracy(time_to_accuracy, clock).merge(curves)
     summary["is_strong"] = summary["scaling_mode"] == "strong"
     summary = summary.sort_values(["threshold", "is_strong", "fixed_batch_size"], kind="stable")
     summary["series"] = name_series(summary)
     styles = style_of(summary["series"])
-    panels = list(summary.groupby(["threshold", "scaling_mode", "fixed_batch_size"], sort=False))
+    panels = list(summary.groupby(["threshold", "curve"], sort=False))
     metric = name_metric(summary["metric"].iloc[0])
     beside = describe_guess(summary)
-    titles = [f"test {metric} {threshold:g}{beside}\n{name_curve(mode, size)}" for (threshold, mode, size), _ in panels]
-    num_curves = len(summary[["scaling_mode", "fixed_batch_size"]].drop_duplicates())
+    titles = [f"test {metric} {threshold:g}{beside}\n{curve}" for (threshold, curve), _ in panels]
+    num_curves = summary["curve"].nunique()
     figure, axes = make_panels(titles, max_columns=min(num_curves, 4), panel_size=(3.9, 3.4))
     finite = summary.loc[np.isfinite(summary["time_s_max"]), "time_s_max"]
     top = 1.2 * finite.max() if len(finite) else 1.0
     for panel, (_, rows) in zip(axes, panels, strict=True):
         panel.set_xlabel("devices")
+        note_batches(panel, rows)
         panel.set_ylabel(label)
         draw_panel(panel, rows, styles, top)
     return figure

@@ -5,12 +5,14 @@ A module defines COLUMNS, READS and `tabulate(plan, **inputs)`, which returns a 
 the content of results/plans/{study}.json. READS names the inputs: other tables of the study; `results`, the folder that
 holds `results/`, for tables made from runs and attempts; `allreduces`, the records of the preflight; `ledger`, the
 records of all jobs that used devices; `published`, the paths of the published numbers beside which the study stands and
-of their sources; `decision`, which says why runs of an adaptive study are not done, and is None for a fixed grid. A
-table that reads `published` is made only for studies with the key of that name.
+of their sources; `decision`, which says why runs of an adaptive study are not done, and is None for a fixed grid;
+`searches`, the records of the searches for the largest batch. A table that reads `published` is made only for studies
+with the key of that name, and one that reads `searches` only for those with `per_device_batch_size: max`.
 
 Four constants are optional. USES_METRIC = True: the table depends on the code of the study's metric. IS_MERGED = True:
 the tables of all studies are joined in results/tables/. NEEDS_PREFLIGHT = True: the table is made only if the
-preflight measures. COMPARES names a key of the study: a study with only one entry of it has no such table.
+preflight measures. COMPARES names a key of the study: a study with only one entry of it has no such table. IN_REPORT =
+True: the report has the table of each study, and workflow/report/<table>.rst is its caption.
 """
 
 import importlib
@@ -21,7 +23,7 @@ from types import ModuleType
 from howmanygpus.report.modules import has_several, list_modules, read_constants, require_constant
 
 FOLDER = Path(__file__).parent
-NO_TABLES = ("results", "allreduces", "ledger", "published", "decision")
+NO_TABLES = ("results", "allreduces", "ledger", "published", "decision", "searches")
 """Names in READS that are no other tables of the study."""
 
 
@@ -35,16 +37,20 @@ class Description:
     reads_ledger: bool
     reads_published: bool
     reads_decision: bool
+    reads_searches: bool
     uses_metric: bool
     is_merged: bool
     needs_preflight: bool
     compares: str | None
+    in_report: bool
 
 
-def list_tables(study: dict | None = None, preflight: bool = True, published: bool = True) -> list[str]:
+def list_tables(
+    study: dict | None = None, preflight: bool = True, published: bool = True, searched: bool = True
+) -> list[str]:
     """Names of all tables, or of those of a study, given its config.
 
-    Without a preflight or published numbers, they are those that do not need them.
+    Without a preflight, published numbers or searches, they are those that do not need them.
     """
     described = {name: describe_table(name) for name in list_modules(FOLDER)}
     return [
@@ -52,6 +58,7 @@ def list_tables(study: dict | None = None, preflight: bool = True, published: bo
         for name, table in described.items()
         if (preflight or not table.needs_preflight)
         and (published or not table.reads_published)
+        and (searched or not table.reads_searches)
         and has_several(study, table.compares)
     ]
 
@@ -75,8 +82,10 @@ def describe_table(name: str) -> Description:
         reads_ledger="ledger" in reads,
         reads_published="published" in reads,
         reads_decision="decision" in reads,
+        reads_searches="searches" in reads,
         uses_metric=constants.get("USES_METRIC", False),
         is_merged=constants.get("IS_MERGED", False),
         needs_preflight=constants.get("NEEDS_PREFLIGHT", False),
         compares=constants.get("COMPARES"),
+        in_report=constants.get("IN_REPORT", False),
     )

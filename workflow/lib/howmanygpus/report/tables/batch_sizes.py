@@ -5,6 +5,7 @@ The knee is the smallest global batch whose median rate is within 5 % of the bes
 same devices. Repeats scatter, so knee_lowest and knee_highest are the smallest batches that may be and that surely are
 within 5 %: the fastest repeat of the first and the slowest of the second are compared with the slowest and the fastest
 of the best. The target is the hardest threshold that some configuration reached in all its repeats, else in one.
+`max_limit` is set for the batch that stands for `per_device_batch_size: max`, and says why no larger one does.
 """
 
 import numpy as np
@@ -18,6 +19,9 @@ from howmanygpus.report.tables.time_to_accuracy import find_easiest, find_hardes
 READS = ("runs", "time_to_accuracy", "gradient_noise")
 IS_MERGED = True
 CURVE = [*scaling.CURVE, "placement", "num_nodes", "num_gpus"]
+SERIES = ["framework", "variant", "precision", "device"]
+NO_LIMIT = ("open", "failed", "refused")
+"""Limits of searches that gave no number."""
 SIZES = ["per_device_batch_size", "global_batch_size"]
 TARGETS = {"epochs_to_target": "epoch", "images_to_target": "images_seen", "train_s_to_target": "time_to_accuracy_s"}
 """What is counted to the target, by the column of the table time_to_accuracy that has it."""
@@ -26,7 +30,7 @@ COLUMNS = [
     *(*CURVE, *SIZES),
     *("images_per_s_median", "images_per_s_min", "images_per_s_max"),
     *("num_planned", "num_repeats", "num_failed", "num_out_of_memory", "num_disturbed"),
-    *("rate_of_best", "is_knee", "knee_lowest", "knee_highest", "is_largest_that_fits"),
+    *("rate_of_best", "is_knee", "knee_lowest", "knee_highest", "is_largest_that_fits", "max_limit"),
     *("metric", "target", "num_judged", "num_reached"),
     *(f"{name}_{end}" for name in TARGETS for end in ENDS),
     *("noise_scale", "num_noise_measurements"),
@@ -39,7 +43,8 @@ def tabulate(
     plan: dict, runs: pd.DataFrame, time_to_accuracy: pd.DataFrame, gradient_noise: pd.DataFrame
 ) -> pd.DataFrame:
     """One row per configuration. The arguments are the tables of these names."""
-    return compute_batch_sizes(runs[is_fair(runs)], time_to_accuracy, gradient_noise)
+    table = compute_batch_sizes(runs[is_fair(runs)], time_to_accuracy, gradient_noise)
+    return mark_largest(table, plan.get("largest", []))
 
 
 def compute_batch_sizes(
@@ -54,7 +59,22 @@ def compute_batch_sizes(
     for more in (_summarize_targets(time_to_accuracy), average_noise(gradient_noise)):
         table = table.merge(more, on=[*CURVE, *SIZES], how="left")
     counted = dict.fromkeys(("num_judged", "num_reached", "num_noise_measurements"), 0)
-    return table.fillna(counted).astype(dict.fromkeys(counted, int))[COLUMNS]
+    return table.fillna(counted).astype(dict.fromkeys(counted, int)).assign(max_limit=None)[COLUMNS]
+
+
+def mark_largest(table: pd.DataFrame, largest: list[dict]) -> pd.DataFrame:
+    """Mark the batches that stand for `max`. largest: as in the plan, see plan.largest.resolving.
+
+    Under strong scaling they are the batches of the smallest device count.
+    """
+    numbers = {tuple(each[name] for name in SERIES): each for each in largest if each["limit"] not in NO_LIMIT}
+    limits = []
+    for _, row in table.iterrows():
+        found = numbers.get(tuple(row[name] for name in SERIES), {"number": None})
+        limits.append(found["limit"] if found["number"] == row["per_device_batch_size"] else None)
+    table = table.assign(max_limit=pd.Series(limits, index=table.index, dtype=object))
+    by_memory = table["max_limit"].isin(("memory", "host_memory"))
+    return table.assign(is_largest_that_fits=table["is_largest_that_fits"] | by_memory)
 
 
 def _count_runs(runs: pd.DataFrame) -> pd.DataFrame:

@@ -3,8 +3,8 @@ Every job that used devices: what it was, how long it had them, and what that wa
 
 `hours` are counted as `counted_by` says: by SLURM, which counts from before a job's program starts until after it ends,
 or by the job itself. Runs, failed attempts and superseded runs have the name of their run. Jobs of the parity gate, of
-the probe and of the all-reduce measurement serve several studies, so that `study` is empty. Jobs inside of a packed
-allocation are not billed, because their allocation is.
+searches for the largest batch, of the probe and of the all-reduce measurement serve several studies, so that `study` is
+empty. Jobs inside of a packed allocation are not billed, because their allocation is.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,9 @@ from howmanygpus.report import accounting
 
 READS = ("ledger",)
 IS_MERGED = True
-RUN, GATE, ALLOCATION = "run", "gate", "allocation"
+RUN, ALLOCATION = "run", "allocation"
+OF_FRAMEWORKS = ("gate", "batch_search")
+"""Kinds of jobs that serve all studies with their framework."""
 COLUMNS = (
     *("study", "kind", "status", "name", "job_id", "device", "num_gpus", "num_nodes", "nodes", "started_at"),
     *("hours", "counted_by", "device_hours", "billed_device_hours", "cost", "currency", "record"),
@@ -34,7 +36,7 @@ def tabulate(plan: dict, ledger: dict[str, dict]) -> pd.DataFrame:
         for path, record in ledger.items()
         if record["device"] in devices
         and (record["kind"] != RUN or record["name"].startswith(f"{plan['study']}/"))
-        and (record["kind"] != GATE or record["framework"] in frameworks)
+        and (record["kind"] not in OF_FRAMEWORKS or record["framework"] in frameworks)
     ]
     rows = [*own, *describe_allocations(ledger, devices, plan["billing"])]
     return pd.DataFrame(rows, columns=list(COLUMNS)).sort_values("started_at", kind="stable")

@@ -6,6 +6,9 @@ There are two baselines. `speedup` compares a framework with itself on the small
 
 If a study has the key `num_nodes`, each number of nodes is a line of its own, with its name in the column placement.
 They share their baseline, which is on the fewest nodes that can have it: one device, if the study has that count.
+
+`curve` is what figures show together: a scaling mode and the batch that it keeps constant. With `per_device_batch_size:
+max`, it is the largest batch of each framework, whatever its number.
 """
 
 import pandas as pd
@@ -22,10 +25,12 @@ COLUMNS = [
     *("images_per_s_median", "images_per_s_min", "images_per_s_max"),
     *("num_planned", "num_repeats", "num_failed", "num_disturbed"),
     *("baseline_num_nodes", "baseline_num_gpus", "speedup", "scaling_efficiency", "baseline_machinery"),
-    *("best_one_device", "speedup_over_best"),
+    *("best_one_device", "speedup_over_best", "curve"),
 ]
 FIXED = {"weak": "per_device_batch_size", "strong": "global_batch_size"}
 """The batch size that each scaling mode keeps constant along a curve."""
+SERIES = ["framework", "variant", "precision", "device"]
+"""Columns on which the largest batch depends."""
 MODES = ("weak", "strong")
 """Scaling modes in the order in which tables and figures show them."""
 
@@ -38,7 +43,25 @@ def name_curve(scaling_mode: str, fixed_batch_size: int) -> str:
 
 def tabulate(plan: dict, runs: pd.DataFrame) -> pd.DataFrame:
     """One row per configuration and scaling mode. runs: the table of that name."""
-    return compute_scaling(runs[is_fair(runs)], plan["curves"], plan.get("machinery", {}))
+    table = compute_scaling(runs[is_fair(runs)], plan["curves"], plan.get("machinery", {}))
+    return name_largest(table, plan.get("largest", []), plan["config"]) if "largest" in plan else table
+
+
+def name_largest(table: pd.DataFrame, largest: list[dict], config: dict) -> pd.DataFrame:
+    """Give the rows on the largest batches one curve. largest, config: as in the plan.
+
+    Numbers that the study lists too stay on their own curves.
+    """
+    factor = min(config["num_gpus"]) * config["accumulate"] if config["scaling"] == "strong" else 1
+    sizes = {
+        tuple(each[name] for name in SERIES): each["number"] * factor
+        for each in largest
+        if each["number"] not in config["per_device_batch_size"]
+    }
+    found = [sizes.get(series) for series in table[SERIES].itertuples(index=False, name=None)]
+    is_largest = table["fixed_batch_size"] == pd.Series(found, index=table.index, dtype=float)
+    shared = table["scaling_mode"].map(lambda mode: f"{mode} scaling, largest batch of each framework")
+    return table.assign(curve=table["curve"].where(~is_largest, shared))
 
 
 def compute_scaling(runs: pd.DataFrame, curves: dict[str, list[int]], machinery: dict[str, str]) -> pd.DataFrame:
@@ -71,6 +94,8 @@ def compute_scaling(runs: pd.DataFrame, curves: dict[str, list[int]], machinery:
         num_disturbed=("disturbed", "sum"),
         num_unsupported=("unsupported", "sum"),
     ).reset_index()
+    modes, sizes = table["scaling_mode"], table["fixed_batch_size"]
+    table["curve"] = [name_curve(mode, size) for mode, size in zip(modes, sizes, strict=True)]
     return add_speedup_over_best(add_speedup(table, machinery))[COLUMNS]
 
 

@@ -1,0 +1,107 @@
+"""
+One search for the largest batch that fits on a device.
+
+What a batch needs depends on the network, the framework and some settings, and on no images. Studies, variants and
+inputs that agree in these share a search.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from howmanygpus.plan.runs import Run, complete_spec
+
+FOLDER = "results/batch_sizes"
+STUDY = "batch_search"
+"""Kind of the job of a search, and name of the study in the specification of a try."""
+MEMORY_KEYS = (
+    *("prefetch", "eval_batch_size", "label_smoothing", "batchnorm", "tier", "loss_on_every_device"),
+    *("gradient_compression", "powersgd_rank", "accumulate", "loss_scale"),
+)
+"""Settings of a run on which the memory can depend, beside the network, the optimizer and gradient noise."""
+OPTIMIZER_KEYS = ("name", "momentum", "weight_decay", "weight_decay_on")
+LEARNING_RATE = 1e-6
+"""Rate of a try, which nothing diverges with."""
+STEPS, CONFIRMING_STEPS = 8, 24
+"""Optimizer steps of a try, and of the one that confirms the largest size, beside those of the batches read ahead."""
+ONCE = 10**6
+"""Epochs between two evaluations of a try, which has one at its end."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search that a study needs.
+
+    settings: those that differ from their defaults, as plan.runs.complete_spec takes them. image_shape: of the
+    network's input. bound: the largest batch size that the data set allows.
+    """
+
+    framework: str
+    precision: str
+    device: str
+    network_name: str
+    settings: dict[str, Any]
+    image_shape: tuple[int, int, int]
+    num_classes: int
+    multi_label: bool
+    bound: int
+
+    @property
+    def weights_file(self) -> str:
+        shape = "x".join(map(str, self.image_shape))
+        return f"results/weights/{self.network_name}_{shape}_classes{self.num_classes}_seed1.safetensors"
+
+    @cached_property
+    def work(self) -> dict:
+        """All that the memory of a batch depends on, apart from code and pins."""
+        identity = {"framework": self.framework, "precision": self.precision, "device": self.device}
+        shape = {"image_shape": list(self.image_shape), "num_classes": self.num_classes}
+        return {**identity, **shape, "multi_label": self.multi_label, "settings": self.settings}
+
+    @cached_property
+    def work_name(self) -> str:
+        """The part of file names that tells this work from others. Searches with other bounds share its tries."""
+        text = json.dumps([self.network_name, self.work], sort_keys=True)
+        shape = "x".join(map(str, self.image_shape))
+        words = [self.framework, self.network_name, shape, self.precision, self.device]
+        return f"{'_'.join(words)}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+    @property
+    def name(self) -> str:
+        return f"{self.work_name}_upto{self.bound}"
+
+    @property
+    def record(self) -> str:
+        return f"{FOLDER}/{self.name}.json"
+
+    def request(self) -> str:
+        """Return as JSON what the script needs that searches."""
+        more = self.settings.get("prefetch", 0)
+        steps = [more + STEPS, more + CONFIRMING_STEPS]
+        return json.dumps({"name": self.work_name, "bound": self.bound, "steps": steps, **self.work}, sort_keys=True)
+
+
+def select_settings(settings: dict) -> dict:
+    """Return those settings of a run, without defaults, on which the memory of its batch can depend."""
+    kept = {
+        key: settings[key]
+        for key in ("model", "model_options", "cores_per_device", "device_kind", *MEMORY_KEYS)
+        if key in settings
+    }
+    if optimizer := {key: value for key, value in settings.get("optimizer", {}).items() if key in OPTIMIZER_KEYS}:
+        kept["optimizer"] = optimizer
+    return kept | ({"gradient_noise_every_epochs": ONCE} if settings.get("gradient_noise_every_epochs") else {})
+
+
+def complete_try(request: dict, batch: int, is_confirmation: bool, data_dir: str, weights_file: str, own: dict) -> dict:
+    """Return the complete specification of a try: the fields of howmanygpus.train.spec.RunSpec.
+
+    request: as Search.request returns it. own: where a user's model is, see train.spec.PLACES_OF_MODELS.
+    """
+    settings = request["settings"] | own | {"dataset": "random", "steps": request["steps"][is_confirmation]}
+    settings |= {"warmup_steps": 1, "eval_every_epochs": ONCE}
+    settings["optimizer"] = settings.get("optimizer", {}) | {"learning_rate": LEARNING_RATE}
+    identity = (request["framework"], "base", "arrays", request["precision"], request["device"])
+    return complete_spec(Run(STUDY, *identity, 1, batch, 1), settings, data_dir, weights_file)

@@ -1,0 +1,90 @@
+"""The batch size that stands for `max` in the runs of a study."""
+
+import math
+from dataclasses import dataclass
+
+from howmanygpus.plan.largest.known import GAVE_UP
+from howmanygpus.train.largest.bisecting import DATA_SET, GRAIN, HOST_MEMORY, MEMORY, START, round_down
+
+MAX, UNRESOLVED = "max", 0
+"""What a study gives as the batch size, and what its runs have until they get their number."""
+OPEN = "open"
+"""The limit of a batch size as long as its search is to be done."""
+FIT_ON_SEVERAL = (15, 16)
+"""Part of the largest batch of one device that runs on several devices take.
+
+They exchange gradients, for which libraries such as NCCL and the frameworks take memory that a run on one device does
+not need.
+"""
+
+
+@dataclass(frozen=True)
+class Size:
+    """What stands for `max`.
+
+    number: the per-device batch size, on the smallest device count under strong scaling; 0 if no run can have one.
+    largest: that the search found; 0 if there is none. limit: why it is no larger: `memory`, `host_memory` or
+    `data_set`, or why there is none: `open`, `failed` or `refused`. reason: the same in words.
+    """
+
+    number: int
+    largest: int
+    limit: str
+    reason: str
+
+    @property
+    def has_failed(self) -> bool:
+        return self.limit == GAVE_UP
+
+
+def list_numbers(config: dict) -> list[int]:
+    """Return the batch sizes that a study gives as numbers."""
+    return [size for size in config["per_device_batch_size"] if size != MAX]
+
+
+def bound_by_data(num_train: int, config: dict, settings: list[dict]) -> int:
+    """Return the largest per-device batch with which every run of a study has a step to measure; at least 1.
+
+    settings: of each variant.
+    """
+    num_gpus = min(config["num_gpus"]) if config["scaling"] == "strong" else max(config["num_gpus"])
+    steps = [1 if each["steps"] else math.ceil((each["warmup_steps"] + 1) / each["epochs"]) for each in settings]
+    return max(1, round_down(num_train // (num_gpus * config["accumulate"] * max(steps))))
+
+
+def stand_in(bound: int, config: dict) -> int:
+    """Return the batch size of runs that wait for a search, or that never get a number: one that is not listed."""
+    step = count_step(config)
+    first = fit_counts(min(START, bound), config) or step
+    listed, sizes = list_numbers(config), range(first, bound + 1, math.lcm(GRAIN, step))
+    return next((size for size in sizes if size not in listed), first)
+
+
+def choose_size(found: dict | None, bound: int, config: dict) -> Size:
+    """Return what stands for `max`. found: as plan.largest.known.read_found returns it. bound: that of the data set."""
+    if found is None:
+        return Size(stand_in(bound, config), 0, OPEN, "the largest batch that fits is not known yet")
+    largest, limit, reason = found["largest"], found["limit"], found["reason"]
+    size = largest
+    if limit in (MEMORY, HOST_MEMORY) and max(config["num_gpus"]) > 1:
+        part, whole = FIT_ON_SEVERAL
+        size = max(min(1, largest), round_down(largest * part // whole))
+    number = fit_counts(size, config)
+    if not largest and limit in (MEMORY, HOST_MEMORY, DATA_SET):
+        reason = f"not even one image fits: {reason}"
+    elif largest and not number:
+        reason = f"the {size} images that fit make no global batch that every device count divides"
+    return Size(number, largest, limit, reason)
+
+
+def fit_counts(size: int, config: dict) -> int:
+    """Return the largest batch up to a size whose global batch all device counts divide, under strong scaling."""
+    return size - size % count_step(config)
+
+
+def count_step(config: dict) -> int:
+    """Return the smallest per-device batch whose global batch all device counts divide; 1 under weak scaling."""
+    if config["scaling"] != "strong":
+        return 1
+    together = min(config["num_gpus"]) * config["accumulate"]
+    return math.lcm(*(count // math.gcd(count, together) for count in config["num_gpus"]))

@@ -1,0 +1,41 @@
+"""Stores the tries of a search as they end, so that a search that was stopped goes on, and that searches share them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from howmanygpus.files import write_json_atomic
+from howmanygpus.train.largest.bisecting import FAILED, Try
+
+
+class Notebook:
+    """The tries at one work, which searches with different bounds share. rows: each try, as the record has it.
+
+    Tries by other code are forgotten, and failures of earlier jobs. So are all tries if the search with this bound has
+    ended before, because then it is done again on purpose.
+    """
+
+    def __init__(self, path: Path, code: str, bound: int):
+        """path: of the file. code: hash of what a try executes. bound: of the search that uses the notebook now."""
+        self._path, self._code, self._bound = path, code, bound
+        known: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"code": None}
+        is_current = known["code"] == code and bound not in known["ended"]
+        self._ended: list[int] = known["ended"] if is_current else []
+        self.rows: list[dict] = [row for row in known["tries"] if row["outcome"] != FAILED] if is_current else []
+
+    @property
+    def tries(self) -> list[Try]:
+        return [Try(row["batch"], row["outcome"], row["reason"], row["is_confirmation"]) for row in self.rows]
+
+    def add(self, row: dict) -> None:
+        self.rows.append(row)
+        self._write()
+
+    def end(self) -> None:
+        """Note that the search has ended."""
+        self._ended.append(self._bound)
+        self._write()
+
+    def _write(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        write_json_atomic(self._path, {"code": self._code, "ended": self._ended, "tries": self.rows})

@@ -1,0 +1,135 @@
+"""
+Search the largest batch that fits on one device, with one process of the framework for each size that is tried.
+
+Every try is stored as soon as it has ended, so that a search that is stopped goes on from there. If a try fails for
+another reason than memory, the program says so in a file beside the record, and fails.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import NoReturn
+
+from howmanygpus.environments.find import find_python
+from howmanygpus.files import write_json_atomic
+from howmanygpus.ledger.recording import is_packed, recorded
+from howmanygpus.plan.cluster.retrying import STARTED
+from howmanygpus.plan.largest.known import FAILED, GAVE_UP, REFUSED, read_found
+from howmanygpus.plan.largest.search import STUDY, complete_try
+from howmanygpus.train.largest import bisecting, trying
+from howmanygpus.train.largest.bisecting import Found, Next, SearchError
+from howmanygpus.train.largest.notebook import Notebook
+from howmanygpus.train.spec import PLACES_OF_MODELS
+from howmanygpus.train.start.attempts import is_refused
+
+
+def do_try(arguments: argparse.Namespace, step: Next, deadline: float) -> dict:
+    """Do one try and return its row. deadline: of the job, by time.monotonic()."""
+    request, launch = arguments.request, arguments.launch
+    weights = str(arguments.weights.with_suffix(".safetensors"))
+    own = {key: launch.get(key) for key in PLACES_OF_MODELS}
+
+    def make_spec(data_dir: str) -> dict:
+        return complete_try(request, step.batch, step.is_confirmation, data_dir, weights, own)
+
+    settings = request["settings"]
+    work = trying.Work(
+        image_shape=tuple(request["image_shape"]),
+        num_classes=request["num_classes"],
+        multi_label=request["multi_label"],
+        images=step.batch * settings.get("accumulate", 1),
+        num_test=settings.get("eval_batch_size") or step.batch,
+    )
+    placement = launch["placement"] | ({"scratch": None} if "scratch" in launch["placement"] else {})
+    folder = arguments.record.parent / "tries" / f"{request['name']}_batch{step.batch}"
+    left_s = deadline - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError("the time limit of the search is over; a further attempt goes on from its tries")
+    memory = find_memory(launch, settings.get("device_kind"))
+    ended = trying.do_try(find_python(arguments.environment), make_spec, work, folder, placement, left_s, memory)
+    row = {"batch": step.batch, "num_steps": request["steps"][step.is_confirmation], **asdict(ended)}
+    row |= {"is_confirmation": step.is_confirmation, "memory_limit_bytes": memory}
+    print(f"{step.batch} images: {ended.outcome} after {ended.seconds:.0f} s {ended.reason}".rstrip(), flush=True)
+    return row
+
+
+def find_memory(launch: dict, kind: str | None) -> int | None:
+    """Return the bytes of memory of a device of cores: what its job asks for, or its share of this machine.
+
+    The framework finds the memory of other devices by itself. kind: None for the usual kind of the device's name.
+    """
+    if (kind or launch["usual_kind"]) != "cpu":
+        return None
+    if launch["memory_mb"] is not None:
+        return launch["memory_mb"] * 10**6
+    return trying.find_memory_of_host() // launch["devices_of_host"]
+
+
+def fail(arguments: argparse.Namespace, reason: str, tries: list[dict]) -> NoReturn:
+    """Leave the reason for the further passes of this call, and end. A later call searches again."""
+    call = {"call": os.environ.get(STARTED, "")}
+    record = {**describe(arguments), **call, "largest": 0, "limit": GAVE_UP, "reason": reason, "tries": tries}
+    write_json_atomic(arguments.record.with_suffix(FAILED), record)
+    sys.exit(f"{arguments.record}: {reason}")
+
+
+def describe(arguments: argparse.Namespace) -> dict:
+    return arguments.request | {"weights": str(arguments.weights)}
+
+
+def search(arguments: argparse.Namespace, notebook: Notebook) -> Found:
+    deadline = time.monotonic() + 60 * arguments.time_limit_min
+    while isinstance(step := bisecting.choose_next(notebook.tries, arguments.request["bound"]), Next):
+        notebook.add(do_try(arguments, step, deadline))
+    return step
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--request", type=json.loads, required=True, help="JSON: see howmanygpus.plan.largest.search")
+    parser.add_argument(
+        "--launch",
+        type=json.loads,
+        required=True,
+        help="JSON: `parity` (required, report or off), `placement` (see train.host.placement), where the model is, "
+        "and `usual_kind`, `memory_mb` and `devices_of_host`, which give the memory of a device of cores",
+    )
+    parser.add_argument("--code", required=True, help="hash of the code that a try executes")
+    parser.add_argument("--weights", type=Path, required=True, help="record of the initial weights, beside them")
+    parser.add_argument("--environment", type=Path, required=True, help="record of the framework's environment")
+    parser.add_argument("--verdict", type=Path, required=True, help="the parity gate's verdict on the framework")
+    parser.add_argument("--time-limit-min", type=float, required=True, help="minutes after which the search is stopped")
+    parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
+    arguments = parser.parse_args()
+    request, failed = arguments.request, arguments.record.with_suffix(FAILED)
+    if not arguments.record.exists() and (known := read_found(str(arguments.record))):
+        sys.exit(f"{arguments.record}: it failed in this call: {known['reason']}")
+    verdict = json.loads(arguments.verdict.read_text())
+    if is_refused(verdict["status"], arguments.launch["parity"]):
+        reason = f"{verdict['reason']}; see {arguments.verdict}"
+        found, tries = {"largest": 0, "limit": REFUSED, "reason": reason}, []
+    else:
+        size = {"device": request["device"], "num_gpus": 1, "num_nodes": 1}
+        packed, name = is_packed(arguments.launch["placement"]), arguments.record.stem
+        notebook = Notebook(
+            arguments.record.parent / "tries" / f"{request['name']}.json", arguments.code, request["bound"]
+        )
+        try:
+            with recorded(STUDY, name, size, packed, framework=request["framework"]):
+                found = asdict(search(arguments, notebook))
+        except SearchError as error:
+            fail(arguments, str(error), notebook.rows)
+        except TimeoutError as error:
+            sys.exit(f"{arguments.record}: {error}")
+        notebook.end()
+        tries = notebook.rows
+    write_json_atomic(arguments.record, {**describe(arguments), **found, "tries": tries})
+    failed.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main()
