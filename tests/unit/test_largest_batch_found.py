@@ -11,7 +11,7 @@ from howmanygpus.plan.largest.known import read_found
 from howmanygpus.plan.plan import Plan
 from howmanygpus.report.answer.largest import describe_largest
 from howmanygpus.report.figures import load_figure
-from howmanygpus.report.outcomes import IDENTITY
+from howmanygpus.report.outcomes import identify
 from howmanygpus.report.tables import batch_search, scaling
 from howmanygpus.report.tables.batch_sizes import mark_largest
 from project import study
@@ -126,7 +126,7 @@ def make_scaling(plan: Plan) -> pd.DataFrame:
     rows = []
     for run in plan.runs.values():
         spec = plan.studies["small"].spec(run)
-        identity = {key: spec[key] for key in IDENTITY}
+        identity = identify(plan.studies["small"].describe(), spec)
         rows.append(identity | {"status": "completed", "images_per_s": 100.0 * run.num_gpus, "disturbed": False})
     return scaling.tabulate(plan.studies["small"].describe(), pd.DataFrame(rows))
 
