@@ -63,12 +63,6 @@ plt.rcParams.update(
 )
 
 
-def name_series(table: pd.DataFrame) -> pd.Series:
-    """Name of each row's line: its framework, and those of variant, input, precision and device that vary."""
-    varying = [column for column in ("variant", "input", "precision", "device") if table[column].nunique() > 1]
-    return table[["framework", *varying]].astype(str).agg(" ".join, axis=1)
-
-
 def look_of(framework: str) -> tuple[str, str]:
     """Return the colour and the marker of a framework. One without an entry has those that follow from its name."""
     number = zlib.crc32(framework.encode())
