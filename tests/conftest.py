@@ -11,6 +11,19 @@ from environments import build, read_python
 from project import ROOT, Project, study
 from training.launching import COMPILE_SOON
 
+LONGEST = ("gate", "endings", "retries", "interruptions", "grid", "bill", "real_data", "backends")
+"""Files that take longest, without `test_`."""
+FOLDERS = ("parity", "slurm", "training", "loading", "workflow", "unit")
+"""Folders from those with long files to those with short ones."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Put long files first, so that no worker begins one when the others end. Others of a folder are in any order."""
+    items.sort(
+        key=lambda item: (item.path.stem.removeprefix("test_") not in LONGEST, FOLDERS.index(item.path.parent.name))
+    )
+
 
 @pytest.fixture(scope="session", autouse=True)
 def own_temporary_folder(tmp_path_factory):
