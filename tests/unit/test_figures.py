@@ -14,7 +14,7 @@ from figured import GRIDS, GUESS, NAMES, SENTENCES, SERIES, make_tables, unchang
 from howmanygpus.plan import frameworks as registry
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.speedup import compute_accuracy_speedup
-from howmanygpus.report.series import name_series
+from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import COLOURS, FRAMEWORKS, GREY, add_note, label_lines, make_panels, style_of
 
 

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from howmanygpus.report.files import read_table, write_table
-from howmanygpus.report.merging import merge_tables
+from howmanygpus.report.rows.merging import merge_tables
 
 ROWS = {
     "study": ["one", "one"],

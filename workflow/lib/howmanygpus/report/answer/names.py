@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.series import name_series
+from howmanygpus.report.rows.series import name_series
 
 CONFIGURATION = ["framework", "variant", "input", "precision", "device", "num_gpus", "per_device_batch_size"]
 """Columns that name a configuration in every table of one study."""

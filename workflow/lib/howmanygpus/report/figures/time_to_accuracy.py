@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.series import name_series
+from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import (
     GREY,
     SEE_GRID,
