@@ -1,5 +1,5 @@
 # make demo        trains on real digits and ends with results/report.html and the answer to the question
-# make test        runs the whole test suite
+# make test        runs the whole test suite, on all cores; WORKERS sets the number of its processes
 # make check       runs the linters, the import contracts and the type checker
 # make resolve     has pip resolve the pins of every environment, GPU environments included, without installing them
 # make references  writes the generated tables of config/README.md and profiles/README.md, and docs/parity.md
@@ -18,6 +18,11 @@ CACHE := $(or $(HOWMANYGPUS_CACHE),$(HOME)/.cache/howmanygpus)
 # Nothing that the report shows is newer than the report.
 REPORT_IS_CURRENT = [ -e results/report.html ] && \
 	[ -z "$$(find results/tables results/figures results/parity config workflow/report -newer results/report.html -print -quit)" ]
+
+# Tests of the cluster, of signals and of deadlines mostly wait, so that there are more workers than cores. Each takes one
+# file after the other, in the order of tests/conftest.py.
+WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
+TEST = $(VENV)/bin/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # For check-gpu and wheelhouse, see docs/gpu.md.
 SITE ?= $(PYTHON)
@@ -38,20 +43,16 @@ demo: $(INSTALLED)
 	fi
 
 test: $(TESTABLE)
-	@# Three groups that take about equally long run at once. Tests of the cluster mostly wait, so that some share a core.
-	@$(MAKE) --no-print-directory --jobs=3 --keep-going test-workflow test-training test-cluster
+	$(TEST)
 
 test-workflow: $(TESTABLE)
-	$(VENV)/bin/python -m pytest tests/workflow tests/loading
+	$(TEST) tests/workflow tests/loading
 
 test-training: $(TESTABLE)
-	@$(call print_at_end,$(VENV)/bin/python -m pytest tests/parity tests/training)
+	$(TEST) tests/parity tests/training
 
 test-cluster: $(TESTABLE)
-	@$(call print_at_end,$(VENV)/bin/python -m pytest tests/unit tests/slurm --numprocesses 3 --dist loadfile)
-
-# Runs a command and prints its output in one piece at the end.
-print_at_end = log=$$(mktemp); $(1) >$$log 2>&1; status=$$?; cat $$log; rm $$log; exit $$status
+	$(TEST) tests/unit tests/slurm
 
 check: export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 check: $(TESTABLE)

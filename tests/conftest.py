@@ -1,6 +1,8 @@
 """Fixtures that several test folders share."""
 
 import compileall
+import hashlib
+import json
 import os
 import sys
 import tempfile
@@ -8,8 +10,23 @@ import tempfile
 import pytest
 
 from environments import build, read_python
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from kept import Keeper
 from project import ROOT, Project, study
-from training.launching import COMPILE_SOON
+from training.launching import COMPILE_SOON, Finished, train, train_in_turn
+
+LONGEST = ("gate", "endings", "retries", "interruptions", "grid", "bill", "real_data", "backends")
+"""Files that take longest, without `test_`."""
+FOLDERS = ("parity", "slurm", "training", "loading", "workflow", "unit")
+"""Folders from those with long files to those with short ones."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Put long files first, so that no worker begins one when the others end. Others of a folder are in any order."""
+    items.sort(
+        key=lambda item: (item.path.stem.removeprefix("test_") not in LONGEST, FOLDERS.index(item.path.parent.name))
+    )
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -52,6 +69,18 @@ def prepared(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def scratch(tmp_path_factory):
+    """Return a folder that all workers of one call of pytest share."""
+    own = tmp_path_factory.getbasetemp()
+    return (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "shared"
+
+
+@pytest.fixture(scope="session")
+def kept(scratch):
+    return Keeper(scratch)
+
+
+@pytest.fixture(scope="session")
 def environment_record(tmp_path_factory):
     """Return a function from an environment's name to its record. It builds a missing environment in the cache."""
     folder = tmp_path_factory.mktemp("environments")
@@ -62,3 +91,34 @@ def environment_record(tmp_path_factory):
 def environment_python(environment_record):
     """Return a function from an environment's name to its Python."""
     return lambda name: read_python(environment_record(name))
+
+
+@pytest.fixture(scope="session")
+def train_once(environment_python, kept):
+    """Return a function that does runs in turn in one start of a framework, and keeps them if all exit with 0.
+
+    The only run of a list is started by the launcher, as users' runs are.
+    """
+
+    def get(framework: str, requests: list[dict]) -> list[Finished]:
+        environment = FRAMEWORKS[framework].environments["cpu"]
+
+        def make(folder):
+            python = environment_python(environment)
+            if len(requests) == 1:
+                (folder / "0").mkdir()
+                ended = [train(python, folder / "0", framework, **requests[0])]
+            else:
+                ended = train_in_turn(python, folder, framework, requests)
+            if any(each.exit_status for each in ended):
+                raise ChildProcessError(ended)
+
+        words = json.dumps([framework, requests], sort_keys=True)
+        name = f"runs-{framework}-{hashlib.sha256(words.encode()).hexdigest()[:8]}"
+        try:
+            folder = kept(name, environment, make)
+        except ChildProcessError as error:
+            return error.args[0]
+        return [Finished(0, "", folder / str(number)) for number in range(len(requests))]
+
+    return get

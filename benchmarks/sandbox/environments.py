@@ -13,7 +13,7 @@ from project import ROOT
 
 
 def run_script(name: str, *options: str) -> None:
-    environment = {"PYTHONPATH": "workflow/lib", **os.environ}
+    environment = os.environ | {"PYTHONPATH": "workflow/lib"}
     subprocess.run([sys.executable, f"workflow/scripts/{name}.py", *options], cwd=ROOT, env=environment, check=True)
 
 

@@ -33,6 +33,11 @@ def _parent() -> subprocess.Popen:
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, preexec_fn=listen_to_ctrl_c)
 
 
+def start_anew() -> None:
+    """Let the next call start another parent, which sees what is mounted for this process by then."""
+    _parent.cache_clear()
+
+
 def run_snakemake(arguments: list[str], cwd: Path, env: dict[str, str], output: Path, timeout_s: float) -> int:
     """Run STARTED_BY_USERS with `arguments`, print to the file `output`, and return the exit status.
 

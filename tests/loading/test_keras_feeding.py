@@ -110,17 +110,21 @@ print(json.dumps({"tuned": tuned, "mapped": mapped, "steps": steps}))
 
 
 @pytest.fixture(scope="module")
-def seen(environment_python):
+def seen(environment_python, kept):
     """Return the script's observations, in an environment in which both of Keras's backends can be imported."""
     environment = (
         os.environ
         | KEEP_FREED_MEMORY
         | {"PYTHONPATH": os.pathsep.join([str(ROOT / "workflow" / "lib"), str(ROOT / "tests")])}
     )
-    command = [environment_python("horovod-tensorflow-cpu"), "-c", SCRIPT]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr[-3000:]
-    return json.loads(result.stdout)
+
+    def make(folder):
+        command = [environment_python("horovod-tensorflow-cpu"), "-c", SCRIPT]
+        result = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr[-3000:]
+        (folder / "seen.json").write_text(result.stdout)
+
+    return json.loads((kept("keras-feeding", "horovod-tensorflow-cpu", make) / "seen.json").read_text())
 
 
 def test_nothing_tunes_what_feeds_the_devices(seen):

@@ -1,5 +1,6 @@
 """The frameworks' own loaders yield the same images, order, flips, crops and sizes as the shared loader."""
 
+import functools
 import json
 import os
 import signal
@@ -20,7 +21,7 @@ from howmanygpus.train.input.prepared import open_data
 from howmanygpus.train.spec import RunSpec
 from project import ROOT
 from specs import make_spec
-from training.launching import train, write_data
+from training.launching import write_data
 
 USERS = {
     **{"torch.loader": "pytorch_ddp", "keras.tf_data": "tensorflow_mirrored", "keras.loader": "keras_mirrored"},
@@ -51,15 +52,16 @@ TensorFlow uses the fast inverse transform. Pillow and OpenCV use the same trans
 
 
 @pytest.fixture(scope="module")
-def data_dirs(tmp_path_factory) -> dict[tuple[str, int], Path]:
+def data_dirs(kept) -> dict[tuple[str, int], Path]:
     """Return the prepared folders by form and channels."""
-    folder = tmp_path_factory.mktemp("data")
-    shapes = {1: (20, 26, 1), 3: (20, 25, 3)}
-    return {
-        (form, channels): write_data(folder / str(channels), form, num_train=37, image_shape=shape)
-        for channels, shape in shapes.items()
-        for form in FORMS
-    }
+
+    def make(folder):
+        for channels, shape in {1: (20, 26, 1), 3: (20, 25, 3)}.items():
+            for form in FORMS:
+                write_data(folder / str(channels), form, num_train=37, image_shape=shape)
+
+    folder = kept("images-to-load", "pytorch-cpu", make)
+    return {(form, channels): folder / str(channels) / form for channels in CHANNELS for form in FORMS}
 
 
 def write_spec(folder: Path, data_dir: Path, loader: str, kind: str, **changes) -> RunSpec:
@@ -80,25 +82,24 @@ def python_of(environment_python, loader: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def loaded(environment_python, tmp_path_factory, data_dirs):
-    """Return a function from a loader and its kind of workers to the specifications of all that one process loaded."""
-    done = {}
+def loaded(environment_python, kept, data_dirs):
+    """Return a function from a loader and its kind of workers to the folder of all that one process loaded."""
 
-    def get(loader: str, kind: str) -> dict[tuple[str, int, str], Path]:
-        if (loader, kind) not in done:
-            folder = tmp_path_factory.mktemp(f"{loader}_{kind}")
-            cases = [case[2:] for case in CASES if case[:2] == (loader, kind)]
-            folders = {case: folder / "{}{}_{}".format(*case) for case in cases}
-            for (form, channels, how), path in folders.items():
-                path.mkdir()
-                num_gpus = 1 if channels == 1 else 2
-                write_spec(path, data_dirs[form, channels], loader, kind, num_gpus=num_gpus, **CHANGES[how])
-            specs = [str(path / "spec.json") for path in folders.values()]
-            command = [python_of(environment_python, loader), str(LOAD_BATCHES), *specs]
-            result = subprocess.run(command, env=loading_environment(), capture_output=True, text=True, timeout=240)
-            assert result.returncode == 0, result.stderr[-3000:]
-            done[loader, kind] = folders
-        return done[loader, kind]
+    def load(loader: str, kind: str, folder: Path) -> None:
+        cases = [case[2:] for case in CASES if case[:2] == (loader, kind)]
+        for form, channels, how in cases:
+            (folder / f"{form}{channels}_{how}").mkdir()
+            num_gpus, data_dir = 1 if channels == 1 else 2, data_dirs[form, channels]
+            write_spec(folder / f"{form}{channels}_{how}", data_dir, loader, kind, num_gpus=num_gpus, **CHANGES[how])
+        specs = [str(folder / f"{form}{channels}_{how}" / "spec.json") for form, channels, how in cases]
+        command = [python_of(environment_python, loader), str(LOAD_BATCHES), *specs]
+        result = subprocess.run(command, env=loading_environment(), capture_output=True, text=True, timeout=240)
+        assert result.returncode == 0, result.stderr[-3000:]
+
+    @functools.cache
+    def get(loader: str, kind: str) -> Path:
+        environment = FRAMEWORKS[USERS[loader]].environments["cpu"]
+        return kept(f"loaded-{loader}-{kind}", environment, lambda folder: load(loader, kind, folder))
 
     return get
 
@@ -115,7 +116,7 @@ CASES = [
 
 @pytest.mark.parametrize(("loader", "kind", "form", "channels", "how"), CASES)
 def test_a_native_loader_yields_what_the_shared_one_does(loaded, loader, kind, form, channels, how):
-    folder = loaded(loader, kind)[form, channels, how]
+    folder = loaded(loader, kind) / f"{form}{channels}_{how}"
     spec, batches = RunSpec.read(folder / "spec.json"), np.load(folder / "batches.npz")
     images, labels = batches["images"], batches["labels"]
     data = open_data(spec.data_dir, crop_size=spec.crop_size)
@@ -163,19 +164,17 @@ TRAINED |= {"crop": (5, 4), "random_crop_padding": 1}
 
 
 @pytest.fixture(scope="module")
-def with_the_shared_one(environment_python, tmp_path_factory):
+def with_the_shared_one(train_once):
     """Return a run of PyTorch on one device with the shared loader."""
-    return train(environment_python("pytorch-cpu"), tmp_path_factory.mktemp("shared"), "pytorch_ddp", **TRAINED)
+    return train_once("pytorch_ddp", [TRAINED])[0]
 
 
 @pytest.mark.parametrize("loader", NATIVE_LOADERS)
-def test_a_run_with_its_own_loader_trains_as_with_the_shared_one(
-    environment_python, tmp_path, monkeypatch, with_the_shared_one, loader
-):
+def test_a_run_with_its_own_loader_trains_as_with_the_shared_one(train_once, monkeypatch, with_the_shared_one, loader):
     monkeypatch.chdir(ROOT)
-    framework, python = USERS[loader], python_of(environment_python, loader)
+    framework = USERS[loader]
     how = {"loader": loader, "loader_kind": NATIVE_LOADERS[loader].kinds[0], "num_gpus": 2, "prefetch": 2}
-    native = train(python, tmp_path, framework, **TRAINED, **how)
+    (native,) = train_once(framework, [TRAINED | how])
     for finished in (with_the_shared_one, native):
         assert finished.exit_status == 0, finished.output[-3000:]
         assert finished.record["steps"] == 10

@@ -58,15 +58,14 @@ def compiled():
 
 
 @pytest.fixture(scope="session")
-def gate(copies, environment_python, tmp_path_factory, compiled):
-    return Observer(copies("gate"), tmp_path_factory.mktemp("observed"), environment_python, **compiled)
+def gate(copies, environment_python, scratch, compiled):
+    return Observer(copies("gate"), scratch, environment_python, **compiled)
 
 
 @pytest.fixture(scope="session")
-def faulty_gate(copies, environment_python, tmp_path_factory, compiled, gate):
+def faulty_gate(copies, environment_python, scratch, compiled, gate):
     """The tasks and references are the gate's, since no fault is planted in what computes them."""
-    folder = tmp_path_factory.mktemp("observed_faults")
-    observer = Observer(copies("faults"), folder, environment_python, **compiled)
+    observer = Observer(copies("faults"), scratch, environment_python, **compiled)
     observer.task = gate.task
     return observer
 

@@ -1,52 +1,25 @@
-"""
-What frameworks do with the gate's tasks, observed outside the workflow and kept in the cache by all it depends on.
+"""What frameworks do with the gate's tasks, observed outside the workflow and kept by all it depends on."""
 
-Kept observations are judged again by every test. CI observes anew.
-"""
-
-import hashlib
 import json
 import os
-import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from howmanygpus.environments.cache import find_cache
-from howmanygpus.files import atomic_folder, hold_lock
 from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.invalidation import syntax
 from howmanygpus.plan.invalidation.pins import hash_pins
 from howmanygpus.plan.networks import name_network
+from kept import hash_code, keep
 
 SHAPE, NUM_CLASSES = ("8", "8", "1"), "10"
 CELL = {"precision": "fp32", "device": "cpu", "device_kind": "cpu", "batchnorm": "local", "loss_on_every_device": False}
 CELL |= {"cores_per_device": 1, "tier": "stock", "loader": "shared", "loader_kind": "threads", "input": "arrays"}
 CELL |= {"model_options": {}, "crop": [int(size) for size in SHAPE[:2]]}
 CELL |= {"gradient_compression": "none", "powersgd_rank": 0, "horovod_controller": "gloo", "accumulate": 1}
-
-
-def hash_library(library: Path) -> str:
-    """Hash of the code of a copy of workflow/lib/ that can change what is observed."""
-    files = [library / "howmanygpus" / "files.py", *sorted((library / "howmanygpus" / "train").rglob("*.py"))]
-    digests = [f"{path.relative_to(library)} {syntax.read_code(path).digest}" for path in files]
-    return hashlib.sha256("\n".join(digests).encode()).hexdigest()
-
-
-def keep(name: str, key: list, scratch: Path, make: Callable[[Path], None]) -> Path:
-    """The folder that make(folder) fills, kept by everything in `key`; in CI a new one below `scratch`.
-
-    One folder is kept of each name.
-    """
-    digest = hashlib.sha256(json.dumps([sys.version, *key]).encode()).hexdigest()[:16]
-    parent = (scratch if os.environ.get("CI") else find_cache().with_name("observations")) / name
-    with hold_lock(parent.with_suffix(".lock")):
-        if not (parent / digest).exists():
-            shutil.rmtree(parent, ignore_errors=True)
-            with atomic_folder(parent / digest) as partial:
-                make(partial)
-    return parent / digest
+CODE = ("howmanygpus/files.py", "howmanygpus/train/**/*.py")
+"""The code of a copy of workflow/lib/ that can change what is observed."""
+PATHS = ("model_file", "model_folder")
+"""What cells have that is a path."""
 
 
 class Observer:
@@ -57,7 +30,7 @@ class Observer:
 
     def __init__(self, library: Path, scratch: Path, find_python: Callable[[str], str], **variables: str):
         self.library, self.scratch, self.find_python, self.variables = library, scratch, find_python, variables
-        self._code = hash_library(library)
+        self._code = hash_code({library: CODE})
 
     def task(self, cell: dict) -> Path:
         """Folder of the task and reference of a cell's network. A cell's `loss` is the end of the task's name."""
@@ -70,8 +43,8 @@ class Observer:
             self._run("pytorch-cpu", ["-W", "ignore", "-m", "howmanygpus.train.parity.reference", *options], folder)
 
         options += ["--loss", loss] if loss else []
+        key = [self._code, hash_pins("pytorch-cpu"), [*options]]
         options += ["--model-folder", cell["model_folder"]] if "model_folder" in cell else []
-        key = [self._code, hash_pins("pytorch-cpu"), options]
         network = f"{name_network(model, model_options)}-{batchnorm}{loss}-{cell['accumulate']}"
         return keep(f"{self.library.name}-task-{network}", key, self.scratch, make)
 
@@ -92,12 +65,16 @@ class Observer:
             cell.pop("loss", None)
         request = {key: cell | {"task": str(tasks[key])} for key, cell in described.items()}
         options = ["--request", json.dumps({"framework": names, "cells": request}), "--keys", *request]
-        options += ["--num-devices", str(num_devices), "--placement", json.dumps(self.placement(num_devices))]
+        placement = self.placement(num_devices)
+        options += ["--num-devices", str(num_devices), "--placement", json.dumps(placement)]
 
         def make(folder: Path) -> None:
             self._run(environment, ["-m", "howmanygpus.train.parity.observe", *options], folder, **variables)
 
-        key = [self._code, hash_pins(environment), options, variables]
+        # Paths are no part of the key: the tasks' names and the code of this observer have the contents of the files.
+        observed = {key: {name: cell[name] for name in cell if name not in PATHS} for key, cell in described.items()}
+        done = [names, observed, {key: task.name for key, task in tasks.items()}, num_devices, placement]
+        key = [self._code, hash_pins(environment), *done, variables]
         name = f"{self.library.name}-{names['framework']}-{'-'.join(request)}-{num_devices}"
         return keep(name, key, self.scratch, make)
 

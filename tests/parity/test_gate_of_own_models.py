@@ -10,7 +10,8 @@ import pytest
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.report.parity.judge import judge
 from howmanygpus.report.parity.own import OwnComparison
-from parity.observing import NUM_CLASSES, SHAPE, Observer, keep, names_of
+from kept import keep
+from parity.observing import NUM_CLASSES, SHAPE, Observer, names_of
 from project import ROOT
 
 FILES = {"torch": "pytorch_net", "keras": "keras_net", "flax": "flax_net"}
@@ -53,8 +54,8 @@ class OwnObserver(Observer):
 
 
 @pytest.fixture(scope="module")
-def own_gate(environment_python, tmp_path_factory):
-    return OwnObserver(ROOT / "workflow" / "lib", tmp_path_factory.mktemp("own"), environment_python)
+def own_gate(environment_python, scratch):
+    return OwnObserver(ROOT / "workflow" / "lib", scratch, environment_python)
 
 
 @pytest.fixture(scope="module")

@@ -69,21 +69,27 @@ with replace_relu(GatedRelu.apply):
 
 
 @pytest.fixture(scope="module")
-def refusals(environment_python, tmp_path_factory):
+def refusals(environment_python, kept):
     """What the reference said of small_cnn and of its copies with other ReLUs, by model; nothing of accepted models."""
-    folder = tmp_path_factory.mktemp("reference")
-    library = shutil.copytree(ROOT / "workflow" / "lib", folder / "lib")
-    models = library / "howmanygpus" / "train" / "models"
-    text = (models / "small_cnn" / "torch.py").read_text()
-    assert text.count(LAYER) == 1
-    for name, own in OWN_RELUS.items():
-        copy = shutil.copytree(models / "small_cnn", models / name)
-        (copy / "torch.py").write_text(text.replace(LAYER, own.format(x="getattr(self, name)(x)")))
-    command = [environment_python("pytorch-cpu"), "-W", "ignore", "-c", SCRIPT, str(folder), "small_cnn", *OWN_RELUS]
-    environment = os.environ | {"PYTHONPATH": str(library)}
-    result = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr[-3000:]
-    return json.loads(result.stdout.splitlines()[-1])
+
+    def make(folder):
+        library = shutil.copytree(ROOT / "workflow" / "lib", folder / "lib")
+        models = library / "howmanygpus" / "train" / "models"
+        text = (models / "small_cnn" / "torch.py").read_text()
+        assert text.count(LAYER) == 1
+        for name, own in OWN_RELUS.items():
+            copy = shutil.copytree(models / "small_cnn", models / name)
+            (copy / "torch.py").write_text(text.replace(LAYER, own.format(x="getattr(self, name)(x)")))
+        words = ["-W", "ignore", "-c", SCRIPT, str(folder), "small_cnn", *OWN_RELUS]
+        environment = os.environ | {"PYTHONPATH": str(library)}
+        command = [environment_python("pytorch-cpu"), *words]
+        result = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr[-3000:]
+        shutil.rmtree(library)
+        (folder / "refusals.json").write_text(result.stdout.splitlines()[-1])
+
+    folder = kept("refusals-of-the-reference", "pytorch-cpu", make, SCRIPT, OWN_RELUS)
+    return json.loads((folder / "refusals.json").read_text())
 
 
 def test_the_layer_is_accepted(refusals):
@@ -97,13 +103,17 @@ def test_a_relu_of_pytorchs_own_is_refused_with_the_remedy(model, refusals):
 
 
 @pytest.fixture(scope="module")
-def counted(environment_python, tmp_path_factory):
+def counted(environment_python, kept):
     """The lines that COUNT prints."""
-    command = [environment_python("pytorch-cpu"), "-W", "ignore", "-c", COUNT, str(tmp_path_factory.mktemp("counted"))]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
-    result = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr[-3000:]
-    return result.stdout.splitlines()
+
+    def make(folder):
+        command = [environment_python("pytorch-cpu"), "-W", "ignore", "-c", COUNT, str(folder)]
+        environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+        result = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr[-3000:]
+        (folder / "counted.txt").write_text(result.stdout)
+
+    return (kept("gates-near-zero", "pytorch-cpu", make, COUNT) / "counted.txt").read_text().splitlines()
 
 
 def test_weights_that_are_replaced_do_not_decide_which_images_the_task_has(counted):

@@ -1,10 +1,28 @@
 """The test cluster allocates pretend GPUs, runs steps over several nodes, and can lose nodes."""
 
+import os
 import subprocess
+import sys
 
+import pytest
+
+from project import SANDBOX
 from slurm.cluster import GPUS_PER_NODE, wait_for
 
 SHOW = 'echo "$SLURMD_NODENAME $SLURM_PROCID $CUDA_VISIBLE_DEVICES"; sleep {seconds}'
+
+
+SNAKEMAKE_BEFORE = """
+import sys
+from pathlib import Path
+import forking
+from slurm.cluster import find_namespace
+from slurm.isolation import isolate_configuration
+
+before = forking._parent()
+if isolate_configuration(Path(sys.argv[1])):
+    print(find_namespace(), find_namespace(forking._parent().pid))
+"""
 
 
 def start(cluster, *options, seconds=0):
@@ -44,3 +62,13 @@ def test_a_node_that_is_lost_is_seen_as_down_and_comes_back(cluster):
     wait_for(lambda: state() == "down", "a lost node", cluster.folder / "slurmctld.log", timeout_s=60)
     cluster.start_node("node3")
     wait_for(lambda: state() == "idle", "its return", cluster.folder / "slurmctld.log", timeout_s=60)
+
+
+def test_snakemake_sees_the_configuration_of_its_cluster_although_others_were_called_before(tmp_path):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", SNAKEMAKE_BEFORE, str(tmp_path)]
+    done = subprocess.run(command, cwd=SANDBOX, env=environment, capture_output=True, text=True, check=True)
+    if not done.stdout:
+        pytest.skip("the kernel does not isolate the configuration")
+    own, of_snakemake = done.stdout.split()
+    assert own == of_snakemake

@@ -1,4 +1,4 @@
-"""Compute the output of a replica as nn.DataParallel makes it, in the `best` tier. Called by a test, in PyTorch."""
+"""Compute outputs of replicas as nn.DataParallel makes them, in the `best` tier. Called by a test, in PyTorch."""
 
 import argparse
 import json
@@ -16,21 +16,21 @@ from howmanygpus.train.spec import RunSpec
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--spec", required=True)
-    parser.add_argument("--compiles", type=json.loads, help="true compiles, false does not, null does as the backend")
+    parser.add_argument("--compiles", type=json.loads, nargs="+", help="true compiles, null does as the backend")
     arguments = parser.parse_args()
     spec = RunSpec.read(arguments.spec)
     data = open_data(spec.data_dir)
     # Compiling would not change what is computed, so what is called in its place is enough.
     torch.compile = lambda function, **options: function
-    network = Network(spec, data)
-    load_weights(network.model, load_file(spec.weights_file))
-    compiles = PytorchDp.compiles if arguments.compiles is None else arguments.compiles
-    network = apply_tier(network, spec, compiles).eval()
-    replica = network._replicate_for_data_parallel()
-    replica.model = torch.nn.Flatten()
     images = torch.from_numpy(np.ascontiguousarray(data.test_images[:4]))
-    with torch.no_grad():
-        print(json.dumps({"network": list(network(images).shape), "replica": list(replica(images).shape)}))
+    for asked in arguments.compiles:
+        network = Network(spec, data)
+        load_weights(network.model, load_file(spec.weights_file))
+        network = apply_tier(network, spec, PytorchDp.compiles if asked is None else asked).eval()
+        replica = network._replicate_for_data_parallel()
+        replica.model = torch.nn.Flatten()
+        with torch.no_grad():
+            print(json.dumps({"network": list(network(images).shape), "replica": list(replica(images).shape)}))
 
 
 if __name__ == "__main__":

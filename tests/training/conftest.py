@@ -2,13 +2,11 @@
 
 import pytest
 
-from howmanygpus.plan.frameworks import FRAMEWORKS
 from training.asked import complete, list_in_turn
-from training.launching import train, train_in_turn
 
 
 @pytest.fixture(scope="session")
-def run(environment_python, tmp_path_factory):
+def run(train_once):
     """Return a function that does each distinct run once, with those that share its start."""
     done = {}
 
@@ -18,15 +16,10 @@ def run(environment_python, tmp_path_factory):
     def get(framework, num_gpus=1, **request):
         key = name(framework, num_gpus, request)
         if key not in done:
-            folder = tmp_path_factory.mktemp(f"{framework}{num_gpus}_")
-            python = environment_python(FRAMEWORKS[framework].environments["cpu"])
             together = list_in_turn(framework, num_gpus)
-            if request in together:
-                requests = [complete(framework, num_gpus, each) for each in together]
-                finished = train_in_turn(python, folder, framework, requests)
-                done.update(zip((name(framework, num_gpus, each) for each in together), finished, strict=True))
-            else:
-                done[key] = train(python, folder, framework, **complete(framework, num_gpus, request))
+            asked = together if request in together else [request]
+            finished = train_once(framework, [complete(framework, num_gpus, each) for each in asked])
+            done.update(zip((name(framework, num_gpus, each) for each in asked), finished, strict=True))
         assert done[key].exit_status == 0, done[key].output[-3000:]
         return done[key]
 

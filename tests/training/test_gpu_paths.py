@@ -12,11 +12,10 @@ from project import ROOT
 
 
 @pytest.fixture(scope="module")
-def check(environment_python):
+def check(environment_python, kept):
     """Return a function that takes a framework's paths, once, and returns what was seen."""
 
-    @functools.cache
-    def get(framework):
+    def see(framework, folder):
         folders = [ROOT / "workflow" / "lib", ROOT / "tests"]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, folders))}
         for name in ("NVIDIA_TF32_OVERRIDE", "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"):
@@ -24,7 +23,12 @@ def check(environment_python):
         command = [environment_python(f"{framework}-cpu"), Path(__file__).with_name("check_gpu_paths.py"), framework]
         result = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert result.returncode == 0, result.stderr[-3000:]
-        return json.loads(result.stdout.splitlines()[-1])
+        (folder / "seen.json").write_text(result.stdout.splitlines()[-1])
+
+    @functools.cache
+    def get(framework):
+        folder = kept(f"gpu-paths-{framework}", f"{framework}-cpu", lambda folder: see(framework, folder))
+        return json.loads((folder / "seen.json").read_text())
 
     return get
 

@@ -129,25 +129,26 @@ def expect(name):
 
 
 @pytest.fixture(scope="session")
-def computed(environment_python, tmp_path_factory):
+def computed(environment_python, kept):
     """Return a function from a family and a case to the computed arrays. Each family starts once for all cases."""
-    folder = tmp_path_factory.mktemp("layers")
-    for name in CASES:
-        x, weights, upstream = draw(name)
-        np.savez(folder / f"{name}.npz", x=x, upstream=upstream, **weights)
 
-    @functools.cache
-    def start(family):
+    def start(family, folder):
+        for name in CASES:
+            x, weights, upstream = draw(name)
+            np.savez(folder / f"{name}.npz", x=x, upstream=upstream, **weights)
         python, script = environment_python(ENVIRONMENTS[family]), Path(__file__).with_name("compute_layers.py")
         environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
         command = [python, str(script), family, str(folder)]
         (folder / f"cases.{family}.json").write_text(json.dumps(cases_of(family)))
-        return subprocess.run(command, env=environment, capture_output=True, text=True)
+        result = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr[-3000:]
+
+    @functools.cache
+    def find_folder(family):
+        return kept(f"layers-{family}", ENVIRONMENTS[family], lambda folder: start(family, folder))
 
     def get(family, name):
-        result = start(family)
-        assert result.returncode == 0, result.stderr[-3000:]
-        return dict(np.load(folder / f"{name}.{family}.npz"))
+        return dict(np.load(find_folder(family) / f"{name}.{family}.npz"))
 
     return get
 

@@ -29,22 +29,25 @@ OTHERS = {
 
 
 @pytest.fixture(scope="session")
-def computed(run, environment_python, tmp_path_factory):
+def computed(run, environment_python, kept):
     """Return a function from a setting, and the position of one of its changes or None, to the update in float64."""
-    folder = tmp_path_factory.mktemp("reference")
     first, num_gpus = LARGEST[0]
-    words, initial = [], {}
-    for name in SETTINGS:
-        spec = run(first, num_gpus, **LEARNING[name]).record["spec"]
-        initial[name] = load_file(spec["weights_file"])
-        for position, change in [(None, {}), *enumerate(OTHERS[name])]:
-            path = folder / f"{name}.{position}.json"
-            path.write_text(json.dumps(spec | {"optimizer": spec["optimizer"] | change}))
-            words.append(str(path))
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
-    command = [environment_python("pytorch-cpu"), str(COMPUTE), *words]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr[-3000:]
+    specs = {name: run(first, num_gpus, **LEARNING[name]).record["spec"] for name in SETTINGS}
+    initial = {name: load_file(spec["weights_file"]) for name, spec in specs.items()}
+
+    def make(folder):
+        words = []
+        for name, spec in specs.items():
+            for position, change in [(None, {}), *enumerate(OTHERS[name])]:
+                path = folder / f"{name}.{position}.json"
+                path.write_text(json.dumps(spec | {"optimizer": spec["optimizer"] | change}))
+                words.append(str(path))
+        environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+        command = [environment_python("pytorch-cpu"), str(COMPUTE), *words]
+        result = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr[-3000:]
+
+    folder = kept("updates-in-float64", "pytorch-cpu", make)
 
     def get(name: str, position: int | None = None) -> dict[str, np.ndarray]:
         final = load_file(folder / f"{name}.{position}.safetensors")

@@ -3,18 +3,15 @@
 import numpy as np
 import pytest
 
-from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.train.models.initialization import is_trainable
-from training.launching import train
 
 STEPS, SCALE = 3, 2.0**100
 
 
 @pytest.mark.parametrize("framework", ["pytorch_ddp", "keras_mirrored"])
-def test_a_run_that_skips_every_step_has_diverged_and_kept_its_weights(framework, environment_python, tmp_path):
-    python = environment_python(FRAMEWORKS[framework].environments["cpu"])
+def test_a_run_that_skips_every_step_has_diverged_and_kept_its_weights(framework, train_once):
     length = {"epochs": None, "steps": STEPS, "window_steps": 2}
-    run = train(python, tmp_path, framework, precision="fp16", loss_scale=SCALE, **length)
+    (run,) = train_once(framework, [{"precision": "fp16", "loss_scale": SCALE, **length}])
     assert run.exit_status == 0, run.output[-3000:]
     assert run.record["status"] == "diverged"
     assert run.record["reason"].startswith(f"all {STEPS} steps were skipped, because gradients were not finite in fp16")

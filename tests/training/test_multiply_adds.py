@@ -14,14 +14,18 @@ NETWORKS = read_networks()
 
 
 @pytest.fixture(scope="module")
-def counted(environment_python):
+def counted(environment_python, kept):
     sizes = {name: [network.image_shape, network.num_classes] for name, network in NETWORKS.items()}
-    script = Path(__file__).with_name("count_multiply_adds.py")
-    command = [environment_python("pytorch-cpu"), str(script), json.dumps(sizes)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
-    result = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr[-3000:]
-    return json.loads(result.stdout.splitlines()[-1])
+
+    def make(folder):
+        script = Path(__file__).with_name("count_multiply_adds.py")
+        command = [environment_python("pytorch-cpu"), str(script), json.dumps(sizes)]
+        environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+        result = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr[-3000:]
+        (folder / "counted.json").write_text(result.stdout.splitlines()[-1])
+
+    return json.loads((kept("multiply-adds", "pytorch-cpu", make, sizes) / "counted.json").read_text())
 
 
 @pytest.mark.parametrize("network", NETWORKS.values(), ids=lambda network: network.name)

@@ -9,11 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.report.tables.batch_sizes import CURVE, SIZES, average_noise
 from howmanygpus.report.tables.gradient_noise import estimate
 from project import ROOT
-from training.launching import train
 
 IDENTITY = dict.fromkeys([*CURVE, *SIZES], 1)
 
@@ -23,18 +21,22 @@ IMAGES, PARTS = 4, 8
 
 
 @pytest.fixture(scope="module")
-def known(environment_python):
+def known(environment_python, kept):
     """What is measured of constructed problems.
 
     100 entries of 0.1 have a squared norm of 1, and deviations of 0.5 a summed variance of 25.
     """
-    script = Path(__file__).with_name("check_noise.py")
-    options = {"gradient": 0.1, "deviation": 0.5, "num-pixels": 100, "images": IMAGES, "parts": PARTS}
-    command = [environment_python("pytorch-cpu"), script, *(f"--{key}={value}" for key, value in options.items())]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib"), "OMP_NUM_THREADS": "1"}
-    result = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr[-3000:]
-    return json.loads(result.stdout)
+
+    def make(folder):
+        script = Path(__file__).with_name("check_noise.py")
+        options = {"gradient": 0.1, "deviation": 0.5, "num-pixels": 100, "images": IMAGES, "parts": PARTS}
+        command = [environment_python("pytorch-cpu"), script, *(f"--{key}={value}" for key, value in options.items())]
+        environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib"), "OMP_NUM_THREADS": "1"}
+        result = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr[-3000:]
+        (folder / "known.json").write_text(result.stdout)
+
+    return json.loads((kept("gradient-noise", "pytorch-cpu", make) / "known.json").read_text())
 
 
 def test_the_noise_scale_of_a_known_problem(known):
@@ -54,14 +56,11 @@ def test_gradients_that_are_zero_in_fp16_are_measured_by_the_loss_scale(known):
 
 
 @pytest.mark.parametrize("framework", ["pytorch_ddp", "horovod_pytorch"])
-def test_measuring_changes_no_training_and_covers_the_devices(environment_python, tmp_path, framework):
-    python = environment_python(FRAMEWORKS[framework].environments["cpu"])
+def test_measuring_changes_no_training_and_covers_the_devices(train_once, framework):
     request = {"num_gpus": 2, "global_batch_size": 8, "epochs": 2, "horovod_controller": "mpi"}
     finished = {}
     for every in (None, 1):
-        folder = tmp_path / str(every)
-        folder.mkdir()
-        finished[every] = train(python, folder, framework, gradient_noise_every_epochs=every, **request)
+        (finished[every],) = train_once(framework, [{"gradient_noise_every_epochs": every, **request}])
         assert finished[every].exit_status == 0, finished[every].output
     plain, measured = finished[None].final_weights, finished[1].final_weights
     assert all(np.array_equal(plain[name], measured[name]) for name in plain)

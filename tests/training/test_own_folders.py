@@ -77,22 +77,23 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def ended(environment_python, tmp_path_factory):
+def ended(environment_python, kept):
     """Return what the example and each wrong folder ended with. A folder has its case's name."""
-    top = tmp_path_factory.mktemp("folders")
-    folders = {"fine": shutil.copytree(EXAMPLE, top / "fine")}
-    for name, ((old, new), _) in CASES.items():
-        folders[name] = shutil.copytree(EXAMPLE, top / name)
-        text = (folders[name] / "torch.py").read_text()
-        assert old in text, name
-        (folders[name] / "torch.py").write_text(text.replace(old, new))
-    (top / "cases.json").write_text(json.dumps({name: str(path) for name, path in folders.items()}))
-    script = ROOT / "tests" / "training" / "check_folders.py"
-    command = [environment_python("pytorch-cpu"), script, top / "cases.json", top / "ended.json"]
-    variables = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib"), "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(command, env=variables, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads((top / "ended.json").read_text()), folders
+
+    def make(top):
+        for name, ((old, new), _) in (CASES | {"fine": (("", ""), "")}).items():
+            file = shutil.copytree(EXAMPLE, top / name) / "torch.py"
+            assert old in file.read_text(), name
+            file.write_text(file.read_text().replace(old, new))
+        (top / "cases.json").write_text(json.dumps({name: str(top / name) for name in (*CASES, "fine")}))
+        script = ROOT / "tests" / "training" / "check_folders.py"
+        command = [environment_python("pytorch-cpu"), script, top / "cases.json", top / "ended.json"]
+        variables = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib"), "CUDA_VISIBLE_DEVICES": ""}
+        done = subprocess.run(command, env=variables, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-3000:]
+
+    top = kept("own-folders", "pytorch-cpu", make)
+    return json.loads((top / "ended.json").read_text()), top
 
 
 def test_the_example_is_right(ended):
@@ -101,5 +102,5 @@ def test_the_example_is_right(ended):
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_wrong_file_ends_in_its_error(name, ended):
-    found, folders = ended
-    assert found.get(name, "accepted") == CASES[name][1].replace("{file}", str(folders[name] / "torch.py"))
+    found, top = ended
+    assert found.get(name, "accepted") == CASES[name][1].replace("{file}", str(top / name / "torch.py"))

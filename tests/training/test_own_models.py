@@ -161,34 +161,37 @@ DROPOUT = {
 }
 
 
-def write_cases(family: str, folder) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the files and the words of their errors by the names of the cases."""
+def list_cases(family: str) -> dict[str, tuple[str, str]]:
+    """Return the text of each wrong file and the words of its error, by the names of the cases."""
     text = TEXTS[family]
     texts = {name: (change(text), words) for name, (change, words) in EVERYWHERE.items()}
     for name, (old, new, words) in OF_FAMILY[family].items():
         texts[name] = (text.replace(old, new), words)
     texts |= WHOLE.get(family, {})
     assert all(changed != text for changed, _ in texts.values())
-    for name, (changed, _) in texts.items():
-        (folder / f"{name}.py").write_text(changed)
-    return {name: str(folder / f"{name}.py") for name in texts}, {name: words for name, (_, words) in texts.items()}
+    return texts
 
 
 @pytest.fixture(scope="module", params=TEXTS)
-def ended(request, tmp_path_factory, environment_python):
+def ended(request, kept, environment_python):
     """Return the family, what each file ended with, and the words that its error should have."""
-    family, folder = request.param, tmp_path_factory.mktemp(request.param)
-    cases, words = write_cases(family, folder)
-    for name, text in {"fine": TEXTS[family], "draws": TEXTS[family].replace(*DROPOUT.get(family, ("", "")))}.items():
-        (folder / f"{name}.py").write_text(text)
-        cases[name] = str(folder / f"{name}.py")
-    (folder / "cases.json").write_text(json.dumps(cases))
-    script = ROOT / "tests" / "training" / "initialize_models.py"
-    command = [environment_python(ENVIRONMENTS[family]), script, family, folder / "cases.json", folder / "ended.json"]
-    variables = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib"), "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(command, env=variables, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return family, json.loads((folder / "ended.json").read_text()), words
+    family, cases = request.param, list_cases(request.param)
+
+    def make(folder):
+        texts = {name: text for name, (text, _) in cases.items()}
+        texts |= {"fine": TEXTS[family], "draws": TEXTS[family].replace(*DROPOUT.get(family, ("", "")))}
+        for name, text in texts.items():
+            (folder / f"{name}.py").write_text(text)
+        (folder / "cases.json").write_text(json.dumps({name: str(folder / f"{name}.py") for name in texts}))
+        script = ROOT / "tests" / "training" / "initialize_models.py"
+        words = [script, family, folder / "cases.json", folder / "ended.json"]
+        variables = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib"), "CUDA_VISIBLE_DEVICES": ""}
+        command = [environment_python(ENVIRONMENTS[family]), *words]
+        done = subprocess.run(command, env=variables, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-3000:]
+
+    found = json.loads((kept(f"own-models-{family}", ENVIRONMENTS[family], make) / "ended.json").read_text())
+    return family, found, {name: words for name, (_, words) in cases.items()}
 
 
 def test_weights_are_drawn_by_the_framework_and_its_seed(ended):

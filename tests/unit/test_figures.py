@@ -1,17 +1,21 @@
 """Every figure shows the data of the tables, or says why there is nothing to show."""
 
+import itertools
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.colors import to_hex, to_rgba_array
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
-from figured import GRIDS, GUESS, NAMES, SENTENCES, SERIES, make_tables
+from figured import GRIDS, GUESS, NAMES, SENTENCES, SERIES, make_tables, unchanged
 from howmanygpus.plan import frameworks as registry
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.speedup import compute_accuracy_speedup
-from howmanygpus.report.style import COLOURS, FRAMEWORKS, name_series, style_of
+from howmanygpus.report.rows.series import name_series
+from howmanygpus.report.style import COLOURS, FRAMEWORKS, GREY, add_note, label_lines, make_panels, style_of
 
 
 def find_colours_of_marks(axes) -> set[str]:
@@ -45,7 +49,7 @@ def assert_is_drawn(figure: Figure, names: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("grid", GRIDS)
 @pytest.mark.parametrize("name", list_figures())
 def test_a_figure_shows_marks_and_names_or_says_why_not(tmp_path, name, grid):
-    tables = make_tables(tmp_path, *GRIDS[grid])
+    tables = make_tables(*GRIDS[grid])
     figure = load_figure(name).draw(**{table: tables[table] for table in describe_figure(name).tables})
     figure.savefig(tmp_path / "figure.svg")
     plt.close(figure)
@@ -76,8 +80,24 @@ def test_a_figure_without_marks_or_names_is_noticed():
     plt.close("all")
 
 
-def test_a_count_that_never_got_there_has_no_speedup_rather_than_zero(tmp_path):
-    tables = make_tables(tmp_path, *GRIDS["largest never good"])
+def test_names_beside_lines_do_not_overlap_at_the_height_that_the_panel_has_at_last(tmp_path):
+    """Notes that are added behind the names make the panel half as high."""
+    figure, (axes,) = make_panels(["a panel"])
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    label_lines(axes, {f"name {i}": (1.0, 0.5, GREY) for i in range(7)})
+    for _ in range(4):
+        add_note(axes, "a note")
+    figure.savefig(tmp_path / "figure.png")
+    plt.close(figure)
+    extents = sorted((Text.get_window_extent(text) for text in axes.texts), key=lambda box: box.y0)
+    assert len(extents) == 7
+    assert all(below.y1 < above.y0 for below, above in itertools.pairwise(extents))
+    middles = [(box.y0 + box.y1) / 2 for box in extents]
+    assert axes.bbox.y0 - 1 <= middles[0] and middles[-1] <= axes.bbox.y1 + 1
+
+
+def test_a_count_that_never_got_there_has_no_speedup_rather_than_zero():
+    tables = make_tables(*GRIDS["largest never good"])
     speedup = compute_accuracy_speedup(tables["scaling"], tables["time_to_accuracy"], 0.9)
     largest = speedup[speedup["num_gpus"] == 4]
     assert largest["accuracy_speedup"].isna().all() and largest["is_never"].all()
@@ -86,7 +106,7 @@ def test_a_count_that_never_got_there_has_no_speedup_rather_than_zero(tmp_path):
 
 def draw_inputs(tmp_path, *inputs):
     """Return the texts of the figure that compares inputs. Each input is a tenth slower than the one before."""
-    runs = make_tables(tmp_path, *GRIDS["complete"])["runs"]
+    runs = make_tables(*GRIDS["complete"])["runs"]
     tables = [runs.assign(input=name, images_per_s=runs["images_per_s"] * 0.9**i) for i, name in enumerate(inputs)]
     figure = load_figure("real_against_synthetic").draw(runs=pd.concat(tables))
     figure.savefig(tmp_path / "figure.svg")
@@ -135,9 +155,9 @@ def test_a_study_goes_without_the_figures_that_compare_what_it_has_one_of():
     assert "protocols" in shown and "protocols" not in list_figures(study | {"protocols": fair})
 
 
-def draw(tmp_path, name, change=lambda table: None, grid="complete", keep=lambda table: table):
+def draw(tmp_path, name, change=unchanged, grid="complete", keep=lambda table: table):
     """Draw a figure of a grid. change: changes the tables of runs and losses; keep: chooses rows of the figure's."""
-    tables = make_tables(tmp_path, *GRIDS[grid], change)
+    tables = make_tables(*GRIDS[grid], change)
     figure = load_figure(name).draw(**{table: keep(tables[table]) for table in describe_figure(name).tables})
     figure.savefig(tmp_path / "figure.svg")
     plt.close(figure)

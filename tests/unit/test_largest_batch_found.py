@@ -127,7 +127,10 @@ def make_scaling(plan: Plan) -> pd.DataFrame:
     for run in plan.runs.values():
         spec = plan.studies["small"].spec(run)
         identity = identify(plan.studies["small"].describe(), spec)
-        rows.append(identity | {"status": "completed", "images_per_s": 100.0 * run.num_gpus, "disturbed": False})
+        rows.append(
+            identity
+            | {"status": "completed", "images_per_s": 100.0 * run.num_gpus, "disturbed": False, "protocol": None}
+        )
     return scaling.tabulate(plan.studies["small"].describe(), pd.DataFrame(rows))
 
 

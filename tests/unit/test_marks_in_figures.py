@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
-from figured import GRIDS, make_tables
+from figured import GRIDS, make_tables, unchanged
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.run_grid import SAYS_APART
 from howmanygpus.report.figures.speedup import choose_threshold
@@ -22,9 +22,9 @@ def count_rings(figure) -> int:
     return sum(len(line.get_xdata()) for line in lines if line.get_color() == RING)
 
 
-def draw_after(tmp_path, name, change):
+def draw_after(name, change=unchanged):
     """Draw a figure of the complete grid whose tables of runs and losses were changed."""
-    tables = make_tables(tmp_path, *GRIDS["complete"], change)
+    tables = make_tables(*GRIDS["complete"], change)
     figure = load_figure(name).draw(**{table: tables[table] for table in describe_figure(name).tables})
     plt.close(figure)
     return figure
@@ -35,20 +35,20 @@ def disturb_one(table):
 
 
 @pytest.mark.parametrize("name", DISTURBED)
-def test_a_figure_marks_what_other_work_disturbed(tmp_path, name):
-    figure = draw_after(tmp_path, name, disturb_one)
+def test_a_figure_marks_what_other_work_disturbed(name):
+    figure = draw_after(name, disturb_one)
     assert count_rings(figure) > 0
     assert any(RING_NOTE in axes.get_xlabel() for axes in figure.axes)
-    assert count_rings(draw_after(tmp_path, name, lambda table: None)) == 0
+    assert count_rings(draw_after(name)) == 0
 
 
-def test_the_grid_counts_disturbed_runs_and_marks_losses_that_are_apart(tmp_path):
+def test_the_grid_counts_disturbed_runs_and_marks_losses_that_are_apart():
     def change(table):
         disturb_one(table)
         table["trajectory"], table["trajectory_limit"] = 3e-7, 1e-3
         table.loc[table["framework"] == "a", "trajectory"] = 0.02
 
-    figure = draw_after(tmp_path, "run_grid", change)
+    figure = draw_after("run_grid", change)
     texts = [text.get_text() for text in figure.axes[0].texts]
     assert "2 of 2, 1 disturbed\nloss 3e-07" in texts and "2 of 2\nlosses apart\nloss 2e-02" in texts
     assert any(text.startswith("red edge: 2 of 18 runs were disturbed") for text in texts)
@@ -56,22 +56,22 @@ def test_the_grid_counts_disturbed_runs_and_marks_losses_that_are_apart(tmp_path
 
 
 @pytest.mark.parametrize("name", ["throughput_by_gpus", "throughput_by_batch_size", "speedup", "variants"])
-def test_a_figure_says_how_many_repeats_completed(tmp_path, name):
+def test_a_figure_says_how_many_repeats_completed(name):
     def fail_one(table):
         failed = (table["variant"] == "best") & (table["repeat"] == 1) & (table["num_gpus"] == 2)
         if "status" in table:
             table.loc[failed, "status"] = "time_limit"
             table.loc[failed, ["images_per_s", "quality_last"]] = None
 
-    figure = draw_after(tmp_path, name, fail_one)
+    figure = draw_after(name, fail_one)
     texts = [text.get_text() for axes in figure.axes for text in axes.texts]
     assert "1/2" in texts
     assert any(FAILED_NOTE in axes.get_xlabel() for axes in figure.axes)
 
 
 @pytest.mark.parametrize("name", ["throughput_by_gpus", "speedup"])
-def test_a_star_marks_curves_whose_baseline_carries_machinery(tmp_path, name):
-    figure = draw_after(tmp_path, name, lambda table: None)
+def test_a_star_marks_curves_whose_baseline_carries_machinery(name):
+    figure = draw_after(name)
     texts = {text.get_text() for axes in figure.axes for text in axes.texts}
     assert {"a base *", "b base", "b best"} <= texts
     assert all(STAR_NOTE in axes.get_xlabel() for axes in figure.axes)

@@ -113,9 +113,9 @@ def test_each_label_has_a_row_with_its_area_and_labels_without_one_are_named(sev
 
 
 @pytest.mark.parametrize("metric", list_metrics())
-def test_time_to_accuracy_figures_and_answer_work_with_every_metric_and_name_it(metric, tmp_path):
+def test_time_to_accuracy_figures_and_answer_work_with_every_metric_and_name_it(metric):
     values = [0.4, 0.7, 0.8] if load_metric(metric).BETTER == "higher" else [0.9, 0.6, 0.5]
-    tables = make_tables(tmp_path, lambda num_gpus: "completed", lambda num_gpus: values[-1])
+    tables = make_tables(lambda num_gpus: "completed", lambda num_gpus: values[-1])
     runs = tables["runs"].assign(quality_metric=metric)
     rows = [
         tables["evaluations"].assign(metric=metric, epoch=e, train_s=1.0 * e, quality=q)

@@ -9,34 +9,30 @@ import pytest
 
 from howmanygpus.plan.invalidation.code import find_training_code
 from howmanygpus.plan.networks import list_models
-from howmanygpus.train.models.alexnet.parameters import parameters as alexnet
+from howmanygpus.plan.study.start import list_shapes
 from howmanygpus.train.models.densenet121.parameters import parameters as densenet121
-from howmanygpus.train.models.inception_v3.parameters import parameters as inception_v3
 from howmanygpus.train.models.initialization import draw_weights, is_trainable
 from howmanygpus.train.models.resnet18.parameters import parameters as resnet18
 from howmanygpus.train.models.resnet44.parameters import parameters as resnet44
 from howmanygpus.train.models.resnet50.parameters import parameters as resnet50
 from howmanygpus.train.models.small_cnn.parameters import parameters as small_cnn
-from howmanygpus.train.models.vit_b16.parameters import parameters as vit_b16
 from parity.cells import WRITTEN_FOR
 from project import ROOT
 from published_networks import read_networks
 
 LIBRARY = Path("workflow/lib/howmanygpus")
-PARAMETERS = {
-    **{"alexnet": alexnet, "resnet18": resnet18, "resnet44": resnet44, "resnet50": resnet50},
-    **{"densenet121": densenet121, "inception_v3": inception_v3, "vit_b16": vit_b16},
-}
-
-
-def count_trainable(weights):
-    return sum(array.size for name, array in weights.items() if is_trainable(name))
 
 
 @pytest.mark.parametrize("network", read_networks().values(), ids=lambda network: network.name)
 def test_networks_have_the_published_number_of_parameters(network):
-    draws = PARAMETERS[network.name](network.image_shape, network.num_classes)
-    assert count_trainable(draw_weights(draws, seed=1)) == network.parameters == network.published_parameters
+    shapes = list_shapes(network.name, network.image_shape, network.num_classes)
+    trainable = sum(math.prod(shape) for name, shape in shapes.items() if is_trainable(name))
+    assert trainable == network.parameters == network.published_parameters
+
+
+def test_shapes_are_those_of_the_arrays_that_are_drawn():
+    weights = draw_weights(resnet44((32, 32, 3), 10), seed=1)
+    assert {name: array.shape for name, array in weights.items()} == list_shapes("resnet44", (32, 32, 3), 10)
 
 
 def test_every_network_but_the_workflows_own_stands_beside_the_published_one():

@@ -161,7 +161,7 @@ def test_the_planner_knows_the_tables_and_what_they_have():
 def draw(tmp_path, name: str, study: tuple[str, str], grid: str = "complete"):
     """Draw a figure of published numbers beside the measured ones of a grid. study: table and model."""
     table, model = study
-    tables = make_tables(tmp_path, *GRIDS[grid])
+    tables = make_tables(*GRIDS[grid])
     paths = [FILES[table], FOLDER / "sources.tsv"]
     tables["published"] = tabulate({"study": "s", "config": {"model": model}}, paths)
     figure = load_figure(name).draw(**{each: tables[each] for each in describe_figure(name).tables})
@@ -230,8 +230,8 @@ def test_prices_are_named_with_time_and_quality(tmp_path):
     assert "7, 6 s, accuracy 0.95, target at 5.6, 1.8 of it for failed attempts" in words
 
 
-def test_a_price_names_a_target_that_was_not_reached(tmp_path):
-    tables = make_tables(tmp_path, *GRIDS["largest never good"])
+def test_a_price_names_a_target_that_was_not_reached():
+    tables = make_tables(*GRIDS["largest never good"])
     prices = summarize_prices(tables["runs"], tables["time_to_accuracy"]).set_index(
         ["framework", "num_gpus", "variant"]
     )

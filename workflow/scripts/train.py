@@ -15,9 +15,7 @@ from typing import NoReturn
 from howmanygpus.environments.find import find_python
 from howmanygpus.ledger.recording import RUN, SIZE, is_packed, start_record
 from howmanygpus.plan.cluster.retrying import find_used_min
-from howmanygpus.plan.program.study import complete_program_spec
 from howmanygpus.plan.runs import Run, complete_spec
-from howmanygpus.train.program.launch import build_program_command, prefer_interpreter
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.spec import PLACES_OF_MODELS
 from howmanygpus.train.start.attempts import RUNS, DoneByAnotherError, build_launch_command, create_attempt
@@ -47,6 +45,10 @@ def find_limit_min(arguments: argparse.Namespace) -> float:
 
 def start_program(arguments: argparse.Namespace) -> NoReturn:
     """Become the launcher of a user's program, in the workflow's own Python."""
+    # Imported here because these modules take as long as all others, and most runs have no program.
+    from howmanygpus.plan.program.study import complete_program_spec
+    from howmanygpus.train.program.launch import build_program_command, prefer_interpreter
+
     run = str(arguments.run.parent.relative_to(RUNS))
     spec = complete_program_spec(Run.from_path(run), arguments.settings)
     attempt = start_attempt(run, spec, arguments.launch["placement"])

@@ -11,6 +11,7 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
+import forking
 from slurm.cluster import SYSTEM_CONF
 
 CLONE_NEWNS = 0x00020000
@@ -18,7 +19,7 @@ CLONE_NEWNS = 0x00020000
 
 
 def isolate_configuration(folder: Path) -> bool:
-    """Show `folder` as /etc/slurm to this process and its children. Return whether the kernel allows it."""
+    """Show `folder` as /etc/slurm to this process and its new children. Return whether the kernel allows it."""
     if os.getuid():
         return False
     SYSTEM_CONF.mkdir(exist_ok=True)
@@ -28,5 +29,6 @@ def isolate_configuration(folder: Path) -> bool:
         # Otherwise other processes would see what is mounted here.
         for command in (["--make-rprivate", "/"], ["--bind", str(folder), str(SYSTEM_CONF)]):
             subprocess.run(["mount", *command], check=True, capture_output=True)
+        forking.start_anew()
         return True
     return False

@@ -7,7 +7,7 @@ colour and differ in markers and lines.
 
 import math
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import matplotlib
@@ -17,7 +17,9 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.backend_bases import RendererBase
 from matplotlib.figure import Figure
+from matplotlib.transforms import Affine2D, Transform
 
 from howmanygpus.files import atomic_path
 
@@ -60,13 +62,6 @@ plt.rcParams.update(
         "svg.hashsalt": "howmanygpus",
     }
 )
-
-
-def name_series(table: pd.DataFrame) -> pd.Series:
-    """Name of each row's line: its framework, and what varies of variant, input, precision, device and placement."""
-    columns = ("variant", "input", "precision", "device", "placement")
-    varying = [column for column in columns if table[column].nunique() > 1]
-    return table[["framework", *varying]].astype(str).agg(" ".join, axis=1)
 
 
 def look_of(framework: str) -> tuple[str, str]:
@@ -113,31 +108,40 @@ def label_lines(axes: Axes, ends: dict[str, tuple[float, float, str]]) -> None:
     """Write the names in a column right of the axes, each joined to the end of its line by a thin line.
 
     ends: (x, y, colour) by name. Names are moved up or down so that they do not overlap, and stay within the height of
-    the axes if there is room. Call this after the limits of the axes are final.
+    the axes if there is room.
     """
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    figure.draw_without_rendering()
-    height = axes.get_window_extent().height
-    gap = 1.25 * matplotlib.rcParams["font.size"] * figure.dpi / 72 / height
-    to_fraction = axes.transData + axes.transAxes.inverted()
-    wanted = {name: to_fraction.transform(end[:2]) for name, end in ends.items()}
-    ordered = sorted(ends, key=lambda name: (wanted[name][1], name))
-    heights = _spread([float(wanted[name][1]) for name in ordered], gap)
-    for y, name in zip(heights, ordered, strict=True):
-        colour = ends[name][2]
+    places = {name: (x, y) for name, (x, y, _) in ends.items()}
+    for name, (x, y, colour) in ends.items():
         axes.annotate(
             name,
-            xy=(wanted[name][0], wanted[name][1]),
-            xytext=(1.03, y),
-            xycoords="axes fraction",
-            textcoords="axes fraction",
+            xy=(x, y),
+            xytext=(1.03, 0),
+            textcoords=_place_name(axes, places, name),
             color=colour,
             va="center",
             fontsize=10,
             annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.7, "alpha": 0.6, "relpos": (0, 0.5)},
         )
+
+
+def _place_name(axes: Axes, places: dict[str, tuple[float, float]], name: str) -> Callable[[RendererBase], Transform]:
+    """Return the coordinates of one of several names, whose height depends on that of the axes when they are drawn.
+
+    Only the layout of the whole figure decides the height, and to lay it out for each panel would take seconds.
+    """
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+
+    def place(renderer: RendererBase) -> Transform:
+        to_fraction = axes.transData + axes.transAxes.inverted()
+        wanted = sorted((float(to_fraction.transform(each)[1]), other) for other, each in places.items())
+        gap = 1.25 * matplotlib.rcParams["font.size"] * figure.dpi / 72 / axes.get_window_extent(renderer).height
+        heights = _spread([height for height, _ in wanted], gap)
+        position = [other for _, other in wanted].index(name)
+        return Affine2D().translate(0, heights[position]) + axes.transAxes
+
+    return place
 
 
 def _spread(wanted: list[float], gap: float) -> list[float]:

@@ -5,7 +5,7 @@ import pandas as pd
 
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import FEWEST
-from howmanygpus.report.style import name_series
+from howmanygpus.report.rows.series import name_series
 
 CONFIGURATION = ["framework", "variant", "input", "precision", "device", "placement", "num_nodes", "num_gpus"]
 CONFIGURATION += ["per_device_batch_size"]

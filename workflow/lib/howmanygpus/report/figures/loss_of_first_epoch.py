@@ -5,15 +5,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.inputs import is_real
-from howmanygpus.report.style import (
-    SEE_GRID,
-    label_lines,
-    make_panels,
-    name_series,
-    ring_disturbed,
-    say_nothing_to_show,
-    style_of,
-)
+from howmanygpus.report.rows.series import name_series
+from howmanygpus.report.style import SEE_GRID, label_lines, make_panels, ring_disturbed, say_nothing_to_show, style_of
 
 TITLE = "Training loss over the first epoch"
 TABLES = ("losses",)

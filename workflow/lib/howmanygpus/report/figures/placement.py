@@ -5,6 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.inputs import choose_inputs
+from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import (
     SEE_GRID,
     add_note,
@@ -12,7 +13,6 @@ from howmanygpus.report.style import (
     label_lines,
     make_panels,
     mark_counts,
-    name_series,
     ring_disturbed,
     say_nothing_to_show,
     style_of,

@@ -9,7 +9,8 @@ from howmanygpus.report.figures.speedup import choose_threshold
 from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import has_failed
-from howmanygpus.report.style import GREY, make_panels, name_series, ring_disturbed, say_nothing_to_show, style_of
+from howmanygpus.report.rows.series import name_series
+from howmanygpus.report.style import GREY, make_panels, ring_disturbed, say_nothing_to_show, style_of
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
 
 TITLE = "Price to train and to reach the target"

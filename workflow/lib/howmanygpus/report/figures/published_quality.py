@@ -15,7 +15,8 @@ from howmanygpus.report.published.panels import (
     title_measured,
     title_published,
 )
-from howmanygpus.report.style import add_note, name_series, ring_disturbed, style_of
+from howmanygpus.report.rows.series import name_series
+from howmanygpus.report.style import add_note, ring_disturbed, style_of
 
 TITLE = "Time and quality, published and measured"
 TABLES = ("published", "runs")

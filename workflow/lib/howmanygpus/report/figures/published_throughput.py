@@ -6,16 +6,8 @@ from matplotlib.figure import Figure
 
 from howmanygpus.report.inputs import is_real
 from howmanygpus.report.published.panels import NOTHING_MEASURED, style_published, title_measured, title_published
-from howmanygpus.report.style import (
-    GREY,
-    add_note,
-    label_lines,
-    make_panels,
-    mark_counts,
-    name_series,
-    ring_disturbed,
-    style_of,
-)
+from howmanygpus.report.rows.series import name_series
+from howmanygpus.report.style import GREY, add_note, label_lines, make_panels, mark_counts, ring_disturbed, style_of
 from howmanygpus.report.tables.scaling import name_curve
 
 TITLE = "Throughput and speed-up, published and measured"

@@ -7,16 +7,8 @@ from matplotlib.figure import Figure
 
 from howmanygpus.report.inputs import is_real
 from howmanygpus.report.metrics import name_metric
-from howmanygpus.report.style import (
-    GREY,
-    SEE_GRID,
-    label_lines,
-    make_panels,
-    name_guess,
-    name_series,
-    say_nothing_to_show,
-    style_of,
-)
+from howmanygpus.report.rows.series import name_series
+from howmanygpus.report.style import GREY, SEE_GRID, label_lines, make_panels, name_guess, say_nothing_to_show, style_of
 
 TITLE = "Test quality by epoch"
 TABLES = ("evaluations",)

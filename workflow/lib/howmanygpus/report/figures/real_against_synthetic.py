@@ -4,7 +4,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.style import GREY, make_panels, name_series, ring_disturbed, say_nothing_to_show
+from howmanygpus.report.rows.series import name_series
+from howmanygpus.report.style import GREY, make_panels, ring_disturbed, say_nothing_to_show
 
 TITLE = "Real against synthetic input"
 TABLES = ("runs",)

@@ -5,13 +5,13 @@ from matplotlib.figure import Figure
 
 from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.outcomes import has_failed
+from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import (
     SEE_GRID,
     count_failed,
     label_lines,
     make_panels,
     mark_counts,
-    name_series,
     ring_disturbed,
     say_nothing_to_show,
     style_of,

@@ -5,6 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.inputs import choose_inputs
+from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import (
     GREY,
     SEE_GRID,
@@ -14,7 +15,6 @@ from howmanygpus.report.style import (
     label_lines,
     make_panels,
     mark_counts,
-    name_series,
     note_batches,
     ring_disturbed,
     say_nothing_to_show,

@@ -6,7 +6,6 @@ no curve and is left out of the mean.
 """
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
 
 from howmanygpus.report.quality.predictions import Predictions
 from howmanygpus.train.input.prepared import MISSING
@@ -26,6 +25,9 @@ def compute(predictions: Predictions) -> float | None:
 
 def compute_by_label(predictions: Predictions) -> np.ndarray:
     """Return the area of each label, float64 (classes,), nan where it is undefined."""
+    # Imported here because it takes a second, also in the jobs of studies with one label an image.
+    from sklearn.metrics import roc_auc_score
+
     score, label = predictions.require("score", "label")
     areas = np.full(label.shape[1], np.nan)
     if not np.isfinite(score).all():

@@ -1,0 +1,54 @@
+"""Tables of several studies become one, with every value as it stands in its part."""
+
+import pandas as pd
+import pytest
+
+from howmanygpus.report.files import read_table, write_table
+from howmanygpus.report.rows.merging import merge_tables
+
+ROWS = {
+    "study": ["one", "one"],
+    "reason": ['a "quoted"\tword\nand a line', None],
+    "steps": pd.array([12_345_678, None], dtype="Int64"),
+    "seconds": [0.000012345678, 1e20],
+    "reached": pd.array([True, None], dtype="boolean"),
+    "commit": ["0012e5", "0012e6"],
+}
+
+
+def test_one_part_is_the_table_itself(tmp_path):
+    write_table(tmp_path / "part.tsv", pd.DataFrame(ROWS))
+    merge_tables([tmp_path / "part.tsv"], tmp_path / "table.tsv")
+    assert (tmp_path / "table.tsv").read_bytes() == (tmp_path / "part.tsv").read_bytes()
+
+
+def test_values_stay_although_another_part_lacks_them_or_has_no_row(tmp_path):
+    first, second = pd.DataFrame(ROWS), pd.DataFrame({"study": ["two"], "more": [1]})
+    for name, table in {"first": first, "second": second, "empty": first[:0]}.items():
+        write_table(tmp_path / f"{name}.tsv", table)
+    parts = [tmp_path / f"{name}.tsv" for name in ("empty", "first", "second")]
+    merge_tables(parts, tmp_path / "table.tsv")
+    lines = (tmp_path / "table.tsv").read_text().split("\n")
+    assert lines[0] == "study\treason\tsteps\tseconds\treached\tcommit\tmore"
+    assert lines[2:] == [
+        'and a line"\t12345678\t1.23457e-05\tTrue\t0012e5\t',
+        "one\t\t\t1e+20\t\t0012e6\t",
+        "two\t\t\t\t\t\t1",
+        "",
+    ]
+    assert read_table(tmp_path / "table.tsv")["reason"].tolist()[0] == ROWS["reason"][0]
+
+
+def test_a_shared_record_has_the_row_of_the_last_part(tmp_path):
+    for name, records in {"first": ["a", "b"], "second": ["c", "a"]}.items():
+        write_table(tmp_path / f"{name}.tsv", pd.DataFrame({"study": name, "record": records}))
+    merge_tables([tmp_path / "first.tsv", tmp_path / "second.tsv"], tmp_path / "table.tsv")
+    table = read_table(tmp_path / "table.tsv")
+    assert list(zip(table["study"], table["record"], strict=True)) == [("first", "b"), ("second", "c"), ("second", "a")]
+
+
+@pytest.mark.parametrize("length", [10, 200_000])
+def test_texts_may_be_long(tmp_path, length):
+    write_table(tmp_path / "part.tsv", pd.DataFrame({"reason": ["x" * length]}))
+    merge_tables([tmp_path / "part.tsv"], tmp_path / "table.tsv")
+    assert read_table(tmp_path / "table.tsv")["reason"].tolist() == ["x" * length]

@@ -1,0 +1,1 @@
+"""Rows of tables: how they are named, and how those of several studies are joined."""
