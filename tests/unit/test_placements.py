@@ -141,7 +141,7 @@ def test_the_answer_says_that_it_knows_nothing_of_spreading():
 
 def make_spread_tables(folder):
     """Make the tables of a study whose 2 and 4 devices are on one node and on two, where they have 0.9 of the rate."""
-    tables = make_tables(folder, *GRIDS["complete"])
+    tables = make_tables(*GRIDS["complete"])
     runs = tables["runs"] = written(folder, "runs", spread(tables["runs"]))
     for name in ("evaluations", "losses"):
         tables[name] = spread(tables[name].assign(images_per_s=None)).drop(columns="images_per_s")
@@ -196,7 +196,7 @@ def test_ideal_scaling_begins_at_the_baseline_alone():
 
 
 def test_the_figure_names_what_spreading_leaves_of_the_rate(tmp_path):
-    tables = make_tables(tmp_path, *GRIDS["complete"])
+    tables = make_tables(*GRIDS["complete"])
     figure = draw(tables, "placement")
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["2 devices x 8 images", "4 devices x 8 images"]
     for axes, rate in zip(figure.axes, (200.0, 400.0), strict=True):
