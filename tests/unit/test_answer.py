@@ -255,3 +255,11 @@ def test_a_run_under_an_unfair_protocol_is_planned_and_not_the_best():
     text = write_answer({"framework": "a", "quality": 0.5}, unfair)
     assert find_line(text, "Best quality").startswith("- Best quality: a on 1 cpu device x 8 images.")
     assert "2 runs planned: 2 completed." in text
+
+
+def test_runs_that_the_gate_did_not_check_are_said():
+    off, passed = {"parity": "not_checked"}, {"parity": "passed"}
+    said = 'checked by the parity gate (parity: "off"), so that their frameworks may have done different work.'
+    assert f"- No run was {said}" in write_answer({"framework": "a"} | off, {"framework": "b"} | off)
+    assert f"- 1 of 2 runs were not {said}" in write_answer({"framework": "a"} | off, {"framework": "b"} | passed)
+    assert "checked by" not in write_answer({"framework": "a"} | passed, {"framework": "b", "status": "missing"} | off)

@@ -22,6 +22,11 @@ WRONG_STUDIES = [
         {"frameworks": ["pytorch_ddpp"]},
         'frameworks[0]: "pytorch_ddpp" is not a known framework; did you mean pytorch_ddp?',
     ),
+    (
+        {"frameworks": ["tensorflow"]},
+        'frameworks[0]: "tensorflow" is not a known framework; did you mean one of horovod_tensorflow, '
+        "tensorflow_mirrored, tensorflow_multiworker?",
+    ),
     ({"frameworks": "pytorch_ddp"}, 'frameworks: "pytorch_ddp" is not of type array; write [pytorch_ddp]'),
     ({"frameworks": []}, "frameworks: [] is empty; give at least one entry"),
     ({"frameworks": ["pytorch_ddp"] * 2}, "repeats an entry; keep each once"),

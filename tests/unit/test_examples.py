@@ -40,7 +40,7 @@ def test_folders_of_classes_without_a_split(tmp_path):
     planned = plan(config)
     assert (
         planned.describe_data() == ["datasets.xrays: 640 training and 160 test images of 64 x 64 x 1 in 2 classes"]
-        and len(planned.runs) == 2
+        and len(planned.runs) == 4
     )
 
 

@@ -27,3 +27,10 @@ def test_variants_of_a_framework_are_rows_of_their_own():
         ", gradients by powersgd of rank 2",
         ", torch.loader with processes on png",
     ]
+
+
+def test_a_page_without_any_check_says_that_nobody_checked():
+    named = {"task": "a_task", "framework": "one", "model": "small_cnn"} | CELL
+    unchecked = {"status": "not_checked", "reason": "parity: off", "checks": []}
+    assert "Nobody checked it here" in render_page(tabulate([named | unchecked]))
+    assert "Nobody checked" not in render_page(tabulate([named | unchecked, named | VERDICT]))

@@ -83,7 +83,8 @@ STUDIES: list[tuple[dict, str]] = [
     ),
     (
         {"program": {"environment": "pytorch"}},
-        'program.environment: "pytorch" is not a known framework; did you mean pytorch_dp?',
+        'program.environment: "pytorch" is not a known framework; did you mean one of horovod_pytorch, pytorch_ddp, '
+        "pytorch_dp?",
     ),
     (
         {"program": {"python": "/no/python"}},

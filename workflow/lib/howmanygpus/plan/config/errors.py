@@ -43,8 +43,14 @@ def _write_number(number: float) -> str:
 
 
 def suggest(word: str, known) -> str:
-    """Return the remedy for an unknown word: the most similar known word, or the list of all known words."""
+    """Return the remedy for an unknown word: the most similar known word, or the list of all known words.
+
+    Known words that begin or end with the word, such as several frameworks by `tensorflow`, are all named.
+    """
     known = sorted("null" if each is None else each for each in known)
+    longer = [each for each in known if {str(word)} & {each.partition("_")[0], each.rpartition("_")[2]}]
+    if len(longer) > 1:
+        return f"did you mean one of {', '.join(longer)}?"
     nearest = difflib.get_close_matches(str(word), known, n=1)
     return f"did you mean {nearest[0]}?" if nearest else f"choose from {', '.join(known)}"
 

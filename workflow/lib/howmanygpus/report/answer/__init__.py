@@ -21,6 +21,7 @@ from howmanygpus.report.answer.study import (
     describe_remarks,
     describe_runs,
     describe_trajectories,
+    describe_unchecked,
     describe_unmeasured,
 )
 from howmanygpus.report.answer.throughput import answer_throughput
@@ -54,7 +55,7 @@ def answer(
         found += [*answer_placement(runs), *answer_batches(batch_sizes)]
     found.append(describe_largest(batch_search))
     facts = [describe_data(runs, datasets), describe_left_out(datasets), describe_remarks(datasets)]
-    facts += [describe_disturbed(planned), describe_unmeasured(runs)]
+    facts += [describe_unchecked(planned), describe_disturbed(planned), describe_unmeasured(runs)]
     facts += [describe_trajectories(planned), describe_bill(jobs), *describe_protocols(protocols)]
     lines = [f"- {line}" for line in [*describe_grid(runs, decision), *found, *facts] if line]
     return "\n".join([describe_runs(planned), "", *lines, ""])

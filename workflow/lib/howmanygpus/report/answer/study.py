@@ -29,6 +29,16 @@ def describe_unmeasured(runs: pd.DataFrame) -> str:
     )
 
 
+def describe_unchecked(runs: pd.DataFrame) -> str:
+    """Say how many runs the parity gate did not check; nothing for a user's program, which it cannot check."""
+    done = runs[runs["status"] == "completed"]
+    unchecked = int((done["parity"] == "not_checked").sum())
+    if not unchecked or is_program(runs):
+        return ""
+    which = "No run was" if unchecked == len(done) else f"{unchecked} of {len(done)} runs were not"
+    return f'{which} checked by the parity gate (parity: "off"), so that their frameworks may have done different work.'
+
+
 def describe_nothing(runs: pd.DataFrame) -> str:
     """Say why a study without a rate has no answer, and whether it can get one."""
     if not runs["status"].isin(FINAL).all():

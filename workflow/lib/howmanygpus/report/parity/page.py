@@ -54,13 +54,18 @@ def render_page(table: pd.DataFrame) -> str:
         for key, rows in table.groupby(list(GROUP), dropna=False, sort=True)
     ]
     terms = "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in CHECKS.items())
+    not_checked = (
+        ""
+        if table.empty or table["check"].notna().any()
+        else "<p><strong>Nobody checked it here: the studies have <code>parity: off</code>.</strong></p>"
+    )
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><title>Parity</title><style>{STYLE}</style>"
-        "<h1>Do all frameworks do the same work?</h1>"
-        "<p>Each framework did one task before anything was timed: fixed images and weights, optimizer steps, "
-        "evaluations. Each number is its relative difference from a float64 reference or, for a model in a file of "
-        "the user, from what one device does in the same framework, with its tolerance below it. A "
-        "tolerance grows where ReLU inputs lie so near to zero that float32 may put them on either side.</p>"
+        f"<h1>Do all frameworks do the same work?</h1>{not_checked}"
+        "<p>The parity gate has each framework do one task before anything is timed: fixed images and weights, "
+        "optimizer steps, evaluations. Each number is its relative difference from a float64 reference or, for a "
+        "model in a file of the user, from what one device does in the same framework, with its tolerance below it. "
+        "A tolerance grows where ReLU inputs lie so near to zero that float32 may put them on either side.</p>"
         f"{''.join(sections)}<h2>What is checked</h2><dl>{terms}</dl></html>"
     )
 
