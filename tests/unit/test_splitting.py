@@ -49,7 +49,19 @@ def test_each_class_is_split_in_the_same_proportion_and_always_in_the_same_way(x
     other = splits(listing_of(xrays, {"test": 0.2, "seed": 2}))
     assert sum(other[path] != split for path, split in splits(listing).items()) > 50
     described = describe_dataset("image_folder", {"folder": str(xrays), "size": [8, 8], "split": {"test": 0.2}})
-    assert (described.num_train, described.num_test, described.remarks) == (400, 100, ())
+    assert (described.num_train, described.num_test, len(described.remarks)) == (400, 100, 1)
+
+
+def test_names_that_may_have_patients_are_told(xrays, tmp_path):
+    (remark,) = listing_of(xrays, {"test": 0.2}).remarks
+    assert remark == (
+        "split: 500 of 500 files share the beginnings of their names, such as p000_ (8 files). If a beginning names a "
+        "patient, images of one patient are in both splits; keep them together by '^([^_]+)_'"
+    )
+    assert listing_of(xrays, {"test": 0.2, "by": "^([^_]+)_"}).remarks == ()
+    one_prefix = touch(tmp_path / "plain", *(f"{name}/img_{index}.png" for name in "ab" for index in range(20)))
+    own_names = touch(tmp_path / "own", *(f"{name}/{name}{index}_x.png" for name in "ab" for index in range(20)))
+    assert listing_of(one_prefix, {"test": 0.2}).remarks == listing_of(own_names, {"test": 0.2}).remarks == ()
 
 
 def test_an_added_image_moves_few_others(xrays):

@@ -16,6 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import PurePosixPath
 from typing import Any
 
 from howmanygpus.prepare.sources import Entry, Listing, OptionError, name_some
@@ -98,9 +99,28 @@ def _split_entries(entries: list[Entry], split: Split, classes: tuple[str, ...])
 
 
 def _describe_groups(entries: list[Entry], split: Split) -> tuple[str, ...]:
-    """A remark if no group has a second file."""
+    """A remark if no group has a second file, or if the names of files may have groups that nobody asked for."""
+    if split.by == BY_FILE:
+        return _doubt_names(entries)
     if entries and split.by != BY_FILE and len({entry.group for entry in entries}) == len(entries):
         return (f"split: {split.by!r} finds a group of its own for each of {len(entries)} files, as `by: file` does",)
+    return ()
+
+
+def _doubt_names(entries: list[Entry]) -> tuple[str, ...]:
+    """A remark if files share the beginnings of their names, in many more groups than there are classes."""
+    labels = {label for entry in entries for label in _labels(entry)}
+    for separator in "_-":
+        names = [PurePosixPath(entry.path).name.partition(separator) for entry in entries]
+        beginnings = Counter(beginning for beginning, found, _ in names if found)
+        shared = {beginning: count for beginning, count in beginnings.items() if count > 1}
+        if sum(shared.values()) > len(entries) / 2 and len(shared) > 2 * len(labels):
+            longest = max(shared, key=lambda beginning: shared[beginning])
+            return (
+                f"split: {sum(shared.values())} of {len(entries)} files share the beginnings of their names, such as "
+                f"{longest}{separator} ({shared[longest]} files). If a beginning names a patient, images of one "
+                f"patient are in both splits; keep them together by '^([^{separator}]+){separator}'",
+            )
     return ()
 
 
