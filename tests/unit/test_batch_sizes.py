@@ -104,12 +104,20 @@ def test_the_figure_has_squares_bars_crosses_and_the_noise_scale():
         return [x for line in axes.lines if line.get_marker() == marker for x in line.get_xdata()]
 
     assert places(rates, "s") == [32] and 64 in places(rates, "|")
+    assert not places(epochs, "s") and not places(images, "s"), "the knee is one of the rate"
     assert places(epochs, "x") == places(images, "x") == [64], (
         "a batch that does not fit is no batch that fails to learn"
     )
     assert any(list(line.get_xdata()) == [pytest.approx(30.0)] * 2 for line in images.lines)
     assert any("0/2  pytorch_ddp" in text.get_text() for text in epochs.texts)
     assert all(note in images.get_xlabel() for note in ("knee", "largest batch", "noise", "repeats"))
+
+
+def test_the_largest_batch_is_no_knee_in_the_figure_as_in_the_answer():
+    figure = load_figure("batch_sizes").draw(batch_sizes=tabulate({8: (100,), 16: (200,)}))
+    plt.close(figure)
+    assert not any(line.get_marker() == "s" and len(line.get_xdata()) for axes in figure.axes for line in axes.lines)
+    assert not any("knee" in axes.get_xlabel() for axes in figure.axes)
 
 
 def test_the_figure_marks_the_batch_of_each_limit_and_numbers_that_are_near_do_not_touch():

@@ -20,6 +20,7 @@ from howmanygpus.report.style import (
     say_nothing_to_show,
     style_of,
 )
+from howmanygpus.report.tables.batch_sizes import CURVE
 
 TITLE = "What a larger batch buys and costs"
 TABLES = ("batch_sizes",)
@@ -46,7 +47,10 @@ def draw(batch_sizes: pd.DataFrame) -> Figure:
     table = table[table.groupby("num_gpus")["num_repeats"].transform("sum") > 0]
     if table.empty:
         return say_nothing_to_show(f"No run has completed; {SEE_GRID}.")
+    # Beyond the largest batch of a curve nothing is known, so that it is no knee.
+    is_last = table["global_batch_size"] == table.groupby(CURVE)["global_batch_size"].transform("max")
     table = table.assign(series=name_series(table), is_largest_of_data=table["max_limit"] == "data_set")
+    table["is_knee"] = table["is_knee"].astype(bool) & ~is_last
     table = table.sort_values("global_batch_size")
     styles, counts = style_of(table["series"]), sorted(table["num_gpus"].unique())
     rows = {RATE: "images/s over all devices"}
@@ -126,7 +130,7 @@ def _draw_line(axes: Axes, line: pd.DataFrame, name: str, style: dict, top: floa
     most = line[f"{name}_max"].fillna(top).clip(upper=top)
     axes.errorbar(sizes, median, yerr=[median - line[f"{name}_min"], most - median], capsize=4, **style)
     ring_disturbed(axes, sizes, median, line["num_disturbed"] > 0)
-    for column, marker, size, width in (KNEE, FITS, BOUND):
+    for column, marker, size, width in (KNEE, FITS, BOUND) if name == RATE else (FITS, BOUND):
         chosen = line[column].astype(bool) & median.notna()
         look = {"markersize": size, "markerfacecolor": "none", "markeredgewidth": width, "color": style["color"]}
         axes.plot(sizes[chosen], median[chosen], marker, linestyle="none", **look)
