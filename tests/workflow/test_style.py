@@ -8,7 +8,7 @@ LIBRARY = ROOT / "workflow" / "lib" / "howmanygpus"
 LARGE_ROOMS = {"figures", "layers", "sources", "tables"}
 """Folders that may have many files, because each figure, layer, data source or table has one file."""
 
-REFERENCES = ("overrides", "exclusion", "own_rates")
+REFERENCES = ("overrides", "exclusion", "own_rates", "augmentation")
 """Parts of the schema whose keys are those of a study again."""
 
 
