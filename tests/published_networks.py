@@ -24,7 +24,9 @@ class PublishedNetwork:
 
 def read_networks() -> dict[str, PublishedNetwork]:
     all_families = tuple(dict.fromkeys(entry.family for entry in FRAMEWORKS.values()))
-    rows = [line.strip("| \n").split(" | ") for line in DOCUMENT.read_text().splitlines() if line.startswith("| `")]
+    _, _, section = DOCUMENT.read_text().partition("\n## Published numbers beside ours\n")
+    lines = section.partition("\n## ")[0].splitlines()
+    rows = [line.strip("| \n").split(" | ") for line in lines if line.startswith("| `")]
     networks = {}
     for name, families, image, classes, *numbers in rows:
         known = [None if number == "-" else float(number.replace(",", "")) for number in numbers]
