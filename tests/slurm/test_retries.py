@@ -106,7 +106,8 @@ def test_a_node_on_which_runs_would_fail_stops_the_grid(project):
     output = project.snakemake(*ROWS, expect=1)
     assert "fake: error: scratch: /proc/no/such/folder cannot be written to; name another folder, or null" in output
     assert "correct the machine file or the study" in output
-    assert project.find_attempts("grid/") == []
+    attempts = project.find_attempts("grid/")
+    assert {attempt["status"] for attempt in attempts} == {"blocked"}, "no run has started"
     project.write_machine()
     project.snakemake(*ROWS)
     assert {row["status"] for row in project.read_rows()} == {"completed"}

@@ -77,6 +77,13 @@ def test_a_job_whose_reason_changes_to_an_obstacle_is_named_then(watch):
     assert len(said) == 1 and "job 7" in said[0]
 
 
+def test_other_words_for_the_same_obstacle_do_not_name_the_job_again(watch):
+    watch, said = watch
+    watch.look(make_jobs("ReqNodeNotAvail, UnavailableNodes:node[1-3]"))
+    watch.look(make_jobs("Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"))
+    assert len(said) == 1
+
+
 def test_all_waiting_jobs_are_counted_every_few_minutes(watch, monkeypatch):
     watch, said = watch
     started, jobs = waiting.time.monotonic(), make_jobs("Priority", "Priority", "Resources")

@@ -1,6 +1,7 @@
 """Models in users' files go through the workflow: weights, gate, runs, and what reruns and stops them."""
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -10,6 +11,8 @@ from safetensors.numpy import load_file, save_file
 from project import ONLY_SGD, ROOT, ROWS, Project, study
 
 NET = "own_net_8x8x1_classes10"
+MOST = min(3, len(os.sched_getaffinity(0)))
+"""Devices of the largest layout that the gate observes on this machine."""
 ALONE = """
 
 class Alone(PytorchDdp):
@@ -66,8 +69,8 @@ def test_the_gate_compares_strategies_and_numbers_of_devices(project):
     for name in FRAMEWORKS[:2]:
         checks = {(row["devices"], row["check"]) for row in verdicts[name]["checks"]}
         both = {"weights", "evaluation", "batches", "losses", "averaging", "gradients", "updates_sgd", "replicas"}
-        assert {(devices, check) for devices in (1, 2) for check in both} <= checks
-        assert (1, "statistics") in checks and (2, "statistics") not in checks
+        assert {(devices, check) for devices in (1, MOST) for check in both} <= checks
+        assert (1, "statistics") in checks and (MOST, "statistics") not in checks
 
 
 def test_comments_and_places_rerun_nothing_and_constants_rerun_the_runs(project):
@@ -111,7 +114,7 @@ def test_devices_that_exchange_nothing_fail_and_are_reported(project, tmp_path):
         path.unlink()
     copy.snakemake(*ROWS, timeout_s=900)
     (verdict,) = read_verdicts(copy).values()
-    assert verdict["status"] == "failed" and " on 2 devices: " in verdict["reason"]
+    assert verdict["status"] == "failed" and f" on {MOST} devices: " in verdict["reason"]
     assert all(row["passed"] for row in verdict["checks"] if row["devices"] == 1)
     rows = [row for row in copy.read_rows() if row["study"] == "own"]
     assert {row["status"] for row in rows} == {"completed"}

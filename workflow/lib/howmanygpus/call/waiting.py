@@ -150,9 +150,10 @@ class Watch:
 
     def look(self, jobs: list[WaitingJob]) -> None:
         """Tell the obstacles of jobs at once, each one time, and from time to time why all jobs wait."""
-        for message in describe_obstacles(job for job in jobs if (job.id, job.reason) not in self._told):
+        # SLURM may give other words for the same obstacle from one look to the next.
+        for message in describe_obstacles(job for job in jobs if (job.id, job.obstacle) not in self._told):
             self._say(message)
-        self._told |= {(job.id, job.reason) for job in jobs}
+        self._told |= {(job.id, job.obstacle) for job in jobs}
         if time.monotonic() - self._reported_at >= REPORT_S:
             self._reported_at = time.monotonic()
             if jobs:
