@@ -21,18 +21,6 @@ FOLDERS = ("parity", "slurm", "training", "loading", "workflow", "unit")
 """Folders from those with long files to those with short ones."""
 
 
-SPLIT = "gate"
-"""The file whose tests are divided among workers by framework or family. A worker takes each other file whole."""
-
-
-def pytest_itemcollected(item):
-    """Name the tests that one worker does in turn, because they share fixtures of their module."""
-    name = item.path.stem.removeprefix("test_")
-    parameters = item.callspec.params if name == SPLIT and hasattr(item, "callspec") else {}
-    of = [parameters[key] for key in ("framework", "family", "backend") if key in parameters]
-    item.add_marker(pytest.mark.xdist_group("-".join([item.path.parent.name, name, *of])))
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
     """Put long files first, so that no worker begins one when the others end. Others of a folder are in any order."""
