@@ -33,20 +33,25 @@ class Observer:
         self._code = hash_code({library: CODE})
 
     def task(self, cell: dict) -> Path:
-        """Folder of the task and reference of a cell's network. A cell's `loss` is the end of the task's name."""
+        """Folder of the task and reference of a cell's network. A cell's `loss` is the end of the task's name.
+
+        For reduced precision it is another folder, which also has what that may change.
+        """
         cell = CELL | {"loss": ""} | cell
         model, model_options, batchnorm, loss = (cell[key] for key in ("model", "model_options", "batchnorm", "loss"))
         options = ["--model", model, "--options", json.dumps(model_options), "--image-shape", *SHAPE]
         options += ["--num-classes", NUM_CLASSES, "--batchnorm", batchnorm, "--accumulate", str(cell["accumulate"])]
+        modules = ["reference"] if cell["precision"] == "fp32" else ["reference", "noise"]
 
         def make(folder: Path) -> None:
-            self._run("pytorch-cpu", ["-W", "ignore", "-m", "howmanygpus.train.parity.reference", *options], folder)
+            for module in modules:
+                self._run("pytorch-cpu", ["-W", "ignore", "-m", f"howmanygpus.train.parity.{module}", *options], folder)
 
         options += ["--loss", loss] if loss else []
-        key = [self._code, hash_pins("pytorch-cpu"), [*options]]
+        key = [self._code, hash_pins("pytorch-cpu"), [*options], modules]
         options += ["--model-folder", cell["model_folder"]] if "model_folder" in cell else []
         network = f"{name_network(model, model_options)}-{batchnorm}{loss}-{cell['accumulate']}"
-        return keep(f"{self.library.name}-task-{network}", key, self.scratch, make)
+        return keep(f"{self.library.name}-task-{network}-{modules[-1]}", key, self.scratch, make)
 
     @staticmethod
     def placement(num_devices: int) -> dict:

@@ -123,6 +123,7 @@ def test_variants_that_train_otherwise_pass_within_their_own_limits(framework, v
 
 
 FAULTS_OF_HOROVOD = {"gradients_not_averaged": "averaging", "gradients_summed": "averaging", NONE: ""}
+IN_HALVES = {precision: DEEP | {"precision": precision} for precision in ("bf16", "fp16")}
 EVERYTHING = f"{NONE}:all:all"
 
 
@@ -152,10 +153,10 @@ def see_faults(faulty_gate):
         faults += [f"{name}:{fault.optimizer}:dropout" for name, fault in FAULTS_OF_DROPOUT.items()]
         cells = {"fp32": DEEP, "sigmoid": SIGMOID, "dropout": DROPPING}
         if planted.has_bf16:
-            cells["bf16"] = DEEP | {"precision": "bf16"}
+            cells["bf16"] = IN_HALVES["bf16"]
             faults += [f"{name}:sgd:bf16" for name in IN_BF16]
         if planted.has_fp16:
-            cells["fp16"] = DEEP | {"precision": "fp16"}
+            cells["fp16"] = IN_HALVES["fp16"]
             faults += [f"{name}:{fault.optimizer}:fp16" for name, fault in FAULTS_OF_FP16.items()]
         planted_faults = ",".join([*faults, EVERYTHING])
         return faulty_gate.observe(names, planted.environment, cells, 2, PLANTED_FAULTS=planted_faults)
@@ -194,7 +195,7 @@ def test_units_that_are_dropped_otherwise_are_caught(family, fault, see_faults, 
 
 @pytest.mark.parametrize(("family", "fault"), PLANTED_IN_BF16)
 def test_each_fault_of_whole_gradients_is_caught_in_bf16(family, fault, see_faults, faulty_gate, tmp_path):
-    verdict = judge_fault(see_faults(family) / "bf16", fault, faulty_gate.task(DEEP), tmp_path)
+    verdict = judge_fault(see_faults(family) / "bf16", fault, faulty_gate.task(IN_HALVES["bf16"]), tmp_path)
     assert verdict["status"] == "failed"
     assert faults_of(family)[fault].check in failed_checks(verdict)
 
@@ -202,7 +203,7 @@ def test_each_fault_of_whole_gradients_is_caught_in_bf16(family, fault, see_faul
 @pytest.mark.parametrize("fault", FAULTS_OF_FP16)
 @pytest.mark.parametrize("family", [name for name, family in FAMILIES.items() if family.has_fp16])
 def test_each_fault_of_loss_scaling_is_caught(family, fault, see_faults, faulty_gate, tmp_path):
-    verdict = judge_fault(see_faults(family) / "fp16", fault, faulty_gate.task(DEEP), tmp_path)
+    verdict = judge_fault(see_faults(family) / "fp16", fault, faulty_gate.task(IN_HALVES["fp16"]), tmp_path)
     assert verdict["status"] == "failed"
     assert FAULTS_OF_FP16[fault].check in failed_checks(verdict)
 
@@ -210,10 +211,9 @@ def test_each_fault_of_loss_scaling_is_caught(family, fault, see_faults, faulty_
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_passes_after_its_faults(family, see_faults, faulty_gate, tmp_path):
     """A fault that outlived its turn would be seen."""
-    cells = {"fp32": DEEP, "sigmoid": SIGMOID, "dropout": DROPPING} | (
-        {"bf16": DEEP} if FAMILIES[family].has_bf16 else {}
-    )
-    cells |= {"fp16": DEEP} if FAMILIES[family].has_fp16 else {}
+    cells = {"fp32": DEEP, "sigmoid": SIGMOID, "dropout": DROPPING}
+    has = {"bf16": FAMILIES[family].has_bf16, "fp16": FAMILIES[family].has_fp16}
+    cells |= {precision: cell for precision, cell in IN_HALVES.items() if has[precision]}
     for name, cell in cells.items():
         verdict = judge_fault(see_faults(family) / name, NONE, faulty_gate.task(cell), tmp_path / name)
         assert (verdict["status"], verdict["reason"]) == ("passed", "")
@@ -233,9 +233,9 @@ def test_horovod_that_does_not_average_is_caught(backend, fault, faulty_gate, tm
 
 def test_reduced_precision_requires_the_verdict_in_fp32(see_faults, faulty_gate, tmp_path):
     """What bf16 cannot tell, the fp32 verdict on the same code does."""
-    seen, task = see_faults("torch"), faulty_gate.task(DEEP)
-    strict = judge_fault(seen / "fp32", "one_layer_not_averaged", task, tmp_path / "fp32")
-    verdict = judge_fault(seen / "bf16", NONE, task, tmp_path / "bf16", strict)
+    seen = see_faults("torch")
+    strict = judge_fault(seen / "fp32", "one_layer_not_averaged", faulty_gate.task(DEEP), tmp_path / "fp32")
+    verdict = judge_fault(seen / "bf16", NONE, faulty_gate.task(IN_HALVES["bf16"]), tmp_path / "bf16", strict)
     assert verdict["status"] == "failed"
     assert verdict["reason"] == f"the fp32 verdict on the same code is failed: {strict['reason']}"
 

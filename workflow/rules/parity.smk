@@ -3,6 +3,7 @@ Check, before anything is timed, that every framework does the same work.
 
 INPUTS   results/environments/
 OUTPUTS  results/parity/{model}{options}_{shape}_{batchnorm}{loss}{accumulated}/reference.json (the expected result of the task)
+         results/parity/.../noise.json (what reduced precision may change in it, if a study has any)
          results/parity/.../{framework}_{precision}_{device}{option}-{hash}.json (the verdict, beside it)
          results/tables/parity.tsv, results/parity/parity.html (every check of every framework)
 
@@ -11,6 +12,11 @@ A run reads its verdict when it starts. If the check failed, the run does not tr
 The verdict's name contains the hash of the code that it covers, so a change of a framework's code requires a new
 verdict.
 """
+
+
+TASK_OF_NETWORK = (
+    "{model}{options}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}{loss}{accumulated}"
+)
 
 
 localrules:
@@ -26,9 +32,9 @@ rule compute_reference:
     input:
         environment=ancient(environment_record("pytorch-cpu")),
     output:
-        reference="results/parity/{model}{options}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}{loss}{accumulated}/reference.json",
+        f"results/parity/{TASK_OF_NETWORK}/reference.json",
     log:
-        "results/logs/compute_reference/{model}{options}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}{loss}{accumulated}.log",
+        f"results/logs/compute_reference/{TASK_OF_NETWORK}.log",
     wildcard_constraints:
         batchnorm="local|synchronized",
         loss="|_multilabel|_smoothing[^/_]+",
@@ -36,11 +42,13 @@ rule compute_reference:
     params:
         accumulate=lambda wildcards: ACCUMULATED if wildcards.accumulated else 1,
         code=training.reference_code,
+        module="reference",
         options=training.network_options,
         model_folder=training.model_folder,
     shell:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/compute_reference.py \
+            --module {params.module} \
             --model {wildcards.model:q} \
             --model-folder={params.model_folder:q} \
             --options {params.options:q} \
@@ -51,9 +59,26 @@ rule compute_reference:
             --loss={wildcards.loss:q} \
             --accumulate {params.accumulate} \
             --environment {input.environment:q} \
-            --reference {output.reference:q} \
+            --record {output:q} \
             >{log:q} 2>&1
         """
+
+
+use rule compute_reference as compute_noise with:
+    # What reduced precision may change. Studies in fp32 alone do without.
+    input:
+        reference=f"results/parity/{TASK_OF_NETWORK}/reference.json",
+        environment=ancient(environment_record("pytorch-cpu")),
+    output:
+        f"results/parity/{TASK_OF_NETWORK}/noise.json",
+    log:
+        f"results/logs/compute_noise/{TASK_OF_NETWORK}.log",
+    params:
+        accumulate=lambda wildcards: ACCUMULATED if wildcards.accumulated else 1,
+        code=training.noise_code,
+        module="noise",
+        options=training.network_options,
+        model_folder=training.model_folder,
 
 
 rule leave_unchecked:
@@ -123,6 +148,7 @@ rule check_parity:
     input:
         observed=parity.observed,
         strict=parity.strict,
+        noise=parity.noise,
         reference="results/parity/{task}/reference.json",
     output:
         verdict="results/parity/{task}/{checked}.json",

@@ -1,4 +1,4 @@
-"""Compute the parity gate's reference with PyTorch in float64, in PyTorch's own environment."""
+"""Compute the parity gate's reference, or what reduced precision may change in it, in PyTorch's own environment."""
 
 import argparse
 import os
@@ -11,10 +11,11 @@ from howmanygpus.environments.find import find_python
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--environment", type=Path, required=True, help="record of PyTorch's environment")
-    parser.add_argument("--reference", type=Path, required=True, help="JSON file to write, with the arrays beside it")
+    parser.add_argument("--module", choices=("reference", "noise"), required=True, help="what to compute")
+    parser.add_argument("--record", type=Path, required=True, help="JSON file to write, with the arrays beside it")
     arguments, options = parser.parse_known_args()
-    command = [find_python(arguments.environment), "-m", "howmanygpus.train.parity.reference", *options]
-    subprocess.run([*command, "--folder", str(arguments.reference.parent)], env=os.environ, check=True)
+    command = [find_python(arguments.environment), "-m", f"howmanygpus.train.parity.{arguments.module}", *options]
+    subprocess.run([*command, "--folder", str(arguments.record.parent)], env=os.environ, check=True)
 
 
 if __name__ == "__main__":

@@ -142,6 +142,16 @@ class ParityCell:
         strict = replace(self, precision="fp32", path=path)
         return None if strict == self else strict
 
+    @property
+    def noise(self) -> str | None:
+        """The record of what reduced precision may change, or None if the verdict needs none.
+
+        The reference of a user's model in one file has it itself.
+        """
+        if self.precision == "fp32" or isinstance(self.own_model, OwnModel):
+            return None
+        return f"results/parity/{self.task}/noise.json"
+
     def describe(self) -> dict:
         """Return the cell as train.parity.task.make_spec expects it."""
         what = ("framework", "model", "model_options", "precision", "batchnorm", "loss_on_every_device")

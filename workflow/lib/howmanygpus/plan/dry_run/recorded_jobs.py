@@ -18,7 +18,7 @@ HASHES = re.compile(r"'[0-9a-f]{8,}( [0-9a-f]{8,})*'")
 """A parameter that says by which code a job was done, as Snakemake records it."""
 REFERENCE = "/reference.json"
 """End of the files that name a task of the parity gate."""
-BY_TASK = ("compute_reference", "observe_parity")
+BY_TASK = ("compute_reference", "compute_noise", "observe_parity")
 """Rules whose jobs take as long as the network of their task makes them."""
 
 

@@ -123,9 +123,9 @@ def hash_parity(framework: str, model: Model) -> str:
 
 
 @cache
-def hash_reference(model: str | ModelFolder) -> str:
+def hash_reference(model: str | ModelFolder, computed_by: str = "train.parity.reference") -> str:
     modules = (PARAMETERS, REFERENCE)
-    digest = hash_files(find_code(module_file("train.parity.reference"), *_find_model(model, *modules)))
+    digest = hash_files(find_code(module_file(computed_by), *_find_model(model, *modules)))
     return _join(digest, model, *modules)
 
 

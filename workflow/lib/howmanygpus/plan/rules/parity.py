@@ -88,6 +88,10 @@ class ParityRules(Answers):
         strict = self._cell(wildcards).strict
         return strict.verdict if strict else []
 
+    def noise(self, wildcards) -> str | list:
+        """Return the record of what reduced precision may change, if this verdict is in reduced precision."""
+        return self._cell(wildcards).noise or []
+
     def request(self, wildcards) -> str:
         return self._cell(wildcards).request()
 
@@ -107,7 +111,7 @@ class ParityRules(Answers):
         It looks ahead and refuses unchecked verdicts, observations and references. Otherwise Snakemake would try both
         rules for each of them, and would print an exception for each run.
         """
-        return rf"(?!(?:{self.match_unchecked()}|observed/[^/]+|[^/]+/reference)\.json$)[^/]+"
+        return rf"(?!(?:{self.match_unchecked()}|observed/[^/]+|[^/]+/(?:reference|noise))\.json$)[^/]+"
 
     def unchecked_request(self, wildcards) -> str:
         return self._plan.parity_cells[f"results/parity/{wildcards.unchecked}.json"].request()

@@ -91,6 +91,10 @@ class TrainingRules(Answers):
         """Return the hash of the code of the gate's reference for a network."""
         return hash_reference(self._find_code(wildcards))
 
+    def noise_code(self, wildcards) -> str:
+        """Return the hash of the code that measures what reduced precision may change in the gate's task."""
+        return hash_reference(self._find_code(wildcards), "train.parity.noise")
+
     def _find_code(self, wildcards) -> str | ModelFolder:
         return self._plan.model_folders.get(wildcards.model, wildcards.model)
 

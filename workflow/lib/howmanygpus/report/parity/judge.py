@@ -21,11 +21,13 @@ from howmanygpus.train.models.initialization import is_trainable
 from howmanygpus.train.parity.probe import hash_batch
 from howmanygpus.train.parity.task import (
     GLOBAL_BATCH_SIZE,
+    NOISE,
     NUM_TEST,
     OPTIMIZERS,
     SKIPPED,
     UNSUPPORTED,
     WEIGHTS,
+    has_noise,
     has_skipped_step,
 )
 from howmanygpus.train.spec import RunSpec
@@ -74,6 +76,8 @@ class Comparison:
         self.seen = {name: Observation.read(folder, name) for name in OPTIMIZERS}
         self.expected = {name: load_file(task / f"{name}.devices{self.num_devices}.safetensors") for name in OPTIMIZERS}
         for name, arrays in self.expected.items():
+            if has_noise(self.specs[name]):
+                arrays |= load_file(task / f"{name}.devices{self.num_devices}{NOISE}")
             if has_skipped_step(self.specs[name]):
                 arrays |= select(arrays, SKIPPED.rstrip("/"))
         self.allowed = {name: Allowances(self.specs[name], self.expected[name]) for name in OPTIMIZERS}

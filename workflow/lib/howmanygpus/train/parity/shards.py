@@ -4,7 +4,6 @@ The network of the parity gate's reference, in float64: on each device's share o
 NumPy computes the loss: the simulated rounding of bf16, which leaves losses in float32, only sees PyTorch.
 """
 
-import copy
 import importlib
 from contextlib import AbstractContextManager
 
@@ -132,12 +131,6 @@ class Reference:
             updated = start - rate * change
             for parameters in of_shards:
                 parameters[name].copy_(updated)
-
-    def fork(self) -> "Reference":
-        """Return a copy with weights, running statistics and moments of its own."""
-        other = copy.copy(self)
-        other.shards, other.moments = copy.deepcopy((self.shards, self.moments))
-        return other
 
     def read_gradients(self, gradients: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
         return to_canonical(gradients, self.parameters, {})

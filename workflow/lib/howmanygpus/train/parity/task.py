@@ -60,9 +60,11 @@ In float32 none would overflow, so that a framework that computes in float32 doe
 SKIPPED_STEP = 4
 """The step whose gradients overflow in fp16, on the last device only: all devices must skip it. Two steps follow."""
 SKIPPED = "skipped/"
-"""Begins the names of the reference's arrays that are otherwise if the step is skipped."""
+"""Begins the names of the arrays that are the reference's if the step is skipped."""
 NOISES = {"bf16": "noise", "fp16": "fine_noise"}
-"""Begins the names of the reference's arrays that say what reduced precision may change, by the simulated precision."""
+"""Begins the names of the arrays that say what reduced precision may change, by the simulated precision."""
+NOISE = ".noise.safetensors"
+"""Ends the names of the files with what reduced precision may change."""
 UNSUPPORTED = "unsupported.json"
 """File that says why a cell was not observed."""
 WEIGHTS = "weights.safetensors"
@@ -115,6 +117,11 @@ def read_loss(text: str) -> dict[str, Any]:
     if text in ("", "_multilabel"):
         return {"multi_label": bool(text)}
     return {"label_smoothing": float(text.removeprefix("_smoothing"))}
+
+
+def has_noise(spec: RunSpec) -> bool:
+    """Whether limits need what reduced precision may change, which the reference of a user's own file has itself."""
+    return spec.precision != "fp32" and spec.model_file is None
 
 
 def has_skipped_step(spec: RunSpec) -> bool:

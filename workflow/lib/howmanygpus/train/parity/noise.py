@@ -1,0 +1,60 @@
+"""
+Measure in float64 what reduced precision may change in the gate's task, beside the reference of the task.
+
+The task is done again with the rounding of bf16 and of fp16 simulated (rounding.py). In fp16 the frameworks skip the
+update of one step. What the task is without that update is computed here too.
+"""
+
+import json
+
+import numpy as np
+from safetensors.numpy import load_file
+
+from howmanygpus.files import write_json_atomic
+from howmanygpus.train.frameworks.torch.layers.relu import replace_relu
+from howmanygpus.train.input.prepared import PreparedData, open_data
+from howmanygpus.train.parity.own.folder import check_or_exit
+from howmanygpus.train.parity.reference import Arrays, compute, make_specs, read_arguments, write_for_devices
+from howmanygpus.train.parity.relus import GatedRelu
+from howmanygpus.train.parity.rounding import FINE, Rounded
+from howmanygpus.train.parity.task import NOISE, NOISES, SKIPPED, SKIPPED_STEP, WEIGHTS
+from howmanygpus.train.spec import RunSpec
+
+ROUNDING_SEED = 1
+
+
+def measure(spec: RunSpec, data: PreparedData, weights: dict, num_shards: int, exact: Arrays) -> Arrays:
+    """Return what reduced precision may change in each array of the exact task.
+
+    noise/NAME and fine_noise/NAME: the norms of the differences that the simulated rounding of bf16 and of fp16 causes.
+    skipped/NAME: the array without the update of SKIPPED_STEP.
+    """
+    skipped = compute(spec, data, weights, num_shards, skipped_step=SKIPPED_STEP)
+    arrays = {f"{SKIPPED}{name}": array for name, array in skipped.items()}
+    for precision, noise in NOISES.items():
+        rounded = compute(spec, data, weights, num_shards, arithmetic=Rounded(precision, ROUNDING_SEED))
+        arrays |= {f"{noise}/{name}": np.linalg.norm(rounded[name] - exact[name]) for name in rounded}
+    for name in rounded:
+        fine = f"{NOISES['fp16']}/{name}"
+        arrays[fine] = max(arrays[fine], FINE * arrays[f"{NOISES['bf16']}/{name}"])
+    return arrays
+
+
+def main() -> None:
+    arguments = read_arguments(__doc__)
+    shape, folder = tuple(arguments.image_shape), arguments.folder
+    with replace_relu(GatedRelu.apply):
+        check_or_exit(arguments.model_folder, shape, arguments.num_classes, arguments.options)
+        data, weights = open_data(folder / "arrays", crop_size=shape[:2]), load_file(folder / WEIGHTS)
+
+        def measure_one(spec: RunSpec, num_shards: int, stem: str) -> Arrays:
+            return measure(spec, data, weights, num_shards, load_file(folder / f"{stem}.safetensors"))
+
+        write_for_devices(make_specs(arguments), folder, NOISE, measure_one)
+    facts = {"model": arguments.model, "simulated": list(NOISES)}
+    write_json_atomic(folder / "noise.json", facts)
+    print(json.dumps(facts))
+
+
+if __name__ == "__main__":
+    main()
