@@ -6,9 +6,12 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from howmanygpus.files import sha256_of_file
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.pins import hash_pins
 from howmanygpus.plan.networks import name_network
+from howmanygpus.train.input.prepared import DESCRIPTION
+from howmanygpus.train.parity.task import WEIGHTS
 from kept import hash_code, keep
 
 SHAPE, NUM_CLASSES = ("8", "8", "1"), "10"
@@ -18,6 +21,9 @@ CELL |= {"model_options": {}, "crop": [int(size) for size in SHAPE[:2]]}
 CELL |= {"gradient_compression": "none", "powersgd_rank": 0, "horovod_controller": "gloo", "accumulate": 1}
 CODE = ("howmanygpus/files.py", "howmanygpus/train/**/*.py")
 """The code of a copy of workflow/lib/ that can change what is observed."""
+OF_REFERENCE = ("cross_entropy", "keys", "noise", "own/folder", "own/reference", "rates", "reference")
+OF_REFERENCE += ("relus", "rounding", "shards")
+"""Modules of train/parity/ that compute a reference, and that no framework executes."""
 PATHS = ("model_file", "model_folder")
 """What cells have that is a path."""
 
@@ -31,6 +37,7 @@ class Observer:
     def __init__(self, library: Path, scratch: Path, find_python: Callable[[str], str], **variables: str):
         self.library, self.scratch, self.find_python, self.variables = library, scratch, find_python, variables
         self._code = hash_code({library: CODE})
+        self._observing = hash_code({library: CODE}, tuple(f"parity/{module}.py" for module in OF_REFERENCE))
 
     def task(self, cell: dict) -> Path:
         """Folder of the task and reference of a cell's network. A cell's `loss` is the end of the task's name.
@@ -76,10 +83,10 @@ class Observer:
         def make(folder: Path) -> None:
             self._run(environment, ["-m", "howmanygpus.train.parity.observe", *options], folder, **variables)
 
-        # Paths are no part of the key: the tasks' names and the code of this observer have the contents of the files.
+        # Paths are no part of the key, but contents of files.
         observed = {key: {name: cell[name] for name in cell if name not in PATHS} for key, cell in described.items()}
-        done = [names, observed, {key: task.name for key, task in tasks.items()}, num_devices, placement]
-        key = [self._code, hash_pins(environment), *done, variables]
+        done = [names, observed, {key: hash_inputs(task) for key, task in tasks.items()}, num_devices, placement]
+        key = [self._observing, hash_pins(environment), *done, variables]
         name = f"{self.library.name}-{names['framework']}-{'-'.join(request)}-{num_devices}"
         return keep(name, key, self.scratch, make)
 
@@ -88,6 +95,11 @@ class Observer:
         variables = os.environ | {"PYTHONPATH": str(self.library), **self.variables, **variables}
         result = subprocess.run(command, env=variables, capture_output=True, text=True)
         assert result.returncode == 0, result.stdout[-1000:] + result.stderr[-3000:]
+
+
+def hash_inputs(task: Path) -> list[str]:
+    """Return hashes of what frameworks read of a task. The description of the data has those of images and labels."""
+    return [sha256_of_file(task / name) for name in (f"arrays/{DESCRIPTION}", WEIGHTS)]
 
 
 def names_of(framework: str) -> dict:

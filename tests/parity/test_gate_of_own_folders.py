@@ -19,7 +19,8 @@ class FolderObserver(Observer):
     def __init__(self, folder, *arguments):
         super().__init__(*arguments)
         self.folder = folder
-        self._code += "".join(path.read_text() for path in sorted(folder.glob("*.py")))
+        text = "".join(path.read_text() for path in sorted(folder.glob("*.py")))
+        self._code, self._observing = self._code + text, self._observing + text
 
     def judge(self, framework: str) -> dict:
         cell = {"model": self.folder.name, "model_folder": str(self.folder), "model_options": {"width": 4}}

@@ -26,10 +26,16 @@ CASES = {
 }
 """What differs from the usual, on two devices."""
 OPTIONS = {"width": 4, "depth": 1}
+EXAMPLES = ROOT / "examples" / "model"
 
 
 class OwnObserver(Observer):
-    """Observes the examples; a cell's `model_file` is one of them."""
+    """Observes the examples, whose code is part of what observations are kept by; a cell's `model_file` is one."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        text = "".join((EXAMPLES / f"{file}.py").read_text() for file in FILES.values())
+        self._code, self._observing = self._code + text, self._observing + text
 
     def task(self, cell: dict) -> Path:
         family, batchnorm = cell["family"], cell.get("batchnorm", "local")
@@ -49,8 +55,7 @@ class OwnObserver(Observer):
             words += ["--batchnorm", batchnorm, "--weights", str(weights.with_suffix(".json"))]
             self._run(ENVIRONMENTS[family], words, folder)
 
-        text = (ROOT / "examples" / "model" / f"{cell['model']}.py").read_text()
-        return keep(f"own-task-{family}-{batchnorm}", [self._code, text], self.scratch, make)
+        return keep(f"own-task-{family}-{batchnorm}", [self._code], self.scratch, make)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +69,7 @@ def judge_own(own_gate):
 
     def get(framework: str, precision: str) -> dict:
         family = FRAMEWORKS[framework].family
-        file = ROOT / "examples" / "model" / f"{FILES[family]}.py"
+        file = EXAMPLES / f"{FILES[family]}.py"
         cell = {"model": FILES[family], "model_file": str(file), "model_options": OPTIONS, "family": family}
         cell |= CASES[framework]
         precisions = [name for name in ("fp32", "fp16") if name in FRAMEWORKS[framework].precisions["cpu"]]

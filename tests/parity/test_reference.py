@@ -60,7 +60,8 @@ def near_in_half_of_the_channels(layer):
 with replace_relu(GatedRelu.apply):
     for reset in (torch.nn.Conv2d.reset_parameters, near_in_half_of_the_channels):
         torch.nn.Conv2d.reset_parameters = reset
-        print(*(reference.count_near_gates(spec, draw_data(SHAPE, 3, seed), weights) for seed in range(4)))
+        drawn = [draw_data(SHAPE, 3, seed) for seed in range(4)]
+        print(*(reference.compute_and_count(spec, data, weights, 3)[1] for data in drawn))
     GatedRelu.near = 1e-3
     x = torch.tensor([-1.0, -1e-4, 1e-4, 1.0], requires_grad=True)
     GatedRelu.apply(x).sum().backward()

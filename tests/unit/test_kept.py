@@ -1,10 +1,15 @@
 """What is kept in the cache is made anew when anything that it depends on has changed, and in CI."""
 
+import os
+
 import pytest
 
 from howmanygpus.environments.cache import VARIABLE
+from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.invalidation.code import find_script_code, find_training_code
 from howmanygpus.plan.invalidation.syntax import read_code
 from kept import CODE, COMPLETE, EXAMPLES, LIBRARY, NUM_VERSIONS, TESTS, Keeper, hash_code, keep
+from parity.observing import OF_REFERENCE
 
 
 @pytest.fixture
@@ -78,6 +83,15 @@ def test_the_code_that_runs_and_tests_execute_counts():
     programs = [path for path in paths if path.parent.name in ("training", "loading")]
     imported = {name.split(".")[0] for path in programs for name in read_code(path).imported}
     assert {path for path in TESTS.glob("*.py") if path.stem in imported} <= paths
+
+
+def test_no_framework_of_the_gate_executes_what_only_counts_for_its_references():
+    left_out = {str(LIBRARY / "train" / "parity" / f"{module}.py") for module in OF_REFERENCE}
+    assert all(map(os.path.exists, left_out))
+    for framework in FRAMEWORKS:
+        executed = find_script_code("observe_parity", "train.parity.observe", "train.parity.probe")
+        executed += find_training_code(framework, "small_cnn")
+        assert not left_out & set(executed)
 
 
 def test_environments_and_the_tests_own_keys_count(made, tmp_path):

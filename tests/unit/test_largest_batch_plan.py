@@ -89,6 +89,14 @@ def test_a_search_is_bounded_by_what_leaves_a_run_a_step_to_measure(changes, bou
     make_plan(full, full, **{"per_device_batch_size": "max", **changes})
 
 
+@pytest.mark.parametrize(
+    ("changes", "steps"), [({}, [10, 26]), ({"prefetch": 0}, [8, 24]), ({"prefetch": 5}, [13, 29])]
+)
+def test_a_try_has_its_steps_after_those_of_the_batches_read_ahead(changes, steps):
+    plan = make_plan(per_device_batch_size="max", **changes)
+    assert [json.loads(search.request())["steps"] for search, _ in plan.searches.values()] == [steps]
+
+
 def test_studies_and_variants_that_need_the_same_memory_share_a_search():
     variants = {"base": {}, "more": {"loader_workers": 2, "optimizer": {"learning_rate": 0.3}}, "adam": {}}
     variants["adam"] = {"optimizer": {"name": "adam", "momentum": 0.0}}

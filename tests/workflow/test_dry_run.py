@@ -118,6 +118,9 @@ def test_a_failed_attempt_is_told_from_a_run_that_was_never_tried(project):
     printed = project.snakemake("--dry-run", *RUNS)
     assert read_stage(printed, "runs")[:2] == ["1", "missing after a failed attempt"]
     assert "runs of other frameworks" in printed
+    for path in project.folder.glob("results/attempts/**/attempt.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"status": "blocked"}))
+    assert read_stage(project.snakemake("--dry-run", *RUNS), "runs")[:2] == ["1", "missing"], "nothing was tried"
 
 
 def test_a_dry_run_works_while_another_call_has_the_lock(project):

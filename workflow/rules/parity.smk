@@ -13,10 +13,7 @@ The verdict's name contains the hash of the code that it covers, so a change of 
 verdict.
 """
 
-
-TASK_OF_NETWORK = (
-    "{model}{options}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}{loss}{accumulated}"
-)
+TASK_OF_NETWORK = "{model}{options}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}{loss}{accumulated}"
 
 
 localrules:

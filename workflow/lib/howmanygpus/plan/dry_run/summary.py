@@ -17,6 +17,8 @@ from howmanygpus.plan.plan import Plan
 from howmanygpus.train.start.settling import ATTEMPTS
 
 HEADER = ("stage", "jobs", "why", "expected", "based on")
+NOT_ATTEMPTED = ("running", "blocked")
+"""Statuses of attempts that go on, or that an earlier step kept from beginning."""
 
 
 class Summary:
@@ -113,7 +115,7 @@ def _find_attempted() -> set[str]:
     for path in ATTEMPTS.glob("*/*/*/*/*/attempt.json"):
         # Another call removes the record when its attempt succeeds.
         with suppress(FileNotFoundError):
-            if json.loads(path.read_text())["status"] != "running":
+            if json.loads(path.read_text())["status"] not in NOT_ATTEMPTED:
                 attempted.add(str(path.parents[1].relative_to(ATTEMPTS)))
     return attempted
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from howmanygpus.plan.config.schema import study_defaults
 from howmanygpus.plan.runs import Run, complete_spec
 
 FOLDER = "results/batch_sizes"
@@ -78,7 +79,7 @@ class Search:
 
     def request(self) -> str:
         """Return as JSON what the script needs that searches."""
-        more = self.settings.get("prefetch", 0)
+        more = self.settings.get("prefetch", study_defaults()["prefetch"])
         steps = [more + STEPS, more + CONFIRMING_STEPS]
         return json.dumps({"name": self.work_name, "bound": self.bound, "steps": steps, **self.work}, sort_keys=True)
 

@@ -8,8 +8,9 @@ says of the runs: those on several nodes have the verdict of its task over two n
 
 import pandas as pd
 
-from howmanygpus.report.outcomes import IDENTITY, has_failed
+from howmanygpus.report.outcomes import IDENTITY
 from howmanygpus.report.published.protocols import is_fair
+from howmanygpus.report.tables.scaling import OVER_REPEATS, flag_outcomes
 
 READS = ("runs",)
 COMPARES = "num_nodes"
@@ -31,26 +32,13 @@ def compare_placements(runs: pd.DataFrame) -> pd.DataFrame:
 
     runs: the table of that name. A number of nodes that cannot have the devices is no base, and has no rate.
     """
-    runs = runs.assign(
-        failed=has_failed(runs["status"]),
-        disturbed=runs["disturbed"].eq(True),
-        possible=runs["status"] != "unsupported",
-    )
-    table = runs.groupby([*CELL, "num_nodes"], sort=False).agg(
-        images_per_s_median=("images_per_s", "median"),
-        images_per_s_min=("images_per_s", "min"),
-        images_per_s_max=("images_per_s", "max"),
-        num_planned=("status", "size"),
-        num_repeats=("images_per_s", "count"),
-        num_failed=("failed", "sum"),
-        num_disturbed=("disturbed", "sum"),
-        possible=("possible", "any"),
-        parity=("parity", lambda verdicts: ", ".join(verdicts.dropna().unique()) or None),
-    )
+    cells = flag_outcomes(runs).groupby([*CELL, "num_nodes"], sort=False)
+    table = cells.agg(**OVER_REPEATS, parity=("parity", lambda verdicts: ", ".join(verdicts.dropna().unique()) or None))
     table = table.reset_index().astype(dict.fromkeys(RATES, float))
+    is_possible = table["num_unsupported"] < table["num_planned"]
     cell = table.groupby(CELL, sort=False).ngroup()
     table = table[cell.groupby(cell).transform("size") > 1]
-    table["base_num_nodes"] = table["num_nodes"].where(table["possible"]).groupby(cell).transform("min").astype("Int64")
+    table["base_num_nodes"] = table["num_nodes"].where(is_possible).groupby(cell).transform("min").astype("Int64")
     is_base = table["num_nodes"].eq(table["base_num_nodes"]).fillna(False)
 
     def of_base(column: str) -> pd.Series:

@@ -33,6 +33,12 @@ SERIES = ["framework", "variant", "precision", "device"]
 """Columns on which the largest batch depends."""
 MODES = ("weak", "strong")
 """Scaling modes in the order in which tables and figures show them."""
+OVER_REPEATS = {
+    **{f"images_per_s_{of}": ("images_per_s", of) for of in ("median", "min", "max")},
+    **{"num_planned": ("status", "size"), "num_repeats": ("images_per_s", "count")},
+    **{f"num_{outcome}": (outcome, "sum") for outcome in ("failed", "disturbed", "unsupported")},
+}
+"""Columns of a configuration, from those of its repeats as flag_outcomes returns them."""
 
 
 def name_curve(scaling_mode: str, fixed_batch_size: int) -> str:
@@ -45,6 +51,15 @@ def tabulate(plan: dict, runs: pd.DataFrame) -> pd.DataFrame:
     """One row per configuration and scaling mode. runs: the table of that name."""
     table = compute_scaling(runs[is_fair(runs)], plan["curves"], plan.get("machinery", {}))
     return name_largest(table, plan.get("largest", []), plan["config"]) if "largest" in plan else table
+
+
+def flag_outcomes(runs: pd.DataFrame) -> pd.DataFrame:
+    """Add columns that say whether each run failed, was disturbed, or is unsupported."""
+    return runs.assign(
+        failed=has_failed(runs["status"]),
+        disturbed=runs["disturbed"].eq(True),
+        unsupported=runs["status"] == "unsupported",
+    )
 
 
 def name_largest(table: pd.DataFrame, largest: list[dict], config: dict) -> pd.DataFrame:
@@ -72,28 +87,13 @@ def compute_scaling(runs: pd.DataFrame, curves: dict[str, list[int]], machinery:
     completed, num_failed those that were tried and did not. Speed-up compares the median with that of the baseline, the
     smallest planned device count of the curve. It is empty if no run completed there.
     """
-    runs = runs.assign(
-        failed=has_failed(runs["status"]),
-        disturbed=runs["disturbed"].eq(True),
-        unsupported=runs["status"] == "unsupported",
-    )
-    frames = []
+    runs, frames = flag_outcomes(runs), []
     for mode in MODES:
         members = runs[runs[FIXED[mode]].isin(curves.get(mode, []))].assign(scaling_mode=mode)
         members["fixed_batch_size"] = members[FIXED[mode]]
         frames.append(members.sort_values("fixed_batch_size", kind="stable"))
     configurations = COLUMNS[: COLUMNS.index("images_per_s_median")]
-    table = pd.concat(frames).groupby(configurations, sort=False)
-    table = table.agg(
-        images_per_s_median=("images_per_s", "median"),
-        images_per_s_min=("images_per_s", "min"),
-        images_per_s_max=("images_per_s", "max"),
-        num_planned=("status", "size"),
-        num_repeats=("images_per_s", "count"),
-        num_failed=("failed", "sum"),
-        num_disturbed=("disturbed", "sum"),
-        num_unsupported=("unsupported", "sum"),
-    ).reset_index()
+    table = pd.concat(frames).groupby(configurations, sort=False).agg(**OVER_REPEATS).reset_index()
     modes, sizes = table["scaling_mode"], table["fixed_batch_size"]
     table["curve"] = [name_curve(mode, size) for mode, size in zip(modes, sizes, strict=True)]
     return add_speedup_over_best(add_speedup(table, machinery))[COLUMNS]

@@ -33,10 +33,10 @@ def measure(spec: RunSpec, data: PreparedData, weights: dict, num_shards: int, e
     arrays = {f"{SKIPPED}{name}": array for name, array in skipped.items()}
     for precision, noise in NOISES.items():
         rounded = compute(spec, data, weights, num_shards, arithmetic=Rounded(precision, ROUNDING_SEED))
-        arrays |= {f"{noise}/{name}": np.linalg.norm(rounded[name] - exact[name]) for name in rounded}
+        arrays |= {f"{noise}/{name}": np.array(np.linalg.norm(rounded[name] - exact[name])) for name in rounded}
     for name in rounded:
         fine = f"{NOISES['fp16']}/{name}"
-        arrays[fine] = max(arrays[fine], FINE * arrays[f"{NOISES['bf16']}/{name}"])
+        arrays[fine] = np.maximum(arrays[fine], FINE * arrays[f"{NOISES['bf16']}/{name}"])
     return arrays
 
 

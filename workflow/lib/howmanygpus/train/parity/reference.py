@@ -114,14 +114,14 @@ def compute_and_count(spec: RunSpec, data: PreparedData, weights: dict, num_shar
 def choose_images(arguments: argparse.Namespace, spec: RunSpec, weights: dict) -> PreparedData:
     """Return the drawn images with the fewest ReLU inputs near zero in `spec` on most devices, as they are stored."""
     shape, multi_label = tuple(arguments.image_shape), arguments.loss.get("multi_label", False)
-    best: tuple[float, PreparedData | None] = (math.inf, None)
+    counted: list[tuple[int, PreparedData]] = []
     for seed in range(NUM_CANDIDATES):
         candidate = draw_data(shape, arguments.num_classes, seed, multi_label)
         _, num_near = compute_and_count(spec, crop_data(candidate, shape[:2]), weights, SHARDS[-1])
-        best = min(best, (num_near, candidate), key=itemgetter(0))
+        counted.append((num_near, candidate))
         if num_near == 0:
             break
-    return best[1]
+    return min(counted, key=itemgetter(0))[1]
 
 
 def read_arguments(description: str) -> argparse.Namespace:
