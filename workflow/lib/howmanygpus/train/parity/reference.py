@@ -6,7 +6,8 @@ goes through the network by itself.
 
 A ReLU either passes the gradient or blocks it. If its input is so near to zero that float32 rounding decides, both
 results are correct. The task is therefore done once more with half of such gradients (relus.py). Twice the differences
-are stored as the part of each tolerance that rounding can cause. What reduced precision may change is measured apart
+are stored as the part of each tolerance that rounding can cause. The task is also done in float32, which tells how fast
+rounding grows with the depth of the network and from step to step. What reduced precision may change is measured apart
 (noise.py), because most studies train in fp32 alone.
 """
 
@@ -30,10 +31,11 @@ from howmanygpus.train.input.prepared import PreparedData, crop_data
 from howmanygpus.train.models.initialization import is_trainable
 from howmanygpus.train.parity.own.folder import check_or_exit
 from howmanygpus.train.parity.rates import compute_rates
-from howmanygpus.train.parity.relus import NEAR_ZERO, GatedRelu, RefuseOwnRelus
+from howmanygpus.train.parity.relus import GatedRelu, Halving, Measuring, RefuseOwnRelus, Watcher
 from howmanygpus.train.parity.shards import Reference
 from howmanygpus.train.parity.task import (
     EVAL_EVERY_EPOCHS,
+    FLOAT32,
     GLOBAL_BATCH_SIZE,
     LARGE,
     NUM_STEPS,
@@ -60,18 +62,17 @@ def compute(
     data: PreparedData,
     weights: dict,
     num_shards: int,
-    near: float = 0.0,
+    watcher: Watcher | None = None,
     arithmetic: AbstractContextManager | None = None,
+    dtype: torch.dtype = torch.float64,
     skipped_step: int | None = None,
 ) -> Arrays:
     """Return the arrays of the task on `num_shards` devices.
 
-    near: the distance from zero, in standard deviations of a ReLU's inputs, within which its backward pass halves the
-    gradient. arithmetic: a context in which the network computes. skipped_step: a step, counted from 1, that sees its
-    images and updates nothing.
+    watcher, arithmetic, dtype: see Reference. skipped_step: a step, counted from 1, that sees its images and updates
+    nothing.
     """
-    GatedRelu.near = near
-    reference = Reference(spec, data, weights, num_shards, arithmetic or nullcontext())
+    reference = Reference(spec, data, weights, num_shards, arithmetic or nullcontext(), watcher, dtype)
     arrays = {"logits": reference.predict(data.test_images[np.arange(GLOBAL_BATCH_SIZE)], "first device")}
     losses: list[float] = []
     evaluations: dict[str, list[np.ndarray]] = {key: [] for key in STATISTICS}
@@ -96,19 +97,29 @@ def compute(
 
 
 def compute_with_rounding(spec: RunSpec, data: PreparedData, weights: dict, num_shards: int) -> Arrays:
-    """Return the arrays of the exact task, and as rounding/NAME what ReLU inputs near zero may change in each."""
-    exact, num_near = compute_and_count(spec, data, weights, num_shards)
-    halved = compute(spec, data, weights, num_shards, near=NEAR_ZERO) if num_near else exact
+    """Return the arrays of the exact task, and what float32 may change in each.
+
+    rounding/NAME: by ReLU inputs near zero, if there are any. float32/NAME: the norm of what PyTorch's own float32
+    changes; of the losses the change of each.
+    """
+    measured = Measuring()
+    exact = compute(spec, data, weights, num_shards, measured)
+    single = compute(spec, data, weights, num_shards, dtype=torch.float32)
+    changes = {name: single[name].astype(np.float64) - exact[name] for name in exact}
+    arrays = exact | {f"{FLOAT32}/{name}": np.array(np.linalg.norm(change)) for name, change in changes.items()}
+    arrays[f"{FLOAT32}/losses"] = changes["losses"]
+    if not measured.num_near:
+        return arrays
+    halved = compute(spec, data, weights, num_shards, Halving(measured.distances))
     # A framework passes the whole of a gradient near zero or nothing, of which the exact task does the other.
-    return exact | {f"rounding/{name}": 2 * (halved[name] - exact[name]) for name in halved if name != "logits"}
+    return arrays | {f"rounding/{name}": 2 * (halved[name] - exact[name]) for name in halved if name != "logits"}
 
 
-def compute_and_count(spec: RunSpec, data: PreparedData, weights: dict, num_shards: int) -> tuple[Arrays, int]:
-    """Return the arrays of the task, and how many ReLU inputs rounding could put on either side of zero."""
-    GatedRelu.counts_near = True
-    arrays = compute(spec, data, weights, num_shards)
-    GatedRelu.counts_near = False
-    return arrays, GatedRelu.num_near
+def count_near(spec: RunSpec, data: PreparedData, weights: dict) -> int:
+    """Count the ReLU inputs of the task on most devices that rounding could put on either side of zero."""
+    measured = Measuring()
+    compute(spec, data, weights, SHARDS[-1], measured)
+    return measured.num_near
 
 
 def choose_images(arguments: argparse.Namespace, spec: RunSpec, weights: dict) -> PreparedData:
@@ -117,9 +128,8 @@ def choose_images(arguments: argparse.Namespace, spec: RunSpec, weights: dict) -
     counted: list[tuple[int, PreparedData]] = []
     for seed in range(NUM_CANDIDATES):
         candidate = draw_data(shape, arguments.num_classes, seed, multi_label)
-        _, num_near = compute_and_count(spec, crop_data(candidate, shape[:2]), weights, SHARDS[-1])
-        counted.append((num_near, candidate))
-        if num_near == 0:
+        counted.append((count_near(spec, crop_data(candidate, shape[:2]), weights), candidate))
+        if counted[-1][0] == 0:
             break
     return min(counted, key=itemgetter(0))[1]
 

@@ -1,17 +1,22 @@
 """
 Halve the gradients of ReLUs in the reference where rounding decides, to learn what float32 rounding may change.
 
-Only the family's layer `relu` can be changed, so a model that calls another ReLU of PyTorch is refused.
+How near to zero rounding decides is measured for each ReLU of each forward pass in training, since rounding grows with
+depth. Only the family's layer `relu` can be changed, so a model that calls another ReLU of PyTorch is refused.
 """
 
+import copy
+from collections.abc import Iterator
+from typing import Protocol
+
 import torch
+from torch import nn
 from torch.overrides import TorchFunctionMode
 
 NEAR_ZERO = 4e-6
-"""Distance from zero within which rounding may decide, in standard deviations of the ReLU's input.
-
-Activations in float32 are off by up to 1e-6 standard deviations.
-"""
+"""Least distance from zero within which rounding may decide, in standard deviations of the ReLU's input."""
+TIMES_OFF = 4.0
+"""The distance over the root mean square of how far inputs in float32 are off."""
 OWN_RELUS = {
     torch.relu: "torch.relu",
     torch.relu_: "torch.relu_",
@@ -42,22 +47,72 @@ class RefuseOwnRelus(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
-class GatedRelu(torch.autograd.Function):
-    """ReLU whose backward pass halves the gradients of inputs that are nearer to zero than `near` standard deviations.
+class Watcher(Protocol):
+    """Sees the ReLUs of the network's forward passes in training."""
 
-    A correct framework passes each of these gradients whole or not at all, so that it is off by the other half.
-    While counts_near is true, num_near counts the inputs within NEAR_ZERO.
+    def begin(self, network: nn.Module, *inputs: torch.Tensor) -> None:
+        """See a pass that is about to begin."""
+
+    def open(self, x: torch.Tensor, is_open: torch.Tensor) -> torch.Tensor:
+        """Return the factors on the gradients of a ReLU's inputs, given one or zero for each."""
+
+
+class Measuring:
+    """Measures how near to zero rounding decides, by passing the same images through a copy of the network in float32.
+
+    distances: of each ReLU in turn, in standard deviations of its inputs. num_near: inputs within them.
     """
 
-    near, num_near, counts_near = 0.0, 0, False
+    def __init__(self) -> None:
+        self.distances: list[float] = []
+        self.num_near = 0
+        self._rounded: list[torch.Tensor] = []
+        self._is_rehearsal = False
+
+    def begin(self, network: nn.Module, *inputs: torch.Tensor) -> None:
+        self._rounded.clear()
+        self._is_rehearsal = True
+        with torch.no_grad():
+            copy.deepcopy(network).float()(*(x.float() if x.is_floating_point() else x for x in inputs))
+        self._is_rehearsal = False
+
+    def open(self, x: torch.Tensor, is_open: torch.Tensor) -> torch.Tensor:
+        if self._is_rehearsal:
+            self._rounded.append(x)
+            return is_open
+        spread = x.std(correction=0)
+        off = (self._rounded.pop(0).to(x.dtype) - x).square().mean().sqrt() / spread
+        self.distances.append(max(NEAR_ZERO, TIMES_OFF * off.item()))
+        self.num_near += int((x.abs() / spread < self.distances[-1]).sum())
+        return is_open
+
+
+class Halving:
+    """Halves the gradients of inputs within some distances, of each ReLU in turn.
+
+    A correct framework passes each of these gradients whole or not at all, so that it is off by the other half.
+    """
+
+    def __init__(self, distances: list[float]):
+        self._distances: Iterator[float] = iter(distances)
+
+    def begin(self, network: nn.Module, *inputs: torch.Tensor) -> None:
+        """The distances are known."""
+
+    def open(self, x: torch.Tensor, is_open: torch.Tensor) -> torch.Tensor:
+        return torch.where(x.abs() / x.std(correction=0) < next(self._distances), 0.5, is_open)
+
+
+class GatedRelu(torch.autograd.Function):
+    """ReLU whose gradients a watcher can change while the network trains. Evaluation has no watcher."""
+
+    watcher: Watcher | None = None
 
     @staticmethod
     def forward(ctx, x):
         is_open = (x > 0).to(x.dtype)
-        if GatedRelu.near or GatedRelu.counts_near:
-            distance = x.abs() / x.std(correction=0)
-            is_open = torch.where(distance < GatedRelu.near, 0.5, is_open)
-            GatedRelu.num_near += int((distance < NEAR_ZERO).sum()) if GatedRelu.counts_near else 0
+        if GatedRelu.watcher is not None:
+            is_open = GatedRelu.watcher.open(x, is_open)
         ctx.save_for_backward(is_open)
         return x.clamp(min=0.0)
 

@@ -1,14 +1,16 @@
 """
-The network of the parity gate's reference, in float64: on each device's share of a batch, with one update for all.
+The network of the parity gate's reference: on each device's share of a batch, with one update for all.
 
 NumPy computes the loss: the simulated rounding of bf16, which leaves losses in float32, only sees PyTorch.
 """
 
 import importlib
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 import torch
+from torch import nn
 
 from howmanygpus.train.frameworks.torch.family import load_weights, to_canonical, torch_name
 from howmanygpus.train.frameworks.torch.layers.context import LayerContext
@@ -17,7 +19,7 @@ from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.models.initialization import is_trainable
 from howmanygpus.train.parity.cross_entropy import count_terms, sigmoid_cross_entropy, softmax_cross_entropy
 from howmanygpus.train.parity.keys import find_keys
-from howmanygpus.train.parity.relus import GatedRelu
+from howmanygpus.train.parity.relus import GatedRelu, Watcher
 from howmanygpus.train.spec import OptimizerSpec, RunSpec
 
 
@@ -44,7 +46,10 @@ class PartOfLoss(torch.autograd.Function):
 
 
 class Reference:
-    """One network per shard. The networks share parameters and have running statistics of their own."""
+    """One network per shard. The networks share parameters and have running statistics of their own.
+
+    arithmetic: a context in which the networks compute. watcher: of their ReLUs. dtype: of all their numbers.
+    """
 
     def __init__(
         self,
@@ -53,8 +58,10 @@ class Reference:
         weights: dict[str, np.ndarray],
         num_shards: int,
         arithmetic: AbstractContextManager,
+        watcher: Watcher | None = None,
+        dtype: torch.dtype = torch.float64,
     ):
-        self.arithmetic = arithmetic
+        self.arithmetic, self.watcher, self.dtype = arithmetic, watcher, dtype
         self.spec, self.data, self.names = spec, data, list(weights)
         build = importlib.import_module(f"howmanygpus.train.models.{spec.model}.torch").build
         arguments = (data.image_shape, data.num_classes, LayerContext("local", spec.seed))
@@ -63,16 +70,15 @@ class Reference:
         for shard in self.shards:
             set_inflation(shard, shard_spec, data.image_shape)
             load_weights(shard, weights)
-            shard.double()
-        # set_inflation() has passed zeros through a network whose weights were still random.
-        GatedRelu.num_near = 0
+            shard.to(dtype)
         self.inflations = variance_inflations(self.shards[0])
         self.parameters = [name for name in self.names if is_trainable(name)]
         self.moments: dict[str, list[torch.Tensor]] = {}
 
     def _normalise(self, images: np.ndarray) -> torch.Tensor:
         mean, std = (torch.tensor(values)[:, None, None] for values in (self.data.channel_mean, self.data.channel_std))
-        return (torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2).double() - mean) / std
+        pixels = torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2)
+        return ((pixels.double() - mean) / std).to(self.dtype)
 
     def compute_gradients(
         self, images: np.ndarray, labels: np.ndarray, step: int
@@ -90,13 +96,24 @@ class Reference:
             shard = self.shards[position % len(self.shards)].train()
             named = dict(shard.named_parameters())
             with self.arithmetic:
-                keys = map(torch.from_numpy, find_keys(shard, pixels.numpy(), step))
-                loss = PartOfLoss.apply(shard(x, *keys), y.numpy(), smoothing, num_terms)
+                keys = [torch.from_numpy(each) for each in find_keys(shard, pixels.numpy(), step)]
+                with self._watch(shard, x, *keys):
+                    logits = shard(x, *keys)
+                loss = PartOfLoss.apply(logits, y.numpy(), smoothing, num_terms)
                 computed = torch.autograd.grad(loss, list(named.values()))
             for name, gradient in zip(named, computed, strict=True):
                 gradients[name] = gradients.get(name, 0.0) + gradient
             losses.append(loss.item())
         return float(np.sum(losses)), gradients
+
+    @contextmanager
+    def _watch(self, shard: nn.Module, *inputs: torch.Tensor) -> Iterator[None]:
+        """Have the ReLUs of one forward pass watched, if there is a watcher."""
+        GatedRelu.watcher = self.watcher
+        if self.watcher is not None:
+            self.watcher.begin(shard, *inputs)
+        yield
+        GatedRelu.watcher = None
 
     def _split(self, batch: torch.Tensor) -> list[torch.Tensor]:
         """Return what each shard takes at a time: the first of its accumulated batches for every shard, then the next.
