@@ -177,15 +177,23 @@ def write_for_devices(
 ) -> None:
     """Store what compute_arrays(spec, number of shards, stem of the file) returns, by optimizer and number of devices.
 
-    What is computed is printed, for the log of the job.
+    Arrays that it returns again are stored once, because those of large networks have gigabytes. What is computed is
+    printed, for the log of the job.
     """
     for optimizer, spec in specs.items():
+        stored: tuple[Arrays, str] = {}, ""
         for num_devices in SHARDS:
             stem = f"{optimizer}.devices{num_devices}"
             print(f"{optimizer} on {num_devices} devices", flush=True)
             sized = RunSpec.from_dict(spec.to_dict() | {"num_gpus": num_devices})
             arrays = compute_arrays(sized, num_devices if spec.batchnorm == "local" else 1, stem)
-            save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, folder / f"{stem}{ending}")
+            path = folder / f"{stem}{ending}"
+            path.unlink(missing_ok=True)
+            if arrays is stored[0]:
+                path.symlink_to(stored[1])
+            else:
+                save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
+                stored = arrays, path.name
 
 
 def main() -> None:
