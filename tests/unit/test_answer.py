@@ -28,7 +28,8 @@ WHERE = {"device_model": "AMD EPYC", "hostname": "vm", "nodes": "vm"}
 def make_runs(*rows):
     """Make the tables of runs and of evaluations. A row has a framework, and changes of an ordinary run.
 
-    quality: that of the only evaluation, after train_s seconds of training; None if there is none.
+    quality: that of the only evaluation, after train_s seconds of training; None if there is none. then: that of a
+    second one, if there is one.
     """
     runs, evaluations, repeats = [], [], {}
     for changes in rows:
@@ -39,7 +40,7 @@ def make_runs(*rows):
         row = {"status": "completed", "init_s": 3.0, "compile_s": 1.0, "train_s": 2.0, "images_per_s": 100.0}
         row |= {"quality": 0.95, "quality_metric": "accuracy", "started_at": f"2026-11-22T21:0{repeat}:00+00:00"}
         row |= WHERE | changes
-        quality = row.pop("quality")
+        quality, then = row.pop("quality"), row.pop("then", None)
         if row["status"] != "completed":
             row |= {"images_per_s": None, "init_s": None, "compile_s": None}
             quality = None
@@ -47,6 +48,8 @@ def make_runs(*rows):
             row["quality_last"] = quality
             moment = {"epoch": 1, "images_seen": 80, "train_s": row["train_s"], "wall_s": 9.0, "quality": quality}
             evaluations.append(identity | moment)
+            if then is not None:
+                evaluations.append(identity | moment | {"epoch": 2, "train_s": 2 * row["train_s"], "quality": then})
         runs.append(identity | row)
     return pd.DataFrame(runs, columns=list(RUNS)), pd.DataFrame(evaluations, columns=list(EVALUATIONS))
 
@@ -168,6 +171,19 @@ def test_a_study_that_no_run_can_answer_says_so_and_why():
 def test_the_nodes_are_named():
     rows = [{"framework": "a", "nodes": "node2"}, {"framework": "a", "num_gpus": 2, "nodes": "node1 node3"}]
     assert "Devices: 1 and 2 x cpu (AMD EPYC; node1, node2, node3)." in write_answer(*rows)
+
+
+@pytest.mark.parametrize(
+    ("later", "said"),
+    [
+        ([0.8], " Its last evaluation no longer meets it."),
+        ([0.8, 0.96, 0.89], " In 2 of 3 repeats the last evaluation no longer meets it."),
+        ([0.9, 0.97, None], ""),
+    ],
+)
+def test_a_threshold_that_was_lost_again_is_said(later, said):
+    text = write_answer(*({"framework": "pytorch_ddp", "then": quality} for quality in later))
+    assert ("no longer meets" in text) == bool(said) and said in text
 
 
 def test_the_accuracy_is_named_also_if_it_is_below_all_thresholds():

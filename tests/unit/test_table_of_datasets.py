@@ -33,4 +33,13 @@ def test_the_table_of_data_sets_has_the_split_and_what_preparing_found(tmp_path)
     table = datasets.tabulate(plan, tmp_path)
     assert table.loc[0, ["split", "remarks"]].tolist() == ["25 % by ^(p), seed 3", "two images; one folder"]
     assert "which the workflow split" in describe_data(collect(plan, tmp_path)[0], table)
+    assert table[["num_train_groups", "num_test_groups"]].isna().all(axis=None)
+    manifest = tmp_path / "a/arrays/manifest.tsv"
+    header, *lines = manifest.read_text().splitlines()
+    grouped = [f"{line}\tp{'x' if 'test' in line else number % 7}" for number, line in enumerate(lines)]
+    manifest.write_text("\n".join([f"{header}\tgroup", *grouped, ""]))
+    table = datasets.tabulate(plan, tmp_path)
+    assert table.loc[0, ["num_train_groups", "num_test_groups"]].tolist() == [7, 1]
+    said = describe_data(collect(plan, tmp_path)[0], table)
+    assert "in 10 classes, from 7 and 1 groups (such as patients), which the workflow split" in said
     assert "There are remarks on the images" in describe_remarks(table) and describe_remarks(table[["dataset"]]) == ""

@@ -39,6 +39,7 @@ def answer_accuracy(runs: pd.DataFrame, table: pd.DataFrame, datasets: pd.DataFr
         f"Fastest to {goal}: {name_configuration(fastest)}: "
         + f"{name_spread(fastest, 'time_s_median', 's of training', '.3g')}."
         + describe_shortfall(runs, fastest)
+        + describe_relapse(table, fastest, hardest)
         + describe_quality(runs, fastest, datasets),
         describe_runner_up(runs, candidates, fastest),
         describe_start(table, candidates, fastest, hardest),
@@ -55,6 +56,17 @@ def name_best_quality(runs: pd.DataFrame, table: pd.DataFrame, datasets: pd.Data
     means = reached.groupby([*CONFIGURATION, "series"])["quality_last"].mean().reset_index()
     best = means.sort_values("quality_last", ascending=(table["better"] == "lower").all(), kind="stable").iloc[0]
     return [f"Best quality: {name_configuration(best)}.{describe_quality(runs, best, datasets)}"]
+
+
+def describe_relapse(table: pd.DataFrame, fastest: pd.Series, threshold: float) -> str:
+    """Say in how many repeats of a configuration the last evaluation no longer meets the threshold, if in any."""
+    own = table[(table[CONFIGURATION] == fastest[CONFIGURATION]).all(axis=1) & (table["threshold"] == threshold)]
+    lost = int(own["held"].eq(False).sum())
+    if not lost:
+        return ""
+    if len(own) == 1:
+        return " Its last evaluation no longer meets it."
+    return f" In {lost} of {len(own)} repeats the last evaluation no longer meets it."
 
 
 def describe_runner_up(runs: pd.DataFrame, candidates: pd.DataFrame, fastest: pd.Series) -> str:

@@ -69,6 +69,7 @@ def describe_data(runs: pd.DataFrame, datasets: pd.DataFrame) -> str:
             f": {count['num_train']:,} training and {count['num_test']:,} test images of {count['height']} x"
             f" {count['width']} pixels with {channels}, in {count['num_classes']} classes"
         )
+        text += _describe_groups(first)
         text += ", which the workflow split" if _has(first.get("split")) else ""
     started = runs["started_at"].dropna().sort_values()
     if started.empty:
@@ -76,6 +77,15 @@ def describe_data(runs: pd.DataFrame, datasets: pd.DataFrame) -> str:
     where = ", ".join(describe_devices(runs[runs["started_at"].notna()]))
     first, last = (moment[:16].replace("T", " ") for moment in (started.iloc[0], started.iloc[-1]))
     return f"{text}. Devices: {where}. Runs started from {first} to {last} (UTC)."
+
+
+def _describe_groups(dataset: pd.Series) -> str:
+    """Count what is in one split only, such as patients; nothing if images have no groups."""
+    counts = [dataset.get(f"num_{split}_groups") for split in ("train", "test")]
+    if any(pd.isna(count) for count in counts):
+        return ""
+    train, test = (f"{int(count):,}" for count in counts)
+    return f", from {train} and {test} groups (such as patients)"
 
 
 def describe_left_out(datasets: pd.DataFrame) -> str:

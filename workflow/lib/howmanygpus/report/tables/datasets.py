@@ -4,7 +4,8 @@ The images of each input of a study, and the quality of a guess that has not loo
 quality_of_guess is the metric of a predictor that knows only how frequent each class is in the training images. Its
 accuracy is that of always naming the most frequent class, its ROC AUC is 0.5. `left_out` names the labels that the
 metric leaves out, since all test images have them, or none. `split` says how the workflow split images that did not
-come split, and `remarks` what preparing them found. Values are empty if the prepared images were deleted.
+come split, `num_train_groups` and `num_test_groups` count what must stay in one split, such as patients, and `remarks`
+is what preparing them found. Values are empty if the prepared images were deleted.
 """
 
 from pathlib import Path
@@ -15,13 +16,14 @@ import pandas as pd
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.quality.class_names import read_class_names
 from howmanygpus.report.quality.predictions import guess
-from howmanygpus.train.input.prepared import DESCRIPTION, read_description
+from howmanygpus.train.input.prepared import DESCRIPTION, MANIFEST, SPLITS, read_description
 
 READS = ("results",)
 USES_METRIC = True
 IS_MERGED = True
 COUNTS = ("num_train", "num_test", "height", "width", "channels", "num_classes")
-COLUMNS = ("study", "dataset", "input", *COUNTS, "metric", "quality_of_guess", "left_out", "split", "remarks")
+COLUMNS = ("study", "dataset", "input", *COUNTS, "metric", "quality_of_guess", "left_out", "split")
+COLUMNS += ("num_train_groups", "num_test_groups", "remarks")
 REMARKS = "remarks.txt"
 """A file beside the arrays; prepare.checks.remarks writes it."""
 
@@ -33,7 +35,8 @@ def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
     # Nobody but a user's program knows its data.
     folders = {name: results / spec["data_dir"] if "data_dir" in spec else None for name, spec in specs.items()}
     rows = [describe_input(spec, folders[name], metric) for name, spec in specs.items()]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    groups = dict.fromkeys(("num_train_groups", "num_test_groups"), "Int64")
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(groups)
 
 
 def describe_input(spec: dict, folder: Path | None, metric: str) -> dict:
@@ -46,6 +49,7 @@ def describe_input(spec: dict, folder: Path | None, metric: str) -> dict:
     row |= {key: description[key] for key in ("num_train", "num_test", "num_classes")}
     train, test = (np.load(folder / f"{split}_labels.npy") for split in ("train", "test"))
     row |= {"split": describe_split(description.get("split")), "remarks": join_remarks(folder)}
+    row |= count_groups(folder)
     judge = load_metric(metric)
     if hasattr(judge, "find_undefined"):
         names = read_class_names(folder, description["num_classes"])
@@ -55,6 +59,16 @@ def describe_input(spec: dict, folder: Path | None, metric: str) -> dict:
 
 def describe_split(split: dict | None) -> str:
     return f"{100 * split['test']:g} % by {split['by']}, seed {split['seed']}" if split else ""
+
+
+def count_groups(folder: Path) -> dict[str, int]:
+    """Return the columns that count groups, by the manifest of the arrays from which a folder's images were made."""
+    path = folder.parent / "arrays" / MANIFEST
+    if not path.exists() or "group" not in pd.read_table(path, nrows=0):
+        return {}
+    manifest = pd.read_table(path, usecols=["split", "group"], dtype=str)
+    counts = manifest.groupby("split")["group"].nunique()
+    return {f"num_{split}_groups": int(counts.get(split, 0)) for split in SPLITS}
 
 
 def join_remarks(folder: Path) -> str:

@@ -5,6 +5,8 @@ There are three clocks. time_to_accuracy_s, by which answer and figures rank, co
 first step with its compilation, no evaluation. time_with_start_s adds start-up and first step. wall_time_s counts
 everything since the launcher started, evaluations included.
 
+held says whether the run's last evaluation meets the threshold too, for runs that reached it.
+
 cost_to_accuracy is what the run had been billed by the evaluation that reached the threshold, failed attempts before it
 included; `currency` is its unit. Both are empty without a price.
 """
@@ -29,6 +31,7 @@ COLUMNS = [
     "quality_of_guess",
     "threshold",
     "reached",
+    "held",
     "epoch",
     "images_seen",
     *CLOCKS,
@@ -60,7 +63,9 @@ def compute_time_to_accuracy(runs: pd.DataFrame, evaluations: pd.DataFrame, qual
         for threshold in quality["thresholds"]:
             reached = own["quality"] >= threshold if better == "higher" else own["quality"] <= threshold
             row = common | {"threshold": threshold, "reached": bool(reached.any())}
-            rows.append(row | (read_clocks(own[reached].iloc[0], run) if row["reached"] else {}))
+            if row["reached"]:
+                row |= {"held": bool(reached.iloc[-1]), **read_clocks(own[reached].iloc[0], run)}
+            rows.append(row)
     return pd.DataFrame(rows, columns=COLUMNS).astype({"epoch": "Int64", "images_seen": "Int64"})
 
 
