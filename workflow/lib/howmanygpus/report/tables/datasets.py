@@ -22,8 +22,8 @@ READS = ("results",)
 USES_METRIC = True
 IS_MERGED = True
 COUNTS = ("num_train", "num_test", "height", "width", "channels", "num_classes")
-COLUMNS = ("study", "dataset", "input", *COUNTS, "metric", "quality_of_guess", "left_out", "split")
-COLUMNS += ("num_train_groups", "num_test_groups", "remarks")
+GROUPS = ("num_train_groups", "num_test_groups")
+COLUMNS = ("study", "dataset", "input", *COUNTS, "metric", "quality_of_guess", "left_out", "split", *GROUPS, "remarks")
 REMARKS = "remarks.txt"
 """A file beside the arrays; prepare.checks.remarks writes it."""
 
@@ -35,8 +35,7 @@ def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
     # Nobody but a user's program knows its data.
     folders = {name: results / spec["data_dir"] if "data_dir" in spec else None for name, spec in specs.items()}
     rows = [describe_input(spec, folders[name], metric) for name, spec in specs.items()]
-    groups = dict.fromkeys(("num_train_groups", "num_test_groups"), "Int64")
-    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(groups)
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(dict.fromkeys(GROUPS, "Int64"))
 
 
 def describe_input(spec: dict, folder: Path | None, metric: str) -> dict:
