@@ -1,5 +1,6 @@
-"""Tables on disk: tab-separated with a header line; an undefined value is empty."""
+"""Tables on disk: tab-separated with a header line; an undefined value is empty. Answers and figures for the report."""
 
+import base64
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -20,6 +21,8 @@ def read_table(path: Path) -> pd.DataFrame:
 
 TOGETHER = "All studies, with each shared job counted once:"
 """What stands above the bill of all studies, at the end of the answers."""
+FIRST = "throughput_by_gpus"
+"""The figure of each study that the report's first page shows."""
 
 
 def read_bill(answers: Path = Path("results/tables/answer.txt")) -> str:
@@ -32,3 +35,18 @@ def read_answers(studies: Iterable[str], tables: Path = Path("results/tables")) 
     """The answers that exist, by study."""
     paths = {study: tables / study / "answer.txt" for study in studies}
     return {study: path.read_text() for study, path in paths.items() if path.exists()}
+
+
+def read_figures(
+    studies: Iterable[str], arguments: list[str], figures: Path = Path("results/figures")
+) -> dict[str, str]:
+    """The figures on the report's first page that exist, by study, as addresses that contain them, in several lines.
+
+    docutils refuses lines of 10,000 characters, and browsers ignore line breaks in addresses. arguments: Snakemake's.
+    Nothing is read unless they ask for the report.
+    """
+    if not any(argument.split("=")[0] == "--report" for argument in arguments):
+        return {}
+    paths = {study: figures / study / f"{FIRST}.svg" for study in studies}
+    encoded = {study: base64.encodebytes(path.read_bytes()) for study, path in paths.items() if path.exists()}
+    return {study: f"data:image/svg+xml;base64,{text.decode().strip()}" for study, text in encoded.items()}

@@ -14,7 +14,7 @@ rounding grows with the depth of the network and from step to step. What reduced
 import argparse
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from operator import itemgetter
 from pathlib import Path
@@ -67,7 +67,22 @@ def compute(
     dtype: torch.dtype = torch.float64,
     skipped_step: int | None = None,
 ) -> Arrays:
-    """Return the arrays of the task on `num_shards` devices.
+    """Return the arrays of the task on `num_shards` devices; see `advance`."""
+    *_, arrays = advance(spec, data, weights, num_shards, watcher, arithmetic, dtype, skipped_step)
+    return arrays
+
+
+def advance(
+    spec: RunSpec,
+    data: PreparedData,
+    weights: dict,
+    num_shards: int,
+    watcher: Watcher | None,
+    arithmetic: AbstractContextManager | None = None,
+    dtype: torch.dtype = torch.float64,
+    skipped_step: int | None = None,
+) -> Iterator[Arrays]:
+    """Do the task on `num_shards` devices and yield its arrays after each step; they are complete after the last.
 
     watcher, arithmetic, dtype: see Reference. skipped_step: a step, counted from 1, that sees its images and updates
     nothing.
@@ -89,11 +104,13 @@ def compute(
         if step % (EVAL_EVERY_EPOCHS * batches.steps_per_epoch) == 0 or step == NUM_STEPS:
             for key, statistics in STATISTICS.items():
                 evaluations[key].append(reference.evaluate(statistics))
+        if step < NUM_STEPS:
+            yield arrays
     arrays["losses"] = np.array(losses)
     for key, statistics in STATISTICS.items():
         arrays |= {f"final_{key}/{name}": array for name, array in reference.read_weights(statistics).items()}
         arrays[f"evaluations_{key}"] = np.array(evaluations[key])
-    return arrays
+    yield arrays
 
 
 def compute_with_rounding(spec: RunSpec, data: PreparedData, weights: dict, num_shards: int) -> Arrays:
@@ -102,24 +119,36 @@ def compute_with_rounding(spec: RunSpec, data: PreparedData, weights: dict, num_
     rounding/NAME: by ReLU inputs near zero, if there are any. float32/NAME: the norm of what PyTorch's own float32
     changes; of the losses the change of each.
     """
-    measured = Measuring()
-    exact = compute(spec, data, weights, num_shards, measured)
+    exact, num_near = compute_and_count(spec, data, weights, num_shards)
     single = compute(spec, data, weights, num_shards, dtype=torch.float32)
     changes = {name: single[name].astype(np.float64) - exact[name] for name in exact}
     arrays = exact | {f"{FLOAT32}/{name}": np.array(np.linalg.norm(change)) for name, change in changes.items()}
     arrays[f"{FLOAT32}/losses"] = changes["losses"]
-    if not measured.num_near:
+    if not num_near:
         return arrays
-    halved = compute(spec, data, weights, num_shards, Halving(measured.distances))
+    halved = compute_halved(spec, data, weights, num_shards)
     # A framework passes the whole of a gradient near zero or nothing, of which the exact task does the other.
     return arrays | {f"rounding/{name}": 2 * (halved[name] - exact[name]) for name in halved if name != "logits"}
 
 
-def count_near(spec: RunSpec, data: PreparedData, weights: dict) -> int:
-    """Count the ReLU inputs of the task on most devices that rounding could put on either side of zero."""
-    measured = Measuring()
-    compute(spec, data, weights, SHARDS[-1], measured)
-    return measured.num_near
+def compute_and_count(spec: RunSpec, data: PreparedData, weights: dict, num_shards: int) -> tuple[Arrays, int]:
+    """Return the arrays of the exact task, and how many ReLU inputs rounding could put on either side of zero."""
+    measured, arrays = Measuring(), {}
+    for after_step in advance(spec, data, weights, num_shards, measured):
+        measured.seen.clear()
+        arrays = after_step
+    return arrays, measured.num_near
+
+
+def compute_halved(spec: RunSpec, data: PreparedData, weights: dict, num_shards: int) -> Arrays:
+    """Return the arrays of the task with half of the gradients of such inputs. The exact task goes one step ahead."""
+    measured, arrays = Measuring(), {}
+    exact = advance(spec, data, weights, num_shards, measured)
+    halved = advance(spec, data, weights, num_shards, Halving(measured))
+    for _, after_step in zip(exact, halved, strict=True):
+        measured.seen.clear()
+        arrays = after_step
+    return arrays
 
 
 def choose_images(arguments: argparse.Namespace, spec: RunSpec, weights: dict) -> PreparedData:
@@ -128,7 +157,8 @@ def choose_images(arguments: argparse.Namespace, spec: RunSpec, weights: dict) -
     counted: list[tuple[int, PreparedData]] = []
     for seed in range(NUM_CANDIDATES):
         candidate = draw_data(shape, arguments.num_classes, seed, multi_label)
-        counted.append((count_near(spec, crop_data(candidate, shape[:2]), weights), candidate))
+        _, num_near = compute_and_count(spec, crop_data(candidate, shape[:2]), weights, SHARDS[-1])
+        counted.append((num_near, candidate))
         if counted[-1][0] == 0:
             break
     return min(counted, key=itemgetter(0))[1]

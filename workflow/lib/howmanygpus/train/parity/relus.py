@@ -6,7 +6,6 @@ depth. Only the family's layer `relu` can be changed, so a model that calls anot
 """
 
 import copy
-from collections.abc import Iterator
 from typing import Protocol
 
 import torch
@@ -16,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 NEAR_ZERO = 4e-6
 """Least distance from zero within which rounding may decide, in standard deviations of the ReLU's input."""
 TIMES_OFF = 4.0
-"""The distance over the root mean square of how far inputs in float32 are off."""
+"""The distance over the root mean square of how far a ReLU's inputs are off."""
 OWN_RELUS = {
     torch.relu: "torch.relu",
     torch.relu_: "torch.relu_",
@@ -60,12 +59,13 @@ class Watcher(Protocol):
 class Measuring:
     """Measures how near to zero rounding decides, by passing the same images through a copy of the network in float32.
 
-    distances: of each ReLU in turn, in standard deviations of its inputs. num_near: inputs within them.
+    num_near: inputs within these distances. seen: of each ReLU since it was last cleared, its inputs and the distance,
+    in standard deviations of the inputs.
     """
 
     def __init__(self) -> None:
-        self.distances: list[float] = []
         self.num_near = 0
+        self.seen: list[tuple[torch.Tensor, float]] = []
         self._rounded: list[torch.Tensor] = []
         self._is_rehearsal = False
 
@@ -80,27 +80,36 @@ class Measuring:
         if self._is_rehearsal:
             self._rounded.append(x)
             return is_open
-        spread = x.std(correction=0)
-        off = (self._rounded.pop(0).to(x.dtype) - x).square().mean().sqrt() / spread
-        self.distances.append(max(NEAR_ZERO, TIMES_OFF * off.item()))
-        self.num_near += int((x.abs() / spread < self.distances[-1]).sum())
+        distance = find_distance(x, self._rounded.pop(0).to(x.dtype))
+        self.seen.append((x.detach(), distance))
+        self.num_near += int((x.abs() / x.std(correction=0) < distance).sum())
         return is_open
 
 
 class Halving:
-    """Halves the gradients of inputs within some distances, of each ReLU in turn.
+    """Halves the gradients of inputs that rounding could put on either side of zero.
 
-    A correct framework passes each of these gradients whole or not at all, so that it is off by the other half.
+    A correct framework passes each of these gradients whole or not at all, so that it is off by the other half. What
+    that changes in later steps brings other inputs on the other side of zero, so that the distance is also that of the
+    exact task from this one. exact: sees each step before this does.
     """
 
-    def __init__(self, distances: list[float]):
-        self._distances: Iterator[float] = iter(distances)
+    def __init__(self, exact: Measuring):
+        self._exact = exact
 
     def begin(self, network: nn.Module, *inputs: torch.Tensor) -> None:
-        """The distances are known."""
+        """The exact task has seen the pass."""
 
     def open(self, x: torch.Tensor, is_open: torch.Tensor) -> torch.Tensor:
-        return torch.where(x.abs() / x.std(correction=0) < next(self._distances), 0.5, is_open)
+        other, distance = self._exact.seen.pop(0)
+        distance = max(distance, find_distance(x, other))
+        return torch.where(x.abs() / x.std(correction=0) < distance, 0.5, is_open)
+
+
+def find_distance(x: torch.Tensor, other: torch.Tensor) -> float:
+    """Return how near to zero a difference such as that to `other` decides, in standard deviations of x."""
+    off = (other - x).square().mean().sqrt() / x.std(correction=0)
+    return max(NEAR_ZERO, TIMES_OFF * off.item())
 
 
 class GatedRelu(torch.autograd.Function):
