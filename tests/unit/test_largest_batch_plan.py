@@ -94,7 +94,8 @@ def test_a_search_is_bounded_by_what_leaves_a_run_a_step_to_measure(changes, bou
 )
 def test_a_try_has_its_steps_after_those_of_the_batches_read_ahead(changes, steps):
     plan = make_plan(per_device_batch_size="max", **changes)
-    assert [json.loads(search.request())["steps"] for search, _ in plan.searches.values()] == [steps]
+    assert all(json.loads(search.request())["steps"] == steps for search, _ in plan.searches.values())
+    assert plan.searches
 
 
 def test_studies_and_variants_that_need_the_same_memory_share_a_search():

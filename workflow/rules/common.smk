@@ -43,7 +43,7 @@ from howmanygpus.plan.rules.weights import DOWNLOADS, WeightRules, fetch_first
 from howmanygpus.prepare.acquire.acquisition import AcquisitionError
 from howmanygpus.plan.study.published import describe_sources
 from howmanygpus.report import figures, tables
-from howmanygpus.report.files import read_answers, read_bill, read_figures
+from howmanygpus.report.files import read_first_page
 from howmanygpus.snakemake_patches.interrupting import find_interruption
 from howmanygpus.train.start.calls import InUseError, announce, refuse_to_unlock
 from howmanygpus.train.start.settling import OlderResultsError, refuse_older_results, settle
@@ -74,8 +74,7 @@ except (CacheError, ConfigError, InUseError, OlderResultsError) as error:
 deciding.take_decisions(PLAN, is_job=bool(workflow.remote_exec))
 
 # The report begins with the answers, and describes the method by the complete configuration, including defaults.
-config["figures"] = read_figures(PLAN.studies, sys.argv)
-config |= {"answers": read_answers(PLAN.studies), "bill": read_bill(), "concurrency": describe_concurrency(MACHINE)}
+config |= read_first_page(PLAN.studies, sys.argv) | {"concurrency": describe_concurrency(MACHINE)}
 config["studies"] = {name: study.config for name, study in PLAN.studies.items()}
 config["sources"] = {name: describe_sources(study.config["published"]) for name, study in PLAN.studies.items()}
 

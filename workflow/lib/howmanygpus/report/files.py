@@ -25,6 +25,11 @@ FIRST = "throughput_by_gpus"
 """The figure of each study that the report's first page shows."""
 
 
+def read_first_page(studies: Iterable[str], arguments: list[str]) -> dict:
+    """Return what the report's first page shows of the results. arguments: Snakemake's."""
+    return {"answers": read_answers(studies), "figures": read_figures(studies, arguments), "bill": read_bill()}
+
+
 def read_bill(answers: Path = Path("results/tables/answer.txt")) -> str:
     """Return the bill of all studies with its heading; empty if there is one study, or no answer yet."""
     _, heading, bill = answers.read_text().partition(TOGETHER) if answers.exists() else ("", "", "")
