@@ -20,7 +20,7 @@ CHECKS = {
     "evaluation_after": "losses of the test images in these evaluations, on all devices, with a short last batch; with "
     "any number of labels an image, the scores of each label",
     "evaluation_first": "the same on the first device, after adam",
-    "replicas": "parameters of the devices after six steps, which should be the same bit for bit",
+    "replicas": "parameters of the devices after six steps, the same but for the rounding of six updates",
 }
 EVALUATIONS = {"sgd": "evaluation_after", "adam": "evaluation_first"}
 """The check of the evaluations of each optimizer's task."""

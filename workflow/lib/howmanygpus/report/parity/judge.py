@@ -18,7 +18,7 @@ from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.prepared import open_data
 from howmanygpus.train.loop.targets import read_targets
 from howmanygpus.train.models.initialization import is_trainable
-from howmanygpus.train.parity.probe import hash_batch
+from howmanygpus.train.parity.probe import has_drifted, hash_batch
 from howmanygpus.train.parity.task import (
     GLOBAL_BATCH_SIZE,
     NOISE,
@@ -232,7 +232,7 @@ class Comparison:
             differing += [name for fact in seen.facts for name in fact["differing_replicas"]]
             for arrays in seen.arrays[1:]:
                 other = select(arrays, "final")
-                differing += [n for n in first if is_trainable(n) and not np.array_equal(other[n], first[n])]
+                differing += [n for n in first if is_trainable(n) and has_drifted(other[n], first[n])]
         self._add("replicas", len(differing), 0, ", ".join(differing[:3]))
 
 
