@@ -165,7 +165,8 @@ def test_frameworks_average_their_gradients_over_two_nodes(cluster, prepared, tm
     assert set(over_nodes["framework"]) == set(OVER_NODES) and over_nodes["passed"].all()
     assert {"averaging", "gradients", "updates_sgd"} <= set(over_nodes["check"])
     runs = {path: record for path, record in read_runs(project).items() if path.startswith("real/")}
-    assert {record["status"] for record in runs.values()} == {"completed"} and len(runs) == len(OVER_NODES)
+    ended = {path: (record["status"], record["reason"]) for path, record in runs.items()}
+    assert set(ended.values()) == {("completed", "")} and len(runs) == len(OVER_NODES), ended
     for record in runs.values():
         each = 1 if FRAMEWORKS[record["spec"]["framework"]].launcher == "per_node" else per_node
         assert Counter(Counter(process["hostname"] for process in record["processes"]).values()) == {each: 2}

@@ -5,12 +5,18 @@ Every thread has a clock of its own, which shows the time of what the thread has
 step that ended. What the loop measures depends on no real time.
 """
 
+import itertools
+import os
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from howmanygpus.train.host.processes import read_core_wait_s
 from howmanygpus.train.loop.clocks import find_mismatch
 from howmanygpus.train.loop.loop import TrainingLoop
 from specs import make_data, make_spec
@@ -155,11 +161,55 @@ def test_a_wait_and_a_marker_that_do_not_wait_are_found_out():
     assert "reading the losses took" in find_mismatch(loop.laps.seconds, loop.num_windows)
 
 
-@pytest.mark.parametrize(("barrier_s", "is_found"), [(0.1, True), (1.1, False)])
-def test_an_exchange_of_losses_may_take_as_long_as_the_barriers(barrier_s, is_found):
-    """Four processes on two cores that wait actively for each other showed 1.1 s of barriers and 0.7 s of losses."""
-    seconds = {"window": 2.9, "late": 0.0, "barrier": barrier_s, "loss": 0.7, "log": 0.0, "evaluation": 0.6}
-    assert bool(find_mismatch(seconds, num_windows=3)) == is_found
+@pytest.mark.parametrize(("slow", "is_found"), [("take_window_loss", True), ("average_loss", False)])
+def test_reading_the_losses_tells_and_their_exchange_does_not(slow, is_found):
+    """Processes that wait actively for each other on too few cores take a second for one exchange."""
+    backend = Simulated(Schedule(0.003, [0.0], 2))
+    fast = getattr(backend, slow)
+
+    def slowed(value):
+        backend.see(backend.clock() + 1.0)
+        return fast(value)
+
+    setattr(backend, slow, slowed)
+    loop = train(backend)
+    assert bool(find_mismatch(loop.laps.seconds, loop.num_windows)) == is_found
+
+
+def test_a_thread_that_waits_for_its_core_is_not_late(monkeypatch):
+    """Each look at the kernel's count is 5 ms after the one before: the thread waited for its core in between."""
+    backend = Simulated(Schedule(0.003, [0.0], 2))
+    counts = itertools.count()
+
+    def count_s():
+        if reading := next(counts) % 2:
+            backend.see(backend.clock() + 0.005)
+        return reading * 0.005
+
+    monkeypatch.setattr("howmanygpus.train.loop.loop.read_core_wait_s", count_s)
+    loop = train(backend, window_steps=5)
+    assert loop.laps.seconds["late"] == pytest.approx(0.0, abs=1e-9)
+    assert sum(loop.laps.seconds.values()) == pytest.approx(backend.clock())
+
+
+def test_the_kernel_counts_how_long_a_thread_waits_for_its_core():
+    """Two threads of one core that compute take turns."""
+    if not Path("/proc/thread-self/schedstat").exists():
+        pytest.skip("this kernel does not count it")
+    busy = "import os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nprint(flush=True)\nwhile True: pass"
+    other = subprocess.Popen([sys.executable, "-c", busy], stdout=subprocess.PIPE)
+    mine = os.sched_getaffinity(0)
+    try:
+        other.stdout.readline()
+        os.sched_setaffinity(0, {min(mine)})
+        before, deadline = read_core_wait_s(), time.monotonic() + 10.0
+        while read_core_wait_s() == before and time.monotonic() < deadline:
+            pass
+        assert read_core_wait_s() > before
+    finally:
+        os.sched_setaffinity(0, mine)
+        other.kill()
+        other.wait()
 
 
 class Gated(Ticking):

@@ -42,6 +42,17 @@ def keep_freed_memory() -> None:
         mallopt(NUMBERS_OF_MALLOPT[name], most)
 
 
+def read_core_wait_s() -> float:
+    """Return the seconds that this thread has waited for a core while it had work; 0 where the kernel does not count.
+
+    The second number of schedstat (Linux, Documentation/scheduler/sched-stats).
+    """
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
+
+
 def list_cores() -> list[int]:
     """Return the cores that this process may use: one hardware thread of each physical core before any second one."""
     allowed = sorted(os.sched_getaffinity(0))

@@ -109,7 +109,14 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def take_window_loss(self, num_steps: int) -> float:
-        """Return the mean training loss of all devices in the last num_steps steps, equal on all processes. Blocks."""
+        """Return the mean training loss of this process's devices, or of all, in the last num_steps steps. Blocks.
+
+        It exchanges nothing: how long it takes tells whether the steps were complete.
+        """
+
+    def average_loss(self, loss: float) -> float:
+        """Return the mean of what take_window_loss returned on all processes, equal on all of them."""
+        return loss
 
     def read_loss_scale(self) -> LossScale | None:
         """Return the state of the loss scaling, equal on all processes; None in any precision but fp16. Blocks."""

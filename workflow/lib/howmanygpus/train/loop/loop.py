@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from howmanygpus.train.host.other_work import OtherWork
+from howmanygpus.train.host.processes import read_core_wait_s
 from howmanygpus.train.input.loaders import load_loader
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import Backend
@@ -188,6 +189,8 @@ class TrainingLoop:
         loss = self.backend.take_window_loss(num_steps)
         scaling = self._read_loss_scale()
         self.laps.end("loss")
+        loss = self.backend.average_loss(loss)
+        self.laps.end("barrier")
         phase = self._count_window(num_steps, elapsed_s, data_wait_s)
         self._record(
             "window",
@@ -227,11 +230,13 @@ class TrainingLoop:
     def _wait_for_last_step(self) -> None:
         """Count as late how long the last step of the window still took. It should be complete.
 
-        The marker and the thread that waits for markers both tell, so that one that gets its core late does no harm.
+        The marker and the thread that waits for markers both tell, and the time in which this thread waited for a
+        core does not count, so that other work on the machine does no harm.
         """
+        waited_before = read_core_wait_s()
         if self._last_marker is not None:
             self.backend.wait_for_step(self._last_marker)
-        seen = self._clock()
+        seen = self._clock() - (read_core_wait_s() - waited_before)
         finished = self._completions.wait_for(self.steps_done)
         self.laps.end_at("late", max(self.laps.last_end, min(seen, finished)))
 

@@ -113,7 +113,10 @@ class ChainerMn(StepwiseBackend):
     def take_window_loss(self, num_steps: int) -> float:
         total = float(np.sum([float(loss) for loss in self._losses]))
         self._losses.clear()
-        return self.communicator.allreduce_obj(total) / (num_steps * self.num_processes)
+        return total / num_steps
+
+    def average_loss(self, loss: float) -> float:
+        return self.communicator.allreduce_obj(loss) / self.num_processes
 
     def max_over_ranks(self, value: float) -> float:
         return max(self.communicator.mpi_comm.allgather(value))

@@ -147,6 +147,7 @@ class JaxSharding(StepwiseBackend):
         jax.block_until_ready((self.parameters, self.optimizer_state, self.statistics))
 
     def take_window_loss(self, num_steps: int) -> float:
+        """Return the mean of all devices: each process has the losses of the global batch."""
         total = np.sum(jax.device_get(self._losses), dtype=np.float64)
         self._losses.clear()
         return float(total) / num_steps

@@ -143,7 +143,11 @@ class MxnetGluon(StepwiseBackend):
     def take_window_loss(self, num_steps: int) -> float:
         values = [np.concatenate([part.asnumpy() for part in losses]).mean(dtype=np.float64) for losses in self._losses]
         self._losses.clear()
-        return float(self._average(np.sum(values))) / num_steps
+        return float(np.sum(values)) / num_steps
+
+    def average_loss(self, loss: float) -> float:
+        """The loss passes through float32, which has seven digits."""
+        return float(self._average(np.array(loss)))
 
     def max_over_ranks(self, value: float) -> float:
         """The value passes through float32, which has seven digits."""

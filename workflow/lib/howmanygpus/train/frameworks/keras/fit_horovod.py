@@ -49,9 +49,6 @@ class HorovodKeras(HorovodKerasBackend, FitBackend):
         # Keras compiles by XLA on one GPU, which cannot compile a step that contains Horovod's operation.
         self.compile(optimizer, jit_compile=False)
 
-    def take_window_loss(self, num_steps: int) -> float:
-        return self.average_over_ranks(super().take_window_loss(num_steps))
-
     def feed_ahead(self, dataset: tf.data.Dataset, prefetch: int) -> tf.data.Dataset:
         """Prefetch to the device: the default strategy that fit runs under does not."""
         if not prefetch:

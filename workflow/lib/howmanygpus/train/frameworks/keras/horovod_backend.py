@@ -53,8 +53,8 @@ class HorovodKerasBackend(KerasBackend):
     def _predict(self, images):
         return self.model(images, training=False)
 
-    def average_over_ranks(self, value: float) -> float:
-        return float(hvd.allreduce(tf.constant(value, tf.float64), op=hvd.Average))
+    def average_loss(self, loss: float) -> float:
+        return float(hvd.allreduce(tf.constant(loss, tf.float64), op=hvd.Average))
 
     def max_over_ranks(self, value: float) -> float:
         return float(hvd.allreduce(tf.constant(value, tf.float64), op=hvd.Max))

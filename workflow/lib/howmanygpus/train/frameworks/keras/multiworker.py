@@ -75,7 +75,10 @@ class TensorflowMultiworker(TensorflowMirrored):
     def take_window_loss(self, num_steps: int) -> float:
         total = np.sum([loss.numpy() for loss in self._losses], dtype=np.float64)
         self._losses.clear()
-        return float(self.sum_over_ranks(total)) / num_steps
+        return float(total) * self.num_processes / num_steps
+
+    def average_loss(self, loss: float) -> float:
+        return float(self.sum_over_ranks(np.float64(loss))) / self.num_processes
 
     def prepare_evaluation(self) -> None:
         for layer in find_batchnorms(self.model):

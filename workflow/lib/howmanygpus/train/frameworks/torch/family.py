@@ -264,7 +264,11 @@ class TorchBackend(StepwiseBackend):
     def take_window_loss(self, num_steps: int) -> float:
         total = torch.stack(self._losses).sum(dtype=torch.float64)
         self._losses.clear()
-        return self.sum_over_ranks(total).item() / (num_steps * self.num_processes)
+        return total.item() / num_steps
+
+    def average_loss(self, loss: float) -> float:
+        value = torch.tensor(loss, dtype=torch.float64, device=self.device)
+        return self.sum_over_ranks(value).item() / self.num_processes
 
     def read_loss_scale(self) -> LossScale | None:
         return self.scaler.read()
