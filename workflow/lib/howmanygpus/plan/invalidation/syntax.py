@@ -1,14 +1,14 @@
 """
 Analyses one file of code: computes the hash of its syntax tree, and lists the names that it imports.
 
-The hash ignores comments, line breaks, docstrings and the strings that document constants.
+The hash ignores comments, line breaks, docstrings and the strings that document constants. It is the same in every
+version of Python: another Python for the workflow reruns nothing.
 """
 
 import ast
 import atexit
 import hashlib
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
 
-KNOWN = Path(f".snakemake/howmanygpus-syntax-2-python{sys.version_info.major}.{sys.version_info.minor}.json")
+KNOWN = Path(".snakemake/howmanygpus-syntax-3.json")
 """Cache of analysed files. The number in its name is the version of _analyse: increase it if _analyse changes."""
 NESTED = ("body", "orelse", "handlers", "finalbody", "cases")
 """Fields of syntax tree nodes that contain statements."""
@@ -51,7 +51,27 @@ def _analyse(content: bytes, path: Path) -> Code:
     tree = ast.parse(content, filename=str(path))
     imported = list(dict.fromkeys(_imported_names(tree)))
     _drop_strings(tree)
-    return Code(hashlib.sha256(ast.dump(tree).encode()).hexdigest(), imported, is_empty=not tree.body)
+    return Code(hashlib.sha256(_dump(tree).encode()).hexdigest(), imported, is_empty=not tree.body)
+
+
+def _dump(node: object) -> str:
+    """Write a syntax tree like ast.dump, without what is empty.
+
+    Versions of Python differ in which empty fields a node has, and in the empty strings among the parts of an f-string.
+    A constant of its own is always written, because None is also a constant.
+    """
+    if isinstance(node, list):
+        return f"[{','.join(map(_dump, node))}]"
+    if isinstance(node, ast.JoinedStr):
+        parts = [part for part in node.values if not (isinstance(part, ast.Constant) and part.value == "")]
+        return f"JoinedStr({_dump(parts)})"
+    if isinstance(node, ast.Constant):
+        return f"Constant({node.value!r})"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    filled = ((name, getattr(node, name, None)) for name in node._fields)
+    written = (f"{name}={_dump(value)}" for name, value in filled if value is not None and value != [])
+    return f"{type(node).__name__}({','.join(written)})"
 
 
 @cache
