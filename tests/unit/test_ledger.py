@@ -15,6 +15,7 @@ from howmanygpus.ledger import recording
 from howmanygpus.ledger.recording import recorded, start_record
 from howmanygpus.ledger.settling import settle_jobs
 from howmanygpus.report.tables.jobs import tabulate
+from howmanygpus.train.start.calls import find_birth
 from project import ROOT
 from records import JOB, make_attempt, make_run
 from specs import make_spec
@@ -229,7 +230,7 @@ def test_a_terminated_block_is_recorded():
     process = subprocess.Popen([sys.executable, "-c", code], env=variables, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "here\n"
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=20) == 128 + signal.SIGTERM
+    assert process.wait(timeout=180) == 128 + signal.SIGTERM
     assert read_one()["status"] == "interrupted" and "finished_at" in read_one()
 
 
@@ -238,3 +239,10 @@ def test_a_killed_job_of_this_machine_is_noticed():
     assert settle_jobs()[str(path)]["status"] == "running"
     write_json_atomic(path, read_one() | {"pid": 2**22 + 1})
     assert settle_jobs()[str(path)]["status"] == "killed" and read_one()["settled"]
+
+
+def test_a_later_process_of_the_same_number_is_not_the_job():
+    path = start_record("probe", "cpu", SIZE, packed=False)
+    assert read_one()["born"] == find_birth(os.getpid())
+    write_json_atomic(path, read_one() | {"born": 1})
+    assert settle_jobs()[str(path)]["status"] == "killed"

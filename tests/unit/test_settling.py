@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from howmanygpus.train.start import settling
-from howmanygpus.train.start.settling import OlderResultsError, refuse_older_results, settle
+from howmanygpus.train.start.calls import find_birth, identify_folder
+from howmanygpus.train.start.settling import OlderResultsError, Owner, refuse_older_results, settle
 
 RUN = Path("study", "framework", "base", "cell")
 
@@ -68,3 +69,15 @@ def test_each_folder_of_logs_is_listed_once(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "scandir", lambda path: listed.append(str(path)) or scandir(path))
     refuse_older_results(tmp_path)
     assert len(listed) == len(set(listed)) == 42
+
+
+@pytest.mark.parametrize(("ticks", "status"), [(0, "running"), (1, "killed")])
+def test_a_later_process_of_the_same_number_is_not_the_launcher(tmp_path, ticks, status):
+    born = find_birth(os.getpid()) - ticks
+    attempt, pid, host = tmp_path / "attempt", os.getpid(), os.uname().nodename
+    attempt.mkdir()
+    record = {"status": "running", "reason": "", "pid": pid, "host": {"hostname": host}}
+    (attempt / "attempt.json").write_text(json.dumps(record))
+    Owner("here", identify_folder(), None, None, host, pid, born).write(attempt / settling.OWNER)
+    settle(tmp_path)
+    assert json.loads((attempt / "attempt.json").read_text())["status"] == status

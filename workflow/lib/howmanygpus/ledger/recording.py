@@ -16,6 +16,7 @@ from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.train.host import slurm
+from howmanygpus.train.start.calls import find_birth
 
 JOBS = Path("results/jobs")
 RUN, GATE, PROBE, ALLREDUCE = "run", "gate", "probe", "allreduce"
@@ -40,7 +41,8 @@ def start_record(kind: str, name: str, size: dict, packed: bool, **more: str) ->
     """
     job_id, pid, host = slurm.find_job_id(), os.getpid(), os.uname().nodename
     record: dict = {"kind": kind, "name": name, **{key: size[key] for key in SIZE}, **more}
-    record |= {"status": "running", "reason": "", "pid": pid, "hostname": host, "started_at": now()}
+    record |= {"status": "running", "reason": "", "pid": pid, "born": find_birth(pid)}
+    record |= {"hostname": host, "started_at": now()}
     if job_id:
         record["job"] = slurm.describe_job(job_id) | {"packed": packed}
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime())

@@ -13,6 +13,7 @@ from howmanygpus.ledger.recording import JOBS, RUN
 from howmanygpus.ledger.scheduler import ask_scheduler, count_seconds, find_start, has_ended
 from howmanygpus.train.host.slurm import explain
 from howmanygpus.train.start.attempts import RUNS
+from howmanygpus.train.start.calls import is_alive
 from howmanygpus.train.start.settling import write_if_room
 
 ENDED_BY_SIGNAL = ("running", "interrupted", "crashed")
@@ -79,4 +80,4 @@ def complete(record: dict, answer: dict) -> dict:
 
 def _has_left(record: dict) -> bool:
     """Say whether the process of a job that ran on this host is gone."""
-    return record["hostname"] == os.uname().nodename and not Path(f"/proc/{record['pid']}").exists()
+    return record["hostname"] == os.uname().nodename and not is_alive(record["pid"], record.get("born"))

@@ -123,6 +123,15 @@ def find_birth(pid: int) -> int | None:
     return None
 
 
+def is_alive(pid: int, born: int | None) -> bool:
+    """Whether a process of this host lives. born: see find_birth; a later process may have the same number.
+
+    If it is None, any process of the number counts.
+    """
+    now = find_birth(pid)
+    return now is not None and born in (None, now)
+
+
 def _read(path: Path) -> Call:
     values = json.loads(path.read_text())
     return Call(**{field.name: values[field.name] for field in fields(Call)})

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.train.host.slurm import PATIENCE_S, ask_for_job, explain
-from howmanygpus.train.start.calls import find_birth, identify_folder
+from howmanygpus.train.start.calls import find_birth, identify_folder, is_alive
 
 OWNER, REPLACED = "owner.json", "replaced.json"
 """Files of an attempt: to whom it belongs, and who has taken its place."""
@@ -128,16 +128,17 @@ def _find_end(attempt: Path, record: dict) -> dict:
     if owner and owner.folder_id != identify_folder() and record["status"] == "running":
         words = f"{owner.describe()} was doing it in {owner.folder}, from where its records were copied"
         return {"status": "killed", "reason": words}
-    found = _find_end_of_job(record) if record.get("job") else _find_end_of_process(record)
+    found = _find_end_of_job(record) if record.get("job") else _find_end_of_process(record, owner)
     if not (attempt / REPLACED).exists() or not (found or record["status"] in ("cancelled", "interrupted")):
         return found
     return {"status": "cancelled", "reason": f"replaced by {json.loads((attempt / REPLACED).read_text())['by']}"}
 
 
-def _find_end_of_process(record: dict) -> dict:
+def _find_end_of_process(record: dict, owner: Owner | None) -> dict:
     """Status and reason of an attempt on this host whose process is gone; empty if it told them, or may still run."""
     is_here = record["host"]["hostname"] == os.uname().nodename if "host" in record else False
-    if record["status"] != "running" or not is_here or Path(f"/proc/{record['pid']}").exists():
+    born = owner.born if owner and owner.pid == record["pid"] else None
+    if record["status"] != "running" or not is_here or is_alive(record["pid"], born):
         return {}
     return {"status": "killed", "reason": "the launcher ended without a word, as after kill -9 or a lost node"}
 
