@@ -50,7 +50,7 @@ FRAMEWORKS["{name}"] = Framework(
 
 
 def run_snakefile(
-    folder: Path, text: str, *arguments: str, check: bool = False, timeout_s: float = 60.0
+    folder: Path, text: str, *arguments: str, check: bool = False, timeout_s: float = 300.0
 ) -> subprocess.CompletedProcess:
     """Run another workflow, which can import the project's library, in a process of its own."""
     (folder / "Snakefile").write_text(text)
@@ -184,7 +184,7 @@ class Project:
                     found.append(process)
         return found
 
-    def snakemake(self, *arguments: str, expect: int = 0, timeout_s: float = 300.0) -> str:
+    def snakemake(self, *arguments: str, expect: int = 0, timeout_s: float = 1200.0) -> str:
         """Run Snakemake to the end, assert its exit status, and return what it printed."""
         output = self.folder / "printed.txt"
         options = ["--profile", self.profile, *arguments]

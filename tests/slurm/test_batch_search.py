@@ -12,7 +12,7 @@ def test_a_search_is_one_job_with_one_device(project):
     values = {"devices": ["fake"], "num_gpus": [2], "per_device_batch_size": "max"}
     project.write_config(small=study(frameworks=["pacing"], **values))
     project.behave(**TOO_LARGE)
-    project.snakemake(*ANSWERS, timeout_s=500)
+    project.snakemake(*ANSWERS)
     results = project.folder / "results"
     (record,) = (json.loads(path.read_text()) for path in (results / "batch_sizes").glob("*.json"))
     assert [each["batch"] for each in record["tries"]] == [32, 64, 48, 40, 40]

@@ -59,9 +59,9 @@ def test_a_node_that_is_lost_is_seen_as_down_and_comes_back(cluster):
         return cluster.run("sinfo", "--noheader", "--nodes=node3", "--format=%T").split()[0].rstrip("*")
 
     cluster.stop_daemon("node3")
-    wait_for(lambda: state() == "down", "a lost node", cluster.folder / "slurmctld.log", timeout_s=60)
+    wait_for(lambda: state() == "down", "a lost node", cluster.folder / "slurmctld.log", timeout_s=300)
     cluster.start_node("node3")
-    wait_for(lambda: state() == "idle", "its return", cluster.folder / "slurmctld.log", timeout_s=60)
+    wait_for(lambda: state() == "idle", "its return", cluster.folder / "slurmctld.log", timeout_s=300)
 
 
 def test_snakemake_sees_the_configuration_of_its_cluster_although_others_were_called_before(tmp_path):

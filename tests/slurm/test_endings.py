@@ -89,7 +89,7 @@ def provoke(project, cluster) -> str:
         cluster.run("scontrol", "update", f"JobId={jobs['limited']['id']}", limit)
     alone = [jobs["lost"]["id"]]
     running = ("squeue", "--noheader", "--format=%i")
-    project.wait_until(lambda: cluster.run(*running).split() == alone, "the end of all other jobs", timeout_s=240)
+    project.wait_until(lambda: cluster.run(*running).split() == alone, "the end of all other jobs")
     cluster.lose_node(jobs["lost"]["nodes"])
     output, _ = process.communicate(timeout=240)
     assert process.returncode == 1, output[-4000:]
@@ -160,7 +160,7 @@ def test_a_second_call_completes_them_and_gives_a_run_more_memory_if_it_had_too_
     project.behave(starving__={"allocate_mb": 1100}, oversized__="out_of_memory", diverging__="diverge")
     (project.folder / "workflow" / "lib" / "sitecustomize.py").unlink()
     project.edit_profile(retries=1)
-    output = project.snakemake(*ROWS, timeout_s=240)
+    output = project.snakemake(*ROWS)
     rows = read_rows(project)
     assert {name for name in UNFINISHED if rows[name]["status"] != "completed"} == set(), output[-3000:]
     assert len(list(find_cell(project, "starving").glob("*/attempt.json"))) == 2, "too little in the second call, too"

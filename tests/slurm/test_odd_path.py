@@ -14,6 +14,6 @@ def test_runs_are_jobs_in_a_folder_with_an_odd_name(cluster, prepared, tmp_path)
     project.add_fake("pacing", launcher="per_device")
     options = {"num_gpus": [2, 8], "per_device_batch_size": [8]}
     project.write_config(grid=study(frameworks=["sleeping", "pacing"], devices=["fake"], **options))
-    project.snakemake(*ROWS, timeout_s=280)
+    project.snakemake(*ROWS)
     assert [row["status"] for row in project.read_rows()].count("completed") == 3, "sleeping has one process"
     assert project.planned_runs() == []

@@ -37,7 +37,7 @@ def drained(cluster):
 def check_named_and_cancelled(project, cluster, *words):
     """Check that the waiting job is named at once and again later, and that SIGTERM cancels it and ends the call."""
     process = project.start(*ROWS)
-    project.wait_until(lambda: "cannot start" in read_messages(project), "the message about the job", timeout_s=60)
+    project.wait_until(lambda: "cannot start" in read_messages(project), "the message about the job")
     project.wait_until(lambda: "1 job waits in SLURM's queue: 1 for " in read_messages(project), "the second message")
     process.terminate()
     output, _ = process.communicate(timeout=60)
@@ -115,7 +115,7 @@ def test_a_job_that_ends_before_it_started_quotes_no_older_log(project, cluster)
     log.parent.mkdir(parents=True)
     log.write_text(OLDER)
     process = project.start(*ROWS, "--logger", "rich")
-    project.wait_until(lambda: "cannot start" in read_messages(project), "the message about the job", timeout_s=60)
+    project.wait_until(lambda: "cannot start" in read_messages(project), "the message about the job")
     (job,) = cluster.run("squeue", "--noheader", "--format=%i").split()
     cluster.run("scancel", job)
     output, _ = process.communicate(timeout=120)

@@ -6,17 +6,12 @@ step that ended. What the loop measures depends on no real time.
 """
 
 import itertools
-import os
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from howmanygpus.train.host.processes import read_core_wait_s
 from howmanygpus.train.loop.clocks import find_mismatch
 from howmanygpus.train.loop.loop import TrainingLoop
 from specs import make_data, make_spec
@@ -190,26 +185,6 @@ def test_a_thread_that_waits_for_its_core_is_not_late(monkeypatch):
     loop = train(backend, window_steps=5)
     assert loop.laps.seconds["late"] == pytest.approx(0.0, abs=1e-9)
     assert sum(loop.laps.seconds.values()) == pytest.approx(backend.clock())
-
-
-def test_the_kernel_counts_how_long_a_thread_waits_for_its_core():
-    """Two threads of one core that compute take turns."""
-    if not Path("/proc/thread-self/schedstat").exists():
-        pytest.skip("this kernel does not count it")
-    busy = "import os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nprint(flush=True)\nwhile True: pass"
-    other = subprocess.Popen([sys.executable, "-c", busy], stdout=subprocess.PIPE)
-    mine = os.sched_getaffinity(0)
-    try:
-        other.stdout.readline()
-        os.sched_setaffinity(0, {min(mine)})
-        before, deadline = read_core_wait_s(), time.monotonic() + 10.0
-        while read_core_wait_s() == before and time.monotonic() < deadline:
-            pass
-        assert read_core_wait_s() > before
-    finally:
-        os.sched_setaffinity(0, mine)
-        other.kill()
-        other.wait()
 
 
 class Gated(Ticking):

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
@@ -12,6 +13,7 @@ import pytest
 
 from howmanygpus.train.host import other_work
 from howmanygpus.train.host.other_work import OtherWork
+from howmanygpus.train.host.processes import read_core_wait_s
 
 SPIN = "while True: pass"
 
@@ -83,3 +85,13 @@ def test_other_processes_on_the_gpus_are_counted_if_the_driver_knows_the_runs_ow
     others.start()
     others.stop()
     assert others.gpu_processes == expected
+
+
+def test_the_kernel_counts_how_long_a_thread_waits_for_its_core(sibling):
+    """The two processes of the core take turns."""
+    if not Path("/proc/thread-self/schedstat").exists():
+        pytest.skip("this kernel does not count it")
+    before, deadline = read_core_wait_s(), time.monotonic() + 60.0
+    while read_core_wait_s() == before and time.monotonic() < deadline:
+        pass
+    assert read_core_wait_s() > before

@@ -166,7 +166,7 @@ def command(project, tmp_path):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=120,
+            timeout=600,
         )
         return result.returncode, result.stdout
 

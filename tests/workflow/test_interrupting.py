@@ -245,7 +245,7 @@ def test_ctrl_c_ends_make_demo_without_another_call(tmp_path, shell):
     time.sleep(0.2)
     os.killpg(process.pid, signal.SIGINT)
     try:
-        process.wait(timeout=20)
+        process.wait(timeout=180)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -30,7 +30,7 @@ def project(tmp_path_factory, environment_record):
     project.edit("workflow/lib/howmanygpus/train/parity/task.py", ONLY_SGD)
     (given,) = yaml.safe_load(read_example("folder study"))["studies"].values()
     project.write_config(own=given | {"frameworks": ["pytorch_ddp"], "devices": ["cpu"], "epochs": 1})
-    project.snakemake(*ROWS, timeout_s=600)
+    project.snakemake(*ROWS)
     return project
 
 

@@ -92,7 +92,7 @@ def test_each_data_set_is_acquired_prepared_and_trained_on(tmp_path):
     with ExitStack() as stack:
         for server in servers:
             stack.enter_context(server)
-        project.snakemake(*TABLES, timeout_s=600)
+        project.snakemake(*TABLES)
     records = [json.loads(path.read_text()) for path in (project.folder / "results/runs").rglob("run.json")]
     done = Counter((record["spec"]["dataset"], record["status"]) for record in records)
     assert done == dict.fromkeys(((name, "completed") for name in datasets), sum(map(len, INPUTS.values())))

@@ -164,7 +164,7 @@ def run_program(folder, command: str, report: list[str] | None = None, deadline_
     words = ["--attempt", "attempt", "--run-dir", "run", "--deadline-s", str(deadline_s)]
     variables = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib"), "LC_ALL": "C"}
     launch = [sys.executable, "-m", "howmanygpus.train.program.launch", *words]
-    status = subprocess.run(launch, cwd=folder, env=variables, capture_output=True, timeout=90).returncode
+    status = subprocess.run(launch, cwd=folder, env=variables, capture_output=True, timeout=300).returncode
     is_outcome = (folder / "run" / "run.json").exists()
     assert is_outcome == (status == 0), "an outcome ends well, and a failed attempt does not"
     return read_record(folder / "run" / "run.json" if is_outcome else folder / "attempt" / "attempt.json")

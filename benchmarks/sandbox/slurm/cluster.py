@@ -149,7 +149,7 @@ class Cluster:
             if (SYSTEM_CONF / name).is_symlink():
                 (SYSTEM_CONF / name).unlink()
 
-    def run(self, *command: str, timeout_s: float = 30.0) -> str:
+    def run(self, *command: str, timeout_s: float = 180.0) -> str:
         """Return the output of a SLURM command. It has a deadline, because clients wait for a lost controller."""
         return subprocess.run(
             command, env=self.environment(), check=True, capture_output=True, text=True, timeout=timeout_s
@@ -166,7 +166,7 @@ class Cluster:
         daemon = self._daemons.pop(name)
         daemon.send_signal(signum)
         try:
-            daemon.wait(timeout=10)
+            daemon.wait(timeout=60)
         except subprocess.TimeoutExpired:
             daemon.kill()
             daemon.wait()
@@ -236,7 +236,7 @@ class Cluster:
         return 0
 
 
-def wait_for(condition, what: str, log: Path, timeout_s: float = 30.0, poll_s: float = 0.1) -> None:
+def wait_for(condition, what: str, log: Path, timeout_s: float = 240.0, poll_s: float = 0.1) -> None:
     """Poll until the condition holds. Raises TimeoutError with the end of a log."""
     deadline = time.monotonic() + timeout_s
     while not condition():
