@@ -46,7 +46,7 @@ def bare_loop(framework: str, python: str, folder: Path, cores: list[int], batch
     """
     num_devices, mpirun = len(cores), str(Path(python).with_name("mpirun"))
     command = {
-        **{key: [python] for key in ("plain", "per_node")},
+        **{key: [python] for key in ("plain", "per_node", "per_device")},
         "torchrun": [python, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={num_devices}"],
         "horovodrun": [str(Path(python).with_name("horovodrun")), "-np", str(num_devices), "--gloo", python],
         "mpirun": [mpirun, "-np", str(num_devices), "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", python],

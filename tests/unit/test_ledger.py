@@ -187,9 +187,12 @@ def test_a_table_has_the_jobs_of_its_study_and_those_that_serve_it():
     write_job("gate", "not_mine", framework="another")
     write_job("probe", "cpu")
     write_job("probe", "a100", device="a100")
+    write_job("batch_search", "largest")
     plan = plan_of(make_spec(framework="pytorch_ddp"), billing=BILLING) | {"study": "s"}
-    table = tabulate(plan, settle_jobs())
-    assert sorted(table["name"]) == ["cpu", "mine", "s/a"]
+    for sizes, searches in (([16], []), ([16, "max"], ["largest"]), ("max", ["largest"])):
+        plan["config"] = plan["config"] | {"per_device_batch_size": sizes}
+        table = tabulate(plan, settle_jobs())
+        assert sorted(table["name"]) == ["cpu", *searches, "mine", "s/a"]
 
 
 def test_a_packed_allocation_is_billed_and_its_jobs_are_not(slurm):

@@ -18,8 +18,10 @@ from howmanygpus.report import accounting
 READS = ("ledger",)
 IS_MERGED = True
 RUN, ALLOCATION = "run", "allocation"
-OF_FRAMEWORKS = ("gate", "batch_search")
-"""Kinds of jobs that serve all studies with their framework."""
+SEARCH = "batch_search"
+OF_FRAMEWORKS = ("gate", SEARCH)
+"""Kinds of jobs that serve all studies with their framework. A search only serves those that ask for the largest."""
+LARGEST = "max"
 COLUMNS = (
     *("study", "kind", "status", "name", "job_id", "device", "num_gpus", "num_nodes", "nodes", "started_at"),
     *("hours", "counted_by", "device_hours", "billed_device_hours", "cost", "currency", "record"),
@@ -37,9 +39,16 @@ def tabulate(plan: dict, ledger: dict[str, dict]) -> pd.DataFrame:
         if record["device"] in devices
         and (record["kind"] != RUN or record["name"].startswith(f"{plan['study']}/"))
         and (record["kind"] not in OF_FRAMEWORKS or record["framework"] in frameworks)
+        and (record["kind"] != SEARCH or asks_for_largest(plan["config"]))
     ]
     rows = [*own, *describe_allocations(ledger, devices, plan["billing"])]
     return pd.DataFrame(rows, columns=list(COLUMNS)).sort_values("started_at", kind="stable")
+
+
+def asks_for_largest(config: dict) -> bool:
+    """Say whether a study has runs with the largest batch that fits. config: the study's."""
+    sizes = config.get("per_device_batch_size", [])
+    return LARGEST in (sizes if isinstance(sizes, list) else [sizes])
 
 
 def describe_job(path: str, record: dict, hours: float | None, billing: dict | None) -> dict:
