@@ -138,6 +138,21 @@ def test_inputs_have_lines_of_their_own(tmp_path):
     assert name_series(table).tolist() == ["a png", "a jpeg"]
 
 
+def test_a_figure_grows_with_the_names_beside_its_lines():
+    for count, length in ((3, 60), (30, 5)):
+        figure, panels = make_panels(["one", "other"], panel_size=(4.0, 3.0))
+        for axes in panels:
+            axes.plot([0, 1], [0, 1])
+            axes.set_ylabel("what is drawn (unit)")
+            label_lines(axes, {f"{i:02}{'x' * length}": (1.0, 0.5, GREY) for i in range(count)})
+        figure.canvas.draw()
+        boxes = [axes.get_window_extent() for axes in panels]
+        assert min(box.width for box in boxes) > 1.2 * figure.dpi, "the lines have room"
+        names = [text.get_window_extent() for axes in panels for text in axes.texts]
+        assert all(box.y0 < figure.bbox.y1 and box.y1 > 0 for box in names)
+        assert names[count - 1].x1 < boxes[1].x0, "names end before the next panel"
+
+
 def test_a_study_goes_without_the_figures_that_compare_what_it_has_one_of():
     study = {"variants": {"base": {}}, "inputs": ["arrays", "synthetic"], "per_device_batch_size": [8, 16]}
     study |= {"num_nodes": [1, 2]}

@@ -44,6 +44,10 @@ FRAMEWORKS = {
 }
 """Colour and marker of each framework: PyTorch in blues, TensorFlow and Keras in warm colours; three are Tol's."""
 GREY = "#767676"
+LETTER_IN, LINE_PT = 0.08, 13.75
+"""Width of a letter of a name beside a line, in inches, and the least distance of two names, in points."""
+BESIDE_NAMES_IN = (2.7, 1.3)
+"""Least width and height of a panel without its names, in inches, with its title and the labels of its axes."""
 RING = "#CC0000"
 RING_NOTE = "red ring: disturbed by other work"
 FAILED_NOTE = "k/n: k of n repeats completed"
@@ -108,8 +112,9 @@ def label_lines(axes: Axes, ends: dict[str, tuple[float, float, str]]) -> None:
     """Write the names in a column right of the axes, each joined to the end of its line by a thin line.
 
     ends: (x, y, colour) by name. Names are moved up or down so that they do not overlap, and stay within the height of
-    the axes if there is room.
+    the axes if there is room. The figure grows if they are too long or too many for it.
     """
+    _make_room(axes, list(ends))
     places = {name: (x, y) for name, (x, y, _) in ends.items()}
     for name, (x, y, colour) in ends.items():
         axes.annotate(
@@ -125,6 +130,17 @@ def label_lines(axes: Axes, ends: dict[str, tuple[float, float, str]]) -> None:
         )
 
 
+def _make_room(axes: Axes, names: list[str]) -> None:
+    """Enlarge the figure of panels of equal size, so that names beside each leave room for what it shows."""
+    figure, grid = axes.get_figure(root=True), axes.get_gridspec()
+    if figure is None or grid is None or not names:
+        return
+    width = BESIDE_NAMES_IN[0] + LETTER_IN * max(map(len, names))
+    height = BESIDE_NAMES_IN[1] + LINE_PT / 72 * len(names)
+    size = figure.get_size_inches()
+    figure.set_size_inches(max(size[0], grid.ncols * width), max(size[1], grid.nrows * height))
+
+
 def _place_name(axes: Axes, places: dict[str, tuple[float, float]], name: str) -> Callable[[RendererBase], Transform]:
     """Return the coordinates of one of several names, whose height depends on that of the axes when they are drawn.
 
@@ -136,7 +152,7 @@ def _place_name(axes: Axes, places: dict[str, tuple[float, float]], name: str) -
     def place(renderer: RendererBase) -> Transform:
         to_fraction = axes.transData + axes.transAxes.inverted()
         wanted = sorted((float(to_fraction.transform(each)[1]), other) for other, each in places.items())
-        gap = 1.25 * matplotlib.rcParams["font.size"] * figure.dpi / 72 / axes.get_window_extent(renderer).height
+        gap = LINE_PT * figure.dpi / 72 / axes.get_window_extent(renderer).height
         heights = _spread([height for height, _ in wanted], gap)
         position = [other for _, other in wanted].index(name)
         return Affine2D().translate(0, heights[position]) + axes.transAxes

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import (
-    GREY,
     SEE_GRID,
+    add_note,
     describe_guess,
     label_lines,
     make_panels,
@@ -65,6 +65,7 @@ def draw(
 
 def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict, top: float) -> None:
     ends = {}
+    step = min(0.09, 0.94 / rows["series"].nunique())
     for position, (series, line) in enumerate(rows.sort_values("num_gpus").groupby("series")):
         style = styles[series]
         never, reached = line[is_never(line)], line[~is_never(line)]
@@ -72,7 +73,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict, top: float) -> None
         spread = [median - reached["time_s_min"], slowest - median]
         axes.errorbar(reached["num_gpus"], median, yerr=spread, capsize=4, **style)
         ring_disturbed(axes, reached["num_gpus"], median, reached["num_disturbed"] > 0)
-        height = top * (0.97 - 0.09 * position)
+        height = top * (0.97 - step * position)
         axes.plot(never["num_gpus"], [height] * len(never), "x", color=style["color"], markersize=9, markeredgewidth=2)
         last = line.iloc[-1]
         for cell in never[never["num_gpus"] < last["num_gpus"]].itertuples():
@@ -85,8 +86,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict, top: float) -> None
         else:
             ends[series] = (last["num_gpus"], last["time_s_median"], style["color"])
     if is_never(rows).any():
-        note = "x: reached in only k/n repeats"
-        axes.annotate(note, (0.03, 0.03), xycoords="axes fraction", color=GREY, fontsize=9)
+        add_note(axes, "x: reached in only k/n repeats")
     mark_counts(axes, rows["num_gpus"])
     axes.set_ylim(0, top)
     label_lines(axes, ends)

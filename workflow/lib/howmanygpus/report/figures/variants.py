@@ -68,7 +68,7 @@ def draw_throughput(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
         axes.annotate(text, place, (8 * side, 0), textcoords="offset points", va="center", ha=anchor, fontsize=10)
     least, most = min(rows["throughput_ratio"].min(), 1), max(rows["throughput_ratio"].max(), 1)
     axes.set_xlim(least - 0.25 * (most - least) - 0.05, most + 0.25 * (most - least) + 0.05)
-    axes.set_xlabel(f"images/s divided by those of {rows['base_variant'].iloc[0]}")
+    axes.set_xlabel(f"images/s divided by\nthose of {rows['base_variant'].iloc[0]}")
     places = pd.Series(rows.index, index=rows.index)
     ring_disturbed(axes, rows["throughput_ratio"], places, rows["num_disturbed"] > 0)
     count_failed(axes, rows["throughput_ratio"], places, rows["num_repeats"], rows["num_failed"], GREY)
@@ -95,8 +95,9 @@ def draw_quality(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
     ends = judged[["quality_difference", "difference_low", "difference_high"]].abs()
     reach = 1.15 * max(ends.max().max(), margin)
     axes.set_xlim(-reach, reach)
-    axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.set_xlabel(f"{name_metric(judged['quality_metric'].iloc[0])} minus that of {judged['base_variant'].iloc[0]}")
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    metric, base = name_metric(judged["quality_metric"].iloc[0]), judged["base_variant"].iloc[0]
+    axes.set_xlabel(f"{metric} minus\nthat of {base}")
     add_note(axes, f"grey: the margin of {margin:g}")
     draw_guess(axes, judged, reach)
 
