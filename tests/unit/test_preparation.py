@@ -195,6 +195,8 @@ def _open(path, mode, options):
         ({"size": [0, 4]}, r"size: \[0, 4\] is no size; write \[height, width\] in pixels"),
         ({"size": 264}, r"size: \[264\] is no size"),
         ({"channels": 2}, "channels: 2 is not known here; choose from 1, 3"),
+        ({"channels": 3.0}, "channels: 3.0 is not known here; choose from 1, 3"),
+        ({"channels": True}, "channels: True is not known here; choose from 1, 3"),
         ({"library": "pil"}, "library: 'pil' is not known here; choose from fast, opencv, pillow, pillow_simd"),
         ({"filter": "nearest"}, "filter: 'nearest' is not known here; choose from area, box"),
         ({"on_bad_file": "ignore"}, "on_bad_file: 'ignore' is not known here; choose from fail, skip"),

@@ -110,5 +110,6 @@ def name_some(names: Iterable, most: int = 3) -> str:
 
 
 def check_choice(option: str, value, choices: Iterable) -> None:
-    if value not in choices:
+    """Raise OptionError for a value that is no choice, or equals one of another type, such as 3.0 or true."""
+    if not any(value == choice and type(value) is type(choice) for choice in choices):
         raise OptionError(option, value, "is not known here", f"choose from {', '.join(map(str, choices))}")
