@@ -15,10 +15,13 @@ def check_listing(listing: Listing) -> None:
     if shared := _paths(listing, "train") & _paths(listing, "test"):
         names = name_some(sorted(shared))
         raise _refuse(listing, f"has {len(shared)} files both as training and as test images: {names}", "correct it")
+    if not listing.classes:
+        raise _refuse(listing, "has no label of any image", "correct `label_column` or `nothing`, or write labels")
     if listing.multi_label:
         return
     if len(listing.classes) < 2:
-        raise _refuse(listing, f"has only the class {name_some(listing.classes)}", "training needs at least two")
+        remedy = "training needs at least two" + "; correct it or `label_column`" * bool(listing.table)
+        raise _refuse(listing, f"has only the class {name_some(listing.classes)}", remedy)
     if missing := _missing_classes(listing, "train"):
         problem = f"has no training image of the class {name_some(missing)}"
         raise _refuse(listing, problem, "add images of it, or remove the class")
@@ -43,4 +46,5 @@ def _paths(listing: Listing, split: str) -> set[str]:
 
 
 def _refuse(listing: Listing, problem: str, remedy: str) -> OptionError:
-    return OptionError("folder", str(listing.folder), problem, remedy)
+    place = ("table", listing.table) if listing.table else ("folder", str(listing.folder))
+    return OptionError(*place, problem, remedy)

@@ -110,7 +110,7 @@ def _check_values(table: LabelTable, values: Counter) -> None:
         raise OptionError("test", table.test, "is the name of the training images too", remedy)
     for option, name in (("train", table.train), ("test", table.test)):
         if not values[name]:
-            found = _describe_values(values) if values else "no lines"
+            found = _describe_values(values)
             problem = f"is in no line of the column {table.split_column} of {table.table}, which has {found}"
             raise OptionError(option, name, problem, f"give one of these as `{option}`, or split by `split`")
 

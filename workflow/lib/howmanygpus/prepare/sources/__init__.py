@@ -67,7 +67,8 @@ class Entry:
 class Listing:
     """The image files of a data set, in the order of the arrays that are made of them.
 
-    split: how the workflow split the files; empty if they came split. remarks: see Description.
+    split: how the workflow split the files; empty if they came split. remarks: see Description. table: path of the table
+    of labels; empty if the data set has no option `table`.
     """
 
     folder: Path
@@ -76,6 +77,7 @@ class Listing:
     multi_label: bool = False
     split: dict = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    table: str = ""
 
 
 class OptionError(ValueError):

@@ -67,4 +67,5 @@ def list_images(
         )
         remarks = (*remarks, told)
     entries = [Entry(row.path, row.split, findings.label(row.text), row.group) for row in kept]
-    return split_listing(Listing(root, findings.classes, entries, findings.multi_label, remarks=remarks), split)
+    listing = Listing(root, findings.classes, entries, findings.multi_label, remarks=remarks, table=table)
+    return split_listing(listing, split)
