@@ -10,7 +10,7 @@ from howmanygpus.prepare.sources import OptionError
 HEADER = "path,label,split,note\n"
 ROWS = [f"{index}.png,{'cat' if index % 2 else 'dog'},{'test' if index > 20 else 'train'},\n" for index in range(30)]
 TABLE = "".join([HEADER, *ROWS])
-COMPRESSED = gzip.compress(TABLE.encode())
+COMPRESSED = gzip.compress(TABLE.encode(), mtime=0)
 NO_GZIP = "is no complete gzip file"
 
 
@@ -54,6 +54,7 @@ def test_values_of_several_lines_are_read(tmp_path):
         (COMPRESSED[:12] + b"\xff" * 20 + COMPRESSED[32:], "while decompressing data"),
         (COMPRESSED[:-8] + bytes(8), "CRC check failed"),
     ],
+    ids=["truncated", "not compressed", "codes", "checksum"],
 )
 def test_a_compressed_table_that_is_damaged_is_refused(tmp_path, content, reason):
     message = refuse(tmp_path, content, "labels.csv.gz")

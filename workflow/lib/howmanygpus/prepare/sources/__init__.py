@@ -67,8 +67,8 @@ class Entry:
 class Listing:
     """The image files of a data set, in the order of the arrays that are made of them.
 
-    split: how the workflow split the files; empty if they came split. remarks: see Description. table: path of the table
-    of labels; empty if the data set has no option `table`.
+    split: how the workflow split the files; empty if they came split. remarks: see Description. table: the option of
+    this name, the path of the table of labels; empty if the data set has none.
     """
 
     folder: Path
