@@ -30,10 +30,20 @@ def check_listing(listing: Listing) -> None:
 def describe_listing(listing: Listing) -> tuple[str, ...]:
     """Remarks on a listing that check_listing accepts."""
     missing = [] if listing.multi_label else _missing_classes(listing, "test")
-    if not missing:
-        return listing.remarks
     problem = f"{len(missing)} of {len(listing.classes)} classes have no test image: {name_some(missing)}"
-    return (*listing.remarks, problem)
+    return (*listing.remarks, *_describe_alike(listing.classes), *([problem] if missing else []))
+
+
+def _describe_alike(classes: tuple[str, ...]) -> tuple[str, ...]:
+    """A remark on names that differ only in upper and lower case, apart from single letters, which may be classes."""
+    same: dict[str, list[str]] = {}
+    for name in classes:
+        same.setdefault(name.casefold(), []).append(name)
+    alike = [" and ".join(names) for name, names in same.items() if len(names) > 1 and len(name) > 1]
+    if not alike:
+        return ()
+    told = f"classes whose names differ only in case count as different: {name_some(alike)}"
+    return (f"{told}; if they are one, give them one name",)
 
 
 def _missing_classes(listing: Listing, split: str) -> list[str]:
