@@ -2,7 +2,6 @@
 
 import csv
 import hashlib
-import os
 
 import numpy as np
 import pytest
@@ -233,10 +232,10 @@ def test_a_name_that_no_table_could_hold_is_refused(tree):
         describe_dataset("image_folder", options_of(tree))
 
 
-@pytest.mark.parametrize("name", [b"caf\xe9", b"a\tb"], ids=["Latin-1", "tab"])
+# A byte that is not UTF-8 becomes half of a surrogate pair in names of files.
+@pytest.mark.parametrize("name", ["caf\udce9", "a\tb"], ids=["Latin-1", "tab"])
 def test_a_class_whose_name_no_table_could_hold_is_refused(tree, name):
-    folder = os.fsencode(tree) + b"/train/" + name
-    os.rename(tree / "train" / "cat", folder)
+    (tree / "train" / "cat").rename(tree / "train" / name)
     for options in (options_of(tree), options_of(tree, train="train", split={"test": 0.5})):
         _read_task.cache_clear()
         with pytest.raises(OptionError, match=r"has the unprintable name train/'.*\\.*'; rename it") as error:
@@ -245,7 +244,7 @@ def test_a_class_whose_name_no_table_could_hold_is_refused(tree, name):
 
 
 def test_folders_with_odd_names_are_told_in_plain_letters(tree):
-    os.rename(tree / "train", os.fsencode(tree) + b"/caf\xe9")
+    (tree / "train").rename(tree / "caf\udce9")
     with pytest.raises(OptionError, match=r"train: 'train' is not a folder in .* \('caf\\udce9' with 9 files") as error:
         describe_dataset("image_folder", options_of(tree))
     str(error.value).encode()
