@@ -75,12 +75,14 @@ def test_a_word_that_is_neither_a_file_nor_a_target_is_refused_with_the_remedy(g
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"studies: [", "broken.yaml is not valid YAML: line 1, column 11: expected the node content"),
-        (b"studies:\n  caf\xe9: {}\n", "broken.yaml is not in UTF-8: line 2 has the byte 0xe9; save it in UTF-8"),
-        (b"studies: \x00", "broken.yaml is not valid YAML: "),
-        (b"", "broken.yaml has no keys; begin it with `studies:`"),
-        (b"- studies", "broken.yaml has no keys; begin it with `studies:`"),
-        (None, "broken.yaml cannot be read: Is a directory; give the path of a file"),
+        (b"studies: [", "broken.yaml:1: did not find expected node content; correct this line or the one"),
+        (b"studies:\n  s: 1\n\tt: 1\n", "broken.yaml:3: found a tab character that violates indentation"),
+        (b"studies:\n  s: 1\n  s: 2\n", "broken.yaml:3: studies.s is given a second time, after line 2; keep one"),
+        (b"studies:\n  caf\xe9: {}\n", "broken.yaml:2: the byte 0xe9 is not UTF-8; save the file as UTF-8"),
+        (b"studies: \x00", "broken.yaml:1: the character '\\x00' is not allowed in YAML; remove it"),
+        (b"", "broken.yaml: the file is empty; begin it with `studies:`"),
+        (b"- studies", "broken.yaml: the file has no keys at its top level; begin it with `studies:`"),
+        (None, "broken.yaml: this is a folder; name a file in it"),
     ],
 )
 def test_a_config_file_that_cannot_be_read_is_refused_with_its_line(tmp_path, content, message):

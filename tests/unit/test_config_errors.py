@@ -158,6 +158,7 @@ WRONG_STUDIES = [
     ({"prefetch": -1}, "studies.s.prefetch: -1 is too small; give at least 0"),
     ({"eval_devices": "one"}, 'studies.s.eval_devices: "one" is not known here; choose from all, first'),
     ({"variants": {"v": {"eval_batch_size": 0}}}, "studies.s.variants.v.eval_batch_size: 0 is too small"),
+    ({"seed": 2**64}, "studies.s.seed: 18446744073709551616 is too large; give at most 4294967295"),
     ({"repeats": 10**12}, "studies.s: 2000000000000 runs are more than 100000; shorten its lists or lower repeats"),
     ({"exclude": [{"num_gpus": 7}]}, 'studies.s.exclude[0]: {"num_gpus": 7} matches no run; correct or remove it'),
     ({"exclude": [{"num_gpu": 1}]}, 'studies.s.exclude[0]: unknown key "num_gpu"; did you mean num_gpus?'),

@@ -112,6 +112,45 @@ def test_the_words_for_the_splits_can_be_named_and_others_are_counted(tmp_path):
     assert remarks[1] == "2 of 3 classes have no test image: dog, emu"
 
 
+@pytest.mark.parametrize("other", [";", ","])
+def test_labels_that_another_separator_separates_are_told(tmp_path, other):
+    labels = ("a", f"a{other}b", "")
+    quoted = [f'"{index}.png","{labels[index % 3]}","{("train", "test")[index > 23]}"' for index in range(30)]
+    write(tmp_path, quoted, '"path","labels","split"')
+    told = f"separator: '|' is in the labels of no image, and '{other}' is in those of 10 of 20, such as a{other}b; if "
+    listing, (remark,) = listing_of(tmp_path, "multilabel_csv")
+    assert remark == f"{told}it separates labels, give `separator: '{other}'`" and len(listing.classes) == 2
+    assert listing_of(tmp_path, "multilabel_csv", separator=other)[1] == ()
+    _read_task.cache_clear()
+    write(tmp_path, [*quoted, '"30.png","b|a","train"'], '"path","labels","split"')
+    assert listing_of(tmp_path, "multilabel_csv")[1] == ()
+
+
+@pytest.mark.parametrize(("other", "told"), [("Cat", True), ("CATS", False)])
+def test_classes_that_differ_only_in_case_are_told(tmp_path, other, told):
+    rows = [*ROWS, f"30.png,{other},train,p", f"31.png,{other},test,p"]
+    message = "classes whose names differ only in case count as different: Cat and cat; if they are one, give them one "
+    assert listing_of(write(tmp_path, rows))[1] == ((f"{message}name",) if told else ())
+
+
+def test_single_letters_in_both_cases_are_classes(tmp_path):
+    rows = [f"{index}.png,{'Aa'[index % 2]},{'test' if index > 23 else 'train'},p" for index in range(30)]
+    assert listing_of(write(tmp_path, rows))[1] == ()
+
+
+@pytest.mark.parametrize("sites", ["site1 site2 site3", "site_a site_b site_c", "fold1 fold2 fold10"])
+def test_other_words_that_are_as_alike_as_those_of_the_splits_are_left_out(tmp_path, sites):
+    train, test, other = sites.split()
+    rows = [row.replace("train", train).replace("test", test) for row in ROWS]
+    listing, remarks = listing_of(write(tmp_path, [*rows, f"30.png,cat,{other},p15"]), train=train, test=test)
+    assert len(listing.entries) == 30
+    assert remarks == (f"1 of 31 images left out, since split is neither {train} nor {test}: {other} (1)",)
+    _read_task.cache_clear()
+    write(tmp_path, [*rows, f"30.png,cat,{train.title()},p15"])
+    with pytest.raises(OptionError, match=f"has the value {train.title()!r} for 30.png, which looks like {train!r}"):
+        listing_of(tmp_path, train=train, test=test)
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -120,9 +159,11 @@ def test_the_words_for_the_splits_can_be_named_and_others_are_counted(tmp_path):
             "split_column: 'split' has the value 'trian' for 30.png, which looks like 'train'; correct",
         ),
         ("30.png,cat,Test,p", "has the value 'Test' for 30.png, which looks like 'test'"),
+        ("30.png,cat,tset,p", "has the value 'tset' for 30.png, which looks like 'test'"),
+        ("30.png,cat,Train ,p", "has the value 'Train' for 30.png, which looks like 'train'"),
         ("30.png,,train,p", "label_column: 'label' is empty for 1 of 31 images: 30.png; complete or remove"),
         (",cat,train,p", "has a line without the path of an image"),
-        ("30.png,fox,test,p", r"has no training image of the class fox; add images of it, or remove the class"),
+        ("30.png,fox,test,p", r"table: .* has no training image of the class fox; add images of it, or remove the cl"),
     ],
 )
 def test_a_wrong_line_is_refused(tmp_path, row, message):
@@ -149,6 +190,7 @@ def test_a_wrong_line_is_refused(tmp_path, row, message):
             {"test": "val"},
             r"test: 'val' is in no line of the column split of .*, which has train \(24\), test \(6\); give",
         ),
+        ({"train": 0, "test": 1}, "train: 0 is not text; write it in quotes"),
         ({"test": "train"}, "test: 'train' is the name of the training images too; name another, or leave"),
         ({"split": {"test": 0.2}, "test": "val"}, "is given together with train or test; these name values of split_c"),
         ({"split": {"test": 0.2, "by": "doctor"}}, "split: 'doctor' has 0 groups in parentheses, not one"),

@@ -90,6 +90,28 @@ def test_what_needs_other_labels_is_refused_for_one(metric, message):
     assert message in str(error.value)
 
 
+def plan_patterns(num_classes: int, metric: str, **options) -> Plan:
+    patterns = {"image_shape": [8, 8, 1], "num_classes": num_classes, "num_train": 640, "num_test": 8, **options}
+    given = study(dataset="own", frameworks=["pytorch_ddp"], num_gpus=[1], devices=["cpu"], quality={"metric": metric})
+    return Plan({"studies": {"s": given}, "datasets": {"own": {"source": "patterns", "options": patterns}}}, CPU)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "test_loss"])
+def test_one_class_is_refused_and_no_metric_is_offered_for_it(metric):
+    with pytest.raises(ConfigError) as error:
+        plan_patterns(1, metric)
+    assert str(error.value) == (
+        f'studies.s.quality.metric: "{metric}" is the same for every network on the only class of own; take a data set '
+        "with at least 2 classes"
+    )
+
+
+@pytest.mark.parametrize("metric", ["macro_auc", "test_loss"])
+def test_one_label_that_images_have_or_not_can_be_judged(metric):
+    (cell,) = plan_patterns(1, metric, multi_label=True).cells.values()
+    assert cell.task == "small_cnn_8x8x1_classes1_local_multilabel"
+
+
 def test_a_smoothed_loss_has_a_task_of_its_own_and_no_smoothing_changes_nothing():
     common = {"devices": ["cpu"], "frameworks": ["pytorch_ddp"], "num_gpus": [1]}
     variants = {"base": {}, "smooth": {"label_smoothing": 0.1}}

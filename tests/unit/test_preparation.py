@@ -195,6 +195,8 @@ def _open(path, mode, options):
         ({"size": [0, 4]}, r"size: \[0, 4\] is no size; write \[height, width\] in pixels"),
         ({"size": 264}, r"size: \[264\] is no size"),
         ({"channels": 2}, "channels: 2 is not known here; choose from 1, 3"),
+        ({"channels": 3.0}, "channels: 3.0 is not known here; choose from 1, 3"),
+        ({"channels": True}, "channels: True is not known here; choose from 1, 3"),
         ({"library": "pil"}, "library: 'pil' is not known here; choose from fast, opencv, pillow, pillow_simd"),
         ({"filter": "nearest"}, "filter: 'nearest' is not known here; choose from area, box"),
         ({"on_bad_file": "ignore"}, "on_bad_file: 'ignore' is not known here; choose from fail, skip"),
@@ -228,6 +230,24 @@ def test_a_name_that_no_table_could_hold_is_refused(tree):
     (tree / "train/cat" / "a\tb.png").touch()
     with pytest.raises(OptionError, match=r"has the unprintable name .*; rename it"):
         describe_dataset("image_folder", options_of(tree))
+
+
+# A byte that is not UTF-8 becomes half of a surrogate pair in names of files.
+@pytest.mark.parametrize("name", ["caf\udce9", "a\tb"], ids=["Latin-1", "tab"])
+def test_a_class_whose_name_no_table_could_hold_is_refused(tree, name):
+    (tree / "train" / "cat").rename(tree / "train" / name)
+    for options in (options_of(tree), options_of(tree, train="train", split={"test": 0.5})):
+        _read_task.cache_clear()
+        with pytest.raises(OptionError, match=r"has the unprintable name train/'.*\\.*'; rename it") as error:
+            describe_dataset("image_folder", options)
+        str(error.value).encode()
+
+
+def test_folders_with_odd_names_are_told_in_plain_letters(tree):
+    (tree / "train").rename(tree / "caf\udce9")
+    with pytest.raises(OptionError, match=r"train: 'train' is not a folder in .* \('caf\\udce9' with 9 files") as error:
+        describe_dataset("image_folder", options_of(tree))
+    str(error.value).encode()
 
 
 def test_what_a_killed_job_left_is_removed(tree, tmp_path):

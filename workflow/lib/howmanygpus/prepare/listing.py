@@ -13,11 +13,12 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from howmanygpus.prepare.acquire.acquisition import Acquisition
+from howmanygpus.prepare.checks.kinds import CONVERT, check_kinds, describe_endings
 from howmanygpus.prepare.checks.listed import check_listing, describe_listing
 from howmanygpus.prepare.images import BadImageError
 from howmanygpus.prepare.images.headers import read_file, read_header
 from howmanygpus.prepare.options import Preparation, split_options
-from howmanygpus.prepare.sources import Description, Entry, Listing, OptionError, load_source
+from howmanygpus.prepare.sources import Description, Entry, Listing, OptionError, load_source, name_some
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,17 @@ class Task:
         """(height, width) of the first image that can be read."""
         if self.is_acquired:
             raise OptionError("size", None, "is not known before the images are there", "give [height, width]")
+        reasons: dict[str, str] = {}
         for entry in self.listing.entries:
             try:
                 header = read_header(read_file(self.listing.folder / entry.path))
                 return header.height, header.width
-            except BadImageError:
-                continue
-        raise OptionError("size", None, f"finds no image in {self.listing.folder}", "correct the folder or give a size")
+            except BadImageError as error:
+                reasons.setdefault(error.reason, f"{entry.path} ({error})")
+        found = f"{describe_endings(self.listing)}, such as {name_some(reasons.values())}"
+        problem = f"finds no image that can be read in {self.listing.folder}, which has {found}"
+        remedy = CONVERT if "unknown" in reasons else "correct the folder or give a size"
+        raise OptionError("size", None, problem, remedy)
 
     @cached_property
     def num_shards(self) -> int:
@@ -96,6 +101,8 @@ class Task:
     def description(self) -> Description:
         """Shape and counts of the listing; if bad files are skipped, fewer images may remain. Raises OptionError."""
         check_listing(self.listing)
+        if not self.is_acquired:
+            check_kinds(self.listing)
         splits = [entry.split for entry in self.listing.entries]
         counts = splits.count("train"), splits.count("test")
         num_classes, remarks = len(self.listing.classes), describe_listing(self.listing)

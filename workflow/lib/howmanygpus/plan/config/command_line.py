@@ -15,6 +15,7 @@ from pathlib import Path
 import yaml
 
 from howmanygpus.plan.config.errors import ConfigError, suggest
+from howmanygpus.plan.config.files import check_config_files
 from howmanygpus.plan.own.naming import short_name
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -90,7 +91,7 @@ def _find_joined(words: list[str]) -> list[str]:
 def _check_files(files: list[str]) -> None:
     for file in files:
         if Path(file).exists():
-            _check_text(file)
+            _check_file(file)
             continue
         if file in list_targets([]):
             remedy = f"{file} is a target: put it before the options, and name a config file behind this one"
@@ -99,23 +100,12 @@ def _check_files(files: list[str]) -> None:
         raise ConfigError(f"--configfile: there is no file {file}; {remedy}")
 
 
-def _check_text(file: str) -> None:
-    """Raise ConfigError for a file that Snakemake could not read, with the line at fault."""
+def _check_file(file: str) -> None:
+    """Raise ConfigError, with the line at fault, before Snakemake refuses the file with less to go by."""
     try:
-        content = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        byte = f"line {line} has the byte 0x{error.object[error.start]:02x}"
-        raise ConfigError(f"--configfile: {file} is not in UTF-8: {byte}; save it in UTF-8") from None
-    except yaml.YAMLError as error:
-        # Only errors of marks have a place; the others say everything in their text.
-        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or str(error)
-        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise ConfigError(f"--configfile: {file} is not valid YAML: {where}{problem}; correct it there") from None
-    except OSError as error:
-        raise ConfigError(f"--configfile: {file} cannot be read: {error.strerror}; give the path of a file") from None
-    if not isinstance(content, dict):
-        raise ConfigError(f"--configfile: {file} has no keys; begin it with `studies:`")
+        check_config_files([file])
+    except ConfigError as error:
+        raise ConfigError(f"--configfile: {error}") from None
 
 
 def _list_files() -> list[str]:

@@ -115,9 +115,10 @@ def _check_keys(node: yaml.Node, name: str, place: str, seen: set[int], above: t
 
 def _explain(error: yaml.MarkedYAMLError, text: str, name: str) -> ConfigError:
     mark = error.problem_mark or error.context_mark
-    number = mark.line if mark else 0
     lines = text.splitlines() or [""]
-    line = lines[min(number, len(lines) - 1)]
+    # Of a list that is never closed, libyaml names the line behind the last.
+    number = min(mark.line if mark else 0, len(lines) - 1)
+    line = lines[number]
     has_tab = "\t" in line[: len(line) - len(line.lstrip())]
     remedy = "indent by spaces, not by tabs" if has_tab else "correct this line or the one before it"
     problem = " ".join(str(error.problem or error.context).split())

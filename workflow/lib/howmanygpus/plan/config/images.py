@@ -83,10 +83,11 @@ def check_metric(place: str, metric: str, dataset: str, data: Description) -> No
         possible = [name for name in list_metrics() if labels in read_constant(name, "LABELS")]
         problem = f"is for {other}, and an image of {dataset} has {has}"
         raise refuse(place, metric, problem, f"choose {' or '.join(possible)}")
-    fewest = read_constant(metric, "FEWEST_CLASSES", 2)
+    fewest = read_constant(metric, "FEWEST_CLASSES", 1 if data.multi_label else 2)
     if data.num_classes < fewest:
-        problem = f"is the same for every network on the {data.num_classes} classes of {dataset}"
-        raise refuse(place, metric, problem, "choose accuracy")
+        classes = f"{data.num_classes} classes" if data.num_classes > 1 else "only class"
+        remedy = "choose accuracy" if data.num_classes > 1 else "take a data set with at least 2 classes"
+        raise refuse(place, metric, f"is the same for every network on the {classes} of {dataset}", remedy)
 
 
 @cache

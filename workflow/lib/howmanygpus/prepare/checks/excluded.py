@@ -41,6 +41,8 @@ def _explain(excluded: list[Exclusion]) -> str:
     if len(excluded) > NAMED_FILES:
         lines.append(f"  and {len(excluded) - NAMED_FILES} more, in the logs of the shards")
     heading = f"{len(excluded)} files cannot be prepared ({_count_reasons(excluded)}):"
+    if any(reason.startswith("unknown") for _, reason in excluded):
+        lines.append("Only PNG and JPEG are read: convert images of other kinds.")
     return "\n".join([heading, *lines, "Repair or remove them, or set `on_bad_file: skip`."])
 
 

@@ -15,10 +15,13 @@ def check_listing(listing: Listing) -> None:
     if shared := _paths(listing, "train") & _paths(listing, "test"):
         names = name_some(sorted(shared))
         raise _refuse(listing, f"has {len(shared)} files both as training and as test images: {names}", "correct it")
+    if not listing.classes:
+        raise _refuse(listing, "has no label of any image", "correct `label_column` or `nothing`, or write labels")
     if listing.multi_label:
         return
     if len(listing.classes) < 2:
-        raise _refuse(listing, f"has only the class {name_some(listing.classes)}", "training needs at least two")
+        remedy = "training needs at least two" + "; correct it or `label_column`" * bool(listing.table)
+        raise _refuse(listing, f"has only the class {name_some(listing.classes)}", remedy)
     if missing := _missing_classes(listing, "train"):
         problem = f"has no training image of the class {name_some(missing)}"
         raise _refuse(listing, problem, "add images of it, or remove the class")
@@ -27,10 +30,20 @@ def check_listing(listing: Listing) -> None:
 def describe_listing(listing: Listing) -> tuple[str, ...]:
     """Remarks on a listing that check_listing accepts."""
     missing = [] if listing.multi_label else _missing_classes(listing, "test")
-    if not missing:
-        return listing.remarks
     problem = f"{len(missing)} of {len(listing.classes)} classes have no test image: {name_some(missing)}"
-    return (*listing.remarks, problem)
+    return (*listing.remarks, *_describe_alike(listing.classes), *([problem] if missing else []))
+
+
+def _describe_alike(classes: tuple[str, ...]) -> tuple[str, ...]:
+    """A remark on names that differ only in upper and lower case, apart from single letters, which may be classes."""
+    same: dict[str, list[str]] = {}
+    for name in classes:
+        same.setdefault(name.casefold(), []).append(name)
+    alike = [" and ".join(names) for name, names in same.items() if len(names) > 1 and len(name) > 1]
+    if not alike:
+        return ()
+    told = f"classes whose names differ only in case count as different: {name_some(alike)}"
+    return (f"{told}; if they are one, give them one name",)
 
 
 def _missing_classes(listing: Listing, split: str) -> list[str]:
@@ -43,4 +56,5 @@ def _paths(listing: Listing, split: str) -> set[str]:
 
 
 def _refuse(listing: Listing, problem: str, remedy: str) -> OptionError:
-    return OptionError("folder", str(listing.folder), problem, remedy)
+    place = ("table", listing.table) if listing.table else ("folder", str(listing.folder))
+    return OptionError(*place, problem, remedy)

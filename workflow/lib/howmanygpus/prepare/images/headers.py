@@ -21,6 +21,11 @@ JPEG_FRAMES = {0xC0, 0xC1, 0xC2}
 """Markers of baseline, extended and progressive frames with Huffman codes."""
 OTHER_JPEG_FRAMES = {0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF}
 START_OF_SCAN, END_OF_IMAGE, EXIF = 0xDA, 0xD9, 0xE1
+OTHER_KINDS = (
+    *(("DICOM", 128, b"DICM"), ("TIFF", 0, b"II*\0"), ("TIFF", 0, b"MM\0*"), ("BMP", 0, b"BM")),
+    *(("WebP", 8, b"WEBP"), ("GIF", 0, b"GIF8")),
+)
+"""Kinds of images that are not read, with the place and the bytes by which they are known."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,9 @@ def read_header(data: bytes) -> Header:
         raise BadImageError("truncated", f"{len(data)} bytes")
     if data.startswith(b"version https://git-lfs"):
         raise BadImageError("unknown", "a pointer of Git LFS in place of the file; fetch it with `git lfs pull`")
+    for kind, place, signature in OTHER_KINDS:
+        if data.startswith(signature, place):
+            raise BadImageError("unknown", f"a {kind} file")
     raise BadImageError("unknown", f"begins with {data[:16]!r}")
 
 

@@ -1,6 +1,12 @@
 """Labels of images that have any number of them, such as `Effusion|Mass`, or the presence of one of these findings."""
 
+from collections.abc import Iterable
+
 from howmanygpus.prepare.sources import OptionError
+
+USUAL_SEPARATORS = ("|", ";", ",")
+MANY = 0.05
+"""Fraction of the images with labels above which another usual separator in their labels is no accident."""
 
 
 class Findings:
@@ -44,6 +50,21 @@ def split_text(text: str, separator: str, nothing: str) -> list[str]:
     """Names of the labels in a text; `nothing` is the text of an image without labels."""
     names = (name.strip() for name in text.split(separator))
     return [name for name in names if name and name != nothing]
+
+
+def doubt_separator(texts: Iterable[str], separator: str, nothing: str) -> tuple[str, ...]:
+    """A remark if the separator is in no text of a table, and another usual one is in many."""
+    labelled = [text for text in texts if split_text(text, separator, nothing)]
+    if any(separator in text for text in labelled):
+        return ()
+    for other in USUAL_SEPARATORS:
+        found = [text for text in labelled if other in text]
+        if len(found) > MANY * len(labelled):
+            return (
+                f"separator: {separator!r} is in the labels of no image, and {other!r} is in those of {len(found)} of "
+                f"{len(labelled)}, such as {found[0]}; if it separates labels, give `separator: {other!r}`",
+            )
+    return ()
 
 
 def strip_unknown(name: str, unknown: str | None) -> str:

@@ -21,7 +21,10 @@ def is_split_name(name: str) -> bool:
 
 def scan_classes(root: Path, folder: str) -> Tree:
     """The files of each class: those at any depth below the folders of `folder`, which is relative to `root`."""
-    return {name: _scan_files(root, join(folder, name)) for name in list_folders(root / folder)}
+    names = list_folders(root / folder)
+    for name in names:
+        _check_name(root, folder, name)
+    return {name: _scan_files(root, join(folder, name)) for name in names}
 
 
 def select_classes(paths: list[str], folder: str, listing: str | None) -> Tree:
@@ -66,7 +69,7 @@ def refuse_split(root: Path, option: str, folder: str) -> OptionError:
 def describe_folder(root: Path) -> str:
     """What a folder contains, such as `2 folders (normal with 400 files, pneumonia with 400 files) and 1 file`."""
     counts = {name: _count_files(root / name) for name in list_folders(root)}
-    folders = name_some([f"{name} with {number}" for name, number in counts.items()], most=5)
+    folders = name_some([f"{_show(name)} with {number}" for name, number in counts.items()], most=5)
     with os.scandir(root) as found:
         num_files = sum(entry.is_file() for entry in found)
     told = [f"{_count(len(counts), 'folder')} ({folders})"] if counts else []
@@ -99,6 +102,17 @@ def _count(number: int, word: str) -> str:
     return f"{number} {word}{'s' * (number != 1)}"
 
 
+def _check_name(root: Path, folder: str, name: str) -> None:
+    """Raise OptionError for a name that no table could hold: one with a tab, or in another encoding than UTF-8."""
+    if not name.isprintable():
+        problem = f"has the unprintable name {join(folder, _show(name))}"
+        raise OptionError("folder", str(root), problem, "rename it, in UTF-8 and without control characters")
+
+
+def _show(name: str) -> str:
+    return name if name.isprintable() else ascii(name)
+
+
 def _scan_files(root: Path, folder: str) -> list[str]:
     """The paths of all files at any depth below a folder, apart from hidden ones."""
     found = []
@@ -107,7 +121,6 @@ def _scan_files(root: Path, folder: str) -> list[str]:
             path = f"{folder}/{entry.name}"
             if entry.name.startswith("."):
                 continue
-            if not entry.name.isprintable():
-                raise OptionError("folder", str(root), f"has the unprintable name {folder}/{entry.name!a}", "rename it")
+            _check_name(root, folder, entry.name)
             found.extend(_scan_files(root, path) if entry.is_dir() else [path])
     return found

@@ -1,6 +1,7 @@
 """Read the images of a data set with a table: path, text of the labels, split and group of each."""
 
 import difflib
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from howmanygpus.prepare.sources import OptionError, check_folder, name_some
 
 LIKENESS = 0.8
 """Ratio of difflib above which a value of the split column is taken for a misspelt `train` or `test`."""
+DIGIT = re.compile(r"\d")
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,9 @@ def read_rows(table: LabelTable) -> tuple[list[Row], tuple[str, ...]]:
     """The images to prepare, in the order of the table, and remarks on those left out. Raises OptionError."""
     if not Path(table.table).is_file():
         raise OptionError("table", table.table, "is not a file here", "give the table of labels")
+    for option in ("path_column", "label_column", "split_column", "train", "test"):
+        if not isinstance(getattr(table, option), str):
+            raise OptionError(option, getattr(table, option), "is not text", "write it in quotes")
     if table.split is not None:
         return _read_unsplit(table, read_split(table.split))
     rows, values = _read_splits(table)
@@ -110,17 +115,26 @@ def _check_values(table: LabelTable, values: Counter) -> None:
         raise OptionError("test", table.test, "is the name of the training images too", remedy)
     for option, name in (("train", table.train), ("test", table.test)):
         if not values[name]:
-            found = _describe_values(values) if values else "no lines"
+            found = _describe_values(values)
             problem = f"is in no line of the column {table.split_column} of {table.table}, which has {found}"
             raise OptionError(option, name, problem, f"give one of these as `{option}`, or split by `split`")
 
 
 def _refuse_misspelt(table: LabelTable, value: str, path: str) -> None:
+    names_are_alike = _looks_like(table.train, table.test)
     for name in (table.train, table.test):
-        if difflib.SequenceMatcher(None, value.lower(), name.lower()).ratio() >= LIKENESS:
+        if value.lower() == name.lower() or (_looks_like(value, name) and not names_are_alike):
             problem = f"has the value {value!r} for {path}, which looks like {name!r}"
             remedy = "correct it, or write another word for images to leave out"
             raise OptionError("split_column", table.split_column, problem, remedy)
+
+
+def _looks_like(value: str, name: str) -> bool:
+    """Whether one may be the other, misspelt. Values such as site1 and site3, which differ in digits alone, are not."""
+    value, name = value.lower(), name.lower()
+    if value != name and DIGIT.sub("", value) == DIGIT.sub("", name):
+        return False
+    return sorted(value) == sorted(name) or difflib.SequenceMatcher(None, value, name).ratio() >= LIKENESS
 
 
 def _read_groups(table: LabelTable, split: Split) -> list[Row]:

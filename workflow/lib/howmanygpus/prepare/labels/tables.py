@@ -3,6 +3,9 @@
 import csv
 import gzip
 import io
+import itertools
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from howmanygpus.prepare.sources import OptionError
@@ -18,32 +21,41 @@ def read_columns(path: Path, option: str, columns: list[tuple[str, str]]) -> lis
     columns are therefore harmless if the data rows have as many values as the header. Raises OptionError.
     """
     text = read_text(path, option)
-    header, delimiter = _read_header(text, [name for _, name in columns])
+    header, delimiter = _read_header(text, [name for _, name in columns], path, option)
     for name_option, name in columns:
         if name not in header:
             raise OptionError(name_option, name, f"is no column of {path}", f"there are {', '.join(header)}")
     places = [header.index(name) for _, name in columns]
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    next(rows, [])
+    rows = _read_rows(text, delimiter, path, option)
+    next(rows, None)
     found = []
-    for row in rows:
+    for line, row in rows:
         if len(row) <= max(places):
             if any(row):
-                problem = f"has too few values in line {rows.line_num}"
+                problem = f"has too few values in line {line}"
                 raise OptionError(option, str(path), problem, "complete or remove the line")
             continue
         found.append(tuple(row[place].strip() for place in places))
+    if not found:
+        raise OptionError(option, str(path), "has no line below its header", "write one line for each image")
     return found
 
 
 def list_columns(path: Path, option: str, wanted: list[str]) -> list[str]:
     """The names in a table's header; `wanted` are names that tell which delimiter the table has."""
-    return _read_header(read_text(path, option), wanted)[0]
+    return _read_header(read_text(path, option), wanted, path, option)[0]
 
 
 def read_text(path: Path, option: str) -> str:
-    """The text of a table without Excel's byte-order mark. Raises OptionError if it is not UTF-8."""
-    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    """The text of a table without Excel's byte-order mark. Raises OptionError if it is damaged or not UTF-8."""
+    content = path.read_bytes()
+    try:
+        content = gzip.decompress(content) if path.suffix == ".gz" else content
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        remedy = "copy or compress it again, or remove .gz from the name of a table that is not compressed"
+        raise OptionError(option, str(path), f"is no complete gzip file ({error})", remedy) from None
+    if not content.strip():
+        raise OptionError(option, str(path), "is empty", "write a header and one line for each image")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -52,12 +64,28 @@ def read_text(path: Path, option: str) -> str:
         raise OptionError(option, str(path), problem, "save it as UTF-8, in Excel as `CSV UTF-8`") from None
 
 
-def _read_header(text: str, wanted: list[str]) -> tuple[list[str], str]:
+def _read_rows(text: str, delimiter: str, path: Path, option: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield each row with the line in which it begins, the header first. Raises OptionError."""
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    line, last = 1, 1
+    try:
+        for row in rows:
+            yield line, row
+            line, last = rows.line_num + 1, line
+        if line - last > 1:
+            # Without `strict`, a quotation mark that is never closed makes one value of the rest of the table.
+            line, rest = last, itertools.islice(io.StringIO(text, newline=""), last - 1, None)
+            next(csv.reader(rest, delimiter=delimiter, strict=True))
+    except csv.Error as error:
+        problem = f"cannot be read from line {line} on ({error})"
+        raise OptionError(option, str(path), problem, "look there for a quotation mark that is not closed") from None
+
+
+def _read_header(text: str, wanted: list[str], path: Path, option: str) -> tuple[list[str], str]:
     """The names in the header, and the delimiter by which most of the wanted names are found."""
-    line = io.StringIO(text, newline="")
     headers = {}
     for delimiter in DELIMITERS:
-        line.seek(0)
-        headers[delimiter] = [name.strip() for name in next(csv.reader(line, delimiter=delimiter), [])]
+        _, row = next(_read_rows(text, delimiter, path, option), (1, []))
+        headers[delimiter] = [name.strip() for name in row]
     found = max(DELIMITERS, key=lambda delimiter: (len(set(wanted) & set(headers[delimiter])), len(headers[delimiter])))
     return headers[found], found

@@ -67,7 +67,8 @@ class Entry:
 class Listing:
     """The image files of a data set, in the order of the arrays that are made of them.
 
-    split: how the workflow split the files; empty if they came split. remarks: see Description.
+    split: how the workflow split the files; empty if they came split. remarks: see Description. table: the option of
+    this name, the path of the table of labels; empty if the data set has none.
     """
 
     folder: Path
@@ -76,6 +77,7 @@ class Listing:
     multi_label: bool = False
     split: dict = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    table: str = ""
 
 
 class OptionError(ValueError):
@@ -110,5 +112,6 @@ def name_some(names: Iterable, most: int = 3) -> str:
 
 
 def check_choice(option: str, value, choices: Iterable) -> None:
-    if value not in choices:
+    """Raise OptionError for a value that is no choice, or equals one of another type, such as 3.0 or true."""
+    if not any(value == choice and type(value) is type(choice) for choice in choices):
         raise OptionError(option, value, "is not known here", f"choose from {', '.join(map(str, choices))}")

@@ -52,4 +52,4 @@ def list_images(
     classes = tuple(sorted({row.text for row in rows}))
     numbers = {name: number for number, name in enumerate(classes)}
     entries = [Entry(row.path, row.split, numbers[row.text], row.group) for row in rows]
-    return split_listing(Listing(root, classes, entries, remarks=remarks), split)
+    return split_listing(Listing(root, classes, entries, remarks=remarks, table=table), split)

@@ -26,7 +26,7 @@ and the options of prepare/options.py.
 """
 
 from howmanygpus.prepare.acquire.acquisition import Acquisition, acquire_downloads
-from howmanygpus.prepare.labels.findings import Findings, split_text, strip_unknown
+from howmanygpus.prepare.labels.findings import Findings, doubt_separator, split_text, strip_unknown
 from howmanygpus.prepare.labels.rows import LabelTable, read_images
 from howmanygpus.prepare.labels.splits import split_listing
 from howmanygpus.prepare.options import Preparation
@@ -57,6 +57,7 @@ def list_images(
 ) -> Listing:
     columns = LabelTable(table, path_column, label_column, split_column, train, test, split)
     root, rows, remarks = read_images(folder, downloads, columns)
+    remarks = (*remarks, *doubt_separator((row.text for row in rows), separator, nothing))
     names = {name for row in rows for name in split_text(row.text, separator, nothing)}
     known = tuple(sorted({strip_unknown(name, unknown) for name in names}))
     findings = Findings(known, separator, nothing, finding, unknown)
@@ -67,4 +68,5 @@ def list_images(
         )
         remarks = (*remarks, told)
     entries = [Entry(row.path, row.split, findings.label(row.text), row.group) for row in kept]
-    return split_listing(Listing(root, findings.classes, entries, findings.multi_label, remarks=remarks), split)
+    listing = Listing(root, findings.classes, entries, findings.multi_label, remarks=remarks, table=table)
+    return split_listing(listing, split)

@@ -1,0 +1,67 @@
+"""Images of other kinds than PNG and JPEG are refused, and the message names the kind and the remedy."""
+
+import pytest
+
+from howmanygpus.prepare.checks.excluded import check_exclusions
+from howmanygpus.prepare.images import BadImageError
+from howmanygpus.prepare.images.headers import read_header
+from howmanygpus.prepare.listing import _read_task, describe_dataset, read_task
+from howmanygpus.prepare.sources import OptionError
+from pictures import encode, smooth
+
+KINDS = {
+    "DICOM": bytes(128) + b"DICM" + bytes(100),
+    "TIFF": b"II*\0" + bytes(100),
+    "BMP": b"BM" + bytes(100),
+    "WebP": b"RIFF\x10\0\0\0WEBPVP8 " + bytes(100),
+}
+ONLY = "since only these are read"
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    _read_task.cache_clear()
+
+
+def write_images(folder, ending: str, content: bytes) -> dict:
+    """Write two images into each class of both splits, and return the options of the data set."""
+    for name in ("train/cat", "train/dog", "test/cat", "test/dog"):
+        (folder / name).mkdir(parents=True)
+        for index in range(2):
+            (folder / name / f"{index}{ending}").write_bytes(content)
+    return {"folder": str(folder)}
+
+
+@pytest.mark.parametrize(("kind", "content"), KINDS.items(), ids=KINDS)
+def test_the_header_of_another_kind_names_it(kind, content):
+    with pytest.raises(BadImageError, match=f"unknown: a {kind} file"):
+        read_header(content)
+
+
+@pytest.mark.parametrize("size", [None, [8, 8]])
+def test_a_folder_of_another_kind_is_refused_before_any_job(tmp_path, size):
+    options = write_images(tmp_path, ".DCM", KINDS["DICOM"])
+    message = rf"has 8 files .dcm, of which the first, train/cat/0.DCM, is a DICOM file; convert .* PNG or JPEG, {ONLY}"
+    with pytest.raises(OptionError, match=f"folder: .* {message}"):
+        describe_dataset("image_folder", options | {"size": size})
+
+
+def test_a_folder_of_another_kind_without_endings_is_refused_if_no_size_is_given(tmp_path):
+    options = write_images(tmp_path, "", KINDS["DICOM"])
+    message = rf"8 files without an ending, such as train/cat/0 \(unknown: a DICOM file\); convert .*, {ONLY}"
+    with pytest.raises(OptionError, match=f"size: None finds no image that can be read in .*, which has {message}"):
+        describe_dataset("image_folder", options)
+
+
+def test_images_whose_ending_is_wrong_are_read(tmp_path):
+    options = write_images(tmp_path, ".bmp", encode(smooth()))
+    assert describe_dataset("image_folder", options).num_train == 4
+
+
+def test_files_of_another_kind_among_images_are_to_be_converted(tmp_path):
+    task = read_task("image_folder", write_images(tmp_path, ".png", encode(smooth())) | {"size": [8, 8]})
+    with pytest.raises(ValueError, match=r"\nOnly PNG and JPEG are read: convert images of other kinds\.\nRepair"):
+        check_exclusions(task, [(task.listing.entries[0], "unknown: a TIFF file")])
+    with pytest.raises(ValueError, match="1 files cannot be prepared") as error:
+        check_exclusions(task, [(task.listing.entries[0], "empty: 0 bytes")])
+    assert "Only PNG" not in str(error.value)

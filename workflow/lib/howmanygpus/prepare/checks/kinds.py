@@ -1,0 +1,37 @@
+"""Refuse a data set whose images are of kinds that are not read, such as DICOM or TIFF, before anything is prepared."""
+
+from collections import Counter
+from pathlib import PurePosixPath
+
+from howmanygpus.prepare.images import BadImageError
+from howmanygpus.prepare.images.headers import read_file, read_header
+from howmanygpus.prepare.sources import Listing, OptionError, name_some
+
+OTHER_ENDINGS = {".dcm", ".dicom", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".jp2", ".heic"}
+CONVERT = "convert the images to PNG or JPEG, since only these are read"
+
+
+def check_kinds(listing: Listing) -> None:
+    """Raise OptionError if all files have the endings of other kinds of images, and the first is no PNG or JPEG.
+
+    The listing has at least one image, and the files are in place.
+    """
+    if not {_ending(entry.path) for entry in listing.entries} <= OTHER_ENDINGS:
+        return
+    first = listing.entries[0].path
+    try:
+        read_header(read_file(listing.folder / first))
+    except BadImageError as error:
+        if error.reason == "unknown":
+            problem = f"has {describe_endings(listing)}, of which the first, {first}, is {error.detail}"
+            raise OptionError("folder", str(listing.folder), problem, CONVERT) from None
+
+
+def describe_endings(listing: Listing) -> str:
+    """Number of files with each ending, such as `400 files .dcm and 3 files without an ending`."""
+    endings = Counter(_ending(entry.path) or "without an ending" for entry in listing.entries)
+    return name_some(f"{count} file{'s' * (count != 1)} {ending}" for ending, count in endings.most_common())
+
+
+def _ending(path: str) -> str:
+    return PurePosixPath(path).suffix.lower()
