@@ -15,7 +15,7 @@ from snakemake.io import IOFile
 from snakemake.logging import logger
 
 from howmanygpus import snakemake_patches
-from howmanygpus.call import deciding, passes
+from howmanygpus.call import deciding, passes, starting
 from howmanygpus.call.disk import find_full_disks, list_folders
 from howmanygpus.call.ending import describe_end
 from howmanygpus.call.waiting import watch_queue
@@ -121,7 +121,7 @@ if not workflow.remote_exec and not IS_DRY_RUN:
 
 onstart:
     snakemake_patches.patch_scheduling(submits=MACHINE.submits)
-    if refused := SHORTAGES or deciding.refuse_overspending(PLAN, workflow.dag.needrun_jobs()):
+    if refused := starting.refuse_to_start(PLAN, workflow, SHORTAGES, logger.warning):
         raise WorkflowError("\n".join(refused))
     try:
         fetch_first(workflow.dag.needrun_jobs(), MACHINE.published_weights)
