@@ -79,6 +79,7 @@ def test_a_word_that_is_neither_a_file_nor_a_target_is_refused_with_the_remedy(g
         (b"studies:\n  caf\xe9: {}\n", "broken.yaml is not in UTF-8: line 2 has the byte 0xe9; save it in UTF-8"),
         (b"studies: \x00", "broken.yaml is not valid YAML: "),
         (b"", "broken.yaml has no keys; begin it with `studies:`"),
+        (b"studies: {s: 2024-02-30}", "broken.yaml:1: studies.s: 2024-02-30 cannot be read: day is out of range"),
         (b"- studies", "broken.yaml has no keys; begin it with `studies:`"),
         (None, "broken.yaml cannot be read: Is a directory; give the path of a file"),
     ],
@@ -88,4 +89,4 @@ def test_a_config_file_that_cannot_be_read_is_refused_with_its_line(tmp_path, co
     path.mkdir() if content is None else path.write_bytes(content)
     with pytest.raises(ConfigError) as error:
         separate_targets(["--configfile", "broken.yaml", "all"])
-    assert str(error.value).startswith(f"--configfile: {message}")
+    assert str(error.value).startswith(message if ".yaml:1:" in message else f"--configfile: {message}")

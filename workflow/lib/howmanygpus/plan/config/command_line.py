@@ -15,6 +15,7 @@ from pathlib import Path
 import yaml
 
 from howmanygpus.plan.config.errors import ConfigError, suggest
+from howmanygpus.plan.config.files import read_yaml
 from howmanygpus.plan.own.naming import short_name
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -112,6 +113,10 @@ def _check_text(file: str) -> None:
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or str(error)
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         raise ConfigError(f"--configfile: {file} is not valid YAML: {where}{problem}; correct it there") from None
+    except ValueError:
+        # PyYAML gives no place for a date that does not exist.
+        read_yaml(file)
+        raise
     except OSError as error:
         raise ConfigError(f"--configfile: {file} cannot be read: {error.strerror}; give the path of a file") from None
     if not isinstance(content, dict):
