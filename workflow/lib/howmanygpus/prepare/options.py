@@ -15,9 +15,6 @@ from dataclasses import dataclass, fields, replace
 from howmanygpus.prepare.images import FILTERS, LIBRARIES, PILLOW_SIMD
 from howmanygpus.prepare.sources import OptionError, check_choice
 
-LONGEST_SIDE = 65_535
-"""JPEG stores height and width in 16 bits each."""
-
 
 @dataclass(frozen=True)
 class Preparation:
@@ -47,9 +44,6 @@ class Preparation:
             raise OptionError("shard_images", self.shard_images, "is no number of images", "give at least 1")
         if self.size is not None and (len(self.size) != 2 or not all(map(_is_count, self.size))):
             raise OptionError("size", list(self.size), "is no size", "write [height, width] in pixels")
-        if self.size is not None and max(self.size) > LONGEST_SIDE:
-            problem = f"has a side of more than {LONGEST_SIDE} pixels, the most that a JPEG file can have"
-            raise OptionError("size", list(self.size), problem, "write [height, width] in pixels")
 
 
 def split_options(options: dict, usual: Preparation) -> tuple[Preparation, dict]:
