@@ -17,6 +17,9 @@ def clone(tmp_path, monkeypatch):
     (tmp_path / "workflow" / "rules" / "pages.smk").write_text(RULES)
     for name, study in (("mine", "digits"), ("more", "letters")):
         (tmp_path / f"{name}.yaml").write_text(f"studies: {{{study}: {{model: [small_cnn, resnet44]}}}}\n")
+    (tmp_path / "local").mkdir()
+    (tmp_path / "local" / "config.yaml").write_text("cores: all\n")
+    monkeypatch.delenv("SNAKEMAKE_PROFILE", raising=False)
     monkeypatch.chdir(tmp_path)
 
 
@@ -33,6 +36,12 @@ def clone(tmp_path, monkeypatch):
         ("--config packed=true available", "available --config packed=true"),
         ("--quiet available", "available --quiet"),
         ("-q rules available --cores 1", "available -q rules --cores 1"),
+        (
+            "--rerun-triggers mtime digits --configfile mine.yaml",
+            "digits --rerun-triggers mtime --configfile mine.yaml",
+        ),
+        ("--until write_page digits --configfile mine.yaml", "digits --until write_page --configfile mine.yaml"),
+        ("--forcerun write_page available -n", "available --forcerun write_page -n"),
         ("all --configfile mine.yaml digits available", "digits available all --configfile mine.yaml"),
     ],
 )
@@ -46,6 +55,12 @@ def test_targets_behind_values_of_options_are_moved_to_the_front(given, sorted_w
         "digits --configfile mine.yaml more.yaml",
         "--configfile=mine.yaml digits",
         "--configfile mine.yaml -- digits",
+        "digts --config studies={digts:{}}",
+        "digts --snakefile Other",
+        "digts --profile nowhere",
+        "--until digits letters --configfiles mine.yaml more.yaml",
+        "--until write_page results/page.html",
+        "page.d/html -n results/page.html --profile=local --cores 1 all",
         "--until train -n --config a=1 b=2 --quiet rules progress",
         "",
     ],
@@ -63,6 +78,24 @@ def test_a_command_line_that_snakemake_understands_stays_as_it_is(given):
         ("--configfile available", "there is no file available; available is a target: put it before the options"),
         ("--configfile mine.yaml digitz", "digitz is neither an existing file nor a target; did you mean digits?"),
         ("--logger rich richt", "--logger: richt is neither an existing value of this option nor a target"),
+        (
+            "digts -n --configfile mine.yaml",
+            "digts is no target: it is neither a rule nor a study of mine.yaml; did you",
+        ),
+        ("--configfile mine.yaml -n digts", "nor a study of mine.yaml; did you mean digits?"),
+        ("--configfile=mine.yaml --profile local -- digts", "nor a study of mine.yaml; did you mean digits?"),
+        (
+            "--cores 1 avialable",
+            "avialable is no target: it is neither a rule nor a study of config/config.yaml; did you",
+        ),
+        (
+            "--until write_page digts --configfile mine.yaml",
+            "--until: digts is neither an existing value of this option",
+        ),
+        (
+            "--rerun-triggers mtime cod",
+            "--rerun-triggers: cod is neither an existing value of this option nor a target",
+        ),
         ("--configfile mine.yaml xyz", "nor a target; choose from all, available, digits"),
     ],
 )
@@ -81,6 +114,7 @@ def test_a_word_that_is_neither_a_file_nor_a_target_is_refused_with_the_remedy(g
         (b"studies:\n  caf\xe9: {}\n", "broken.yaml:2: the byte 0xe9 is not UTF-8; save the file as UTF-8"),
         (b"studies: \x00", "broken.yaml:1: the character '\\x00' is not allowed in YAML; remove it"),
         (b"", "broken.yaml: the file is empty; begin it with `studies:`"),
+        (b"studies: {s: 2024-02-30}", "broken.yaml:1: studies.s: 2024-02-30 cannot be read: day is out of range"),
         (b"- studies", "broken.yaml: the file has no keys at its top level; begin it with `studies:`"),
         (None, "broken.yaml: this is a folder; name a file in it"),
     ],

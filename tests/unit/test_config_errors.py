@@ -264,6 +264,8 @@ def test_anything_may_stand_under_keys_that_begin_with_x():
 
 def test_text_of_the_command_line_that_is_no_yaml_remains_text():
     assert retype({"a": ["1", "[", "true"]}) == {"a": [1, "[", True]}
+    misread = {"a": ["12:00:00", "010", "2024-02-30"]}
+    assert retype(misread) == misread
 
 
 def test_a_model_without_a_file_for_the_family_is_refused(monkeypatch, tmp_path):

@@ -25,6 +25,15 @@ WRONG_FILES = [
     ('a: 1\nb: "\x01"\n', "config.yaml:2: the character '\\x01' is not allowed in YAML; remove it"),
     ("a: 1\nb: &b\n  c: *b\n", "config.yaml:2: this contains itself, at b.c; remove the alias there"),
     ("a: 1\nb: caf\xe9\n".encode("latin-1"), "config.yaml:2: the byte 0xe9 is not UTF-8; save the file as UTF-8"),
+    ("a:\n- 2024-02-30\n", "config.yaml:2: a[0]: 2024-02-30 cannot be read: day is out of range for month; correct it"),
+    ("a: 1\n2024-02-30: 1\n", "config.yaml:2: 2024-02-30: 2024-02-30 cannot be read: day is out of range"),
+    ("a: !!int b\n", "config.yaml:1: a: b cannot be read: invalid literal for int() with base 10: 'b'; correct it"),
+    ("a: {b: 12:00:00}\n", "config.yaml:1: a.b: 12:00:00 is 43200 in YAML, which reads it with the base 60; write the"),
+    ("a: 1:30.5\n", "config.yaml:1: a: 1:30.5 is 90.5 in YAML, which reads it with the base 60; write the number that"),
+    (
+        "a:\n  b: [1, 010]\n",
+        "config.yaml:2: a.b[1]: 010 is 8 in YAML, which reads it with the base 8; write the number",
+    ),
     ("a: 1\n".encode("utf-16"), "config.yaml:1: the byte 0xff is not UTF-8; save the file as UTF-8"),
 ]
 
@@ -73,8 +82,9 @@ def test_missing_files_and_folders_are_refused(tmp_path):
             "x: &x {p: 1}\ny: &y {<<: *x, p: 2}\nz: {<<: [*y, *x], q: [*x, *x]}\n",
             {"x": {"p": 1}, "y": {"p": 2}, "z": {"p": 2, "q": [{"p": 1}, {"p": 1}]}},
         ),
+        ("a: ['1:30', \"010\", 0, 0.5, 0x10, 1_000]\n", {"a": ["1:30", "010", 0, 0.5, 16, 1000]}),
     ],
-    ids=["byte-order mark", "JSON with tabs", "Windows", "anchors"],
+    ids=["byte-order mark", "JSON with tabs", "Windows", "anchors", "numbers"],
 )
 def test_right_file(content, values, tmp_path):
     (tmp_path / "config.yaml").write_bytes(content.encode())

@@ -55,6 +55,10 @@ ARCHIVE = {"url": "https://images.example/a.zip", "sha256": "0a" * 32, "num_byte
             "takes 57 PiB; lower num_train, num_test or image",
         ),
         (
+            {"source": "image_folder", "options": {"folder": ".", "size": [224, 100000]}},
+            "datasets.mine.options.size: [224, 100000] has a side of more than 65535 pixels, the most that a JPEG file",
+        ),
+        (
             {"source": "image_folder", "options": {"downloads": [ARCHIVE]}},
             "datasets.mine.options.downloads[0].num_bytes: 1125899906842625 is too large; give at most 11258999",
         ),

@@ -3,10 +3,16 @@
 import errno
 import os
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 
 from howmanygpus.call import disk
+from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.plan import Plan
+from project import study
+
+CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
 
 
 @pytest.fixture
@@ -65,3 +71,31 @@ def test_the_project_its_results_and_the_cache_are_looked_at(tmp_path, monkeypat
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.setenv("HOWMANYGPUS_CACHE", str(tmp_path / "cache"))
     assert disk.list_folders() == [tmp_path / name for name in ("project", "scratch", "cache")]
+
+
+def test_data_that_does_not_fit_is_refused_unless_it_or_its_runs_exist(tmp_path, monkeypatch):
+    """The images of `a` take 0.5 GiB and those of `b` 0.75 GiB, as real and as random ones."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(disk.shutil, "disk_usage", lambda folder: SimpleNamespace(free=2**30))
+    options = {"image_shape": [1024, 1024, 1], "num_classes": 2, "num_test": 256}
+    sizes = {"a": 256, "b": 512}
+    datasets = {name: {"source": "patterns", "options": options | {"num_train": size}} for name, size in sizes.items()}
+    one = {"frameworks": ["pytorch_ddp"], "num_gpus": [1], "devices": ["cpu"]}
+    studies = {name: study(**one, dataset=name, inputs=["arrays", "png"]) for name in datasets}
+    plan = Plan({"studies": studies, "datasets": datasets}, CPU)
+    (message,) = disk.find_lack_of_space(plan)
+    assert message == (
+        f"datasets.b: its images in results/prepared/b/arrays take 0.75 GiB, and {tmp_path} has 1.00 GiB free, where "
+        "0.50 remain beside other data; use fewer or smaller images, or make room"
+    )
+    prepared = tmp_path / "results" / "prepared" / "a" / "arrays" / "dataset.json"
+    prepared.parent.mkdir(parents=True)
+    prepared.touch()
+    assert disk.find_lack_of_space(plan) == []
+    studies["b"] |= {"inputs": ["synthetic", "resident", "arrays"]}
+    plan = Plan({"studies": studies, "datasets": datasets}, CPU)
+    assert len(disk.find_lack_of_space(plan)) == 1
+    for run in plan.studies["b"].runs:
+        (tmp_path / "results" / "runs" / run.path).mkdir(parents=True)
+        (tmp_path / "results" / "runs" / run.path / "run.json").touch()
+    assert disk.find_lack_of_space(plan) == []

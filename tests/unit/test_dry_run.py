@@ -7,6 +7,7 @@ import pytest
 
 from howmanygpus.files import sha256_of_file
 from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.dry_run.decided import describe_unsupported
 from howmanygpus.plan.dry_run.estimate import BY_LIMIT, UNKNOWN, Duration, Expectation, StageEstimate
 from howmanygpus.plan.dry_run.reasons import Reasons, compare_settings
 from howmanygpus.plan.dry_run.recorded_jobs import RecordedJobs
@@ -140,6 +141,18 @@ def test_measured_jobs_go_one_after_the_other_and_others_beside_each_other():
     measured.add(Expectation(None, UNKNOWN), num_devices=2)
     assert measured.elapsed(cores=1) == Duration(60, 100, is_complete=False)
     assert measured.device_time == Duration(120, 200)
+
+
+def test_unsupported_runs_are_counted_with_their_reasons(plan):
+    assert describe_unsupported(plan) == []
+    values = {"frameworks": ["pytorch_dp", "pytorch_ddp"], "num_gpus": [1, 2, 4]}
+    limited, whole = study(**values), study(frameworks=["pytorch_dp"], num_gpus=[2])
+    reason = "pytorch_dp uses 1 cpu device at most"
+    assert describe_unsupported(Plan({"studies": {"s": limited, "none": whole}}, CPU)) == [
+        *("", "Unsupported: 3 of 7 planned runs", f"  3 x {reason}", "  no run is left of none")
+    ]
+    title = "Unsupported: 1 of 1 planned runs; no run is left"
+    assert describe_unsupported(Plan({"studies": {"none": whole}}, CPU)) == ["", title, f"  1 x {reason}"]
 
 
 def test_durations_in_words():

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import snakemake_executor_plugin_slurm as slurm_plugin
+from snakemake.iocontainers import Namedlist
 
 from howmanygpus.call import attempts
 from howmanygpus.snakemake_patches import failing, refusing
@@ -166,6 +167,20 @@ def test_a_failed_run_blocks_no_other_and_snakemake_goes_on_if_nothing_can_be_re
     dag.bfs = lambda direction, failed: [make_job(input={}, params=SimpleNamespace(settings="{}"))]
     Failures(said.append).block(dag, job)
     assert said == ["What waits for observe_parity could not be recorded: KeyError: 'data'"]
+
+
+def test_a_run_of_a_program_has_no_data_and_is_recorded(folder, gate):
+    """Snakemake gives an empty list of named files for an input that is empty."""
+    job, dag = gate
+    inputs = {name: Namedlist() for name in ("data", "weights", "verdict")}
+    settings = SimpleNamespace(settings=json.dumps({"program": {"command": "sh own.sh", "files": {}, "axes": {}}}))
+    unreadable = make_job(input={}, params=settings)
+    dag.bfs = lambda direction, failed: [unreadable, make_job(input=inputs, params=settings)]
+    said = []
+    Failures(said.append).block(dag, job)
+    (record,) = read_blocked(folder)
+    assert (record["status"], record["spec"]["family"], record["parity"]) == ("blocked", "program", "not_checked")
+    assert said == ["What waits for observe_parity could not be recorded: KeyError: 'data'"], "and the others are"
 
 
 @pytest.fixture

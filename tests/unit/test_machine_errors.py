@@ -60,6 +60,8 @@ def write(tmp_path, monkeypatch):
         ({"slurm": {"scratch": "~/scratch"}}, 'slurm.scratch: "~/scratch" does not match ^[/$]; Folder on each node'),
         ({"environments": {"pytorch-cpu": {"python": ""}}}, 'environments.pytorch-cpu.python: "" does not match'),
         ({"devices": {5: {}}}, "machine.yaml: devices: the key 5 is not text; write it in quotes"),
+        ({"devices": {"a100": {"request": "gpu:{type}:{n}"}}}, 'devices.a100.request: "gpu:{type}:{n}" does not match'),
+        ({"devices": {"a100": {"request": "gpu:{n}}"}}}, 'devices.a100.request: "gpu:{n}}" does not match ^'),
         ({"devices": {"A100": {}}}, 'devices: "A100" is no valid name; use lower-case letters, digits and dashes'),
         (
             {"devices": {"cpu": {"devices_per_node": 0}}},

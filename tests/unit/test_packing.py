@@ -1,5 +1,8 @@
 """Test what the job for many small runs requests, and the script that it runs."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +11,7 @@ import yaml
 from howmanygpus.plan.cluster.packing import choose_device, list_options, read_account, write_script
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import read_machine
+from project import ROOT
 
 A100 = {
     **{"devices_per_node": 4, "max_nodes": 4, "cores_per_device": 8, "memory_per_device_mb": 1000},
@@ -68,6 +72,36 @@ def test_one_of_several_devices_has_to_be_named(read):
 def test_the_account_is_that_of_the_profile(tmp_path, text, account):
     (tmp_path / "config.yaml").write_text(text)
     assert read_account(tmp_path) == account
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "config.yaml: No such file or directory; name an existing file"),
+        ("a: [", "did not find expected node content; correct this line or the one before it"),
+        ("- jobs", "config.yaml: the file has no keys at its top level; write the options of Snakemake"),
+        (
+            "default-resources: [runtime]",
+            'config.yaml: default-resources[0]: "runtime" has no value; write it as NAME=',
+        ),
+        ("default-resources: a=b", 'config.yaml: default-resources: "a=b" has no names; write NAME: VALUE below it'),
+    ],
+)
+def test_a_profile_that_cannot_be_read_is_refused_by_the_script(tmp_path, text, message):
+    (tmp_path / "machine.yaml").write_text(yaml.safe_dump({"scheduler": "slurm", "devices": {"a100": A100}}))
+    if text is not None:
+        (tmp_path / "config.yaml").write_text(text)
+    script = [sys.executable, ROOT / "workflow" / "scripts" / "submit_packed.py", "--profile", tmp_path, "--time", "1"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+    refused = subprocess.run(script, env=environment, capture_output=True, text=True)
+    assert refused.returncode == 1 and refused.stderr.startswith("submit_packed: ") and message in refused.stderr
+
+
+def test_options_of_sbatch_with_an_open_quote_are_refused_with_the_machine_file(read):
+    with pytest.raises(
+        ConfigError, match=r"devices.a100.sbatch_options: .* cannot be split into words: no closing quo"
+    ):
+        read(a100=A100 | {"sbatch_options": "--comment='mine"})
 
 
 def test_snakemake_takes_the_place_of_the_shell_and_gets_what_is_given_to_it():

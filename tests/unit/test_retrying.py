@@ -1,49 +1,66 @@
-"""Test that runs which other work disturbed are set aside, and no others."""
+"""Test that runs which other work disturbed are set aside, and no others, and none that a call has counted."""
 
 import json
 import subprocess
 import sys
 
-import pandas as pd
+import pytest
 
-from howmanygpus.report.files import write_table
-from howmanygpus.report.tables.runs import COLUMNS
+from howmanygpus.train.start import calls
 from project import ROOT
 from records import make_run
 from specs import make_spec
 
-SCRIPT = [sys.executable, str(ROOT / "workflow" / "scripts" / "retry_runs.py"), "--disturbed"]
+SCRIPT = [sys.executable, str(ROOT / "workflow" / "scripts" / "retry_runs.py")]
 
 
-def store(folder, name, **row):
+def store(folder, name, **changes):
     run = folder / "results" / "runs" / name
     run.mkdir(parents=True)
-    (run / "run.json").write_text(json.dumps(make_run(make_spec())))
-    return row | {"study": name.split("/")[0], "run_dir": f"results/runs/{name}", "status": "completed"}
+    (run / "run.json").write_text(json.dumps(make_run(make_spec()) | {"disturbance": None} | changes))
 
 
 def retry(folder, *options):
     return subprocess.run([*SCRIPT, *options], cwd=folder, capture_output=True, text=True)
 
 
-def test_only_disturbed_runs_are_set_aside(tmp_path):
-    rows = [
-        store(tmp_path, "one/a", disturbed=True),
-        store(tmp_path, "one/b", disturbed=False),
-        store(tmp_path, "one/c", disturbed=None),
-        store(tmp_path, "two/a", disturbed=True),
-    ]
-    table = tmp_path / "results" / "tables" / "runs.tsv"
-    table.parent.mkdir(parents=True)
-    write_table(table, pd.DataFrame(rows, columns=list(COLUMNS)))
-    assert retry(tmp_path, "--study", "one").returncode == 0
-    left = sorted(path.parent.name for path in (tmp_path / "results" / "runs" / "one").rglob("run.json"))
-    assert left == ["b", "c"]
-    assert (tmp_path / "results" / "runs" / "two" / "a" / "run.json").exists()
-    assert len(list((tmp_path / "results" / "attempts" / "one" / "a").rglob("run.json"))) == 1
+@pytest.fixture
+def results(tmp_path):
+    """Return a folder with runs that were disturbed, alone, not looked at, and out of memory beside others."""
+    busy = {"disturbance": {"other_cpu_frac": 0.5, "other_gpu_processes": None}}
+    store(tmp_path, "one/a", **busy)
+    store(tmp_path, "one/b", disturbance={"other_cpu_frac": 0.01, "other_gpu_processes": 0})
+    store(tmp_path, "one/c")
+    store(tmp_path, "one/d", status="out_of_memory", **busy)
+    store(tmp_path, "two/a", **busy)
+    return tmp_path
 
 
-def test_without_a_table_the_remedy_is_said(tmp_path):
-    result = retry(tmp_path)
-    assert result.returncode == 2
-    assert "results/tables/runs.tsv does not exist; the target `available` makes it" in result.stderr
+def list_left(results, study):
+    return sorted(path.parent.name for path in (results / "results" / "runs" / study).rglob("run.json"))
+
+
+def test_only_disturbed_runs_are_set_aside_and_those_done_again_stay(results):
+    assert retry(results, "--disturbed", "--study", "one").returncode == 0
+    assert (list_left(results, "one"), list_left(results, "two")) == (["b", "c", "d"], ["a"])
+    assert len(list((results / "results" / "attempts" / "one" / "a").rglob("run.json"))) == 1
+    store(results, "one/a", disturbance={"other_cpu_frac": 0.0, "other_gpu_processes": 0})
+    again = retry(results, "--disturbed", "--study", "one")
+    assert again.stdout == "Nothing is set aside: none of the 4 runs in results/runs/one is disturbed.\n"
+    assert list_left(results, "one") == ["a", "b", "c", "d"]
+
+
+def test_where_nothing_was_found_is_said(results):
+    words = "none of the 5 runs in results/runs is diverged, and no verdict in results/parity is failed."
+    assert words in retry(results, "--status", "diverged", "--verdicts", "failed").stdout
+    assert not (results / "results" / "attempts").exists()
+
+
+def test_nothing_is_set_aside_beside_a_call_that_lives(results, monkeypatch):
+    monkeypatch.chdir(results)
+    monkeypatch.setattr(calls.atexit, "register", lambda *_, **__: None)
+    monkeypatch.setenv(calls.VARIABLE, "none")
+    calls.announce("mine")
+    refused = retry(results, "--disturbed")
+    assert refused.returncode == 2 and "a call of Snakemake is at work in this folder: process" in refused.stderr
+    assert len(list_left(results, "one")) == 4

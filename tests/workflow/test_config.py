@@ -135,6 +135,13 @@ def test_the_machine_file_can_be_named(project):
     assert "studies.first.num_gpus: 512 exceeds the" in project.snakemake("--config", "machine=large.yaml", expect=1)
 
 
+def test_jobs_for_slurm_with_the_machine_file_of_one_machine_are_refused(project):
+    project.write_config(first=study(num_gpus=[1]))
+    output = project.snakemake("--executor", "slurm", "--jobs", "1", expect=1)
+    assert "slurm submits jobs, but the machine file in force, profiles/local/machine.yaml, has no `sch" in output
+    assert not (project.folder / "results" / "prepared").exists(), "nothing was started"
+
+
 def test_a_machine_file_with_more_devices_than_runs_use_is_only_doubted(project):
     project.write_config(first=study(num_gpus=[1]))
     (project.folder / "large.yaml").write_text("devices: {cpu: {devices_per_node: 512}}\n")

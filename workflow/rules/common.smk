@@ -15,8 +15,8 @@ from snakemake.io import IOFile
 from snakemake.logging import logger
 
 from howmanygpus import snakemake_patches
-from howmanygpus.call import deciding, passes
-from howmanygpus.call.disk import find_full_disks, list_folders
+from howmanygpus.call import deciding, passes, starting
+from howmanygpus.call.disk import find_full_disks, find_lack_of_space, list_folders
 from howmanygpus.call.ending import describe_end
 from howmanygpus.call.waiting import watch_queue
 from howmanygpus.ledger.settling import settle_jobs
@@ -95,7 +95,7 @@ products = Products(
     tables.list_merged(),
 )
 
-SHORTAGES = PLAN.find_shortages() + find_misfits(PLAN) if workflow.is_main_process else []
+SHORTAGES = PLAN.find_shortages() + find_misfits(PLAN) + find_lack_of_space(PLAN) if workflow.is_main_process else []
 DOUBTS = [*PLAN.find_excesses(), *PLAN.find_doubts(), *PLAN.list_remarks()] if workflow.is_main_process else []
 for warning in [*DOUBTS, *SHORTAGES]:
     logger.warning(warning)
@@ -121,7 +121,7 @@ if not workflow.remote_exec and not IS_DRY_RUN:
 
 onstart:
     snakemake_patches.patch_scheduling(submits=MACHINE.submits)
-    if refused := SHORTAGES or deciding.refuse_overspending(PLAN, workflow.dag.needrun_jobs()):
+    if refused := starting.refuse_to_start(PLAN, workflow, SHORTAGES, logger.warning):
         raise WorkflowError("\n".join(refused))
     try:
         fetch_first(workflow.dag.needrun_jobs(), MACHINE.published_weights)

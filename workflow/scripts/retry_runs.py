@@ -13,7 +13,6 @@ again after it.
 """
 
 import argparse
-import csv
 import json
 import os
 import re
@@ -27,8 +26,9 @@ WORKFLOW = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(WORKFLOW / "lib"))
 
 from howmanygpus.plan.config.errors import ConfigError, refuse_choice
+from howmanygpus.report.disturbance import is_disturbed
+from howmanygpus.train.start.calls import find_living
 
-TABLE = Path("results/tables/runs.tsv")
 RUNS, ATTEMPTS, PARITY = Path("results/runs"), Path("results/attempts"), Path("results/parity")
 REFUSED_BY = re.compile(r"; see (results/parity/.+\.json)$")
 """The end of the reason of a run that a verdict refused; see howmanygpus.train.start.attempts."""
@@ -53,21 +53,30 @@ def check_choices(statuses: list[str], verdicts: list[str], study: str | None) -
         raise refuse_choice("--study", study, "study with runs here", studies)
 
 
-def find_runs(statuses: set[str], study: str | None) -> list[Path]:
-    """Folders of the runs whose run.json has one of the statuses; of all studies if none is named."""
-    records = sorted((RUNS / study if study else RUNS).rglob("run.json"))
-    return [path.parent for path in records if json.loads(path.read_text())["status"] in statuses]
+def refuse_beside_calls() -> None:
+    """Raise ConfigError while a call of Snakemake works here: it would miss the runs that it has counted as done."""
+    if living := find_living():
+        raise ConfigError(
+            f"a call of Snakemake is at work in this folder: {living[0].describe()}. It would miss what is set aside. "
+            "Wait for its end or press Ctrl-C in its terminal; then give this command again"
+        )
 
 
-def find_disturbed(study: str | None) -> list[Path]:
-    """Folders of the runs that the table of runs marks as disturbed by other work on the machine.
+def list_records(study: str | None) -> list[Path]:
+    """List the records of the runs of a study; of all studies if none is named."""
+    return sorted((RUNS / study if study else RUNS).rglob("run.json"))
 
-    Raises FileNotFoundError if there is no table.
-    """
-    with TABLE.open(newline="") as file:
-        rows = [row for row in csv.DictReader(file, delimiter="\t") if row["disturbed"] == "True"]
-    folders = [Path(row["run_dir"]) for row in rows if study in (None, row["study"])]
-    return [folder for folder in folders if (folder / "run.json").exists()]
+
+def find_runs(statuses: set[str], with_disturbed: bool, study: str | None) -> list[Path]:
+    """Folders of the runs that have one of the statuses or, on demand, that other work on the machine disturbed."""
+    return [path.parent for path in list_records(study) if _is_chosen(path, statuses, with_disturbed)]
+
+
+def _is_chosen(path: Path, statuses: set[str], with_disturbed: bool) -> bool:
+    """The table of runs marks only completed runs as disturbed, by the same rule."""
+    record = json.loads(path.read_text())
+    has_status = record["status"] in statuses
+    return has_status or (with_disturbed and record["status"] == "completed" and bool(is_disturbed(record)))
 
 
 def find_verdicts(statuses: set[str]) -> list[Path]:
@@ -90,6 +99,18 @@ def find_observations(verdict: Path) -> list[Path]:
     return [path for path in (record, record.with_suffix("")) if path.exists()] if record else []
 
 
+def describe_nothing(arguments: argparse.Namespace) -> str:
+    """Say where was looked and for what."""
+    chosen = [*arguments.status, *(["disturbed"] if arguments.disturbed else [])]
+    looked = []
+    if chosen:
+        folder = RUNS / arguments.study if arguments.study else RUNS
+        looked.append(f"none of the {len(list_records(arguments.study))} runs in {folder} is {' or '.join(chosen)}")
+    if arguments.verdicts:
+        looked.append(f"no verdict in {PARITY} is {' or '.join(arguments.verdicts)}")
+    return ", and ".join(looked)
+
+
 def set_aside(path: Path, place: Path) -> Path:
     """Move a file or folder into the folder `place` below results/attempts/ and return its new path."""
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
@@ -108,7 +129,7 @@ def main() -> None:
     parser.add_argument("--status", nargs="+", default=[], help="outcomes to retry, e.g. out_of_memory diverged")
     parser.add_argument("--verdicts", nargs="+", default=[], help="verdicts to judge anew, e.g. failed unsupported")
     parser.add_argument(
-        "--disturbed", action="store_true", help=f"retry runs that other work disturbed, as {TABLE} says"
+        "--disturbed", action="store_true", help="retry completed runs that other work on the machine disturbed"
     )
     parser.add_argument("--study", help="only this study's runs")
     arguments = parser.parse_args()
@@ -116,17 +137,15 @@ def main() -> None:
         parser.error("name outcomes of runs after --status, or of the parity gate after --verdicts, or --disturbed")
     try:
         check_choices(arguments.status, arguments.verdicts, arguments.study)
+        refuse_beside_calls()
     except ConfigError as error:
         parser.error(str(error))
-    if arguments.disturbed and not TABLE.exists():
-        parser.error(
-            f"--disturbed: {TABLE} does not exist; the target `available` makes it from the runs that exist, as in "
-            "`.venv/bin/snakemake available --profile profiles/local`"
-        )
-    runs = find_runs(set(arguments.status), arguments.study)
-    runs += [run for run in find_disturbed(arguments.study) if run not in runs] if arguments.disturbed else []
+    runs = find_runs(set(arguments.status), arguments.disturbed, arguments.study)
     refusals = [verdict for run in runs if (verdict := find_refusal(run))]
     verdicts = list(dict.fromkeys([*find_verdicts(set(arguments.verdicts)), *refusals]))
+    if not (runs or verdicts):
+        print(f"Nothing is set aside: {describe_nothing(arguments)}.")
+        return
     observations = dict.fromkeys(path for verdict in verdicts for path in find_observations(verdict))
     for run in runs:
         print(f"{run} -> {set_aside(run, run.relative_to(RUNS))}")

@@ -28,9 +28,9 @@ def main() -> None:
     machine_file = arguments.profile / "machine.yaml"
     try:
         device = choose_device(read_machine(machine_file, packed=True), arguments.device)
-    except (ConfigError, FileNotFoundError) as error:
-        sys.exit(str(error))
-    options = list_options(device, read_account(arguments.profile), arguments.time)
+        options = list_options(device, read_account(arguments.profile), arguments.time)
+    except ConfigError as error:
+        sys.exit(f"submit_packed: {error}")
     script = write_script(machine_file, arguments.arguments)
     sys.exit(subprocess.run(["sbatch", *options], input=script, text=True).returncode)
 

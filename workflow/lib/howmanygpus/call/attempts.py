@@ -7,6 +7,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from howmanygpus.plan.program.study import complete_program_spec
 from howmanygpus.plan.runs import Run, complete_spec
 from howmanygpus.train.host.slurm import ask_for_job, explain
 from howmanygpus.train.schema import write_record
@@ -29,7 +30,7 @@ def find_new_attempt(run: str, older: set[Path]) -> tuple[Path, dict] | None:
 def record_refusal(run: str, settings: dict, inputs: dict[str, Path], reason: str) -> Path:
     """Record that SLURM refused the job of a run, as an attempt that ended at once, and return the record.
 
-    inputs: `data`, `weights` and `verdict` of the rule `train`.
+    inputs: `data`, `weights` and `verdict` of the rule `train`; none of them for a user's own program.
     """
     name = f"refused{time.monotonic_ns()}"
     return _record_end(run, settings, inputs, name, {"status": "refused", "reason": reason})
@@ -63,11 +64,11 @@ def record_blocked(run: str, settings: dict, inputs: dict[str, Path], reason: st
 
 def _record_end(run: str, settings: dict, inputs: dict[str, Path], name: str, ending: dict) -> Path:
     """Record an attempt that ended at once. ending: its status and reason."""
-    weights = str(inputs["weights"].with_suffix(".safetensors"))
-    verdict = json.loads(inputs["verdict"].read_text())["status"] if inputs["verdict"].exists() else "not_checked"
+    is_judged = "verdict" in inputs and inputs["verdict"].exists()
+    verdict = json.loads(inputs["verdict"].read_text())["status"] if is_judged else "not_checked"
     now = datetime.now(UTC).isoformat(timespec="seconds")
     record = {
-        "spec": complete_spec(Run.from_path(run), settings, str(inputs["data"].parent), weights),
+        "spec": _complete(Run.from_path(run), settings, inputs),
         **ending,
         "pid": os.getpid(),
         "started_at": now,
@@ -78,3 +79,9 @@ def _record_end(run: str, settings: dict, inputs: dict[str, Path], name: str, en
     folder.mkdir(parents=True, exist_ok=True)
     write_record(folder / "attempt.json", record)
     return folder / "attempt.json"
+
+
+def _complete(run: Run, settings: dict, inputs: dict[str, Path]) -> dict:
+    if "program" in settings:
+        return complete_program_spec(run, settings)
+    return complete_spec(run, settings, str(inputs["data"].parent), str(inputs["weights"].with_suffix(".safetensors")))

@@ -1,6 +1,7 @@
 """Find out whether files can still be written, before the first job and when a job has failed."""
 
 import errno
+import math
 import os
 import re
 import shutil
@@ -9,12 +10,16 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from howmanygpus.environments.cache import find_root
+from howmanygpus.plan.dry_run.recorded_runs import RUNS
+from howmanygpus.plan.plan import Plan
 
 PROBE_MIB = 16
 """How much is written to find out. A quota is only noticed by writing."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
 TOLD_BY_LOGS = re.compile(f"{os.strerror(errno.ENOSPC)}|{os.strerror(errno.EDQUOT)}")
 GIB = 2**30
+UNCOMPRESSED = ("arrays", "synthetic", "resident")
+"""Inputs whose prepared images take one byte for each channel of each pixel."""
 
 
 def list_folders() -> list[Path]:
@@ -37,6 +42,42 @@ def find_full_disks(folders: Iterable[Path]) -> list[str]:
             if error.errno in FULL:
                 messages.append(_explain(existing, error))
     return messages
+
+
+def find_lack_of_space(plan: Plan) -> list[str]:
+    """Return a message for each data set that missing runs need and that does not fit on the disk of the results.
+
+    Data that exists is left out, and files of compressed images, whose size nobody knows before.
+    """
+    results = Path("results").resolve()
+    existing = next(folder for folder in (results, *results.parents) if folder.exists())
+    free = left = shutil.disk_usage(existing).free
+    messages = []
+    for folder, (name, num_bytes) in _list_missing_data(plan).items():
+        left -= num_bytes
+        if left < 0:
+            beside = (
+                f", where {(left + num_bytes) / GIB:.2f} remain beside other data" if left + num_bytes < free else ""
+            )
+            messages.append(
+                f"datasets.{name}: its images in {folder} take {num_bytes / GIB:.2f} GiB, and {existing} has "
+                f"{free / GIB:.2f} GiB free{beside}; use fewer or smaller images, or make room"
+            )
+    return messages
+
+
+def _list_missing_data(plan: Plan) -> dict[str, tuple[str, int]]:
+    """Return data set and bytes of each folder of prepared images that is to be made for a missing run."""
+    found: dict[str, tuple[str, int]] = {}
+    for study in plan.studies.values():
+        for run in [] if study.is_program else study.runs:
+            folder = study.data_dir(run)
+            if run.input not in UNCOMPRESSED or run.unsupported or folder in found:
+                continue
+            if not (Path(folder, "dataset.json").exists() or (RUNS / run.path / "run.json").exists()):
+                images = study.description.num_train + study.description.num_test
+                found[folder] = (study.config["dataset"], math.prod(study.description.image_shape) * images)
+    return found
 
 
 def _write(folder: Path) -> None:

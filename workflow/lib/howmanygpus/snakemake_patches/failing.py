@@ -47,9 +47,19 @@ def name_run(job: Any) -> str:
 
 
 def describe_run(job: Any) -> tuple[dict, dict[str, Path]]:
-    """Return the settings of a run and the inputs by which its record is completed."""
-    inputs = {name: Path(job.input[name]) for name in ("data", "weights", "verdict")}
-    return json.loads(job.params.settings), inputs
+    """Return the settings of a run and the inputs by which its record is completed; a user's own program has none."""
+    inputs = {name: job.input[name] for name in ("data", "weights", "verdict")}
+    return json.loads(job.params.settings), {name: Path(path) for name, path in inputs.items() if path}
+
+
+def _record_block(job: Any, reason: str) -> str:
+    """Record that a run cannot begin. Return why it could not be recorded; empty if it was."""
+    try:
+        record_blocked(name_run(job), *describe_run(job), reason)
+    except Exception as error:
+        # Snakemake must go on: it would leave the jobs that run to themselves.
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 def find_last_words(logs: Sequence[Path]) -> str:
@@ -101,12 +111,9 @@ class Failures:
             words = f": {find_last_words(logs)}; its log is {logs[-1]}" if logs else ""
             reason = f"the step {job.rule.name}, which the run needs, failed{words}"
             waiting = () if name_run(job) else dag.bfs(dag.depending, job)
-            try:
-                for run_job in [found for found in waiting if name_run(found)]:
-                    record_blocked(name_run(run_job), *describe_run(run_job), reason)
-            except Exception as error:
-                # Snakemake must go on: it would leave the jobs that run to themselves.
-                self._say(f"What waits for {job.rule.name} could not be recorded: {type(error).__name__}: {error}")
+            problems = filter(None, [_record_block(found, reason) for found in waiting if name_run(found)])
+            for problem in dict.fromkeys(problems):
+                self._say(f"What waits for {job.rule.name} could not be recorded: {problem}")
 
     def _check_disks(self) -> None:
         if time.monotonic() - self._checked_at >= DISK_CHECK_S:

@@ -3,9 +3,8 @@
 import shlex
 from pathlib import Path
 
-import yaml
-
-from howmanygpus.plan.config.errors import ConfigError, suggest
+from howmanygpus.plan.config.errors import ConfigError, refuse, suggest
+from howmanygpus.plan.config.files import read_yaml
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.jobs import asks_by_gres
 
@@ -26,10 +25,19 @@ def choose_device(machine: Machine, name: str | None) -> Device:
 
 
 def read_account(profile: Path) -> str | None:
-    """Return the account that the profile names for all jobs."""
-    defaults = (yaml.safe_load((profile / "config.yaml").read_text()) or {}).get("default-resources") or {}
+    """Return the account that the profile names for all jobs. Raises ConfigError if the profile cannot be read."""
+    path, key = profile / "config.yaml", "default-resources"
+    values = read_yaml(path) or {}
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: the file has no keys at its top level; write the options of Snakemake, one a line")
+    defaults = values.get(key) or {}
     if isinstance(defaults, list):
+        for position, entry in enumerate(defaults):
+            if not isinstance(entry, str) or "=" not in entry:
+                raise refuse(f"{path}: {key}[{position}]", entry, "has no value", "write it as NAME=VALUE")
         defaults = dict(entry.split("=", 1) for entry in defaults)
+    if not isinstance(defaults, dict):
+        raise refuse(f"{path}: {key}", defaults, "has no names", "write NAME: VALUE below it")
     return defaults.get("slurm_account")
 
 

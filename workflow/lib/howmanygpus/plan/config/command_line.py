@@ -2,7 +2,8 @@
 Tells targets from the values of options in a command line of Snakemake.
 
 Some of its options take several values, so Snakemake takes a target behind such a value for one more of them:
-`--configfile mine.yaml digits` names two config files.
+`--configfile mine.yaml digits` names two config files. Of a target that does not exist it says only that no rule makes
+it.
 """
 
 import os
@@ -18,14 +19,35 @@ from howmanygpus.plan.config.errors import ConfigError, suggest
 from howmanygpus.plan.config.files import check_config_files
 from howmanygpus.plan.own.naming import short_name
 
+DEFAULT_CONFIG = "config/config.yaml"
 SUFFIXES = (".yaml", ".yml", ".json")
 QUIETNESS = ("all", "host", "progress", "reason", "rules")
+TRIGGERS = ("code", "input", "mtime", "params", "software-env")
 RULE = re.compile(r"^rule (\w+):", re.MULTILINE)
 
 
 CONFIG_FILES = ("--configfile", "--configfiles")
 NEED_A_VALUE = (*CONFIG_FILES, "--logger")
 """Options whose first value is one, whatever it looks like."""
+TAKE_RULES = ("--forcerun", "-R", "--until", "-U", "--omit-from", "-O")
+"""Options whose values are rules or files."""
+TAKE_NONE = (
+    "-n",
+    "--dry-run",
+    "--dryrun",
+    "-p",
+    "--printshellcmds",
+    "-F",
+    "--forceall",
+    "-f",
+    "--force",
+    "-t",
+    "--touch",
+)
+TAKE_ONE = ("--profile", "--cores", "-c", "--jobs", "-j", "--executor", "-e")
+"""Options behind which, or behind whose value, a word is a target; those that users write in front of one."""
+ELSEWHERE = ("-s", "--snakefile", "-d", "--directory", "--workflow-profile")
+"""Options by which other rules and studies count than those of this folder."""
 
 
 def _may_be_config_file(word: str) -> bool:
@@ -47,11 +69,16 @@ def _is_quietness(word: str) -> bool:
     return word in QUIETNESS
 
 
+def _is_trigger(word: str) -> bool:
+    return word in TRIGGERS
+
+
 VALUES: dict[str, Callable[[str], bool]] = {
     **dict.fromkeys(CONFIG_FILES, _may_be_config_file),
     **dict.fromkeys(("--config", "-C"), _is_setting),
     **dict.fromkeys(("--quiet", "-q"), _is_quietness),
     "--logger": _is_logger,
+    "--rerun-triggers": _is_trigger,
 }
 """What tells a value of an option from a target."""
 
@@ -59,27 +86,72 @@ VALUES: dict[str, Callable[[str], bool]] = {
 def separate_targets(words: list[str]) -> list[str]:
     """Return Snakemake's arguments with the targets that stand behind values of options at the front.
 
-    Raises ConfigError for config files that do not exist, and for such words that are neither a value nor a target.
+    Raises ConfigError for config files that do not exist, and for words that are neither a value nor a target.
     """
     end = words.index("--") if "--" in words else len(words)
+    files = _find_files(words[:end])
+    _check_files(files)
+    known = {} if _has_other_studies(words[:end]) else list_targets(files)
     kept: list[str] = []
     moved: list[tuple[str, str]] = []
-    files = _find_joined(words[:end])
-    option, is_first = "", False
+    asked = words[end + 1 :]
+    option, values = "", list[str]()
     for word in words[:end]:
         if word.startswith("-"):
-            option, is_first = word, True
-        elif option in VALUES and not (is_first and option in NEED_A_VALUE) and not VALUES[option](word):
+            option, values = word, []
+        elif _is_swallowed(word, option, values, known):
             moved.append((word, option))
             continue
         else:
-            files += [word] if option in CONFIG_FILES else []
-            is_first = False
+            asked += [word] if _is_asked_for(option, values) else []
+            values.append(word)
         kept.append(word)
-    _check_files(files)
     for word, option in moved:
         _check_target(word, option, files)
+    for word in asked if known else ():
+        _check_asked(word, known, files)
     return [*(word for word, _ in moved), *kept, *words[end:]]
+
+
+def _is_swallowed(word: str, option: str, values: list[str], known: dict[str, bool]) -> bool:
+    """Say whether a word is no value of the option in front of it, which Snakemake would take it for.
+
+    values: those of the option in front of the word. known: see list_targets.
+    """
+    if option in TAKE_RULES:
+        # Behind studies, a further study is one more value; behind steps it is a target.
+        return bool(values and known and "/" not in word) and not known.get(values[0]) and known.get(word, True)
+    return option in VALUES and bool(values or option not in NEED_A_VALUE) and not VALUES[option](word)
+
+
+def _is_asked_for(option: str, values: list[str]) -> bool:
+    """Say whether a word behind an option and its values so far is a target in any case."""
+    return option in ("", *TAKE_NONE) or "=" in option or (option in TAKE_ONE and len(values) > 0)
+
+
+def _has_other_studies(words: list[str]) -> bool:
+    """Say whether studies may be defined elsewhere than in this folder and in the config files of the command line."""
+    profiles = [os.environ.get("SNAKEMAKE_PROFILE", "")]
+    for before, word in zip(["", *words], words, strict=False):
+        option, _, value = word.partition("=")
+        if option in ELSEWHERE or word.startswith("studies="):
+            return True
+        if "--profile" in (before, option):
+            profiles.append(word if before == "--profile" else value)
+    files = [Path(profile, "config.yaml") for profile in filter(None, profiles)]
+    return any(not file.is_file() or "configfile" in file.read_text(errors="replace") for file in files)
+
+
+def _find_files(words: list[str]) -> list[str]:
+    """Return the config files that a command line names."""
+    files, option, is_first = _find_joined(words), "", False
+    for word in words:
+        if word.startswith("-"):
+            option, is_first = word, True
+        elif option in CONFIG_FILES and (is_first or _may_be_config_file(word)):
+            files.append(word)
+            is_first = False
+    return files
 
 
 def _find_joined(words: list[str]) -> list[str]:
@@ -123,6 +195,14 @@ def _check_target(word: str, option: str, files: list[str]) -> None:
         raise ConfigError(f"{option}: {word} is neither an existing {kind} nor a target; {suggest(word, usual)}")
 
 
+def _check_asked(word: str, known: dict[str, bool], files: list[str]) -> None:
+    """Raise ConfigError for a target that is neither a file nor known."""
+    if "/" not in word and word not in known:
+        usual = [name for name, is_usual in known.items() if is_usual]
+        where = " or ".join(files or [DEFAULT_CONFIG])
+        raise ConfigError(f"{word} is no target: it is neither a rule nor a study of {where}; {suggest(word, usual)}")
+
+
 def list_targets(files: list[str]) -> dict[str, bool]:
     """Return the names of the workflow's rules, and of the studies of config files or of the default one.
 
@@ -132,7 +212,7 @@ def list_targets(files: list[str]) -> dict[str, bool]:
     for path in (Path("Snakefile"), *sorted(Path("workflow", "rules").glob("*.smk"))):
         _, *rules = RULE.split(path.read_text())
         names |= {name: "output:" not in text for name, text in zip(rules[::2], rules[1::2], strict=True)}
-    for file in files or ["config/config.yaml"]:
+    for file in files or [DEFAULT_CONFIG]:
         # What is wrong with a config file is said when Snakemake reads it.
         with suppress(OSError, ValueError, yaml.YAMLError, TypeError, KeyError, AttributeError):
             for name, given in yaml.safe_load(Path(file).read_text())["studies"].items():

@@ -15,6 +15,8 @@ PATH_OPTIONS = ("folder", "table", "listing")
 CHANNELS = (1, 2, 3, 4)
 """Numbers of channels that images usually have: gray or RGB, with or without transparency."""
 MOST_BYTES = 2**50
+LONGEST_SIDE = 65_535
+"""JPEG stores height and width in 16 bits each."""
 
 
 def options_of_runs(options: dict) -> dict:
@@ -58,8 +60,12 @@ def describe_or_refuse(name: str, options: dict, place: str = "", defined: Itera
 
 
 def _check_image_shape(name: str, options: dict) -> None:
-    """Raise ConfigError for generated images whose channels come first, or that no disk holds."""
-    shape, place = options.get("image_shape"), f"datasets.{name}.options"
+    """Raise ConfigError for images that are too large, or generated ones whose channels come first."""
+    shape, size, place = options.get("image_shape"), options.get("size"), f"datasets.{name}.options"
+    sides = [side for side in (size if isinstance(size, list) else [size]) if isinstance(side, int)]
+    if max(sides, default=0) > LONGEST_SIDE:
+        problem = f"has a side of more than {LONGEST_SIDE} pixels, the most that a JPEG file can have"
+        raise refuse(f"{place}.size", size, problem, "write [height, width] in pixels")
     if shape is None:
         return
     if shape[0] in CHANNELS and shape[2] not in CHANNELS:

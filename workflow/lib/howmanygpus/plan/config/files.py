@@ -7,15 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from yaml.constructor import SafeConstructor
 
 from howmanygpus.plan.config.errors import ConfigError, refuse
-from howmanygpus.plan.config.schema import LOADER
+from howmanygpus.plan.config.schema import LOADER, MISREAD
+
+NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+DATE = "tag:yaml.org,2002:timestamp"
 
 
 def read_yaml(path: str | Path) -> Any:
     """Return the content of a YAML or JSON file.
 
-    Raises ConfigError if the file cannot be read, is not UTF-8, is not valid, or gives a key twice in one mapping.
+    Raises ConfigError if the file cannot be read, is not UTF-8, is not valid, gives a key twice in one mapping, or has
+    a value that YAML cannot read or would misread.
     """
     name = _shorten(Path(path))
     text = _read_text(Path(path), name)
@@ -85,7 +90,7 @@ def _is_json(text: str) -> bool:
 
 
 def _check_keys(node: yaml.Node, name: str, place: str, seen: set[int], above: tuple[int, ...]) -> None:
-    """Raise ConfigError for a mapping with the same key twice, or with itself inside, at any depth.
+    """Raise ConfigError for a mapping with the same key twice or with itself inside, or a misread value, at any depth.
 
     seen: nodes that were checked already. above: nodes that contain this one.
     """
@@ -93,9 +98,12 @@ def _check_keys(node: yaml.Node, name: str, place: str, seen: set[int], above: t
         raise ConfigError(
             f"{name}:{node.start_mark.line + 1}: this contains itself, at {place}; remove the alias there"
         )
-    if id(node) in seen or isinstance(node, yaml.ScalarNode):
+    if id(node) in seen:
         return
     seen.add(id(node))
+    if isinstance(node, yaml.ScalarNode):
+        _check_scalar(node, name, place)
+        return
     above = (*above, id(node))
     if isinstance(node, yaml.SequenceNode):
         for position, entry in enumerate(node.value):
@@ -110,7 +118,23 @@ def _check_keys(node: yaml.Node, name: str, place: str, seen: set[int], above: t
                 problem = f"{inner} is given a second time, after line {lines[identity]}"
                 raise ConfigError(f"{name}:{line}: {problem}; keep one of them, or rename one")
             lines[identity] = line
+            _check_scalar(key, name, inner)
         _check_keys(value, name, inner, seen, above)
+
+
+def _check_scalar(node: yaml.ScalarNode, name: str, place: str) -> None:
+    """Raise ConfigError for a value that cannot be read, such as the 30th of February, or whose number is misread."""
+    if node.tag not in (*NUMBERS, DATE):
+        return
+    where = ": ".join(filter(None, [f"{name}:{node.start_mark.line + 1}", place]))
+    try:
+        value = SafeConstructor().construct_object(node)
+    except ValueError as error:
+        raise ConfigError(f"{where}: {node.value} cannot be read: {error}; correct it, or put text in quotes") from None
+    if node.tag in NUMBERS and MISREAD.fullmatch(node.value):
+        base = 60 if ":" in node.value else 8
+        problem = f"is {value} in YAML, which reads it with the base {base}"
+        raise ConfigError(f"{where}: {node.value} {problem}; write the number that you mean, or put text in quotes")
 
 
 def _explain(error: yaml.MarkedYAMLError, text: str, name: str) -> ConfigError:

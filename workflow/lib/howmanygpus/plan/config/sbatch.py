@@ -1,6 +1,7 @@
-"""Refuses options of sbatch in a machine file that Snakemake's executor plugin would refuse at each submission."""
+"""Refuses options of sbatch in a machine file that would fail at each submission."""
 
 import re
+import shlex
 
 from howmanygpus.plan.config.errors import refuse
 
@@ -19,7 +20,10 @@ KEYS = {
 
 
 def check_sbatch_options(options: dict, place: str) -> None:
-    """Raise ConfigError if a device has options that the plugin sets itself. options: its keys in the machine file."""
+    """Raise ConfigError for options that no shell can read, or that Snakemake's executor plugin sets itself.
+
+    options: the keys of a device in the machine file.
+    """
     for key in ("sbatch_options", "request"):
         given = options[key] or ""
         if key == "sbatch_options" or given.startswith("-"):
@@ -29,6 +33,11 @@ def check_sbatch_options(options: dict, place: str) -> None:
 def _check(given: str, place: str) -> None:
     if not given:
         return
+    try:
+        shlex.split(given)
+    except ValueError as error:
+        problem = str(error)[0].lower() + str(error)[1:]
+        raise refuse(place, given, f"cannot be split into words: {problem}", "close the quote") from None
     # The plugin takes long to import, and few machine files need it here.
     from snakemake_executor_plugin_slurm.validation import get_forbidden_slurm_options
 

@@ -1,5 +1,6 @@
 """Reads the schemas and applies the defaults of the config, which are defined only in the schemas."""
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -8,6 +9,9 @@ import yaml
 SCHEMAS = Path(__file__).resolve().parents[4] / "schemas"
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The faster loader of libyaml, if PyYAML was built with it, because every call of Snakemake reads the schemas."""
+
+MISREAD = re.compile(r"[-+]?(\d[\d_]*(:[0-5]?\d)+(\.[\d_]*)?|0[0-7_]+)")
+"""Numbers that YAML 1.1 takes for others than users mean: 1:30 has the base 60 and is 90, 010 has the base 8."""
 
 
 @cache
@@ -25,15 +29,17 @@ def study_defaults() -> dict:
 def retype(value):
     """Give values of --config the types that they would have in a file.
 
-    Snakemake reads the values inside [...] and {...} as text.
+    Snakemake reads the values inside [...] and {...} as text. What YAML would misread stays text.
     """
     if isinstance(value, dict):
         return {key: retype(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [retype(inner) for inner in value]
+    if not isinstance(value, str) or MISREAD.fullmatch(value):
+        return value
     try:
-        return yaml.safe_load(value) if isinstance(value, str) else value
-    except yaml.YAMLError:
+        return yaml.safe_load(value)
+    except (yaml.YAMLError, ValueError):
         return value
 
 

@@ -1,4 +1,4 @@
-"""Says which runs of adaptive studies are decided later, and which are not done."""
+"""Says which runs are unsupported, and which of adaptive studies are decided later or not done."""
 
 from collections import Counter
 
@@ -6,6 +6,19 @@ from howmanygpus.plan.plan import Plan
 
 LATER, NOT_RUN = "decided later: ", "not run: "
 MOST_REASONS = 20
+
+
+def describe_unsupported(plan: Plan) -> list[str]:
+    """Return lines with the reasons, the most frequent first, and the studies of which no run is left."""
+    reasons = [run.unsupported for run in plan.runs.values() if run.unsupported]
+    if not reasons:
+        return []
+    title = f"Unsupported: {len(reasons)} of {len(plan.runs)} planned runs"
+    if len(reasons) == len(plan.runs):
+        return ["", f"{title}; no run is left", *_list_reasons(reasons, "")]
+    empty = [study.name for study in plan.studies.values() if all(run.unsupported for run in study.runs)]
+    left = [f"  no run is left of {', '.join(empty)}"] if empty else []
+    return ["", title, *_list_reasons(reasons, ""), *left]
 
 
 def describe_decisions(plan: Plan) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from howmanygpus.plan.dry_run.decided import describe_decisions
+from howmanygpus.plan.dry_run.decided import describe_decisions, describe_unsupported
 from howmanygpus.plan.dry_run.estimate import Duration, StageEstimate, add_up
 from howmanygpus.plan.dry_run.reasons import Reasons, is_missing
 from howmanygpus.plan.dry_run.recorded_jobs import RecordedJobs
@@ -38,15 +38,16 @@ class Summary:
         self._again = [job for job in runs if _name(job) not in missing]
 
     def write(self) -> str:
+        not_done = [*describe_unsupported(self._plan), *describe_decisions(self._plan)]
         if not self._jobs:
             nothing = "Nothing to be done: all that this call asks for exists and is up to date."
-            return "\n".join([nothing, *describe_decisions(self._plan)])
+            return "\n".join([nothing, *not_done])
         rows = [HEADER, *map(self._describe_stage, self._jobs)]
         lines = [f"This call would do {sum(map(len, self._jobs.values()))} jobs:", "", *align(rows)]
         lines += ["", self._describe_total()]
         for reason, runs in sorted(self._find_reasons().items()):
             lines += ["", f"Runs that exist and are done again, because {reason}:", *name_some(sorted(runs))]
-        return "\n".join([*lines, *describe_decisions(self._plan)])
+        return "\n".join([*lines, *not_done])
 
     def _estimate(self, recorded_runs: RecordedRuns, recorded_jobs: RecordedJobs) -> dict[str, StageEstimate]:
         estimates = {}

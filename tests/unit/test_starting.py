@@ -1,0 +1,57 @@
+"""A call whose executor and machine file disagree is refused before its first job, or warned about."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from howmanygpus.call.starting import refuse_to_start
+from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.plan import Plan
+from project import study
+
+LOCAL = Machine("profiles/local/machine.yaml", {"cpu": Device(8, 1)})
+CLUSTER = Machine("mine/machine.yaml", {"cpu": Device(8, 1)}, scheduler="slurm")
+PACKED = Machine("mine/machine.yaml", {"cpu": Device(8, 1)}, scheduler="slurm", packed=True)
+
+
+def start(machine: Machine, executor: str, shortages=(), touch=False) -> tuple[list[str], list[str]]:
+    """Return why a call does not start, and its warnings."""
+    said: list[str] = []
+    workflow = SimpleNamespace(
+        executor_plugin=SimpleNamespace(name=executor),
+        local_exec=executor in ("local", "touch"),
+        touch=touch,
+        dag=SimpleNamespace(needrun_jobs=list),
+    )
+    plan = Plan({"studies": {"s": study(frameworks=["pytorch_ddp"], num_gpus=[1], devices=["cpu"])}}, machine)
+    return refuse_to_start(plan, workflow, list(shortages), said.append), said
+
+
+@pytest.mark.parametrize(("machine", "executor"), [(LOCAL, "local"), (CLUSTER, "slurm"), (PACKED, "local")])
+def test_an_executor_that_fits_the_machine_file_starts(machine, executor):
+    assert start(machine, executor) == ([], [])
+    assert start(machine, executor, shortages=["too few"]) == (["too few"], [])
+
+
+@pytest.mark.parametrize(
+    ("machine", "executor", "message"),
+    [
+        (
+            LOCAL,
+            "slurm",
+            "--executor: slurm submits jobs, but the machine file in force, profiles/local/machine.yaml, has no "
+            "`scheduler`, so they would request no device; name the machine file of the cluster by `--config machine=",
+        ),
+        (PACKED, "slurm", "--executor: slurm submits jobs, but with `packed: true` runs start in the job of this"),
+        (CLUSTER, "lsf", "--executor: lsf submits jobs, but mine/machine.yaml has `scheduler: slurm`; choose that"),
+    ],
+)
+def test_jobs_that_the_machine_file_does_not_describe_are_refused_before_shortages(machine, executor, message):
+    (refused,), said = start(machine, executor, shortages=["too few"])
+    assert refused.startswith(message) and said == []
+
+
+def test_runs_that_start_here_in_place_of_jobs_are_doubted_unless_they_are_only_touched():
+    refused, (said,) = start(CLUSTER, "local")
+    assert refused == [] and said.startswith("mine/machine.yaml: scheduler: slurm makes each run a job, but")
+    assert start(CLUSTER, "touch", touch=True) == ([], [])

@@ -1,0 +1,51 @@
+"""Refuses a call before its first job, by what is known only when Snakemake has planned its jobs."""
+
+from collections.abc import Callable
+from typing import Any
+
+from howmanygpus.call.deciding import refuse_overspending
+from howmanygpus.plan.config.machine import Machine
+from howmanygpus.plan.plan import Plan
+
+
+def refuse_to_start(plan: Plan, workflow: Any, shortages: list[str], warn: Callable[[str], None]) -> list[str]:
+    """Return the messages of what keeps a call from starting.
+
+    workflow: Snakemake's. shortages: what the plan lacks on this machine. warn: prints what is only doubtful.
+    """
+    executor = (workflow.executor_plugin.name, workflow.local_exec)
+    # `--touch` starts nothing, whatever the executor.
+    for doubt in [] if workflow.touch else doubt_executor(plan.machine, *executor):
+        warn(doubt)
+    jobs = workflow.dag.needrun_jobs()
+    return refuse_executor(plan.machine, *executor) or shortages or refuse_overspending(plan, jobs)
+
+
+def refuse_executor(machine: Machine, executor: str, is_local: bool) -> list[str]:
+    """Return a message if an executor submits jobs that the machine file does not describe.
+
+    executor: its name in Snakemake. is_local: whether it starts jobs where Snakemake runs.
+    """
+    if is_local or (machine.submits and executor == machine.scheduler):
+        return []
+    place = f"--executor: {executor} submits jobs"
+    if machine.packed:
+        return [f"{place}, but with `packed: true` runs start in the job of this process; leave one of the two out"]
+    if machine.submits:
+        return [f"{place}, but {machine.path} has `scheduler: {machine.scheduler}`; choose that executor"]
+    return [
+        f"{place}, but the machine file in force, {machine.path}, has no `scheduler`, so they would request no device; "
+        "name the machine file of the cluster by `--config machine=FILE`, or put it as machine.yaml into the folder "
+        "whose path --profile gives"
+    ]
+
+
+def doubt_executor(machine: Machine, executor: str, is_local: bool) -> list[str]:
+    """Return a warning if runs start here although the machine file says that they are jobs of a scheduler."""
+    if not (is_local and machine.submits):
+        return []
+    return [
+        f"{machine.path}: scheduler: {machine.scheduler} makes each run a job, but the executor {executor} starts all "
+        f"jobs where Snakemake runs; choose the profile of the cluster or `--executor {machine.scheduler}`, or add "
+        "`--config packed=true` inside an allocation"
+    ]
