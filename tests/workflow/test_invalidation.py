@@ -1,5 +1,7 @@
 """A change reruns exactly the jobs that depend on it. All jobs really run, with fake backends and blank figures."""
 
+import os
+import re
 import shutil
 import subprocess
 
@@ -234,3 +236,16 @@ def test_one_study_runs_alone_by_its_name(finished, tmp_path):
     ]
     alone = [job for job in analysis_of("second") if job.endswith(" second")]
     assert project.planned("second") == sorted([*runs, *others, *alone])
+
+
+@pytest.mark.parametrize("rule", ["tabulate_runs", "draw_speedup", "answer_question"])
+def test_a_printed_shell_line_can_be_pasted_into_a_shell(copy, rule):
+    """It makes the same again, in the project's folder, with nothing that Snakemake sets out of sight."""
+    printed = copy.snakemake("-n", "-p", "--quiet", "host", "--forcerun", rule)
+    job = printed[printed.index(f"rule {rule}:") :]
+    output = copy.folder / job.split("output:")[1].splitlines()[0].split(",")[0].strip()
+    line = re.split(r"\n\s*\n|\n\[", job.split("Shell command:")[1])[0]
+    before = output.read_bytes()
+    output.unlink()
+    subprocess.run(["bash", "-c", line], cwd=copy.folder, env={"PATH": os.environ["PATH"]}, check=True)
+    assert output.read_bytes() == before
