@@ -43,6 +43,7 @@ def _name_no_executor(upstream: Any) -> Any:
 def apply() -> None:
     """Patch Executor.additional_general_args, the options of the Snakemake that a job starts."""
     check_version("snakemake-executor-plugin-slurm")
+    check_version("snakemake-executor-plugin-slurm-jobstep")
     import snakemake_executor_plugin_slurm as plugin  # installed with the workflow, imported on clusters only
 
     written_for = "snakemake_executor_plugin_slurm.Executor.additional_general_args(self)"
