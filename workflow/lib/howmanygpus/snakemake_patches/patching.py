@@ -22,8 +22,8 @@ TESTED = {
 }
 """Versions of the patched packages, as pip writes them. The tests passed with 9.27.1, 2.8.0, 0.6.1 and 9.4.0.
 
-The interface and the plugin of steps come with the others and are not pinned by envs/workflow.txt, so that all of 9.x and
-0.x from these on are accepted.
+The interface and the plugin of steps come with the others and are not pinned by envs/workflow.txt, so that all of 9.x
+and 0.x from these on are accepted.
 """
 MARK = "_patched_by_howmanygpus"
 """Attribute that a function of ours has once it has taken the place of another."""
