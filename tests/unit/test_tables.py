@@ -173,6 +173,16 @@ def test_settings_are_one_row_per_set_with_the_device_counts_that_had_it(tmp_pat
     assert table["variables"].tolist()[:2] == ["OMP_NUM_THREADS=1", "OMP_NUM_THREADS=1 NCCL_ALGO=Ring"]
 
 
+def test_batches_ahead_are_those_of_all_runs_of_a_row(tmp_path):
+    """A framework that fetches by itself may hold more in some runs than in others."""
+    specs = [make_spec(repeat=repeat) for repeat in (1, 2, 3)] + [make_spec(variant="in_line")]
+    for number, ahead in enumerate((10, 4, 10, 0)):
+        store_run(tmp_path, f"run{number}", specs[number], batches_ahead=ahead)
+    table = how_each_framework_ran.tabulate(plan_of(*specs), tmp_path)
+    assert table[["num_runs", "batches_ahead"]].values.tolist() == [[3, "4, 10"], [1, "0"]]
+    assert how_each_framework_ran.list_distinct((None, None)) is None, "of a user's program it is not known"
+
+
 def test_a_gpu_run_never_names_the_processor_as_its_device(tmp_path):
     """A framework that does not tell the GPU's name leaves the cell empty."""
     specs = [make_spec(), make_spec(device="cuda", device_kind="cuda", repeat=2)]
