@@ -3,6 +3,7 @@
 import os
 
 import chainer
+import chainer.functions as F
 
 from howmanygpus.train.frameworks.chainer.multi_node import ChainerMn
 from howmanygpus.train.frameworks.planted import Planted
@@ -14,6 +15,11 @@ class DecayOfKernelsOnly(DECAY):
     def __call__(self, rule, parameter):
         if parameter.ndim > 1:
             super().__call__(rule, parameter)
+
+
+def drop(inputs):
+    with chainer.using_config("train", True):
+        return F.dropout(inputs, 0.2)
 
 
 class PlantedChainer(Planted, ChainerMn):
@@ -34,14 +40,20 @@ class PlantedChainer(Planted, ChainerMn):
                     parameter.grad *= self.communicator.size
 
         self.communicator.multi_node_mean_grad = average_faultily
+        if self.fault == "dropout_left_on":
+            dense = self.network.model.dense
+            compute = dense.forward
+            dense.forward = lambda inputs: compute(drop(inputs))
 
     def train_step(self, batch, learning_rate):
+        if self.fault == "rate_inside_momentum":
+            self.optimizer._rate = None
         super().train_step(batch, learning_rate)
         if self.fault == "same_units_in_every_step":
             self.network.model.image_keys.steps = 0
 
     def predict(self, batch):
-        if self.fault != "units_dropped_in_evaluation":
+        if self.fault not in ("batch_statistics", "units_dropped_in_evaluation"):
             return super().predict(batch)
         with chainer.no_backprop_mode():
             return self.network(*batch.take()).array

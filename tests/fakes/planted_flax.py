@@ -1,5 +1,6 @@
 """JAX with one fault, for tests of the parity gate."""
 
+import itertools
 import os
 
 import jax
@@ -10,7 +11,7 @@ from flax import nnx
 from howmanygpus.train.frameworks.flax import sharding
 from howmanygpus.train.frameworks.planted import Planted
 
-MEAN, DECAY, COUNT = jax.lax.pmean, optax.add_decayed_weights, sharding.count_steps
+MEAN, DECAY, SGD, COUNT = jax.lax.pmean, optax.add_decayed_weights, optax.sgd, sharding.count_steps
 
 
 def take_first(array, axis):
@@ -42,6 +43,10 @@ def decay_kernels_only(weight_decay, _):
     return DECAY(weight_decay, mask=lambda parameters: jax.tree.map(lambda array: array.ndim > 1, parameters))
 
 
+def keep_rates(rate, momentum):
+    return optax.chain(optax.scale_by_learning_rate(rate), optax.trace(momentum))
+
+
 def count_none(_):
     return jnp.zeros((), jnp.int32)
 
@@ -51,15 +56,32 @@ class PlantedFlax(Planted, sharding.JaxSharding):
         fault = os.environ["PLANTED_FAULT"]
         jax.lax.pmean = average_faultily(fault) if fault in FAULTS_OF_MEAN else MEAN
         optax.add_decayed_weights = decay_kernels_only if fault == "decay_of_kernels_only" else DECAY
+        optax.sgd = keep_rates if fault == "rate_inside_momentum" else SGD
         sharding.count_steps = count_none if fault == "same_units_in_every_step" else COUNT
         super().__init__(*arguments)
         if fault == "first_replicas_statistics":
             self._average = jax.jit(lambda statistics: jax.tree.map(lambda array: array[0], statistics))
 
+        if fault == "dropout_left_on":
+            places = (sharding.EVERYWHERE, sharding.EVERYWHERE, sharding.EVERYWHERE, sharding.SHARDED)
+            drop = jax.shard_map(
+                self._drop_on_shard,
+                **{"mesh": self._sharded.mesh, "in_specs": places, "out_specs": sharding.SHARDED, "check_vma": False},
+            )
+            predict, seeds = jax.jit(drop), itertools.count()
+            self._predict = lambda *evaluated: predict(jax.random.key(next(seeds)), *evaluated)
+
     def _predict_on_shard(self, parameters, statistics, images):
-        if self.fault != "units_dropped_in_evaluation":
+        if self.fault not in ("batch_statistics", "units_dropped_in_evaluation"):
             return super()._predict_on_shard(parameters, statistics, images)
-        return nnx.merge(self.graph, parameters, statistics, self.rest)(images, count_none(None))
+        network = nnx.merge(self.graph, parameters, statistics, self.rest, copy=True)
+        return network(images, count_none(None))
+
+    def _drop_on_shard(self, key, parameters, statistics, images):
+        network = nnx.merge(self.graph, parameters, statistics, self.rest)
+        network.eval()
+        network.model.dense = nnx.Sequential(nnx.Dropout(0.2, rngs=nnx.Rngs(key)), network.model.dense)
+        return network(images)
 
     def drift(self):
         def perturb(array):

@@ -1,5 +1,8 @@
 """MXNet Gluon with one fault, for tests of the parity gate."""
 
+from contextlib import nullcontext
+
+import mxnet as mx
 from mxnet import gluon
 
 from howmanygpus.train.frameworks.gluon.contexts import MxnetGluon
@@ -15,6 +18,10 @@ class PlantedGluon(Planted, MxnetGluon):
                 parameter.wd_mult = float(len(parameter.shape) > 1)
         if self.fault == "not_averaged":
             self.trainer = gluon.Trainer(trained, self.optimizer.optimizer, kvstore=None, update_on_kvstore=False)
+        if self.fault == "dropout_left_on":
+            dense = self.network.model.dense
+            compute = dense.forward
+            dense.forward = lambda inputs: compute(mx.nd.Dropout(inputs, p=0.2, mode="always"))
         step, parameters = self.trainer.step, [trained["dense.bias"]] if self.fault == "one_layer_not_averaged" else []
 
         def change_and_step(batch_size):
@@ -28,6 +35,8 @@ class PlantedGluon(Planted, MxnetGluon):
         self.trainer.step = change_and_step
 
     def train_step(self, batch, learning_rate):
+        if self.fault == "rate_inside_momentum":
+            self.optimizer._rate = None
         super().train_step(batch, learning_rate)
         if self.fault == "same_units_in_every_step":
             self.network.model.image_keys._steps_done = 0
@@ -35,7 +44,8 @@ class PlantedGluon(Planted, MxnetGluon):
     def predict(self, batch):
         if self.fault == "units_dropped_in_evaluation":
             self.network.model.image_keys.begin_evaluation = self.network.model.image_keys.begin_step
-        return super().predict(batch)
+        with mx.autograd.train_mode() if self.fault == "batch_statistics" else nullcontext():
+            return super().predict(batch)
 
     def prepare_evaluation(self):
         if self.fault != "first_replicas_statistics":

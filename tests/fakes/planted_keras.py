@@ -2,6 +2,7 @@
 
 import os
 
+import keras
 import tensorflow as tf
 
 from howmanygpus.train.frameworks import mirrored
@@ -21,14 +22,19 @@ def decay_kernels_only(optimizer_class, weight_decay):
 
 
 DECAYS = {"none": family.with_weight_decay, "decay_of_kernels_only": decay_kernels_only}
-POLICIES = family.POLICIES
+POLICIES, SGD = family.POLICIES, family.Sgd
 
 
 class PlantedKeras(Planted, TensorflowMirrored):
     def __init__(self, *arguments):
         family.with_weight_decay = DECAYS.get(os.environ["PLANTED_FAULT"], DECAYS["none"])
         family.POLICIES = {} if os.environ["PLANTED_FAULT"] == "computed_in_float32" else POLICIES
+        family.Sgd = keras.optimizers.SGD if os.environ["PLANTED_FAULT"] == "rate_inside_momentum" else SGD
         super().__init__(*arguments)
+        if self.fault == "dropout_left_on":
+            dense = self.model.get_layer("dense")
+            compute = dense.call
+            dense.call = lambda inputs, training=None: compute(tf.nn.dropout(inputs, 0.2))
         if self.fault == "not_unscaled":
             self.optimizer._stateful_handle_finite_grads = self.optimizer.inner_optimizer.apply
         if self.fault == "first_device_decides":
@@ -61,7 +67,7 @@ class PlantedKeras(Planted, TensorflowMirrored):
         return loss, gradients
 
     def _compute_logits(self, images):
-        return self.model(images, training=self.fault == "units_dropped_in_evaluation")
+        return self.model(images, training=self.fault in ("batch_statistics", "units_dropped_in_evaluation"))
 
     def prepare_evaluation(self):
         if self.fault != "first_replicas_statistics":

@@ -9,9 +9,7 @@ from parity.faults import (
     FAULTS_OF_DROPOUT,
     FAULTS_OF_FP16,
     FAULTS_OF_LABELS,
-    FAULTS_OF_ONE_STRATEGY,
     IN_BF16,
-    faults_of,
 )
 from project import ROOT
 
@@ -79,13 +77,13 @@ are planted in the task whose images have any number of labels, those of dropout
 def describe_precisions(family: str, fault: str) -> str:
     if fault in FAULTS_OF_FP16:
         return "fp16" if FAMILIES[family].has_fp16 else ""
-    if fault not in faults_of(family) | FAULTS_OF_LABELS | FAULTS_OF_DROPOUT:
+    if fault not in FAULTS | FAULTS_OF_LABELS | FAULTS_OF_DROPOUT:
         return ""
     return "fp32, bf16" if fault in IN_BF16 and FAMILIES[family].has_bf16 else "fp32"
 
 
 def render() -> str:
-    every = FAULTS | FAULTS_OF_ONE_STRATEGY | FAULTS_OF_LABELS | FAULTS_OF_DROPOUT | FAULTS_OF_FP16
+    every = FAULTS | FAULTS_OF_LABELS | FAULTS_OF_DROPOUT | FAULTS_OF_FP16
     checks, faults = [], []
     for check, meaning in CHECKS.items():
         shown = ", ".join(f"`{name}`" for name, fault in every.items() if fault.check == check)

@@ -43,14 +43,11 @@ FAULTS = {
     ),
     "evaluated_on_first_misplaced": Fault("evaluation_first", "the same on the first device", "adam"),
     "one_replica_drifting": Fault("replicas", "one weight of the second device is off by 1e-6"),
-}
-"""Planted in every family."""
-FAULTS_OF_ONE_STRATEGY = {
     "batch_statistics": Fault("independent", "evaluation uses each batch's own statistics"),
     "dropout_left_on": Fault("repeatable", "evaluation drops a fifth of the last layer's inputs"),
     "rate_inside_momentum": Fault("updates_sgd", "momentum keeps the learning rate of the step that it came from"),
 }
-"""Planted in PyTorch only, where the framework makes them easy."""
+"""Planted in every family."""
 FAULTS_OF_LABELS = {
     "missing_label_is_absent": Fault("loss", "a label of which nobody knows whether the image has it counts as absent"),
     "labels_unweighted": Fault("loss", "a known label has weight 1, however few labels of the batch are known"),
@@ -103,7 +100,3 @@ FAULTY_HOROVOD = {
     "faulty_horovod_keras": ("keras", "horovod-tensorflow-cpu"),
 }
 """Horovod's backends with faults of their own: family and environment."""
-
-
-def faults_of(family: str) -> dict[str, Fault]:
-    return FAULTS | (FAULTS_OF_ONE_STRATEGY if family == "torch" else {})

@@ -9,13 +9,13 @@ from howmanygpus.report.parity.judge import judge
 from parity.cells import DEEP, DROPPING, SIGMOID, SMALL
 from parity.faults import (
     FAMILIES,
+    FAULTS,
     FAULTS_OF_DROPOUT,
     FAULTS_OF_FP16,
     FAULTS_OF_LABELS,
     FAULTY_HOROVOD,
     IN_BF16,
     NONE,
-    faults_of,
 )
 
 FAULTS_OF_HOROVOD = {"gradients_not_averaged": "averaging", "gradients_summed": "averaging", NONE: ""}
@@ -44,7 +44,7 @@ def see_faults(faulty_gate):
     def get(family):
         planted = FAMILIES[family]
         names = {"framework": planted.strategy, "family": family, "strategy": "planted", "launcher": planted.launcher}
-        faults = [f"{name}:{fault.optimizer}:fp32" for name, fault in faults_of(family).items()]
+        faults = [f"{name}:{fault.optimizer}:fp32" for name, fault in FAULTS.items()]
         faults += [f"{name}:{fault.optimizer}:sigmoid" for name, fault in FAULTS_OF_LABELS.items()]
         faults += [f"{name}:{fault.optimizer}:dropout" for name, fault in FAULTS_OF_DROPOUT.items()]
         cells = {"fp32": DEEP, "sigmoid": SIGMOID, "dropout": DROPPING}
@@ -60,7 +60,7 @@ def see_faults(faulty_gate):
     return get
 
 
-PLANTED = [(family, fault) for family in FAMILIES for fault in faults_of(family)]
+PLANTED = [(family, fault) for family in FAMILIES for fault in FAULTS]
 PLANTED_IN_BF16 = [(family, fault) for family in FAMILIES if FAMILIES[family].has_bf16 for fault in IN_BF16]
 
 
@@ -69,7 +69,7 @@ def test_each_fault_is_caught_by_the_check_that_names_it(family, fault, see_faul
     """One start of a family's strategy does the task with all faults, and with none."""
     verdict = judge_fault(see_faults(family) / "fp32", fault, faulty_gate.task(DEEP), tmp_path)
     assert verdict["status"] == "failed"
-    assert faults_of(family)[fault].check in failed_checks(verdict)
+    assert FAULTS[fault].check in failed_checks(verdict)
 
 
 @pytest.mark.parametrize("fault", FAULTS_OF_LABELS)
@@ -93,7 +93,7 @@ def test_units_that_are_dropped_otherwise_are_caught(family, fault, see_faults, 
 def test_each_fault_of_whole_gradients_is_caught_in_bf16(family, fault, see_faults, faulty_gate, tmp_path):
     verdict = judge_fault(see_faults(family) / "bf16", fault, faulty_gate.task(IN_HALVES["bf16"]), tmp_path)
     assert verdict["status"] == "failed"
-    assert faults_of(family)[fault].check in failed_checks(verdict)
+    assert FAULTS[fault].check in failed_checks(verdict)
 
 
 @pytest.mark.parametrize("fault", FAULTS_OF_FP16)

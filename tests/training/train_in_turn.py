@@ -9,6 +9,7 @@ from howmanygpus.train.host.processes import die_with_parent
 from howmanygpus.train.loop import train
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.spec import RunSpec
+from training import late_batches
 
 load_own_backend = train.load_backend
 last_close: list[Callable[[], None]] = []
@@ -31,6 +32,7 @@ def main() -> None:
     arguments = parser.parse_args()
     die_with_parent()
     train.load_backend = load_backend
+    late_batches.plant()
     cores = os.sched_getaffinity(0)
     for folder in arguments.attempts:
         # A backend binds the process to its device's share of the cores that the process has.

@@ -4,7 +4,7 @@ import pytest
 
 from howmanygpus.report.parity.judge import CHECKS
 from parity.document import PATH, render
-from parity.faults import FAMILIES, FAULTS_OF_FP16, FAULTS_OF_LABELS, faults_of
+from parity.faults import FAMILIES, FAULTS, FAULTS_OF_FP16, FAULTS_OF_LABELS
 from project import FAKES
 
 
@@ -15,9 +15,9 @@ def test_the_document_is_what_is_generated_now():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_fault_is_planted_in_the_family(family):
     text = "".join((FAKES / name).read_text() for name in ("planted.py", f"planted_{family}.py"))
-    faults = faults_of(family) | FAULTS_OF_LABELS | (FAULTS_OF_FP16 if FAMILIES[family].has_fp16 else {})
+    faults = FAULTS | FAULTS_OF_LABELS | (FAULTS_OF_FP16 if FAMILIES[family].has_fp16 else {})
     assert [fault for fault in faults if f'"{fault}"' not in text] == []
 
 
 def test_each_check_is_shown_to_fail():
-    assert {fault.check for fault in (faults_of("torch") | FAULTS_OF_FP16).values()} == set(CHECKS)
+    assert {fault.check for fault in (FAULTS | FAULTS_OF_FP16).values()} == set(CHECKS)

@@ -8,7 +8,7 @@ import pytest
 from howmanygpus.report.answer import answer
 from howmanygpus.report.disturbance import is_disturbed
 from howmanygpus.report.outcomes import identify
-from howmanygpus.report.tables import how_each_framework_ran, losses
+from howmanygpus.report.tables import losses
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
@@ -158,19 +158,6 @@ def test_runs_of_the_former_tier_are_stale_and_say_what_to_do(tmp_path, was):
     assert row["status"] == "stale"
     assert row["reason"].startswith("was run with another tier; the tier equal is replaced by stock, and the next call")
     assert pd.isna(row["images_per_s"])
-
-
-def test_settings_are_one_row_per_set_with_the_device_counts_that_had_it(tmp_path):
-    """A variable of the shell that one run had makes another row; a record without settings has empty cells."""
-    eager = {"execution": "eager", "layout": "NCHW", "optimizer": "torch.optim.SGD, for-loop", "OMP_NUM_THREADS": "1"}
-    specs = [make_spec(num_gpus=count, repeat=repeat) for count in (1, 2) for repeat in (1, 2)]
-    for number, changes in enumerate([{}, {"NCCL_ALGO": "Ring"}, {}]):
-        store_run(tmp_path, f"run{number}", specs[number], settings=eager | changes)
-    store_run(tmp_path, "run3", specs[3])
-    table = how_each_framework_ran.tabulate(plan_of(*specs), tmp_path)
-    assert table[["num_gpus", "num_runs"]].values.tolist() == [["1, 2", 2], ["1", 1], ["2", 1]]
-    assert table["execution"].tolist()[:2] == ["eager"] * 2 and pd.isna(table["execution"].iloc[2])
-    assert table["variables"].tolist()[:2] == ["OMP_NUM_THREADS=1", "OMP_NUM_THREADS=1 NCCL_ALGO=Ring"]
 
 
 def test_a_gpu_run_never_names_the_processor_as_its_device(tmp_path):

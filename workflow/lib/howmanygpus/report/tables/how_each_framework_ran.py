@@ -13,24 +13,32 @@ SETTINGS = (
     *("execution", "optimizer", "layout", "autotune", "tf32", "loss_scaling", "exchange"),
     *("allocator", "host_memory", "cudnn", "onednn", "threads"),
 )
-COLUMNS = (*CELL, "num_gpus", "num_runs", *SETTINGS, "variables")
+COLUMNS = (*CELL, "num_gpus", "num_runs", "batches_ahead", *SETTINGS, "variables")
 
 
 def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
-    """One row per set of settings of each configuration: the device counts and the number of runs that had it.
+    """One row per set of settings of each configuration: device counts, number of runs and batches held ahead.
 
     A run that the record of an older version describes has no settings, and its cells are empty.
     """
-    counts: dict[tuple, list[int]] = {}
+    found: dict[tuple, list[tuple[int, int | None]]] = {}
     for outcome in read_outcomes(plan, results):
         if outcome.was_trained:
             cell = tuple(outcome.identity[key] for key in CELL)
-            counts.setdefault((*cell, *describe(outcome.record or {})), []).append(outcome.identity["num_gpus"])
+            record = outcome.record or {}
+            counts = outcome.identity["num_gpus"], record.get("batches_ahead")
+            found.setdefault((*cell, *describe(record)), []).append(counts)
     rows = [
-        (*key[: len(CELL)], ", ".join(map(str, sorted(set(found)))), len(found), *key[len(CELL) :])
-        for key, found in counts.items()
+        (*key[: len(CELL)], list_distinct(devices), len(devices), list_distinct(ahead), *key[len(CELL) :])
+        for key, counts in found.items()
+        for devices, ahead in [zip(*counts, strict=True)]
     ]
     return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def list_distinct(counts: tuple[int | None, ...]) -> str | None:
+    """Return the distinct counts in ascending order; None if none is known."""
+    return ", ".join(map(str, sorted({count for count in counts if count is not None}))) or None
 
 
 def describe(record: dict) -> tuple:

@@ -1,0 +1,30 @@
+"""Batches that are late by a known time, in runs of the variant LATE."""
+
+import time
+
+from howmanygpus.train.loop import loop
+
+LATE, DELAY_S = "late", 0.1
+"""The delay is many times as long as a step of a small network."""
+
+load_own_loader = loop.load_loader
+
+
+def delay(batches):
+    for batch in batches:
+        time.sleep(DELAY_S)
+        yield batch
+
+
+def load_loader(name: str):
+    class Loader(load_own_loader(name)):
+        def __iter__(self):
+            batches = super().__iter__()
+            return delay(batches) if self.spec.variant == LATE else batches
+
+    return Loader
+
+
+def plant() -> None:
+    """Let every loop of this process load by such a loader."""
+    loop.load_loader = load_loader
