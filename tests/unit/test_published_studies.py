@@ -7,7 +7,7 @@ from snakemake.utils import update_config
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.study.published import list_published
+from howmanygpus.plan.study.published import describe_sources, list_files, list_names
 from howmanygpus.prepare.listing import _read_task
 from pictures import SHARED_DATA
 from project import ROOT
@@ -101,8 +101,9 @@ def test_each_sample_needs_no_data_and_has_the_frameworks_of_its_study(tmp_path,
 @pytest.mark.parametrize("name", STUDIES)
 def test_each_study_says_what_it_is_compared_with_and_in_what_it_differs(name):
     for study in read(name)["studies"].values():
-        assert study.get("published") in (name, None) and len(study["deviations"]) >= 2
-        assert (study.get("published") is None) == (name not in list_published())
+        assert list_names(study["published"])[0] == name and len(study["deviations"]) >= 2
+        assert bool(list_files(study["published"])) == (name != "input_pipeline")
+        assert describe_sources(study)[0]["protocol"], "the report names the source"
         assert all(text.endswith(".") and len(text.split()) > 3 for text in study["deviations"])
 
 

@@ -11,7 +11,15 @@ from figured import GRIDS, make_tables
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.networks import list_models
-from howmanygpus.plan.study.published import check_published, describe_sources, find_columns, list_published
+from howmanygpus.plan.study.published import (
+    EPOCHS_BY_BATCH,
+    check_published,
+    choose_rows,
+    describe_sources,
+    find_columns,
+    list_files,
+    list_published,
+)
 from howmanygpus.report.accounting import bill
 from howmanygpus.report.figures import describe_figure, load_figure
 from howmanygpus.report.figures.price import describe_price, summarize_prices
@@ -62,9 +70,10 @@ def test_each_source_is_used_and_has_title_authors_address_and_protocol():
     used = {source for name in FILES for source in read_columns(FILES[name], COLUMNS)["source"]}
     with (FOLDER / "sources.tsv").open(newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
-    assert {row["source"] for row in rows} == used and len(rows) == len(used)
+    assert {row["source"] for row in rows} == {*used, "input_pipeline"} and len(rows) == len(used) + 1
     for row in rows:
-        assert all(row[key] for key in ("title", "authors", "protocol")) and row["url"].startswith("https://")
+        assert all(row[key] for key in ("title", "authors", "protocol"))
+        assert row["url"].startswith("https://") or row["source"] not in used
         assert not row["year"] or 2010 < int(row["year"]) < 2030
 
 
@@ -135,6 +144,24 @@ def test_a_study_gets_the_numbers_of_its_own_model():
     assert len(tabulate({"study": "mine", "config": {"model": "small_cnn"}}, published)) == len(read("keras_feeding"))
 
 
+@pytest.mark.parametrize("model", [*list_models(), "own"])
+@pytest.mark.parametrize("names", [*([name] for name in FILES), ["birds", "reference_points"]])
+def test_the_planner_and_the_table_choose_the_same_numbers(names, model):
+    config = {"published": names, "model": model}
+    planned = choose_rows(config)
+    made = tabulate({"study": "s", "config": config}, [*(FILES[name] for name in names), FOLDER / "sources.tsv"])
+    keys = ["source", "series", "model", "hardware"]
+    assert [[row[key] for key in keys] for row in planned] == made[keys].fillna("").values.tolist()
+    assert {row["source"] for row in describe_sources(config)} == set(made["source"])
+
+
+def test_a_study_stands_beside_several_tables_with_the_numbers_of_its_network(tmp_path):
+    config = {"model": "resnet50", "published": ["birds", "reference_points"]}
+    table = tabulate({"study": "s", "config": config}, [FILES["birds"], FILES["reference_points"], FOLDER / "sources.tsv"])
+    assert set(table["source"]) == {"birds", "lambda", "nvidia", "timm", "mlperf"}, "airbench is of another network"
+    assert EPOCHS_BY_BATCH in find_columns(config) and EPOCHS_BY_BATCH not in find_columns(config | {"model": "alexnet"})
+
+
 def test_a_wrong_table_is_named(tmp_path):
     text, sources = FILES["birds"].read_text(), FOLDER / "sources.tsv"
     changes = {
@@ -151,11 +178,23 @@ def test_a_wrong_table_is_named(tmp_path):
 
 
 def test_the_planner_knows_the_tables_and_what_they_have():
-    assert find_columns("birds") >= {"price", "quality"} and "price" not in find_columns("chexnet")
-    assert find_columns(None) == set() and describe_sources(None) == []
-    assert [row["source"] for row in describe_sources("dogs")] == ["dogs", "keras_feeding"]
-    with pytest.raises(ConfigError, match=r'published: "bird" is no table of workflow/published/; .*birds'):
+    birds, chexnet = ({"model": "resnet50", "published": name} for name in ("birds", "chexnet"))
+    assert find_columns(birds) >= {"price", "quality"} and "price" not in find_columns(chexnet)
+    nothing = {"model": "resnet50", "published": None}
+    assert find_columns(nothing) == set() and describe_sources(nothing) == list_files(None) == []
+    dogs = {"model": "resnet44", "published": "dogs"}
+    assert [row["source"] for row in describe_sources(dogs)] == ["dogs", "keras_feeding"]
+    with pytest.raises(ConfigError, match=r'studies.a.published: "bird" is no table of workflow/published/, .*birds'):
         check_published("studies.a", "bird")
+    with pytest.raises(ConfigError, match=r'studies.a.published\[1\]: "bird" is no table of workflow/published/'):
+        check_published("studies.a", ["birds", "bird"])
+
+
+def test_a_source_without_numbers_is_named_and_has_no_table():
+    course = {"model": "alexnet", "published": "input_pipeline"}
+    check_published("studies.a", "input_pipeline")
+    assert [row["authors"] for row in describe_sources(course)] == ["NVIDIA Deep Learning Institute"]
+    assert find_columns(course) == set() and list_files(course["published"]) == []
 
 
 def draw(tmp_path, name: str, study: tuple[str, str], grid: str = "complete"):
@@ -250,5 +289,24 @@ def test_a_threshold_that_was_never_reached_is_a_cross(tmp_path):
     assert "never reached 0.8" in texts(figure) and "TensorFlow with Horovod, 12" in texts(figure)
     crosses = [line for axes in figure.axes for line in axes.lines if line.get_marker() == "x"]
     assert [list(line.get_xdata()) for line in crosses] == [[0.8]]
-    reached = draw(tmp_path, "published_quality", ("reference_points", "resnet50"))
+    reached = draw(tmp_path, "published_quality", ("reference_points", "resnet44"))
     assert "reached 0.94" in texts(reached) and "2.6" in texts(reached)
+
+
+def test_epochs_by_batch_are_drawn_beside_measured_ones(tmp_path):
+    figure = draw(tmp_path, "published_epochs", ("reference_points", "resnet50"))
+    published, *measured = figure.axes
+    assert published.get_title(loc="left").startswith("published (year not stated): MLPerf Training")
+    (line,) = [line for line in published.lines if len(line.get_xdata()) == 4]
+    assert list(line.get_xdata()) == [3264, 8192, 32768, 65536] and list(line.get_ydata()) == [35.2, 42, 56, 84.5]
+    heads = [axes.get_title(loc="left") for axes in measured]
+    assert len(heads) == 3 and all(head.startswith("measured 2026: EPYC") for head in heads)
+    assert "to test accuracy 0.9 on 1 device" in heads[0]
+    alone = draw(tmp_path, "published_epochs", ("reference_points", "resnet50"), "nothing run")
+    assert len(alone.axes) == 1 and "nothing measured yet" in texts(alone)
+
+
+def test_the_precision_that_a_source_states_stands_on_its_panel(tmp_path):
+    figure = draw(tmp_path, "published_throughput", ("reference_points", "densenet121"))
+    assert "mixed precision, images not stated" in titles(figure)[0]
+    assert [title for title in titles(figure) if "RTX 3090" in title] == [titles(figure)[0]], "one GPU has no speed-up"
