@@ -186,7 +186,7 @@ OWN = {"chainer_mn": {"lr_scaling": "none", "learning_rate": 0.1}}
     [
         ({}, ""),
         ({"optimizer": {"by_framework": {"chainer_mn": {"learning_rate": 0.1}}}}, ""),
-        ({"optimizer": {"by_framework": dict.fromkeys(TWO["frameworks"], {"lr_scaling": "none"})}}, ""),
+        ({"optimizer": {"by_framework": {each: {"lr_scaling": "none"} for each in TWO["frameworks"]}}}, ""),
         ({"optimizer": {"by_framework": OWN}}, "chainer_mn (lr_scaling none). Their order by quality"),
         (
             {"variants": {"base": {}, "slow": {"optimizer": {"by_framework": OWN, "learning_rate": 0.01}}}},
@@ -215,7 +215,7 @@ def test_the_report_states_how_a_study_learns_where_it_differs_from_the_default(
     network = {"model": "resnet44", "model_options": {"blocks": 1, "width": 8}}
     text, plain = describe(optimizer=optimizer, label_smoothing=0.1, accumulate=2, **network), describe()
     for words in (
-        *("resnet44 (blocks 1, width 8) trained on", "2 such batches for one step, weak scaling", "label smoothing 0.1."),
+        *("resnet44 (blocks 1, width 8) trained on", "2 such batches for one step, weak", "label smoothing 0.1."),
         *("then step (times 0.1 after epoch 1, 2);", "weight decay 0.1 (not of biases and normalisation layers)"),
         "Otherwise only in chainer_mn: lr_scaling none, learning_rate 0.1. Augmentation",
     ):

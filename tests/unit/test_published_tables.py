@@ -155,11 +155,13 @@ def test_the_planner_and_the_table_choose_the_same_numbers(names, model):
     assert {row["source"] for row in describe_sources(config)} == set(made["source"])
 
 
-def test_a_study_stands_beside_several_tables_with_the_numbers_of_its_network(tmp_path):
+def test_a_study_stands_beside_several_tables_with_the_numbers_of_its_network():
     config = {"model": "resnet50", "published": ["birds", "reference_points"]}
-    table = tabulate({"study": "s", "config": config}, [FILES["birds"], FILES["reference_points"], FOLDER / "sources.tsv"])
+    paths = [FILES["birds"], FILES["reference_points"], FOLDER / "sources.tsv"]
+    table = tabulate({"study": "s", "config": config}, paths)
     assert set(table["source"]) == {"birds", "lambda", "nvidia", "timm", "mlperf"}, "airbench is of another network"
-    assert EPOCHS_BY_BATCH in find_columns(config) and EPOCHS_BY_BATCH not in find_columns(config | {"model": "alexnet"})
+    assert EPOCHS_BY_BATCH in find_columns(config)
+    assert EPOCHS_BY_BATCH not in find_columns(config | {"model": "densenet121"})
 
 
 def test_a_wrong_table_is_named(tmp_path):
@@ -288,7 +290,7 @@ def test_a_threshold_that_was_never_reached_is_a_cross(tmp_path):
     figure = draw(tmp_path, "published_quality", ("dogs", "resnet44"))
     assert "never reached 0.8" in texts(figure) and "TensorFlow with Horovod, 12" in texts(figure)
     crosses = [line for axes in figure.axes for line in axes.lines if line.get_marker() == "x"]
-    assert [list(line.get_xdata()) for line in crosses] == [[0.8]]
+    assert [list(line.get_xdata()) for line in crosses] == [[0], [0.8]], "in the panels of time and of quality"
     reached = draw(tmp_path, "published_quality", ("reference_points", "resnet44"))
     assert "reached 0.94" in texts(reached) and "2.6" in texts(reached)
 
@@ -310,3 +312,24 @@ def test_the_precision_that_a_source_states_stands_on_its_panel(tmp_path):
     figure = draw(tmp_path, "published_throughput", ("reference_points", "densenet121"))
     assert "mixed precision, images not stated" in titles(figure)[0]
     assert [title for title in titles(figure) if "RTX 3090" in title] == [titles(figure)[0]], "one GPU has no speed-up"
+
+
+def test_the_measured_time_to_a_published_threshold_has_panels_of_its_own(tmp_path):
+    def draw_threshold(threshold: float, grid: str = "complete"):
+        tables = make_tables(*GRIDS[grid])
+        published = tabulate({"study": "s", "config": {"model": "resnet44"}}, [FILES["dogs"], FOLDER / "sources.tsv"])
+        tables["published"] = published.assign(threshold=published["threshold"].where(lambda t: t.isna(), threshold))
+        return load_figure("published_quality").draw(
+            **{each: tables[each] for each in describe_figure("published_quality").tables}
+        )
+
+    def own(figure):
+        return [axes for axes in figure.axes if "training to test accuracy" in axes.get_title(loc="left")]
+
+    (panel,) = own(draw_threshold(0.9))
+    assert panel.get_title(loc="left") == "measured 2026: EPYC\ntraining to test accuracy 0.9"
+    assert "b base, 4 x 8" in [tick.get_text() for tick in panel.get_yticklabels()]
+    words = [text.get_text() for text in own(draw_threshold(0.9, "largest never good"))[0].texts]
+    assert words.count("0.9 in 0 of 2 repeats") == 3
+    assert own(draw_threshold(0.42)) == [], "the study has no such threshold"
+    plt.close("all")

@@ -87,9 +87,7 @@ def check_starts(study: "Study") -> None:
             _check_start(place, study, study.starts[first], shape, whose)
 
 
-def _check_start(
-    place: str, study: "Study", start: Start, shape: tuple[int, int, int], whose: str = ""
-) -> None:
+def _check_start(place: str, study: "Study", start: Start, shape: tuple[int, int, int], whose: str = "") -> None:
     """shape: of the images that the network gets. whose: the place of an augmentation that gives them this shape."""
     if start.word == IMAGENET:
         _check_published(place, study, shape, whose)
@@ -119,7 +117,8 @@ def _check_published(place: str, study: "Study", shape: tuple[int, int, int], wh
         find_new(list_shapes(model, shape, study.description.num_classes, **options), published)
     except MisfitError as error:
         height, width = IMAGE_SHAPE[:2]
-        problem = f"is for images of {height}x{width} pixels, and those of {whose or 'this network'} have {shape[0]}x{shape[1]}"
+        other = f"those of {whose or 'this network'} have {shape[0]}x{shape[1]}"
+        problem = f"is for images of {height}x{width} pixels, and {other}"
         remedy = f"write crop: [{height}, {width}], or prepare images of this size"
         raise refuse(place, IMAGENET, f"{problem}: it {error}", remedy) from None
 

@@ -17,7 +17,8 @@ def describe_own_rates(config: dict, framework: str, variant: str) -> str | None
 
 def name_own_rates(runs: pd.DataFrame) -> str:
     """Name the frameworks that learn by rates of their own; empty if all learn alike. runs: the table of that name."""
-    rates = runs.assign(own_rates=runs["own_rates"].astype(object).fillna("")).drop_duplicates(["framework", "own_rates"])
+    rates = runs.assign(own_rates=runs["own_rates"].astype(object).fillna(""))
+    rates = rates.drop_duplicates(["framework", "own_rates"])
     if rates["own_rates"].nunique() < 2:
         return ""
     own = rates[rates["own_rates"] != ""]
