@@ -97,7 +97,14 @@ def test_a_price_names_a_target_that_was_not_reached():
     assert "target not reached" in describe_price(prices.loc[("a", 4, "base")])
 
 
-@pytest.mark.parametrize(("year", "words"), [(2017.0, "published 2017: M60"), (float("nan"), "published (year not")])
+@pytest.mark.parametrize(
+    ("year", "words"),
+    [
+        (2017.0, "published 2017: M60"),
+        ("2020 or later", "published 2020 or later: M60"),
+        (float("nan"), "published (year not"),
+    ],
+)
 def test_a_year_is_whole_although_others_of_its_column_are_missing(year, words):
     assert title_published("M60", year, "real images").startswith(words)
 
@@ -114,7 +121,7 @@ def test_a_threshold_that_was_never_reached_is_a_cross(tmp_path):
 def test_epochs_by_batch_are_drawn_beside_measured_ones(tmp_path):
     figure = draw(tmp_path, "published_epochs", ("reference_points", "resnet50"))
     published, *measured = figure.axes
-    assert published.get_title(loc="left").startswith("published (year not stated): MLPerf Training")
+    assert published.get_title(loc="left").startswith("published 2018 or later: MLPerf Training")
     (line,) = [line for line in published.lines if len(line.get_xdata()) == 4]
     assert list(line.get_xdata()) == [3264, 8192, 32768, 65536] and list(line.get_ydata()) == [35.2, 42, 56, 84.5]
     heads = [axes.get_title(loc="left") for axes in measured]
