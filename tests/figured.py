@@ -117,7 +117,10 @@ def spread(runs: pd.DataFrame, ratio: float = 0.9) -> pd.DataFrame:
 
 
 def make_published() -> pd.DataFrame:
-    """Published numbers of SERIES on one and two devices, with rate, quality and price; c never reached a threshold."""
+    """Published numbers of SERIES on one and two devices, with rate, quality and price, and of epochs by batch.
+
+    c never reached a threshold.
+    """
     rows = [
         {
             **{
@@ -137,6 +140,13 @@ def make_published() -> pd.DataFrame:
     ]
     never = {"source": "paper", "series": "c", "hardware": "V100", "num_gpus": 4, "quality_metric": "accuracy"}
     rows.append(never | {"threshold": 0.9, "reached": False})
+    counted = {"source": "paper", "title": "A paper", "model": "m", "remark": "epochs to a quality"}
+    sizes = {64: 20.0, 128: 30.0}.items()
+    rows += [
+        counted | {"series": series, "global_batch_size": size, "epochs": epochs}
+        for series in SERIES
+        for size, epochs in sizes
+    ]
     return pd.DataFrame(rows, columns=list(PUBLISHED))
 
 

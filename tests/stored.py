@@ -11,8 +11,8 @@ from records import make_attempt, make_run
 from specs import make_spec
 
 QUALITY = {"metric": "accuracy", "thresholds": [0.5, 0.9], "margin": 0.01}
-FIXED = {"config": {"num_nodes": None}}
-"""What report.outcomes.identify reads of a plan, for a study without the key `num_nodes`."""
+FIXED = {"config": {"num_nodes": None, "optimizer": {"by_framework": {}}, "variants": {}}}
+"""What tables of runs read of a plan's config, for a study without the key `num_nodes`."""
 
 
 def collect(plan, results):

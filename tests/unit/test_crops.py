@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.loaders import NATIVE_LOADERS
@@ -98,3 +99,45 @@ def test_the_gate_crops_images_that_are_larger_than_the_networks_input():
     assert spec.crop_size == (6, 5) and spec.random_flip
     _, height, width, channels = draw_data((6, 5, 1), 10, seed=0).train_images.shape
     assert height > 6 and width > 5 and channels == 1
+
+
+LARGE = {"image_shape": [264, 264, 3], "num_classes": 3, "num_train": 256, "num_test": 30}
+SMALL_CROP = {"random_resized_crop": {"size": [40, 40]}}
+REFUSED = [
+    ({"crop": [32, 32]}, "32x32 pixels, to which studies.s.crop crops them; crop to at least 63x63, or make the"),
+    (SMALL_CROP, "40x40 pixels, to which studies.s.random_resized_crop crops them; crop to at least 63x63, or"),
+    (
+        {"crop": [224, 224], "variants": {"base": {}, "small": {"crop": [32, 32]}}},
+        "32x32 pixels, to which studies.s.variants.small.crop crops them; crop to at least 63x63, or make the",
+    ),
+    (
+        {"published": "chexnet", "protocols": {"own_augmentation": {"pytorch_ddp": {"crop": [32, 32]}}}},
+        "32x32 pixels, to which studies.s.protocols.own_augmentation.pytorch_ddp.crop crops them; crop to at least",
+    ),
+]
+
+
+def plan_large(**changes) -> Plan:
+    common = {"dataset": "large", "model": "alexnet", "frameworks": ["pytorch_ddp"], "devices": ["cpu"]}
+    datasets = {"large": {"source": "patterns", "options": LARGE}}
+    return Plan({"studies": {"s": study(**common | changes)}, "datasets": datasets}, CPU)
+
+
+@pytest.mark.parametrize(("changes", "message"), REFUSED)
+def test_a_network_is_refused_images_that_are_cropped_to_less_than_it_takes(changes, message):
+    with pytest.raises(ConfigError) as raised:
+        plan_large(**changes)
+    assert f'studies.s.model: "alexnet" leaves nothing of images of {message}' in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"crop": [32, 32]},
+        {"published": "chexnet", "protocols": {"own_augmentation": {"pytorch_ddp": {"crop": [32, 32]}}}},
+    ],
+)
+def test_a_batch_of_one_image_that_is_cropped_to_one_pixel_of_the_network_is_refused(changes):
+    with pytest.raises(ConfigError, match="per_device_batch_size: 1 leaves resnet18 one value per channel"):
+        plan_large(model="resnet18", per_device_batch_size=[1], num_gpus=[1], **changes)
+    assert plan_large(model="resnet18", per_device_batch_size=[1], num_gpus=[1], crop=[64, 64])

@@ -157,13 +157,13 @@ def test_a_study_goes_without_the_figures_that_compare_what_it_has_one_of():
     study = {"variants": {"base": {}}, "inputs": ["arrays", "synthetic"], "per_device_batch_size": [8, 16]}
     study |= {"num_nodes": [1, 2]}
     study |= {"protocols": {"first_epoch_inside": True, "eval_other_images": {}}}
-    published = ("price", "images_per_s", "quality_metric")
+    published = ("price", "images_per_s", "quality_metric", "epochs_by_batch")
     shown = list_figures(study, preflight=True, priced=True, published=published)
     assert set(list_figures()) - set(shown) == {"variants"}
     one = {"inputs": ["arrays"], "per_device_batch_size": [8], "num_nodes": None}
     assert set(list_figures()) - set(list_figures(study | one)) == {
         *("variants", "placement", "real_against_synthetic", "allreduce", "batch_sizes", "price"),
-        *("published_throughput", "published_quality", "published_price"),
+        *("published_throughput", "published_quality", "published_price", "published_epochs"),
     }
     assert "published_price" not in list_figures(study, published=("images_per_s",))
     fair = {"first_epoch_inside": False, "eval_other_images": {}}

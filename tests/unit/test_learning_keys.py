@@ -3,6 +3,7 @@
 import json
 import re
 
+import jinja2
 import pandas as pd
 import pytest
 import yaml
@@ -11,7 +12,9 @@ from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.plan import Plan
 from howmanygpus.report.answer.names import name_configuration
+from howmanygpus.report.answer.study import describe_rates
 from howmanygpus.report.outcomes import FEWEST
+from howmanygpus.report.rows.learning import describe_own_rates
 from project import ROOT, study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
@@ -173,3 +176,49 @@ def test_the_examples_of_the_documentation_are_planned_as_it_says():
 def test_runs_that_accumulate_nothing_keep_their_settings():
     assert make_plan(accumulate=1, optimizer={"by_framework": {}}).settings == make_plan().settings
     assert "accumulate" not in "".join(make_plan().settings.values())
+
+
+OWN = {"chainer_mn": {"lr_scaling": "none", "learning_rate": 0.1}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, ""),
+        ({"optimizer": {"by_framework": {"chainer_mn": {"learning_rate": 0.1}}}}, ""),
+        ({"optimizer": {"by_framework": {each: {"lr_scaling": "none"} for each in TWO["frameworks"]}}}, ""),
+        ({"optimizer": {"by_framework": OWN}}, "chainer_mn (lr_scaling none). Their order by quality"),
+        (
+            {"variants": {"base": {}, "slow": {"optimizer": {"by_framework": OWN, "learning_rate": 0.01}}}},
+            "chainer_mn (lr_scaling none, learning_rate 0.1). Their order by quality",
+        ),
+    ],
+)
+def test_the_answer_says_once_if_frameworks_learn_by_different_rates(changes, expected):
+    planned = make_plan(**TWO | changes).studies["s"]
+    names = [(run.framework, run.variant) for run in planned.runs]
+    runs = pd.DataFrame(names, columns=["framework", "variant"])
+    runs = runs.assign(own_rates=[describe_own_rates(planned.config, *pair) for pair in names])
+    text = describe_rates(runs)
+    assert text.startswith(f"Not all frameworks learn by the same settings: {expected}") if expected else text == ""
+
+
+def test_the_report_states_how_a_study_learns_where_it_differs_from_the_default():
+    template = (ROOT / "workflow" / "report" / "workflow.rst").read_text().splitlines()
+    lines = [line for line in template if line.startswith(("**{{ name }}**: {{ study.model }}", "Optimizer: "))]
+
+    def describe(**changes) -> str:
+        described = make_plan(**TWO | changes).studies["s"].config
+        return jinja2.Template("\n".join(lines)).render(name="s", study=described)
+
+    optimizer = STEPS | {"weight_decay": 0.1, "weight_decay_on": "weights", "by_framework": OWN}
+    network = {"model": "resnet44", "model_options": {"blocks": 1, "width": 8}}
+    text, plain = describe(optimizer=optimizer, label_smoothing=0.1, accumulate=2, **network), describe()
+    for words in (
+        *("resnet44 (blocks 1, width 8) trained on", "2 such batches for one step, weak", "label smoothing 0.1."),
+        *("then step (times 0.1 after epoch 1, 2);", "weight decay 0.1 (not of biases and normalisation layers)"),
+        "Otherwise only in chainer_mn: lr_scaling none, learning_rate 0.1. Augmentation",
+    ):
+        assert words in text, text
+        assert words not in plain
+    assert "small_cnn trained on" in plain and "weight decay 0. Augmentation" in plain

@@ -7,7 +7,7 @@ from snakemake.utils import update_config
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.study.published import list_published
+from howmanygpus.plan.study.published import describe_sources, list_files, list_names
 from howmanygpus.prepare.listing import _read_task
 from pictures import SHARED_DATA
 from project import ROOT
@@ -46,13 +46,18 @@ def write_xrays(folder) -> None:
     (folder / "Data_Entry_2017_v2020.csv").write_text("\n".join(["Image Index,Finding Labels,Patient ID", *rows]))
 
 
-def write_birds(folder) -> None:
-    for split, count in (("train", 4), ("valid", 5)):
-        for species in range(285):
-            place = folder / split / f"{species:03d}"
+def write_images(folder, counts: dict[str, int], num_classes: int) -> None:
+    """Folders of empty files. counts: the images of each class by split."""
+    for split, count in counts.items():
+        for number in range(num_classes):
+            place = folder / split / f"{number:03d}"
             place.mkdir(parents=True)
             for index in range(count):
                 (place / f"{index}.jpg").touch()
+
+
+def write_birds(folder) -> None:
+    write_images(folder, {"train": 4, "valid": 5}, num_classes=285)
 
 
 def plan(name: str, tmp_path, machine: str) -> Plan:
@@ -101,8 +106,9 @@ def test_each_sample_needs_no_data_and_has_the_frameworks_of_its_study(tmp_path,
 @pytest.mark.parametrize("name", STUDIES)
 def test_each_study_says_what_it_is_compared_with_and_in_what_it_differs(name):
     for study in read(name)["studies"].values():
-        assert study.get("published") in (name, None) and len(study["deviations"]) >= 2
-        assert (study.get("published") is None) == (name not in list_published())
+        assert list_names(study["published"])[0] == name and len(study["deviations"]) >= 2
+        assert bool(list_files(study["published"])) == (name != "input_pipeline")
+        assert describe_sources(study)[0]["protocol"], "the report names the source"
         assert all(text.endswith(".") and len(text.split()) > 3 for text in study["deviations"])
 
 
@@ -126,10 +132,27 @@ def test_a_sample_is_planned_on_real_images(tmp_path, monkeypatch, name):
     (checkout / "data" / "xray_sample" / "images").symlink_to(SHARED_DATA / "xray" / "images")
     table = "Data_Entry_2017_sample.csv"
     (checkout / "data" / "xray_sample" / table).symlink_to(SHARED_DATA / "xray" / table)
-    (checkout / "data" / "cifar10").symlink_to(SHARED_DATA / "birds")
+    write_images(checkout / "data" / "cifar10", {"train": 64, "test": 16}, num_classes=10)
     monkeypatch.chdir(checkout)
     config = read(f"{name}_sample")
     update_config(config, read(f"real/{name}"))
     planned = Plan(config, MACHINES["cpu"])
     assert {study.dataset_options["source"] for study in planned.studies.values()} <= {"chestxray14", "image_folder"}
     assert any(not run.unsupported for run in planned.runs.values())
+
+
+def test_the_machine_file_with_a_price_is_the_usual_one_otherwise():
+    usual, priced = (
+        yaml.safe_load((ROOT / f"profiles/local/{name}.yaml").read_text()) for name in ("machine", "priced")
+    )
+    cpu = priced["devices"]["cpu"]
+    assert cpu.pop("price_per_hour") > 0 and cpu.pop("currency")
+    assert cpu == usual["devices"]["cpu"]
+    assert "machine=profiles/local/priced.yaml" in (ROOT / "docs/studies.md").read_text()
+
+
+def test_the_course_on_horovod_has_its_gradient_noise_measured():
+    for name in ("input_pipeline", "input_pipeline_sample"):
+        noisy = read(name)["studies"][name.replace("input_pipeline", "input_pipeline_noise")]
+        assert noisy["gradient_noise_every_epochs"] and len(noisy["per_device_batch_size"]) > 1
+        assert noisy["frameworks"] == ["pytorch_ddp"], "the others ignore the key"

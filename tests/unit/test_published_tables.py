@@ -3,20 +3,23 @@
 import csv
 import re
 
-import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
-from figured import GRIDS, make_tables
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.networks import list_models
-from howmanygpus.plan.study.published import check_published, describe_sources, find_columns, list_published
+from howmanygpus.plan.study.published import (
+    EPOCHS_BY_BATCH,
+    check_published,
+    choose_rows,
+    describe_sources,
+    find_columns,
+    list_files,
+    list_published,
+)
 from howmanygpus.report.accounting import bill
-from howmanygpus.report.figures import describe_figure, load_figure
-from howmanygpus.report.figures.price import describe_price, summarize_prices
 from howmanygpus.report.metrics import list_metrics
-from howmanygpus.report.published.panels import title_published
 from howmanygpus.report.published.reading import (
     COLUMNS,
     PublishedError,
@@ -62,10 +65,11 @@ def test_each_source_is_used_and_has_title_authors_address_and_protocol():
     used = {source for name in FILES for source in read_columns(FILES[name], COLUMNS)["source"]}
     with (FOLDER / "sources.tsv").open(newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
-    assert {row["source"] for row in rows} == used and len(rows) == len(used)
+    assert {row["source"] for row in rows} == {*used, "input_pipeline"} and len(rows) == len(used) + 1
     for row in rows:
-        assert all(row[key] for key in ("title", "authors", "protocol")) and row["url"].startswith("https://")
-        assert not row["year"] or 2010 < int(row["year"]) < 2030
+        assert all(row[key] for key in ("title", "authors", "protocol"))
+        assert row["url"].startswith("https://") or row["source"] not in used
+        assert re.fullmatch(r"20[12]\d( or later)?", row["year"]), "each panel names a year"
 
 
 RATES = {
@@ -135,6 +139,26 @@ def test_a_study_gets_the_numbers_of_its_own_model():
     assert len(tabulate({"study": "mine", "config": {"model": "small_cnn"}}, published)) == len(read("keras_feeding"))
 
 
+@pytest.mark.parametrize("model", [*list_models(), "own"])
+@pytest.mark.parametrize("names", [*([name] for name in FILES), ["birds", "reference_points"]])
+def test_the_planner_and_the_table_choose_the_same_numbers(names, model):
+    config = {"published": names, "model": model}
+    planned = choose_rows(config)
+    made = tabulate({"study": "s", "config": config}, [*(FILES[name] for name in names), FOLDER / "sources.tsv"])
+    keys = ["source", "series", "model", "hardware"]
+    assert [[row[key] for key in keys] for row in planned] == made[keys].fillna("").values.tolist()
+    assert {row["source"] for row in describe_sources(config)} == set(made["source"])
+
+
+def test_a_study_stands_beside_several_tables_with_the_numbers_of_its_network():
+    config = {"model": "resnet50", "published": ["birds", "reference_points"]}
+    paths = [FILES["birds"], FILES["reference_points"], FOLDER / "sources.tsv"]
+    table = tabulate({"study": "s", "config": config}, paths)
+    assert set(table["source"]) == {"birds", "lambda", "nvidia", "timm", "mlperf"}, "airbench is of another network"
+    assert EPOCHS_BY_BATCH in find_columns(config)
+    assert EPOCHS_BY_BATCH not in find_columns(config | {"model": "densenet121"})
+
+
 def test_a_wrong_table_is_named(tmp_path):
     text, sources = FILES["birds"].read_text(), FOLDER / "sources.tsv"
     changes = {
@@ -151,104 +175,20 @@ def test_a_wrong_table_is_named(tmp_path):
 
 
 def test_the_planner_knows_the_tables_and_what_they_have():
-    assert find_columns("birds") >= {"price", "quality"} and "price" not in find_columns("chexnet")
-    assert find_columns(None) == set() and describe_sources(None) == []
-    assert [row["source"] for row in describe_sources("dogs")] == ["dogs", "keras_feeding"]
-    with pytest.raises(ConfigError, match=r'published: "bird" is no table of workflow/published/; .*birds'):
+    birds, chexnet = ({"model": "resnet50", "published": name} for name in ("birds", "chexnet"))
+    assert find_columns(birds) >= {"price", "quality"} and "price" not in find_columns(chexnet)
+    nothing = {"model": "resnet50", "published": None}
+    assert find_columns(nothing) == set() and describe_sources(nothing) == list_files(None) == []
+    dogs = {"model": "resnet44", "published": "dogs"}
+    assert [row["source"] for row in describe_sources(dogs)] == ["dogs", "keras_feeding"]
+    with pytest.raises(ConfigError, match=r'studies.a.published: "bird" is no table of workflow/published/, .*birds'):
         check_published("studies.a", "bird")
+    with pytest.raises(ConfigError, match=r'studies.a.published\[1\]: "bird" is no table of workflow/published/'):
+        check_published("studies.a", ["birds", "bird"])
 
 
-def draw(tmp_path, name: str, study: tuple[str, str], grid: str = "complete"):
-    """Draw a figure of published numbers beside the measured ones of a grid. study: table and model."""
-    table, model = study
-    tables = make_tables(*GRIDS[grid])
-    paths = [FILES[table], FOLDER / "sources.tsv"]
-    tables["published"] = tabulate({"study": "s", "config": {"model": model}}, paths)
-    figure = load_figure(name).draw(**{each: tables[each] for each in describe_figure(name).tables})
-    figure.savefig(tmp_path / "figure.svg")
-    plt.close(figure)
-    return figure
-
-
-def titles(figure) -> list[str]:
-    return [title for axes in figure.axes if (title := axes.get_title(loc="left"))]
-
-
-def texts(figure) -> str:
-    ticks = [tick.get_text() for axes in figure.axes for tick in axes.get_yticklabels()]
-    notes = [axes.get_xlabel() for axes in figure.axes]
-    return "\n".join([*ticks, *notes, *(text.get_text() for axes in figure.axes for text in axes.texts)])
-
-
-def test_published_and_measured_numbers_never_share_a_panel(tmp_path):
-    figure = draw(tmp_path, "published_throughput", ("chexnet", "densenet121"))
-    published = [axes for axes in figure.axes if axes.get_title(loc="left").startswith("published 2018: Tesla V100")]
-    measured = [axes for axes in figure.axes if axes.get_title(loc="left").startswith("measured 2026: EPYC")]
-    assert len(published) == 4 and len(published) + len(measured) == len(figure.axes), "real and synthetic, twice"
-    for panels, own, other in ((published, "Chainer 4.1", "a base"), (measured, "a base", "Chainer 4.1")):
-        for axes in panels:
-            names = [text.get_text() for text in axes.texts]
-            assert own in names and other not in names
-    rates = sorted(y for line in published[0].lines for y in line.get_ydata())
-    assert round(rates[-1]) == 864 and round(rates[0]) == 192
-
-
-def test_each_hardware_of_a_source_has_a_panel(tmp_path):
-    found = titles(draw(tmp_path, "published_throughput", ("keras_feeding", "inception_v3"), "nothing run"))
-    assert [title.split("\n")[0] for title in found[:2]] == [
-        "published 2017: Tesla M60",
-        "published 2017: GeForce GTX 1070, PCIe x1",
-    ]
-    assert all(title.startswith("published") for title in found)
-
-
-def test_batches_of_one_number_of_devices_are_no_line(tmp_path):
-    figure = draw(tmp_path, "published_throughput", ("birds", "resnet50"), "nothing run")
-    names = [text.get_text() for text in figure.axes[0].texts]
-    assert {f"TensorFlow MirroredStrategy, {size} images each" for size in (64, 128)} <= set(names)
-    assert sorted(list(line.get_xdata()) for line in figure.axes[0].lines if line.get_marker() in "osD^v") == [
-        [1, 4],
-        [4],
-    ]
-
-
-def test_without_runs_the_published_numbers_stand_alone_and_say_so(tmp_path):
-    for name, study in (
-        ("published_throughput", ("chexnet", "densenet121")),
-        ("published_quality", ("birds", "resnet50")),
-    ):
-        assert "nothing measured yet" in texts(draw(tmp_path, name, study, "nothing run"))
-    assert "nothing measured that has a price" in texts(
-        draw(tmp_path, "published_price", ("birds", "resnet50"), "nothing run")
-    )
-
-
-def test_prices_are_named_with_time_and_quality(tmp_path):
-    words = texts(draw(tmp_path, "published_price", ("birds", "resnet50")))
-    assert "7.46, 6,278 s, accuracy 0.801" in words and "TensorFlow MirroredStrategy, 4 x 128" in words
-    assert "price of one run (USD)" in words and "price of one run (EUR), failed attempts included" in words
-    assert "7, 6 s, accuracy 0.95, target at 5.6, 1.8 of it for failed attempts" in words
-
-
-def test_a_price_names_a_target_that_was_not_reached():
-    tables = make_tables(*GRIDS["largest never good"])
-    prices = summarize_prices(tables["runs"], tables["time_to_accuracy"]).set_index(
-        ["framework", "num_gpus", "variant"]
-    )
-    assert prices.loc[("a", 4, "base"), "cost_to_accuracy"] == float("inf")
-    assert prices.loc[("a", 1, "base"), "cost_to_accuracy"] == pytest.approx(7 * (1 - 8 / 40))
-    assert "target not reached" in describe_price(prices.loc[("a", 4, "base")])
-
-
-@pytest.mark.parametrize(("year", "words"), [(2017.0, "published 2017: M60"), (float("nan"), "published (year not")])
-def test_a_year_is_whole_although_others_of_its_column_are_missing(year, words):
-    assert title_published("M60", year, "real images").startswith(words)
-
-
-def test_a_threshold_that_was_never_reached_is_a_cross(tmp_path):
-    figure = draw(tmp_path, "published_quality", ("dogs", "resnet44"))
-    assert "never reached 0.8" in texts(figure) and "TensorFlow with Horovod, 12" in texts(figure)
-    crosses = [line for axes in figure.axes for line in axes.lines if line.get_marker() == "x"]
-    assert [list(line.get_xdata()) for line in crosses] == [[0.8]]
-    reached = draw(tmp_path, "published_quality", ("reference_points", "resnet50"))
-    assert "reached 0.94" in texts(reached) and "2.6" in texts(reached)
+def test_a_source_without_numbers_is_named_and_has_no_table():
+    course = {"model": "alexnet", "published": "input_pipeline"}
+    check_published("studies.a", "input_pipeline")
+    assert [row["authors"] for row in describe_sources(course)] == ["NVIDIA Deep Learning Institute"]
+    assert find_columns(course) == set() and list_files(course["published"]) == []

@@ -58,7 +58,9 @@ def test_values_and_defaults_are_those_of_the_schema():
     rows = {line.split("`")[1]: line for line in TABLES["study_keys"]().splitlines()[2:]}
     assert list(rows) == list(read_schema("config")["$defs"]["study"]["properties"])
     assert rows["dataset"].startswith("| `dataset` | text | required |")
-    assert rows["num_gpus"].startswith("| `num_gpus` | list: integer >= 1 or `auto` | `[1]` |")
+    assert rows["per_device_batch_size"].split(" | ")[1] == "`max`, or list: integer >= 1 or `max`"
+    assert rows["num_nodes"].split(" | ")[1] == "integer >= 1 or null, or list: integer >= 1"
+    assert rows["num_gpus"].startswith("| `num_gpus` | `auto`, or list: integer >= 1 | `[1]` |")
     assert rows["loader_kind"].startswith("| `loader_kind` | `threads`, `processes`, null | `null` |")
     assert "| `epsilon` | number > 0 | `1.0e-8` |" in TABLES["optimizer_keys"]()
     assert "| `momentum` | number >= 0, < 1 | `0.9` |" in TABLES["optimizer_keys"]()

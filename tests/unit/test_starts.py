@@ -53,6 +53,18 @@ def only(plan: Plan) -> tuple:
     return planned, planned.runs[0], planned.settings(planned.runs[0])
 
 
+def test_an_augmentation_of_one_framework_has_images_of_the_size_of_the_given_weights(tmp_path):
+    given = {"own_augmentation": {"pytorch_ddp": {"crop": None}}}
+    changes = {"model": "vit_b16", "dataset": "large", "crop": [224, 224], "published": "chexnet", "protocols": given}
+    where = "protocols.own_augmentation.pytorch_ddp"
+    message = f'{HERE}: "imagenet" is for images of 224x224 pixels, and those of {where} have 256x256: it '
+    refused(message, init="imagenet", **changes)
+    options = {"depth": 1, "heads": 1, "head_width": 8, "mlp": 8}
+    weights = draw_weights(read_model("vit_b16").parameters((224, 224, 3), CLASSES, **options), seed=1)
+    path = store(tmp_path / "vit.safetensors", weights)
+    refused(f"is not for this vit_b16 with {where}: it ", init=path, model_options=options, **changes)
+
+
 def test_a_random_start_is_named_nowhere():
     planned, run, settings = only(make_plan())
     assert planned.weights_file(run) == "results/weights/resnet18_64x64x3_classes10_seed1.safetensors"

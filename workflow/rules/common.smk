@@ -76,7 +76,7 @@ deciding.take_decisions(PLAN, is_job=bool(workflow.remote_exec))
 # The report begins with the answers, and describes the method by the complete configuration, including defaults.
 config |= read_first_page(PLAN.studies, sys.argv) | {"concurrency": describe_concurrency(MACHINE)}
 config["studies"] = {name: study.config for name, study in PLAN.studies.items()}
-config["sources"] = {name: describe_sources(study.config["published"]) for name, study in PLAN.studies.items()}
+config["sources"] = {name: describe_sources(study.config) for name, study in PLAN.studies.items()}
 
 if limit := limit_measurements(MACHINE):
     workflow.register_resource("measurement", limit)

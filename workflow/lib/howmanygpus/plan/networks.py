@@ -71,14 +71,20 @@ def name_network(model: str, options: dict[str, Any]) -> str:
     return "-".join(words)
 
 
-def check_image_size(place: str, model: str, options: dict[str, Any], height: int, width: int) -> None:
-    """Raise ConfigError for images of which the network's strides leave nothing."""
+def check_image_size(
+    place: str, model: str, options: dict[str, Any], height: int, width: int, cropped: str = ""
+) -> None:
+    """Raise ConfigError for images of which the network's strides leave nothing.
+
+    height, width: of what the network gets. cropped: place of the key that crops the images to this size.
+    """
     if _find_smallest_map(model, options, height, width) != 0:
         return
     smallest = next(size for size in count(1) if _find_smallest_map(model, options, size, size))
+    given, take = (f", to which {cropped} crops them", "crop to") if cropped else ("", "take images of")
     raise refuse(
-        *(f"{place}.model", model, f"leaves nothing of images of {height}x{width} pixels"),
-        f"take images of at least {smallest}x{smallest}, or make the network shorter by model_options",
+        *(f"{place}.model", model, f"leaves nothing of images of {height}x{width} pixels{given}"),
+        f"{take} at least {smallest}x{smallest}, or make the network shorter by model_options",
     )
 
 

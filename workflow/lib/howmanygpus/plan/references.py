@@ -143,7 +143,10 @@ def _describe_values(rule: dict, schema: dict) -> str:
     if "enum" in rule:
         return ", ".join("null" if value is None else f"`{value}`" for value in rule["enum"])
     kinds = [rule["type"]] if isinstance(rule["type"], str) else rule["type"]
-    return " or ".join(_describe_kind(kind, rule, schema) for kind in kinds)
+    single = " or ".join(_describe_kind(kind, rule, schema) for kind in kinds if kind != "array")
+    # A list stands last, because the words for its entries would take in what follows.
+    several = [_describe_kind(kind, rule, schema) for kind in kinds if kind == "array"]
+    return ", or ".join([single, *several] if single else several)
 
 
 def _describe_kind(kind: str, rule: dict, schema: dict) -> str:

@@ -11,6 +11,8 @@ from howmanygpus.plan.config.errors import refuse
 from howmanygpus.prepare.sources import Description
 
 RESIZED = "random_resized_crop"
+CROPS = ("crop", RESIZED)
+"""Keys that change the size of the images which a network gets."""
 SEVERAL, ONE = "several", "one"
 
 

@@ -132,10 +132,10 @@ class Products:
         """Return the tables, the answer and the figures of one study."""
         config = self._plan.studies[study].config
         has_searches = self._plan.studies[study].largest is not None
-        names = self._list_tables(config, self._preflight, config["published"] is not None, has_searches)
+        has_published = bool(list_files(config["published"]))
+        names = self._list_tables(config, self._preflight, has_published, has_searches)
         tables = [f"results/tables/{study}/{table}.tsv" for table in names]
-        columns = find_columns(config["published"])
-        figures = self._list_figures(config, self._preflight, self._is_priced(study), columns)
+        figures = self._list_figures(config, self._preflight, self._is_priced(study), find_columns(config))
         drawn = [f"results/figures/{study}/{figure}.svg" for figure in figures]
         return [*tables, f"results/tables/{study}/{ANSWER}", *drawn]
 

@@ -3,14 +3,16 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from howmanygpus.plan.config.checks import check_quality, doubt_batches, doubt_workers
+from howmanygpus.plan.config.checks import check_quality, doubt_batches, doubt_workers, locate
 from howmanygpus.plan.config.errors import ConfigError, refuse, suggest
+from howmanygpus.plan.config.images import CROPS, find_image_shape
 from howmanygpus.plan.config.learning import check_learning, doubt_learning
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.loaders import check_loaders
-from howmanygpus.plan.networks import check_statistics, find_family_file, list_models
+from howmanygpus.plan.networks import check_image_size, check_statistics, find_family_file, list_models
 from howmanygpus.plan.own.folder import ModelFolder
 from howmanygpus.plan.own.model import OwnModel
+from howmanygpus.plan.own.parameters import check_arrays
 from howmanygpus.plan.study.grid import check_layouts
 from howmanygpus.plan.study.published import check_published
 
@@ -50,10 +52,31 @@ def _check_model(place: str, model: str, frameworks: list[str]) -> None:
             raise refuse(place, model, f"is not written for {framework}", remedy)
 
 
+def check_shapes(study: "Study") -> None:
+    """Raise ConfigError for images of a shape that the network does not take. One file alone does not say it."""
+    for variant, settings in study.variants.items():
+        places = {key: locate(key, study.place, variant, study.config["variants"]) for key in CROPS}
+        check_shape(study, settings, places)
+
+
+def check_shape(study: "Study", settings: dict, places: dict[str, str]) -> None:
+    """Raise ConfigError if the network takes no images of the size that it gets by these settings.
+
+    settings: complete. places: of the keys that crop.
+    """
+    own, shape = study.own_model, find_image_shape(settings, study.description.image_shape)
+    if isinstance(own, ModelFolder):
+        check_arrays(study.place, study.given_model, own, shape, study.description.num_classes, study.network[1])
+    if not isinstance(own, OwnModel):
+        cropped = next((places[key] for key in CROPS if settings[key]), "")
+        check_image_size(study.place, *study.network, *shape[:2], cropped)
+
+
 def check_runs(study: "Study") -> None:
     """Raise ConfigError for layouts that the machine lacks, and for batches and steps that the data set cannot give."""
     check_layouts(study)
-    num_train = study.description.num_train
+    num_train, stored = study.description.num_train, study.description.image_shape
+    unfair = [settings for by_framework in study.unfair.values() for settings in by_framework.values()]
     layouts = {(run.num_gpus, run.per_device_batch_size, study.accumulate(run)) for run in study.runs}
     for num_gpus, size, count in sorted(layouts):
         steps_per_epoch = num_train // (num_gpus * size * count)
@@ -64,10 +87,10 @@ def check_runs(study: "Study") -> None:
                 f"on {num_gpus} devices{times} is more than the {num_train} training images",
                 "lower it, accumulate or num_gpus" if count > 1 else "lower it or num_gpus",
             )
-        for variant, settings in study.variants.items():
+        for settings in [] if isinstance(study.own_model, OwnModel) else [*study.variants.values(), *unfair]:
             together = num_gpus if settings["batchnorm"] == "synchronized" else 1
-            if not isinstance(study.own_model, OwnModel):
-                check_statistics(study.place, *study.network, study.description.image_shape, size * together)
+            check_statistics(study.place, *study.network, find_image_shape(settings, stored), size * together)
+        for variant, settings in study.variants.items():
             num_steps = settings["steps"] or settings["epochs"] * steps_per_epoch
             if num_steps <= settings["warmup_steps"]:
                 raise refuse(

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from howmanygpus.plan.adaptive.keys import RULES, is_adaptive
 from howmanygpus.plan.config.errors import ConfigError, refuse, suggest
-from howmanygpus.plan.config.images import check_crops
+from howmanygpus.plan.config.images import CROPS, check_crops, find_image_shape
 from howmanygpus.plan.networks import list_arrays
 from howmanygpus.plan.runs import Run
+from howmanygpus.plan.study.checks import check_shape
 from howmanygpus.plan.study.published import describe_protocols
 from howmanygpus.train.spec import RANDOM_INPUTS
 
@@ -86,7 +87,8 @@ def _check_batchnorm(study: "Study", place: str) -> None:
     if study.own_model is not None:
         problem = f"has no effect on {model}: a network of yours decides itself how it evaluates"
         raise refuse(place, given, problem, "choose a network of the workflow or remove it")
-    shape, num_classes = study.description.image_shape, study.description.num_classes
+    shape = find_image_shape(next(iter(study.variants.values())), study.description.image_shape)
+    num_classes = study.description.num_classes
     if not any(name.endswith(".variance") for name in list_arrays(*study.network, shape, num_classes)):
         problem = f"has no effect on {model}, which has no BatchNorm"
         raise refuse(place, given, problem, "choose a network that has, or remove it")
@@ -106,6 +108,7 @@ def _check_augmentation(study: "Study", place: str) -> None:
             problem = "has no effect: it is what the study does in every framework"
             raise refuse(f"{place}.{framework}", own, problem, "change it or remove it")
         check_crops(f"{place}.{framework}", {"": first | own}, {"": {}}, study.description.image_shape)
+        check_shape(study, first | own, {key: f"{place}.{framework}.{key}" for key in CROPS})
 
 
 def check_evaluations(study: "Study") -> None:

@@ -78,14 +78,24 @@ def check_starts(study: "Study") -> None:
     stored = study.description.image_shape
     for variant, settings in study.variants.items():
         place = locate("init", study.place, variant, study.config["variants"])
-        start, shape = study.starts[variant], find_image_shape(settings, stored)
-        if start.word == IMAGENET:
-            _check_published(place, study, shape)
-        elif start.path:
-            _check_file(place, study, start, shape)
+        _check_start(place, study, study.starts[variant], find_image_shape(settings, stored))
+    first = next(iter(study.variants))
+    place = locate("init", study.place, first, study.config["variants"])
+    for protocol, by_framework in study.unfair.items():
+        for framework, settings in by_framework.items():
+            shape, whose = find_image_shape(settings, stored), f"protocols.{protocol}.{framework}"
+            _check_start(place, study, study.starts[first], shape, whose)
 
 
-def _check_published(place: str, study: "Study", shape: tuple[int, int, int]) -> None:
+def _check_start(place: str, study: "Study", start: Start, shape: tuple[int, int, int], whose: str = "") -> None:
+    """shape: of the images that the network gets. whose: the place of an augmentation that gives them this shape."""
+    if start.word == IMAGENET:
+        _check_published(place, study, shape, whose)
+    elif start.path:
+        _check_file(place, study, start, shape, whose)
+
+
+def _check_published(place: str, study: "Study", shape: tuple[int, int, int], whose: str) -> None:
     model, options = study.network
     if study.own_model is not None:
         remedy = "load weights in its function build, or give the path of a file with its arrays"
@@ -107,12 +117,13 @@ def _check_published(place: str, study: "Study", shape: tuple[int, int, int]) ->
         find_new(list_shapes(model, shape, study.description.num_classes, **options), published)
     except MisfitError as error:
         height, width = IMAGE_SHAPE[:2]
-        problem = f"is for images of {height}x{width} pixels, and those of this network have {shape[0]}x{shape[1]}"
+        other = f"those of {whose or 'this network'} have {shape[0]}x{shape[1]}"
+        problem = f"is for images of {height}x{width} pixels, and {other}"
         remedy = f"write crop: [{height}, {width}], or prepare images of this size"
         raise refuse(place, IMAGENET, f"{problem}: it {error}", remedy) from None
 
 
-def _check_file(place: str, study: "Study", start: Start, shape: tuple[int, int, int]) -> None:
+def _check_file(place: str, study: "Study", start: Start, shape: tuple[int, int, int], whose: str) -> None:
     """Only names and shapes of the workflow's own networks are known before the first job."""
     try:
         with safe_open(start.path, framework="numpy") as file:
@@ -131,7 +142,8 @@ def _check_file(place: str, study: "Study", start: Start, shape: tuple[int, int,
         find_new(list_shapes(model, shape, study.description.num_classes, **options), shapes)
     except MisfitError as error:
         remedy = "take the names and layouts of the files that init: random writes below results/weights/"
-        raise refuse(place, start.word, f"is not for this {model}: it {error}", remedy) from None
+        problem = f"is not for this {model}{f' with {whose}' if whose else ''}: it {error}"
+        raise refuse(place, start.word, problem, remedy) from None
 
 
 class _Outline:

@@ -16,22 +16,17 @@ from howmanygpus.plan.largest.known import Find, read_found
 from howmanygpus.plan.largest.resolving import Largest, find_series, take_max
 from howmanygpus.plan.largest.sizes import MAX, UNRESOLVED, list_numbers
 from howmanygpus.plan.loaders import check_inputs
-from howmanygpus.plan.networks import (
-    check_image_size,
-    choose_options,
-    name_network,
-)
+from howmanygpus.plan.networks import choose_options, name_network
 from howmanygpus.plan.own.folder import ModelFolder
 from howmanygpus.plan.own.model import OwnModel
 from howmanygpus.plan.own.naming import short_name
-from howmanygpus.plan.own.parameters import check_arrays
 from howmanygpus.plan.own.taking import take_own_model
 from howmanygpus.plan.parity import ParityCell, TrainingPath
 from howmanygpus.plan.runs import TRAINING_KEYS, Run, complete_spec, drop_usual_layout
 from howmanygpus.plan.study import protocols
 from howmanygpus.plan.study.batches import accumulate_batches, find_curves
 from howmanygpus.plan.study.cells import expand
-from howmanygpus.plan.study.checks import check_names, check_runs, doubt_study
+from howmanygpus.plan.study.checks import check_names, check_runs, check_shapes, doubt_study
 from howmanygpus.plan.study.counts import take_counts
 from howmanygpus.plan.study.placing import take_numbers
 from howmanygpus.plan.study.start import Start, check_normalization, check_starts, doubt_normalization, find_start
@@ -83,7 +78,7 @@ class Study:
         self._accumulations: dict[tuple[int, ...], dict[int, dict[int, int]]] = {}
         self.variants = {variant: self._training_settings(given) for variant, given in self.config["variants"].items()}
         self.dataset_options = datasets.get(self.config["dataset"], {"source": self.config["dataset"], "options": {}})
-        self._given_model = self.config["model"]
+        self.given_model = self.config["model"]
         self.own_model = take_own_model(self.place, self._place_of_options, self.config)
         check_names(self.place, self.config, self.variants, self.own_model)
         self.config["model_options"] = self._choose_options()
@@ -92,7 +87,7 @@ class Study:
         check_inputs(f"{self.place}.inputs", self.config["inputs"], source, shape)
         check_labels(self.place, self.variants, self.config, self.description)
         check_crops(self.place, self.variants, self.config["variants"], shape)
-        self._check_shapes()
+        check_shapes(self)
         check_normalization(self)
         self.unfair = protocols.complete_overrides(self.config["protocols"], next(iter(self.variants.values())))
         protocols.check_names(self)
@@ -111,16 +106,6 @@ class Study:
         if run.variant in self.unfair:
             return self.unfair[run.variant][run.framework]
         return self.variants[run.variant]
-
-    def _check_shapes(self) -> None:
-        """Raise ConfigError for images of a shape that the network does not take. One file alone does not say it."""
-        given, shape = self._given_model, self.description.image_shape
-        if isinstance(self.own_model, ModelFolder):
-            shapes = dict.fromkeys([shape, *(find_image_shape(each, shape) for each in self.variants.values())])
-            for each in shapes:
-                check_arrays(self.place, given, self.own_model, each, self.description.num_classes, self.network[1])
-        if not isinstance(self.own_model, OwnModel):
-            check_image_size(self.place, *self.network, *shape[:2])
 
     @property
     def network(self) -> tuple[str, dict]:
@@ -287,7 +272,7 @@ class Study:
     def _request_study(self) -> tuple[dict, dict]:
         """Return the study and its data sets as a config would give them, without defaults."""
         different = drop_defaults(self.config, self.defaults, NESTED_KEYS)
-        different |= {"model": self._given_model} if self.own_model else {}
+        different |= {"model": self.given_model} if self.own_model else {}
         different |= {"exclude": [*self.lacking, *self.config["exclude"]]} if self.lacking else {}
         different = leave_rules_out(different)
         return different, {self.config["dataset"]: self.dataset_options}

@@ -18,6 +18,7 @@ from howmanygpus.report.answer.study import (
     describe_disturbed,
     describe_left_out,
     describe_nothing,
+    describe_rates,
     describe_remarks,
     describe_runs,
     describe_trajectories,
@@ -54,8 +55,9 @@ def answer(
         found = [*answer_accuracy(runs, time_to_accuracy, datasets), *answer_throughput(runs, real, datasets)]
         found += [*answer_placement(runs), *answer_batches(batch_sizes)]
     found.append(describe_largest(batch_search))
-    facts = [describe_data(runs, datasets), describe_left_out(datasets), describe_remarks(datasets)]
-    facts += [describe_unchecked(planned), describe_disturbed(planned), describe_unmeasured(runs)]
-    facts += [describe_trajectories(planned), describe_bill(jobs), *describe_protocols(protocols)]
+    facts = [describe_rates(runs), describe_data(runs, datasets), describe_left_out(datasets)]
+    facts += [describe_remarks(datasets), describe_unchecked(planned), describe_disturbed(planned)]
+    facts += [describe_unmeasured(runs), describe_trajectories(planned), describe_bill(jobs)]
+    facts += describe_protocols(protocols)
     lines = [f"- {line}" for line in [*describe_grid(runs, decision), *found, *facts] if line]
     return "\n".join([describe_runs(planned), "", *lines, ""])

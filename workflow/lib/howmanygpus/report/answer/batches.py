@@ -87,5 +87,14 @@ def _describe_noise(table: pd.DataFrame) -> str:
     span = f"{low:,.0f}" if f"{low:.2g}" == f"{high:.2g}" else f"{low:,.0f} to {high:,.0f}"
     return (
         f"Gradient noise scale: {span} images, averaged over each run. A larger batch saves steps as long as it is "
-        "below this scale; above it, it mostly costs more images."
+        f"below this scale; above it, it mostly costs more images.{_describe_time_of_noise(table)}"
     )
+
+
+def _describe_time_of_noise(table: pd.DataFrame) -> str:
+    """Say what measuring the noise costs; the clock of training does not contain it."""
+    parts = table["noise_s_per_train_s"].dropna().astype(float)
+    if parts.empty:
+        return ""
+    low, high = f"{100 * parts.min():.2g}", f"{100 * parts.max():.2g}"
+    return f" Measuring it took {low if low == high else f'{low} to {high}'} % of the training time, on top of it."

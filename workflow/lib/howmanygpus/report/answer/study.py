@@ -4,6 +4,7 @@ import pandas as pd
 
 from howmanygpus.report.inputs import choose_inputs, is_program
 from howmanygpus.report.metrics import name_metric
+from howmanygpus.report.rows.learning import name_own_rates
 from howmanygpus.report.trajectory import has_left
 
 FINAL = ("unsupported", "failed_parity", "diverged", "out_of_memory", "clock_mismatch", "not_run")
@@ -37,6 +38,15 @@ def describe_unchecked(runs: pd.DataFrame) -> str:
         return ""
     which = "No run was" if unchecked == len(done) else f"{unchecked} of {len(done)} runs were not"
     return f'{which} checked by the parity gate (parity: "off"), so that their frameworks may have done different work.'
+
+
+def describe_rates(runs: pd.DataFrame) -> str:
+    """Say which frameworks learn by rates of their own; nothing if all learn alike."""
+    named = name_own_rates(runs)
+    return named and (
+        f"Not all frameworks learn by the same settings: {named}. Their order by quality, or by the time or price to "
+        "it, compares these settings too."
+    )
 
 
 def describe_nothing(runs: pd.DataFrame) -> str:

@@ -1,5 +1,6 @@
 """Published training times and quality beside measured ones, each in panels of their own."""
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -17,21 +18,22 @@ from howmanygpus.report.published.panels import (
 )
 from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import add_note, ring_disturbed, style_of
+from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
 
 TITLE = "Time and quality, published and measured"
-TABLES = ("published", "runs")
+TABLES = ("published", "runs", "time_to_accuracy")
 NEEDS_PUBLISHED = ("quality_metric",)
 BAR = 0.62
 INK = "#555555"
 LONGEST_S = 600
 """Times up to this many seconds are drawn in seconds, longer ones in minutes."""
-COLUMNS = ["series", "num_gpus", "global_batch_size", "time_s", "quality", "threshold", "is_disturbed"]
+COLUMNS = ["series", "num_gpus", "global_batch_size", "time_s", "quality", "threshold", "never", "is_disturbed"]
 CONFIGURATION = ["series", "device", "num_gpus", "global_batch_size"]
 
 
-def draw(published: pd.DataFrame, runs: pd.DataFrame) -> Figure:
+def draw(published: pd.DataFrame, runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> Figure:
     """Draw two panels per hardware, time on the left and quality on the right, with a row per configuration."""
-    measured = group_measured(runs)
+    measured = [*group_measured(runs), *group_thresholds(published, runs, time_to_accuracy)]
     groups = [*group_published(published), *measured]
     figure, axes = make_rows([title for title, *_ in groups], [len(rows) for _, rows, *_ in groups], num_columns=2)
     for (times, quality), (_, rows, styles, metric) in zip(axes, groups, strict=True):
@@ -48,7 +50,8 @@ def draw(published: pd.DataFrame, runs: pd.DataFrame) -> Figure:
 def group_published(published: pd.DataFrame) -> list[tuple]:
     """One group per source and hardware: title, rows with COLUMNS, styles, metric."""
     judged = published[published["quality_metric"].notna()]
-    judged = judged.assign(time_s=judged["duration_s"], is_disturbed=False)
+    never = judged["threshold"].map("never reached {:g}".format, na_action="ignore")
+    judged = judged.assign(time_s=judged["duration_s"], never=never, is_disturbed=False)
     groups = []
     for (_, hardware, metric), rows in judged.groupby(["source", "hardware", "quality_metric"], sort=False):
         title = title_published(hardware, rows["year"].iloc[0], "time as the source counts it")
@@ -70,12 +73,39 @@ def group_measured(runs: pd.DataFrame) -> list[tuple]:
     cells = done.groupby(CONFIGURATION, as_index=False, sort=False).agg(
         time_s=("time_s", "median"), quality=("quality", "mean"), is_disturbed=("disturbed", "any")
     )
-    cells["threshold"] = None
+    cells[["threshold", "never"]] = None
     styles, metric = style_of(cells["series"]), done["quality_metric"].iloc[0]
     return [
         (title_measured(runs, device, "training and evaluations"), rows[COLUMNS], styles, metric)
         for device, rows in cells.groupby("device", sort=False)
     ]
+
+
+def group_thresholds(published: pd.DataFrame, runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> list[tuple]:
+    """One group per device and threshold of the published numbers: medians of the training time until it was reached.
+
+    There is none for a threshold or a metric that the study does not have.
+    """
+    thresholds = published[["quality_metric", "threshold"]].dropna().drop_duplicates()
+    if time_to_accuracy.empty or not (runs["status"] == "completed").any():
+        return []
+    times = time_to_accuracy.merge(thresholds.rename(columns={"quality_metric": "metric"}))
+    if times.empty:
+        return []
+    cells = summarize_time_to_accuracy(times)
+    reached = cells["num_reached"].astype(str) + " of " + cells["num_repeats"].astype(str)
+    cells = cells.assign(
+        series=name_series(cells),
+        time_s=cells["time_s_median"].where(np.isfinite(cells["time_s_median"])),
+        quality=None,
+        never=cells["threshold"].map("{:g} in ".format) + reached + " repeats",
+        is_disturbed=cells["num_disturbed"] > 0,
+    )
+    styles, groups = style_of(cells["series"]), []
+    for (device, metric, threshold), rows in cells.groupby(["device", "metric", "threshold"], sort=False):
+        title = title_measured(runs, device, f"training to test {name_metric(metric)} {threshold:g}")
+        groups.append((title, rows[COLUMNS], styles, metric))
+    return groups
 
 
 def draw_times(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
@@ -87,10 +117,9 @@ def draw_times(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
     axes.barh(places, times.fillna(0), height=BAR, color=colours)
     ring_disturbed(axes, times, places, rows["is_disturbed"].astype(bool))
     for position, cell in rows[rows["time_s"].isna()].iterrows():
-        text = f"never reached {cell['threshold']:g}"
-        axes.annotate(
-            text, (0, places[position]), (4, 0), textcoords="offset points", color=colours[position], va="center"
-        )
+        where, colour = (0, places[position]), colours[position]
+        axes.plot(*where, "x", color=colour, clip_on=False)
+        axes.annotate(cell["never"], where, (8, 0), textcoords="offset points", color=colour, va="center")
     for position, time in times.dropna().items():
         where = (time, places[position])
         axes.annotate(f"{time:.3g}", where, (10, 0), textcoords="offset points", va="center", color=INK, fontsize=9)

@@ -24,7 +24,7 @@ def draw(published: pd.DataFrame, scaling: pd.DataFrame, runs: pd.DataFrame) -> 
     """Draw one panel per hardware and kind of images for rates, and below one for speed-ups."""
     measured = group_measured(scaling, runs)
     groups = [*group_published(published), *measured]
-    panels = [(group, column) for column in LABELS for group in groups if group[1][column].notna().any()]
+    panels = [(group, column) for column in LABELS for group in groups if has_any(group[1], column)]
     titles = [title if column == "rate" else f"{title}\nspeed-up" for (title, *_), column in panels]
     figure, axes = make_panels(titles, (5.4, 3.5), max_columns=min(len(groups), 2))
     for panel, ((_, rows, styles), column) in zip(axes, panels, strict=True):
@@ -32,6 +32,12 @@ def draw(published: pd.DataFrame, scaling: pd.DataFrame, runs: pd.DataFrame) -> 
     if not measured:
         add_note(axes[0], NOTHING_MEASURED)
     return figure
+
+
+def has_any(rows: pd.DataFrame, column: str) -> bool:
+    """Whether there is something to draw; the speed-up of one device over itself is nothing."""
+    known = rows[rows[column].notna()]
+    return not known.empty and (column == "rate" or known["num_gpus"].max() > 1)
 
 
 def group_published(published: pd.DataFrame) -> list[Group]:
@@ -42,9 +48,9 @@ def group_published(published: pd.DataFrame) -> list[Group]:
     several = rated["model"].nunique() > 1
     groups = []
     for (_, hardware, model, images), rows in rated.groupby(keys, sort=False, dropna=False):
-        more = " ".join(
-            [*([model] if several else []), f"{images} images" if pd.notna(images) else "images not stated"]
-        )
+        words = [model] if several else []
+        words += [f"{precision} precision," for precision in rows["precision"].dropna().unique()]
+        more = " ".join([*words, f"{images} images" if pd.notna(images) else "images not stated"])
         title = title_published(hardware, rows["year"].iloc[0], more)
         rows = tell_batches_apart(rows)
         groups.append((title, rows[COLUMNS], style_published(rows)))

@@ -15,9 +15,13 @@ NO_YEAR = "(year not stated)"
 NOTHING_MEASURED = "nothing measured yet"
 
 
-def title_published(hardware: str, year: float, more: str) -> str:
-    """Title of a panel of published numbers, such as "published 2018: V100" with a second line."""
-    return _join(f"published {NO_YEAR if pd.isna(year) else int(year)}: {hardware}", more)
+def title_published(hardware: str, year: str | float, more: str) -> str:
+    """Title of a panel of published numbers, such as "published 2018: V100" with a second line.
+
+    year: as in sources.tsv, or a number if pandas has read it as one.
+    """
+    words = year if isinstance(year, str) else NO_YEAR if pd.isna(year) else f"{year:.0f}"
+    return _join(f"published {words}: {hardware}", more)
 
 
 def title_measured(runs: pd.DataFrame, device: str, more: str) -> str:

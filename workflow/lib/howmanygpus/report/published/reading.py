@@ -2,6 +2,7 @@
 The numbers of a published study, as its source prints them, and what follows from them by arithmetic.
 
 workflow/published/ has one table per study and `sources.tsv`, which names each source. A table has one row per result.
+`year` of a source without a date is the earliest that its hardware or software allows, as `2020 or later`.
 `duration` is in seconds or in minutes:seconds, as printed. With a `threshold` it is the time to reach it, and an empty
 one says that it was never reached. Without a threshold, it is the duration of all `epochs` of `num_images`.
 """
@@ -17,7 +18,7 @@ COLUMNS = (
 )
 SOURCES = ("source", "title", "authors", "year", "url", "protocol")
 TEXTS = {"source", "series", "framework", "model", "input", "precision", "hardware", "duration", "quality_metric"}
-TEXTS |= {"currency", "remark", "title", "authors", "url", "protocol"}
+TEXTS |= {"currency", "remark", "title", "authors", "year", "url", "protocol"}
 DERIVED = (
     *("series", "framework", "model", "input", "precision", "hardware", "year", "num_gpus", "global_batch_size"),
     *("epochs", "duration_s", "images_per_s", "is_computed", "speedup", "scaling_efficiency"),
@@ -33,7 +34,7 @@ class PublishedError(ValueError):
 
 def read_published(table: Path, sources: Path) -> pd.DataFrame:
     """Return the published results with the columns DERIVED, one row each. Raises PublishedError."""
-    named = read_columns(sources, SOURCES).astype({"year": "Int64"})
+    named = read_columns(sources, SOURCES)
     rows = read_columns(table, COLUMNS)
     for source in rows["source"]:
         if source not in set(named["source"]):

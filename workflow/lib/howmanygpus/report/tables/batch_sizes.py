@@ -5,13 +5,14 @@ The knee is the smallest global batch whose median rate is within 5 % of the bes
 same devices. Repeats scatter, so knee_lowest and knee_highest are the smallest batches that may be and that surely are
 within 5 %: the fastest repeat of the first and the slowest of the second are compared with the slowest and the fastest
 of the best. The target is the hardest threshold that some configuration reached in all its repeats, else in one.
+`noise_s_per_train_s` is what measuring the gradient noise takes on top of the training, whose clock leaves it out.
 `max_limit` is set for the batch that stands for `per_device_batch_size: max`, and says why no larger one does.
 """
 
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.outcomes import has_failed
+from howmanygpus.report.outcomes import IDENTITY, has_failed
 from howmanygpus.report.published.protocols import is_fair
 from howmanygpus.report.tables import scaling
 from howmanygpus.report.tables.time_to_accuracy import find_easiest, find_hardest, summarize_time_to_accuracy
@@ -33,7 +34,7 @@ COLUMNS = [
     *("rate_of_best", "is_knee", "knee_lowest", "knee_highest", "is_largest_that_fits", "max_limit"),
     *("metric", "target", "num_judged", "num_reached"),
     *(f"{name}_{end}" for name in TARGETS for end in ENDS),
-    *("noise_scale", "num_noise_measurements"),
+    *("noise_scale", "num_noise_measurements", "noise_s_per_train_s"),
 ]
 NEAR = 0.95
 """Part of the best rate that the knee reaches."""
@@ -56,7 +57,8 @@ def compute_batch_sizes(
     """
     table = _count_runs(runs)
     table = pd.concat([_mark_curve(rows) for _, rows in table.groupby(CURVE, sort=False)], ignore_index=True)
-    for more in (_summarize_targets(time_to_accuracy), average_noise(gradient_noise)):
+    noise = average_noise(gradient_noise), weigh_noise(gradient_noise, runs)
+    for more in (_summarize_targets(time_to_accuracy), *noise):
         table = table.merge(more, on=[*CURVE, *SIZES], how="left")
     counted = dict.fromkeys(("num_judged", "num_reached", "num_noise_measurements"), 0)
     return table.fillna(counted).astype(dict.fromkeys(counted, int)).assign(max_limit=None)[COLUMNS]
@@ -159,3 +161,13 @@ def average_noise(gradient_noise: pd.DataFrame) -> pd.DataFrame:
     )
     table["noise_scale"] = (table["noise"] / table["signal"]).where((table["signal"] > 0) & (table["noise"] > 0))
     return table.drop(columns=["signal", "noise"]).reset_index()
+
+
+def weigh_noise(gradient_noise: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the seconds of the measurements per second of training, over the runs of a configuration that measured."""
+    if gradient_noise.empty:
+        return pd.DataFrame(columns=[*CURVE, *SIZES, "noise_s_per_train_s"])
+    measured = gradient_noise.groupby(list(IDENTITY), as_index=False, sort=False)["elapsed_s"].sum(min_count=1)
+    both = measured.merge(runs[[*IDENTITY, "train_s"]], on=list(IDENTITY)).astype({"train_s": float})
+    sums = both.groupby([*CURVE, *SIZES], sort=False)[["elapsed_s", "train_s"]].sum(min_count=1)
+    return (sums["elapsed_s"] / sums["train_s"]).rename("noise_s_per_train_s").reset_index()

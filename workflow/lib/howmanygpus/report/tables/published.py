@@ -1,6 +1,6 @@
 """
-The published numbers beside which a study stands: those of the table in workflow/published/ that its key `published`
-names, for its own model.
+The published numbers beside which a study stands: those of the tables in workflow/published/ that its key `published`
+names. Of each table, they are those for the study's own network; without any, those that name no network, or else all.
 
 `is_computed` says whether `images_per_s` follows from images, epochs and duration, instead of being printed by the
 source. Durations contain what the source counted, such as validation; `protocol` in sources.tsv says what.
@@ -17,8 +17,15 @@ COLUMNS = ("study", *DERIVED)
 
 
 def tabulate(plan: dict, published: list[Path]) -> pd.DataFrame:
-    """One row per published result. published: the table and the sources, see report.published.reading."""
-    table = read_published(*published)
-    of_model = table["model"].eq(plan["config"]["model"]) | table["model"].isna()
-    chosen = table[of_model] if of_model.any() else table
-    return chosen.assign(study=plan["study"])[list(COLUMNS)]
+    """One row per published result. published: the tables, and last the sources, see report.published.reading."""
+    *tables, sources = published
+    chosen = [choose_rows(read_published(table, sources), plan["config"]["model"]) for table in tables]
+    return pd.concat(chosen, ignore_index=True).assign(study=plan["study"])[list(COLUMNS)]
+
+
+def choose_rows(table: pd.DataFrame, model: str) -> pd.DataFrame:
+    """Return the rows of a table for a network. plan.study.published says by the same rule what there is to draw."""
+    for rows in (table[table["model"] == model], table[table["model"].isna()]):
+        if len(rows):
+            return rows
+    return table

@@ -2,7 +2,8 @@
 Every planned run: its status, how fast it trained, to what quality, and with which versions.
 
 A rate is all images over all seconds of the measured windows. Values that are undefined are empty. `protocol` says why
-a run that repeats an unfair protocol is not comparable; it is empty for all others.
+a run that repeats an unfair protocol is not comparable; it is empty for all others. `own_rates` has the learning rates
+that the study gives to this framework alone.
 """
 
 from pathlib import Path
@@ -15,6 +16,7 @@ from howmanygpus.report.disturbance import is_disturbed
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import IDENTITY, RUNS, Outcome, read_outcomes
 from howmanygpus.report.published.protocols import describe_protocol
+from howmanygpus.report.rows.learning import describe_own_rates
 
 READS = ("results", "evaluations", "losses", "decision")
 USES_METRIC = True
@@ -34,7 +36,7 @@ PROVENANCE = (
     *("framework_version", "python_version", "device_model", "driver_version", "git_commit"),
     *("manifest_sha256", "hostname", "nodes", "gpu_uuids", "started_at", "parity", "run_dir"),
 )
-COLUMNS = (*IDENTITY, "model_options", "protocol", *OUTCOME, *PROVENANCE)
+COLUMNS = (*IDENTITY, "model_options", "own_rates", "protocol", *OUTCOME, *PROVENANCE)
 
 
 def tabulate(
@@ -58,9 +60,11 @@ def tabulate(
         row = describe_run(outcome, plan["billing"], quality.get(identity, {}))
         if outcome.status == "missing" and outcome.path in decided:
             row["status"], row["reason"] = decided[outcome.path]
-        options = describe_options(plan["runs"][outcome.path]["spec"]["model_options"])
+        names = outcome.identity["framework"], outcome.identity["variant"]
+        row["model_options"] = describe_options(plan["runs"][outcome.path]["spec"]["model_options"])
+        row["own_rates"] = describe_own_rates(plan["config"], *names)
         row["protocol"] = describe_protocol(outcome.protocol) if outcome.protocol else None
-        rows.append(row | {"model_options": options} | trajectories.get(identity, {}))
+        rows.append(row | trajectories.get(identity, {}))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 

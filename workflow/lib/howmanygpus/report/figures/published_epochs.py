@@ -1,0 +1,81 @@
+"""Published epochs to a quality by global batch beside measured ones, each in panels of their own."""
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from howmanygpus.report.inputs import choose_inputs
+from howmanygpus.report.metrics import name_metric
+from howmanygpus.report.published.panels import NOTHING_MEASURED, style_published, title_measured, title_published
+from howmanygpus.report.rows.series import name_series
+from howmanygpus.report.style import add_note, label_lines, make_panels, mark_counts, ring_disturbed, style_of
+
+TITLE = "Epochs by batch, published and measured"
+TABLES = ("published", "batch_sizes", "runs")
+NEEDS_PUBLISHED = ("epochs_by_batch",)
+COLUMNS = ["series", "global_batch_size", "epochs", "low", "high", "is_disturbed"]
+
+Group = tuple[str, pd.DataFrame, dict[str, dict]]
+"""Title, rows with COLUMNS, and the style of each series."""
+
+
+def draw(published: pd.DataFrame, batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> Figure:
+    """Draw one panel per source and network, and one per device and device count of the measured runs."""
+    measured = group_measured(batch_sizes, runs)
+    groups = [*group_published(published), *measured]
+    figure, axes = make_panels([title for title, *_ in groups], (5.4, 3.5), max_columns=min(len(groups), 2))
+    for panel, (_, rows, styles) in zip(axes, groups, strict=True):
+        draw_panel(panel, rows, styles)
+    if not measured:
+        add_note(axes[0], NOTHING_MEASURED)
+    return figure
+
+
+def group_published(published: pd.DataFrame) -> list[Group]:
+    counted = published[published["epochs"].notna() & published[["duration_s", "images_per_s"]].isna().all(axis=1)]
+    counted = counted.assign(low=None, high=None, is_disturbed=False)
+    groups = []
+    for _, rows in counted.groupby(["source", "model"], sort=False, dropna=False):
+        first = rows.iloc[0]
+        title = title_published(first["title"], first["year"], first["remark"])
+        groups.append((title, rows[COLUMNS], style_published(rows)))
+    return groups
+
+
+def group_measured(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> list[Group]:
+    """Batches that half or more of the repeats never trained to the target have no number of epochs."""
+    table = choose_inputs(batch_sizes)
+    reached = table[table["epochs_to_target_median"].notna()]
+    if reached.empty:
+        return []
+    reached = reached.assign(
+        series=name_series(reached),
+        epochs=reached["epochs_to_target_median"],
+        low=reached["epochs_to_target_min"],
+        high=reached["epochs_to_target_max"],
+        is_disturbed=reached["num_disturbed"] > 0,
+    )
+    styles, groups = style_of(reached["series"]), []
+    for (device, count), rows in reached.groupby(["device", "num_gpus"], sort=True):
+        target = f"{name_metric(rows['metric'].iloc[0])} {rows['target'].iloc[0]:g}"
+        more = f"to test {target} on {count} device{'s' if count > 1 else ''}"
+        groups.append((title_measured(runs, device, more), rows[COLUMNS], styles))
+    return groups
+
+
+def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict[str, dict]) -> None:
+    """Draw one line per series. The bar of a batch that some repeat never trained to the target has no upper end."""
+    top = 1.15 * rows[["epochs", "high"]].astype(float).max(axis=None)
+    ends: dict[str, tuple[float, float, str]] = {}
+    axes.set(xlabel="images in a global batch", ylabel="epochs")
+    mark_counts(axes, rows["global_batch_size"].astype(int))
+    for series, line in rows.sort_values("global_batch_size").groupby("series", sort=False):
+        sizes, epochs = line["global_batch_size"].astype(int), line["epochs"].astype(float)
+        spread = None
+        if line["low"].notna().all():
+            spread = [epochs - line["low"].astype(float), line["high"].astype(float).fillna(top) - epochs]
+        axes.errorbar(sizes, epochs, yerr=spread, capsize=4, **styles[str(series)])
+        ring_disturbed(axes, sizes, epochs, line["is_disturbed"].astype(bool))
+        ends[str(series)] = (sizes.iloc[-1], epochs.iloc[-1], styles[str(series)]["color"])
+    axes.set_ylim(0, top)
+    label_lines(axes, ends)
