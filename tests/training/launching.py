@@ -106,7 +106,7 @@ def start(python: str, words: list[str], *more_paths: Path) -> subprocess.Comple
 def train(python: str, folder: Path, framework: str, data=None, **changes) -> Finished:
     """Do one run in an empty `folder`, and return it with its weights before and after training."""
     attempt = write_attempt(folder, framework, data, **changes)
-    options = ["--attempt", str(attempt), "--run-dir", str(folder / "run"), "--deadline-s", "300", "--save-weights"]
+    options = ["--attempt", str(attempt), "--run-dir", str(folder / "run"), "--deadline-s", "1200", "--save-weights"]
     result = start(python, ["howmanygpus.train.start.launch", *options])
     return Finished(result.returncode, result.stdout + result.stderr, folder)
 

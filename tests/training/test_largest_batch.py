@@ -34,7 +34,7 @@ def test_a_limit_of_memory_is_an_outcome(batch, expected, environment_python, tm
         Work(SHAPE, NUM_CLASSES, multi_label=False, images=batch, num_test=batch),
         folder,
         placement={},
-        deadline_s=300.0,
+        deadline_s=1200.0,
         memory_bytes=LIMIT_BYTES,
     )
     assert ended.outcome == expected, ended

@@ -19,7 +19,7 @@ from training.launching import write_inputs
 class Attempt:
     """A launcher of a fake backend in a copy of the project."""
 
-    def __init__(self, project: Project, behaviour=None, deadline_s=60, **changes):
+    def __init__(self, project: Project, behaviour=None, deadline_s=300, **changes):
         self.folder = project.folder / "inputs"
         names = {"framework": "sleeping", "family": "fake", "strategy": "sleeping", "launcher": "plain"}
         self.spec = write_inputs(self.folder, make_spec(**names, **changes))

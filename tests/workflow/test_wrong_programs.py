@@ -154,7 +154,7 @@ PATTERNS = {
 }
 
 
-def run_program(folder, command: str, report: list[str] | None = None, deadline_s: float = 60) -> dict:
+def run_program(folder, command: str, report: list[str] | None = None, deadline_s: float = 300) -> dict:
     """Return the record of a run of a command in a folder, as a job starts it."""
     (folder / "data.txt").touch()
     program = {"command": command, "axes": {}, "files": {}, "start": "once"} | ({"report": report} if report else {})
@@ -172,7 +172,7 @@ def run_program(folder, command: str, report: list[str] | None = None, deadline_
 
 @pytest.mark.parametrize(("command", "status", "reason"), CASES.values(), ids=CASES)
 def test_a_wrong_program_ends_with_its_reason(tmp_path, command, status, reason):
-    record = run_program(tmp_path, command, deadline_s=4 if status == "time_limit" else 60)
+    record = run_program(tmp_path, command, deadline_s=4 if status == "time_limit" else 300)
     assert (record["status"], record["reason"]) == (status, reason)
 
 
