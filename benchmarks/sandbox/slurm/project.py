@@ -35,7 +35,7 @@ class ClusterProject(Project):
 
     def write_machine(self, slurm=None, **device) -> None:
         """Write the machine file with one kind of device and the given changes."""
-        shared = {"bind_cores": False, "rendezvous_timeout_s": 60, "preflight": False} | (slurm or {})
+        shared = {"bind_cores": False, "rendezvous_timeout_s": 300, "preflight": False} | (slurm or {})
         machine = {"scheduler": "slurm", "devices": {"fake": DEVICE | device}, "slurm": shared}
         (self.folder / "profiles" / "slurm" / "machine.yaml").write_text(yaml.safe_dump(machine))
 

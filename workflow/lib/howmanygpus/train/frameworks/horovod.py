@@ -10,8 +10,8 @@ from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPSer
 
 from howmanygpus.train.spec import RunSpec
 
-PATIENCE_S = 120.0
-"""Time for the first process to serve addresses; before that it imports as much as the others."""
+PATIENCE_S = 300.0
+"""Time for the first process to serve addresses, and for all others to be there. Horovod would wait for 30 seconds."""
 
 
 def wait_for_server(host: str, port: int) -> None:
@@ -30,9 +30,13 @@ def wait_for_server(host: str, port: int) -> None:
 
 
 def join(spec: RunSpec) -> None:
-    """Set Horovod's environment variables: the controller and, if the launcher has not set them, the addresses."""
+    """Set Horovod's environment variables: the controller and, if the launcher has not set them, the addresses.
+
+    Processes import for minutes on a busy machine or from a slow file system, and not all take as long.
+    """
     controller = spec.horovod_controller
     os.environ |= {"HOROVOD_CONTROLLER": controller, "HOROVOD_CPU_OPERATIONS": controller}
+    os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", f"{PATIENCE_S:.0f}")
     if controller == "gloo" and "HOROVOD_RANK" not in os.environ:
         meet(spec)
 
