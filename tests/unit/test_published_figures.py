@@ -7,7 +7,7 @@ from figured import GRIDS, make_tables
 from howmanygpus.plan.study.published import list_published
 from howmanygpus.report.figures import describe_figure, load_figure
 from howmanygpus.report.figures.price import describe_price, summarize_prices
-from howmanygpus.report.published.panels import title_published
+from howmanygpus.report.published.panels import describe_batch, title_published
 from howmanygpus.report.tables.published import tabulate
 from project import ROOT
 
@@ -107,6 +107,13 @@ def test_a_price_names_a_target_that_was_not_reached():
 )
 def test_a_year_is_whole_although_others_of_its_column_are_missing(year, words):
     assert title_published("M60", year, "real images").startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("num_gpus", "size", "words"), [(4, 256, "4 x 64"), (4.0, 256.0, "4 x 64"), (4.0, float("nan"), "4")]
+)
+def test_numbers_of_devices_are_whole_although_others_of_their_column_are_missing(num_gpus, size, words):
+    assert describe_batch(num_gpus, size) == words
 
 
 def test_a_threshold_that_was_never_reached_is_a_cross(tmp_path):

@@ -65,6 +65,6 @@ def style_published(table: pd.DataFrame) -> dict[str, dict]:
     return {series: looks[name] for series, name in zip(table["series"], name_published(table), strict=True)}
 
 
-def describe_batch(num_gpus: int, global_batch_size: float) -> str:
+def describe_batch(num_gpus: float, global_batch_size: float) -> str:
     """Devices and images of each, such as "4 x 64"; the devices alone if the batch is not known."""
-    return str(num_gpus) if pd.isna(global_batch_size) else f"{num_gpus} x {global_batch_size / num_gpus:g}"
+    return f"{num_gpus:g}" if pd.isna(global_batch_size) else f"{num_gpus:g} x {global_batch_size / num_gpus:g}"
