@@ -1,5 +1,7 @@
 """Tables of several studies become one, with every value as it stands in its part."""
 
+import csv
+
 import pandas as pd
 import pytest
 
@@ -50,5 +52,7 @@ def test_a_shared_record_has_the_row_of_the_last_part(tmp_path):
 @pytest.mark.parametrize("length", [10, 200_000])
 def test_texts_may_be_long(tmp_path, length):
     write_table(tmp_path / "part.tsv", pd.DataFrame({"reason": ["x" * length]}))
+    before = csv.field_size_limit()
     merge_tables([tmp_path / "part.tsv"], tmp_path / "table.tsv")
     assert read_table(tmp_path / "table.tsv")["reason"].tolist() == ["x" * length]
+    assert csv.field_size_limit() == before, "other readers of the process keep their limit"

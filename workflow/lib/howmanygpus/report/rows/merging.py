@@ -12,14 +12,17 @@ RECORD = "record"
 
 def merge_tables(parts: list[Path], table: Path) -> None:
     """Write the rows of all parts, whose values stay as they are. A record that several parts share has one row."""
-    csv.field_size_limit(sys.maxsize)  # A reason may be longer than the usual limit.
     columns: dict[str, None] = {}
     rows: list[dict[str, str]] = []
-    for part in parts:
-        with open(part, newline="") as file:
-            reader = csv.DictReader(file, delimiter="\t")
-            columns |= dict.fromkeys(reader.fieldnames or ())
-            rows += reader
+    usual = csv.field_size_limit(sys.maxsize)  # A reason may be longer than the usual limit.
+    try:
+        for part in parts:
+            with open(part, newline="") as file:
+                reader = csv.DictReader(file, delimiter="\t")
+                columns |= dict.fromkeys(reader.fieldnames or ())
+                rows += reader
+    finally:
+        csv.field_size_limit(usual)
     if RECORD in columns:
         last = {row.get(RECORD, ""): position for position, row in enumerate(rows)}
         rows = [rows[position] for position in sorted(last.values())]
