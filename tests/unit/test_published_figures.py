@@ -4,8 +4,8 @@ import matplotlib.pyplot as plt
 import pytest
 
 from figured import GRIDS, make_tables
-from howmanygpus.plan.study.published import list_published
-from howmanygpus.report.figures import describe_figure, load_figure
+from howmanygpus.plan.study.published import find_columns, list_published, read_rows
+from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.price import describe_price, summarize_prices
 from howmanygpus.report.published.panels import describe_batch, title_published
 from howmanygpus.report.tables.published import tabulate
@@ -136,6 +136,20 @@ def test_epochs_by_batch_are_drawn_beside_measured_ones(tmp_path):
     assert "to test accuracy 0.9 on 1 device" in heads[0]
     alone = draw(tmp_path, "published_epochs", ("reference_points", "resnet50"), "nothing run")
     assert len(alone.axes) == 1 and "nothing measured yet" in texts(alone)
+
+
+STUDIES = [(name, model) for name in FILES for model in sorted({row["model"] for row in read_rows(name)})]
+
+
+@pytest.mark.parametrize("grid", ["complete", "nothing run"])
+@pytest.mark.parametrize(("name", "model"), STUDIES)
+def test_all_figures_planned_for_a_table_and_a_network_show_its_numbers(tmp_path, name, model, grid):
+    columns = find_columns({"model": model, "published": name})
+    planned = [figure for figure in list_figures() if columns.intersection(describe_figure(figure).needs_published)]
+    for figure in planned:
+        drawn = titles(draw(tmp_path, figure, (name, model), grid))
+        assert any(title.startswith("published") for title in drawn), figure
+    assert planned
 
 
 def test_the_precision_that_a_source_states_stands_on_its_panel(tmp_path):

@@ -61,7 +61,8 @@ def find_columns(config: dict) -> set[str]:
     """Return the columns that have a value in some of a study's published results, and EPOCHS_BY_BATCH if some have."""
     rows = choose_rows(config)
     columns = {column for row in rows for column, value in row.items() if value}
-    return columns | {EPOCHS_BY_BATCH for row in rows if row["epochs"] and not row["duration"] + row["images_per_s"]}
+    counted = [row for row in rows if row["epochs"] and row["global_batch_size"]]
+    return columns | {EPOCHS_BY_BATCH for row in counted if not row["duration"] + row["images_per_s"]}
 
 
 def describe_protocols(given: str | list[str] | None) -> dict[str, str]:

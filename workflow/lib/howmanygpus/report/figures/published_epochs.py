@@ -32,7 +32,8 @@ def draw(published: pd.DataFrame, batch_sizes: pd.DataFrame, runs: pd.DataFrame)
 
 
 def group_published(published: pd.DataFrame) -> list[Group]:
-    counted = published[published["epochs"].notna() & published[["duration_s", "images_per_s"]].isna().all(axis=1)]
+    is_counted = published[["epochs", "global_batch_size"]].notna().all(axis=1)
+    counted = published[is_counted & published[["duration_s", "images_per_s"]].isna().all(axis=1)]
     counted = counted.assign(low=None, high=None, is_disturbed=False)
     groups = []
     for _, rows in counted.groupby(["source", "model"], sort=False, dropna=False):
