@@ -106,7 +106,13 @@ class WholeLimits:
 
 
 def norm(array: np.ndarray) -> float:
-    return float(np.linalg.norm(np.asarray(array, np.float64)))
+    return math.sqrt(dot(array, array))
+
+
+def dot(one: np.ndarray, other: np.ndarray) -> float:
+    """Return the inner product in float64. BLAS would start a thread on each core, which is slow for small arrays."""
+    with np.errstate(invalid="ignore"):
+        return float(np.multiply(one, other, dtype=np.float64).sum())
 
 
 def norm_of_all(arrays: dict[str, np.ndarray]) -> float:

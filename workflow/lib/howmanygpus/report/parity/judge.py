@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file
 
-from howmanygpus.report.parity.allowances import Allowances, norm, norm_of_all
+from howmanygpus.report.parity.allowances import Allowances, dot, norm, norm_of_all
 from howmanygpus.report.parity.checks import CHECKS, EVALUATIONS
 from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.prepared import open_data
@@ -244,9 +244,9 @@ def count_wrong_images(seen: Observation) -> int:
 
 def compare_wholes(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> tuple[float, float, float]:
     """Return found along expected, the cosine between both, and the ratio of their norms; of all arrays together."""
-    dot = sum(float(np.vdot(found[name], array)) for name, array in expected.items())
+    along = sum(dot(found[name], array) for name, array in expected.items())
     lengths = [norm_of_all(arrays) for arrays in (found, expected)]
-    return dot / lengths[1] ** 2, dot / max(lengths[0] * lengths[1], 1e-30), lengths[0] / lengths[1]
+    return along / lengths[1] ** 2, along / max(lengths[0] * lengths[1], 1e-30), lengths[0] / lengths[1]
 
 
 def judge(
