@@ -15,7 +15,10 @@ from kept import Keeper
 from project import ROOT, Project, study
 from training.launching import COMPILE_SOON, Finished, train, train_in_turn
 
-LONGEST = ("gate", "gate_on_faults", "endings", "retries", "interruptions", "grid", "bill", "real_data", "backends")
+LONGEST = (
+    *("gate", "gate_on_faults", "endings", "frameworks_over_nodes", "retries", "interruptions", "grid", "bill"),
+    *("real_data", "backends"),
+)
 """Files that take longest, without `test_`."""
 FOLDERS = ("parity", "slurm", "training", "loading", "workflow", "unit")
 """Folders from those with long files to those with short ones."""

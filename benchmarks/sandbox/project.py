@@ -212,6 +212,11 @@ class Project:
     def planned_runs(self, *arguments: str) -> list[str]:
         return [job for job in self.planned(*arguments) if "/" in job]
 
+    def read_records(self) -> dict[str, dict]:
+        """Return the records of all finished runs, by their path under results/runs/."""
+        runs = self.folder / "results" / "runs"
+        return {str(path.parent.relative_to(runs)): json.loads(path.read_text()) for path in runs.rglob("run.json")}
+
     def read_rows(self) -> list[dict[str, str]]:
         """Return the rows of the studies' tables of runs."""
         paths = sorted((self.folder / "results" / "tables").glob("*/runs.tsv"))

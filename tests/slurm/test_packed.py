@@ -1,7 +1,6 @@
 """One job does all runs of up to one node. What it requests is read from the profile."""
 
 import itertools
-import json
 
 import pytest
 
@@ -15,7 +14,7 @@ def test_runs_of_one_node_are_done_in_one_job_and_the_others_left(project):
     project.write_config(grid=study(frameworks=["sleeping", "pacing"], devices=["fake"], **options))
     project.submit_packed("grid")
     output = "".join(path.read_text() for path in project.folder.glob("howmanygpus-packed-*.log"))
-    records = [json.loads(path.read_text()) for path in (project.folder / "results" / "runs").rglob("run.json")]
+    records = project.read_records().values()
     assert sorted(record["spec"]["num_gpus"] for record in records) == [1, 1, 4, 4], output[-3000:]
     assert len({record["job"]["id"] for record in records}) == 1, "one job for all of them"
     assert all(record["job"]["packed"] for record in records)

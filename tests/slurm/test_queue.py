@@ -1,7 +1,6 @@
 """What the queue and the messages show of a call, and how many of its runs go at the same time."""
 
 import itertools
-import json
 
 import pytest
 
@@ -10,9 +9,7 @@ from project import RUNS, study
 
 def read_spans(project) -> list[tuple[float, float]]:
     """Return the start and the end of each run's job."""
-    paths = (project.folder / "results" / "runs").rglob("run.json")
-    records = [json.loads(path.read_text()) for path in paths]
-    spans = [(record["job"]["started_at"], record["wall_time_s"]) for record in records]
+    spans = [(record["job"]["started_at"], record["wall_time_s"]) for record in project.read_records().values()]
     return sorted((start, start + wall_time_s) for start, wall_time_s in spans)
 
 

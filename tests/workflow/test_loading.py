@@ -38,24 +38,19 @@ def finished(tmp_path_factory) -> Project:
     return project
 
 
-def read_runs(project: Project) -> dict[str, dict]:
-    folder = project.folder / "results" / "runs"
-    return {str(path.parent.relative_to(folder)): json.loads(path.read_text()) for path in folder.rglob("run.json")}
-
-
 def test_files_are_made_from_the_arrays_and_trained_on(finished):
     for form, suffix in (("png", "png"), ("jpeg", "jpg")):
         folder = finished.folder / "results" / "prepared" / "digits" / form
         assert len(list((folder / "images" / "train").rglob(f"*.{suffix}"))) == 1437
         assert len(list((folder / "images" / "test").rglob(f"*.{suffix}"))) == 360
-    runs = read_runs(finished)
+    runs = finished.read_records()
     assert sorted(runs) == sorted(RUNS)
     assert {run["status"] for run in runs.values()} == {"completed"}
     assert len({run["manifest_sha256"] for run in runs.values()}) == 2
 
 
 def test_a_loader_of_its_own_is_in_the_record_of_the_run_alone(finished):
-    for path, run in read_runs(finished).items():
+    for path, run in finished.read_records().items():
         ran = "howmanygpus/train/frameworks/fake/loader.py" in run["code"]
         assert ran == ("/native/" in path), path
         assert (run["spec"]["loader"], run["spec"]["loader_workers"]) == (("fake.loader", 2) if ran else ("shared", 1))

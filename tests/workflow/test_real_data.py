@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import tarfile
 from collections import Counter
 from contextlib import ExitStack
@@ -93,8 +92,7 @@ def test_each_data_set_is_acquired_prepared_and_trained_on(tmp_path):
         for server in servers:
             stack.enter_context(server)
         project.snakemake(*TABLES)
-    records = [json.loads(path.read_text()) for path in (project.folder / "results/runs").rglob("run.json")]
-    done = Counter((record["spec"]["dataset"], record["status"]) for record in records)
+    done = Counter((record["spec"]["dataset"], record["status"]) for record in project.read_records().values())
     assert done == dict.fromkeys(((name, "completed") for name in datasets), sum(map(len, INPUTS.values())))
     assert [len(server.requests) for server in servers] == [1, 1, 1]
     assert project.planned(*TABLES) == []
