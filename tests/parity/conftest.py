@@ -71,13 +71,22 @@ def faulty_gate(copies, environment_python, scratch, compiled, gate):
 
 
 @pytest.fixture(scope="session")
-def judge_cell(gate):
+def observe_cells(gate):
+    """A function from a framework and cells to the folder of what one start did with those that it supports."""
+
+    def get(framework, cells, num_devices):
+        supported = {name: cell for name, cell in cells.items() if supports(framework, cell)}
+        return gate.observe(names_of(framework), FRAMEWORKS[framework].environments["cpu"], supported, num_devices)
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def judge_cell(gate, observe_cells):
     """A function from a framework, cells and one of them to the verdict, with what one start for all of them did."""
 
     def get(framework, cells, key, num_devices):
-        supported = {name: cell for name, cell in cells.items() if supports(framework, cell)}
-        environment = FRAMEWORKS[framework].environments["cpu"]
-        folder = gate.observe(names_of(framework), environment, supported, num_devices)
+        folder = observe_cells(framework, cells, num_devices)
         return judge({(num_devices, 1): folder / key}, gate.task(cells[key]))
 
     return get
