@@ -11,7 +11,7 @@ from project import ROOT
 
 EXAMPLE = ROOT / "examples" / "model_folder" / "silu_net"
 MORE = ROOT / "tests" / "parity" / EXAMPLE.name
-"""Files of the families that the example is not written for."""
+"""Files of the families that the example is not written for, named silu_<family>.py."""
 OPTIONS = {"width": 4}
 FRAMEWORKS_OF_FAMILIES = ("pytorch_ddp", "keras_mirrored", "jax_sharding", "mxnet_gluon", "chainer_mn")
 WITH_BF16 = [name for name in FRAMEWORKS_OF_FAMILIES if "bf16" in FRAMEWORKS[name].precisions["cpu"]]
@@ -49,8 +49,8 @@ def folders(tmp_path_factory, environment_python, scratch):
     top = tmp_path_factory.mktemp("folders")
     for name in ("silu_net", "other_net"):
         shutil.copytree(EXAMPLE, top / name, ignore=shutil.ignore_patterns("__pycache__"))
-        for path in MORE.glob("*.py"):
-            shutil.copy2(path, top / name)
+        for path in MORE.glob("silu_*.py"):
+            shutil.copy2(path, top / name / path.name.removeprefix("silu_"))
     file = top / "other_net" / f"{FRAMEWORKS[OTHER].family}.py"
     file.write_text(file.read_text().replace("activations.silu", "activations.gelu"))
     return FolderObserver(top, ROOT / "workflow" / "lib", scratch, environment_python)
