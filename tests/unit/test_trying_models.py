@@ -1,6 +1,7 @@
 """A user's model is tried before anything is submitted, and only what its file is to blame for stops the call."""
 
 import json
+import re
 import sys
 from types import SimpleNamespace
 
@@ -8,6 +9,7 @@ import pytest
 
 from howmanygpus.call import models
 from howmanygpus.call.models import refuse_models
+from project import ROOT
 
 RIGHT = "weights = sys.argv[sys.argv.index('--weights') + 1]; open(weights, 'w').write('')"
 WRONG = "net.py: build returned NoneType; return a torch.nn.Module"
@@ -64,3 +66,13 @@ def test_a_model_that_takes_long_is_left_to_the_job(try_models, monkeypatch):
 
 def test_an_environment_that_is_not_built_is_left_to_the_job(try_models):
     assert try_models(None) == ([], [])
+
+
+def test_where_jobs_start_at_once_the_check_of_a_model_is_the_first():
+    text = "".join(path.read_text() for path in (ROOT / "workflow" / "rules").glob("*.smk"))
+    rules = dict(
+        re.findall(r"^(?:rule|use rule \w+ as) (\w+)(.*?)(?=^(?:rule|use rule)|\Z)", text, re.DOTALL | re.MULTILINE)
+    )
+    fixed = {name: re.search(r"^    priority: (\d+)$", body, re.MULTILINE) for name, body in rules.items()}
+    priorities = {name: int(found[1]) for name, found in fixed.items() if found}
+    assert len(priorities) > 4 and max(priorities, key=priorities.get) == models.RULE

@@ -52,6 +52,7 @@ rule compute_own_reference:
     wildcard_constraints:
         batchnorm="local|synchronized",
         loss="|_multilabel|_smoothing[^/_]+",
+    priority: 1000000
     threads: 4
     params:
         accumulate=lambda wildcards: ACCUMULATED if wildcards.accumulated else 1,
