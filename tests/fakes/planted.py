@@ -51,6 +51,16 @@ def roll_labels(batches, first_step: int):
         yield images, np.roll(labels, 1) if step >= first_step else labels
 
 
+def repeat_first_part(batches, num_devices: int, accumulate: int):
+    """Give each device the first of the batches of a step in place of all of them."""
+    for batch in batches:
+        shares = (array.reshape(num_devices, accumulate, -1, *array.shape[1:]) for array in batch)
+        yield tuple(
+            np.repeat(share[:, :1], accumulate, axis=1).reshape(array.shape)
+            for share, array in zip(shares, batch, strict=True)
+        )
+
+
 def weigh_by_device(targets: np.ndarray, num_devices: int) -> np.ndarray:
     """Weigh the labels of each device's images by how many it knows."""
     shares = [np.sign(share) for share in np.split(targets, num_devices)]
@@ -100,6 +110,9 @@ class Planted:
             loop.host_batches = lambda: ((images, spoil(targets, num_devices)) for images, targets in given())
         if self.fault == "one_replica_one_step_behind":
             loop.host_batches = lambda: delay_one_replica(given(), *place, loop.spec.num_gpus)
+        if self.fault == "first_part_again":
+            num_devices = loop.spec.num_gpus // self.num_processes
+            loop.host_batches = lambda: repeat_first_part(given(), num_devices, loop.spec.accumulate)
         if self.fault == "last_batch_lost":
             loop.evaluation._batches = lambda: iter(list(evaluated())[:-1])
         if self.fault in ("evaluated_images_misplaced", "evaluated_on_first_misplaced"):

@@ -28,6 +28,7 @@ class PlantedChainer(Planted, ChainerMn):
         chainer.optimizer_hooks.WeightDecay = DecayOfKernelsOnly if only_kernels else DECAY
         super().__init__(*arguments)
         average = self.communicator.multi_node_mean_grad
+        factors = {"summed": self.communicator.size, "parts_summed": self._accumulate}
 
         def average_faultily(network, *options):
             own = network.model.dense.b.grad.copy()
@@ -35,9 +36,9 @@ class PlantedChainer(Planted, ChainerMn):
                 average(network, *options)
             if self.fault == "one_layer_not_averaged":
                 network.model.dense.b.grad = own
-            if self.fault == "summed":
+            if self.fault in factors:
                 for parameter in network.params():
-                    parameter.grad *= self.communicator.size
+                    parameter.grad *= factors[self.fault]
 
         self.communicator.multi_node_mean_grad = average_faultily
         if self.fault == "dropout_left_on":

@@ -12,6 +12,7 @@ from howmanygpus.train.frameworks.flax import sharding
 from howmanygpus.train.frameworks.planted import Planted
 
 MEAN, DECAY, SGD, COUNT = jax.lax.pmean, optax.add_decayed_weights, optax.sgd, sharding.count_steps
+ACCUMULATE = sharding.accumulate
 
 
 def take_first(array, axis):
@@ -39,6 +40,16 @@ def average_faultily(fault):
     return average
 
 
+def sum_parts(differentiate, parameters, count):
+    differentiate_all = ACCUMULATE(differentiate, parameters, count)
+
+    def differentiate_and_sum(*batch):
+        losses, gradients = differentiate_all(*batch)
+        return losses, jax.tree.map(lambda gradient: gradient * count, gradients)
+
+    return differentiate_and_sum
+
+
 def decay_kernels_only(weight_decay, _):
     return DECAY(weight_decay, mask=lambda parameters: jax.tree.map(lambda array: array.ndim > 1, parameters))
 
@@ -57,6 +68,7 @@ class PlantedFlax(Planted, sharding.JaxSharding):
         jax.lax.pmean = average_faultily(fault) if fault in FAULTS_OF_MEAN else MEAN
         optax.add_decayed_weights = decay_kernels_only if fault == "decay_of_kernels_only" else DECAY
         optax.sgd = keep_rates if fault == "rate_inside_momentum" else SGD
+        sharding.accumulate = sum_parts if fault == "parts_summed" else ACCUMULATE
         sharding.count_steps = count_none if fault == "same_units_in_every_step" else COUNT
         super().__init__(*arguments)
         if fault == "first_replicas_statistics":

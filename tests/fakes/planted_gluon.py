@@ -30,7 +30,8 @@ class PlantedGluon(Planted, MxnetGluon):
                 first *= len(self.contexts)
                 for gradient in others:
                     gradient *= 0
-            step(batch_size / len(self.contexts) if self.fault == "summed" else batch_size)
+            too_large = {"summed": len(self.contexts), "parts_summed": self.spec.accumulate}
+            step(batch_size / too_large.get(self.fault, 1))
 
         self.trainer.step = change_and_step
 

@@ -62,8 +62,9 @@ class PlantedKeras(Planted, TensorflowMirrored):
             gradients = [gradient * factor for gradient in gradients]
         if self.fault == "overflow_applied":
             gradients = [tf.where(tf.math.is_finite(gradient), gradient, 0.0) for gradient in gradients]
-        if self.fault == "summed":
-            gradients = [gradient * float(self.strategy.num_replicas_in_sync) for gradient in gradients]
+        factors = {"summed": self.strategy.num_replicas_in_sync, "parts_summed": self.spec.accumulate}
+        if self.fault in factors:
+            gradients = [gradient * float(factors[self.fault]) for gradient in gradients]
         return loss, gradients
 
     def _compute_logits(self, images):

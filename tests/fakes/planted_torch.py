@@ -53,6 +53,10 @@ class PlantedTorch(Planted, PytorchDdp):
         if self.fault == "one_layer_not_averaged":
             DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self.network, ["model.dense.bias"])
 
+    def compute_loss(self, images, labels):
+        loss = super().compute_loss(images, labels)
+        return loss * self.spec.accumulate if self.fault == "parts_summed" else loss
+
     def step_optimizer(self):
         if self.fault == "not_unscaled":
             self.optimizer.step()

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from threadpoolctl import threadpool_limits
 
 from howmanygpus.environments.cache import find_cache
 from howmanygpus.plan.frameworks import FRAMEWORKS
@@ -14,6 +15,16 @@ from parity.cells import supports
 from parity.faults import FAMILIES, FAULTY_HOROVOD
 from parity.observing import Observer, names_of
 from project import FAKES, ROOT
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread_for_sums():
+    """Let NumPy add up with one thread when verdicts are given. On a busy machine, threads spin to wait for each other.
+
+    The tests of test_gate.py then took 206 s of processor time in place of 5.
+    """
+    with threadpool_limits(1, user_api="blas"):
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -71,13 +82,22 @@ def faulty_gate(copies, environment_python, scratch, compiled, gate):
 
 
 @pytest.fixture(scope="session")
-def judge_cell(gate):
+def observe_cells(gate):
+    """A function from a framework and cells to the folder of what one start did with those that it supports."""
+
+    def get(framework, cells, num_devices):
+        supported = {name: cell for name, cell in cells.items() if supports(framework, cell)}
+        return gate.observe(names_of(framework), FRAMEWORKS[framework].environments["cpu"], supported, num_devices)
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def judge_cell(gate, observe_cells):
     """A function from a framework, cells and one of them to the verdict, with what one start for all of them did."""
 
     def get(framework, cells, key, num_devices):
-        supported = {name: cell for name, cell in cells.items() if supports(framework, cell)}
-        environment = FRAMEWORKS[framework].environments["cpu"]
-        folder = gate.observe(names_of(framework), environment, supported, num_devices)
+        folder = observe_cells(framework, cells, num_devices)
         return judge({(num_devices, 1): folder / key}, gate.task(cells[key]))
 
     return get

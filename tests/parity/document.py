@@ -6,6 +6,7 @@ from howmanygpus.train.parity import task
 from parity.faults import (
     FAMILIES,
     FAULTS,
+    FAULTS_OF_ACCUMULATION,
     FAULTS_OF_DROPOUT,
     FAULTS_OF_FP16,
     FAULTS_OF_LABELS,
@@ -13,6 +14,7 @@ from parity.faults import (
 )
 from project import ROOT
 
+IN_FP32 = FAULTS | FAULTS_OF_LABELS | FAULTS_OF_DROPOUT | FAULTS_OF_ACCUMULATION
 PATH = ROOT / "docs" / "parity.md"
 TEXT = """\
 # What the parity gate checks, and what it catches
@@ -70,20 +72,22 @@ Each is planted in one strategy of every family, on two devices of a CPU.
 
 `fp32, bf16`: the fault is planted in both precisions. MXNet and Chainer have no bf16. Horovod's backends for PyTorch,
 TensorFlow and Keras are also shown gradients that are not averaged and gradients that are summed. The faults of labels
-are planted in the task whose images have any number of labels, those of dropout in a short `alexnet`.
+are planted in the task whose images have any number of labels, those of dropout in a short `alexnet`, and those of the
+batches of a step in a task that accumulates two of them. A test also compares every framework's steps on two batches
+with its own steps on one batch of twice the size, in a network without BatchNorm.
 """
 
 
 def describe_precisions(family: str, fault: str) -> str:
     if fault in FAULTS_OF_FP16:
         return "fp16" if FAMILIES[family].has_fp16 else ""
-    if fault not in FAULTS | FAULTS_OF_LABELS | FAULTS_OF_DROPOUT:
+    if fault not in IN_FP32:
         return ""
     return "fp32, bf16" if fault in IN_BF16 and FAMILIES[family].has_bf16 else "fp32"
 
 
 def render() -> str:
-    every = FAULTS | FAULTS_OF_LABELS | FAULTS_OF_DROPOUT | FAULTS_OF_FP16
+    every = IN_FP32 | FAULTS_OF_FP16
     checks, faults = [], []
     for check, meaning in CHECKS.items():
         shown = ", ".join(f"`{name}`" for name, fault in every.items() if fault.check == check)

@@ -60,6 +60,11 @@ FAULTS_OF_DROPOUT = {
     "units_dropped_in_evaluation": Fault("evaluation", "dropout is on in evaluation"),
 }
 """Planted in every family, in a network that drops units."""
+FAULTS_OF_ACCUMULATION = {
+    "parts_summed": Fault("averaging", "gradients of the batches of a step are summed instead of averaged"),
+    "first_part_again": Fault("gradients", "each batch of a step is the first one"),
+}
+"""Planted in every family, in a task whose steps take two batches of each device."""
 FAULTS_OF_FP16 = {
     "not_unscaled": Fault("averaging", "gradients are not divided by the loss scale"),
     "unscaled_twice_on_first": Fault("averaging", "the first device divides by it before the mean and again after it"),

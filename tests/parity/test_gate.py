@@ -5,6 +5,7 @@ import pytest
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.report.parity.page import render_page, tabulate
 from howmanygpus.train.parity.task import OPTIMIZERS
+from parity.accumulation import HALVES, WHOLE, compare_steps, find_excess
 from parity.cells import (
     DEEP,
     LOSSES,
@@ -64,6 +65,16 @@ def test_a_step_on_two_batches_of_each_device_is_that_of_the_reference(framework
     num_devices = count_devices(framework)
     verdict = judge_cell(framework, cells_on(2, framework), "deep_accumulated", num_devices)
     assert (verdict["status"], verdict["reason"]) == ("passed", "")
+
+
+@pytest.mark.parametrize("framework", list(FRAMEWORKS))
+def test_two_batches_of_a_step_change_the_weights_as_one_of_twice_the_size_does(framework, observe_cells):
+    """The framework is compared with itself, without the reference."""
+    num_devices = count_devices(framework)
+    seen = observe_cells(framework, cells_on(2, framework), num_devices)
+    for optimizer in OPTIMIZERS:
+        differences = compare_steps(seen / WHOLE, seen / HALVES, optimizer)
+        assert not find_excess(differences), (optimizer, differences)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

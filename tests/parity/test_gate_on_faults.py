@@ -6,10 +6,12 @@ import shutil
 import pytest
 
 from howmanygpus.report.parity.judge import judge
-from parity.cells import DEEP, DROPPING, SIGMOID, SMALL
+from parity.accumulation import HALVES, WHOLE, compare_steps, find_excess
+from parity.cells import DEEP, DROPPING, LOSSES, SIGMOID, SMALL
 from parity.faults import (
     FAMILIES,
     FAULTS,
+    FAULTS_OF_ACCUMULATION,
     FAULTS_OF_DROPOUT,
     FAULTS_OF_FP16,
     FAULTS_OF_LABELS,
@@ -20,6 +22,8 @@ from parity.faults import (
 
 FAULTS_OF_HOROVOD = {"gradients_not_averaged": "averaging", "gradients_summed": "averaging", NONE: ""}
 IN_HALVES = {precision: DEEP | {"precision": precision} for precision in ("bf16", "fp16")}
+IN_FP32 = {"fp32": DEEP, WHOLE: SIGMOID, HALVES: LOSSES[HALVES], "dropout": DROPPING}
+"""The cells that every family is observed at."""
 EVERYTHING = f"{NONE}:all:all"
 
 
@@ -47,7 +51,8 @@ def see_faults(faulty_gate):
         faults = [f"{name}:{fault.optimizer}:fp32" for name, fault in FAULTS.items()]
         faults += [f"{name}:{fault.optimizer}:sigmoid" for name, fault in FAULTS_OF_LABELS.items()]
         faults += [f"{name}:{fault.optimizer}:dropout" for name, fault in FAULTS_OF_DROPOUT.items()]
-        cells = {"fp32": DEEP, "sigmoid": SIGMOID, "dropout": DROPPING}
+        faults += [f"{name}:{fault.optimizer}:{HALVES}" for name, fault in FAULTS_OF_ACCUMULATION.items()]
+        cells = dict(IN_FP32)
         if planted.has_bf16:
             cells["bf16"] = IN_HALVES["bf16"]
             faults += [f"{name}:sgd:bf16" for name in IN_BF16]
@@ -81,6 +86,19 @@ def test_a_loss_that_ignores_which_labels_are_known_is_caught(family, fault, see
     assert FAULTS_OF_LABELS[fault].check in failed_checks(verdict)
 
 
+@pytest.mark.parametrize("fault", FAULTS_OF_ACCUMULATION)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_steps_that_accumulate_otherwise_are_caught(family, fault, see_faults, faulty_gate, tmp_path):
+    """By the reference, and by the framework's own step on one batch of twice the size."""
+    seen = see_faults(family)
+    verdict = judge_fault(seen / HALVES, fault, faulty_gate.task(LOSSES[HALVES]), tmp_path)
+    assert verdict["status"] == "failed"
+    assert FAULTS_OF_ACCUMULATION[fault].check in failed_checks(verdict)
+    whole = seen / WHOLE / NONE
+    assert "first" in find_excess(compare_steps(whole, seen / HALVES / fault))
+    assert not find_excess(compare_steps(whole, seen / HALVES / NONE))
+
+
 @pytest.mark.parametrize("fault", FAULTS_OF_DROPOUT)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_units_that_are_dropped_otherwise_are_caught(family, fault, see_faults, faulty_gate, tmp_path):
@@ -107,7 +125,7 @@ def test_each_fault_of_loss_scaling_is_caught(family, fault, see_faults, faulty_
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_passes_after_its_faults(family, see_faults, faulty_gate, tmp_path):
     """A fault that outlived its turn would be seen."""
-    cells = {"fp32": DEEP, "sigmoid": SIGMOID, "dropout": DROPPING}
+    cells = dict(IN_FP32)
     has = {"bf16": FAMILIES[family].has_bf16, "fp16": FAMILIES[family].has_fp16}
     cells |= {precision: cell for precision, cell in IN_HALVES.items() if has[precision]}
     for name, cell in cells.items():

@@ -52,8 +52,16 @@ def test_frameworks_of_other_families_are_unsupported_with_a_reason(tmp_path, te
 
 
 def test_a_key_says_the_family_if_the_imports_do_not(tmp_path):
-    plan = make_plan(tmp_path, f"import keras\n{TORCH}", model_family="torch")
+    either = "try:\n    import keras\nexcept ImportError:\n    keras = None\n"
+    plan = make_plan(tmp_path, f"{either}{TORCH}", model_family="torch")
     assert plan.studies["s"].own_model.family == "torch"
+
+
+@pytest.mark.parametrize(("text", "name"), [(TORCH, "pytorch-cpu"), (KERAS, "tensorflow-cpu"), (FLAX, "jax-cpu")])
+def test_weights_are_drawn_in_the_environment_that_the_documentation_names(tmp_path, text, name):
+    """And not in one with Horovod, which would be built for a study that does without."""
+    (model,) = make_plan(tmp_path, text).own_models.values()
+    assert model.environment == name and f"`{name}`" in (ROOT / "docs" / "own_model.md").read_text()
 
 
 def test_flax_computes_in_bf16_if_build_takes_its_type(tmp_path):

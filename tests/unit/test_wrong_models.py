@@ -6,6 +6,7 @@ from refusing import LETTERS, UNNAMED, enter_folder, refuse_model
 
 TORCH = "import torch\ndef build(image_shape, num_classes, width=8):\n    return None\n"
 FLAX = "from flax import nnx\ndef build(image_shape, num_classes, *, rngs):\n    return None\n"
+ABSENT = "which is not in pytorch-cpu; add its package to envs/pytorch-cpu.txt, or put the module beside the file"
 HOW = "write def build(image_shape, num_classes, **options)"
 
 FILES = {
@@ -43,31 +44,31 @@ FILES = {
         "net.py",
         "import torch\nclass build: pass\n",
         {},
-        f's.model: "net.py" has a build that is no plain function; {HOW}',
+        f's.model: "net.py" has a build in line 2 that is no plain function; {HOW}',
     ),
     "coroutine": (
         "net.py",
         "import torch\nasync def build(a, b): pass\n",
         {},
-        f's.model: "net.py" has a build that is no plain function; {HOW}',
+        f's.model: "net.py" has a build in line 2 that is no plain function; {HOW}',
     ),
     "parameters": (
         "net.py",
-        "import torch\ndef build(image_shape): pass\n",
+        "import torch\ndef build(image_shape): return 1\n",
         {},
-        f's.model: "net.py" has a function build that takes 1 of image_shape and num_classes; {HOW}',
+        f's.model: "net.py" has a function build in line 2 that takes 1 of image_shape and num_classes; {HOW}',
     ),
     "without a value": (
         "net.py",
-        "import torch\ndef build(a, b, width): pass\n",
+        "import torch\ndef build(a, b, width): return 1\n",
         {},
-        "s.model_options: build in net.py needs width; give it here, or give it a default there",
+        "s.model_options: build in line 2 of net.py needs width; give it here, or give it a default there",
     ),
     "unknown option": (
         "net.py",
         TORCH,
         {"model_options": {"witdh": 4}},
-        "s.model_options.witdh: 4 is no parameter of build in net.py; did you mean width?",
+        "s.model_options.witdh: 4 is no parameter of build in line 2 of net.py; did you mean width?",
     ),
     "filled in": (
         "net.py",
@@ -90,12 +91,36 @@ FILES = {
         's.model: "net.py" imports packages of torch and keras; say which builds the model by `model_family`, which is '
         "torch, keras, flax",
     ),
+    "nothing returned": (
+        "net.py",
+        "import torch\ndef build(image_shape, num_classes):\n    torch.nn.Flatten()\n",
+        {},
+        's.model: "net.py" has a function build in line 2 that returns nothing; return the model',
+    ),
+    "not installed": (
+        "net.py",
+        "import timm.models\n" + TORCH,
+        {},
+        f's.model: "net.py" imports timm in line 1, {ABSENT}',
+    ),
+    "not installed, for build": (
+        "net.py",
+        TORCH.replace("    return", "    from torchvision import models\n    return"),
+        {},
+        f's.model: "net.py" imports torchvision in line 3, {ABSENT}',
+    ),
+    "not installed, for a file beside it": (
+        "net.py",
+        "import fancy\n" + TORCH,
+        {},
+        f's.model: "net.py" has fancy.py, which imports einops in line 2, {ABSENT}',
+    ),
     "no rngs": (
         "net.py",
         FLAX.replace(", *, rngs", ""),
         {},
-        's.model: "net.py" has a function build without a parameter rngs, from which flax draws the initial weights; '
-        "write def build(image_shape, num_classes, *, rngs, **options)",
+        's.model: "net.py" has a function build in line 2 without a parameter rngs, from which flax draws the '
+        "initial weights; write def build(image_shape, num_classes, *, rngs, **options)",
     ),
     "other family": (
         "net.py",
@@ -108,7 +133,7 @@ FILES = {
         "net.py",
         "import broken\n" + TORCH,
         {},
-        's.model: "net.py" imports broken.py, which is not valid Python; correct it',
+        's.model: "net.py" imports broken.py, which is not valid Python in line 1 (invalid syntax); correct it',
     ),
     "relative": (
         "net.py",
@@ -148,6 +173,7 @@ def in_a_folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("model", "text", "changes", "message"), FILES.values(), ids=FILES)
 def test_a_wrong_file_is_refused(tmp_path, model, text, changes, message):
     (tmp_path / "broken.py").write_text("def (")
+    (tmp_path / "fancy.py").write_text("import torch\nimport einops\n")
     if text is not None:
         (tmp_path / model).write_text(text)
     assert refuse_model(model, **changes) == message.replace("{here}", str(tmp_path))

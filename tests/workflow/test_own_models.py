@@ -34,25 +34,27 @@ def own_study(**changes) -> dict:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory, environment_record):
-    """Return a project in which the PyTorch example has been trained."""
+    """Return a project in which the examples in PyTorch and in Keras have been trained."""
     project = Project(tmp_path_factory.mktemp("own") / "project", fakes=())
     shutil.copy2(ROOT / "examples" / "model" / "pytorch_net.py", project.folder / "net.py")
-    for name in ("pytorch-cpu", "horovod-pytorch-cpu"):
+    shutil.copy2(ROOT / "examples" / "model" / "keras_net.py", project.folder / "keras_net.py")
+    for name in ("pytorch-cpu", "horovod-pytorch-cpu", "tensorflow-cpu"):
         project.take_environment(environment_record(name))
     project.edit("workflow/lib/howmanygpus/train/parity/task.py", ONLY_SGD)
-    project.write_config(own=own_study())
+    in_keras = own_study(model="keras_net.py", frameworks=["keras_mirrored"], num_gpus=[2])
+    project.write_config(own=own_study(), in_keras=in_keras)
     project.snakemake(*ROWS, timeout_s=900)
     return project
 
 
-def read_verdicts(project) -> dict[str, dict]:
-    folder = project.folder / "results" / "parity" / f"{NET}_local"
+def read_verdicts(project, network: str = NET) -> dict[str, dict]:
+    folder = project.folder / "results" / "parity" / f"{network}_local"
     verdicts = [json.loads(path.read_text()) for path in folder.glob("*-*.json")]
     return {verdict["framework"]: verdict for verdict in verdicts}
 
 
 def test_every_strategy_of_the_family_trains_from_the_same_weights(project):
-    rows = {(row["framework"], row["num_gpus"]): row for row in project.read_rows()}
+    rows = {(row["framework"], row["num_gpus"]): row for row in project.read_rows() if row["study"] == "own"}
     completed = {key for key, row in rows.items() if row["status"] == "completed"}
     assert completed == {(name, "1") for name in FRAMEWORKS[:3]} | {(name, "2") for name in FRAMEWORKS[:2]}
     assert {rows["jax_sharding", count]["status"] for count in "12"} == {"unsupported"}
@@ -71,6 +73,21 @@ def test_the_gate_compares_strategies_and_numbers_of_devices(project):
         both = {"weights", "evaluation", "batches", "losses", "averaging", "gradients", "updates_sgd", "replicas"}
         assert {(devices, check) for devices in (1, MOST) for check in both} <= checks
         assert (1, "statistics") in checks and (MOST, "statistics") not in checks
+
+
+def test_a_model_in_keras_is_gated_and_trained_under_mirrored_strategy(project):
+    """It needs nothing of Horovod for TensorFlow."""
+    (row,) = (row for row in project.read_rows() if row["study"] == "in_keras")
+    assert (row["status"], row["model"], row["num_gpus"]) == ("completed", "keras_net", "2")
+    record = json.loads(project.read(f"{row['run_dir']}/run.json"))
+    assert record["steps"] == 4 and "keras_net.py" in record["code"]
+    (verdict,) = read_verdicts(project, NET.replace("net", "keras_net")).values()
+    assert (verdict["status"], verdict["reason"]) == ("passed", "")
+    checks = {(row["devices"], row["check"]) for row in verdict["checks"]}
+    assert {(MOST, "averaging"), (MOST, "gradients"), (MOST, "updates_sgd"), (MOST, "replicas")} <= checks
+    records = (project.folder / "results" / "environments").glob("*-cpu-*.json")
+    built = {path.name.rpartition("-")[0] for path in records}
+    assert built == {"pytorch-cpu", "horovod-pytorch-cpu", "tensorflow-cpu"}
 
 
 def test_comments_and_places_rerun_nothing_and_constants_rerun_the_runs(project):
@@ -108,7 +125,7 @@ def test_a_file_with_all_arrays_is_what_runs_start_from(project, tmp_path):
 def test_devices_that_exchange_nothing_fail_and_are_reported(project, tmp_path):
     copy = project.copy_to(tmp_path / "faulty")
     copy.edit("workflow/lib/howmanygpus/train/frameworks/torch/ddp.py", ALONE)
-    copy.write_config(own=own_study(frameworks=["pytorch_ddp"]))
+    copy.write_config(own=own_study(frameworks=["pytorch_ddp"], num_gpus=[2]))
     shutil.rmtree(copy.folder / "results" / "parity" / "observed")
     for path in (copy.folder / "results" / "parity" / f"{NET}_local").glob("*-*.json"):
         path.unlink()

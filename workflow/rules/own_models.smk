@@ -5,7 +5,8 @@ INPUTS   the user's file, results/environments/
 OUTPUTS  results/weights/own_{name}{options}_{shape}_seed{seed}.safetensors
          results/parity/own_{name}{options}_{shape}_.../reference.json (what one device does)
 
-A wrong file ends in the first of these rules, which trains nothing. The code of the file is a parameter.
+A wrong file ends in the first of these rules, which trains nothing. If jobs are submitted, the same is done where
+Snakemake runs before the first of them (call/models.py). The code of the file is a parameter.
 """
 
 
@@ -17,6 +18,8 @@ rule initialize_own_weights:
         record="results/weights/{own_model}{options}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.json",
     log:
         "results/logs/initialize_own_weights/{own_model}{options}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.log",
+    # Of all jobs that could start, this is the first, so that a wrong file is seen before anything is trained.
+    priority: 3000000
     params:
         code=own_models.initialization,
         options=own_models.options,
@@ -49,6 +52,7 @@ rule compute_own_reference:
     wildcard_constraints:
         batchnorm="local|synchronized",
         loss="|_multilabel|_smoothing[^/_]+",
+    priority: 1000000
     threads: 4
     params:
         accumulate=lambda wildcards: ACCUMULATED if wildcards.accumulated else 1,

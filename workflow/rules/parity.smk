@@ -35,6 +35,8 @@ rule compute_reference:
     wildcard_constraints:
         batchnorm="local|synchronized",
         loss="|_multilabel|_smoothing[^/_]+",
+    # Before runs of other networks, because a user's folder is checked first.
+    priority: 1000000
     threads: 4
     params:
         accumulate=lambda wildcards: ACCUMULATED if wildcards.accumulated else 1,

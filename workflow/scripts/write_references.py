@@ -1,17 +1,23 @@
-"""Write the generated tables of the documents from the schemas, the registry and the published numbers."""
+"""
+Write the generated tables of the documents from the schemas, the registry and the published numbers.
+
+Also write which modules users' models can import, of the environments that are built.
+"""
 
 import argparse
 
 from howmanygpus.files import write_text_atomic
+from howmanygpus.plan.own.model import FAMILIES, find_environment
+from howmanygpus.plan.own.modules import KNOWN, render_known
 from howmanygpus.plan.references import DOCUMENTS, render_document
 
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
-    for path in DOCUMENTS:
-        text = path.read_text()
-        written = render_document(text, str(path))
-        if written != text:
+    texts = {path: render_document(path.read_text(), str(path)) for path in DOCUMENTS}
+    texts[KNOWN] = render_known(map(find_environment, FAMILIES))
+    for path, written in texts.items():
+        if not path.exists() or path.read_text() != written:
             write_text_atomic(path, written)
             print(f"{path} was written")
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from howmanygpus.call.deciding import refuse_overspending
+from howmanygpus.call.models import refuse_models
 from howmanygpus.plan.config.machine import Machine
 from howmanygpus.plan.plan import Plan
 
@@ -17,8 +18,10 @@ def refuse_to_start(plan: Plan, workflow: Any, shortages: list[str], warn: Calla
     # `--touch` starts nothing, whatever the executor.
     for doubt in [] if workflow.touch else doubt_executor(plan.machine, *executor):
         warn(doubt)
-    jobs = workflow.dag.needrun_jobs()
-    return refuse_executor(plan.machine, *executor) or shortages or refuse_overspending(plan, jobs)
+    jobs = list(workflow.dag.needrun_jobs())
+    refused = refuse_executor(plan.machine, *executor) or shortages or refuse_overspending(plan, jobs)
+    # Where jobs start at once, the rule that checks models is the first of them.
+    return refused or ([] if workflow.local_exec else refuse_models(plan, jobs, warn))
 
 
 def refuse_executor(machine: Machine, executor: str, is_local: bool) -> list[str]:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from howmanygpus.environments.pins import find_horovod_base
 from howmanygpus.plan.config.errors import refuse
 from howmanygpus.plan.config.files import expand_path
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.syntax import read_code
+from howmanygpus.plan.own.imports import check_imports
 from howmanygpus.plan.own.naming import PREFIX, check_name
 from howmanygpus.plan.own.signature import Signature, read_signature
 
@@ -48,7 +50,7 @@ class OwnModel:
     @property
     def environment(self) -> str:
         """The environment in which its initial weights are drawn."""
-        return next(entry for entry in FRAMEWORKS.values() if entry.family == self.family).environments["cpu"]
+        return find_environment(self.family)
 
     def find_unsupported_reason(self, framework: str, precision: str) -> str:
         family = FRAMEWORKS[framework].family
@@ -60,6 +62,12 @@ class OwnModel:
 
     def takes(self, parameter: str) -> bool:
         return self.signature is None or self.signature.takes(parameter)
+
+
+def find_environment(family: str) -> str:
+    """Return the environment for CPUs of a family, without Horovod."""
+    names = (entry.environments["cpu"] for entry in FRAMEWORKS.values() if entry.family == family)
+    return next(name for name in names if find_horovod_base(name) is None)
 
 
 def find_own_model(
@@ -75,19 +83,25 @@ def find_own_model(
     try:
         code = read_code(file)
     except (SyntaxError, ValueError) as error:
-        line = f" in line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        raise refuse(where, given, f"is not valid Python{line} ({error.args[0]})", "correct it") from None
+        raise refuse(where, given, f"is not valid Python{describe_place(error)}", "correct it") from None
     if relative := next((name for name in code.imported if name.startswith(".")), ""):
         problem = f"imports {relative} relatively, which a single file cannot"
-        raise refuse(
-            where, given, problem, f"write `import {relative.strip('.').partition('.')[0]}` for a file beside it"
-        )
+        beside = relative.strip(".").partition(".")[0]
+        raise refuse(where, given, problem, f"write `import {beside}` for a file beside it")
     files = find_files(where, given, file)
     found = _find_family(where, given, family, code.imported)
     signature = read_signature(where, given, file)
     if signature is not None:
         signature.check(where, given, place_of_options, options, found)
-    return OwnModel(file.stem, str(file), found, _hash_files(file, files), signature)
+    model = OwnModel(file.stem, str(file), found, _hash_files(file, files), signature)
+    check_imports(where, given, file, model.environment)
+    return model
+
+
+def describe_place(error: SyntaxError | ValueError) -> str:
+    """Return where a file is not Python, and why."""
+    line = f" in line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+    return f"{line} ({error.args[0]})"
 
 
 def _check_file(where: str, given: str, file: Path, networks: Iterable[str]) -> None:
@@ -108,8 +122,9 @@ def find_files(where: str, given: str, file: Path) -> list[Path]:
         path = waiting.pop()
         try:
             imported = read_code(path).imported
-        except (SyntaxError, ValueError):
-            raise refuse(where, given, f"imports {path}, which is not valid Python", "correct it") from None
+        except (SyntaxError, ValueError) as error:
+            problem = f"imports {path}, which is not valid Python{describe_place(error)}"
+            raise refuse(where, given, problem, "correct it") from None
         # What a package beside it imports relatively is inside that package.
         for name in {name.partition(".")[0] for name in imported if not name.startswith(".")}:
             beside = [file.parent / f"{name}.py", *sorted((file.parent / name).rglob("*.py"))]

@@ -14,8 +14,9 @@ HOW = "write def build(image_shape, num_classes, **options)"
 
 @dataclass(frozen=True)
 class Signature:
-    """Parameters of `build` after those given by position. required: those without a default."""
+    """Parameters of `build` after those given by position. required: those without a default. line: of `build`."""
 
+    line: int
     num_first: int
     options: tuple[str, ...]
     required: tuple[str, ...]
@@ -28,10 +29,11 @@ class Signature:
         """Raise ConfigError if `build` cannot be called with the study's options. place: of the options."""
         filled_in = BY_FAMILY.get(family, ())
         if self.num_first < len(GIVEN):
-            problem = f"has a function build that takes {self.num_first} of {' and '.join(GIVEN)}"
+            problem = f"has a function build in line {self.line} that takes {self.num_first} of {' and '.join(GIVEN)}"
             raise refuse(where, given, problem, HOW)
         if family == "flax" and not self.takes("rngs"):
-            problem = "has a function build without a parameter rngs, from which flax draws the initial weights"
+            lack = "without a parameter rngs, from which flax draws the initial weights"
+            problem = f"has a function build in line {self.line} {lack}"
             raise refuse(where, given, problem, "write def build(image_shape, num_classes, *, rngs, **options)")
         for name in options:
             if name in filled_in or name in GIVEN:
@@ -39,10 +41,12 @@ class Signature:
             if not self.takes(name):
                 known = [option for option in self.options if option not in filled_in]
                 remedy = suggest(name, known) if known else "remove it, or give build such a parameter"
-                raise refuse(f"{place}.{name}", options[name], f"is no parameter of build in {given}", remedy)
+                problem = f"is no parameter of build in line {self.line} of {given}"
+                raise refuse(f"{place}.{name}", options[name], problem, remedy)
         for name in self.required:
             if name not in options and name not in filled_in:
-                raise ConfigError(f"{place}: build in {given} needs {name}; give it here, or give it a default there")
+                lack = f"build in line {self.line} of {given} needs {name}"
+                raise ConfigError(f"{place}: {lack}; give it here, or give it a default there")
 
 
 def read_signature(where: str, given: str, file: Path, num_given: int = len(GIVEN), how: str = HOW) -> Signature | None:
@@ -53,9 +57,13 @@ def read_signature(where: str, given: str, file: Path, num_given: int = len(GIVE
     body = ast.parse(file.read_bytes(), filename=str(file)).body
     functions = [each for each in body if isinstance(each, ast.FunctionDef) and each.name == "build"]
     if functions:
-        return _read_arguments(functions[-1].args, num_given)
-    if any(isinstance(each, ast.AsyncFunctionDef | ast.ClassDef) and each.name == "build" for each in body):
-        raise refuse(where, given, "has a build that is no plain function", how)
+        if not _can_return(functions[-1]):
+            problem = f"has a function build in line {functions[-1].lineno} that returns nothing"
+            raise refuse(where, given, problem, "return the model")
+        return _read_arguments(functions[-1], num_given)
+    others = (each for each in body if isinstance(each, ast.AsyncFunctionDef | ast.ClassDef) and each.name == "build")
+    if other := next(others, None):
+        raise refuse(where, given, f"has a build in line {other.lineno} that is no plain function", how)
     if _binds_build(body):
         return None
     near = [each.name for each in body if isinstance(each, ast.FunctionDef)]
@@ -63,7 +71,14 @@ def read_signature(where: str, given: str, file: Path, num_given: int = len(GIVE
     raise refuse(where, given, f"has no function build{also}", how)
 
 
-def _read_arguments(arguments: ast.arguments, num_given: int) -> Signature:
+def _can_return(function: ast.FunctionDef) -> bool:
+    """Whether a function has a value to return, or raises an error, which is told by running it."""
+    nodes = list(ast.walk(function))
+    return any(isinstance(node, ast.Raise) or (isinstance(node, ast.Return) and node.value) for node in nodes)
+
+
+def _read_arguments(function: ast.FunctionDef, num_given: int) -> Signature:
+    arguments = function.args
     positional = [*arguments.posonlyargs, *arguments.args]
     defaults = len(positional) - len(arguments.defaults)
     num_first = num_given if arguments.vararg else min(len(positional), num_given)
@@ -71,6 +86,7 @@ def _read_arguments(arguments: ast.arguments, num_given: int) -> Signature:
     rest = [(each, index < defaults) for index, each in enumerate(positional) if index >= num_given]
     rest += [(each, default is None) for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
     return Signature(
+        function.lineno,
         num_first,
         tuple(each.arg for each, _ in rest if each not in arguments.posonlyargs),
         tuple(each.arg for each, is_required in rest if is_required),

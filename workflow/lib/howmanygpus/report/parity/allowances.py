@@ -90,10 +90,12 @@ FP32 = Tolerances(
     **{"logits": 1e-5, "loss": 5e-6, "later_losses": 1e-4, "whole": 1e-3, "gradients": 1e-3, "updates": 1e-3},
     **{"statistics": 1e-4, "evaluations": 5e-4},
 )
-# The simulated noise of a small array may by chance be too little.
+# The simulated noise of a small array may by chance be too little. Running means also change because the weights before
+# them are rounded to bf16, by up to 2**-9 each and alike for all images. The simulation rounds each result by itself
+# instead, which mostly cancels in a mean.
 REDUCED = Tolerances(
     **{"logits": 1e-4, "loss": 2e-5, "later_losses": 1e-3, "whole": 1e-3, "gradients": 1e-3, "updates": 5e-3},
-    **{"statistics": 1e-3, "evaluations": 5e-3},
+    **{"statistics": 3e-3, "evaluations": 5e-3},
 )
 
 

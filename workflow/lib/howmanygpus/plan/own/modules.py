@@ -1,0 +1,49 @@
+"""
+Lists the modules that an environment has, also before it is built.
+
+envs/modules.json has the modules of environments on CPUs, each with the hash of its pins; `make references` writes it.
+"""
+
+import json
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from howmanygpus.environments.build import hash_pins
+from howmanygpus.environments.cache import find_cache
+from howmanygpus.environments.pins import FOLDER, find_pins, hash_requirements
+
+KNOWN = FOLDER / "modules.json"
+
+
+@cache
+def find_modules(environment: str) -> frozenset[str] | None:
+    """Return the names of the modules beside Python's own, or None if nobody knows.
+
+    Those of a built environment are what it has, those of another one what an environment with the same pins had.
+    """
+    pins = find_pins(environment)
+    folder = find_cache() / f"{environment}-{hash_pins(pins)[:12]}"
+    if (folder / "complete.json").exists():
+        return list_installed(folder)
+    known = json.loads(KNOWN.read_text()).get(environment) if KNOWN.exists() else None
+    return frozenset(known["modules"]) if known and known["pins"] == hash_requirements(pins) else None
+
+
+def list_installed(folder: Path) -> frozenset[str]:
+    """Return the modules and packages in the folder of an environment."""
+    names = {path.name.partition(".")[0] for path in folder.glob("lib/python3*/site-packages/*") if _is_module(path)}
+    return frozenset(name for name in names if name.isidentifier())
+
+
+def _is_module(path: Path) -> bool:
+    return path.suffix in (".py", ".so") or (path.is_dir() and "." not in path.name and path.name != "__pycache__")
+
+
+def render_known(environments: Iterable[str]) -> str:
+    """Return the text of KNOWN, with the modules of built environments in place of those that it has."""
+    known = json.loads(KNOWN.read_text()) if KNOWN.exists() else {}
+    for name in environments:
+        if (modules := find_modules(name)) is not None:
+            known[name] = {"pins": hash_requirements(find_pins(name)), "modules": sorted(modules)}
+    return json.dumps(known, indent=1, sort_keys=True) + "\n"
