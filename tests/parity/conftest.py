@@ -5,7 +5,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from threadpoolctl import threadpool_limits
 
 from howmanygpus.environments.cache import find_cache
 from howmanygpus.plan.frameworks import FRAMEWORKS
@@ -15,16 +14,6 @@ from parity.cells import supports
 from parity.faults import FAMILIES, FAULTY_HOROVOD
 from parity.observing import Observer, names_of
 from project import FAKES, ROOT
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_thread_for_sums():
-    """Let NumPy add up with one thread when verdicts are given. On a busy machine, threads spin to wait for each other.
-
-    The tests of test_gate.py then took 206 s of processor time in place of 5.
-    """
-    with threadpool_limits(1, user_api="blas"):
-        yield
 
 
 @pytest.fixture(scope="session")
