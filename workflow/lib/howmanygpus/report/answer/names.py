@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 
+from howmanygpus.report.counting import name_count
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import FEWEST
 from howmanygpus.report.rows.series import name_series
@@ -19,7 +20,7 @@ def add_series(table: pd.DataFrame) -> pd.DataFrame:
 
 def name_devices(row: pd.Series) -> str:
     """Name the devices of a row, and their number of nodes if the study has chosen it."""
-    devices = f"{row['num_gpus']} {row['device']} device{'s' if row['num_gpus'] > 1 else ''}"
+    devices = name_count(row["num_gpus"], f"{row['device']} device")
     return devices if row["placement"] == FEWEST else f"{devices} of {row['placement']}"
 
 
@@ -27,7 +28,7 @@ def name_configuration(row: pd.Series) -> str:
     size = row["num_gpus"] * row["per_device_batch_size"]
     accumulated = row.get("global_batch_size", size) // size
     times = f" x {accumulated} batches" if accumulated > 1 else ""
-    return f"{row['series']} on {name_devices(row)}{times} x {row['per_device_batch_size']} images"
+    return f"{row['series']} on {name_devices(row)}{times} x {name_count(row['per_device_batch_size'], 'image')}"
 
 
 def name_spread(row: pd.Series, median: str, unit: str, digits: str) -> str:
@@ -83,7 +84,8 @@ def describe_shortfall(runs: pd.DataFrame, row: pd.Series) -> str:
     """Say how many of the planned repeats of a configuration have no result yet, and how many were disturbed."""
     repeats = find_repeats(runs, row)
     done = int((repeats["status"] == "completed").sum())
-    text = "" if done == len(repeats) else f" Only {done} of {len(repeats)} planned repeats have completed."
+    have = "has" if done == 1 else "have"
+    text = "" if done == len(repeats) else f" Only {done} of {len(repeats)} planned repeats {have} completed."
     disturbed = int(repeats["disturbed"].eq(True).sum())
     if not disturbed:
         return text

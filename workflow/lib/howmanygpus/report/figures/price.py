@@ -5,6 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.report.counting import name_count
 from howmanygpus.report.figures.speedup import choose_threshold
 from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.metrics import name_metric
@@ -81,7 +82,8 @@ def describe_target(prices: pd.DataFrame) -> str:
 
 def name_rows(prices: pd.DataFrame) -> list[str]:
     return [
-        f"{row['series']}, {row['num_gpus']} x {row['per_device_batch_size']} images" for _, row in prices.iterrows()
+        f"{row['series']}, {row['num_gpus']} x {name_count(row['per_device_batch_size'], 'image')}"
+        for _, row in prices.iterrows()
     ]
 
 

@@ -4,6 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.report.counting import name_count
 from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.published.panels import NOTHING_MEASURED, style_published, title_measured, title_published
@@ -59,7 +60,7 @@ def group_measured(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> list[Group]
     styles, groups = style_of(reached["series"]), []
     for (device, count), rows in reached.groupby(["device", "num_gpus"], sort=True):
         target = f"{name_metric(rows['metric'].iloc[0])} {rows['target'].iloc[0]:g}"
-        more = f"to test {target} on {count} device{'s' if count > 1 else ''}"
+        more = f"to test {target} on {name_count(count, 'device')}"
         groups.append((title_measured(runs, device, more), rows[COLUMNS], styles))
     return groups
 

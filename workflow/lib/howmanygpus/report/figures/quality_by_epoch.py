@@ -5,6 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.report.counting import name_count
 from howmanygpus.report.inputs import is_real
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.rows.series import name_series
@@ -22,7 +23,7 @@ def draw(evaluations: pd.DataFrame) -> Figure:
     real = real.assign(series=name_series(real))
     styles = style_of(real["series"])
     panels = list(real.groupby(["num_gpus", "per_device_batch_size"]))
-    titles = [f"{count} device{'s' if count > 1 else ''} x {size} images" for (count, size), _ in panels]
+    titles = [f"{name_count(count, 'device')} x {name_count(size, 'image')}" for (count, size), _ in panels]
     figure, axes = make_panels(titles)
     limits = find_limits(real)
     for panel, (_, rows) in zip(axes, panels, strict=True):
