@@ -128,6 +128,7 @@ onstart:
     except AcquisitionError as error:
         raise WorkflowError(str(error)) from None
     deciding.leave_decisions(PLAN)
+    starting.announce_gate(workflow, logger.info)
     # The names of all jobs of a call end with this.
     announce(getattr(workflow.scheduler._executor, "run_uuid", f"local-{uuid.uuid4()}"))
     if MACHINE.submits and workflow.executor_settings:

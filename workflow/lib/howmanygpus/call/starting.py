@@ -5,6 +5,7 @@ from typing import Any
 
 from howmanygpus.call.deciding import refuse_overspending
 from howmanygpus.plan.config.machine import Machine
+from howmanygpus.plan.dry_run.summary import describe_gate
 from howmanygpus.plan.plan import Plan
 
 
@@ -19,6 +20,12 @@ def refuse_to_start(plan: Plan, workflow: Any, shortages: list[str], warn: Calla
         warn(doubt)
     jobs = workflow.dag.needrun_jobs()
     return refuse_executor(plan.machine, *executor) or shortages or refuse_overspending(plan, jobs)
+
+
+def announce_gate(workflow: Any, say: Callable[[str], None]) -> None:
+    """Say how long the parity gate takes, of which nothing else is seen for minutes. workflow: Snakemake's."""
+    if expected := describe_gate(workflow.dag, workflow.persistence):
+        say(expected)
 
 
 def refuse_executor(machine: Machine, executor: str, is_local: bool) -> list[str]:
