@@ -57,7 +57,14 @@ def describe_quality(runs: pd.DataFrame, row: pd.Series, datasets: pd.DataFrame)
     metric = repeats["quality_metric"].dropna().iloc[0]
     scope = "in one repeat" if len(reached) == 1 else f"on average over {len(reached)} repeats"
     guessed = describe_guess(metric, row, datasets)
-    return f" It ends at a test {name_metric(metric)} of {reached.mean():.3g} {scope}; {guessed}."
+    area = describe_area(metric, repeats)
+    return f" It ends at a test {name_metric(metric)} of {reached.mean():.3g} {scope}{area}; {guessed}."
+
+
+def describe_area(metric: str, repeats: pd.DataFrame) -> str:
+    """Name the mean area under the ROC curve of two classes beside another metric; nothing if it is not known."""
+    areas = repeats["roc_auc_last"].dropna().astype(float)
+    return f", with a ROC AUC of {areas.mean():.3g}" if len(areas) and metric != "roc_auc" else ""
 
 
 def describe_reached(runs: pd.DataFrame, row: pd.Series) -> str:
