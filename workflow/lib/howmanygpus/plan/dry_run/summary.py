@@ -17,6 +17,7 @@ from howmanygpus.plan.plan import Plan
 from howmanygpus.train.start.settling import ATTEMPTS
 
 HEADER = ("stage", "jobs", "why", "expected", "based on")
+UNKNOWN_YET = "how long they take is not known, as none like them was done here; small networks take minutes"
 WATCH = "tail -f results/logs/{compute_reference,observe_parity}/*.log"
 NOT_ATTEMPTED = ("running", "blocked")
 """Statuses of attempts that go on, or that an earlier step kept from beginning."""
@@ -107,8 +108,10 @@ def describe_gate(dag: Any, persistence: Any) -> str:
     estimate, recorded = StageEstimate(is_measured=True), RecordedJobs(dag.jobs, persistence)
     for job in jobs:
         estimate.add(recorded.expect(job), job.threads)
-    does = f"{len(jobs)} job{'s' if len(jobs) > 1 else ''}: {describe_duration(estimate.elapsed(cores=1))}"
-    return f"Before the first run, the parity gate does {does}. `{WATCH}` shows what it does."
+    expected, text = estimate.elapsed(cores=1), f"{len(jobs)} job{'s' if len(jobs) > 1 else ''}"
+    is_known = expected.is_complete and not expected.limit_s
+    text += f", in about {describe_duration(expected)}" if is_known else f" ({UNKNOWN_YET})"
+    return f"Before the first run, the parity gate does {text}. `{WATCH}` shows what it does."
 
 
 def _sort_by_stage(jobs: Iterable[Any]) -> dict[str, list]:
