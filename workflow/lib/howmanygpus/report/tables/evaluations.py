@@ -15,8 +15,8 @@ from howmanygpus.report.quality.predictions import read_predictions
 
 READS = ("results", "datasets")
 USES_METRIC = True
-COLUMNS = (*IDENTITY, "protocol", "epoch", "images_seen", "train_s", "wall_s")
-COLUMNS += ("metric", "quality", "quality_of_guess", "roc_auc")
+QUALITY = ("metric", "quality", "quality_of_guess", "roc_auc")
+COLUMNS = (*IDENTITY, "protocol", "epoch", "images_seen", "train_s", "wall_s", *QUALITY)
 
 
 def tabulate(plan: dict, datasets: pd.DataFrame, results: Path = Path()) -> pd.DataFrame:

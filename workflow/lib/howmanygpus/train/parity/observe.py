@@ -64,7 +64,8 @@ def describe_devices(spec: RunSpec) -> str:
 
 def make_tasks(request: dict, keys: list[str], layout: tuple[int, int], folder: Path) -> list[Task]:
     """Make a task of every cell with every optimizer, and store its specification. For `request` see ParityGroup."""
-    size, tasks = {"num_gpus": layout[0], "num_nodes": layout[1]}, []
+    size = {"num_gpus": layout[0], "num_nodes": layout[1]}
+    tasks: list[Task] = []
     for key in keys:
         cell = dict(request["cells"][key])
         task_folder, cell_folder = Path(cell.pop("task")), folder / key
