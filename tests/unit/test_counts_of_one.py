@@ -9,10 +9,10 @@ from howmanygpus.plan.plan import Plan
 from howmanygpus.report.answer.batches import _describe_cost
 from howmanygpus.report.answer.names import name_configuration
 from howmanygpus.report.answer.study import describe_data, describe_runs
-from howmanygpus.report.counting import name_count
 from howmanygpus.report.figures.run_grid import list_disturbed
 from howmanygpus.report.outcomes import FEWEST
 from howmanygpus.report.parity.judge import describe_layout
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.tables.scaling import name_curve
 from project import study
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from howmanygpus.report.counting import name_count
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.train.schema import RecordError, read_record
 from howmanygpus.train.spec import PLACES_OF_MODELS
 

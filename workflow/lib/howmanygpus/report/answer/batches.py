@@ -3,9 +3,9 @@
 import pandas as pd
 
 from howmanygpus.report.answer.names import add_series, name_devices
-from howmanygpus.report.counting import name_count
 from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.metrics import name_metric
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.tables.batch_sizes import CURVE
 
 MOST_KNEES = 6

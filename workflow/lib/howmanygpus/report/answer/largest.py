@@ -3,7 +3,7 @@
 import pandas as pd
 
 from howmanygpus.report.answer.names import add_series
-from howmanygpus.report.counting import name_count
+from howmanygpus.report.rows.counting import name_count
 
 MOST_NAMED = 6
 LIMITS = {

@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.counting import name_count
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import FEWEST
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.series import name_series
 
 CONFIGURATION = ["framework", "variant", "input", "precision", "device", "placement", "num_nodes", "num_gpus"]

@@ -2,10 +2,10 @@
 
 import pandas as pd
 
-from howmanygpus.report.counting import name_count
 from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.published.protocols import WORDS
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.tables.protocols import CELL, NO, QUALITY, RATE
 
 MOST_FRAMEWORKS = 8

@@ -2,9 +2,9 @@
 
 import pandas as pd
 
-from howmanygpus.report.counting import name_count
 from howmanygpus.report.inputs import choose_inputs, is_program
 from howmanygpus.report.metrics import name_metric
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.learning import name_own_rates
 from howmanygpus.report.trajectory import has_left
 

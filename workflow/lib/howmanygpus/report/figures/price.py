@@ -5,11 +5,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.counting import name_count
 from howmanygpus.report.figures.speedup import choose_threshold
 from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import has_failed
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import GREY, make_panels, ring_disturbed, say_nothing_to_show, style_of
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy

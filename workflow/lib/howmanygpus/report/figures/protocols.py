@@ -6,9 +6,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from howmanygpus.report.counting import name_count
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.published.protocols import describe_protocol
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.style import GREY, SEE_GRID, add_note, look_of, ring_disturbed, say_nothing_to_show
 from howmanygpus.report.tables.protocols import NO, QUALITY, RATE, YES
 

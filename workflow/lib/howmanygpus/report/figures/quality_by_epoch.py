@@ -5,9 +5,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.counting import name_count
 from howmanygpus.report.inputs import is_real
 from howmanygpus.report.metrics import name_metric
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import GREY, SEE_GRID, label_lines, make_panels, name_guess, say_nothing_to_show, style_of
 

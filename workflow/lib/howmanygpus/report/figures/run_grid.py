@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from howmanygpus.report.counting import name_count
 from howmanygpus.report.disturbance import OTHER_CPU_LIMIT
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.style import RING
 from howmanygpus.report.trajectory import has_left
 

@@ -7,9 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from howmanygpus.report.counting import name_count
 from howmanygpus.report.equivalence import NO, UNDECIDED, YES
 from howmanygpus.report.metrics import name_metric
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.style import (
     COLOURS,
     GREY,

@@ -13,9 +13,9 @@ max`, it is the largest batch of each framework, whatever its number.
 
 import pandas as pd
 
-from howmanygpus.report.counting import name_count
 from howmanygpus.report.outcomes import has_failed
 from howmanygpus.report.published.protocols import is_fair
+from howmanygpus.report.rows.counting import name_count
 
 READS = ("runs",)
 IS_MERGED = True

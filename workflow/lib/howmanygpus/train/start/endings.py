@@ -8,10 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
+from howmanygpus.train.host.said import explain_abort, explain_failure, find_first
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.schema import RecordError, check_record
 from howmanygpus.train.start.settling import OWNER, REPLACED
-from howmanygpus.train.start.words import explain_abort, explain_failure, find_first
 
 OUT_OF_HOST_MEMORY = re.compile("^s(?:run|lurm).*(?:exceeded memory limit|oom-kill|Out Of Memory)", re.IGNORECASE)
 """What slurmstepd prints when it, or the kernel for it, has killed processes that took too much memory."""

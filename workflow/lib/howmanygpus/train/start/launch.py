@@ -31,6 +31,7 @@ from howmanygpus.train.host.devices import assign_devices, describe_host, descri
 from howmanygpus.train.host.gpus import list_gpu_uuids
 from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.host.processes import die_with_parent, list_cores, stop_process_tree
+from howmanygpus.train.host.said import keep_what_is_said
 from howmanygpus.train.host.telemetry import Telemetry, find_problem, find_sources, merge_nodes, path_of_node
 from howmanygpus.train.input.prepared import read_description, verify_data, verify_hashes
 from howmanygpus.train.loop.predictions import PredictionStore, merge_predictions
@@ -41,7 +42,6 @@ from howmanygpus.train.start.endings import find_crash, name_crash, write_last_w
 from howmanygpus.train.start.environment import build_environment
 from howmanygpus.train.start.launchers import build_command
 from howmanygpus.train.start.rendezvous import open_meeting, read_all
-from howmanygpus.train.start.words import keep_what_is_said
 
 GRACE_S = 10.0
 """How long processes may take to end after SIGTERM, in seconds."""

@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
+from howmanygpus.train.host.said import keep_what_is_said
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.start.endings import find_crash
 from howmanygpus.train.start.settling import TERMINATED
-from howmanygpus.train.start.words import keep_what_is_said
 
 CLOSED = "[/build/gloo/transport/tcp/pair.cc:598] Connection closed by peer [127.0.0.1]:58788"
 UNCAUGHT = "[2026-11-24 02:50:47.66: E /build/operations.cc:697] [0]: Horovod background loop uncaught exception: "
