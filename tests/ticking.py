@@ -64,7 +64,8 @@ class Ticking(StepwiseBackend):
 
 
 def run_loop(tmp_path, backend=None, num_test=13, **changes):
-    backend, spec, data = backend or Ticking(), make_spec(**changes), make_data(num_train=80, num_test=num_test)
+    backend, spec = backend or Ticking(), make_spec(**changes)
+    data = make_data(num_train=80, num_test=num_test, num_classes=backend.num_classes)
     num_steps = spec.steps or spec.epochs * 10
     events = EventLog(tmp_path / "events.jsonl", started_at=0.0)
     loop = TrainingLoop(spec, data, backend, np.arange(num_steps, dtype=np.float32), events, clock=backend.clock)

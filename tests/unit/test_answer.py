@@ -82,7 +82,7 @@ def test_repeats_that_failed_count_against_their_configuration(status):
 @pytest.mark.parametrize("status", ["missing", "interrupted", "preempted", "running"])
 def test_repeats_that_were_not_tried_to_the_end_do_not_count_but_are_named(status):
     text = write_answer({"framework": "a"}, {"framework": "a", "status": status})
-    assert "(one repeat). Only 1 of 2 planned repeats have completed." in find_line(text, "Fastest")
+    assert "(one repeat). Only 1 of 2 planned repeats has completed." in find_line(text, "Fastest")
     assert "failed" not in find_line(text, "Highest throughput")
 
 
@@ -202,7 +202,10 @@ def test_disturbed_runs_are_counted():
     assert "1 of its 2 repeats was disturbed by other work." in find_line(text, "Highest throughput")
     text = write_answer({"framework": "a", "disturbed": True})
     assert "Its only repeat was disturbed by other work." in find_line(text, "Highest throughput")
-    assert "None of 1 runs was disturbed" in write_answer({"framework": "a", "disturbed": False})
+    assert "- The only run was disturbed by other work on the machine; figures mark it by a ring." in text
+    assert "- The only run was not disturbed by other work on the machine." in write_answer(
+        {"framework": "a", "disturbed": False}
+    )
     assert "disturbed" not in write_answer({"framework": "a"}), "nobody looked"
 
 
@@ -277,5 +280,5 @@ def test_runs_that_the_gate_did_not_check_are_said():
     off, passed = {"parity": "not_checked"}, {"parity": "passed"}
     said = 'checked by the parity gate (parity: "off"), so that their frameworks may have done different work.'
     assert f"- No run was {said}" in write_answer({"framework": "a"} | off, {"framework": "b"} | off)
-    assert f"- 1 of 2 runs were not {said}" in write_answer({"framework": "a"} | off, {"framework": "b"} | passed)
+    assert f"- 1 of 2 runs was not {said}" in write_answer({"framework": "a"} | off, {"framework": "b"} | passed)
     assert "checked by" not in write_answer({"framework": "a"} | passed, {"framework": "b", "status": "missing"} | off)

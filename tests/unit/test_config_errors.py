@@ -150,7 +150,7 @@ WRONG_STUDIES = [
     ({"steps": None}, "studies.s: give exactly one of `epochs` and `steps`"),
     ({"epochs": 2}, "studies.s: give exactly one of `epochs` and `steps`"),
     ({"steps": 2}, "warmup_steps: 2 leaves no step to measure of the 2 of variant base"),
-    ({"per_device_batch_size": [2000]}, "2000 on 1 devices is more than the 1437 training images; lower it"),
+    ({"per_device_batch_size": [2000]}, "2000 on 1 device is more than the 1437 training images; lower it"),
     (
         {"num_gpus": [1, 3], "scaling": "strong"},
         "studies.s.num_gpus: 3 does not divide the global batch of 64 images under strong scaling; choose",

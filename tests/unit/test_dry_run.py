@@ -12,6 +12,7 @@ from howmanygpus.plan.dry_run.estimate import BY_LIMIT, UNKNOWN, Duration, Expec
 from howmanygpus.plan.dry_run.reasons import Reasons, compare_settings
 from howmanygpus.plan.dry_run.recorded_jobs import RecordedJobs
 from howmanygpus.plan.dry_run.recorded_runs import RecordedRuns
+from howmanygpus.plan.dry_run.summary import describe_gate
 from howmanygpus.plan.dry_run.words import count, describe_duration, format_h, format_s
 from howmanygpus.plan.plan import Plan
 from project import study
@@ -82,10 +83,29 @@ def test_runs_without_times_say_nothing(plan, tmp_path):
 TASK = "results/parity/small_cnn/reference.json"
 
 
+class Job(SimpleNamespace):
+    """A job of Snakemake's, which is a key of dictionaries by itself, like its rule."""
+
+    __hash__ = object.__hash__
+
+
 def make_job(output: str, params: tuple = ("request", "0123456789abcdef"), inputs: tuple = (TASK,)) -> SimpleNamespace:
-    rule = SimpleNamespace(name="observe_parity", resources={"limit_min": None})
-    resources = SimpleNamespace(limit_min=30)
-    return SimpleNamespace(rule=rule, output=[output], params=params, input=inputs, resources=resources)
+    rule = Job(name="observe_parity", resources={"limit_min": None}, snakefile="workflow/rules/parity.smk")
+    work = {"resources": SimpleNamespace(limit_min=30), "threads": 2}
+    return Job(rule=rule, output=[output], params=params, input=inputs, **work)
+
+
+def test_a_call_says_how_long_the_gate_takes_if_it_is_known():
+    jobs = [make_job("results/parity/observed/ddp_cpu-11111111.json")]
+    dag = SimpleNamespace(jobs=jobs, needrun_jobs=lambda exclude_finished: jobs)
+    text = (
+        "Before the first run, the parity gate does 1 job{}. `tail -f results/logs/{{compute_reference,observe_parity}}"
+    )
+    known = make_records(*jobs, seconds=300.0)
+    assert describe_gate(dag, known).startswith(text.format(", in about 5 min"))
+    assert describe_gate(dag, make_records()).startswith("Before the first run, the parity gate does 1 job (how long")
+    jobs.clear()
+    assert describe_gate(dag, known) == ""
 
 
 def make_records(*jobs, seconds: float = 60.0) -> SimpleNamespace:

@@ -101,6 +101,10 @@ def test_a_message_that_the_disk_does_not_take_prints_no_traceback(tmp_path, cap
 
 def test_a_refusal_is_what_sbatch_said_in_one_line():
     assert find_refusal(MESSAGE) == f"SLURM refused the job: {SAID}"
+    too_many = MESSAGE.replace("Batch job", "QOSMaxSubmitJobPerUserLimit sbatch: error: Batch job")
+    assert find_refusal(too_many).endswith(
+        "Invalid account; lower `jobs` in config.yaml of the profile: so many jobs are submitted at once"
+    )
     assert find_refusal("Job submission failed with exception:\n x") == (
         "SLURM refused the job: Job submission failed with exception: x"
     )

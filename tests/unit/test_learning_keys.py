@@ -79,11 +79,11 @@ STEPS = {"lr_schedule": "step", "lr_step_epochs": [1, 2]}
         ),
         (
             {"accumulate": 100},
-            "studies.s.per_device_batch_size: 64 on 1 devices, accumulated 100 times, is more than the 1437 training",
+            "studies.s.per_device_batch_size: 64 on 1 device, accumulated 100 times, is more than the 1437 training",
         ),
         (
             {"accumulate": 10**12, "scaling": "strong"},
-            "studies.s.per_device_batch_size: 64 on 1 devices, accumulated 1000000000000 times, is more than",
+            "studies.s.per_device_batch_size: 64 on 1 device, accumulated 1000000000000 times, is more than",
         ),
         (
             {"accumulate": 4, "scaling": "strong", "per_device_batch_size": [32, 48], "num_gpus": [1, 3]},

@@ -35,11 +35,11 @@ A100 = {
 
 @pytest.fixture(autouse=True)
 def scontrol(monkeypatch):
-    """Answer the questions about partitions and nodes; return a dictionary in which a test changes the answers."""
+    """Answer questions about partitions and nodes; return a dictionary in which a test changes or adds answers."""
     answers = {"partition": PARTITIONS, "node": NODES}
 
     def run(command, **_):
-        text = answers[command[-1]]
+        text = answers.get(command[4] if command[0] == "sacctmgr" else command[-1], "")
         return asking.subprocess.CompletedProcess(command, 0 if text else 1, text)
 
     monkeypatch.setattr(asking.subprocess, "run", run)
@@ -115,8 +115,8 @@ def test_what_fits_is_not_mentioned(tmp_path):
         ({"changes": {"num_gpus": [12], "per_device_batch_size": [8]}}, "runs need 3 nodes, and partition gpu has 2"),
         (
             {"changes": {"time_limit_min": 60}},
-            "studies.s.time_limit_min: 60 and the 5 of slurm.overhead_min exceed the 60 minutes of a job in partition "
-            "gpu; lower it to 55",
+            "studies.s.time_limit_min: 60 and the 5 of slurm.overhead_min exceed the 60 minutes that partition gpu "
+            "allows a job; lower it to 55",
         ),
     ],
 )
@@ -135,6 +135,46 @@ def test_a_partition_whose_jobs_are_too_short_for_the_gate_is_refused(tmp_path, 
 
 def test_a_qos_may_exceed_the_limit_of_the_partition(tmp_path):
     assert find(tmp_path, changes={"time_limit_min": 600}, qos="long") == []
+
+
+def limit_jobs(scontrol, qos):
+    """Have SLURM enforce the limits of a QOS. qos: its line, as sacctmgr prints it."""
+    scontrol |= {"config": "AccountingStorageEnforce = associations,limits,qos", "qos": qos, "assoc": "|normal||||\n"}
+
+
+def test_a_job_longer_than_its_qos_allows_is_named(tmp_path, scontrol):
+    limit_jobs(scontrol, "short||00:30:00|||||\n")
+    (message,) = find(tmp_path, qos="short")
+    assert "the 30 minutes that MaxWall of the QOS short allows a job; lower it to 25, or name another" in message
+    limit_jobs(scontrol, "long|PartitionTimeLimit|1-00:00:00|||||\n")
+    assert find(tmp_path, changes={"time_limit_min": 600}, qos="long") == []
+    (message,) = find(tmp_path, changes={"time_limit_min": 1440}, qos="long")
+    assert "1440 minutes that MaxWall of the QOS long" in message
+    limit_jobs(scontrol, "normal|||||||\n")
+    (message,) = find(tmp_path, changes={"time_limit_min": 600}, qos="normal")
+    assert "60 minutes that partition gpu allows" in message, "this QOS may not exceed it"
+
+
+@pytest.mark.parametrize(
+    ("qos", "place", "words"),
+    [
+        (
+            "short|||gres/gpu=2||||",
+            "devices.a100.devices_per_node: 4 devices",
+            "ask for gres/gpu=4, and MaxTRES of the QOS short allows a job 2, so that it would never start; ask for",
+        ),
+        ("short||||gres/gpu:a100=4|||", "studies.s.num_gpus: 8 devices", "gres/gpu:a100=8, and MaxTRESPerUser of"),
+        ("short||||||node=1|", "studies.s.num_gpus: 8 devices", "node=2, and GrpTRES of the QOS short allows a job 1"),
+        ("short|||mem=100G||||", "devices.a100.devices_per_node: 4", "mem=120000, and MaxTRES of"),
+        ("short|||||||cpu=16", "devices.a100.devices_per_node: 4", "cpu=32, and MaxTRESPerNode of the QOS short"),
+    ],
+)
+def test_a_job_larger_than_its_qos_allows_is_named(tmp_path, scontrol, qos, place, words):
+    limit_jobs(scontrol, qos + "\n")
+    changes = {"num_gpus": [1, 8] if "studies" in place else [1, 2], "per_device_batch_size": [8]}
+    found = find(tmp_path, qos="short", changes=changes)
+    assert place in found[0] and words in found[0], found
+    assert len(found) == 1, "the largest job that exceeds a limit stands for the others"
 
 
 def test_finished_runs_need_no_partition(tmp_path):

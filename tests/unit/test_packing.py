@@ -1,6 +1,7 @@
 """Test what the job for many small runs requests, and the script that it runs."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -74,6 +75,24 @@ def test_the_account_is_that_of_the_profile(tmp_path, text, account):
     assert read_account(tmp_path) == account
 
 
+def submit(folder: Path, **variables) -> subprocess.CompletedProcess:
+    """Call the script with the profile in a folder."""
+    (folder / "machine.yaml").write_text(yaml.safe_dump({"scheduler": "slurm", "devices": {"a100": A100}}))
+    script = [sys.executable, ROOT / "workflow" / "scripts" / "submit_packed.py", "--profile", folder, "--time", "1"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib"), **variables}
+    return subprocess.run(script, env=environment, capture_output=True, text=True)
+
+
+def test_a_machine_without_sbatch_is_named_with_the_remedy(tmp_path):
+    (tmp_path / "config.yaml").write_text("jobs: 1")
+    # Snakemake's plugin asks it for programs.
+    (tmp_path / "which").symlink_to(shutil.which("which"))
+    refused = submit(tmp_path, PATH=str(tmp_path))
+    assert refused.returncode == 1 and "Traceback" not in refused.stderr
+    assert refused.stderr.startswith("submit_packed: sbatch is not on this machine, ")
+    assert "; call this where jobs are submitted, such as a login node" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -88,12 +107,9 @@ def test_the_account_is_that_of_the_profile(tmp_path, text, account):
     ],
 )
 def test_a_profile_that_cannot_be_read_is_refused_by_the_script(tmp_path, text, message):
-    (tmp_path / "machine.yaml").write_text(yaml.safe_dump({"scheduler": "slurm", "devices": {"a100": A100}}))
     if text is not None:
         (tmp_path / "config.yaml").write_text(text)
-    script = [sys.executable, ROOT / "workflow" / "scripts" / "submit_packed.py", "--profile", tmp_path, "--time", "1"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
-    refused = subprocess.run(script, env=environment, capture_output=True, text=True)
+    refused = submit(tmp_path)
     assert refused.returncode == 1 and refused.stderr.startswith("submit_packed: ") and message in refused.stderr
 
 

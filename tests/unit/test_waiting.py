@@ -36,7 +36,15 @@ def watch():
         ("JobHeldUser", "`scontrol release JOB`"),
         ("QOSMaxWallDurationPerJobLimit", "than the account or QOS allows one job"),
         ("QOSMaxGRESPerJob", "than the account or QOS allows one job"),
+        ("QOSMaxCpuPerNode", "than the account or QOS allows one job"),
+        ("AssocMaxMemPerNode", "than the account or QOS allows one job"),
+        ("AssocMaxWallDurationPerJobLimit", "than the account or QOS allows one job"),
+        ("QOSMaxCpuMinutesPerJobLimit", "than the account or QOS allows one job"),
+        ("QOSMinCpuNotSatisfied", "than the account or QOS allows one job"),
         ("AssocGrpCPUMinutesLimit", "the account's budget is used up"),
+        ("AssocGrpGRESMinutes", "the account's budget is used up"),
+        ("QOSGrpWallLimit", "the account's budget is used up"),
+        ("ReservationDeleted", "its reservation is over; remove `--reservation`"),
         ("InvalidQOS", "may not use the partition gpu"),
     ],
 )
@@ -54,7 +62,15 @@ def test_a_reason_that_cannot_clear_is_named_at_once_with_the_remedy(watch, reas
     "reason",
     [
         *("Priority", "Resources", "Dependency", "BeginTime", "Licenses", "Reservation", "AssocGrpCPURunMinutesLimit"),
-        *("QOSMaxJobsPerUserLimit", "QOSGrpGRES", "AssocGrpNodeLimit", "None"),
+        *("QOSMaxJobsPerUserLimit", "QOSGrpGRES", "AssocGrpNodeLimit", "None", "AssocMaxJobsLimit", "QOSGrpJobsLimit"),
+        *("QOSMaxGRESPerUser", "QOSMaxCpuPerUserLimit", "QOSMaxSubmitJobPerUserLimit", "AssocGrpCpuLimit"),
+        *(
+            "MaxGRESPerAccount",
+            "MaxJobsPerAccount",
+            "QOSGrpCPURunMinutesLimit",
+            "AssocGrpGRESRunMinutes",
+            "QOSGrpMemLimit",
+        ),
     ],
 )
 def test_a_reason_that_clears_by_itself_is_not_named_at_once(watch, reason):

@@ -152,7 +152,7 @@ FILES = {
         "net.py",
         TORCH,
         {"per_device_batch_size": [2000]},
-        "s.per_device_batch_size: 2000 on 1 devices is more than the 1437 training images; lower it or num_gpus",
+        "s.per_device_batch_size: 2000 on 1 device is more than the 1437 training images; lower it or num_gpus",
     ),
     "not divisible": (
         "net.py",

@@ -161,7 +161,7 @@ STUDIES: list[tuple[dict, str]] = [
     ),
     (
         {"quality": {"metric": "perplexity"}},
-        'quality.metric: "perplexity" is not known; choose from accuracy, macro_auc, test_loss, top5_accuracy',
+        'quality.metric: "perplexity" is not known; choose from accuracy, macro_auc, roc_auc, test_loss, top5_accuracy',
     ),
     (
         {"exclude": [{"variant": "other"}]},

@@ -1,5 +1,6 @@
 """A verdict decides whether the runs that wait for it are started. A crash of the gate is no verdict."""
 
+import re
 import subprocess
 import sys
 
@@ -18,11 +19,12 @@ def read_statuses(project):
 def test_a_framework_that_fails_is_trained_only_where_parity_is_not_required(project, environment_python):
     environment_python("pytorch-cpu")  # The reference needs it. A fake's random predictions do not match it.
     project.write_config(small=study(frameworks=["sleeping"], parity="required"))
-    project.snakemake(*ROWS, "write_parity_page")
+    printed = project.snakemake(*ROWS, "write_parity_page")
     for status, reason in read_statuses(project).values():
         assert status == "failed_parity"
-        assert reason.startswith("evaluation on 1 devices") and "results/parity/" in reason
+        assert reason.startswith("evaluation on 1 device") and "results/parity/" in reason
     assert "evaluation" in project.read("results/parity/parity.html")
+    check_progress(project, printed)
 
     project.write_config(small=study(frameworks=["sleeping"], parity="report"))
     assert project.planned_runs() == []
@@ -35,12 +37,28 @@ def test_a_framework_that_fails_is_trained_only_where_parity_is_not_required(pro
     assert "check_parity" in project.planned() and project.planned_runs() == [], "a changed gate trains nothing"
 
 
+def check_progress(project, printed: str):
+    """Check that the screen says how long the gate may take, and its logs what it does."""
+    logs = project.folder / "results" / "logs"
+    (reference,) = logs.glob("compute_reference/*.log")
+    (observed,) = logs.glob("observe_parity/sleeping_cpu-*.log")
+    assert "Before the first run, the parity gate does 4 jobs (how long they take is not known" in printed
+    assert "s: step 1 of 6: sgd on 1 device\n" in reference.read_text()
+    lines = observed.read_text().splitlines()
+    starts = ["Layout 1 of 2: 1 device on 1 node", "Starting sleeping on 1 device: 2 of 2 tasks are left"]
+    assert [line for line in starts if line in lines] == starts
+    task = "task 2 of 2: sleeping, small_cnn, fp32, adam, on 1 device (small_cnn_"
+    (line,) = [line for line in lines if task in line]
+    assert re.match(r" *\d+\.\d s: task 2", line)
+    assert lines[-1].endswith(" s: all tasks of 3 devices have ended")
+
+
 def test_a_crash_of_the_gate_is_a_failed_job_and_a_verdict_can_be_set_aside(project, environment_python):
     environment_python("pytorch-cpu")
     project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1], parity="required"))
     project.behave(parity__sleeping="crash")
     printed = project.snakemake(*ROWS, expect=1)
-    crash = "sleeping, small_cnn, fp32, sgd, on 1 devices crashed: RuntimeError: the fake backend was told to crash"
+    crash = "sleeping, small_cnn, fp32, sgd, on 1 device crashed: RuntimeError: the fake backend was told to crash"
     assert crash in printed
     assert printed.count("Trying to restart job") == 1, "the job is tried once more"
     parity = project.folder / "results" / "parity"
@@ -81,4 +99,4 @@ def test_bf16_waits_for_the_verdict_in_fp32(project, environment_python):
     project.snakemake(*ROWS)
     ((status, reason),) = read_statuses(project).values()
     assert status == "failed_parity"
-    assert reason.startswith("the fp32 verdict on the same code is failed: evaluation on 1 devices")
+    assert reason.startswith("the fp32 verdict on the same code is failed: evaluation on 1 device")

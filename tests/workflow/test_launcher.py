@@ -123,6 +123,15 @@ def test_a_crash_publishes_nothing_and_keeps_its_attempt_with_the_reason(project
     assert (attempt.attempt / "events.jsonl").read_text(), "what was measured before the crash is kept"
 
 
+def test_an_abort_of_a_library_is_quoted(project):
+    """It ends the process without a traceback of Python."""
+    attempt = Attempt(project, "abort")
+    assert attempt.run() == 1
+    assert attempt.record["status"] == "crashed"
+    assert attempt.record["reason"] == "the fake library was told to abort"
+    assert "terminate called" in attempt.errors
+
+
 def test_a_record_that_violates_its_schema_is_not_published(project):
     backend = project.folder / "workflow/lib/howmanygpus/train/frameworks/fake/sleeping.py"
     text = backend.read_text()
@@ -193,7 +202,7 @@ def test_changed_weights_are_refused_before_training(project):
 def test_too_few_cores_are_refused(project):
     attempt = Attempt(project, cores_per_device=4096)
     assert attempt.run() == 1
-    assert "1 devices of 4096 cores need 4096 cores, this process may use" in attempt.record["reason"]
+    assert "4096 cores are needed for devices of 4096 cores each, this process may use" in attempt.record["reason"]
 
 
 def test_a_run_is_bound_to_the_cores_of_its_devices(project):

@@ -87,13 +87,8 @@ data = DataRules(
 )
 cluster, environments, own_models = ClusterRules(PLAN), EnvironmentRules(MACHINE), OwnModelRules(PLAN)
 weights, largest = WeightRules(PLAN), LargestRules(PLAN)
-products = Products(
-    PLAN,
-    lambda: "available" in workflow.dag_settings.targets,
-    tables.list_tables,
-    figures.list_figures,
-    tables.list_merged(),
-)
+takes_existing = lambda: "available" in workflow.dag_settings.targets
+products = Products(PLAN, takes_existing, tables.list_tables, figures.list_figures, tables.list_merged())
 
 SHORTAGES = PLAN.find_shortages() + find_misfits(PLAN) + find_lack_of_space(PLAN) if workflow.is_main_process else []
 DOUBTS = [*PLAN.find_excesses(), *PLAN.find_doubts(), *PLAN.list_remarks()] if workflow.is_main_process else []
@@ -128,6 +123,7 @@ onstart:
     except AcquisitionError as error:
         raise WorkflowError(str(error)) from None
     deciding.leave_decisions(PLAN)
+    starting.announce_gate(workflow, logger.info)
     # The names of all jobs of a call end with this.
     announce(getattr(workflow.scheduler._executor, "run_uuid", f"local-{uuid.uuid4()}"))
     if MACHINE.submits and workflow.executor_settings:

@@ -26,6 +26,13 @@ def observe(python: str, request: str, layout: str, keys: list[str], placement: 
     subprocess.run([*command, "--placement", placement, "--folder", str(folder / layout)], check=True)
 
 
+def describe_layout(layout: str) -> str:
+    """Return a layout, such as 2x1, in words."""
+    devices, nodes = map(int, layout.split("x"))
+    counts = ((devices, "device"), (nodes, "node"))
+    return " on ".join(f"{count} {noun}{'s' if count > 1 else ''}" for count, noun in counts)
+
+
 def find_size(device: str, layouts: list[str]) -> dict:
     """Return what the job asked for: enough for each of its layouts."""
     sizes = [tuple(map(int, layout.split("x"))) for layout in layouts]
@@ -52,7 +59,8 @@ def main() -> None:
         recorded(GATE, arguments.record.stem, size, packed, framework=framework),
         atomic_folder(arguments.record.with_suffix("")) as folder,
     ):
-        for layout, keys in {} if refusal else arguments.layouts.items():
+        for number, (layout, keys) in enumerate({} if refusal else arguments.layouts.items(), start=1):
+            print(f"Layout {number} of {len(arguments.layouts)}: {describe_layout(layout)}", flush=True)
             observe(find_python(arguments.environment), arguments.request, layout, keys, arguments.placement, folder)
     write_json_atomic(arguments.record, {"layouts": arguments.layouts, "unsupported": refusal})
 

@@ -9,6 +9,7 @@ Snakemake. If runs are still missing when the time is up, submit it again.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,11 @@ from pathlib import Path
 from howmanygpus.plan.cluster.packing import choose_device, list_options, read_account, write_script
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import read_machine
+
+ELSEWHERE = (
+    "call this where jobs are submitted, such as a login node, and load SLURM's module there if the site has one; "
+    "without a cluster, call Snakemake with `--profile profiles/local`"
+)
 
 
 def main() -> None:
@@ -32,7 +38,10 @@ def main() -> None:
     except ConfigError as error:
         sys.exit(f"submit_packed: {error}")
     script = write_script(machine_file, arguments.arguments)
-    sys.exit(subprocess.run(["sbatch", *options], input=script, text=True).returncode)
+    try:
+        sys.exit(subprocess.run(["sbatch", *options], input=script, text=True).returncode)
+    except FileNotFoundError:
+        sys.exit(f"submit_packed: sbatch is not on this machine, {os.uname().nodename}; {ELSEWHERE}")
 
 
 if __name__ == "__main__":

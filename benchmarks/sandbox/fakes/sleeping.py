@@ -2,7 +2,7 @@
 Provide a backend without a framework, for tests and benchmarks of everything around the training.
 
 The file fake_behaviour.json in the working directory maps a part of a run's path to the run's behaviour: `crash`,
-`out_of_memory`, `host_out_of_memory`, `diverge`, `unsupported`, `hang`, `kill_launcher`, `wait_for_file`,
+`abort`, `out_of_memory`, `host_out_of_memory`, `diverge`, `unsupported`, `hang`, `kill_launcher`, `wait_for_file`,
 {"sleep_s": seconds}, {"step_s": seconds of every step} or {"allocate_mb": host memory}.
 """
 
@@ -48,6 +48,10 @@ class Sleeping(StepwiseBackend):
         match self.behaviour:
             case "crash":
                 raise RuntimeError("the fake backend was told to crash")
+            case "abort":
+                os.write(2, b"terminate called after throwing an instance of 'Fake'\n")
+                os.write(2, b"  what():  the fake library was told to abort\n")
+                os.abort()
             case "out_of_memory":
                 raise FakeOutOfMemoryError("tried to allocate 7 GiB")
             case "host_out_of_memory":

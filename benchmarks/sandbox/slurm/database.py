@@ -10,7 +10,8 @@ SLURM_CONF = """AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1
 AccountingStoragePort={port}
 AccountingStoragePass={folder}/munge.sock
-AccountingStorageTRES=gres/gpu"""
+AccountingStorageTRES=gres/gpu
+AccountingStorageEnforce=associations,limits,qos"""
 DATABASE_CONF = """AuthType=auth/munge
 AuthInfo=socket={folder}/munge.sock
 DbdHost=localhost

@@ -6,6 +6,7 @@ from typing import Any
 from howmanygpus.call.deciding import refuse_overspending
 from howmanygpus.call.models import refuse_models
 from howmanygpus.plan.config.machine import Machine
+from howmanygpus.plan.dry_run.summary import describe_gate
 from howmanygpus.plan.plan import Plan
 
 
@@ -22,6 +23,12 @@ def refuse_to_start(plan: Plan, workflow: Any, shortages: list[str], warn: Calla
     refused = refuse_executor(plan.machine, *executor) or shortages or refuse_overspending(plan, jobs)
     # Where jobs start at once, the rule that checks models is the first of them.
     return refused or ([] if workflow.local_exec else refuse_models(plan, jobs, warn))
+
+
+def announce_gate(workflow: Any, say: Callable[[str], None]) -> None:
+    """Say how long the parity gate takes, of which nothing else is seen for minutes. workflow: Snakemake's."""
+    if expected := describe_gate(workflow.dag, workflow.persistence):
+        say(expected)
 
 
 def refuse_executor(machine: Machine, executor: str, is_local: bool) -> list[str]:

@@ -47,12 +47,12 @@ OBSTACLES = (
     ),
     ("JobHeld|JobHoldMaxRequeue|requeued held", "the job is held", "`scontrol release JOB` releases it"),
     (
-        r"(Assoc|QOS)\w*PerJob|QOSMin|MaxMemPerLimit",
+        r"(Assoc|QOS)Max\w*Per(Job|Node)|QOSMin|MaxMemPerLimit",
         "the job asks for more, or less, than the account or QOS allows one job",
         "change the request; `sacctmgr show qos` and `sacctmgr show assoc user=$USER` list the limits",
     ),
     (
-        r"(Assoc|QOS)Grp(?!\w*Run)\w*Minutes|QOSUsageThreshold",
+        r"(Assoc|QOS)Grp((?!\w*Run)\w*Minutes|Wall)|QOSUsageThreshold",
         "the account's budget is used up",
         "`sshare -l` or your site's own command shows what is left",
     ),
@@ -61,9 +61,19 @@ OBSTACLES = (
         "the account or QOS may not use the partition {partition}",
         "change `slurm_account` of the profile, or `qos` of the machine file",
     ),
+    (
+        "ReservationDeleted|ReservationInvalid",
+        "its reservation is over",
+        "remove `--reservation` from `sbatch_options` of the machine file",
+    ),
     ("DependencyNeverSatisfied", "a job that it depends on has failed", "cancel it"),
 )
-"""Reasons for which a job cannot start as things are: a pattern of SLURM's word, what it means, and the remedy."""
+"""Reasons for which a job cannot start as things are: a pattern of SLURM's word, what it means, and the remedy.
+
+SLURM's src/common/job_state_reason.c has all words. Limits of what a user, an account or a group has at the same time,
+such as QOSMaxJobsPerUserLimit, QOSMaxGRESPerUser, MaxCpuPerAccount and AssocGrpCpuLimit, clear when other jobs end. A
+job that exceeds one by itself is refused before it is submitted, see plan.cluster.limits.
+"""
 
 
 @dataclass(frozen=True)

@@ -264,8 +264,9 @@ class Plan:
                         f"{self.machine.explain_absence(device)}; choose another device or another profile"
                     )
                 elif wanted > available:
+                    devices = f"{device} device{'s' * (available > 1)}"
                     shortages.append(
-                        f"{study.place}.num_gpus: {wanted} exceeds the {available} {device} devices of this machine "
+                        f"{study.place}.num_gpus: {wanted} exceeds the {available} {devices} of this machine "
                         f"({self.machine.path}); lower it or choose another profile"
                     )
                 shortages += self._find_lack_of_nodes(study, [run for run in runs if run.device == device])

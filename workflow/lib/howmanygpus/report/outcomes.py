@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.train.schema import RecordError, read_record
 from howmanygpus.train.spec import PLACES_OF_MODELS
 
@@ -78,7 +79,7 @@ def identify(plan: dict, spec: dict) -> dict:
 
 
 def name_nodes(num_nodes: int) -> str:
-    return f"{num_nodes} node{'s' if num_nodes > 1 else ''}"
+    return name_count(num_nodes, "node")
 
 
 def has_failed(statuses: pd.Series) -> pd.Series:

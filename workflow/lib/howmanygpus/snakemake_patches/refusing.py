@@ -23,14 +23,21 @@ from howmanygpus.snakemake_patches.patching import check_version, replace
 SAID = re.compile(r"The error message was '(.*?)'\.\n", re.DOTALL)
 """Where the plugin's message quotes sbatch. The whole command line follows."""
 
+TOO_MANY = re.compile(r"MaxSubmitJob|GrpSubmitJob")
+"""SLURM's words for more jobs in the queue than a QOS or an association allows."""
+FEWER = "lower `jobs` in config.yaml of the profile: so many jobs are submitted at once"
+
 BASE = "snakemake_interface_executor_plugins.executors.base.AbstractExecutor"
 
 
 def find_refusal(message: str) -> str:
-    """Return in one line what sbatch said or, if the job did not get there, why the plugin did not submit it."""
+    """Return in one line what sbatch said or, if the job did not get there, why the plugin did not submit it.
+
+    A limit of submitted jobs has its remedy, because the others only need to come later.
+    """
     quoted = SAID.search(message)
-    said = quoted[1] if quoted else message
-    return "SLURM refused the job: " + " ".join(said.split())
+    said = " ".join((quoted[1] if quoted else message).split())
+    return f"SLURM refused the job: {said}" + (f"; {FEWER}" if TOO_MANY.search(said) else "")
 
 
 def keep_refusal(job: Any, reason: str) -> None:

@@ -44,7 +44,7 @@ class AttemptFolder:
         self.placement = self.path / "placement.json"
         self.record = self.path / "attempt.json"
         self.run = self.path / "run.json"
-        self.said = self.path / "said_by_srun.txt"
+        self.said = self.path / "said.txt"
         self.events = self.path / "events.jsonl"
         self.telemetry = self.path / "telemetry.csv"
         self.telemetry_problem = self.path / "telemetry_problem.txt"

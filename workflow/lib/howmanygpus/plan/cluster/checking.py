@@ -6,6 +6,7 @@ from pathlib import Path
 from howmanygpus.plan.cluster.offer import Offer, PartitionError, ask_for_offer
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.dry_run.recorded_runs import RUNS
+from howmanygpus.plan.jobs import asks_by_gres
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.rules.parity import LIMIT_MIN as GATE_MIN
 from howmanygpus.plan.runs import Run
@@ -40,7 +41,9 @@ def find_misfits(plan: Plan, results: Path = RUNS) -> list[str]:
 def _check_device(plan: Plan, offer: Offer, runs: list[Run], place: str) -> Iterator[str]:
     device = plan.machine.device(runs[0].device)
     yield from _check_nodes(offer, device, max(map(plan.machine.count_nodes, runs)), place)
-    if device.options["qos"] is None:  # Some QOS exceed the limit of the partition.
+    yield from _check_limits(offer, device, runs, plan)
+    # Some QOS exceed the limit of the partition.
+    if device.options["qos"] is None or offer.limits.is_known:
         studies = [plan.studies[name] for name in dict.fromkeys(run.study for run in runs)]
         yield from _check_times(offer, studies, plan.machine, place)
 
@@ -81,19 +84,50 @@ def _check_shares(offer: Offer, device: Device, num_nodes: int, place: str) -> I
             )
 
 
+def _check_limits(offer: Offer, device: Device, runs: list[Run], plan: Plan) -> Iterator[str]:
+    """Check that no job asks for more than SLURM's accounting allows one job."""
+    sizes = {(run.num_gpus, plan.machine.count_nodes(run)): f"{plan.studies[run.study].place}.num_gpus" for run in runs}
+    # The probe takes a whole node.
+    whole = {(device.devices_per_node, 1): f"{plan.machine.path}: devices.{runs[0].device}.devices_per_node"}
+    told = set()
+    for (num_gpus, num_nodes), place in sorted((whole | sizes).items(), reverse=True):
+        for resource, amount in count_resources(device, num_gpus, num_nodes).items():
+            limit = offer.limits.find(resource, num_nodes)
+            if limit and amount > limit.most and resource not in told:
+                told.add(resource)
+                yield (
+                    f"{place}: {name_count(num_gpus)} ask for {resource}={amount:g}, and {limit.name} allows a job "
+                    f"{limit.most:g}, so that it would never start; ask for less, or set another `qos` in "
+                    f"{plan.machine.path} (`sacctmgr show qos` lists them)"
+                )
+
+
+def name_count(num_gpus: int) -> str:
+    return f"{num_gpus} device{'s' if num_gpus > 1 else ''}"
+
+
+def count_resources(device: Device, num_gpus: int, num_nodes: int) -> dict[str, float]:
+    """Return what a job asks for, by SLURM's names of resources; see plan.jobs. Memory is in MiB."""
+    options, (gres, *of_type) = device.options, (device.options["request"] or "").removesuffix(":{n}").split(":")
+    names = [f"gres/{gres}", *(f"gres/{gres}:{name}" for name in of_type)] if asks_by_gres(device) else []
+    memory_mb, cores = options["memory_per_device_mb"], device.cores_per_device
+    others = {"node": num_nodes, "cpu": cores * num_gpus, "mem": memory_mb * num_gpus}
+    return dict.fromkeys(names, num_gpus) | others
+
+
 def _check_times(offer: Offer, studies: list[Study], machine: Machine, place: str) -> Iterator[str]:
     overhead_min, longest_min = machine.slurm["overhead_min"], offer.longest_job_min
     gate_min = GATE_MIN + overhead_min
     if gate_min > longest_min and any(study.config["parity"] != "off" for study in studies):
         yield (
-            f"{place}.partition: a job of the parity gate takes up to {gate_min} minutes, and {offer.partition} ends "
-            f'jobs after {longest_min:.0f}; name another partition, or set `parity: "off"`'
+            f"{place}.partition: a job of the parity gate takes up to {gate_min} minutes, and {offer.longest_is_of} "
+            f'ends jobs after {longest_min:.0f}; name another partition, or set `parity: "off"`'
         )
     for study in studies:
         limit_min = study.config["time_limit_min"]
         if limit_min + overhead_min > longest_min:
             yield (
                 f"{study.place}.time_limit_min: {limit_min} and the {overhead_min} of slurm.overhead_min exceed the "
-                f"{longest_min:.0f} minutes of a job in partition {offer.partition}; lower it to "
-                f"{longest_min - overhead_min:.0f}, or name another partition in {machine.path}"
+                f"{longest_min:.0f} minutes that {offer.longest_is_of} allows a job; lower it to "
+                f"{longest_min - overhead_min:.0f}, or name another partition or `qos` in {machine.path}"
             )

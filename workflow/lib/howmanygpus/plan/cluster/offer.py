@@ -5,6 +5,7 @@ import subprocess
 from dataclasses import dataclass
 from math import inf
 
+from howmanygpus.plan.cluster.limits import UNKNOWN, Limits, ask_for_limits
 from howmanygpus.train.host.slurm import FIELD, PATIENCE_S
 from howmanygpus.train.preflight.limits import to_minutes
 
@@ -23,11 +24,25 @@ class Node:
 
 @dataclass(frozen=True)
 class Offer:
-    """The largest job of a device's partition. `nodes` are those that a request for the device can get."""
+    """The largest job of a device's partition. `nodes` are those that a request for the device can get.
+
+    limits: what SLURM's accounting allows one job. longest_job_min is no longer than they allow.
+    """
 
     partition: str
     longest_job_min: float
     nodes: tuple[Node, ...]
+    limits: Limits = UNKNOWN
+
+    @property
+    def longest_is_of(self) -> str:
+        """Name what ends a job after longest_job_min."""
+        wall = self.limits.wall_min
+        return wall.name if wall and wall.most <= self.longest_job_min else f"partition {self.partition}"
+
+    def most_memory_mb(self, num_nodes: int) -> float:
+        """Return the most memory that a job on so many nodes can have on each of them; 0 if there are fewer nodes."""
+        return min(self.most("memory_mb", num_nodes), self.limits.most_memory_mb(num_nodes))
 
     def most(self, key: str, num_nodes: int) -> int:
         """Return the largest value of a key of Node that so many nodes have; 0 if there are fewer nodes."""
@@ -69,7 +84,11 @@ def _describe_partition(partition: dict[str, str], described: dict[str, dict[str
             devices = count_devices(node.get("Gres", ""), options["request"])
             nodes.append(Node(cores, int(min(memory_mb, limit_mb)), devices))
     with_devices = tuple(node for node in nodes if node.devices != 0)
-    return Offer(partition["PartitionName"], to_minutes(partition.get("MaxTime")), with_devices)
+    limits = ask_for_limits(options.get("qos"), partition)
+    longest_min = inf if limits.may_be_longer else to_minutes(partition.get("MaxTime"))
+    if limits.wall_min:
+        longest_min = min(longest_min, limits.wall_min.most)
+    return Offer(partition["PartitionName"], longest_min, with_devices, limits)
 
 
 def to_number(value: str | None) -> float:

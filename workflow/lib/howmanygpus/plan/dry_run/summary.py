@@ -11,12 +11,14 @@ from howmanygpus.plan.dry_run.estimate import Duration, StageEstimate, add_up
 from howmanygpus.plan.dry_run.reasons import Reasons, is_missing
 from howmanygpus.plan.dry_run.recorded_jobs import RecordedJobs
 from howmanygpus.plan.dry_run.recorded_runs import RecordedRuns
-from howmanygpus.plan.dry_run.stages import BEFORE_RUNS, MEASURED, RUNS, STAGES, find_stage
+from howmanygpus.plan.dry_run.stages import BEFORE_RUNS, GATE, MEASURED, RUNS, STAGES, find_stage
 from howmanygpus.plan.dry_run.words import align, count, describe_duration, format_h, name_some
 from howmanygpus.plan.plan import Plan
 from howmanygpus.train.start.settling import ATTEMPTS
 
 HEADER = ("stage", "jobs", "why", "expected", "based on")
+UNKNOWN_YET = "how long they take is not known, as none like them was done here; small networks take minutes"
+WATCH = "tail -f results/logs/{compute_reference,observe_parity}/*.log"
 NOT_ATTEMPTED = ("running", "blocked")
 """Statuses of attempts that go on, or that an earlier step kept from beginning."""
 
@@ -96,6 +98,20 @@ class Summary:
 
     def _add_up(self, stages: Iterable[str]) -> Duration:
         return add_up(self._estimates[stage].elapsed(self._cores) for stage in stages if stage in self._estimates)
+
+
+def describe_gate(dag: Any, persistence: Any) -> str:
+    """Say how long the gate takes before the first run, and where it says what it does; empty if it has no jobs."""
+    jobs = _sort_by_stage(dag.needrun_jobs(exclude_finished=False)).get(GATE, [])
+    if not jobs:
+        return ""
+    estimate, recorded = StageEstimate(is_measured=True), RecordedJobs(dag.jobs, persistence)
+    for job in jobs:
+        estimate.add(recorded.expect(job), job.threads)
+    expected, text = estimate.elapsed(cores=1), f"{len(jobs)} job{'s' if len(jobs) > 1 else ''}"
+    is_known = expected.is_complete and not expected.limit_s
+    text += f", in about {describe_duration(expected)}" if is_known else f" ({UNKNOWN_YET})"
+    return f"Before the first run, the parity gate does {text}. `{WATCH}` shows what it does."
 
 
 def _sort_by_stage(jobs: Iterable[Any]) -> dict[str, list]:

@@ -48,7 +48,7 @@ class ClusterRules(Answers):
 
     def _offer(self, device: Device) -> Offer | None:
         """Return what the cluster offers to jobs on a device. An answer is kept, since it seldom changes."""
-        key = tuple(device.options[name] for name in ("partition", "request", "constraint"))
+        key = tuple(device.options[name] for name in ("partition", "request", "constraint", "qos"))
         if self._machine.submits and key not in self._offers and (offer := ask_for_offer(device.options)):
             self._offers[key] = offer
         return self._offers.get(key)

@@ -44,6 +44,6 @@ def _find_batches(place: str, config: dict, sizes: list[int], num_gpus: int) -> 
             )
         count, size = split_batch(global_batch_size // num_gpus, largest)
         if batches.setdefault(size, count) != count:
-            problem = f"makes two different steps of {size} images at a time on {num_gpus} devices"
+            problem = f"makes two different steps of {size} images at a time on {num_gpus} device{'s' * (num_gpus > 1)}"
             raise refuse(f"{place}.per_device_batch_size", sizes, problem, "give one study to each size")
     return dict(sorted(batches.items()))

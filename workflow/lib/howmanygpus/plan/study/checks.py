@@ -84,7 +84,7 @@ def check_runs(study: "Study") -> None:
             times = f", accumulated {count} times," if count > 1 else ""
             raise refuse(
                 *(f"{study.place}.per_device_batch_size", size),
-                f"on {num_gpus} devices{times} is more than the {num_train} training images",
+                f"on {num_gpus} device{'s' * (num_gpus > 1)}{times} is more than the {num_train} training images",
                 "lower it, accumulate or num_gpus" if count > 1 else "lower it or num_gpus",
             )
         for settings in [] if isinstance(study.own_model, OwnModel) else [*study.variants.values(), *unfair]:

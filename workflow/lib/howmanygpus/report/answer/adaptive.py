@@ -2,6 +2,8 @@
 
 import pandas as pd
 
+from howmanygpus.report.rows.counting import name_count
+
 NOT_RUN, MISSING = "not_run", "missing"
 NOT_YET = "not run yet"
 MOST_REASONS = 12
@@ -25,7 +27,7 @@ def describe_grid(runs: pd.DataFrame, decision: dict | None) -> list[str]:
     for status, title in ((NOT_RUN, "Not run"), (MISSING, "Open")):
         rows = runs[(runs["status"] == status) & (runs["reason"] != NOT_YET)]
         counts = rows["reason"].value_counts()
-        named = [f"{reason} ({count} run{'s' if count > 1 else ''})" for reason, count in counts.items()]
+        named = [f"{reason} ({name_count(count, 'run')})" for reason, count in counts.items()]
         more = [f"and {len(named) - MOST_REASONS} more reasons in runs.tsv"] if len(named) > MOST_REASONS else []
         lines += [f"{title}: {'; '.join(named[:MOST_REASONS] + more)}."] if named else []
     return lines

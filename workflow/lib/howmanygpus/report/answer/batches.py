@@ -5,6 +5,7 @@ import pandas as pd
 from howmanygpus.report.answer.names import add_series, name_devices
 from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.metrics import name_metric
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.tables.batch_sizes import CURVE
 
 MOST_KNEES = 6
@@ -36,8 +37,8 @@ def _describe_knee(row: pd.Series, table: pd.DataFrame) -> str:
     lowest, highest = row["knee_lowest"], row["knee_highest"]
     name = f"{row['series']} on {name_devices(row)}"
     if row["global_batch_size"] == curve["global_batch_size"].max():
-        return f"{name}: {NO_KNEE} {row['global_batch_size']} images"
-    text = f"{name}: {row['global_batch_size']} images"
+        return f"{name}: {NO_KNEE} {name_count(row['global_batch_size'], 'image')}"
+    text = f"{name}: {name_count(row['global_batch_size'], 'image')}"
     if pd.isna(highest):
         return f"{text} ({lowest:.0f} or more by the spread of the repeats)"
     return text if lowest == highest else f"{text} ({lowest:.0f} to {highest:.0f} by the spread of the repeats)"
@@ -67,7 +68,10 @@ def _describe_cost(base: pd.Series, larger: pd.Series) -> str:
         return ""
     target = f"test {name_metric(base['metric'])} {base['target']:g}"
     if pd.isna(larger["images_to_target_median"]):
-        return f", and {larger['num_reached']} of {larger['num_judged']} repeats reach {target}"
+        if larger["num_judged"] == 1:
+            return f", and its only repeat does not reach {target}"
+        reach = "reaches" if larger["num_reached"] == 1 else "reach"
+        return f", and {larger['num_reached']} of {larger['num_judged']} repeats {reach} {target}"
     more = larger["images_to_target_median"] / base["images_to_target_median"]
     epochs = f"{base['epochs_to_target_median']:g} to {larger['epochs_to_target_median']:g} epochs"
     longer = larger["train_s_to_target_median"] / base["train_s_to_target_median"]
@@ -85,8 +89,9 @@ def _describe_noise(table: pd.DataFrame) -> str:
         return "The gradient noise scale is not known: the measured gradients are lost in their noise."
     low, high = scales.min(), scales.max()
     span = f"{low:,.0f}" if f"{low:.2g}" == f"{high:.2g}" else f"{low:,.0f} to {high:,.0f}"
+    images = "image" if span == "1" else "images"
     return (
-        f"Gradient noise scale: {span} images, averaged over each run. A larger batch saves steps as long as it is "
+        f"Gradient noise scale: {span} {images}, averaged over each run. A larger batch saves steps as long as it is "
         f"below this scale; above it, it mostly costs more images.{_describe_time_of_noise(table)}"
     )
 

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from howmanygpus.report.answer.names import add_series
+from howmanygpus.report.rows.counting import name_count
 
 MOST_NAMED = 6
 LIMITS = {
@@ -28,7 +29,7 @@ def _describe(row: pd.Series) -> str:
     if pd.isna(row["largest"]):
         return f"{name}: none ({row['limit']}: {row['limit_reason']})"
     largest, taken = int(row["largest"]), row["per_device_batch_size"]
-    text = f"{name}: {largest} images ({LIMITS[row['limit']]}"
+    text = f"{name}: {name_count(largest, 'image')} ({LIMITS[row['limit']]}"
     if pd.isna(taken):
         return f"{text}; {row['limit_reason']})"
     return f"{text})" if int(taken) == largest else f"{text}; runs take {int(taken)})"

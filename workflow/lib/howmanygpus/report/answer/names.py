@@ -5,6 +5,7 @@ import pandas as pd
 
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import FEWEST
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.series import name_series
 
 CONFIGURATION = ["framework", "variant", "input", "precision", "device", "placement", "num_nodes", "num_gpus"]
@@ -19,7 +20,7 @@ def add_series(table: pd.DataFrame) -> pd.DataFrame:
 
 def name_devices(row: pd.Series) -> str:
     """Name the devices of a row, and their number of nodes if the study has chosen it."""
-    devices = f"{row['num_gpus']} {row['device']} device{'s' if row['num_gpus'] > 1 else ''}"
+    devices = name_count(row["num_gpus"], f"{row['device']} device")
     return devices if row["placement"] == FEWEST else f"{devices} of {row['placement']}"
 
 
@@ -27,7 +28,7 @@ def name_configuration(row: pd.Series) -> str:
     size = row["num_gpus"] * row["per_device_batch_size"]
     accumulated = row.get("global_batch_size", size) // size
     times = f" x {accumulated} batches" if accumulated > 1 else ""
-    return f"{row['series']} on {name_devices(row)}{times} x {row['per_device_batch_size']} images"
+    return f"{row['series']} on {name_devices(row)}{times} x {name_count(row['per_device_batch_size'], 'image')}"
 
 
 def name_spread(row: pd.Series, median: str, unit: str, digits: str) -> str:
@@ -56,7 +57,14 @@ def describe_quality(runs: pd.DataFrame, row: pd.Series, datasets: pd.DataFrame)
     metric = repeats["quality_metric"].dropna().iloc[0]
     scope = "in one repeat" if len(reached) == 1 else f"on average over {len(reached)} repeats"
     guessed = describe_guess(metric, row, datasets)
-    return f" It ends at a test {name_metric(metric)} of {reached.mean():.3g} {scope}; {guessed}."
+    area = describe_area(metric, repeats)
+    return f" It ends at a test {name_metric(metric)} of {reached.mean():.3g} {scope}{area}; {guessed}."
+
+
+def describe_area(metric: str, repeats: pd.DataFrame) -> str:
+    """Name the mean area under the ROC curve of two classes beside another metric; nothing if it is not known."""
+    areas = repeats["roc_auc_last"].dropna().astype(float)
+    return f", with a ROC AUC of {areas.mean():.3g}" if len(areas) and metric != "roc_auc" else ""
 
 
 def describe_reached(runs: pd.DataFrame, row: pd.Series) -> str:
@@ -83,7 +91,8 @@ def describe_shortfall(runs: pd.DataFrame, row: pd.Series) -> str:
     """Say how many of the planned repeats of a configuration have no result yet, and how many were disturbed."""
     repeats = find_repeats(runs, row)
     done = int((repeats["status"] == "completed").sum())
-    text = "" if done == len(repeats) else f" Only {done} of {len(repeats)} planned repeats have completed."
+    have = "has" if done == 1 else "have"
+    text = "" if done == len(repeats) else f" Only {done} of {len(repeats)} planned repeats {have} completed."
     disturbed = int(repeats["disturbed"].eq(True).sum())
     if not disturbed:
         return text

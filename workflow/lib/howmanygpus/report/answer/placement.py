@@ -5,6 +5,7 @@ import pandas as pd
 from howmanygpus.report.answer.names import add_series
 from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.outcomes import name_nodes
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.tables.placement import compare_placements
 
 MOST_SERIES = 6
@@ -38,6 +39,6 @@ def _describe(row: pd.Series) -> str:
         scope = "one repeat each"
     return (
         f"{count} {row['device']} devices on {name_nodes(row['num_nodes'])} give {row['rate_of_base']:.2f} of the rate "
-        f"of {count} on {name_nodes(row['base_num_nodes'])}, in {row['series']} x {row['per_device_batch_size']} "
-        f"images ({scope})"
+        f"of {count} on {name_nodes(row['base_num_nodes'])}, in {row['series']} x "
+        f"{name_count(row['per_device_batch_size'], 'image')} ({scope})"
     )

@@ -5,6 +5,7 @@ import pandas as pd
 from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.published.protocols import WORDS
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.tables.protocols import CELL, NO, QUALITY, RATE
 
 MOST_FRAMEWORKS = 8
@@ -23,11 +24,8 @@ def _describe(rows: pd.DataFrame) -> str:
     # Several rows of one protocol are about the same configuration, by different measures.
     counts = rows.groupby(CELL, sort=False)["framework"].nunique().reset_index()
     shown = counts.sort_values(["num_gpus", "framework"], ascending=False, kind="stable").iloc[0]
-    plural = "s" if shown["num_gpus"] > 1 else ""
-    where = (
-        f"{shown['num_gpus']} {shown['device']} device{plural} x {shown['per_device_batch_size']} images, "
-        f"{shown['input']} {shown['precision']}"
-    )
+    devices = name_count(shown["num_gpus"], f"{shown['device']} device")
+    where = f"{devices} x {name_count(shown['per_device_batch_size'], 'image')}, {shown['input']} {shown['precision']}"
     measures = [_describe_measure(own, shown) for _, own in rows.groupby("measure", sort=False)]
     return f"Not comparable, {WORDS[rows['protocol'].iloc[0]]} ({where}): {' '.join(filter(None, measures))}"
 
@@ -55,7 +53,7 @@ def _describe_effect(row: pd.Series) -> str:
     values = [row[f"effect_{end}"] for end in ("median", "min", "max")]
     median, low, high = (f"{100 * (v - 1):+.3g} %" if row["effect"] == "ratio" else f"{v:+.2g}" for v in values)
     repeats = "one repeat" if row["num_repeats"] == 1 else f"{low} to {high} in {row['num_repeats']} repeats"
-    images = f"{row['num_images']:.0f} images, " if pd.notna(row["num_images"]) else ""
+    images = f"{name_count(int(row['num_images']), 'image')}, " if pd.notna(row["num_images"]) else ""
     return f"{row['framework']} {median} ({images}{repeats})"
 
 
@@ -71,7 +69,7 @@ def _describe_order(rows: pd.DataFrame, shown: pd.Series) -> str:
     same = changed[(changed[CELL] == shown[CELL]).all(axis=1)]
     row = (same if len(same) else changed).iloc[0]
     scope = "" if len(known) == 1 else f" in {len(changed)} of {len(known)} configurations"
-    where = "" if len(same) else f" on {row['num_gpus']} device{'s' if row['num_gpus'] > 1 else ''}"
+    where = "" if len(same) else f" on {name_count(row['num_gpus'], 'device')}"
     sure = row["order_changes"].removeprefix("yes").removeprefix(", ")
     text = f"; the order of frameworks changes{scope}:{where} {row['unfair_order']} instead of {row['fair_order']}"
     return text + (f" ({sure})" if sure else "")

@@ -4,6 +4,7 @@ import pandas as pd
 
 from howmanygpus.report.inputs import choose_inputs, is_program
 from howmanygpus.report.metrics import name_metric
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.learning import name_own_rates
 from howmanygpus.report.trajectory import has_left
 
@@ -17,7 +18,7 @@ def describe_runs(runs: pd.DataFrame) -> str:
     first = runs.iloc[0]
     network = first["model"] if pd.isna(first["model_options"]) else f"{first['model']} ({first['model_options']})"
     what = f"the program {first['model']}" if is_program(runs) else f"{network} on {first['dataset']}"
-    return f"{first['study']}: {what}, {len(runs)} runs planned: {counts}."
+    return f"{first['study']}: {what}, {name_count(len(runs), 'run')} planned: {counts}."
 
 
 def describe_unmeasured(runs: pd.DataFrame) -> str:
@@ -36,7 +37,8 @@ def describe_unchecked(runs: pd.DataFrame) -> str:
     unchecked = int((done["parity"] == "not_checked").sum())
     if not unchecked or is_program(runs):
         return ""
-    which = "No run was" if unchecked == len(done) else f"{unchecked} of {len(done)} runs were not"
+    were = "was" if unchecked == 1 else "were"
+    which = "No run was" if unchecked == len(done) else f"{unchecked} of {len(done)} runs {were} not"
     return f'{which} checked by the parity gate (parity: "off"), so that their frameworks may have done different work.'
 
 
@@ -55,9 +57,7 @@ def describe_nothing(runs: pd.DataFrame) -> str:
         return "No run has completed, so there is no answer yet."
     is_possible = (runs["status"] != "unsupported").any()
     text = "All runs have ended, and none gave an answer" if is_possible else "No run of this study can give an answer"
-    reasons = [
-        f"{reason} ({count} run{'s' if count > 1 else ''})" for reason, count in runs["reason"].value_counts().items()
-    ]
+    reasons = [f"{reason} ({name_count(count, 'run')})" for reason, count in runs["reason"].value_counts().items()]
     more = [f"and {len(reasons) - MOST_REASONS} more reasons in runs.tsv"] if len(reasons) > MOST_REASONS else []
     return f"{text}: {'; '.join(reasons[:MOST_REASONS] + more)}."
 
@@ -74,10 +74,12 @@ def describe_data(runs: pd.DataFrame, datasets: pd.DataFrame) -> str:
         count = {
             key: int(first[key]) for key in ("num_train", "num_test", "height", "width", "channels", "num_classes")
         }
-        channels = "1 channel" if count["channels"] == 1 else f"{count['channels']} channels"
+        images = f"test image{'' if count['num_test'] == 1 else 's'}"
+        # Images have one class only if they have a label or not.
+        classes = "with 1 label" if count["num_classes"] == 1 else f"in {count['num_classes']} classes"
         text += (
-            f": {count['num_train']:,} training and {count['num_test']:,} test images of {count['height']} x"
-            f" {count['width']} pixels with {channels}, in {count['num_classes']} classes"
+            f": {count['num_train']:,} training and {count['num_test']:,} {images} of {count['height']} x"
+            f" {count['width']} pixels with {name_count(count['channels'], 'channel')}, {classes}"
         )
         text += _describe_groups(first)
         text += ", which the workflow split" if _has(first.get("split")) else ""
@@ -104,7 +106,7 @@ def describe_left_out(datasets: pd.DataFrame) -> str:
         return ""
     first = datasets[datasets["left_out"].map(_has)].iloc[0]
     names = first["left_out"].split("; ")
-    labels = "1 label" if len(names) == 1 else f"{len(names)} labels"
+    labels = name_count(len(names), "label")
     return (
         f"The test {name_metric(first['metric'])} leaves out {labels} that all test images have, or none:"
         f" {', '.join(names)}."
@@ -140,10 +142,11 @@ def describe_disturbed(runs: pd.DataFrame) -> str:
         return ""
     disturbed = int(known["disturbed"].eq(True).sum())
     if not disturbed:
-        return f"None of {len(known)} runs was disturbed by other work on the machine."
+        which = "The only run was not" if len(known) == 1 else f"None of {len(known)} runs was"
+        return f"{which} disturbed by other work on the machine."
     were, them = ("was", "it") if disturbed == 1 else ("were", "them")
-    mark = f"figures mark {them} by a ring."
-    return f"{disturbed} of {len(known)} runs {were} disturbed by other work on the machine; {mark}"
+    which = "The only run" if len(known) == 1 else f"{disturbed} of {len(known)} runs"
+    return f"{which} {were} disturbed by other work on the machine; figures mark {them} by a ring."
 
 
 def describe_trajectories(runs: pd.DataFrame) -> str:

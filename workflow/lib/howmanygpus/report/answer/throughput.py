@@ -10,6 +10,7 @@ from howmanygpus.report.answer.names import (
     name_configuration,
     name_spread,
 )
+from howmanygpus.report.rows.counting import name_count
 
 
 def answer_throughput(runs: pd.DataFrame, scaling: pd.DataFrame, datasets: pd.DataFrame) -> list[str]:
@@ -45,8 +46,8 @@ def describe_baselines(best: pd.Series) -> str:
     parts = []
     is_own = best["best_one_device"] == best["framework"]
     if np.isfinite(best["speedup"]) and best["num_gpus"] > best["baseline_num_gpus"]:
-        plural = "s" if best["baseline_num_gpus"] > 1 else ""
-        text = f"{best['speedup']:.2f} times its own rate on {best['baseline_num_gpus']} device{plural}"
+        baseline = name_count(best["baseline_num_gpus"], "device")
+        text = f"{best['speedup']:.2f} times its own rate on {baseline}"
         machinery = best["baseline_machinery"]
         if pd.notna(machinery):
             carried = "no collective machinery" if machinery == "none" else machinery

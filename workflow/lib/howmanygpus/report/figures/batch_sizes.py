@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.metrics import name_metric
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import (
     SEE_GRID,
@@ -58,7 +59,7 @@ def draw(batch_sizes: pd.DataFrame) -> Figure:
         first = judged.iloc[0]
         target = f"to test {name_metric(first['metric'])} {first['target']:g}"
         rows |= {name: f"{unit} {target}" for name, unit in TO_TARGET.items()}
-    titles = [f"{count} device{'s' if count > 1 else ''}" for _ in rows for count in counts]
+    titles = [name_count(count, "device") for _ in rows for count in counts]
     figure, panels = make_panels(titles, panel_size=(5.2, 3.4), max_columns=len(counts))
     places = [(name, count) for name in rows for count in counts]
     for axes, (name, count) in zip(panels, places, strict=True):

@@ -5,6 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.inputs import is_real
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import SEE_GRID, label_lines, make_panels, ring_disturbed, say_nothing_to_show, style_of
 
@@ -23,7 +24,7 @@ def draw(losses: pd.DataFrame) -> Figure:
     real = real.assign(series=name_series(real))
     styles = style_of(real["series"])
     panels = list(real.groupby(["num_gpus", "per_device_batch_size"]))
-    titles = [f"{count} device{'s' if count > 1 else ''} x {size} images" for (count, size), _ in panels]
+    titles = [f"{name_count(count, 'device')} x {name_count(size, 'image')}" for (count, size), _ in panels]
     figure, axes = make_panels(titles)
     for panel, (_, rows) in zip(axes, panels, strict=True):
         draw_panel(panel, rows, styles)

@@ -5,6 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.inputs import choose_inputs
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import (
     SEE_GRID,
@@ -34,7 +35,9 @@ def draw(placement: pd.DataFrame) -> Figure:
     table = table.assign(series=name_series(table.assign(placement="")))
     styles = style_of(table["series"])
     panels = list(table.groupby(["num_gpus", "per_device_batch_size"]))
-    figure, axes = make_panels([f"{count} devices x {size} images" for (count, size), _ in panels])
+    figure, axes = make_panels(
+        [f"{name_count(count, 'device')} x {name_count(size, 'image')}" for (count, size), _ in panels]
+    )
     for panel, (_, rows) in zip(axes, panels, strict=True):
         panel.set_xlabel("nodes")
         draw_panel(panel, rows, styles)

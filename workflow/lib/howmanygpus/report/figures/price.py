@@ -9,6 +9,7 @@ from howmanygpus.report.figures.speedup import choose_threshold
 from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import has_failed
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import GREY, make_panels, ring_disturbed, say_nothing_to_show, style_of
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
@@ -81,7 +82,8 @@ def describe_target(prices: pd.DataFrame) -> str:
 
 def name_rows(prices: pd.DataFrame) -> list[str]:
     return [
-        f"{row['series']}, {row['num_gpus']} x {row['per_device_batch_size']} images" for _, row in prices.iterrows()
+        f"{row['series']}, {row['num_gpus']} x {name_count(row['per_device_batch_size'], 'image')}"
+        for _, row in prices.iterrows()
     ]
 
 

@@ -8,6 +8,7 @@ from matplotlib.ticker import MaxNLocator
 
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.published.protocols import describe_protocol
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.style import GREY, SEE_GRID, add_note, look_of, ring_disturbed, say_nothing_to_show
 from howmanygpus.report.tables.protocols import NO, QUALITY, RATE, YES
 
@@ -89,10 +90,10 @@ def name_rows(rows: pd.DataFrame) -> list[str]:
     varying = [name for name in ("input", "precision", "device") if rows[name].nunique() > 1]
     sizes = rows["per_device_batch_size"].nunique() > 1
     return [
-        f"{row['framework']}, {row['num_gpus']} device{'s' if row['num_gpus'] > 1 else ''}"
-        + (f" x {row['per_device_batch_size']} images" if sizes else "")
+        f"{row['framework']}, {name_count(row['num_gpus'], 'device')}"
+        + (f" x {name_count(row['per_device_batch_size'], 'image')}" if sizes else "")
         + "".join(f" {row[name]}" for name in varying)
-        + (f", {row['num_images']:.0f} test images" if pd.notna(row["num_images"]) else "")
+        + (f", {name_count(int(row['num_images']), 'test image')}" if pd.notna(row["num_images"]) else "")
         for _, row in rows.iterrows()
     ]
 

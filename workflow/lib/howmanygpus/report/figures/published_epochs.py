@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.published.panels import NOTHING_MEASURED, style_published, title_measured, title_published
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import add_note, label_lines, make_panels, mark_counts, ring_disturbed, style_of
 
@@ -59,7 +60,7 @@ def group_measured(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> list[Group]
     styles, groups = style_of(reached["series"]), []
     for (device, count), rows in reached.groupby(["device", "num_gpus"], sort=True):
         target = f"{name_metric(rows['metric'].iloc[0])} {rows['target'].iloc[0]:g}"
-        more = f"to test {target} on {count} device{'s' if count > 1 else ''}"
+        more = f"to test {target} on {name_count(count, 'device')}"
         groups.append((title_measured(runs, device, more), rows[COLUMNS], styles))
     return groups
 

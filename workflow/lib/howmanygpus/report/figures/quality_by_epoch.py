@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from howmanygpus.report.inputs import is_real
 from howmanygpus.report.metrics import name_metric
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import GREY, SEE_GRID, label_lines, make_panels, name_guess, say_nothing_to_show, style_of
 
@@ -22,7 +23,7 @@ def draw(evaluations: pd.DataFrame) -> Figure:
     real = real.assign(series=name_series(real))
     styles = style_of(real["series"])
     panels = list(real.groupby(["num_gpus", "per_device_batch_size"]))
-    titles = [f"{count} device{'s' if count > 1 else ''} x {size} images" for (count, size), _ in panels]
+    titles = [f"{name_count(count, 'device')} x {name_count(size, 'image')}" for (count, size), _ in panels]
     figure, axes = make_panels(titles)
     limits = find_limits(real)
     for panel, (_, rows) in zip(axes, panels, strict=True):

@@ -4,6 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import GREY, make_panels, ring_disturbed, say_nothing_to_show
 
@@ -25,7 +26,9 @@ def draw(runs: pd.DataFrame) -> Figure:
         return say_nothing_to_show("No configuration has completed on more than one input.")
     sizes, num_inputs = list(rates.groupby("per_device_batch_size")), count_inputs(rates)
     height = 0.9 + 0.275 * num_inputs * max(len(rows) for _, rows in sizes)
-    figure, axes = make_panels([f"{size} images per device" for size, _ in sizes], (6.2, height), max_columns=2)
+    figure, axes = make_panels(
+        [f"{name_count(size, 'image')} per device" for size, _ in sizes], (6.2, height), max_columns=2
+    )
     fastest = max(rates[source]["max"].max() for source in COLOURS if source in rates)
     for panel, (_, rows) in zip(axes, sizes, strict=True):
         draw_panel(panel, rows, fastest)

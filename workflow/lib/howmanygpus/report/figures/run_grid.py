@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from howmanygpus.report.disturbance import OTHER_CPU_LIMIT
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.style import RING
 from howmanygpus.report.trajectory import has_left
 
@@ -88,14 +89,16 @@ def draw_cell(axes: Axes, x: int, y: int, cell: pd.DataFrame) -> None:
 
 def list_reasons(runs: pd.DataFrame) -> list[str]:
     """One line per reason, the most frequent first, with its number of runs and an example, and a line with its log."""
-    other = runs[runs["status"] != "completed"].fillna({"reason": ""})
+    other = runs[runs["status"] != "completed"]
+    # A column without any text has numbers.
+    other = other.assign(reason=other["reason"].astype(object).fillna(""))
     lines = [*list_disturbed(runs), *list_unfair(runs)]
     other = other.assign(reason=other["reason"].where(other["status"] != APART, SAYS_APART))
     for (status, reason), group in other.groupby(["status", "reason"], sort=False):
         run = group.iloc[0]
         example = f"{run['framework']} {run['variant']} {run['num_gpus']} x {run['per_device_batch_size']}"
         text = textwrap.shorten(str(reason), 110, placeholder=" ...")
-        said = [f"{status}, {len(group)} run{'s' if len(group) > 1 else ''} (e.g. {example}): {text}"]
+        said = [f"{status}, {name_count(len(group), 'run')} (e.g. {example}): {text}"]
         if status not in WITHOUT_LOG:
             said.append(f"    results/logs/train/{run['run_dir'].removeprefix('results/runs/')}.log")
         lines.append((len(group), said))
@@ -107,7 +110,7 @@ def list_reasons(runs: pd.DataFrame) -> list[str]:
 def list_unfair(runs: pd.DataFrame) -> list[tuple[int, list[str]]]:
     """Number of runs that follow each unfair protocol, and a line that names it."""
     return [
-        (len(own), [f"{variant}, {len(own)} run{'s' if len(own) > 1 else ''}: {text}"])
+        (len(own), [f"{variant}, {name_count(len(own), 'run')}: {text}"])
         for (variant, text), own in runs[runs["protocol"].notna()].groupby(["variant", "protocol"], sort=False)
     ]
 
@@ -116,8 +119,9 @@ def list_disturbed(runs: pd.DataFrame) -> list[tuple[int, list[str]]]:
     """Number of disturbed runs and the line that explains the red edge of their cells; nothing if there are none."""
     disturbed = int(runs["disturbed"].eq(True).sum())
     known = int(runs["disturbed"].notna().sum())
+    which = f"{disturbed} of {name_count(known, 'run')} {'was' if disturbed == 1 else 'were'}"
     text = (
-        f"red edge: {disturbed} of {known} runs were disturbed; other work used more than {OTHER_CPU_LIMIT:.0%} of"
+        f"red edge: {which} disturbed; other work used more than {OTHER_CPU_LIMIT:.0%} of"
         " their cores' time, or their GPUs"
     )
     return [(disturbed, [text])] if disturbed else []

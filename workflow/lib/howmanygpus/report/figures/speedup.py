@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from howmanygpus.report.inputs import is_real
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import (
     GREY,
@@ -104,7 +105,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, column: str, styles: dict) -> Non
         axes.annotate("no baseline reached it", (0.5, 0.7), xycoords="axes fraction", ha="center", color=GREY)
     mark_counts(axes, rows["num_gpus"])
     axes.set_ylim(bottom=0)
-    axes.set_ylabel(f"speed-up over {counts.iloc[0]} device{'s' if counts.iloc[0] > 1 else ''}")
+    axes.set_ylabel(f"speed-up over {name_count(counts.iloc[0], 'device')}")
     label_lines(axes, ends)
 
 

@@ -5,6 +5,7 @@ from matplotlib.figure import Figure
 
 from howmanygpus.report.inputs import choose_inputs
 from howmanygpus.report.outcomes import has_failed
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import (
     SEE_GRID,
@@ -33,7 +34,7 @@ def draw(runs: pd.DataFrame) -> Figure:
     measured = summarize(measured.assign(series=name_series(measured)))
     styles = style_of(measured["series"])
     panels = list(measured.groupby("num_gpus"))
-    figure, axes = make_panels([f"{count} device{'s' if count > 1 else ''}" for count, _ in panels])
+    figure, axes = make_panels([name_count(count, "device") for count, _ in panels])
     for panel, (_, rows) in zip(axes, panels, strict=True):
         panel.set_xlabel("images per device and step")
         ends = {}

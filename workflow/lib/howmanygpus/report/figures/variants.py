@@ -9,6 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from howmanygpus.report.equivalence import NO, UNDECIDED, YES
 from howmanygpus.report.metrics import name_metric
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.style import (
     COLOURS,
     GREY,
@@ -51,8 +52,8 @@ def name_rows(rows: pd.DataFrame) -> list[str]:
     varying = [name for name in ("input", "precision", "device", "placement") if rows[name].nunique() > 1]
     sizes = rows["per_device_batch_size"].nunique() > 1
     return [
-        f"{row['variant']} {row['framework']}, {row['num_gpus']} device{'s' if row['num_gpus'] > 1 else ''}"
-        + (f" x {row['per_device_batch_size']} images" if sizes else "")
+        f"{row['variant']} {row['framework']}, {name_count(row['num_gpus'], 'device')}"
+        + (f" x {name_count(row['per_device_batch_size'], 'image')}" if sizes else "")
         + "".join(f" {row[name]}" for name in varying)
         for _, row in rows.iterrows()
     ]

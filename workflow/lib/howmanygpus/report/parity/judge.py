@@ -282,7 +282,7 @@ def judge(
 
 def describe_layout(layout: tuple[int, int]) -> str:
     devices, nodes = layout
-    return f"{devices} devices" + (f" of {nodes} nodes" if nodes > 1 else "")
+    return f"{devices} device{'s' if devices > 1 else ''}" + (f" of {nodes} nodes" if nodes > 1 else "")
 
 
 def describe_failure(row: dict) -> str:

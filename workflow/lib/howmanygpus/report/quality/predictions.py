@@ -8,13 +8,17 @@ import numpy as np
 
 from howmanygpus.train.input.prepared import MISSING
 
+STORED = ("rank", "loss", "score")
+"""Names of what is stored of every evaluation. `label` is stored once."""
+
 
 @dataclass(frozen=True)
 class Predictions:
     """Predictions of the whole test split, one value or row for each image.
 
-    With one label an image: rank, of the true label from 0, and loss, its cross-entropy. With any number of labels:
-    score, the logit of each label, and label, uint8 with 1, 0 and MISSING. The other two are None.
+    With one label an image: rank, of the true label from 0, and loss, its cross-entropy. With two classes, also score,
+    the logit of the second minus that of the first, and label, the number of the true class. With any number of labels:
+    score, the logit of each label, and label, uint8 with 1, 0 and MISSING. What was not stored is None.
     """
 
     rank: np.ndarray | None = None
@@ -24,7 +28,7 @@ class Predictions:
 
     def first(self, count: int) -> "Predictions":
         """Return the predictions of the first images of the split only."""
-        arrays = {name: getattr(self, name) for name in ("rank", "loss", "score", "label")}
+        arrays = {name: getattr(self, name) for name in (*STORED, "label")}
         return Predictions(**{name: None if array is None else array[:count] for name, array in arrays.items()})
 
     def require(self, *names: str) -> tuple[np.ndarray, ...]:
@@ -39,7 +43,7 @@ class Predictions:
 def read_predictions(path: Path) -> Iterator[Predictions]:
     """Yield the predictions of every evaluation in a predictions.npz, in order."""
     stored = dict(np.load(path))
-    names = ("score",) if "score" in stored else ("rank", "loss")
+    names = [name for name in STORED if name in stored]
     for values in zip(*(stored[name] for name in names), strict=True):
         yield Predictions(**dict(zip(names, values, strict=True)), label=stored.get("label"))
 
@@ -56,7 +60,10 @@ def guess(train: np.ndarray, test: np.ndarray, num_classes: int) -> Predictions:
     ranks[np.argsort(-counts, kind="stable")] = np.arange(num_classes)
     with np.errstate(divide="ignore"):
         losses = -np.log(counts / counts.sum())
-    return Predictions(rank=ranks[test], loss=losses[test])
+    if num_classes != 2:
+        return Predictions(rank=ranks[test], loss=losses[test])
+    score = find_log_odds(train[:, None])
+    return Predictions(rank=ranks[test], loss=losses[test], score=np.repeat(score, len(test)), label=test)
 
 
 def find_log_odds(labels: np.ndarray) -> np.ndarray:

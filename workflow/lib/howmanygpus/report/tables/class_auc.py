@@ -2,7 +2,8 @@
 Area under the ROC curve of each label, after the last evaluation of each run on images with any number of labels.
 
 The curve of a label is that of the test images of which the label is known. The area is empty if all of them have the
-label, or none: quality metrics leave such a label out. Studies with one label an image have no rows.
+label, or none: quality metrics leave such a label out. Studies with one label an image have no rows; with two classes,
+`roc_auc_last` in runs.tsv is the area of both.
 """
 
 from pathlib import Path
@@ -35,7 +36,7 @@ def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
 def describe_labels(outcome: Outcome, folder: Path) -> list[dict]:
     """Rows of one run. folder: the prepared folder of its images."""
     evaluations = list(read_predictions(outcome.folder / "predictions.npz"))
-    if not evaluations or evaluations[-1].label is None:
+    if not evaluations or evaluations[-1].label is None or evaluations[-1].label.ndim == 1:
         return []
     epoch = [event["epoch"] for event in outcome.read_events() if event["event"] == "evaluation"][-1]
     areas, counts = compute_by_label(evaluations[-1]), count_labels(evaluations[-1])

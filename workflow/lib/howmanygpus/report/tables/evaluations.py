@@ -1,20 +1,22 @@
 """
 Quality of every run after each evaluated epoch, with the training clock and the wall clock at that moment.
 
-quality_of_guess stands beside it: what a predictor reaches that knows only how frequent each class is.
+quality_of_guess stands beside it: what a predictor reaches that knows only how frequent each class is. So does the area
+under the ROC curve if there are two classes, whatever the metric is.
 """
 
 from pathlib import Path
 
 import pandas as pd
 
-from howmanygpus.report.metrics import load_metric
+from howmanygpus.report.metrics import load_metric, roc_auc
 from howmanygpus.report.outcomes import IDENTITY, Outcome, read_outcomes
 from howmanygpus.report.quality.predictions import read_predictions
 
 READS = ("results", "datasets")
 USES_METRIC = True
-COLUMNS = (*IDENTITY, "protocol", "epoch", "images_seen", "train_s", "wall_s", "metric", "quality", "quality_of_guess")
+QUALITY = ("metric", "quality", "quality_of_guess", "roc_auc")
+COLUMNS = (*IDENTITY, "protocol", "epoch", "images_seen", "train_s", "wall_s", *QUALITY)
 
 
 def tabulate(plan: dict, datasets: pd.DataFrame, results: Path = Path()) -> pd.DataFrame:
@@ -33,14 +35,15 @@ def evaluate(outcome: Outcome, metric: str, guesses: dict[str, float]) -> list[d
     """Rows of one run. guesses: the quality of a guess, by input."""
     moments = [event for event in outcome.read_events() if event["event"] == "evaluation"]
     qualities = compute_qualities(outcome, moments, metric)
+    areas = compute_areas(outcome, moments)
     return [
         outcome.identity
         | {"protocol": outcome.protocol or None}
         | {"epoch": moment["epoch"], "train_s": moment["train_s"], "wall_s": moment["wall_s"]}
         | {"images_seen": moment["step"] * outcome.identity["global_batch_size"]}
         | {"metric": metric, "quality": quality}
-        | {"quality_of_guess": guesses.get(outcome.identity["input"])}
-        for moment, quality in zip(moments, qualities, strict=True)
+        | {"quality_of_guess": guesses.get(outcome.identity["input"]), "roc_auc": area}
+        for moment, quality, area in zip(moments, qualities, areas, strict=True)
     ]
 
 
@@ -49,3 +52,11 @@ def compute_qualities(outcome: Outcome, moments: list[dict], metric: str) -> lis
     if (outcome.record or {})["spec"].get("program"):
         return [moment["metric"].get(metric) for moment in moments]
     return list(map(load_metric(metric).compute, read_predictions(outcome.folder / "predictions.npz")))
+
+
+def compute_areas(outcome: Outcome, moments: list[dict]) -> list[float | None]:
+    """Return the area under the ROC curve after each evaluation, None unless the images are of two classes."""
+    if (outcome.record or {})["spec"].get("program"):
+        return [None] * len(moments)
+    predictions = read_predictions(outcome.folder / "predictions.npz")
+    return [roc_auc.compute(each) if each.rank is not None else None for each in predictions]

@@ -3,7 +3,7 @@ Every planned run: its status, how fast it trained, to what quality, and with wh
 
 A rate is all images over all seconds of the measured windows. Values that are undefined are empty. `protocol` says why
 a run that repeats an unfair protocol is not comparable; it is empty for all others. `own_rates` has the learning rates
-that the study gives to this framework alone.
+that the study gives to this framework alone. `roc_auc_last` is the area under the ROC curve of two classes.
 """
 
 from pathlib import Path
@@ -29,7 +29,7 @@ OUTCOME = (
     *("skipped_steps", "loss_scale"),
     "host_to_device_gib_per_s",
     *trajectory.COLUMNS,
-    *("quality_metric", "quality_last", "quality_best", "quality_of_guess"),
+    *("quality_metric", "quality_last", "quality_best", "quality_of_guess", "roc_auc_last"),
     *accounting.COLUMNS,
 )
 PROVENANCE = (
@@ -169,7 +169,10 @@ def summarize_quality(evaluations: pd.DataFrame, metric: str) -> dict[tuple, dic
     best = "max" if load_metric(metric).BETTER == "higher" else "min"
     defined = evaluations[evaluations["quality"].notna()].astype({"quality": float})
     summary = defined.groupby(list(IDENTITY), sort=False).agg(
-        quality_last=("quality", "last"), quality_best=("quality", best), quality_of_guess=("quality_of_guess", "first")
+        quality_last=("quality", "last"),
+        quality_best=("quality", best),
+        quality_of_guess=("quality_of_guess", "first"),
+        roc_auc_last=("roc_auc", "last"),
     )
     return {
         key: {"quality_metric": metric, **dict(zip(summary.columns, values, strict=True))}

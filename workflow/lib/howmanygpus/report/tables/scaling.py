@@ -15,6 +15,7 @@ import pandas as pd
 
 from howmanygpus.report.outcomes import has_failed
 from howmanygpus.report.published.protocols import is_fair
+from howmanygpus.report.rows.counting import name_count
 
 READS = ("runs",)
 IS_MERGED = True
@@ -44,7 +45,7 @@ OVER_REPEATS = {
 def name_curve(scaling_mode: str, fixed_batch_size: int) -> str:
     """Title of a curve, such as "weak scaling, 64 images per device"."""
     scope = {"weak": "per device", "strong": "over all devices"}[scaling_mode]
-    return f"{scaling_mode} scaling, {fixed_batch_size} images {scope}"
+    return f"{scaling_mode} scaling, {name_count(fixed_batch_size, 'image')} {scope}"
 
 
 def tabulate(plan: dict, runs: pd.DataFrame) -> pd.DataFrame:

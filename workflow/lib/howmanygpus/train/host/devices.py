@@ -57,7 +57,7 @@ def assign_devices(spec: LaunchSpec, bind_cores: bool = True) -> Assignment:
     num_cores = num_devices * spec.cores_per_device
     if len(cores) < num_cores:
         raise ValueError(
-            f"{num_devices} devices of {spec.cores_per_device} cores need {num_cores} cores, this process may use "
+            f"{num_cores} cores are needed for devices of {spec.cores_per_device} cores each, this process may use "
             f"{len(cores)}; lower num_gpus or cores_per_device in the machine file"
         )
     near: list[set[int] | None] = [find_near_cores(uuid) for uuid in uuids] if uuids else [None] * num_devices

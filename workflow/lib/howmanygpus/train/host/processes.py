@@ -112,8 +112,17 @@ def describe_cores(cores_by_device: list[list[int]]) -> dict[str, str]:
     return {CORES_OF_DEVICES: ";".join(",".join(map(str, cores)) for cores in cores_by_device)}
 
 
+RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "HOROVOD_RANK")
+"""Environment variables of the process's number in the run: of torchrun and train.start.task, mpirun, and Horovod."""
+
+
+def find_rank() -> int:
+    """Return the number of this process in the run. A process without a number is the only one."""
+    return int(next((os.environ[name] for name in RANKS if name in os.environ), 0))
+
+
 LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "HOROVOD_LOCAL_RANK")
-"""Environment variables of the process's number on its node: of torchrun and train.start.task, mpirun, and Horovod."""
+"""Environment variables of the process's number on its node, of the same programs."""
 
 
 def is_first_on_node() -> bool:

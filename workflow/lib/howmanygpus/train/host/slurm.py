@@ -3,10 +3,7 @@
 import os
 import re
 import subprocess
-import sys
-import threading
 import time
-from pathlib import Path
 
 from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.spec import LaunchSpec
@@ -69,19 +66,6 @@ def describe_job(job_id: str) -> dict:
         "started_at": started,
         "queue_wait_s": None if started is None or eligible is None else max(0.0, started - eligible),
     }
-
-
-def keep_what_is_said(stream, path: Path) -> None:
-    """Copy the lines of srun's stderr to a file as well: SLURM says only there why it has killed a step."""
-
-    def pass_on() -> None:
-        with open(path, "w") as kept:
-            for line in stream:
-                sys.stderr.write(line)
-                kept.write(line)
-                kept.flush()
-
-    threading.Thread(target=pass_on, name="srun", daemon=True).start()
 
 
 def cancel(job_id: str) -> None:

@@ -18,7 +18,7 @@ class Evaluation:
 
     def __init__(self, spec: RunSpec, data: PreparedData, backend: Backend):
         self.spec, self.data, self.backend = spec, data, backend
-        self.predictions = PredictionStore(data.test_labels if data.multi_label else None)
+        self.predictions = PredictionStore(data.test_labels if data.multi_label or data.num_classes == 2 else None)
         self._feed: Ahead | Generator | None = None
 
     def _batches(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:

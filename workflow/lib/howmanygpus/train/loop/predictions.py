@@ -1,8 +1,10 @@
 """
 Stores evaluations of every test image.
 
-With one label an image they are `rank`, that of the true label, and `loss`. With any number of labels they are `score`,
-the logit of each label before the sigmoid, and `label`, what the image has of each; see train.input.prepared.
+With one label an image they are `rank`, that of the true label, and `loss`. With two classes they are also `score`, the
+logit of the second class minus that of the first, and `label`, the number of the true class. With any number of labels
+they are `score`, the logit of each label before the sigmoid, and `label`, what the image has of each; see
+train.input.prepared.
 """
 
 from dataclasses import dataclass, field
@@ -34,14 +36,19 @@ def score(logits: np.ndarray, labels: np.ndarray) -> dict[str, np.ndarray]:
     """Return what is stored of some images. logits: float (count, classes); labels: as in PreparedData."""
     if labels.ndim == 2:
         return {"score": np.asarray(logits, np.float32)}
-    return dict(zip(("rank", "loss"), score_single_label(logits, labels), strict=True))
+    scores = dict(zip(("rank", "loss"), score_single_label(logits, labels), strict=True))
+    if logits.shape[1] != 2:
+        return scores
+    first, second = np.asarray(logits, np.float64).T
+    with np.errstate(invalid="ignore", over="ignore"):
+        return scores | {"score": (second - first).astype(np.float32)}
 
 
 @dataclass
 class PredictionStore:
     """Collects one process's evaluations and writes them at the end of the run.
 
-    labels: those of all test images, if an image has any number of them.
+    labels: those of all test images, if their scores are stored.
     """
 
     labels: np.ndarray | None = None
@@ -58,11 +65,9 @@ class PredictionStore:
     def collect(self) -> dict[str, np.ndarray]:
         """Return the arrays of all evaluations: `epoch`, `sample`, and (evaluations, samples, ...) of each score."""
         samples = np.zeros(0, np.int64) if self.samples is None else self.samples
-        num_classes = 0 if self.labels is None else self.labels.shape[1]
-        one: dict[str, np.ndarray] = {"rank": np.zeros((0, 0), np.uint16), "loss": np.zeros((0, 0), np.float32)}
-        arrays = one if self.labels is None else {"score": np.zeros((0, 0, num_classes), np.float32)}
+        arrays = dict.fromkeys(("rank", "loss", "score"), np.zeros((0, 0), np.float32))
         if self.scores:
-            arrays = {name: np.stack([scores[name] for scores in self.scores]) for name in arrays}
+            arrays = {name: np.stack([scores[name] for scores in self.scores]) for name in self.scores[0]}
         if self.labels is not None:
             arrays["label"] = np.asarray(self.labels)[samples]
         return {"epoch": np.asarray(self.epochs, np.int32), "sample": samples, **arrays}
@@ -73,7 +78,7 @@ class PredictionStore:
 
 
 def merge_predictions(parts: list[Path], num_test: int, destination: Path) -> None:
-    """Join the processes' files into one, by sample: (evaluations, num_test, ...), and `label` (num_test, classes).
+    """Join the processes' files into one, by sample: (evaluations, num_test, ...), and `label` (num_test, ...).
 
     Raises ValueError if an image was evaluated twice or never.
     """

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 from howmanygpus.files import write_json_atomic
 from howmanygpus.train.host.gpus import list_gpu_uuids
 from howmanygpus.train.host.other_work import OtherWork
-from howmanygpus.train.host.processes import die_with_parent, is_first_on_node
+from howmanygpus.train.host.processes import die_with_parent, find_rank, is_first_on_node
 from howmanygpus.train.host.variables import list_variables
 from howmanygpus.train.input.prepared import PreparedData, normalize_by, open_data
 from howmanygpus.train.input.reading import read_images
@@ -152,8 +152,7 @@ def main() -> None:
     try:
         run(RunSpec.read(attempt.spec), attempt, arguments.started_at, arguments.save_weights)
     except Exception:
-        rank = os.environ.get("RANK") or os.environ.get("OMPI_COMM_WORLD_RANK") or 0
-        attempt.error_of(int(rank)).write_text(traceback.format_exc())
+        attempt.error_of(find_rank()).write_text(traceback.format_exc())
         raise
 
 

@@ -10,6 +10,7 @@ crash says nothing about the framework's work, so the program then fails and nam
 import argparse
 import json
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,11 +29,12 @@ DEADLINE_S = 1800.0
 
 @dataclass(frozen=True)
 class Task:
-    """One cell's task with one optimizer. folder: the folder of the cell's observations."""
+    """One cell's task with one optimizer. folder: the folder of the cell's observations. number: its own, from 1."""
 
     spec: RunSpec
     optimizer: str
     folder: Path
+    number: int
 
     @property
     def is_over(self) -> bool:
@@ -43,20 +45,27 @@ class Task:
         return all(path.exists() for path in seen)
 
     def describe_place(self) -> str:
-        """Name the task in an error."""
+        """Name the task in an error and in the log."""
         spec = self.spec
-        where = f"{spec.num_gpus} devices" + (f" of {spec.num_nodes} nodes" if spec.num_nodes > 1 else "")
-        return f"{spec.framework}, {spec.model}, {spec.precision}, {self.optimizer}, on {where}"
+        return f"{spec.framework}, {spec.model}, {spec.precision}, {self.optimizer}, on {describe_devices(spec)}"
 
-    def describe(self) -> dict:
+    def describe(self, num_tasks: int, started_at: float) -> dict:
         """Return the task in the form that train.parity.probe reads."""
         spec = self.folder / f"{self.optimizer}.spec.json"
-        return {"spec": str(spec), "optimizer": self.optimizer, "folder": str(self.folder)}
+        name = f"task {self.number} of {num_tasks}: {self.describe_place()} ({self.folder.name})"
+        known = {"spec": str(spec), "optimizer": self.optimizer, "folder": str(self.folder)}
+        return known | {"name": name, "started_at": started_at}
+
+
+def describe_devices(spec: RunSpec) -> str:
+    devices = f"{spec.num_gpus} device{'s' if spec.num_gpus > 1 else ''}"
+    return devices + (f" of {spec.num_nodes} nodes" if spec.num_nodes > 1 else "")
 
 
 def make_tasks(request: dict, keys: list[str], layout: tuple[int, int], folder: Path) -> list[Task]:
     """Make a task of every cell with every optimizer, and store its specification. For `request` see ParityGroup."""
-    size, tasks = {"num_gpus": layout[0], "num_nodes": layout[1]}, []
+    size = {"num_gpus": layout[0], "num_nodes": layout[1]}
+    tasks: list[Task] = []
     for key in keys:
         cell = dict(request["cells"][key])
         task_folder, cell_folder = Path(cell.pop("task")), folder / key
@@ -64,31 +73,34 @@ def make_tasks(request: dict, keys: list[str], layout: tuple[int, int], folder: 
         for optimizer in OPTIMIZERS:
             spec = make_spec(request["framework"], cell, size, optimizer, task_folder)
             (cell_folder / f"{optimizer}.spec.json").write_text(json.dumps(spec.to_dict()))
-            tasks.append(Task(spec, optimizer, cell_folder))
+            tasks.append(Task(spec, optimizer, cell_folder, len(tasks) + 1))
     return tasks
 
 
-def start(tasks: list[Task], placement: Placement, attempt: AttemptFolder) -> int:
-    """Start the framework once for the tasks; return the exit status."""
+def start(tasks: list[dict], spec: RunSpec, placement: Placement, attempt: AttemptFolder) -> int:
+    """Start the framework once for described tasks; return the exit status. spec: that of the first task."""
     for error in attempt.path.glob("error.rank*.txt"):
         error.unlink()
     path = attempt.path / "tasks.json"
-    write_json_atomic(path, {"tasks": [task.describe() for task in tasks]})
+    write_json_atomic(path, {"tasks": tasks})
     options = ["--tasks", str(path), "--errors", str(attempt.path)]
     with hold_machine(placement):
-        return run_processes(tasks[0].spec, placement, attempt, "howmanygpus.train.parity.probe", options, DEADLINE_S)
+        return run_processes(spec, placement, attempt, "howmanygpus.train.parity.probe", options, DEADLINE_S)
 
 
 def observe(tasks: list[Task], placement: Placement, attempt: AttemptFolder) -> list[str]:
     """Start the framework until every task is done or has crashed. Return a description of every crash."""
     crashes: list[str] = []
-    waiting = tasks
+    waiting, started_at = tasks, time.time()
     while waiting := [task for task in waiting if not task.is_over]:
         at_once = waiting if waiting[0].spec.num_nodes == 1 else waiting[:1]
-        status = start(at_once, placement, attempt)
+        spec, left = at_once[0].spec, f"{len(waiting)} of {len(tasks)} tasks are left"
+        print(f"Starting {spec.framework} on {describe_devices(spec)}: {left}", flush=True)
+        status = start([task.describe(len(tasks), started_at) for task in at_once], spec, placement, attempt)
         if crashed := next((task for task in at_once if not task.is_over), None):
             crashes.append(f"{crashed.describe_place()} crashed: {find_crash(attempt, status)['reason']}")
             waiting = [task for task in waiting if task.folder != crashed.folder]
+    print(f"{time.time() - started_at:6.1f} s: all tasks of {describe_devices(tasks[0].spec)} have ended", flush=True)
     return crashes
 
 

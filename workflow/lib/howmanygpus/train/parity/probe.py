@@ -10,6 +10,7 @@ import gc
 import hashlib
 import json
 import os
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,7 +21,7 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.train.host.processes import die_with_parent
+from howmanygpus.train.host.processes import die_with_parent, find_rank
 from howmanygpus.train.input.prepared import PreparedData, open_data
 from howmanygpus.train.loop.backend import Backend, UnsupportedError, load_backend
 from howmanygpus.train.loop.loop import DivergedError, TrainingLoop
@@ -170,10 +171,14 @@ def do_task(spec: RunSpec, optimizer: str, folder: Path) -> Backend | None:
 def do_tasks(tasks: list[dict], prepare: Callable[[dict], None] = lambda task: None) -> None:
     """Do all tasks, each with a backend of its own. The last backend closes the process group for all of them.
 
+    The first process prints which task it begins, and when, for the log of the job.
+
     prepare: called before each task.
     """
     cores, backend = os.sched_getaffinity(0), None
     for task in tasks:
+        if find_rank() == 0:
+            print(f"{time.time() - task['started_at']:6.1f} s: {task['name']}", flush=True)
         # A backend binds the process to its device's share of the cores that the process has.
         os.sched_setaffinity(0, cores)
         prepare(task)
@@ -189,8 +194,7 @@ def do_all(tasks: list[dict], errors: Path, prepare: Callable[[dict], None] = la
     try:
         do_tasks(tasks, prepare)
     except Exception:
-        rank = os.environ.get("RANK") or os.environ.get("OMPI_COMM_WORLD_RANK") or 0
-        AttemptFolder(errors).error_of(int(rank)).write_text(traceback.format_exc())
+        AttemptFolder(errors).error_of(find_rank()).write_text(traceback.format_exc())
         raise
 
 

@@ -14,6 +14,7 @@ rounding grows with the depth of the network and from step to step. What reduced
 import argparse
 import json
 import math
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from operator import itemgetter
@@ -210,11 +211,14 @@ def write_for_devices(
     Arrays that it returns again are stored once, because those of large networks have gigabytes. What is computed is
     printed, for the log of the job.
     """
+    started, steps = time.monotonic(), iter(range(1, len(specs) * len(SHARDS) + 1))
     for optimizer, spec in specs.items():
         stored: tuple[Arrays, str] = {}, ""
         for num_devices in SHARDS:
             stem = f"{optimizer}.devices{num_devices}"
-            print(f"{optimizer} on {num_devices} devices", flush=True)
+            of_all = f"step {next(steps)} of {len(specs) * len(SHARDS)}"
+            where = f"{optimizer} on {num_devices} device{'s' if num_devices > 1 else ''}"
+            print(f"{time.monotonic() - started:6.1f} s: {of_all}: {where}", flush=True)
             sized = RunSpec.from_dict(spec.to_dict() | {"num_gpus": num_devices})
             arrays = compute_arrays(sized, num_devices if spec.batchnorm == "local" else 1, stem)
             path = folder / f"{stem}{ending}"

@@ -8,11 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
+from howmanygpus.train.host.said import explain_abort, explain_failure, find_first
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.schema import RecordError, check_record
 from howmanygpus.train.start.settling import OWNER, REPLACED
 
-OUT_OF_HOST_MEMORY = re.compile("exceeded memory limit|oom-kill|Out Of Memory", re.IGNORECASE)
+OUT_OF_HOST_MEMORY = re.compile("^s(?:run|lurm).*(?:exceeded memory limit|oom-kill|Out Of Memory)", re.IGNORECASE)
 """What slurmstepd prints when it, or the kernel for it, has killed processes that took too much memory."""
 CRASHES = (
     ("RendezvousError", "no_rendezvous"),
@@ -33,17 +34,23 @@ def name_crash(reason: str) -> dict:
 
 
 def find_crash(attempt: AttemptFolder, exit_status: int) -> dict:
-    """Status and reason: the last line of the traceback that was written first, else the exit status.
+    """Status and reason: the last line of the traceback that was written first, else what aborted a process.
 
-    The processes that lose a failed one fail later, with errors about the lost connection.
+    The processes that lose a failed one fail later, with errors about the lost connection. One that a library aborts
+    has no traceback. If nobody has said anything, the reason is the exit status.
     """
-    if attempt.said.exists():
-        for line in attempt.said.read_text(errors="replace").splitlines():
-            if OUT_OF_HOST_MEMORY.search(line):
-                return {"status": "host_out_of_memory", "reason": line.strip()}
+    said = attempt.said.read_text(errors="replace") if attempt.said.exists() else ""
+    for line in said.splitlines():
+        if OUT_OF_HOST_MEMORY.search(line):
+            return {"status": "host_out_of_memory", "reason": line.strip()}
     written = [path for path in attempt.path.glob("error.rank*.txt") if path.stat().st_size]
+    first = find_first(said)
+    if first and attempt.error_of(first.rank) not in written:
+        return name_crash(explain_failure(first, said))
     for path in sorted(written, key=lambda path: path.stat().st_mtime_ns):
         return name_crash(path.read_text().strip().splitlines()[-1])
+    if words := explain_abort(said):
+        return name_crash(words)
     if not os.statvfs(attempt.path).f_bavail:
         return name_crash(f"No space left on device: the disk of {attempt.path} is full")
     if exit_status < 0:

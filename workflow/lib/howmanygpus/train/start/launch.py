@@ -31,6 +31,7 @@ from howmanygpus.train.host.devices import assign_devices, describe_host, descri
 from howmanygpus.train.host.gpus import list_gpu_uuids
 from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.host.processes import die_with_parent, list_cores, stop_process_tree
+from howmanygpus.train.host.said import keep_what_is_said
 from howmanygpus.train.host.telemetry import Telemetry, find_problem, find_sources, merge_nodes, path_of_node
 from howmanygpus.train.input.prepared import read_description, verify_data, verify_hashes
 from howmanygpus.train.loop.predictions import PredictionStore, merge_predictions
@@ -111,12 +112,13 @@ def collect_predictions(spec: RunSpec, attempt: AttemptFolder) -> None:
 TRAINING = Work("howmanygpus.train.loop.train", verify_inputs, collect_predictions)
 
 
-def start_processes(command: list[str], environment: dict[str, str], cores: list[int], **options) -> subprocess.Popen:
+def start_processes(command: list[str], environment: dict[str, str], cores: list[int]) -> subprocess.Popen:
     def prepare_child() -> None:
         os.sched_setaffinity(0, cores)
         die_with_parent()
 
-    return subprocess.Popen(command, env=environment, preexec_fn=prepare_child, start_new_session=True, **options)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, env=environment, preexec_fn=prepare_child, start_new_session=True, stderr=pipe)
 
 
 def run_processes(
@@ -138,8 +140,8 @@ def run_processes(
     else:
         # The processes of each node take their cores and devices and start the telemetry themselves.
         environment |= slurm.restore_environment(spec, placement)
-        child = start_processes(command, environment, list_cores(), stderr=subprocess.PIPE, text=True)
-        slurm.keep_what_is_said(child.stderr, attempt.said)
+        child = start_processes(command, environment, list_cores())
+    said = keep_what_is_said(child.stderr, attempt.said)
     try:
         with telemetry:
             return child.wait(timeout=deadline_s)
@@ -150,6 +152,7 @@ def run_processes(
             ignore_signals()
             stop_process_tree(psutil.Process(child.pid), GRACE_S)
             child.wait()
+        said.join(GRACE_S)
         note_telemetry(meeting, spec, attempt)
 
 

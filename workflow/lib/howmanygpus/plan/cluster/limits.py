@@ -1,0 +1,141 @@
+"""
+Asks SLURM's accounting what one job may have: by the QOS of its partition, its own QOS, and the user's association.
+
+Of each limit, the first one counts in this order (SLURM's resource_limits.html). Limits of a user or a group are among
+them: a job that exceeds one by itself waits for ever, since nothing that ends makes room for it.
+"""
+
+import getpass
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import inf
+from typing import NamedTuple
+
+from howmanygpus.train.host.slurm import PATIENCE_S
+from howmanygpus.train.preflight.limits import to_minutes
+
+PER_JOB = ("MaxTRES", "MaxTRESPerUser", "MaxTRESPerAccount", "GrpTRES")
+PER_NODE = ("MaxTRESPerNode",)
+FIELDS = {
+    "qos": ("Name", "Flags", "MaxWall", *PER_JOB, *PER_NODE),
+    "assoc": ("DefaultQOS", "QOS", "MaxWall", "MaxTRES", "MaxTRESPerNode", "GrpTRES"),
+}
+ENFORCED = re.compile(r"^AccountingStorageEnforce\s*=.*\b(?:limits|safe)\b", re.MULTILINE)
+AMOUNT = re.compile(r"(?P<number>[\d.]+)(?P<unit>[KMGTP]?)")
+MIB = {"K": 2**-10, "": 1, "M": 1, "G": 2**10, "T": 2**20, "P": 2**30}
+LONGER, FIRST = "PartitionTimeLimit", "OverPartQOS"
+"""Flags of a QOS: its jobs may be longer than the partition allows, and it comes before that of the partition."""
+
+
+class Limit(NamedTuple):
+    """The most of something. name: who sets it, such as `MaxTRES of the QOS short`. Memory is in MiB."""
+
+    most: float
+    name: str
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one job may have. per_job, per_node: by SLURM's name of a resource, such as gres/gpu.
+
+    wall_min: of its time limit in minutes; None without a limit. is_known: whether SLURM said so, or that nothing is
+    limited. may_be_longer: whether the time limit of the partition does not count.
+    """
+
+    wall_min: Limit | None = None
+    per_job: dict[str, Limit] = field(default_factory=dict)
+    per_node: dict[str, Limit] = field(default_factory=dict)
+    is_known: bool = False
+    may_be_longer: bool = False
+
+    def find(self, resource: str, num_nodes: int) -> Limit | None:
+        """Return the limit of a resource for a job on so many nodes, all nodes together; None without one."""
+        found = [self.per_job[resource]] if resource in self.per_job else []
+        if resource in self.per_node:
+            found.append(self.per_node[resource]._replace(most=num_nodes * self.per_node[resource].most))
+        return min(found, default=None)
+
+    def most_memory_mb(self, num_nodes: int) -> float:
+        """Return the most memory of each node of a job."""
+        limit = self.find("mem", num_nodes)
+        return limit.most / num_nodes if limit else inf
+
+
+UNKNOWN = Limits()
+
+
+def ask_for_limits(qos: str | None, partition: dict[str, str]) -> Limits:
+    """Return the limits of a job, or UNKNOWN if SLURM does not tell them or does not enforce them.
+
+    qos: of the job; None for the default of the user. partition: what scontrol says of its partition.
+    """
+    if not ENFORCED.search(_run(["scontrol", "show", "config"])):
+        return UNKNOWN
+    known = {row["Name"]: row for row in _list("qos", [])}
+    if not known:
+        return UNKNOWN
+    associations = _list("assoc", ["where", f"user={getpass.getuser()}"])
+    own = known.get(qos or _find_default(associations), {})
+    both = [known.get(partition.get("QoS", ""), {}), own]
+    in_order = reversed(both) if FIRST in own.get("Flags", "") else both
+    named = [(row, f"of the QOS {row['Name']}") for row in in_order if row]
+    # With several accounts, nobody knows here which one Snakemake's profile gives the job.
+    named += [(associations[0], "of your account")] if len(associations) == 1 else []
+    return Limits(
+        wall_min=next(_find_walls(named), None),
+        per_job=_find_amounts(named, PER_JOB),
+        per_node=_find_amounts(named, PER_NODE),
+        is_known=True,
+        may_be_longer=LONGER in own.get("Flags", ""),
+    )
+
+
+def _find_default(associations: list[dict[str, str]]) -> str:
+    """Return the QOS that SLURM takes for a job without one."""
+    named = {row["DefaultQOS"] or (row["QOS"] if "," not in row["QOS"] else "") for row in associations} - {""}
+    return named.pop() if len(named) == 1 else "normal"
+
+
+def _find_walls(named: list[tuple[dict[str, str], str]]) -> Iterator[Limit]:
+    for row, whose in named:
+        if (minutes := to_minutes(row["MaxWall"])) < inf:
+            yield Limit(minutes, f"MaxWall {whose}")
+
+
+def _find_amounts(named: list[tuple[dict[str, str], str]], keys: tuple[str, ...]) -> dict[str, Limit]:
+    """Return the lowest of the limits of each resource; of each key, the first limit counts."""
+    lowest: dict[str, Limit] = {}
+    for key in keys:
+        first: dict[str, Limit] = {}
+        for row, whose in named:
+            for resource, most in parse_amounts(row.get(key, "")).items():
+                first.setdefault(resource, Limit(most, f"{key} {whose}"))
+        lowest |= {resource: min(limit, lowest.get(resource, limit)) for resource, limit in first.items()}
+    return lowest
+
+
+def parse_amounts(text: str) -> dict[str, float]:
+    """Parse SLURM's amounts of resources, such as cpu=4,gres/gpu=2,mem=3000M. Memory becomes MiB."""
+    found = {}
+    for part in filter(None, text.split(",")):
+        resource, _, amount = part.partition("=")
+        if parsed := AMOUNT.fullmatch(amount):
+            found[resource] = float(parsed["number"]) * (MIB[parsed["unit"]] if resource == "mem" else 1)
+    return found
+
+
+def _list(what: str, conditions: list[str]) -> list[dict[str, str]]:
+    """Return what the accounting database knows of each QOS or association; empty if it does not answer."""
+    shown = ["show", what, *conditions, f"format={','.join(FIELDS[what])}"]
+    lines = _run(["sacctmgr", "--noheader", "--parsable2", *shown]).splitlines()
+    return [dict(zip(FIELDS[what], line.split("|"), strict=True)) for line in lines if line.count("|")]
+
+
+def _run(command: list[str]) -> str:
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return answer.stdout if answer.returncode == 0 else ""

@@ -1,0 +1,85 @@
+"""What the processes of a run and the program that started them said before they ended."""
+
+import io
+import re
+import signal
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+FIRST = (
+    re.compile(r"^Process name: (?P<rank>\d+)\nExit code: (?P<status>\d+)", re.MULTILINE),
+    re.compile(r"^srun: error: \S+: tasks? (?P<rank>\d+)\S*: (?P<how>(?!Terminated)[^\n(]+)", re.MULTILINE),
+)
+"""How horovodrun, and srun, name a process that has failed."""
+LABEL = re.compile(r"^\[(?P<rank>\d+)\]<stderr>:")
+"""What horovodrun puts before each line of a process."""
+ABORTED = re.compile(r"(?:^\s*what\(\):|uncaught exception:|^Fatal Python error:)\s*(?P<words>.*\S)")
+"""Last words of a process that libraries such as gloo and NCCL abort without a traceback of Python."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The process that failed first, as its launcher says. how: such as `killed by SIGKILL`."""
+
+    rank: int
+    how: str
+
+
+def keep_what_is_said(stream, path: Path) -> threading.Thread:
+    """Copy the lines of a stream of bytes to stderr and to a new file, in a thread that ends with the stream.
+
+    On a full disk the lines are lost, but they are read, so that nobody waits to write more of them.
+    """
+    path.unlink(missing_ok=True)
+
+    def pass_on() -> None:
+        for line in io.TextIOWrapper(stream, errors="replace"):
+            with suppress(OSError):
+                sys.stderr.write(line)
+            with suppress(OSError), open(path, "a") as kept:
+                kept.write(line)
+
+    thread = threading.Thread(target=pass_on, name="said", daemon=True)
+    thread.start()
+    return thread
+
+
+def find_first(said: str) -> Failure | None:
+    """Return the process that failed first; None if nobody says so. A process that others have ended is none."""
+    for pattern in FIRST:
+        if not (found := pattern.search(said)):
+            continue
+        known = found.groupdict()
+        how = known.get("how") or _name_status(int(known["status"]))
+        return None if how == f"killed by {signal.SIGTERM.name}" else Failure(int(known["rank"]), how.strip())
+    return None
+
+
+def _name_status(status: int) -> str:
+    return f"killed by {signal.Signals(status - 128).name}" if status > 128 else f"exit status {status}"
+
+
+def find_last_words(said: str) -> dict[int | None, str]:
+    """Return the words with which a library has aborted a process, by its rank; the rank is None if nobody says it."""
+    spoken: dict[int | None, str] = {}
+    for line in said.splitlines():
+        label = LABEL.match(line)
+        if words := ABORTED.search(line[label.end() :] if label else line):
+            spoken.setdefault(int(label["rank"]) if label else None, words["words"])
+    return spoken
+
+
+def explain_abort(said: str) -> str:
+    """Return what a library said when it aborted a process; empty if none has."""
+    return next(iter(find_last_words(said).values()), "")
+
+
+def explain_failure(first: Failure, said: str) -> str:
+    """Return how the first process failed, with its last words, or those of another one that has lost it."""
+    text, spoken = f"process {first.rank} failed first, {first.how}", find_last_words(said)
+    if own := spoken.get(first.rank) or spoken.get(None):
+        return f"{text}: {own}"
+    return "; ".join([text, *(f"then process {rank}: {words}" for rank, words in list(spoken.items())[:1])])
