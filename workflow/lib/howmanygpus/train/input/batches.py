@@ -21,7 +21,7 @@ from howmanygpus.train.spec import RunSpec
 
 BYTES_PER_WORKER = 2**24
 """Workers that have less of a batch than this load several batches at the same time."""
-BYTES_PER_TASK, BATCHES_PER_TASK = 2**22, 64
+BYTES_PER_TASK, BATCHES_PER_TASK = 2**24, 64
 """A task loads as many whole batches as have so many bytes, one at least and at most so many batches."""
 
 
