@@ -41,6 +41,11 @@ def tabulate(rates=RATES, epochs=EPOCHS, out_of_memory=(), noise=(), thresholds=
     return compute_batch_sizes(runs, times, pd.DataFrame(measured, columns=list(gradient_noise.COLUMNS)))
 
 
+def draw_batches(batch_sizes):
+    """Draw the figure of frameworks that all learn by the same rates."""
+    return load_figure("batch_sizes").draw(batch_sizes=batch_sizes, runs=pd.DataFrame(columns=list(RUNS)))
+
+
 def find_knee(rates):
     table = tabulate(rates)
     knees = table.loc[table["is_knee"].astype(bool), "global_batch_size"].tolist()
@@ -99,7 +104,7 @@ def test_the_answer_says_what_the_next_batch_buys_and_costs():
 
 
 def test_the_figure_has_squares_bars_crosses_and_the_noise_scale():
-    figure = load_figure("batch_sizes").draw(batch_sizes=tabulate(out_of_memory=(128,), noise=[(1.0, 30.0)]))
+    figure = draw_batches(tabulate(out_of_memory=(128,), noise=[(1.0, 30.0)]))
     rates, epochs, images = figure.axes
     plt.close(figure)
 
@@ -117,7 +122,7 @@ def test_the_figure_has_squares_bars_crosses_and_the_noise_scale():
 
 
 def test_the_largest_batch_is_no_knee_in_the_figure_as_in_the_answer():
-    figure = load_figure("batch_sizes").draw(batch_sizes=tabulate({8: (100,), 16: (200,)}))
+    figure = draw_batches(tabulate({8: (100,), 16: (200,)}))
     plt.close(figure)
     assert not any(line.get_marker() == "s" and len(line.get_xdata()) for axes in figure.axes for line in axes.lines)
     assert not any("knee" in axes.get_xlabel() for axes in figure.axes)
@@ -128,7 +133,7 @@ def test_the_figure_marks_the_batch_of_each_limit_and_numbers_that_are_near_do_n
     largest = [{"framework": "pytorch_ddp", "variant": "base", "precision": "fp32", "device": "cpu", "number": 88}]
 
     def draw(limit):
-        figure = load_figure("batch_sizes").draw(batch_sizes=mark_largest(table, [largest[0] | {"limit": limit}]))
+        figure = draw_batches(mark_largest(table, [largest[0] | {"limit": limit}]))
         plt.close(figure)
         axes = figure.axes[0]
         found = {line.get_marker(): list(line.get_xdata()) for line in axes.lines if len(line.get_xdata()) == 1}

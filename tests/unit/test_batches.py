@@ -1,16 +1,15 @@
 """Batches are the same for every framework and device count, and every image is evaluated once."""
 
 import hashlib
-import sys
-import threading
 
 import numpy as np
 import pytest
 
-import howmanygpus.train.input.batches as batches_module
-from howmanygpus.train.input.batches import BYTES_PER_WORKER, TrainingBatches, evaluation_batches
+import howmanygpus.train.input.padded as padded_module
+from howmanygpus.train.input.batches import TrainingBatches, evaluation_batches
 from howmanygpus.train.input.changing import ManyImages, place
 from howmanygpus.train.input.draws import Share, draw_changes, draw_epoch, epoch_order
+from howmanygpus.train.input.padded import PaddedImages
 from howmanygpus.train.input.prepared import PreparedData
 from specs import make_data, make_spec
 
@@ -52,6 +51,14 @@ def test_an_epoch_uses_no_image_twice_and_drops_the_incomplete_batch():
     data.train_labels[:] = np.arange(50)
     samples = np.concatenate([labels for _, labels in TrainingBatches(spec, data, 0, 1)])
     assert len(set(samples)) == 48
+
+
+def test_equal_words_leave_samples_in_their_order():
+    draws = np.array([[7, 0, 0, 0], [3, 0, 0, 0], [7, 0, 0, 0], [3, 0, 0, 0]] * 100, np.uint64)
+    order = epoch_order(draws)
+    assert order[:200].tolist() == sorted(order[:200])
+    assert order[200:].tolist() == sorted(order[200:])
+    assert set(draws[order[:200], 0]) == {3}
 
 
 def changed(image, words, random_flip, crop_padding):
@@ -98,13 +105,14 @@ def test_flip_and_crop_are_those_of_a_padded_image(channels, crop_padding):
 @pytest.mark.parametrize("crop_padding", [0, 1, 3, 9])
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("num_images", [1, 2, 40])
-def test_many_images_at_once_are_those_of_padded_images(num_images, channels, crop_padding):
+@pytest.mark.parametrize("make", [ManyImages, lambda source, padding: PaddedImages(source, True, padding)])
+def test_many_images_at_once_are_those_of_padded_images(make, num_images, channels, crop_padding):
     """The first and the last image of the array are among them; around these there is nothing to copy from."""
     random, words = np.random.default_rng(crop_padding), draw_epoch(1, 1, 100)
     source = random.integers(1, 256, (num_images, 5, 7, channels), dtype=np.uint8)
     share = Share(np.arange(100) % num_images, draw_changes(words, True, crop_padding))
     images = np.full((100, 5, 7, channels), 77, np.uint8)
-    ManyImages(source, crop_padding).fill(share, images)
+    make(source, crop_padding).fill(share, images)
     for image, sample, own_words in zip(images, share.samples, words.tolist(), strict=True):
         assert np.array_equal(image, flip_pad_and_crop(source[sample], own_words, True, crop_padding)), own_words
 
@@ -119,9 +127,18 @@ HASHES = {
 """SHA-256 of three epochs of batches, by image shape and padding. Version 0.2.0 yielded the same bytes."""
 
 
+@pytest.fixture(params=["copied", "not copied"])
+def any_number_of_images(request, monkeypatch):
+    """There are so many images that PaddedImages does not copy them, or fewer."""
+    if request.param == "not copied":
+        monkeypatch.setattr(padded_module, "MAX_COPY_BYTES", 0)
+
+
 @pytest.mark.parametrize("loader_workers", [1, 3])
 @pytest.mark.parametrize(("image_shape", "crop_padding"), HASHES)
-def test_the_bytes_of_batches_stay_the_same_from_version_to_version(image_shape, crop_padding, loader_workers):
+def test_the_bytes_of_batches_stay_the_same_from_version_to_version(
+    any_number_of_images, image_shape, crop_padding, loader_workers
+):
     num_bytes = 50 * int(np.prod(image_shape))
     pixels = (np.arange(num_bytes, dtype=np.uint64) * np.uint64(2654435761) >> np.uint64(13)).astype(np.uint8)
     images, labels = pixels.reshape(50, *image_shape), (np.arange(50) % 10).astype(np.int32)
@@ -135,91 +152,6 @@ def test_the_bytes_of_batches_stay_the_same_from_version_to_version(image_shape,
             for array in batch:
                 seen.update(array.tobytes())
     assert seen.hexdigest() == HASHES[image_shape, crop_padding]
-
-
-def count_calls(spec, data) -> int:
-    """Count the calls of Python and C functions, for each of which Python holds the GIL, while one batch is loaded."""
-    batches, calls = iter(TrainingBatches(spec, data, 0, 1)), []
-    next(batches)
-    sys.setprofile(lambda frame, event, function: calls.append(event) if event.endswith("call") else None)
-    try:
-        next(batches)
-    finally:
-        sys.setprofile(None)
-    return len(calls)
-
-
-def test_python_takes_no_more_calls_for_more_small_images():
-    """Python would hold the GIL during calls for each image, so that a second worker could not load any faster."""
-    data = make_data(num_train=1000, image_shape=(32, 32, 3))
-    changes = {"random_flip": True, "random_crop_padding": 4}
-    few, many = (count_calls(make_spec(global_batch_size=size, **changes), data) for size in (16, 400))
-    # A batch may contain the first and the last image of the array, which are changed on their own.
-    assert many <= few + 50
-
-
-@pytest.fixture
-def one_batch_per_task(monkeypatch):
-    monkeypatch.setattr(batches_module, "BATCHES_PER_TASK", 1)
-
-
-@pytest.fixture
-def fills(monkeypatch):
-    """Return a list that gets an entry when a part of a batch is begun."""
-    begun, fill = [], ManyImages.fill
-
-    def noting(self, share, images):
-        begun.append(len(images))
-        fill(self, share, images)
-
-    monkeypatch.setattr(ManyImages, "fill", noting)
-    return begun
-
-
-def test_workers_load_small_batches_at_the_same_time(monkeypatch, one_batch_per_task):
-    """Neither of two batches is complete before the other has begun."""
-    met, fill, places = threading.Barrier(2, timeout=20.0), ManyImages.fill, []
-
-    def meeting(self, share, images):
-        places.append(met.wait())
-        fill(self, share, images)
-
-    monkeypatch.setattr(ManyImages, "fill", meeting)
-    spec = make_spec(loader_workers=2, prefetch=2, random_flip=True, epochs=2)
-    batches = list(TrainingBatches(spec, make_data(num_train=40), 0, 1))
-    assert len(batches) == 10
-    assert sorted(places) == [0] * 5 + [1] * 5
-
-
-@pytest.mark.parametrize(("prefetch", "most"), [(0, 2), (2, 3)])
-def test_batches_are_loaded_ahead_only_if_asked(fills, one_batch_per_task, prefetch, most):
-    """Two workers load both parts of one batch, or one batch each, while a third batch waits for a worker."""
-    spec = make_spec(loader_workers=2, prefetch=prefetch, random_flip=True, epochs=2)
-    batches = iter(TrainingBatches(spec, make_data(num_train=40), 0, 1))
-    next(batches)
-    assert len(fills) <= most
-    assert fills[0] == (4 if prefetch == 0 else 8)
-
-
-def test_a_worker_loads_several_small_batches_by_one_task(fills):
-    """The calls of one batch take about as long as the work of 100 images, and another worker has to wait for them."""
-    spec = make_spec(loader_workers=2, prefetch=2, random_flip=True, epochs=2)
-    assert len(list(TrainingBatches(spec, make_data(num_train=40), 0, 1))) == 10
-    assert sorted(fills) == [2 * 8, 8 * 8]
-
-
-def test_workers_share_a_batch_that_is_large(fills, one_batch_per_task):
-    data = make_data(num_train=32, image_shape=(80, 80, 3))
-    spec = make_spec(loader_workers=2, prefetch=2, random_flip=True, global_batch_size=16, epochs=1)
-    assert data.train_images[0].nbytes * 16 < BYTES_PER_WORKER, "less than a worker loads at a time"
-    assert len(list(TrainingBatches(spec, data, 0, 1))) == 2
-    assert set(fills) == {16}
-    fills.clear()
-    data = make_data(num_train=512, image_shape=(80, 80, 3))
-    spec = make_spec(loader_workers=2, prefetch=2, random_flip=True, global_batch_size=512, epochs=1)
-    assert data.train_images[0].nbytes * 512 > 2 * BYTES_PER_WORKER
-    next(iter(TrainingBatches(spec, data, 0, 1)))
-    assert fills == [256, 256]
 
 
 @pytest.mark.parametrize("loader_workers", [2, 3])

@@ -3,18 +3,26 @@
 import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
+from matplotlib.text import Text
 
 from figured import GRIDS, make_tables, unchanged
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.run_grid import SAYS_APART
 from howmanygpus.report.figures.speedup import choose_threshold
-from howmanygpus.report.style import FAILED_NOTE, RING, RING_NOTE, STAR_NOTE
+from howmanygpus.report.rows.series import DAGGER
+from howmanygpus.report.style import FAILED_NOTE, RATES_NOTE, RING, RING_NOTE, STAR_NOTE
 from howmanygpus.report.tables.time_to_accuracy import COLUMNS as TIMES
 from howmanygpus.report.tables.time_to_accuracy import CONFIGURATION
 
 OTHERS = ("allreduce", "quality_by_epoch", "run_grid", "real_against_synthetic")
 """Figures of what other work does not disturb, and those that are tested elsewhere."""
 DISTURBED = [name for name in list_figures() if name not in OTHERS]
+
+SHOW_LEARNING = (
+    *("time_to_accuracy", "time_with_start", "quality_by_epoch", "batch_sizes", "speedup", "price"),
+    *("published_price", "published_quality"),
+)
+"""Figures in which frameworks are compared by what they learn."""
 
 
 def count_rings(figure) -> int:
@@ -84,3 +92,25 @@ def test_the_speedup_of_a_loss_is_to_the_lowest_threshold_that_was_reached():
     assert choose_threshold(table) == 0.3
     assert choose_threshold(table.assign(reached=False)) == 0.5
     assert choose_threshold(table.assign(better="higher")) == 0.5
+
+
+def learn_by_own_rates(table):
+    is_own = (table["framework"] == "b") & (table["variant"] == "base")
+    table["own_rates"] = is_own.map({True: "learning_rate 0.4", False: None})
+
+
+@pytest.mark.parametrize("name", SHOW_LEARNING)
+def test_a_dagger_marks_frameworks_that_learn_by_rates_of_their_own(name):
+    figure = draw_after(name, learn_by_own_rates)
+    texts = [text.get_text() for text in figure.findobj(Text)]
+    assert any(f"b base {DAGGER}" in text for text in texts)
+    assert not any(f"a base {DAGGER}" in text or f"b best {DAGGER}" in text for text in texts)
+    assert any(RATES_NOTE in axes.get_xlabel() for axes in figure.axes)
+    assert not any(DAGGER in text.get_text() for text in draw_after(name).findobj(Text))
+
+
+def test_no_framework_is_marked_if_all_learn_by_the_same_rates():
+    def change(table):
+        table["own_rates"] = "learning_rate 0.4"
+
+    assert not any(DAGGER in text.get_text() for text in draw_after("time_to_accuracy", change).findobj(Text))

@@ -126,10 +126,10 @@ def test_time_to_accuracy_figures_and_answer_work_with_every_metric_and_name_it(
     times = compute_time_to_accuracy(runs, evaluations, quality)
     reached = times[times["reached"]]
     assert set(reached["threshold"]) == {0.65} and set(reached["epoch"]) == {2} and set(times["metric"]) == {metric}
-    label = quality_by_epoch.draw(evaluations).axes[0].get_ylabel()
+    label = quality_by_epoch.draw(evaluations, runs).axes[0].get_ylabel()
     assert label == f"test {name_metric(metric)}"
     assert (
-        time_to_accuracy.draw(time_to_accuracy=times, scaling=tables["scaling"])
+        time_to_accuracy.draw(time_to_accuracy=times, scaling=tables["scaling"], runs=runs)
         .axes[0]
         .get_title(loc="left")
         .startswith(f"test {name_metric(metric)} 0.")

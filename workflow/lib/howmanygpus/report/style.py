@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Affine2D, Transform
 
 from howmanygpus.files import atomic_path
+from howmanygpus.report.rows.series import DAGGER
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 """Okabe and Ito 2008, with a brown instead of its yellow, which is too pale for lines."""
@@ -51,6 +52,7 @@ BESIDE_NAMES_IN = (2.7, 1.3)
 RING = "#CC0000"
 RING_NOTE = "red ring: disturbed by other work"
 FAILED_NOTE = "k/n: k of n repeats completed"
+RATES_NOTE = f"{DAGGER}: learning rates of its own"
 STAR_NOTE = "*: collective machinery on one device"
 SEE_GRID = "the figure of all runs says why"
 
@@ -204,6 +206,12 @@ def _write_apart(counts: list[int], doublings: float) -> list[str]:
 def add_note(axes: Axes, note: str) -> None:
     """Write a line below the label of the x axis. Call this after the label is final."""
     axes.set_xlabel(f"{axes.get_xlabel()}\n{note}")
+
+
+def note_rates(axes: Axes, series: Iterable[str]) -> None:
+    """Explain the dagger below a panel with a series that has one."""
+    if any(DAGGER in name for name in series):
+        add_note(axes, RATES_NOTE)
 
 
 def ring_disturbed(axes: Axes, x: pd.Series, y: pd.Series, is_disturbed: pd.Series) -> None:

@@ -17,6 +17,7 @@ from howmanygpus.report.style import (
     label_lines,
     make_panels,
     mark_counts,
+    note_rates,
     ring_disturbed,
     say_nothing_to_show,
     style_of,
@@ -24,7 +25,7 @@ from howmanygpus.report.style import (
 from howmanygpus.report.tables.batch_sizes import CURVE
 
 TITLE = "What a larger batch buys and costs"
-TABLES = ("batch_sizes",)
+TABLES = ("batch_sizes", "runs")
 COMPARES = "per_device_batch_size"
 RATE = "images_per_s"
 TO_TARGET = {"epochs_to_target": "epochs", "images_to_target": "images"}
@@ -42,7 +43,7 @@ FAR = 16
 """A noise scale that is so many times beyond the measured batches is written instead of drawn."""
 
 
-def draw(batch_sizes: pd.DataFrame) -> Figure:
+def draw(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     """Draw one column of panels per device count, with one line per series: medians, and bars from least to most."""
     table = choose_inputs(batch_sizes)
     table = table[table.groupby("num_gpus")["num_repeats"].transform("sum") > 0]
@@ -50,7 +51,7 @@ def draw(batch_sizes: pd.DataFrame) -> Figure:
         return say_nothing_to_show(f"No run has completed; {SEE_GRID}.")
     # Beyond the largest batch of a curve nothing is known, so that it is no knee.
     is_last = table["global_batch_size"] == table.groupby(CURVE)["global_batch_size"].transform("max")
-    table = table.assign(series=name_series(table), is_largest_of_data=table["max_limit"] == "data_set")
+    table = table.assign(series=name_series(table, runs), is_largest_of_data=table["max_limit"] == "data_set")
     table["is_knee"] = table["is_knee"].astype(bool) & ~is_last
     table = table.sort_values("global_batch_size")
     styles, counts = style_of(table["series"]), sorted(table["num_gpus"].unique())
@@ -73,6 +74,7 @@ def draw(batch_sizes: pd.DataFrame) -> Figure:
             _draw_to_target(axes, cells, name, styles, table[f"{name}_max"].max())
     for note in _list_notes(table, len(rows) > 1):
         add_note(panels[-len(counts)], note)
+    note_rates(panels[-len(counts)], table["series"])
     return figure
 
 

@@ -11,7 +11,7 @@ from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import has_failed
 from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.series import name_series
-from howmanygpus.report.style import GREY, make_panels, ring_disturbed, say_nothing_to_show, style_of
+from howmanygpus.report.style import GREY, make_panels, note_rates, ring_disturbed, say_nothing_to_show, style_of
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
 
 TITLE = "Price to train and to reach the target"
@@ -42,7 +42,7 @@ def summarize_prices(runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> pd.D
     if priced.empty:
         return priced
     priced = priced.assign(
-        series=name_series(priced),
+        series=name_series(priced, runs),
         failed_cost=priced["cost"] * priced["failed_billed_device_hours"].fillna(0) / priced["billed_device_hours"],
         quality_last=priced["quality_last"].astype(float),
         disturbed=priced["disturbed"].eq(True),
@@ -106,6 +106,7 @@ def draw_prices(axes: Axes, prices: pd.DataFrame) -> None:
     axes.set_xlim(0, 2.1 * prices["cost_max"].max())
     label = f"price of one run ({', '.join(sorted(set(prices['currency'])))}), failed attempts included"
     axes.set_xlabel(label if not axes.get_xlabel() else f"{label}{axes.get_xlabel()}")
+    note_rates(axes, prices["series"])
 
 
 def describe_price(row: pd.Series) -> str:

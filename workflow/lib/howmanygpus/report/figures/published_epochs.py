@@ -9,7 +9,15 @@ from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.published.panels import NOTHING_MEASURED, style_published, title_measured, title_published
 from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.series import name_series
-from howmanygpus.report.style import add_note, label_lines, make_panels, mark_counts, ring_disturbed, style_of
+from howmanygpus.report.style import (
+    add_note,
+    label_lines,
+    make_panels,
+    mark_counts,
+    note_rates,
+    ring_disturbed,
+    style_of,
+)
 
 TITLE = "Epochs by batch, published and measured"
 TABLES = ("published", "batch_sizes", "runs")
@@ -51,7 +59,7 @@ def group_measured(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> list[Group]
     if reached.empty:
         return []
     reached = reached.assign(
-        series=name_series(reached),
+        series=name_series(reached, runs),
         epochs=reached["epochs_to_target_median"],
         low=reached["epochs_to_target_min"],
         high=reached["epochs_to_target_max"],
@@ -79,5 +87,6 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict[str, dict]) -> None:
         axes.errorbar(sizes, epochs, yerr=spread, capsize=4, **styles[str(series)])
         ring_disturbed(axes, sizes, epochs, line["is_disturbed"].astype(bool))
         ends[str(series)] = (sizes.iloc[-1], epochs.iloc[-1], styles[str(series)]["color"])
+    note_rates(axes, rows["series"])
     axes.set_ylim(0, top)
     label_lines(axes, ends)

@@ -17,7 +17,7 @@ from howmanygpus.report.published.panels import (
     title_published,
 )
 from howmanygpus.report.rows.series import name_series
-from howmanygpus.report.style import add_note, ring_disturbed, style_of
+from howmanygpus.report.style import add_note, note_rates, ring_disturbed, style_of
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
 
 TITLE = "Time and quality, published and measured"
@@ -65,7 +65,7 @@ def group_measured(runs: pd.DataFrame) -> list[tuple]:
     if done.empty:
         return []
     done = done.assign(
-        series=name_series(done),
+        series=name_series(done, runs),
         time_s=done["train_s"] + done["eval_s"],
         quality=done["quality_last"].astype(float),
         disturbed=done["disturbed"].eq(True),
@@ -95,7 +95,7 @@ def group_thresholds(published: pd.DataFrame, runs: pd.DataFrame, time_to_accura
     cells = summarize_time_to_accuracy(times)
     reached = cells["num_reached"].astype(str) + " of " + cells["num_repeats"].astype(str)
     cells = cells.assign(
-        series=name_series(cells),
+        series=name_series(cells, runs),
         time_s=cells["time_s_median"].where(np.isfinite(cells["time_s_median"])),
         quality=None,
         never=cells["threshold"].map("{:g} in ".format) + reached + " repeats",
@@ -116,6 +116,7 @@ def draw_times(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
     places, times = pd.Series(rows.index[::-1], index=rows.index), rows["time_s"] / scale
     axes.barh(places, times.fillna(0), height=BAR, color=colours)
     ring_disturbed(axes, times, places, rows["is_disturbed"].astype(bool))
+    note_rates(axes, rows["series"])
     for position, cell in rows[rows["time_s"].isna()].iterrows():
         where, colour = (0, places[position]), colours[position]
         axes.plot(*where, "x", color=colour, clip_on=False)

@@ -9,18 +9,27 @@ from howmanygpus.report.inputs import is_real
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.series import name_series
-from howmanygpus.report.style import GREY, SEE_GRID, label_lines, make_panels, name_guess, say_nothing_to_show, style_of
+from howmanygpus.report.style import (
+    GREY,
+    SEE_GRID,
+    label_lines,
+    make_panels,
+    name_guess,
+    note_rates,
+    say_nothing_to_show,
+    style_of,
+)
 
 TITLE = "Test quality by epoch"
-TABLES = ("evaluations",)
+TABLES = ("evaluations", "runs")
 
 
-def draw(evaluations: pd.DataFrame) -> Figure:
+def draw(evaluations: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     """Draw one panel per device count and batch size: means of the repeats, and bars from minimum to maximum."""
     real = evaluations[is_real(evaluations) & evaluations["quality"].notna()]
     if real.empty:
         return say_nothing_to_show(f"No run on real images has been evaluated; {SEE_GRID}.")
-    real = real.assign(series=name_series(real))
+    real = real.assign(series=name_series(real, runs))
     styles = style_of(real["series"])
     panels = list(real.groupby(["num_gpus", "per_device_batch_size"]))
     titles = [f"{name_count(count, 'device')} x {name_count(size, 'image')}" for (count, size), _ in panels]
@@ -42,6 +51,7 @@ def find_limits(rows: pd.DataFrame) -> tuple[float, float]:
 def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
     metric = rows["metric"].iloc[0]
     axes.set_xlabel("epoch")
+    note_rates(axes, rows["series"])
     axes.set_ylabel(f"test {name_metric(metric)}")
     axes.xaxis.get_major_locator().set_params(integer=True)
     ends = {}

@@ -19,6 +19,7 @@ from howmanygpus.report.style import (
     make_panels,
     mark_counts,
     note_batches,
+    note_rates,
     ring_disturbed,
     say_nothing_to_show,
     star_machinery,
@@ -28,17 +29,17 @@ from howmanygpus.report.tables.scaling import CURVE, is_baseline
 from howmanygpus.report.tables.time_to_accuracy import find_easiest, find_hardest, summarize_time_to_accuracy
 
 TITLE = "Speed-up of throughput and of time to accuracy"
-TABLES = ("scaling", "time_to_accuracy")
+TABLES = ("scaling", "time_to_accuracy", "runs")
 
 
-def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> Figure:
+def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     """Draw two panels per scaling curve, one for each speed-up."""
     throughput = scaling[scaling["speedup"].notna() & is_real(scaling)]
     if throughput.empty:
         return say_nothing_to_show(f"No run on real images has completed on the smallest device count; {SEE_GRID}.")
     threshold = choose_threshold(time_to_accuracy)
     accuracy = compute_accuracy_speedup(throughput, time_to_accuracy, threshold)
-    throughput = throughput.assign(series=name_series(throughput))
+    throughput = throughput.assign(series=name_series(throughput, runs))
     throughput["is_disturbed"] = accuracy["is_disturbed"]
     styles = style_of(throughput["series"])
     beside = describe_guess(time_to_accuracy)
@@ -92,6 +93,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, column: str, styles: dict) -> Non
     if names.keys() != set(names.values()):
         add_note(axes, STAR_NOTE)
     note_batches(axes, rows)
+    note_rates(axes, rows["series"])
     for series, line in rows[rows[column].notna()].sort_values("num_gpus").groupby("series"):
         axes.plot(line["num_gpus"], line[column], **styles[series])
         ring_disturbed(axes, line["num_gpus"], line[column], line["is_disturbed"])

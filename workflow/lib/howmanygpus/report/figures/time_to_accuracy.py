@@ -17,6 +17,7 @@ from howmanygpus.report.style import (
     make_panels,
     mark_counts,
     note_batches,
+    note_rates,
     ring_disturbed,
     say_nothing_to_show,
     style_of,
@@ -25,12 +26,13 @@ from howmanygpus.report.tables.scaling import CURVE
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
 
 TITLE = "Time to accuracy by device count"
-TABLES = ("time_to_accuracy", "scaling")
+TABLES = ("time_to_accuracy", "scaling", "runs")
 
 
 def draw(
     time_to_accuracy: pd.DataFrame,
     scaling: pd.DataFrame,
+    runs: pd.DataFrame,
     clock: str = "time_to_accuracy_s",
     label: str = "training time (s)",
 ) -> Figure:
@@ -45,7 +47,7 @@ def draw(
     summary = summarize_time_to_accuracy(time_to_accuracy, clock).merge(curves)
     summary["is_strong"] = summary["scaling_mode"] == "strong"
     summary = summary.sort_values(["threshold", "is_strong", "fixed_batch_size"], kind="stable")
-    summary["series"] = name_series(summary)
+    summary["series"] = name_series(summary, runs)
     styles = style_of(summary["series"])
     panels = list(summary.groupby(["threshold", "curve"], sort=False))
     metric = name_metric(summary["metric"].iloc[0])
@@ -58,6 +60,7 @@ def draw(
     for panel, (_, rows) in zip(axes, panels, strict=True):
         panel.set_xlabel("devices")
         note_batches(panel, rows)
+        note_rates(panel, rows["series"])
         panel.set_ylabel(label)
         draw_panel(panel, rows, styles, top)
     return figure

@@ -8,10 +8,10 @@ from howmanygpus.report.style import say_nothing_to_show
 
 TITLE = "Time to accuracy with start-up and first step"
 CLOCK = "time_with_start_s"
-TABLES = ("time_to_accuracy", "scaling")
+TABLES = ("time_to_accuracy", "scaling", "runs")
 
 
-def draw(time_to_accuracy: pd.DataFrame, scaling: pd.DataFrame) -> Figure:
+def draw(time_to_accuracy: pd.DataFrame, scaling: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     """Draw one panel per threshold and scaling curve: medians, and bars from minimum to maximum.
 
     A program of the user that did not report step 0 is left out, because nobody knows when its start ended.
@@ -21,4 +21,4 @@ def draw(time_to_accuracy: pd.DataFrame, scaling: pd.DataFrame) -> Figure:
         return say_nothing_to_show("No program reported step 0, which ends its start.")
     time_to_accuracy = time_to_accuracy[is_known]
     label = "start-up, first step\nand training (s)"
-    return without_start.draw(time_to_accuracy, scaling, CLOCK, label)
+    return without_start.draw(time_to_accuracy, scaling, runs, CLOCK, label)

@@ -6,20 +6,22 @@ Images come from arrays or files; each is flipped, cropped and resized on its wa
 
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from functools import cached_property, partial
 
 import numpy as np
 
 from howmanygpus.train.input.changing import ManyCrops, ManyImages, is_small, place
-from howmanygpus.train.input.draws import Share, Shares, join
-from howmanygpus.train.input.image_files import ImageFiles, start_in_threads
+from howmanygpus.train.input.draws import Share, Shares
+from howmanygpus.train.input.image_files import ImageFiles, start_in_thread, start_in_threads
+from howmanygpus.train.input.padded import PaddedImages, is_copied
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.spec import RunSpec
 
-BYTES_PER_WORKER = 2**22
+BYTES_PER_WORKER = 2**24
 """Workers that have less of a batch than this load several batches at the same time."""
-BYTES_PER_TASK, BATCHES_PER_TASK = 2**21, 8
+BYTES_PER_TASK, BATCHES_PER_TASK = 2**24, 64
 """A task loads as many whole batches as have so many bytes, one at least and at most so many batches."""
 
 
@@ -36,26 +38,29 @@ class TrainingBatches:
         """Yield (images, labels): uint8 (local batch, height, width, channels), and labels as PreparedData has them."""
         return self.load_steps(range(self.num_steps))
 
+    @cached_property
+    def many(self) -> PaddedImages | ManyImages | ManyCrops | None:
+        """What changes many images by each call, or None."""
+        source = self.data.train_images
+        return None if isinstance(source, ImageFiles) else change_many(np.asarray(source), self.spec)
+
     def load_steps(self, chosen: range) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the batches of some consecutive steps, by the shared loader. Steps count from 0."""
-        loading, labels = Loading(self), np.asarray(self.data.train_labels)
-        begun: deque[tuple[np.ndarray, list[Future], np.ndarray]] = deque()
+        loading, labels = Loading(self, chosen), np.asarray(self.data.train_labels)
+        begun: deque[tuple[Callable[[], np.ndarray], np.ndarray]] = deque()
         for first in range(chosen.start, chosen.stop, loading.batches_per_task):
-            steps = range(first, min(first + loading.batches_per_task, chosen.stop))
-            share = join([self.shares[step] for step in steps])
-            begun.append((*loading.begin(share), labels[share.samples]))
+            share = loading.find_share(range(first, min(first + loading.batches_per_task, chosen.stop)))
+            begun.append((loading.begin(share), labels[share.samples]))
             if len(begun) == loading.num_at_once:
                 yield from self._finish(*begun.popleft())
         while begun:
             yield from self._finish(*begun.popleft())
 
     def _finish(
-        self, images: np.ndarray, futures: list[Future], labels: np.ndarray
+        self, wait_for_images: Callable[[], np.ndarray], labels: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Wait until the images of some batches are complete and yield the batches. A worker's exception is raised."""
-        for future in futures:
-            future.result()
-        size = self.shares.local_batch_size
+        images, size = wait_for_images(), self.shares.local_batch_size
         for start in range(0, len(images), size):
             yield images[start : start + size], labels[start : start + size]
 
@@ -66,18 +71,22 @@ class Loading:
     num_at_once: how many tasks are begun before the first of them has to be complete. batches_per_task: consecutive
     batches that are loaded as one. With one task of one batch, all workers share each batch. If that leaves a worker
     less than BYTES_PER_WORKER, fewer workers share a batch and they load several batches at the same time, since
-    otherwise the start of so short a task takes longer than the task. With `prefetch: 0` nothing is loaded ahead, so
-    that all workers always share one batch.
+    otherwise the start of so short a task takes longer than the task. A worker then also draws the next epoch, for
+    which the others would have to wait. With `prefetch: 0` nothing is loaded ahead, so that all workers always share
+    one batch.
     """
 
-    def __init__(self, batches: TrainingBatches):
+    def __init__(self, batches: TrainingBatches, chosen: range):
+        """chosen: the consecutive steps that are loaded."""
         spec, source = batches.spec, batches.data.train_images
         # A plain array over the memory of a memmap: indexing a memmap costs more.
         self._source: np.ndarray | ImageFiles = source if isinstance(source, ImageFiles) else np.asarray(source)
+        self._shares, self._chosen = batches.shares, chosen
         self._num_workers = self._num_parts = batches.num_workers
         self.num_at_once = self.batches_per_task = 1
         self._image_shape = batches.data.image_shape
-        self._many = None if isinstance(self._source, ImageFiles) else change_many(self._source, spec)
+        self._many = batches.many
+        self._draws: tuple[int, Future[None]] | None = None
         if self._many is not None:
             batch_bytes = batches.shares.local_batch_size * math.prod(self._image_shape)
             parts = max(1, batch_bytes // BYTES_PER_WORKER)
@@ -86,14 +95,37 @@ class Loading:
                 self._num_parts, self.num_at_once = parts, math.ceil(self._num_workers / parts) + 1
                 self.batches_per_task = min(max(1, BYTES_PER_TASK // batch_bytes), BATCHES_PER_TASK)
 
-    def begin(self, share: Share) -> tuple[np.ndarray, list[Future]]:
-        """Return the images of a share, which are complete when the futures are done. One worker completes them."""
+    def find_share(self, steps: range) -> Share:
+        """Return what is loaded at some steps. If tasks are begun ahead, a worker begins to draw the next epoch."""
+        epoch = self._shares.epoch_of(steps[-1])
+        if self._draws is not None and self._draws[0] == epoch:
+            self._draws[1].result()
+        is_last = epoch == self._shares.epoch_of(self._chosen[-1])
+        if self.num_at_once > 1 and not is_last and (self._draws is None or self._draws[0] <= epoch):
+            self._draws = (epoch + 1, start_in_thread(lambda: self._shares.draw_ahead(epoch + 1), self._num_workers))
+        return self._shares.join(steps)
+
+    def begin(self, share: Share) -> Callable[[], np.ndarray]:
+        """Begin to load the images of a share. What is returned waits for them. One worker completes them."""
+        if isinstance(self._many, PaddedImages) and self._num_parts == 1:
+            take = partial(self._many.take, share)
+            if self._num_workers > 1:
+                return start_in_thread(take, self._num_workers).result
+            images = take()
+            return lambda: images
         images = np.empty((len(share.samples), *self._image_shape), np.uint8)
 
         def fill(start: int, stop: int) -> None:
             self._fill(share.part(start, stop), images[start:stop])
 
-        return images, start_in_threads(fill, len(images), self._num_parts, self._num_workers)
+        futures = start_in_threads(fill, len(images), self._num_parts, self._num_workers)
+
+        def wait() -> np.ndarray:
+            for future in futures:
+                future.result()
+            return images
+
+        return wait
 
     def _fill(self, share: Share, images: np.ndarray) -> None:
         if self._many is not None:
@@ -103,10 +135,12 @@ class Loading:
             place(self._source[sample], target, change)
 
 
-def change_many(source: np.ndarray, spec: RunSpec) -> ManyImages | ManyCrops | None:
+def change_many(source: np.ndarray, spec: RunSpec) -> PaddedImages | ManyImages | ManyCrops | None:
     """Return what changes many images of an array by each call, or None if one at a time is faster or the only way."""
     if spec.crop_size is None:
         is_changed = spec.random_flip or spec.random_crop_padding
+        if is_changed and is_small(source) and is_copied(source, spec.random_flip, spec.random_crop_padding):
+            return PaddedImages(source, spec.random_flip, spec.random_crop_padding)
         return ManyImages(source, spec.random_crop_padding) if is_small(source) or not is_changed else None
     is_inside = not (spec.random_resized_crop or spec.random_crop_padding)
     return ManyCrops(source, spec.crop_size) if is_small(source) and is_inside else None

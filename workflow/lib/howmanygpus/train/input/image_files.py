@@ -11,11 +11,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import cv2
 import numpy as np
 import simplejpeg
 
+Result = TypeVar("Result")
 SUFFIXES = {"png": "png", "jpeg": "jpg"}
 """Suffix of the files of each form."""
 FILES_PER_FOLDER = 1000
@@ -124,6 +126,11 @@ def start_in_threads(
     edges = [count * part // num_parts for part in range(num_parts + 1)]
     pool = _thread_pool(num_threads)
     return [pool.submit(fill, start, stop) for start, stop in itertools.pairwise(edges)]
+
+
+def start_in_thread(call: Callable[[], Result], num_threads: int) -> Future[Result]:
+    """Begin to make one call in a pool of num_threads threads."""
+    return _thread_pool(num_threads).submit(call)
 
 
 @cache
