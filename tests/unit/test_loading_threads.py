@@ -11,7 +11,9 @@ import howmanygpus.train.input.padded as padded_module
 from howmanygpus.train.input.batches import BYTES_PER_WORKER, TrainingBatches
 from howmanygpus.train.input.draws import Shares
 from howmanygpus.train.input.padded import PaddedImages, is_copied
+from howmanygpus.train.loop.loop import TrainingLoop
 from specs import make_data, make_spec
+from ticking import Ticking
 
 
 def count_calls(spec, data) -> int:
@@ -139,3 +141,18 @@ def test_workers_share_a_batch_that_is_large(fills, one_batch_per_task):
     assert data.train_images[0].nbytes * 2048 > 2 * BYTES_PER_WORKER
     next(iter(TrainingBatches(spec, data, 0, 1)))
     assert fills == [1024, 1024]
+
+
+def test_images_are_copied_before_the_clock_of_the_training_starts(monkeypatch):
+    backend, copy = Ticking(), PaddedImages.__init__
+
+    def copy_slowly(self, *arguments):
+        backend.now += 0.25
+        copy(self, *arguments)
+
+    monkeypatch.setattr(PaddedImages, "__init__", copy_slowly)
+    spec, data = make_spec(random_flip=True, epochs=1), make_data(num_train=40)
+    loop = TrainingLoop(spec, data, backend, np.zeros(5, np.float32), None, clock=backend.clock)
+    started = backend.now
+    assert len(list(loop.training_batches)) == 5
+    assert started == backend.now == 0.25

@@ -44,6 +44,10 @@ class TrainingBatches:
         source = self.data.train_images
         return None if isinstance(source, ImageFiles) else change_many(np.asarray(source), self.spec)
 
+    def prepare(self) -> None:
+        """Make the copies of images from which the shared loader fills batches, if it does, before any clock starts."""
+        _ = self.many
+
     def load_steps(self, chosen: range) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the batches of some consecutive steps, by the shared loader. Steps count from 0."""
         loading, labels = Loading(self, chosen), np.asarray(self.data.train_labels)

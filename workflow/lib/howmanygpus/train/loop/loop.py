@@ -21,7 +21,7 @@ import numpy as np
 
 from howmanygpus.train.host.other_work import OtherWork
 from howmanygpus.train.host.processes import read_core_wait_s
-from howmanygpus.train.input.loaders import load_loader
+from howmanygpus.train.input.loaders import SHARED, load_loader
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import Backend
 from howmanygpus.train.loop.clocks import Clocks, Laps
@@ -83,6 +83,8 @@ class TrainingLoop:
         self.batches_ahead = spec.prefetch
         self.resident_batch = self._put_resident_batch() if spec.input == RESIDENT else None
         """The batch of every step, which stays on the devices; None with any other input."""
+        if spec.loader == SHARED:
+            self.training_batches.prepare()
         self.laps = Laps(clock)
         self._open_window()
 

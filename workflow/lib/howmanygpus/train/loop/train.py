@@ -111,9 +111,9 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
         if save_weights and backend.rank == 0:
             save_file(backend.weights(), attempt.initial_weights)
         is_cold = read_before_training(backend, spec, data, num_threads)
-        init_s = time.time() - started_at
         others = OtherWork(str(attempt.path), list_gpu_uuids()) if is_first_on_node() else None
         loop = TrainingLoop(spec, data, backend, rates, events, others, is_cold=is_cold)
+        init_s = time.time() - started_at
         with loop:
             backend.train(loop)
     except UnsupportedError as error:
