@@ -7,7 +7,6 @@ import pytest
 from howmanygpus.report.files import read_table
 from project import ONLY_SGD, ROOT, RUNS, study
 from slurm.project import ClusterProject
-from slurm.test_grid import read_runs
 
 
 @pytest.mark.usefixtures("compile_soon")
@@ -27,7 +26,7 @@ def test_models_of_users_train_over_two_nodes(cluster, prepared, tmp_path, envir
     assert set(over_nodes["model"]) == {"net", "silu_net"} and over_nodes["passed"].all()
     for _, own in over_nodes.groupby("model"):
         assert {"averaging", "gradients", "updates_sgd", "replicas"} <= set(own["check"])
-    runs = read_runs(project)
+    runs = project.read_records()
     assert {record["spec"]["model"]: record["status"] for record in runs.values()} == dict.fromkeys(
         ("net", "silu_net"), "completed"
     )

@@ -5,11 +5,10 @@ import hashlib
 import numpy as np
 import pytest
 
-import howmanygpus.train.input.padded as padded_module
+import howmanygpus.train.input.changing as changing_module
 from howmanygpus.train.input.batches import TrainingBatches, evaluation_batches
-from howmanygpus.train.input.changing import ManyImages, place
+from howmanygpus.train.input.changing import ManyImages, PaddedImages, place
 from howmanygpus.train.input.draws import Share, draw_changes, draw_epoch, epoch_order
-from howmanygpus.train.input.padded import PaddedImages
 from howmanygpus.train.input.prepared import PreparedData
 from specs import make_data, make_spec
 
@@ -131,7 +130,7 @@ HASHES = {
 def any_number_of_images(request, monkeypatch):
     """There are so many images that PaddedImages does not copy them, or fewer."""
     if request.param == "not copied":
-        monkeypatch.setattr(padded_module, "MAX_COPY_BYTES", 0)
+        monkeypatch.setattr(changing_module, "MAX_COPY_BYTES", 0)
 
 
 @pytest.mark.parametrize("loader_workers", [1, 3])

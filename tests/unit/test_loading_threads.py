@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import howmanygpus.train.input.batches as batches_module
-import howmanygpus.train.input.padded as padded_module
+import howmanygpus.train.input.changing as changing_module
 from howmanygpus.train.input.batches import BYTES_PER_WORKER, TrainingBatches
+from howmanygpus.train.input.changing import PaddedImages, is_copied
 from howmanygpus.train.input.draws import Shares
-from howmanygpus.train.input.padded import PaddedImages, is_copied
 from howmanygpus.train.loop.loop import TrainingLoop
 from specs import make_data, make_spec
 from ticking import Ticking
@@ -31,7 +31,7 @@ def count_calls(spec, data) -> int:
 @pytest.mark.parametrize("most_bytes", [0, 2**29])
 def test_python_takes_no_more_calls_for_more_small_images(monkeypatch, most_bytes):
     """Python would hold the GIL during calls for each image, so that a second worker could not load any faster."""
-    monkeypatch.setattr(padded_module, "MAX_COPY_BYTES", most_bytes)
+    monkeypatch.setattr(changing_module, "MAX_COPY_BYTES", most_bytes)
     data = make_data(num_train=1000, image_shape=(32, 32, 3))
     changes = {"random_flip": True, "random_crop_padding": 4}
     few, many = (count_calls(make_spec(global_batch_size=size, **changes), data) for size in (16, 400))

@@ -12,10 +12,9 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from howmanygpus.train.input.changing import ManyCrops, ManyImages, is_small, place
+from howmanygpus.train.input.changing import ManyCrops, ManyImages, PaddedImages, is_copied, is_small, place
 from howmanygpus.train.input.draws import Share, Shares
 from howmanygpus.train.input.image_files import ImageFiles, start_in_thread, start_in_threads
-from howmanygpus.train.input.padded import PaddedImages, is_copied
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.spec import RunSpec
 
