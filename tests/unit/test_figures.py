@@ -253,6 +253,11 @@ def test_variants_name_the_majority_class_beyond_the_edge_or_draw_it(tmp_path):
     assert "majority class: 0.945" in find_texts(figure)
 
 
+def test_equal_values_of_series_do_not_hide_each_other():
+    sizes = [look["markersize"] for look in style_of(["pytorch_ddp", "keras_mirrored", "chainer_mn"]).values()]
+    assert sizes == sorted(sizes, reverse=True) and len(set(sizes)) == 3
+
+
 def test_more_names_than_colours_are_told_apart_by_their_markers():
     looks = style_of([f"framework{i}" for i in range(20)])
     assert len({(look["color"], look["marker"]) for look in looks.values()}) == 20

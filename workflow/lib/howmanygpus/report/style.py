@@ -15,6 +15,7 @@ import matplotlib
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
@@ -27,6 +28,8 @@ from howmanygpus.report.rows.series import DAGGER
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 """Okabe and Ito 2008, with a brown instead of its yellow, which is too pale for lines."""
 MARKERS = "osD^vPX*"
+MARKER_SIZES = (9, 5)
+"""Of the first and of the last series of a figure, in points."""
 SOLID, DASHED, MIXED = "-", (0, (5, 2)), (0, (4, 1.5, 1, 1.5))
 LINES = (SOLID, DASHED, MIXED)
 """Dotted lines are left to what guides the eye."""
@@ -80,17 +83,19 @@ def look_of(framework: str) -> tuple[str, str]:
 def style_of(names: Iterable[str]) -> dict[str, dict]:
     """Return colour, marker and line of each series by its name, which begins with its framework.
 
-    The first series of a framework has the framework's marker and a solid line. No two series look the same.
+    The first series of a framework has the framework's marker and a solid line. No two series look the same. Figures
+    draw the series in this order, each with a smaller marker, so that equal values do not hide each other.
     """
     styles: dict[str, dict] = {}
-    for name in sorted(set(names)):
+    ordered = sorted(set(names))
+    for name, size in zip(ordered, np.linspace(*MARKER_SIZES, len(ordered)), strict=True):
         framework = name.split(" ")[0]
         colour, marker = look_of(framework)
         taken = {style["marker"] for style in styles.values() if style["color"] == colour}
         first = MARKERS.index(marker)
         free = [each for each in MARKERS[first:] + MARKERS[:first] if each not in taken] or [marker]
         own = sum(other.split(" ")[0] == framework for other in styles)
-        styles[name] = {"color": colour, "marker": free[0], "linestyle": LINES[own % len(LINES)]}
+        styles[name] = {"color": colour, "marker": free[0], "linestyle": LINES[own % len(LINES)], "markersize": size}
     return styles
 
 

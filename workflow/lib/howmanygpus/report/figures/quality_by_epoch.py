@@ -62,6 +62,6 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
     for series, own in rows.groupby("series"):
         line = own.groupby("epoch")["quality"].agg(["mean", "min", "max"])
         spread = [line["mean"] - line["min"], line["max"] - line["mean"]]
-        axes.errorbar(line.index, line["mean"], yerr=spread, capsize=2, markersize=4, **styles[series])
+        axes.errorbar(line.index, line["mean"], yerr=spread, capsize=2, **(styles[series] | {"markersize": 4}))
         ends[series] = (line.index[-1], line["mean"].iloc[-1], styles[series]["color"])
     label_lines(axes, ends)

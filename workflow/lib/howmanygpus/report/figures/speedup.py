@@ -105,6 +105,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, column: str, styles: dict) -> Non
         mark_never(axes, rows[rows["is_never"]], styles)
     if is_empty:
         axes.annotate("no baseline reached it", (0.5, 0.7), xycoords="axes fraction", ha="center", color=GREY)
+        axes.set_yticks([])
     mark_counts(axes, rows["num_gpus"])
     axes.set_ylim(bottom=0)
     axes.set_ylabel(f"speed-up over {name_count(counts.iloc[0], 'device')}")
