@@ -5,7 +5,6 @@ The logic is in workflow/lib/howmanygpus/plan/. This file connects it to Snakema
 """
 
 import atexit
-import gc
 import sys
 import uuid
 from pathlib import Path
@@ -52,9 +51,6 @@ IS_DRY_RUN = workflow.output_settings.dryrun
 
 if not Path(".venv/bin/python").exists():
     raise WorkflowError(".venv: the Python of the workflow's steps is not there; run `make .venv/installed`")
-
-# For a large grid Snakemake keeps millions of small objects, so the garbage collector runs less often.
-gc.set_threshold(100_000, 50, 100)
 
 snakemake_patches.patch_every_process(is_job=bool(workflow.remote_exec))
 if workflow.is_main_process and passes.find_number() == 1:

@@ -4,11 +4,17 @@ Read the config: the files of --configfile, or config/config.yaml without any, a
 Of a key that is given twice in one file, Snakemake takes the last value, so the files themselves are checked before.
 """
 
+import gc
 import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import update_config
+
+# For a large grid Snakemake keeps millions of small objects, so the garbage collector runs less often, and never looks
+# at the modules again that Snakemake has loaded.
+gc.freeze()
+gc.set_threshold(100_000, 50, 100)
 
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow" / "lib"))
 
