@@ -10,7 +10,7 @@ LONGER_THAN_ITS_PARTITION_MIN = 2000
 ANY_QOS = {"qos": "normal"}
 """With a quality of service, which may exceed the limits of a partition, only SLURM knows that a job is too long."""
 REFUSED = "--licenses=unheard_of"
-"""What only sbatch knows to be wrong."""
+"""An option of which only sbatch knows that it is wrong."""
 REFUSAL = "SLURM refused the job: sbatch: error:"
 OLDER = "these words are older than the attempt"
 

@@ -9,15 +9,19 @@ A wrong file ends in the first of these rules, which trains nothing. If jobs are
 Snakemake runs before the first of them (call/models.py). The code of the file is a parameter.
 """
 
+OWN_NETWORK = f"{{own_model}}{{options}}_{IMAGES_AND_CLASSES}"
+WEIGHTS_OF_OWN = f"{OWN_NETWORK}_seed{{seed}}"
+TASK_OF_OWN = f"{OWN_NETWORK}_{{batchnorm}}{{loss}}{{accumulated}}"
+
 
 rule initialize_own_weights:
     input:
         environment=ancient(own_models.environment),
     output:
-        weights="results/weights/{own_model}{options}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.safetensors",
-        record="results/weights/{own_model}{options}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.json",
+        weights=f"results/weights/{WEIGHTS_OF_OWN}.safetensors",
+        record=f"results/weights/{WEIGHTS_OF_OWN}.json",
     log:
-        "results/logs/initialize_own_weights/{own_model}{options}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.log",
+        f"results/logs/initialize_own_weights/{WEIGHTS_OF_OWN}.log",
     # Of all jobs that could start, this is the first, so that a wrong file is seen before anything is trained.
     priority: 3000000
     params:
@@ -44,11 +48,11 @@ rule initialize_own_weights:
 rule compute_own_reference:
     input:
         environment=ancient(own_models.environment),
-        weights="results/weights/{own_model}{options}_{height}x{width}x{channels}_classes{num_classes}_seed1.json",
+        weights=f"results/weights/{OWN_NETWORK}_seed1.json",
     output:
-        reference="results/parity/{own_model}{options}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}{loss}{accumulated}/reference.json",
+        reference=f"results/parity/{TASK_OF_OWN}/reference.json",
     log:
-        "results/logs/compute_own_reference/{own_model}{options}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}{loss}{accumulated}.log",
+        f"results/logs/compute_own_reference/{TASK_OF_OWN}.log",
     wildcard_constraints:
         batchnorm="local|synchronized",
         loss="|_multilabel|_smoothing[^/_]+",

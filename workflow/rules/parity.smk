@@ -2,7 +2,7 @@
 Check, before anything is timed, that every framework does the same work.
 
 INPUTS   results/environments/
-OUTPUTS  results/parity/{model}{options}_{shape}_{batchnorm}{loss}{accumulated}/reference.json (the expected result of the task)
+OUTPUTS  results/parity/{model}{options}_{shape}_{batchnorm}{loss}{accumulated}/reference.json (what is expected)
          results/parity/.../noise.json (what reduced precision may change in it, if a study has any)
          results/parity/.../{framework}_{precision}_{device}{option}-{hash}.json (the verdict, beside it)
          results/tables/parity.tsv, results/parity/parity.html (every check of every framework)
@@ -13,7 +13,7 @@ The verdict's name contains the hash of the code that it covers, so a change of 
 verdict.
 """
 
-TASK_OF_NETWORK = "{model}{options}_{height}x{width}x{channels}_classes{num_classes}_{batchnorm}{loss}{accumulated}"
+TASK_OF_NETWORK = f"{{model}}{{options}}_{IMAGES_AND_CLASSES}_{{batchnorm}}{{loss}}{{accumulated}}"
 
 
 localrules:

@@ -261,12 +261,15 @@ rule prepare_images:
         """
 
 
+WEIGHTS_OF_NETWORK = f"{{model}}{{options}}_{IMAGES_AND_CLASSES}_seed{{seed}}"
+
+
 rule initialize_weights:
     output:
-        weights="results/weights/{model}{options}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.safetensors",
-        record="results/weights/{model}{options}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.json",
+        weights=f"results/weights/{WEIGHTS_OF_NETWORK}.safetensors",
+        record=f"results/weights/{WEIGHTS_OF_NETWORK}.json",
     log:
-        "results/logs/initialize_weights/{model}{options}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.log",
+        f"results/logs/initialize_weights/{WEIGHTS_OF_NETWORK}.log",
     params:
         code=training.weights_code,
         options=training.network_options,

@@ -63,16 +63,19 @@ rule convert_weights:
         """
 
 
+DRAWN_WEIGHTS = f"{{network}}_{IMAGES_AND_CLASSES}_seed{{seed}}"
+
+
 rule adapt_weights:
     """Take the given weights, and from the drawn ones the last layer if it is for another number of classes."""
     input:
-        drawn="results/weights/{network}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}.json",
+        drawn=f"results/weights/{DRAWN_WEIGHTS}.json",
         converted=weights.converted,
     output:
-        weights="results/weights/{network}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}_{start}.safetensors",
-        record="results/weights/{network}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}_{start}.json",
+        weights=f"results/weights/{DRAWN_WEIGHTS}_{{start}}.safetensors",
+        record=f"results/weights/{DRAWN_WEIGHTS}_{{start}}.json",
     log:
-        "results/logs/adapt_weights/{network}_{height}x{width}x{channels}_classes{num_classes}_seed{seed}_{start}.log",
+        f"results/logs/adapt_weights/{DRAWN_WEIGHTS}_{{start}}.log",
     params:
         code=hash_script("adapt_weights"),
         given=weights.given,

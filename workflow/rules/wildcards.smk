@@ -1,6 +1,9 @@
 """
-Define what the wildcards of the rules may be.
+Define what the wildcards of the rules may be, and the part of names that several rules share.
 """
+
+IMAGES_AND_CLASSES = "{height}x{width}x{channels}_classes{num_classes}"
+"""What a network is built for."""
 
 
 wildcard_constraints:
