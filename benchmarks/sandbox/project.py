@@ -80,6 +80,8 @@ class Project:
     """A copy of the project in `folder`, run with this Python's Snakemake."""
 
     profile = "profiles/local"
+    find_venv = staticmethod(lambda: sys.prefix)
+    """Returns the folder to which `.venv` of a copy is linked."""
 
     def __init__(self, folder: Path, fakes=("sleeping", "dozing")):
         self.folder = Path(folder)
@@ -90,7 +92,7 @@ class Project:
                 shutil.copytree(source, self.folder / name)
             else:
                 shutil.copy2(source, self.folder / name)
-        (self.folder / ".venv").symlink_to(sys.prefix)
+        (self.folder / ".venv").symlink_to(self.find_venv())
         for name in fakes:
             self.add_fake(name)
 
