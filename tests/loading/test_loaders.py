@@ -12,6 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
+from ending import kill_those_left
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.code import find_training_code
 from howmanygpus.plan.invalidation.syntax import read_code
@@ -129,14 +130,6 @@ def test_a_native_loader_yields_what_the_shared_one_does(loaded, loader, kind, f
     assert difference.max() <= most and difference.mean() <= mean, (difference.max(), difference.mean())
 
 
-def is_alive(process: psutil.Process) -> bool:
-    """Return whether a process runs. An ended process is a zombie until its parent asks for its status."""
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
 @pytest.mark.parametrize(("loader", "kind"), [case for case in KINDS if case[1] == "processes"])
 def test_worker_processes_end_with_the_run(environment_python, tmp_path, data_dirs, loader, kind):
     write_spec(tmp_path, data_dirs["png", 1], loader, kind, epochs=500)
@@ -150,12 +143,7 @@ def test_worker_processes_end_with_the_run(environment_python, tmp_path, data_di
     assert len(workers) >= 3, "a server and two workers"
     process.send_signal(signal.SIGKILL)
     process.wait()
-    deadline = time.monotonic() + 120
-    while (alive := [worker for worker in workers if is_alive(worker)]) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    for worker in alive:
-        worker.kill()
-    assert not alive
+    assert not kill_those_left(workers, timeout_s=120)
 
 
 TRAINED = {**AUGMENTED, "input": "png", "data": {"num_train": 40}, "optimizer": {"learning_rate": 0.01}}

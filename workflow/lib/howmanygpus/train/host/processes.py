@@ -12,12 +12,18 @@ PR_SET_PDEATHSIG = 1
 """prctl(2), Linux"""
 
 
-def die_with_parent(signum: int = signal.SIGKILL) -> None:
-    """Ask the kernel to send `signum` to this process when its parent dies; does nothing off Linux."""
+def die_with_parent(signum: int = signal.SIGKILL, parent: int | None = None) -> None:
+    """Ask the kernel to send `signum` to this process when its parent dies; does nothing off Linux.
+
+    parent: process ID of the parent, if the caller knows it. A parent that has died before this call is noticed only
+    with it, because the kernel sends nothing for a death in the past.
+    """
     try:
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(signum))
     except (OSError, AttributeError):
         return
+    if parent is not None and os.getppid() != parent:
+        os.kill(os.getpid(), signum)
 
 
 KEPT_BYTES = {"TRIM": 2**31 - 1, "MMAP": 32 * 2**20}

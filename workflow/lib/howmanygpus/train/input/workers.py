@@ -9,7 +9,18 @@ from howmanygpus.train.host.processes import die_with_parent
 # The training process and the fork server below import this module. Without it the server would outlive a killed
 # training process, since its workers keep open the pipe whose end it waits for.
 die_with_parent()
-os.register_at_fork(after_in_child=die_with_parent)
+
+_forking = os.getpid()
+"""Process that forked last, so that its child knows who its parent was"""
+
+
+def _note_parent() -> None:
+    global _forking
+    _forking = os.getpid()
+
+
+# What a library does in a child before this may take seconds, in which the parent may die.
+os.register_at_fork(before=_note_parent, after_in_child=lambda: die_with_parent(parent=_forking))
 
 
 def use_clean_workers(module: str) -> None:

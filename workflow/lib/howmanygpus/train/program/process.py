@@ -7,6 +7,7 @@ that fails leaves the end of its output as the reason.
 
 import argparse
 import codecs
+import functools
 import json
 import os
 import re
@@ -87,7 +88,7 @@ def run_program(command: list[str], environment: dict[str, str], watcher: Watche
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        preexec_fn=die_with_parent,
+        preexec_fn=functools.partial(die_with_parent, parent=os.getpid()),
     )
     assert child.stdout is not None
     output: IO[bytes] = child.stdout

@@ -113,9 +113,11 @@ TRAINING = Work("howmanygpus.train.loop.train", verify_inputs, collect_predictio
 
 
 def start_processes(command: list[str], environment: dict[str, str], cores: list[int]) -> subprocess.Popen:
+    launcher = os.getpid()
+
     def prepare_child() -> None:
         os.sched_setaffinity(0, cores)
-        die_with_parent()
+        die_with_parent(parent=launcher)
 
     pipe = subprocess.PIPE
     return subprocess.Popen(command, env=environment, preexec_fn=prepare_child, start_new_session=True, stderr=pipe)

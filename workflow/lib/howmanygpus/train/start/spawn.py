@@ -1,6 +1,7 @@
 """Start processes on this machine, one per device, as srun does on a cluster. If one fails, the others are killed."""
 
 import argparse
+import functools
 import os
 import subprocess
 import sys
@@ -22,11 +23,12 @@ def main() -> None:
     arguments = parser.parse_args()
     die_with_parent()
     command = [sys.executable, "-m", "howmanygpus.train.start.task", "--folder", arguments.folder, arguments.module]
+    end_with_this = functools.partial(die_with_parent, parent=os.getpid())
     children = []
     for rank in map(str, range(arguments.num_processes)):
         place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": str(arguments.num_processes)}
         environment = os.environ | {f"HOWMANYGPUS_{name}": value for name, value in place.items()}
-        children.append(subprocess.Popen([*command, *arguments.options], env=environment, preexec_fn=die_with_parent))
+        children.append(subprocess.Popen([*command, *arguments.options], env=environment, preexec_fn=end_with_this))
     # Each child is asked, so that the end of a later one is seen while the first one runs.
     while None in (polled := [child.poll() for child in children]) and not any(polled):
         time.sleep(POLL_S)

@@ -7,6 +7,7 @@ with the same Python.
 """
 
 import argparse
+import functools
 import os
 import socket
 import subprocess
@@ -107,7 +108,7 @@ def start_telemetry(folder: Path, node: int, num_cores: int, gpu_uuids: list[str
     path_of_node(folder, node).touch()  # a run may end before the program has begun
     command = [sys.executable, "-m", "howmanygpus.train.host.telemetry", "--folder", str(folder), "--node", str(node)]
     options = ["--pid", str(os.getppid()), "--num-cores", str(num_cores), "--gpu-uuids", *gpu_uuids]
-    subprocess.Popen([*command, *options], preexec_fn=die_with_parent)
+    subprocess.Popen([*command, *options], preexec_fn=functools.partial(die_with_parent, parent=os.getpid()))
 
 
 def main() -> None:
