@@ -182,6 +182,7 @@ def test_a_folder_in_place_of_the_machine_file_is_refused(tmp_path):
 @pytest.mark.parametrize(("name", "present"), [("cpu", 2), ("cuda", 1)])
 def test_more_devices_in_the_file_than_on_the_machine_are_an_excess(tmp_path, monkeypatch, name, present):
     monkeypatch.setattr("howmanygpus.plan.config.machine._count_cores", lambda: 4)
+    monkeypatch.setattr("howmanygpus.plan.config.machine._has_nvml", lambda: True)
     monkeypatch.setattr("howmanygpus.train.host.gpus.list_gpu_uuids", lambda: ["GPU-1"])
     monkeypatch.setattr("howmanygpus.train.host.gpus.find_compute_capability", lambda: "8.0")
     path = tmp_path / "machine.yaml"

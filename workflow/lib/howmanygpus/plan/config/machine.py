@@ -1,5 +1,6 @@
 """Reads the machine file, which says what devices exist and how many cores each of them gets."""
 
+import ctypes
 import math
 import os
 import sys
@@ -266,6 +267,15 @@ def _count_cores() -> int:
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
+def _has_nvml() -> bool:
+    """Return whether NVML's library is here, which every driver of NVIDIA brings."""
+    try:
+        ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return False
+    return True
+
+
 def _look_at_machine(kind: str, options: dict) -> dict:
     """Return the values that the machine file leaves out, as detected on this machine."""
     num_cores = _count_cores()
@@ -273,12 +283,11 @@ def _look_at_machine(kind: str, options: dict) -> dict:
         cores_per_device = options["cores_per_device"] or 1
         count = options["devices_per_node"] or num_cores // cores_per_device
         return {"devices_per_node": count, "cores_per_device": cores_per_device}
-    # NVML is imported only where GPUs are looked for, because its import takes a thirtieth of a large grid's dry run.
-    from howmanygpus.train.host.gpus import find_compute_capability, list_gpu_uuids
+    num_gpus, capability = options["devices_per_node"] or 0, options["compute_capability"]
+    if _has_nvml():
+        # The import of NVML's module takes a thirtieth of a large grid's dry run.
+        from howmanygpus.train.host.gpus import find_compute_capability, list_gpu_uuids
 
-    num_gpus = options["devices_per_node"] or len(list_gpu_uuids())
-    return {
-        "devices_per_node": num_gpus,
-        "cores_per_device": options["cores_per_device"] or max(num_cores // max(num_gpus, 1), 1),
-        "compute_capability": options["compute_capability"] or find_compute_capability(),
-    }
+        num_gpus, capability = num_gpus or len(list_gpu_uuids()), capability or find_compute_capability()
+    cores_per_device = options["cores_per_device"] or max(num_cores // max(num_gpus, 1), 1)
+    return {"devices_per_node": num_gpus, "cores_per_device": cores_per_device, "compute_capability": capability}

@@ -14,7 +14,6 @@ from howmanygpus.plan.config.files import expand_path
 from howmanygpus.plan.config.images import find_image_shape
 from howmanygpus.plan.networks import IMAGENET, choose_normalization, find_pretrained, list_pretrained, read_model
 from howmanygpus.prepare.weights import MisfitError, find_new
-from howmanygpus.train.input.prepared import NORMALIZATIONS
 from howmanygpus.train.models.conversion import IMAGE_SHAPE, NUM_CLASSES
 
 if TYPE_CHECKING:
@@ -172,6 +171,11 @@ def list_shapes(
 
 def check_normalization(study: "Study") -> None:
     """Raise ConfigError for statistics of another number of channels than the images have."""
+    if all(settings["normalization"] is None for settings in study.variants.values()):
+        return
+    # The module imports OpenCV, which takes a thirtieth of a large grid's dry run.
+    from howmanygpus.train.input.prepared import NORMALIZATIONS
+
     channels = study.description.image_shape[2]
     for variant, settings in study.variants.items():
         chosen = settings["normalization"]
