@@ -26,6 +26,12 @@ def die_with_parent(signum: int = signal.SIGKILL, parent: int | None = None) -> 
         os.kill(os.getpid(), signum)
 
 
+def prepare_child(cores: list[int], parent: int) -> None:
+    """Bind a process that has just been forked to cores, and let it die with its parent, as `preexec_fn` of Popen."""
+    os.sched_setaffinity(0, cores)
+    die_with_parent(parent=parent)
+
+
 KEPT_BYTES = {"TRIM": 2**31 - 1, "MMAP": 32 * 2**20}
 """Thresholds of glibc's malloc with the largest value that each accepts (mallopt(3))"""
 KEEP_FREED_MEMORY = {f"MALLOC_{name}_THRESHOLD_": str(most) for name, most in KEPT_BYTES.items()}

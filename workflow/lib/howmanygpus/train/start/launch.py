@@ -7,6 +7,7 @@ why, and the exit status is not 0.
 """
 
 import argparse
+import functools
 import json
 import os
 import shutil
@@ -30,7 +31,7 @@ from howmanygpus.train.host import slurm
 from howmanygpus.train.host.devices import assign_devices, describe_host, describe_topology
 from howmanygpus.train.host.gpus import list_gpu_uuids
 from howmanygpus.train.host.placement import Placement
-from howmanygpus.train.host.processes import die_with_parent, list_cores, stop_process_tree
+from howmanygpus.train.host.processes import die_with_parent, list_cores, prepare_child, stop_process_tree
 from howmanygpus.train.host.said import keep_what_is_said
 from howmanygpus.train.host.telemetry import Telemetry, find_problem, find_sources, merge_nodes, path_of_node
 from howmanygpus.train.input.prepared import read_description, verify_data, verify_hashes
@@ -113,14 +114,8 @@ TRAINING = Work("howmanygpus.train.loop.train", verify_inputs, collect_predictio
 
 
 def start_processes(command: list[str], environment: dict[str, str], cores: list[int]) -> subprocess.Popen:
-    launcher = os.getpid()
-
-    def prepare_child() -> None:
-        os.sched_setaffinity(0, cores)
-        die_with_parent(parent=launcher)
-
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, env=environment, preexec_fn=prepare_child, start_new_session=True, stderr=pipe)
+    options: dict[str, Any] = {"env": environment, "start_new_session": True, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, **options, preexec_fn=functools.partial(prepare_child, cores, os.getpid()))
 
 
 def run_processes(
