@@ -22,21 +22,22 @@ TEXT = """\
 This page is generated from the gate and its tests by `make references`; a test fails if it has drifted.
 
 Before anything is timed, each framework does one task with fixed images and weights: an evaluation, {steps} optimizer
-steps over {epochs} epochs with sgd and as many with adam, and two evaluations of {test} images, of which the last batch
-is short. The global batch has {batch} images, which are cropped and flipped at random; evaluation takes their centre.
-Learning rates come from the real schedule: linear scaling, warm-up and cosine. The task is done on one device, and on
-three if the machine has them, or else two. Weights, losses, gradients and updates are compared with a float64
-reference. Images with any number of labels, of which some are missing, have a task of their own, as has each value of
+steps over {epochs} epochs with sgd and as many with adam, and two evaluations of {test} images with a short last batch.
+The global batch has {batch} images, which are cropped and flipped at random; evaluation takes their centre. Learning
+rates come from the real schedule: linear scaling, warm-up and cosine. The task is done on one device, and on three if
+the machine has them, otherwise on two. Weights, losses, gradients and updates are compared with a float64 reference.
+Images with any number of labels, some of them missing, have a task of their own, and so has each value of
 `label_smoothing`.
 
-A user's own model in a folder with a file per family passes the same gate, with its `torch.py` as the reference. One in
-a single file has no other framework to be compared with: every strategy and number of devices is compared with one
-device in one process without any exchange, by the same checks, except those that its layers make meaningless
+A user's own model in a folder with a file per family passes the same gate, with its `torch.py` as the reference. A
+model in a single file has no other framework to be compared with: every strategy and number of devices is compared with
+one device in one process without any exchange, by the same checks, except those that its layers make meaningless
 ([own_model.md](own_model.md)).
+
 In fp16 the task begins with a loss scale of {scale:g}, at which nothing overflows. Before step {skipped} the last
-device gets a scale at which all its gradients do, so that all devices must skip the step; then the scale is set back.
-The reference skips the update of the same step: its rate is spent, and its images are in the running statistics. A
-framework that computes in float32 does not overflow, and is noticed by the skip that is missing.
+device gets a scale at which all its gradients overflow, so that all devices must skip the step; then the scale is set
+back. The reference skips the update of the same step; the step's learning rate is used up, and its images are in the
+running statistics. A framework that computes in float32 does not overflow, and the missing skip reveals it.
 
 ## Checks
 
@@ -46,12 +47,12 @@ framework that computes in float32 does not overflow, and is noticed by the skip
 
 ## Limits
 
-- fp32: fixed numbers, of which every framework stays within a fifth in short networks. They are widened by what the
-  reference measures of rounding: {float32} times what PyTorch's own float32 changes, and what ReLU inputs change that
-  lie so near to zero that rounding decides.
+- fp32: fixed numbers; in short networks every framework stays within a fifth of them. They are widened by the effects
+  of rounding that the reference measures: {float32} times what PyTorch's own float32 changes, and what ReLU inputs
+  change that are so near to zero that rounding decides their sign.
 - bf16: a multiple of the noise that the reference measures for each array by simulating the rounding of bf16. It is
   {many} for arrays of {elements} elements or more and for all arrays together, and {few} for others.
-- tf32 and fp16: the same with the noise of their significant bits, of which both have three more than bf16.
+- tf32 and fp16: the same with the noise of their significant bits; both have three more than bf16.
 
 In reduced precision an array whose limit exceeds {told} is not judged by itself. The limits of whole gradients and
 updates are never wider than {direction} for one minus the cosine and {norm} for the norm, so that a zero, flipped or

@@ -2,6 +2,7 @@
 
 import copy
 import re
+from pathlib import Path
 
 import pytest
 
@@ -94,7 +95,33 @@ def test_every_decision_is_in_the_index_and_says_why():
         assert [line for line in lines if line.startswith("## ")] == ["## Context", "## Decision", "## Consequence"]
 
 
-@pytest.mark.parametrize("path", [*ROOT.glob("*.md"), *ROOT.glob("*/README.md")], ids=lambda path: path.parent.name)
+def name_heading(heading: str) -> str:
+    """Return the anchor that GitHub gives a heading."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def find_broken_links(path: Path) -> list[str]:
+    """Return the links of a document to files that do not exist, or to headings that their document lacks."""
+    broken = []
+    for link in re.findall(r"\]\((?!https?:)([^)]+)\)", path.read_text()):
+        name, _, anchor = link.partition("#")
+        target = path.parent / name if name else path
+        headings = re.findall(r"^#+ (.+)$", target.read_text(), re.MULTILINE) if anchor and target.is_file() else []
+        if not target.exists() or (anchor and anchor not in map(name_heading, headings)):
+            broken.append(link)
+    return broken
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*ROOT.glob("*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("benchmarks/*/README.md"), *ROOT.glob("docs/**/*.md")],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
 def test_links_lead_somewhere(path):
-    links = re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text())
-    assert [link for link in links if not (path.parent / link).exists()] == []
+    assert find_broken_links(path) == []
+
+
+def test_a_link_to_a_missing_file_or_heading_is_found(tmp_path):
+    text = "## Native loaders\n[a](b.md) [c](#native-loaders) [d](#loaders) [e](notes.md#native-loaders)"
+    (tmp_path / "notes.md").write_text(text)
+    assert find_broken_links(tmp_path / "notes.md") == ["b.md", "#loaders"]
