@@ -132,6 +132,22 @@ def test_costs_are_prices_and_billed_hours_where_there_is_a_price():
     assert "Billed" not in without
 
 
+def test_what_attempts_were_billed_is_no_price_of_a_whole_run():
+    """Preempted runs have the cost of their attempts, which is less than that of a run."""
+    billed = {"currency": "EUR", "device_hours": 40 / 3600, "wall_time_s": 30.0}
+    preempted = {"framework": "a", "status": "preempted", "cost": 0.5, "currency": "EUR"}
+    text = write_answer({"framework": "a", "cost": 9.0, **billed}, preempted, preempted)
+    assert "9 EUR for the whole run (one repeat)" in find_line(text, "Cheapest")
+
+
+def test_prices_that_cannot_be_compared_are_not_said_to_be_missing():
+    billed = {"cost": 9.0, "device_hours": 40 / 3600, "wall_time_s": 30.0}
+    text = write_answer({"framework": "a", "currency": "EUR"} | billed, {"framework": "b", "currency": "USD"} | billed)
+    assert "2 device-seconds of training" in find_line(text, "Cheapest")
+    assert "(not all have a price in one currency)." in find_line(text, "Cheapest")
+    assert "no price" not in text
+
+
 def make_job(kind, status, hours, **changes):
     counted = {"hours": hours, "device_hours": 2 * hours, "counted_by": "SLURM"} if hours else {}
     return {"kind": kind, "status": status} | counted | changes

@@ -5,10 +5,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from figured import GRIDS, make_tables
-from howmanygpus.report.figures import describe_figure, load_figure
+from figured import GRIDS, QUALITY, make_tables, written
+from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
+from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 
 
 def draw(tmp_path, name, tables):
@@ -31,7 +32,7 @@ def test_ideal_scaling_is_proportional_to_the_devices_at_every_device_count(tmp_
 
 
 def delay_and_fail(times, slow):
-    """Add a third repeat to times to accuracy. Some frameworks are 50 times slower, and never get there in the third."""
+    """Add a third repeat. Some frameworks are 50 times slower, and never reach a threshold in the third."""
     clocks = ["time_to_accuracy_s", "time_with_start_s", "epoch", "images_seen"]
     third = times[times["repeat"] == 2].assign(repeat=3)
     times = pd.concat([times, third], ignore_index=True).astype(dict.fromkeys(clocks, float))
@@ -40,6 +41,28 @@ def delay_and_fail(times, slow):
     never = is_slow & (times["repeat"] == 3)
     times.loc[never, clocks] = np.nan
     return times.assign(reached=times["reached"] & ~never)
+
+
+def make_tables_without_thresholds(folder):
+    """Make the tables of a study with `thresholds: []`, as the probes of an adaptive study have it."""
+    tables = make_tables(*GRIDS["complete"])
+    times = compute_time_to_accuracy(tables["runs"], tables["evaluations"], QUALITY | {"thresholds": []})
+    tables["time_to_accuracy"] = written(folder, "time_to_accuracy", times)
+    noise = pd.DataFrame(columns=list(NOISE))
+    batches = compute_batch_sizes(tables["runs"], tables["time_to_accuracy"], noise)
+    return tables | {"batch_sizes": written(folder, "batch_sizes", batches)}
+
+
+@pytest.mark.parametrize("name", list_figures())
+def test_every_figure_can_be_drawn_for_a_study_without_thresholds(tmp_path, name):
+    figure = draw(tmp_path, name, make_tables_without_thresholds(tmp_path))
+    said = [text.get_text() for text in figure.texts]
+    assert not any("nan" in axes.get_title(loc="left") for axes in figure.axes)
+    assert not any("has completed;" in text for text in said), "all runs have completed"
+    if name == "speedup":
+        assert len(figure.axes) == 2 and all("speed-up of throughput" in a.get_title(loc="left") for a in figure.axes)
+    if name in ("time_to_accuracy", "time_with_start"):
+        assert said == ["The study has no threshold whose time is counted."]
 
 
 def find_highest_point(axes) -> float:

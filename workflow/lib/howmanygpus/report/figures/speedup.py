@@ -33,11 +33,13 @@ TABLES = ("scaling", "time_to_accuracy", "runs")
 
 
 def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame, runs: pd.DataFrame) -> Figure:
-    """Draw two panels per scaling curve, one for each speed-up."""
+    """Draw two panels per scaling curve, one for each speed-up; without thresholds, only that of throughput."""
     throughput = scaling[scaling["speedup"].notna() & is_real(scaling)]
     if throughput.empty:
         return say_nothing_to_show(f"No run on real images has completed on the smallest device count; {SEE_GRID}.")
-    threshold = choose_threshold(time_to_accuracy)
+    # Probes of an adaptive study and studies with `thresholds: []` have no times.
+    has_times = len(time_to_accuracy) > 0
+    threshold = choose_threshold(time_to_accuracy) if has_times else np.nan
     accuracy = compute_accuracy_speedup(throughput, time_to_accuracy, threshold)
     throughput = throughput.assign(series=name_series(throughput, runs))
     throughput["is_disturbed"] = accuracy["is_disturbed"]
@@ -45,8 +47,11 @@ def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame, runs: pd.DataFra
     beside = describe_guess(time_to_accuracy)
     titles, panels = [], []
     for curve, rows in throughput.groupby("curve", sort=False):
-        titles += [f"{curve}\nspeed-up of throughput", f"{curve}\nspeed-up of time to {threshold:g}{beside}"]
-        panels += [(rows, "speedup"), (accuracy.loc[rows.index].assign(series=rows["series"]), "accuracy_speedup")]
+        titles.append(f"{curve}\nspeed-up of throughput")
+        panels.append((rows, "speedup"))
+        if has_times:
+            titles.append(f"{curve}\nspeed-up of time to {threshold:g}{beside}")
+            panels.append((accuracy.loc[rows.index].assign(series=rows["series"]), "accuracy_speedup"))
     figure, axes = make_panels(titles, max_columns=2)
     for panel, (rows, column) in zip(axes, panels, strict=True):
         draw_panel(panel, rows, column, styles)

@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.report.inputs import is_real
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import (
@@ -41,7 +42,9 @@ def draw(
     clock: a clock of the table time_to_accuracy; label: its name on the axis.
     """
     if time_to_accuracy.empty:
-        return say_nothing_to_show(f"No run on real images has completed; {SEE_GRID}.")
+        has_completed = (runs["status"] == "completed") & is_real(runs)
+        none = "The study has no threshold whose time is counted."
+        return say_nothing_to_show(none if has_completed.any() else f"No run on real images has completed; {SEE_GRID}.")
     told = ("num_nodes", "num_gpus", "per_device_batch_size", "scaling_mode", "fixed_batch_size", "curve")
     curves = scaling[[*CURVE, *told]]
     summary = summarize_time_to_accuracy(time_to_accuracy, clock).merge(curves)
