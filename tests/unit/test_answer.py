@@ -4,68 +4,15 @@ import pandas as pd
 import pytest
 from docutils.core import publish_parts
 
+from answered import NO_PROTOCOLS, find_line, make_runs, write_answer
 from howmanygpus.report.answer import answer
-from howmanygpus.report.outcomes import identify
 from howmanygpus.report.quality.predictions import guess
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
-from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
 from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
 from howmanygpus.report.tables.jobs import COLUMNS as JOBS
-from howmanygpus.report.tables.protocols import COLUMNS as PROTOCOLS
-from howmanygpus.report.tables.runs import COLUMNS as RUNS
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
-from specs import make_spec
-from stored import FIXED
-
-DIGITS = {"study": "s", "dataset": "digits", "input": "arrays", "num_train": 1437, "num_test": 360}
-DIGITS |= {"height": 8, "width": 8, "channels": 1, "num_classes": 10, "quality_of_guess": 0.1}
-NO_PROTOCOLS = pd.DataFrame(columns=list(PROTOCOLS))
-WHERE = {"device_model": "AMD EPYC", "hostname": "vm", "nodes": "vm"}
-
-
-def make_runs(*rows):
-    """Make the tables of runs and of evaluations. A row has a framework, and changes of an ordinary run.
-
-    quality: that of the only evaluation, after train_s seconds of training; None if there is none. then: that of a
-    second one, if there is one.
-    """
-    runs, evaluations, repeats = [], [], {}
-    for changes in rows:
-        names = {key: changes[key] for key in ("framework", "num_gpus") if key in changes}
-        repeat = repeats[str(names)] = repeats.get(str(names), 0) + 1
-        spec = make_spec(repeat=repeat, global_batch_size=8 * changes.get("num_gpus", 1), **names)
-        identity = identify(FIXED, vars(spec))
-        row = {"status": "completed", "init_s": 3.0, "compile_s": 1.0, "train_s": 2.0, "images_per_s": 100.0}
-        row |= {"quality": 0.95, "quality_metric": "accuracy", "started_at": f"2026-11-22T21:0{repeat}:00+00:00"}
-        row |= WHERE | changes
-        quality, then = row.pop("quality"), row.pop("then", None)
-        if row["status"] != "completed":
-            row |= {"images_per_s": None, "init_s": None, "compile_s": None}
-            quality = None
-        if quality is not None:
-            row["quality_last"] = quality
-            moment = {"epoch": 1, "images_seen": 80, "train_s": row["train_s"], "wall_s": 9.0, "quality": quality}
-            evaluations.append(identity | moment)
-            if then is not None:
-                evaluations.append(identity | moment | {"epoch": 2, "train_s": 2 * row["train_s"], "quality": then})
-        runs.append(identity | row)
-    return pd.DataFrame(runs, columns=list(RUNS)), pd.DataFrame(evaluations, columns=list(EVALUATIONS))
-
-
-def write_answer(*rows, metric="accuracy", thresholds=(0.9,), machinery=None, guessed=0.1, jobs=()):
-    runs, evaluations = make_runs(*rows)
-    scaling = compute_scaling(runs, {"weak": [8]}, machinery or {})
-    times = compute_time_to_accuracy(runs, evaluations, {"metric": metric, "thresholds": list(thresholds)})
-    datasets = pd.DataFrame([DIGITS | {"quality_of_guess": guessed}], columns=list(DATASETS))
-    batches = compute_batch_sizes(runs, times, pd.DataFrame(columns=list(NOISE)))
-    return answer(runs, scaling, times, datasets, pd.DataFrame(jobs, columns=list(JOBS)), batches, NO_PROTOCOLS)
-
-
-def find_line(text, start):
-    (line,) = [line for line in text.splitlines() if line.startswith(f"- {start}")]
-    return line
 
 
 @pytest.mark.parametrize("status", ["time_limit", "crashed", "out_of_memory", "host_out_of_memory", "clock_mismatch"])
@@ -130,22 +77,6 @@ def test_costs_are_prices_and_billed_hours_where_there_is_a_price():
     without = write_answer({"framework": "a"}, {"framework": "b", "train_s": 9.0})
     assert "Cheapest to accuracy 0.9: a on 1 cpu device x 8 images: 2 device-seconds of training" in without
     assert "Billed" not in without
-
-
-def test_what_attempts_were_billed_is_no_price_of_a_whole_run():
-    """Preempted runs have the cost of their attempts, which is less than that of a run."""
-    billed = {"currency": "EUR", "device_hours": 40 / 3600, "wall_time_s": 30.0}
-    preempted = {"framework": "a", "status": "preempted", "cost": 0.5, "currency": "EUR"}
-    text = write_answer({"framework": "a", "cost": 9.0, **billed}, preempted, preempted)
-    assert "9 EUR for the whole run (one repeat)" in find_line(text, "Cheapest")
-
-
-def test_prices_that_cannot_be_compared_are_not_said_to_be_missing():
-    billed = {"cost": 9.0, "device_hours": 40 / 3600, "wall_time_s": 30.0}
-    text = write_answer({"framework": "a", "currency": "EUR"} | billed, {"framework": "b", "currency": "USD"} | billed)
-    assert "2 device-seconds of training" in find_line(text, "Cheapest")
-    assert "(not all have a price in one currency)." in find_line(text, "Cheapest")
-    assert "no price" not in text
 
 
 def make_job(kind, status, hours, **changes):
