@@ -4,7 +4,8 @@ import pandas as pd
 import pytest
 
 from answered import find_line, write_answer
-from howmanygpus.report.answer.study import describe_nothing
+from howmanygpus.report.answer.study import describe_devices, describe_left_out, describe_nothing
+from howmanygpus.report.files import read_table, write_table
 
 
 def test_what_attempts_were_billed_is_no_price_of_a_whole_run():
@@ -41,3 +42,17 @@ def test_completed_runs_without_a_rate_are_no_missing_runs():
 def test_runs_on_random_images_are_no_answer_and_are_not_denied(status, said):
     runs = pd.DataFrame({"input": ["arrays", "synthetic"], "status": [status, "completed"], "reason": ["why", None]})
     assert describe_nothing(runs) == said
+
+
+@pytest.mark.parametrize("label", ["3", "7; 9", "1e5"])
+def test_a_label_whose_name_is_a_number_is_named(tmp_path, label):
+    write_table(tmp_path / "t.tsv", pd.DataFrame([{"metric": "macro_auc", "left_out": label}]))
+    assert describe_left_out(read_table(tmp_path / "t.tsv")).endswith(f": {label.replace('; ', ', ')}.")
+
+
+@pytest.mark.parametrize("host", ["123456789012", "41e706332210"])
+def test_a_host_whose_name_looks_like_a_number_is_named(tmp_path, host):
+    """Containers have hexadecimal names."""
+    run = {"device": "cpu", "num_gpus": 1, "device_model": "c", "nodes": host}
+    write_table(tmp_path / "t.tsv", pd.DataFrame([run, run | {"num_gpus": 2}]))
+    assert describe_devices(read_table(tmp_path / "t.tsv")) == [f"1 and 2 x cpu (c; {host})"]
