@@ -91,3 +91,13 @@ def test_repeats_of_equal_quality_have_a_mean_without_bars(tmp_path):
     assert set(tables["evaluations"]["quality"]) == {0.1}
     for axes in draw(tmp_path, "quality_by_epoch", tables).axes:
         assert find_highest_point(axes) == pytest.approx(0.1)
+
+
+def test_prices_of_each_device_have_a_panel_with_its_own_hardware(tmp_path):
+    tables = make_tables(*GRIDS["complete"])
+    other = {"device": "a100", "device_model": "NVIDIA A100"}
+    for name in ("runs", "time_to_accuracy"):
+        changes = {key: value for key, value in other.items() if key in tables[name]}
+        tables[name] = pd.concat([tables[name], tables[name].assign(**changes)], ignore_index=True)
+    titles = [axes.get_title(loc="left").partition("\n")[0] for axes in draw(tmp_path, "published_price", tables).axes]
+    assert titles[1:] == ["measured 2026: EPYC", "measured 2026: NVIDIA A100"]
