@@ -7,6 +7,7 @@ import pytest
 
 from howmanygpus.report.answer import answer
 from howmanygpus.report.disturbance import is_disturbed
+from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.outcomes import identify
 from howmanygpus.report.tables import losses
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
@@ -39,6 +40,12 @@ def test_rates_are_total_over_total_of_the_measured_windows(tmp_path):
     assert row["step_s_p95"] == pytest.approx(0.3)
     assert row["host_to_device_gib_per_s"] == 5.5
     assert (row["peak_memory_gib"], row["quality_last"], row["quality_best"]) == (1.0, 0.8, 0.8)
+
+
+def test_images_are_counted_exactly_also_beside_runs_without_any(tmp_path):
+    store_run(tmp_path, "run0", make_spec(), images_seen=115_305_033)
+    write_table(tmp_path / "runs.tsv", collect(plan_of(make_spec(), make_spec(repeat=2)), tmp_path)[0])
+    assert read_table(tmp_path / "runs.tsv")["images_seen"].iloc[0] == 115_305_033
 
 
 def test_percentiles_are_those_of_steps_not_of_windows(tmp_path):

@@ -15,8 +15,12 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
         table.to_csv(partial, sep="\t", index=False, float_format="%.6g")
 
 
+TEXTS = ("nodes", "device_model", "left_out")
+"""Columns of names that stay texts if all of them look like a number, as the label `3` or the host `41e706` do."""
+
+
 def read_table(path: Path) -> pd.DataFrame:
-    return pd.read_csv(path, sep="\t", keep_default_na=False, na_values=[""])
+    return pd.read_csv(path, sep="\t", keep_default_na=False, na_values=[""], dtype=dict.fromkeys(TEXTS, str))
 
 
 TOGETHER = "All studies, with each shared job counted once:"

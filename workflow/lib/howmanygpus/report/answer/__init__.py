@@ -51,6 +51,8 @@ def answer(
     real = real[real["images_per_s_median"].notna()]
     if real.empty:
         found = [describe_nothing(runs)]
+        # Runs that are too short for a rate may have reached a threshold.
+        found += answer_accuracy(runs, time_to_accuracy, datasets) if (runs["status"] == "completed").any() else []
     else:
         found = [*answer_accuracy(runs, time_to_accuracy, datasets), *answer_throughput(runs, real, datasets)]
         found += [*answer_placement(runs), *answer_batches(batch_sizes)]

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from howmanygpus.report.answer.names import CONFIGURATION, describe_reached, find_repeats, name_configuration
+from howmanygpus.report.outcomes import UNDECIDED
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
 
 PURPOSES = {"run": "runs", "gate": "parity gate", "probe": "probe", "allreduce": "all-reduce"}
@@ -59,15 +60,17 @@ def name_cheapest(runs: pd.DataFrame, table: pd.DataFrame, candidates: pd.DataFr
 
     table: the times to accuracy. candidates: rows of its summary, of one threshold. With a price, a configuration costs
     what it was billed until it reached the goal, failed attempts included. Without one, the device-seconds of training
-    are compared.
+    are compared. A run that says nothing about its configuration, such as one that was preempted, has no time in the
+    table, and what its attempts were billed is no price of a whole run.
     """
+    judged = runs[~runs["status"].isin(UNDECIDED)]
     until = summarize_time_to_accuracy(table, "cost_to_accuracy").rename(columns={"time_s_median": "until_median"})
-    whole = runs.groupby(CONFIGURATION)["cost"].median().rename("cost_median").reset_index()
+    whole = judged.groupby(CONFIGURATION)["cost"].median().rename("cost_median").reset_index()
     priced = candidates.merge(until[[*CONFIGURATION, "threshold", "until_median"]]).merge(whole, on=CONFIGURATION)
     if len(priced) == len(candidates) and priced["until_median"].notna().all() and runs["currency"].nunique() == 1:
         best = priced.sort_values("until_median", kind="stable").iloc[0]
         unit = runs["currency"].dropna().iloc[0]
-        repeats = find_repeats(runs, best)["cost"].count()
+        repeats = find_repeats(judged, best)["cost"].count()
         scope = "one repeat" if repeats == 1 else f"medians of {repeats} repeats"
         return (
             f"Cheapest to {goal}: {name_configuration(best)}: {best['until_median']:.3g} {unit} until it was reached, "
@@ -76,7 +79,8 @@ def name_cheapest(runs: pd.DataFrame, table: pd.DataFrame, candidates: pd.DataFr
         )
     device_s = (candidates["time_s_median"] * candidates["num_gpus"]).sort_values(kind="stable")
     best = candidates.loc[device_s.index[0]]
+    why = "not all have a price in one currency" if runs["cost"].notna().any() else "the machine file has no price"
     return (
         f"Cheapest to {goal}: {name_configuration(best)}: {device_s.iloc[0]:.3g} device-seconds of training"
-        f"{describe_reached(runs, best)} (the machine file has no price)."
+        f"{describe_reached(runs, best)} ({why})."
     )

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from howmanygpus.report.inputs import choose_inputs, is_program
+from howmanygpus.report.inputs import choose_inputs, is_program, is_real
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.learning import name_own_rates
@@ -51,12 +51,20 @@ def describe_rates(runs: pd.DataFrame) -> str:
     )
 
 
-def describe_nothing(runs: pd.DataFrame) -> str:
-    """Say why a study without a rate has no answer, and whether it can get one."""
+def describe_nothing(planned: pd.DataFrame) -> str:
+    """Say why a study without a rate on the images that count has no answer, and whether it can get one."""
+    runs = choose_inputs(planned)
+    on_images = " on real images" if len(runs) < len(planned) and is_real(runs).all() else ""
+    if done := int((runs["status"] == "completed").sum()):
+        return (
+            f"{name_count(done, 'run')}{on_images} completed without a rate: no step came after the warm-up, or after "
+            "a first epoch that read its images from the disk."
+        )
     if not runs["status"].isin(FINAL).all():
-        return "No run has completed, so there is no answer yet."
+        return f"No run{on_images} has completed, so there is no answer yet."
     is_possible = (runs["status"] != "unsupported").any()
-    text = "All runs have ended, and none gave an answer" if is_possible else "No run of this study can give an answer"
+    ended = f"All runs{on_images} have ended, and none gave an answer"
+    text = ended if is_possible else f"No run{on_images} of this study can give an answer"
     reasons = [f"{reason} ({name_count(count, 'run')})" for reason, count in runs["reason"].value_counts().items()]
     more = [f"and {len(reasons) - MOST_REASONS} more reasons in runs.tsv"] if len(reasons) > MOST_REASONS else []
     return f"{text}: {'; '.join(reasons[:MOST_REASONS] + more)}."

@@ -71,7 +71,9 @@ def draw(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> Figure:
         if name == RATE:
             _draw_rates(axes, cells, styles, 1.08 * table[f"{RATE}_max"].max())
         else:
-            _draw_to_target(axes, cells, name, styles, table[f"{name}_max"].max())
+            # The most is empty and the median is not if fewer than half of the repeats never reached the target.
+            most = table[[f"{name}_median", f"{name}_max"]].astype(float).max(axis=None)
+            _draw_to_target(axes, cells, name, styles, most)
     for note in _list_notes(table, len(rows) > 1):
         add_note(panels[-len(counts)], note)
     note_rates(panels[-len(counts)], table["series"])

@@ -62,9 +62,11 @@ def summarize_prices(runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> pd.D
 
 
 def add_target(cells: pd.DataFrame, runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> pd.DataFrame:
-    """Add target, metric, and the median cost until the target of each configuration, if runs were evaluated."""
+    """Add metric, target, and the median cost until the target of each configuration, if there is a threshold."""
     if time_to_accuracy.empty:
-        return cells.assign(cost_to_accuracy=None, target=None, metric=None)
+        metrics = runs["quality_metric"].dropna()
+        metric = metrics.iloc[0] if len(metrics) else None
+        return cells.assign(cost_to_accuracy=None, target=None, metric=metric)
     target = choose_threshold(time_to_accuracy)
     summary = summarize_time_to_accuracy(time_to_accuracy, "cost_to_accuracy")
     summary = summary[summary["threshold"] == target][[*KEYS, "time_s_median"]]

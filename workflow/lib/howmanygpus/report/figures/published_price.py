@@ -24,23 +24,23 @@ NO_PRICE = "nothing measured that has a price"
 
 
 def draw(published: pd.DataFrame, runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> Figure:
-    """Draw one panel per source and hardware, and one for the measured runs, if they have a price."""
+    """Draw one panel per source and hardware, and one per device of the measured runs that have a price."""
     priced = published[published["price"].notna()]
     groups = [
         (title_published(hardware, rows["year"].iloc[0], "price, training time and quality"), rows)
         for (_, hardware), rows in priced.groupby(["source", "hardware"], sort=False)
     ]
-    measured = summarize_prices(runs, time_to_accuracy)
-    titles = [title for title, _ in groups]
-    if len(measured):
-        titles.append(title_measured(runs, measured["device"].iloc[0], describe_target(measured)))
-    counts = [*(len(rows) for _, rows in groups), *([len(measured)] if len(measured) else [])]
-    figure, axes = make_rows(titles, counts, num_columns=1)
+    measured = [
+        (title_measured(runs, device, describe_target(rows)), rows.reset_index(drop=True))
+        for device, rows in summarize_prices(runs, time_to_accuracy).groupby("device", sort=False)
+    ]
+    titles, counts = zip(*((title, len(rows)) for title, rows in [*groups, *measured]), strict=True)
+    figure, axes = make_rows(list(titles), list(counts), num_columns=1)
     for (panel,), (_, rows) in zip(axes, groups, strict=False):
         draw_published(panel, rows)
-    if len(measured):
-        draw_prices(axes[-1][0], measured)
-    else:
+    for (panel,), (_, rows) in zip(axes[len(groups) :], measured, strict=True):
+        draw_prices(panel, rows)
+    if not measured:
         add_note(axes[0][0], NO_PRICE)
     return figure
 

@@ -1,5 +1,6 @@
 """Published throughput and speed-up by device count beside measured ones, never on one curve."""
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -101,7 +102,9 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict[str, dict], column: 
         ends[str(series)] = (int(line["num_gpus"].iloc[-1]), line[column].iloc[-1], colour)
     counts = known["num_gpus"].astype(int)
     if column == "speedup" and counts.max() > 1:
-        axes.plot([1, counts.max()], [1, counts.max()], color=GREY, linestyle=":")
+        # On the logarithmic axis, what is proportional to the devices is no straight line between the ends.
+        ideal = np.unique([1, *counts])
+        axes.plot(ideal, ideal, color=GREY, linestyle=":")
         ends["ideal"] = (counts.max(), counts.max(), GREY)
     mark_counts(axes, counts)
     axes.set_ylim(0, 1.1 * axes.get_ylim()[1])

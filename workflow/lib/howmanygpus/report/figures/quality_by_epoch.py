@@ -61,7 +61,8 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
         ends[f"{name_guess(metric)}: {guess:.2g}"] = (axes.get_xlim()[1], guess, GREY)
     for series, own in rows.groupby("series"):
         line = own.groupby("epoch")["quality"].agg(["mean", "min", "max"])
-        spread = [line["mean"] - line["min"], line["max"] - line["mean"]]
+        # The mean of equal values may be rounded to beyond them, and bars of a negative length are refused.
+        spread = [(line["mean"] - line["min"]).clip(lower=0), (line["max"] - line["mean"]).clip(lower=0)]
         axes.errorbar(line.index, line["mean"], yerr=spread, capsize=2, **(styles[series] | {"markersize": 4}))
         ends[series] = (line.index[-1], line["mean"].iloc[-1], styles[series]["color"])
     label_lines(axes, ends)

@@ -33,11 +33,13 @@ TABLES = ("scaling", "time_to_accuracy", "runs")
 
 
 def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame, runs: pd.DataFrame) -> Figure:
-    """Draw two panels per scaling curve, one for each speed-up."""
+    """Draw two panels per scaling curve, one for each speed-up; without thresholds, only that of throughput."""
     throughput = scaling[scaling["speedup"].notna() & is_real(scaling)]
     if throughput.empty:
         return say_nothing_to_show(f"No run on real images has completed on the smallest device count; {SEE_GRID}.")
-    threshold = choose_threshold(time_to_accuracy)
+    # Probes of an adaptive study and studies with `thresholds: []` have no times.
+    has_times = len(time_to_accuracy) > 0
+    threshold = choose_threshold(time_to_accuracy) if has_times else np.nan
     accuracy = compute_accuracy_speedup(throughput, time_to_accuracy, threshold)
     throughput = throughput.assign(series=name_series(throughput, runs))
     throughput["is_disturbed"] = accuracy["is_disturbed"]
@@ -45,8 +47,11 @@ def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame, runs: pd.DataFra
     beside = describe_guess(time_to_accuracy)
     titles, panels = [], []
     for curve, rows in throughput.groupby("curve", sort=False):
-        titles += [f"{curve}\nspeed-up of throughput", f"{curve}\nspeed-up of time to {threshold:g}{beside}"]
-        panels += [(rows, "speedup"), (accuracy.loc[rows.index].assign(series=rows["series"]), "accuracy_speedup")]
+        titles.append(f"{curve}\nspeed-up of throughput")
+        panels.append((rows, "speedup"))
+        if has_times:
+            titles.append(f"{curve}\nspeed-up of time to {threshold:g}{beside}")
+            panels.append((accuracy.loc[rows.index].assign(series=rows["series"]), "accuracy_speedup"))
     figure, axes = make_panels(titles, max_columns=2)
     for panel, (rows, column) in zip(axes, panels, strict=True):
         draw_panel(panel, rows, column, styles)
@@ -83,11 +88,12 @@ def compute_accuracy_speedup(
 
 
 def draw_panel(axes: Axes, rows: pd.DataFrame, column: str, styles: dict) -> None:
-    counts = rows["num_gpus"].agg(["min", "max"])
+    # On the logarithmic axis, what is proportional to the devices is no straight line between the ends.
+    counts = np.unique(rows["num_gpus"])
     ends, is_empty = {}, rows[column].isna().all()
-    if counts.iloc[0] < counts.iloc[1] and not is_empty:
-        axes.plot(counts, counts / counts.iloc[0], color=GREY, linestyle=":")
-        ends["ideal"] = (counts.iloc[1], counts.iloc[1] / counts.iloc[0], GREY)
+    if counts[0] < counts[-1] and not is_empty:
+        axes.plot(counts, counts / counts[0], color=GREY, linestyle=":")
+        ends["ideal"] = (counts[-1], counts[-1] / counts[0], GREY)
     names = star_machinery(rows)
     axes.set_xlabel("devices")
     if names.keys() != set(names.values()):
@@ -108,7 +114,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, column: str, styles: dict) -> Non
         axes.set_yticks([])
     mark_counts(axes, rows["num_gpus"])
     axes.set_ylim(bottom=0)
-    axes.set_ylabel(f"speed-up over {name_count(counts.iloc[0], 'device')}")
+    axes.set_ylabel(f"speed-up over {name_count(counts[0], 'device')}")
     label_lines(axes, ends)
 
 

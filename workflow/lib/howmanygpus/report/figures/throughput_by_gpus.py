@@ -1,5 +1,6 @@
 """Throughput by device count, with ideal scaling."""
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -45,7 +46,8 @@ def draw(scaling: pd.DataFrame) -> Figure:
 
 def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
     ends, names = {}, star_machinery(rows)
-    counts, has_ideal = rows["num_gpus"].agg(["min", "max"]), False
+    # On the logarithmic axis, what is proportional to the devices is no straight line between the ends.
+    counts, has_ideal = np.unique(rows["num_gpus"]), False
     axes.set_xlabel("devices")
     if names.keys() != set(names.values()):
         add_note(axes, STAR_NOTE)
@@ -59,7 +61,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
         count_failed(axes, line["num_gpus"], median, line["num_repeats"], line["num_failed"], style["color"])
         ends[names[series]] = (line["num_gpus"].iloc[-1], median.iloc[-1], style["color"])
         first = line.iloc[0]
-        if is_baseline(line).iloc[0] and first["num_gpus"] < counts["max"]:
+        if is_baseline(line).iloc[0] and first["num_gpus"] < counts[-1]:
             ideal = first["images_per_s_median"] / first["num_gpus"] * counts
             axes.plot(counts, ideal, color=style["color"], linestyle=":", alpha=0.6)
             has_ideal = True

@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from howmanygpus.report.inputs import is_real
 from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import (
@@ -41,7 +42,9 @@ def draw(
     clock: a clock of the table time_to_accuracy; label: its name on the axis.
     """
     if time_to_accuracy.empty:
-        return say_nothing_to_show(f"No run on real images has completed; {SEE_GRID}.")
+        has_completed = (runs["status"] == "completed") & is_real(runs)
+        none = "The study has no threshold whose time is counted."
+        return say_nothing_to_show(none if has_completed.any() else f"No run on real images has completed; {SEE_GRID}.")
     told = ("num_nodes", "num_gpus", "per_device_batch_size", "scaling_mode", "fixed_batch_size", "curve")
     curves = scaling[[*CURVE, *told]]
     summary = summarize_time_to_accuracy(time_to_accuracy, clock).merge(curves)
@@ -55,8 +58,9 @@ def draw(
     titles = [f"test {metric} {threshold:g}{beside}\n{curve}" for (threshold, curve), _ in panels]
     num_curves = summary["curve"].nunique()
     figure, axes = make_panels(titles, max_columns=min(num_curves, 4), panel_size=(3.9, 3.4))
-    finite = summary.loc[np.isfinite(summary["time_s_max"]), "time_s_max"]
-    top = 1.2 * finite.max() if len(finite) else 1.0
+    # The median is finite and the maximum is not if fewer than half of the repeats never got there.
+    ends = summary[["time_s_median", "time_s_max"]].to_numpy(float)
+    top = 1.2 * ends[np.isfinite(ends)].max(initial=0.0) or 1.0
     for panel, (_, rows) in zip(axes, panels, strict=True):
         panel.set_xlabel("devices")
         note_batches(panel, rows)

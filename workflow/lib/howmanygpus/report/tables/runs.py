@@ -65,7 +65,8 @@ def tabulate(
         row["own_rates"] = describe_own_rates(plan["config"], *names)
         row["protocol"] = describe_protocol(outcome.protocol) if outcome.protocol else None
         rows.append(row | trajectories.get(identity, {}))
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    # A column of floats, which runs without images make of it, would be written with six digits.
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"images_seen": "Int64"})
 
 
 def describe_options(options: dict) -> str | None:

@@ -100,8 +100,10 @@ def summarize_time_to_accuracy(table: pd.DataFrame, clock: str = "time_to_accura
     clock: one of CLOCKS, cost_to_accuracy, or another column that counts, as floats. A repeat that never reached the
     threshold counts as infinitely slow and dear: the median is infinite if half or more of the repeats failed.
     """
+    # The columns of a table without rows, which a study without thresholds has, are no numbers when they are read.
     times = table.assign(
-        time_s=table[clock].where(table["reached"], float("inf")), disturbed=table["disturbed"].eq(True)
+        time_s=table[clock].astype(float).where(table["reached"].astype(bool), float("inf")),
+        disturbed=table["disturbed"].eq(True),
     )
     grouped = times.groupby([*CONFIGURATION, "metric", "better", "threshold"], sort=False)
     return grouped.agg(

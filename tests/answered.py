@@ -1,0 +1,65 @@
+"""Answers about small tables of runs, for tests of their sentences."""
+
+import pandas as pd
+
+from howmanygpus.report.answer import answer
+from howmanygpus.report.outcomes import identify
+from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
+from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
+from howmanygpus.report.tables.evaluations import COLUMNS as EVALUATIONS
+from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
+from howmanygpus.report.tables.jobs import COLUMNS as JOBS
+from howmanygpus.report.tables.protocols import COLUMNS as PROTOCOLS
+from howmanygpus.report.tables.runs import COLUMNS as RUNS
+from howmanygpus.report.tables.scaling import compute_scaling
+from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
+from specs import make_spec
+from stored import FIXED
+
+DIGITS = {"study": "s", "dataset": "digits", "input": "arrays", "num_train": 1437, "num_test": 360}
+DIGITS |= {"height": 8, "width": 8, "channels": 1, "num_classes": 10, "quality_of_guess": 0.1}
+NO_PROTOCOLS = pd.DataFrame(columns=list(PROTOCOLS))
+WHERE = {"device_model": "AMD EPYC", "hostname": "vm", "nodes": "vm"}
+
+
+def make_runs(*rows):
+    """Make the tables of runs and of evaluations. A row has a framework, and changes of an ordinary run.
+
+    quality: that of the only evaluation, after train_s seconds of training; None if there is none. then: that of a
+    second one, if there is one.
+    """
+    runs, evaluations, repeats = [], [], {}
+    for changes in rows:
+        names = {key: changes[key] for key in ("framework", "num_gpus") if key in changes}
+        repeat = repeats[str(names)] = repeats.get(str(names), 0) + 1
+        spec = make_spec(repeat=repeat, global_batch_size=8 * changes.get("num_gpus", 1), **names)
+        identity = identify(FIXED, vars(spec))
+        row = {"status": "completed", "init_s": 3.0, "compile_s": 1.0, "train_s": 2.0, "images_per_s": 100.0}
+        row |= {"quality": 0.95, "quality_metric": "accuracy", "started_at": f"2026-11-22T21:0{repeat}:00+00:00"}
+        row |= WHERE | changes
+        quality, then = row.pop("quality"), row.pop("then", None)
+        if row["status"] != "completed":
+            row |= {"images_per_s": None, "init_s": None, "compile_s": None}
+            quality = None
+        if quality is not None:
+            row["quality_last"] = quality
+            moment = {"epoch": 1, "images_seen": 80, "train_s": row["train_s"], "wall_s": 9.0, "quality": quality}
+            evaluations.append(identity | moment)
+            if then is not None:
+                evaluations.append(identity | moment | {"epoch": 2, "train_s": 2 * row["train_s"], "quality": then})
+        runs.append(identity | row)
+    return pd.DataFrame(runs, columns=list(RUNS)), pd.DataFrame(evaluations, columns=list(EVALUATIONS))
+
+
+def write_answer(*rows, metric="accuracy", thresholds=(0.9,), machinery=None, guessed=0.1, jobs=()):
+    runs, evaluations = make_runs(*rows)
+    scaling = compute_scaling(runs, {"weak": [8]}, machinery or {})
+    times = compute_time_to_accuracy(runs, evaluations, {"metric": metric, "thresholds": list(thresholds)})
+    datasets = pd.DataFrame([DIGITS | {"quality_of_guess": guessed}], columns=list(DATASETS))
+    batches = compute_batch_sizes(runs, times, pd.DataFrame(columns=list(NOISE)))
+    return answer(runs, scaling, times, datasets, pd.DataFrame(jobs, columns=list(JOBS)), batches, NO_PROTOCOLS)
+
+
+def find_line(text, start):
+    (line,) = [line for line in text.splitlines() if line.startswith(f"- {start}")]
+    return line
