@@ -174,7 +174,7 @@ NAMES = {
 """The names in each panel of a figure, if they are not SERIES."""
 NONE_COMPLETED = ("nothing run", "all failed")
 SENTENCES = {
-    "batch_sizes": ("No run has completed; the figure of all runs says why.", NONE_COMPLETED),
+    "batch_sizes": ("No run has completed with a rate; the figure of all runs says why.", NONE_COMPLETED),
     "loss_of_first_epoch": (
         "No run on real images has recorded its first epoch; the figure of all runs says why.",
         NONE_COMPLETED,
@@ -191,8 +191,8 @@ SENTENCES = {
         "No run on real images has completed on the smallest device count; the figure of all runs says why.",
         (*NONE_COMPLETED, "baseline failed"),
     ),
-    "throughput_by_batch_size": ("No run has completed; the figure of all runs says why.", NONE_COMPLETED),
-    "throughput_by_gpus": ("No run has completed; the figure of all runs says why.", NONE_COMPLETED),
+    "throughput_by_batch_size": ("No run has completed with a rate; the figure of all runs says why.", NONE_COMPLETED),
+    "throughput_by_gpus": ("No run has completed with a rate; the figure of all runs says why.", NONE_COMPLETED),
     "time_to_accuracy": ("No run on real images has completed; the figure of all runs says why.", ("nothing run",)),
     "time_with_start": ("No run on real images has completed; the figure of all runs says why.", ("nothing run",)),
     "variants": ("No configuration has completed in two variants; the figure of all runs says why.", NONE_COMPLETED),

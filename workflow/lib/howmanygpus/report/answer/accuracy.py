@@ -70,7 +70,7 @@ def describe_relapse(table: pd.DataFrame, fastest: pd.Series, threshold: float) 
 
 
 def describe_runner_up(runs: pd.DataFrame, candidates: pd.DataFrame, fastest: pd.Series) -> str:
-    """Name the fastest other framework, and say how sure the order is."""
+    """Name the fastest configuration of another framework, precision or variant, and say how sure the order is."""
     others = candidates[candidates["series"] != fastest["series"]]
     if others.empty:
         return ""

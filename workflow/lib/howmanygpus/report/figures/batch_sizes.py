@@ -48,7 +48,7 @@ def draw(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     table = choose_inputs(batch_sizes)
     table = table[table.groupby("num_gpus")["num_repeats"].transform("sum") > 0]
     if table.empty:
-        return say_nothing_to_show(f"No run has completed; {SEE_GRID}.")
+        return say_nothing_to_show(f"No run has completed with a rate; {SEE_GRID}.")
     # Beyond the largest batch of a curve nothing is known, so that it is no knee.
     is_last = table["global_batch_size"] == table.groupby(CURVE)["global_batch_size"].transform("max")
     table = table.assign(series=name_series(table, runs), is_largest_of_data=table["max_limit"] == "data_set")

@@ -30,7 +30,7 @@ def draw(runs: pd.DataFrame) -> Figure:
     measured = choose_inputs(runs)
     measured = measured[measured.groupby(CONFIGURATION)["images_per_s"].transform("count") > 0]
     if measured.empty:
-        return say_nothing_to_show(f"No run has completed; {SEE_GRID}.")
+        return say_nothing_to_show(f"No run has completed with a rate; {SEE_GRID}.")
     measured = summarize(measured.assign(series=name_series(measured)))
     styles = style_of(measured["series"])
     panels = list(measured.groupby("num_gpus"))

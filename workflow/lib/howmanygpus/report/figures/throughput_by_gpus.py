@@ -33,7 +33,7 @@ def draw(scaling: pd.DataFrame) -> Figure:
     measured = choose_inputs(scaling)
     measured = measured[measured["num_repeats"] > 0]
     if measured.empty:
-        return say_nothing_to_show(f"No run has completed; {SEE_GRID}.")
+        return say_nothing_to_show(f"No run has completed with a rate; {SEE_GRID}.")
     measured = measured.assign(series=name_series(measured))
     styles = style_of(measured["series"])
     panels = list(measured.groupby("curve", sort=False))
