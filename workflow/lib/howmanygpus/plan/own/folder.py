@@ -46,7 +46,7 @@ class ModelFolder:
         return Path(self.path, f"{module}.py")
 
     def find_files(self, *modules: str) -> list[Path]:
-        """Return the files of modules, the folder's `__init__.py` if it exists, and all files of the folder they import.
+        """Return the files of modules, the folder's `__init__.py` if it has one, and all files that they import there.
 
         Raises SyntaxError, ValueError for a file that is not Python, and MissingModuleError.
         """
