@@ -1,4 +1,4 @@
-"""Compares given weights with a network's arrays, and makes initial weights of them, if needed with a new head."""
+"""Compares given weights with the arrays of a network, and makes its initial weights of them."""
 
 from collections.abc import Mapping
 
