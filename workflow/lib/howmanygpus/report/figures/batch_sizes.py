@@ -49,7 +49,7 @@ def draw(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     table = table[table.groupby("num_gpus")["num_repeats"].transform("sum") > 0]
     if table.empty:
         return say_nothing_to_show(f"No run has completed; {SEE_GRID}.")
-    # Nothing is known beyond the largest batch of a curve, so it is not marked as a knee.
+    # Beyond the largest batch of a curve nothing is known, so that it is no knee.
     is_last = table["global_batch_size"] == table.groupby(CURVE)["global_batch_size"].transform("max")
     table = table.assign(series=name_series(table, runs), is_largest_of_data=table["max_limit"] == "data_set")
     table["is_knee"] = table["is_knee"].astype(bool) & ~is_last
