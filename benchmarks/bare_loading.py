@@ -1,4 +1,4 @@
-"""Bare loops over images, in the shortest code and with the fastest libraries, that loader.py compares loaders with."""
+"""Bare loops over images, in the shortest code and with the fastest libraries, as a baseline for loader.py."""
 
 import io
 

@@ -17,11 +17,11 @@ from howmanygpus.train.input.prepared import open_data
 from howmanygpus.train.spec import RunSpec
 
 WARMUP_BATCHES = 6
-"""More batches than any loader with few workers prepares in advance."""
+"""Larger than the number of batches that any loader with few workers prepares in advance."""
 
 
 def processor_seconds() -> float:
-    """Processor time of this process and its workers so far."""
+    """Return the processor time of this process and its workers so far."""
     tree = [psutil.Process(), *psutil.Process().children(recursive=True)]
     return sum(sum(process.cpu_times()[:2]) for process in tree)
 

@@ -3,8 +3,8 @@ Measure what prefetching gains if the input takes as long as a step.
 
 ResNet-44 on 32x32 RGB trains on an input that sleeps as long as a step took right before, with prefetch and without in
 turn, in the same process. The result is steps per second with prefetch over steps per second without: 2 if input and
-step overlap completely, 1 if they take turns. The loop waits for the devices after each step, as a program does that
-reads its loss. JAX and MXNet only enqueue a step, on CPUs too: if nobody waits (--window-steps 12), they load the next
+step overlap completely, 1 if they take turns. The loop waits for the devices after each step, like a program that reads
+its loss. JAX and MXNet only enqueue a step, on CPUs too: without this wait (--window-steps 12), they load the next
 batch during the step even without prefetch.
 """
 

@@ -1,11 +1,11 @@
 """
-What planning and scheduling cost.
+Measure the cost of planning and scheduling.
 
 A dry run of 1,000 and of 5,000 runs is compared with one of a bare grid: as many jobs of two inputs and one output,
-in a Snakefile of ten lines. Neither lists its jobs, as dry runs of the workflow do not by default. Both take turns.
-Each counts with the least processor time of its calls, because other work of the machine only adds to it. Python keeps
-the bytecode of the workflow's modules, as it does for users. Beside these ratios stand seconds a run beyond its work,
-for runs that only sleep.
+in a Snakefile of ten lines. Neither lists its jobs, which is the default for dry runs of the workflow. Both take turns.
+The smallest processor time of each one's calls counts, because other work of the machine only adds to it. Python keeps
+the bytecode of the workflow's modules, as it does for users. The overhead per run, in seconds beyond its work, is
+measured separately with runs that only sleep.
 """
 
 import argparse
@@ -23,9 +23,9 @@ from reporting import write_benchmark
 from project import Project, study
 
 AIMS = {1000: 1.5, 5000: 2.0}
-"""Most that a dry run of so many runs may take, as a multiple of the bare grid's."""
+"""Largest ratio of a dry run's time to the bare grid's, by the number of runs."""
 PLAN_ALONE = ("rules", "progress")
-"""What Snakemake must be quiet about so that a dry run ends with the plan."""
+"""Values of --quiet with which a dry run ends after the plan."""
 SLEEP_S, SLEEPING_AIM_S = 0.5, 1.5
 BARE = """
 rule all:
@@ -52,7 +52,7 @@ def make_bare(folder: Path, num_jobs: int) -> Path:
 
 
 def make_grid(folder: Path, num_runs: int) -> Path:
-    """A fresh plan of 2 frameworks x 5 device counts x 10 batch sizes x repeats."""
+    """Make a fresh plan of 2 frameworks x 5 device counts x 10 batch sizes x repeats."""
     project, counts, sizes = Project(folder), [1, 2, 4, 8, 16], list(range(2, 22, 2))
     (folder / "profiles" / "local" / "machine.yaml").write_text("devices: {cpu: {devices_per_node: 16}}\n")
     project.write_config(big=study(num_gpus=counts, per_device_batch_size=sizes, repeats=num_runs // 100))
@@ -60,7 +60,7 @@ def make_grid(folder: Path, num_runs: int) -> Path:
 
 
 def time_dry_run(folder: Path, *options: str, planned: str) -> float:
-    """Seconds of processor time. planned: a word of what the dry run prints."""
+    """Return the seconds of processor time. planned: text that the dry run must print."""
     command = [sys.executable, "-m", "snakemake", "--cores", "1", "--dry-run", *options]
     left_out = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
     environment = {key: value for key, value in os.environ.items() if key not in left_out}
@@ -83,7 +83,7 @@ def compare_dry_runs(folder: Path, num_runs: int, rounds: int) -> dict:
 
 
 def time_sleeping_runs(folder: Path, num_runs: int) -> dict:
-    """Seconds per run beyond its sleep, tables and figures included."""
+    """Return the seconds per run beyond its sleep, tables and figures included."""
     project = Project(folder, fakes=("sleeping",))
     project.behave(sleeping={"sleep_s": SLEEP_S})
     project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1], repeats=num_runs))

@@ -1,5 +1,5 @@
 """
-Measure what the harness costs: a run as the workflow starts it against a bare loop of the same framework.
+Measure the cost of the harness: a run as the workflow starts it against a bare loop of the same framework.
 
 A real run (ResNet-44, 32x32 RGB, with launcher, loop, telemetry, prefetching and augmentation) and
 benchmarks/bare/<framework>.py, which users of the framework could have written, train side by side, each on its own
@@ -80,7 +80,7 @@ def bare_loop(framework: str, python: str, folder: Path, cores: list[int], batch
 
 
 def read_reports(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Times of day, and the images that the bare loop had trained by then."""
+    """Return times of day, and the number of images that the bare loop had trained by then."""
     lines = path.read_text().splitlines(keepends=True)
     # horovodrun puts the process before each line.
     said = [line.rpartition("<stdout>:")[2].split() for line in lines if line[-1] == "\n"]

@@ -104,7 +104,7 @@ def make_spec(data_dir: Path, framework: str, form: str, **settings) -> RunSpec:
 
 
 def rate_of(batches, seconds: float) -> float:
-    """Images per CPU-second of this process, which works in one thread."""
+    """Return the images per CPU-second of this process, which works in one thread."""
     num_images, started = 0, time.process_time()
     while (elapsed_s := time.process_time() - started) < seconds:
         num_images += len(next(batches)[0])
@@ -132,7 +132,7 @@ def compare_with_bare(folder: Path, form: str, channels: int, options) -> list[d
 
 
 def rate_alone(way: str, folder: Path, form: str, core: int, seconds: float) -> float:
-    """Rate of the shared loader, or of a bare copy out of the memory map, in a process of its own."""
+    """Return the rate of the shared loader, or of a bare copy out of the memory map, in a process of its own."""
     os.sched_setaffinity(0, [core])
     data = open_data(folder / form)
     if way == "shared":
@@ -196,7 +196,7 @@ def compare_native(folder: Path, form: str, channels: int, loader: str, kind: st
 
 
 def describe(against: str, input: str, channels: int, what: str, workers: int, pairs: list) -> dict:
-    """One row: medians of both rates, and median and range of the ratios of all pairs."""
+    """Return one row: medians of both rates, and median and range of the ratios of all pairs."""
     ratios = sorted(rate / other for rate, other in pairs)
     row = {"what": what, "workers": workers, "input": input, "channels": channels, "against": against}
     row |= {"images_per_s": statistics.median(rate for rate, _ in pairs)}
@@ -207,7 +207,7 @@ def describe(against: str, input: str, channels: int, what: str, workers: int, p
 
 
 def measure(folder: Path, channels: int, form: str, options) -> list[dict]:
-    """All rows for one form of images."""
+    """Return all rows for one form of images."""
     rows, allowed, cores = [], os.sched_getaffinity(0), list_cores()[:2]
     if "bare" in options.comparisons:
         os.sched_setaffinity(0, cores[-1:])

@@ -68,7 +68,7 @@ WAYS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def make_xray(seed: int) -> bytes:
-    """A gray PNG of 1024x1024 with soft shapes and fine grain, as large as those of the NIH, about 400 kB."""
+    """Return a gray PNG of 1024x1024 with soft shapes and fine grain, as large as those of the NIH, about 400 kB."""
     random = np.random.default_rng(seed)
     coarse = random.integers(30, 226, (9, 9)).astype(np.float32)
     soft = cv2.resize(coarse, (1024, 1024), interpolation=cv2.INTER_CUBIC)
@@ -77,7 +77,7 @@ def make_xray(seed: int) -> bytes:
 
 
 def gather_images(folder: Path) -> tuple[list[Path], str]:
-    """Gray PNG files of 1024x1024, and a description of them."""
+    """Return gray PNG files of 1024x1024, and a description of them."""
     if XRAYS.is_dir():
         paths = [path for path in sorted(XRAYS.iterdir()) if read_header(path.read_bytes()).kind == "gray"]
         return paths, f"{len(paths)} X-rays of the NIH"
@@ -88,7 +88,7 @@ def gather_images(folder: Path) -> tuple[list[Path], str]:
 
 
 def compare_ways(paths: list[Path], rounds: int) -> dict[str, list[float]]:
-    """Images per CPU-second of each function, once per round; the functions take turns image by image."""
+    """Return the images per CPU-second of each function and round; the functions take turns image by image."""
     images = [path.read_bytes() for path in paths]
     rates: dict[str, list[float]] = {name: [] for name in WAYS}
     for _ in range(rounds):
@@ -116,7 +116,7 @@ def _work(core: int, paths: list[Path], seconds: float, barrier, rates) -> None:
 
 
 def add_rates(paths: list[Path], cores: list[int], seconds: float) -> float:
-    """Sum of the images per CPU-second of processes that run at the same time, one on each core."""
+    """Return the sum of the images per CPU-second of processes that run at the same time, one on each core."""
     context = multiprocessing.get_context("spawn")
     barrier, rates = context.Barrier(len(cores)), context.Queue()
     workers = [context.Process(target=_work, args=(core, paths, seconds, barrier, rates)) for core in cores]
@@ -139,7 +139,7 @@ def _prepare_all(folder: str, count: int, queue) -> None:
 
 
 def measure_memory(paths: list[Path], folder: Path, count: int) -> tuple[float, float]:
-    """Peak GiB of a process that prepares `count` files as one shard, and of one that has merged them too."""
+    """Return the peak GiB of a process that prepares `count` files as one shard, and of one that also merges them."""
     for split, start, end in (("train", 0, count * 9 // 10), ("test", count * 9 // 10, count)):
         place = folder / "tree" / split / "xray"
         place.mkdir(parents=True)
@@ -155,7 +155,7 @@ def measure_memory(paths: list[Path], folder: Path, count: int) -> tuple[float, 
 
 
 def time_planning(folder: Path, count: int) -> float:
-    """Seconds of a dry run that plans to prepare a folder of `count` files."""
+    """Return the seconds of a dry run that plans to prepare a folder of `count` files."""
     project = Project(folder)
     for split, start, end in (("train", 0, count * 8 // 10), ("test", count * 8 // 10, count)):
         for label in range(10):

@@ -33,7 +33,7 @@ def prepare(folder: Path) -> None:
 
 
 def find_python(framework: str) -> str:
-    """Python of a framework's CPU environment, which is built in the cache if it is not there."""
+    """Return the Python of a framework's CPU environment, which is built in the cache if it is missing."""
     entry, horovod = FRAMEWORKS[framework], None
     name = entry.environments["cpu"]
     with chdir(ROOT):

@@ -40,8 +40,8 @@ class SleepingLoop(TrainingLoop):
 def measure_pairs(spec: RunSpec, num_pairs: int) -> tuple[int, list[dict]]:
     """Return this process's rank and, for each pair, the seconds of a step.
 
-    `step` is that with an input that is there at once, `without` and `ahead` those with an input that sleeps as long as
-    `step` took, without prefetch and with it.
+    `step` is measured with an input that is available at once. `without` and `ahead` have an input that sleeps as long
+    as `step` took, without prefetch and with it.
     """
     data = open_data(spec.data_dir)
     rates = learning_rates(spec, count_steps_per_epoch(len(data.train_labels), spec.global_batch_size))

@@ -1,14 +1,14 @@
 """
-What a job costs beyond its work, and how near a grid of jobs comes to the best packing.
+Measure the overhead of a job beyond its work, and how near a grid of jobs comes to the best packing.
 
 Starts the tests' cluster (three nodes with four pretend GPUs each, on this machine) and runs 24 sleeping runs of 30 s
-on 1, 2 and 4 devices as jobs on shared nodes. The ideal is the least time in which a cluster could do the sleeping
-alone. Beside it the same grid inside one packed allocation, one run after the other on one node.
+on 1, 2 and 4 devices as jobs on shared nodes. The ideal is the shortest time in which a cluster could do the sleeping
+alone. For comparison, the same grid runs inside one packed allocation, one run after the other on one node.
 
     .venv/bin/python benchmarks/slurm_cost.py
 
-Or what a patch of howmanygpus.snakemake_patches saves, with and without it in turn: `one_snakemake` on each of a few
-jobs that run alone, `ending` from a Ctrl-C to the end of Snakemake.
+With --patch, measure the time that a patch of howmanygpus.snakemake_patches saves, with and without it in turn:
+`one_snakemake` for each of a few jobs that run alone, `ending` from a Ctrl-C to the end of Snakemake.
 
     .venv/bin/python benchmarks/slurm_cost.py --patch one_snakemake
     .venv/bin/python benchmarks/slurm_cost.py --patch ending
@@ -34,13 +34,13 @@ from slurm.project import ClusterProject
 NUM_NODES, NUM_GPUS, REPEATS, FRAMEWORKS = 3, (1, 2, 4), 4, ("sleeping", "dozing")
 PATCHES = "workflow/lib/howmanygpus/snakemake_patches"
 UNPATCHED = "\n\ndef apply(): pass\n\n\ndef forget_requests(): pass\n"
-"""At the end of a patch's file, takes it out of use."""
+"""Code that disables a patch if it is appended to the patch's file."""
 JOBS_ALONE, RUNNING_S = 3, 75.0
 """Jobs of each round of `one_snakemake`; seconds for which a job runs until the Ctrl-C of `ending`."""
 
 
 def count_ideal_rounds(num_gpus: list[int]) -> int:
-    """Rounds of equally long runs that first-fit decreasing needs on the cluster's nodes: no packing needs fewer.
+    """Return the rounds of equally long runs that first-fit decreasing needs on the nodes: no packing needs fewer.
 
     Counts are powers of two that divide a node, for which first-fit decreasing is optimal.
     """
@@ -63,7 +63,7 @@ def make_grid(folder: Path, cluster: Cluster, sleep_s: float) -> ClusterProject:
 
 
 def read_jobs(project: ClusterProject) -> pd.DataFrame:
-    """Seconds of each run's job from its start to the end of its run, and of the run itself."""
+    """Return the seconds of each run's job from its start to the end of its run, and of the run itself."""
     rows = []
     for path in (project.folder / "results" / "runs").rglob("run.json"):
         record = json.loads(path.read_text())
@@ -74,7 +74,7 @@ def read_jobs(project: ClusterProject) -> pd.DataFrame:
 
 def measure_jobs(folder: Path, cluster: Cluster, sleep_s: float) -> dict:
     project = make_grid(folder, cluster, sleep_s)
-    # What comes before the grid on every cluster is not part of it.
+    # The steps before the grid, which every cluster has, are not measured.
     project.snakemake("--until", "leave_unchecked", "prepare_arrays", "initialize_weights", timeout_s=300)
     started = time.time()
     project.snakemake("grid", timeout_s=3000)
@@ -94,7 +94,7 @@ def measure_packed(folder: Path, cluster: Cluster, sleep_s: float) -> dict:
 
 
 def measure_jobs_alone(project: ClusterProject) -> list[float]:
-    """Seconds of each job beyond its second of sleep, one job at a time."""
+    """Return the seconds of each job beyond its second of sleep, one job at a time."""
     options = {"devices": ["fake"], "num_gpus": [1], "repeats": JOBS_ALONE, "per_device_batch_size": [8]}
     project.write_config(grid=study(frameworks=["sleeping"], **options))
     project.behave(grid={"sleep_s": 1})
@@ -104,7 +104,7 @@ def measure_jobs_alone(project: ClusterProject) -> list[float]:
 
 
 def measure_ctrl_c(project: ClusterProject) -> list[float]:
-    """Seconds from Ctrl-C to the end of Snakemake, after one job has been running for RUNNING_S."""
+    """Return the seconds from Ctrl-C to the end of Snakemake, after one job has been running for RUNNING_S."""
     options = {"devices": ["fake"], "num_gpus": [1], "per_device_batch_size": [8]}
     project.write_config(grid=study(frameworks=["sleeping"], **options))
     project.behave(grid="wait_for_file")
@@ -118,11 +118,11 @@ def measure_ctrl_c(project: ClusterProject) -> list[float]:
 
 
 COMPARED = {"one_snakemake": (measure_jobs_alone, 2), "ending": (measure_ctrl_c, 1)}
-"""What is measured of a patch, and how often with and without it."""
+"""The measurement of each patch, and how often it is done with and without the patch."""
 
 
 def compare_patch(name: str, scratch: Path, cluster: Cluster) -> list[dict]:
-    """Median seconds with and without a patch, in turn, since other work on this machine slows either down."""
+    """Return median seconds with and without a patch, in turn, because other work on this machine slows both down."""
     measure, rounds = COMPARED[name]
     seconds: dict[str, list[float]] = {"with": [], "without": []}
     for number in range(rounds):
@@ -138,7 +138,7 @@ def compare_patch(name: str, scratch: Path, cluster: Cluster) -> list[dict]:
 
 
 def measure_grid(scratch: Path, cluster: Cluster, sleep_s: float, is_packed: bool) -> list[dict]:
-    """Rows of the grid as jobs, and inside one allocation if asked for."""
+    """Return the rows of the grid as jobs, and inside one allocation if is_packed."""
     runs = [count for count in NUM_GPUS for _ in range(REPEATS * len(FRAMEWORKS))]
     ideal_s = count_ideal_rounds(runs) * sleep_s
     rows = [{"mode": "jobs on shared nodes", **measure_jobs(scratch / "jobs", cluster, sleep_s)}]

@@ -1,4 +1,4 @@
-"""Reports how far a bare loop is."""
+"""Reports the progress of a bare loop."""
 
 import time
 

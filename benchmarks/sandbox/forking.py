@@ -15,9 +15,9 @@ import sys
 from pathlib import Path
 
 START = "workflow/scripts/start_snakemake.py"
-"""What the command `snakemake` of a clone starts, with any further pass of the call."""
+"""Script that the command `snakemake` of a clone starts, also for further passes of the call."""
 IMPORTED_LATE = ("jsonschema", "packaging.specifiers", "pynvml", "smart_open")
-"""Packages that every call imports while it reads the Snakefile. The project's own code is that of each call."""
+"""Packages that every call imports while it reads the Snakefile. Each call imports its own copy of the project."""
 STARTED_BY_USERS = [sys.executable, "-m", "snakemake"]
 
 
@@ -34,7 +34,7 @@ def _parent() -> subprocess.Popen:
 
 
 def start_anew() -> None:
-    """Let the next call start another parent, which sees what is mounted for this process by then."""
+    """Let the next call start another parent, which sees the mounts that this process has by then."""
     _parent.cache_clear()
 
 

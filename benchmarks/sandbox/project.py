@@ -21,7 +21,7 @@ SANDBOX = Path(__file__).resolve().parent
 ROOT = SANDBOX.parents[1]
 FAKES = ROOT / "tests" / "fakes"
 ONLY_SGD = '\ndel OPTIMIZERS["adam"]\n'
-"""Code appended to a copy's howmanygpus/train/parity/task.py, with which the gate takes half as long."""
+"""Code that, appended to a copy's howmanygpus/train/parity/task.py, halves the duration of the gate."""
 RUNS, ROWS, TABLES = ("--until", "train"), ("--until", "tabulate_runs"), ("--until", "merge_tables")
 """Tests stop Snakemake at the last rule they check, because the rules after the fake runs take longer than the runs."""
 LISTED = ("--printshellcmds",)
@@ -97,7 +97,7 @@ class Project:
             self.add_fake(name)
 
     def copy_to(self, folder: Path) -> "Project":
-        """Copy the project with its results, whose times stay, to a folder that does not exist yet."""
+        """Copy the project with its results, preserving their times, to a folder that does not exist yet."""
         copied = Project.__new__(Project)
         copied.folder = folder
         shutil.copytree(self.folder, folder, symlinks=True, copy_function=shutil.copy2)
@@ -149,7 +149,7 @@ class Project:
             file.write(addition)
 
     def leave_figures_blank(self) -> None:
-        """Replace the drawing of figures if no test checks them: drawing one takes longer than training a fake."""
+        """Leave figures empty, for tests that do not check them: drawing one takes longer than training a fake."""
         (self.folder / "workflow" / "scripts" / "draw_figure.py").write_text(BLANK)
 
     def replace(self, path: str, **changes) -> None:

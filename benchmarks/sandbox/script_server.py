@@ -1,9 +1,9 @@
 """
-Run the workflow's short scripts in forks of a process that has imported what they import.
+Run the workflow's short scripts in forks of a process that has already done their imports.
 
 A script that makes a table takes 0.1 s, and its imports 0.3 s; a call of the workflow starts dozens. Here `.venv` of a
-copy of the project is a folder in which `bin/python` hands such scripts to a server. All else it starts as usual. The
-project's own code is never imported by the server, so that each fork reads that of its copy.
+copy of the project is a folder in which `bin/python` hands such scripts to a server, and starts everything else as
+usual. The server never imports the project's own code, so each fork reads that of its copy.
 """
 
 import functools
@@ -69,13 +69,13 @@ def make_venv() -> Path:
 
 
 def start_anew() -> None:
-    """Let copies that are made from now on use another server, which sees what is mounted for this process by then."""
+    """Let copies that are made from now on use another server, which sees the mounts of this process by then."""
     _start.cache_clear()
     make_venv.cache_clear()
 
 
 def leave_with_client(client: socket.socket) -> None:
-    """End this process when the client has ended, which signals reach in its place."""
+    """End this process when the client has ended, because signals only reach the client."""
     client.recv(1)
     os._exit(LOST)
 

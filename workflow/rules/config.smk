@@ -1,7 +1,7 @@
 """
 Read the config: the files of --configfile, or config/config.yaml without any, and --config over them.
 
-Of a key that is given twice in one file, Snakemake takes the last value, so the files themselves are checked before.
+If a key is given twice in one file, Snakemake takes the last value, so the files themselves are checked first.
 """
 
 import gc

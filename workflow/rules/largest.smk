@@ -4,7 +4,7 @@ Search the largest batch that fits on one device, for studies with `per_device_b
 INPUTS   results/weights/, results/environments/, results/parity/
 OUTPUTS  results/batch_sizes/{search}.json (the largest batch, why it is no larger, and every try)
          results/batch_sizes/{search}.failed.json (why a search failed; it is no output, and a later call repeats it)
-         results/batch_sizes/tries/ (the tries of searches that go on, and the folders of tries that failed)
+         results/batch_sizes/tries/ (the tries of unfinished searches, and the folders of tries that failed)
 
 The job has one device, and does one try after another, each in a process of its own. The plan takes the numbers from
 the records when a further pass of the call plans anew (call/deciding.py).

@@ -3,10 +3,10 @@ Check the models that users wrote in files of their own, draw their weights, and
 
 INPUTS   the user's file, results/environments/
 OUTPUTS  results/weights/own_{name}{options}_{shape}_seed{seed}.safetensors
-         results/parity/own_{name}{options}_{shape}_.../reference.json (what one device does)
+         results/parity/own_{name}{options}_{shape}_.../reference.json (the results of one device)
 
-A wrong file ends in the first of these rules, which trains nothing. If jobs are submitted, the same is done where
-Snakemake runs before the first of them (call/models.py). The code of the file is a parameter.
+A wrong file fails in the first of these rules, which trains nothing. If jobs are submitted, the file is also tried
+where Snakemake runs, before the first job (call/models.py). The code of the file is a parameter.
 """
 
 OWN_NETWORK = f"{{own_model}}{{options}}_{IMAGES_AND_CLASSES}"
@@ -22,7 +22,7 @@ rule initialize_own_weights:
         record=f"results/weights/{WEIGHTS_OF_OWN}.json",
     log:
         f"results/logs/initialize_own_weights/{WEIGHTS_OF_OWN}.log",
-    # Of all jobs that could start, this is the first, so that a wrong file is seen before anything is trained.
+    # This is the first of all jobs that could start, so that a wrong file is seen before anything is trained.
     priority: 3000000
     params:
         code=own_models.initialization,

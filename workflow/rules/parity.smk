@@ -64,7 +64,7 @@ rule compute_reference:
 
 
 use rule compute_reference as compute_noise with:
-    # What reduced precision may change. Studies in fp32 alone do without.
+    # The changes by reduced precision. Studies in fp32 alone do not need them.
     input:
         reference=f"results/parity/{TASK_OF_NETWORK}/reference.json",
         environment=ancient(environment_record("pytorch-cpu")),

@@ -3,7 +3,7 @@ Make tables from runs: one rule per module of workflow/lib/howmanygpus/report/ta
 
 INPUTS   results/plans/{study}.json, results/runs/{study}/, results/attempts/{study}/ (for runs without an outcome),
          results/jobs/ (every job that used devices), results/probe/ (the preflight of a cluster)
-         workflow/published/ (published numbers, for studies that stand beside some)
+         workflow/published/ (published numbers, for studies that are compared with some)
          results/batch_sizes/ (searches for the largest batch, for studies with `max`)
 OUTPUTS  results/decisions/{study}.json (why runs of an adaptive study are not done)
          results/records/{study}.json (every record of a run or an attempt, with its hash)

@@ -1,13 +1,13 @@
 """
-Make initial weights of given ones, for studies whose `init` is not `random`.
+Make initial weights from given ones, for studies whose `init` is not `random`.
 
 INPUTS   torchvision's published files, or a file of the user
 OUTPUTS  results/downloads/ (fetched files, in a folder named after the beginning of their checksum)
          results/weights/imagenet/{model}.safetensors (published weights, in canonical names and layouts)
-         results/weights/{network}_{shape}_seed{seed}_{start}.safetensors, which runs start from. The .json beside it
+         results/weights/{network}_{shape}_seed{seed}_{start}.safetensors (initial weights of runs). The .json beside it
          says where the weights are from, and which arrays were drawn
 
-If a published file cannot be had, a call of Snakemake ends before it starts any job (`onstart` in common.smk).
+If a published file cannot be fetched, a call of Snakemake ends before it starts any job (`onstart` in common.smk).
 """
 
 

@@ -1,5 +1,5 @@
 """
-Define what the wildcards of the rules may be, and the part of names that several rules share.
+Define the values that the rules' wildcards may have, and the part of names that several rules share.
 """
 
 IMAGES_AND_CLASSES = "{height}x{width}x{channels}_classes{num_classes}"

@@ -1,4 +1,4 @@
-"""Take given weights as a network's initial weights, and draw the last layer if it is for other classes."""
+"""Make a network's initial weights from given weights, and draw the last layer if it is for other classes."""
 
 import argparse
 import json

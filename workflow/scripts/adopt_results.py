@@ -1,7 +1,7 @@
 """
 Copy the results of another clone into this fresh one, with Snakemake's records of them, so that nothing is repeated.
 
-A clone whose runs still go on is refused: its jobs would go on writing there, and this clone would do the same runs.
+A clone with running jobs is refused: its jobs would continue to write there, and this clone would do the same runs.
 """
 
 import argparse

@@ -1,8 +1,9 @@
 """
-Check this machine's GPU in every framework that a site's Pythons have, and write what was seen to a page.
+Check this machine's GPU in every framework that a site's Pythons have, and write the results to a page.
 
-It looks for frameworks, writes a machine file and a config for what it found, and calls Snakemake: for the parity gate
-and the rates, and then for batch sizes that double until the memory is full. The same call continues an earlier one.
+It looks for frameworks, writes a machine file and a config for those that it finds, and calls Snakemake: for the parity
+gate and the rates, and then for batch sizes that double until the memory is full. The same call continues an earlier
+one.
 """
 
 import argparse
@@ -49,7 +50,7 @@ ABSENT = "ModuleNotFoundError"
 """Beginning of the reason why a Python does not have a framework. Any other reason is a failure of the check."""
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 STOPPING_S = 30.0
-"""How long Snakemake may take to end after Ctrl-C, in seconds."""
+"""Maximum time in seconds for Snakemake to end after Ctrl-C."""
 
 
 def check_options(site: list[str], device: str, minutes: str, wheels: Path | None) -> None:
@@ -103,7 +104,7 @@ def read_plan(changes: dict) -> Plan:
 
 
 def call_snakemake(study: str, deadline: float) -> bool:
-    """Run what a study lacks; return whether there was time for all of it. deadline: of time.monotonic()."""
+    """Do the missing runs of a study; return whether there was time for all. deadline: by time.monotonic()."""
     command = [".venv/bin/snakemake", study, "results/parity/parity.html", "--until", *UNTIL]
     command += ["--profile", "profiles/local", "--configfile", str(CONFIG), str(CHANGES)]
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
@@ -125,7 +126,7 @@ def begin_session() -> None:
 
 
 def stop(child: subprocess.Popen) -> None:
-    """Stop a session as Ctrl-C in a terminal does, which reaches Snakemake and its jobs, and make sure that it ends."""
+    """Stop a session like Ctrl-C in a terminal, which reaches Snakemake and its jobs, and make sure that it ends."""
     os.killpg(child.pid, signal.SIGINT)
     try:
         child.wait(timeout=STOPPING_S)
@@ -166,7 +167,7 @@ def list_verdicts(plan: Plan) -> list[dict]:
 
 
 def describe_machine_seen(device: str, rates) -> dict:
-    """Return what the page says about the machine. rates: the table of runs, which names the device's model."""
+    """Return the page's facts about the machine. rates: the table of runs, which names the device's model."""
     host = describe_host(list_gpu_uuids() if device == "cuda" else [])
     models = [model for model in rates["device_model"].dropna().unique() if model]
     return {
@@ -183,7 +184,7 @@ def describe_machine_seen(device: str, rates) -> dict:
 
 
 def write_page(plan: Plan, found: list[dict], device: str) -> list[str]:
-    """Write the page from the records of all runs, and return what failed."""
+    """Write the page from the records of all runs, and return the failures."""
     on_gpu, num_train = device == "cuda", plan.studies[BATCHES].description.num_train
     rates, batches = (findings.tabulate(describe_study(plan, study)) for study in (RATES, BATCHES))
     verdicts, telemetry = list_verdicts(plan), findings.add_telemetry(rates, on_gpu)

@@ -1,4 +1,4 @@
-"""Judge what a framework did with the task of one cell of the parity gate, and write the verdict."""
+"""Judge a framework's work on the task of one cell of the parity gate, and write the verdict."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""Say whether a Python and the cache can be used, and what cannot be installed. `make` starts it with this Python."""
+"""Say whether a Python and the cache can be used, and what cannot be installed. `make` starts it by that Python."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Compute the parity gate's reference, or what reduced precision may change in it, in PyTorch's own environment."""
+"""Compute the parity gate's reference, or its changes by reduced precision, in PyTorch's own environment."""
 
 import argparse
 import os

@@ -1,5 +1,5 @@
 """
-Run `snakemake --lint` and fail for all it says, except for what the project has decided otherwise.
+Run `snakemake --lint` and fail for every lint, except for those that the project does not follow.
 
     .venv/bin/python workflow/scripts/lint_rules.py
 """

@@ -37,7 +37,7 @@ def main() -> None:
     if described.reads_published:
         inputs["published"] = arguments.published
     if described.reads_searches:
-        # Why a search failed is in a file whose name says so, and is older than a record beside it.
+        # A search that failed has a file with another name, which is older than a record beside it.
         failed = {path.name.removesuffix(FAILED): path for path in arguments.searches if path.name.endswith(FAILED)}
         ended = {path.stem: path for path in arguments.searches if not path.name.endswith(FAILED)}
         inputs["searches"] = {name: json.loads(path.read_text()) for name, path in (failed | ended).items()}

@@ -1,4 +1,4 @@
-"""Join the answers of all studies, and add what all jobs of several studies were billed together."""
+"""Join the answers of all studies, and add the bill of all jobs of several studies together."""
 
 import argparse
 from pathlib import Path

@@ -34,7 +34,7 @@ def describe_layout(layout: str) -> str:
 
 
 def find_size(device: str, layouts: list[str]) -> dict:
-    """Return what the job asked for: enough for each of its layouts."""
+    """Return the size of the job, which is enough for each of its layouts."""
     sizes = [tuple(map(int, layout.split("x"))) for layout in layouts]
     num_nodes = max(nodes for _, nodes in sizes)
     per_node = max(devices // nodes for devices, nodes in sizes)

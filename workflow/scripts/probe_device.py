@@ -1,8 +1,8 @@
 """
 Probe a node of one kind of device from inside a job, and compare the node with the machine file.
 
-If runs cannot work there, the program prints what was found, and fails, because everything that uses the device depends
-on its record.
+If runs cannot work there, the program prints its findings and fails, because everything that uses the device depends on
+its record.
 """
 
 import argparse

@@ -2,9 +2,9 @@
 Move runs and verdicts with chosen outcomes aside, so that the next call of snakemake does them again.
 
 Nothing is deleted: the folder of a run moves to results/attempts/, beside its failed attempts, and a verdict of the
-parity gate moves to results/attempts/parity/ with the observations on which it is based. A run that a verdict refused
-takes the verdict with it, because the same verdict would refuse the run again. Runs whose verdict is set aside are done
-again after it.
+parity gate moves to results/attempts/parity/ with the observations on which it is based. If a verdict refused a run,
+both are moved, because the same verdict would refuse the run again. Runs whose verdict is set aside are done again
+after it.
 
     .venv/bin/python workflow/scripts/retry_runs.py --status out_of_memory --study digits
     .venv/bin/python workflow/scripts/retry_runs.py --status failed_parity
@@ -35,7 +35,7 @@ REFUSED_BY = re.compile(r"; see (results/parity/.+\.json)$")
 
 
 def check_choices(statuses: list[str], verdicts: list[str], study: str | None) -> None:
-    """Raise ConfigError for an outcome, a verdict or a study that does not exist, with those that do."""
+    """Raise ConfigError for an outcome, a verdict or a study that does not exist, and name the existing ones."""
     records = yaml.safe_load((WORKFLOW / "schemas" / "run.schema.yaml").read_text())["$defs"]
     outcomes, endings = (records[kind]["properties"]["status"]["enum"] for kind in ("run", "attempt"))
     for status in statuses:
@@ -68,39 +68,39 @@ def list_records(study: str | None) -> list[Path]:
 
 
 def find_runs(statuses: set[str], with_disturbed: bool, study: str | None) -> list[Path]:
-    """Folders of the runs that have one of the statuses or, on demand, that other work on the machine disturbed."""
+    """Return the folders of the runs with one of the statuses or, on request, of runs that other work disturbed."""
     return [path.parent for path in list_records(study) if _is_chosen(path, statuses, with_disturbed)]
 
 
 def _is_chosen(path: Path, statuses: set[str], with_disturbed: bool) -> bool:
-    """The table of runs marks only completed runs as disturbed, by the same rule."""
+    """Return whether a run is chosen. As in the table of runs, only completed runs can be disturbed."""
     record = json.loads(path.read_text())
     has_status = record["status"] in statuses
     return has_status or (with_disturbed and record["status"] == "completed" and bool(is_disturbed(record)))
 
 
 def find_verdicts(statuses: set[str]) -> list[Path]:
-    """Files of the verdicts that have one of the statuses."""
+    """Return the files of the verdicts that have one of the statuses."""
     verdicts = (path for path in sorted(PARITY.glob("*/*.json")) if path.parent.name != "observed")
     return [path for path in verdicts if json.loads(path.read_text()).get("status") in statuses]
 
 
 def find_refusal(run: Path) -> Path | None:
-    """The verdict that refused a run, if one did and is still there."""
+    """Return the verdict that refused a run, if one did and still exists."""
     match = REFUSED_BY.search(json.loads((run / "run.json").read_text())["reason"])
     verdict = Path(match[1]) if match else None
     return verdict if verdict and verdict.exists() else None
 
 
 def find_observations(verdict: Path) -> list[Path]:
-    """The record on which a verdict is based, and the folder beside it; those that exist."""
+    """Return the record on which a verdict is based, and the folder beside it, if they exist."""
     observed = json.loads(verdict.read_text()).get("observed")
     record = Path(observed) if observed else None
     return [path for path in (record, record.with_suffix("")) if path.exists()] if record else []
 
 
 def describe_nothing(arguments: argparse.Namespace) -> str:
-    """Say where was looked and for what."""
+    """Say that nothing was found, where, and for which outcomes."""
     chosen = [*arguments.status, *(["disturbed"] if arguments.disturbed else [])]
     looked = []
     if chosen:

@@ -1,8 +1,8 @@
 """
 Search the largest batch that fits on one device, with one process of the framework for each size that is tried.
 
-Every try is stored as soon as it has ended, so that a search that is stopped goes on from there. If a try fails for
-another reason than memory, the program says so in a file beside the record, and fails.
+Every try is stored as soon as it has ended, so that a stopped search continues from there. If a try fails for a reason
+other than memory, the program says so in a file beside the record, and fails.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def do_try(arguments: argparse.Namespace, step: Next, deadline: float) -> dict:
 
 
 def find_memory(launch: dict, kind: str | None) -> int | None:
-    """Return the bytes of memory of a device of cores: what its job asks for, or its share of this machine.
+    """Return the bytes of memory of a device of cores: the request of its job, or its share of this machine.
 
     The framework finds the memory of other devices by itself. kind: None for the usual kind of the device's name.
     """
@@ -70,7 +70,7 @@ def find_memory(launch: dict, kind: str | None) -> int | None:
 
 
 def fail(arguments: argparse.Namespace, reason: str, tries: list[dict]) -> NoReturn:
-    """Leave the reason for the further passes of this call, and end. A later call searches again."""
+    """Write the reason for the further passes of this call, and end. A later call searches again."""
     call = {"call": os.environ.get(STARTED, "")}
     record = {**describe(arguments), **call, "largest": 0, "limit": GAVE_UP, "reason": reason, "tries": tries}
     write_json_atomic(arguments.record.with_suffix(FAILED), record)

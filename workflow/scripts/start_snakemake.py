@@ -1,5 +1,5 @@
 """
-Start Snakemake, with targets wherever they stand in the command line, and in as many passes as its studies need.
+Start Snakemake, with targets at any place of the command line, and in as many passes as its studies need.
 
 `.venv/bin/snakemake` is this script in the folder of a clone; see howmanygpus.environments.command.
 """

@@ -1,8 +1,8 @@
 """
 Submit one job that does all runs of up to one node, one after another, on one node of its own.
 
-What the job requests is read from the profile, so that only its time is given here. What stands behind -- is passed to
-Snakemake. If runs are still missing when the time is up, submit it again.
+The job's request is read from the profile, so only its time is given here. Arguments after -- are passed to Snakemake.
+If runs are still missing when the time is up, submit it again.
 
     PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/submit_packed.py \
         --profile profiles/slurm_mysite --time 12:00:00 -- --configfile mine.yaml

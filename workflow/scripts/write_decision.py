@@ -1,4 +1,4 @@
-"""Write what was decided about the runs of a study, for its tables and its answer."""
+"""Write the decision about the runs of a study, for its tables and its answer."""
 
 import argparse
 import json

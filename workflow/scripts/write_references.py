@@ -1,7 +1,7 @@
 """
 Write the generated tables of the documents from the schemas, the registry and the published numbers.
 
-Also write which modules users' models can import, of the environments that are built.
+Also write the modules that users' models can import in the environments that are built.
 """
 
 import argparse

@@ -25,7 +25,7 @@ StorageUser=root
 StorageLoc=accounting
 """
 LIMITS = ("--innodb-buffer-pool-size=64M", "--innodb-log-file-size=16M", "--innodb-lock-wait-timeout=900")
-"""mariadbd's limits. slurmdbd asks for the last one."""
+"""mariadbd's limits. slurmdbd requires the last one."""
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -27,7 +27,7 @@ def isolate_configuration(folder: Path) -> bool:
     if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNS):
         return False
     with suppress(OSError, subprocess.CalledProcessError):
-        # Otherwise other processes would see what is mounted here.
+        # Otherwise other processes would see this mount.
         for command in (["--make-rprivate", "/"], ["--bind", str(folder), str(SYSTEM_CONF)]):
             subprocess.run(["mount", *command], check=True, capture_output=True)
         forking.start_anew()

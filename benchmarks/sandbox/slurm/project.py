@@ -13,7 +13,7 @@ DEVICE = {
     **{"cores_per_device": CORES_PER_NODE // GPUS_PER_NODE, "memory_per_device_mb": 2000, "partition": "gpu"},
     **{"request": "gpu:fake:{n}", "nodes": "shared"},
 }
-"""A pretend GPU, whose work CPU cores do. A node's tasks share this host's cores, so they are not bound to cores."""
+"""A pretend GPU with the work done by CPU cores. A node's tasks share this host's cores, so they are not bound."""
 QUICK = {
     "slurm-init-seconds-before-status-checks": 2,
     "seconds-between-status-checks": 2,

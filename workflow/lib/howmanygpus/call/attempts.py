@@ -1,4 +1,4 @@
-"""The attempts at runs that fail during a call, as their records tell them, and records of those that never began."""
+"""The records of attempts at runs that fail during a call, and records for attempts that never began."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def list_attempts(run: str) -> set[Path]:
 
 
 def find_new_attempt(run: str, older: set[Path]) -> tuple[Path, dict] | None:
-    """Return folder and record of the newest attempt at a run; None if there is none beside the older ones."""
+    """Return folder and record of the newest attempt at a run; None if there is none besides the older ones."""
     if not (new := list_attempts(run) - older):
         return None
     settle(ATTEMPTS / run)
@@ -39,8 +39,8 @@ def record_refusal(run: str, settings: dict, inputs: dict[str, Path], reason: st
 def record_unstarted(run: str, settings: dict, inputs: dict[str, Path], job_id: str, words: str) -> Path | None:
     """Record that the job of a run ended before it had begun an attempt, and return the record.
 
-    inputs: as in record_refusal. words: what the job said last; its reason if SLURM has none. Returns None if the job
-    wrote a record of an attempt, or left the run to another call of Snakemake.
+    inputs: as in record_refusal. words: the job's last words, which are the reason if SLURM has none. Returns None if
+    the job wrote a record of an attempt, or left the run to another call of Snakemake.
     """
     others = [owner for _, owner in find_working(run=run) if owner.job != job_id]
     if any((ATTEMPTS / run).glob(f"*-job{job_id}/attempt.json")) or others:
@@ -52,7 +52,7 @@ def record_unstarted(run: str, settings: dict, inputs: dict[str, Path], job_id: 
 
 
 def record_blocked(run: str, settings: dict, inputs: dict[str, Path], reason: str) -> Path:
-    """Record that a job failed without which a run cannot begin, and return the record. Older such records are removed.
+    """Record that a job that a run needs has failed, and return the record. Older such records are removed.
 
     inputs: as in record_refusal; they may not exist yet.
     """

@@ -22,7 +22,7 @@ from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.runs import Run
 
 DECISIONS = Path(".snakemake/howmanygpus/decisions")
-"""Where the process that decides leaves its decisions to the jobs of a call, one file for each study."""
+"""Folder in which the deciding process leaves its decisions for the jobs of a call, one file for each study."""
 LIMITS = "limits-min"
 """File with the minutes that budgets have for runs. No study has this name."""
 GOES_ON = "By what was measured there is more to do: this call goes on with another pass."
@@ -87,7 +87,7 @@ def _count_devices(plan: Plan, run: Run, billing: dict[str, dict]) -> float:
 
 
 def take_decisions(plan: Plan, is_job: bool) -> None:
-    """Give a plan its decisions. A job on a cluster only learns how much time budgets have for its run."""
+    """Give a plan its decisions. A job on a cluster only gets the time that budgets have for its run."""
     if is_job:
         plan.limits_min = json.loads((DECISIONS / LIMITS).read_text()) if (DECISIONS / LIMITS).exists() else {}
         return
@@ -96,10 +96,10 @@ def take_decisions(plan: Plan, is_job: bool) -> None:
 
 
 def end_pass(plan: Plan, say: Callable[[str], None], is_last: bool, has_failed: bool = False) -> None:
-    """Decide again at the end of a pass, and have another one follow if there is more to do.
+    """Decide again at the end of a pass, and let another one follow if there is more to do.
 
     is_last: whether none may follow, because the user interrupted the call or wants it to end with the first failure.
-    has_failed: whether a step failed, so that searches may have been asked for in vain.
+    has_failed: whether a step failed, so that requested searches may be missing.
     """
     if is_last or not (plan.decisions or plan.searches):
         return
@@ -110,13 +110,13 @@ def end_pass(plan: Plan, say: Callable[[str], None], is_last: bool, has_failed: 
 
 
 def _find_standing_now(plan: Plan) -> Standing:
-    """Return the standing by the records that exist now. What searches found makes another plan."""
+    """Return the standing according to the records that exist now. New results of searches make a new plan."""
     now = plan.plan_again() if plan.searches else plan
     return find_standing(decide_all(now), list_numbers(now))
 
 
 def find_standing(decisions: Mapping[str, Decision], numbers: Iterable[str] = ()) -> Standing:
-    """numbers: what the plan takes from searches, see call.searches.list_numbers."""
+    """Return the standing of a plan. numbers: those from searches, see call.searches.list_numbers."""
     asked = {run for decision in decisions.values() for run in (*decision.go, *decision.done)}
     undecided = frozenset(study for study, decision in decisions.items() if decision.later)
     return Standing(frozenset([*asked, *numbers]), undecided)
@@ -161,13 +161,13 @@ def find_file(study: str) -> str:
 
 
 def hash_decision(plan: Plan, study: str) -> str:
-    """Return the hash of what leave_decisions writes about a study."""
+    """Return the hash of the content that leave_decisions writes about a study."""
     text = json.dumps(describe_decision(plan, study, plan.decisions[study]), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def describe_decision(plan: Plan, study: str, decision: Decision) -> dict:
-    """Return what tables and answers are told about a study: the status and the reason of each run without an outcome.
+    """Return the decision for tables and answers of a study: status and reason of each run without an outcome.
 
     Runs that this call does are missing until they have one.
     """

@@ -14,7 +14,7 @@ from howmanygpus.plan.dry_run.recorded_runs import RUNS
 from howmanygpus.plan.plan import Plan
 
 PROBE_MIB = 16
-"""How much is written to find out. A quota is only noticed by writing."""
+"""Amount of data written to find out, because a quota is only noticed by writing."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
 TOLD_BY_LOGS = re.compile(f"{os.strerror(errno.ENOSPC)}|{os.strerror(errno.EDQUOT)}")
 GIB = 2**30
@@ -47,7 +47,7 @@ def find_full_disks(folders: Iterable[Path]) -> list[str]:
 def find_lack_of_space(plan: Plan) -> list[str]:
     """Return a message for each data set that missing runs need and that does not fit on the disk of the results.
 
-    Data that exists is left out, and files of compressed images, whose size nobody knows before.
+    Existing data is left out, and so are files of compressed images, whose size is not known in advance.
     """
     results = Path("results").resolve()
     existing = next(folder for folder in (results, *results.parents) if folder.exists())

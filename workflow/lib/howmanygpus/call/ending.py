@@ -1,4 +1,4 @@
-"""What a call says when it did not do everything."""
+"""The last message of a call that did not do everything."""
 
 import shlex
 from collections.abc import Iterable
@@ -16,8 +16,8 @@ def repeat_call(target: str, command_line: list[str], targets: Iterable[str]) ->
 def describe_end(interruption: str, submits: bool, command_line: list[str], targets: Iterable[str]) -> str:
     """Return the last message of a call that failed or was interrupted.
 
-    interruption: what ended the call, see snakemake_patches.interrupting; empty if nothing did. targets: those of the
-    call.
+    interruption: signal that ended the call, see snakemake_patches.interrupting; empty if none did. targets: those of
+    the call.
     """
     if interruption:
         jobs = "jobs that had not started were cancelled" if submits else "no other job was started"

@@ -1,4 +1,4 @@
-"""What decisions on further runs are made from: how each run of a study ended, its rate, and the hours of its jobs."""
+"""The basis of decisions on further runs: how each run of a study ended, its rate, and the hours of its jobs."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -12,20 +12,20 @@ from howmanygpus.report.tables.runs import describe_timing
 
 UNREADABLE = "unreadable"
 NO_FAILURES = ("running", "cancelled", "interrupted")
-"""Statuses of attempts that go on, or were ended by whoever called."""
+"""Statuses of attempts that are running, or that the user ended."""
 
 
 def read_ended(
     runs: Iterable[str], find_spec: Callable[[str], dict], defaults: dict, since: str, results: Path = Path()
 ) -> Iterator[tuple[str, str, float | None, bool]]:
-    """Yield path, status and images per second of each run that ended, or of which an attempt failed lately.
+    """Yield path, status and images per second of each run that ended, or that has a recent failed attempt.
 
     The last value says whether it ended.
 
     runs: paths. find_spec: returns the planned specification of a run that exists. since: the earliest start of such an
     attempt, as in the names of the attempts' folders. results: the folder that holds `results/`. A run that was done
-    with other settings has not ended. Records are not checked against their schema, because that takes longer than all
-    else here.
+    with other settings has not ended. Records are not checked against their schema, because that would take longer than
+    everything else here.
     """
     for path in runs:
         if not Path(f"{results}/{RUNS}/{path}/run.json").exists():
@@ -61,7 +61,7 @@ def sum_device_hours(jobs: dict[str, dict], billing: dict[str, dict]) -> float:
     """Return the device-hours of some jobs as they are billed, or as they were used if nothing is billed.
 
     jobs: records by path, see howmanygpus.ledger.recording. billing: prices by device, from the machine file. A job
-    that goes on counts until now. One that ended at a moment that nobody knows counts nothing.
+    that is running counts until now. One that ended at an unknown time does not count.
     """
     hours, total = count_hours(jobs), 0.0
     for path, record in jobs.items():

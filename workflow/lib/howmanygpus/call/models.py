@@ -18,10 +18,10 @@ MACHINE = ("MemoryError", "OSError", "ImportError: ", "not enough memory", "RESO
 
 
 def refuse_models(plan: Plan, jobs: Iterable[Any], warn: Callable[[str], None]) -> list[str]:
-    """Return the errors of wrong files whose weights will be drawn. Each model is built and called once, as there.
+    """Return the errors of wrong files whose weights will be drawn. As in those jobs, each model is built and called.
 
-    A model whose environment is not built yet is left to its job, and so is one that fails for another reason than its
-    file. warn: says so.
+    A model whose environment is not built yet is left to its job, and so is one that fails for a reason other than its
+    file. warn: prints a message about it.
     """
     waiting, refused = {}, []
     for job in jobs:
@@ -39,7 +39,7 @@ def refuse_models(plan: Plan, jobs: Iterable[Any], warn: Callable[[str], None]) 
 
 
 def find_built(record: str) -> str:
-    """Return the Python of an environment, or nothing if it is not there."""
+    """Return the Python of an environment, or an empty text if it does not exist."""
     if not Path(record).exists():
         return ""
     python = json.loads(Path(record).read_text())["python"]
@@ -47,7 +47,7 @@ def find_built(record: str) -> str:
 
 
 def try_model(python: str, model: OwnModel, options: dict, wildcards: Any) -> str:
-    """Return the last line of what the check of a model said, or nothing if the model is right."""
+    """Return the last line of the check's output if a model is wrong; empty if it is right."""
     with tempfile.TemporaryDirectory() as folder:
         command = [python, "-m", "howmanygpus.train.frameworks.own_models.initialize", "--family", model.family]
         command += ["--model-file", model.path, "--options", json.dumps(options)]

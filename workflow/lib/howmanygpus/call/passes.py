@@ -1,9 +1,9 @@
 """
-A call of Snakemake in several passes: each one plans anew, by what the passes before it have measured.
+A call of Snakemake in several passes: each plans anew from the measurements of the passes before it.
 
-Every pass is an ordinary Snakemake, and what it does follows from the config and the records alone. A later call
-therefore continues where an earlier one has ended, however that was, and repeats nothing. A pass ends by becoming the
-next one: the process stays the same, so that Ctrl-C and SIGTERM reach whatever pass is at work.
+Every pass is an ordinary Snakemake, and its work depends on the config and the records alone. A later call therefore
+continues where an earlier one has ended, for whatever reason, and repeats nothing. A pass ends by becoming the next
+one: the process stays the same, so that Ctrl-C and SIGTERM reach the current pass.
 """
 
 import atexit
@@ -13,21 +13,21 @@ from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 NUMBER, STATUS = "HOWMANYGPUS_PASS", "HOWMANYGPUS_STATUS"
-"""Environment variables by which a pass knows its number, and the exit status of the worst pass before it."""
+"""Environment variables with the number of a pass, and with the worst exit status of the passes before it."""
 
 
 class Standing(NamedTuple):
-    """What a plan asks for by the records that exist.
+    """The demands of a plan according to the records that exist.
 
-    asked: what this pass is to make, or what exists and is part of the plan. undecided: the studies of which later
-    passes decide something.
+    asked: the runs and numbers that this pass makes, or that exist and are part of the plan. undecided: the studies
+    about which later passes decide.
     """
 
     asked: frozenset[str]
     undecided: frozenset[str]
 
     def is_followed_by(self, after: "Standing") -> bool:
-        """Say whether a pass leads to another one. after: the standing at its end.
+        """Return whether a pass leads to another one. after: the standing at its end.
 
         A pass whose steps failed without changing a decision leads to none.
         """
@@ -47,7 +47,7 @@ def find_number() -> int:
 
 
 def ask_for_another() -> bool:
-    """Have another pass follow this one. Return False if Snakemake was started in a way that has no further pass."""
+    """Let another pass follow this one. Return False if Snakemake was started in a way that has no further pass."""
     _State.is_followed = True
     return _State.is_wrapped
 
@@ -55,8 +55,8 @@ def ask_for_another() -> bool:
 def run_in_passes(main: Callable[[], None], command: list[str]) -> NoReturn:
     """Call Snakemake's main function, and become the next pass if one was asked for.
 
-    command: that starts the next pass. What Snakemake and its plugins do at exit is done at the end of each pass,
-    because the function that is registered first is called last; so call this before Snakemake registers any.
+    command: starts the next pass. The exit functions of Snakemake and its plugins run at the end of each pass, because
+    the function that is registered first is called last. Call this before Snakemake registers any.
     """
     _State.number = int(os.environ.pop(NUMBER, 1))
     _State.worst = int(os.environ.pop(STATUS, 0))

@@ -1,4 +1,4 @@
-"""What searches for the largest batch leave to decide: which studies wait, and which searches a call gives up."""
+"""Effects of searches for the largest batch on a call: which studies wait, and which searches it gives up."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ NO_RECORD = "its job left no record; see results/logs/search_batch_size/{name}.l
 
 
 def list_waiting(plan: Plan) -> set[str]:
-    """Return the studies with a batch size that is not known yet. Their runs have numbers that stand in."""
+    """Return the studies with a batch size that is not known yet. Their runs have placeholders instead."""
     return {study.name for study in plan.studies.values() if study.largest and study.largest.is_open}
 
 
@@ -28,7 +28,7 @@ def _list_runs(plan: Plan, study: str) -> list[str]:
 
 
 def list_numbers(plan: Plan) -> frozenset[str]:
-    """Return what this plan takes from searches, as texts that differ if a number does."""
+    """Return the numbers that this plan takes from searches, as texts that differ if a number does."""
     return frozenset(
         f"{study.name} {series} {size.number}"
         for study in plan.studies.values()
@@ -39,9 +39,9 @@ def list_numbers(plan: Plan) -> frozenset[str]:
 
 
 def give_up_searches(plan: Plan) -> None:
-    """Note the searches that this call asked for in vain, such as those behind an environment that cannot be built.
+    """Note the searches that this call could not do, for example because an environment cannot be built.
 
-    The rest of their studies goes on without them in a further pass, and a later call tries them again.
+    A further pass continues with the rest of their studies, and a later call tries them again.
     """
     for name, (search, _) in plan.searches.items():
         if read_found(search.record) is None:

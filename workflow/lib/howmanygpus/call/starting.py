@@ -1,4 +1,4 @@
-"""Refuses a call before its first job, by what is known only when Snakemake has planned its jobs."""
+"""Refuses a call before its first job, for reasons that are known only when Snakemake has planned its jobs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,9 +11,9 @@ from howmanygpus.plan.plan import Plan
 
 
 def refuse_to_start(plan: Plan, workflow: Any, shortages: list[str], warn: Callable[[str], None]) -> list[str]:
-    """Return the messages of what keeps a call from starting.
+    """Return messages about everything that keeps a call from starting.
 
-    workflow: Snakemake's. shortages: what the plan lacks on this machine. warn: prints what is only doubtful.
+    workflow: Snakemake's. shortages: what the plan lacks on this machine. warn: prints a message that stops nothing.
     """
     executor = (workflow.executor_plugin.name, workflow.local_exec)
     # `--touch` starts nothing, whatever the executor.
@@ -21,12 +21,12 @@ def refuse_to_start(plan: Plan, workflow: Any, shortages: list[str], warn: Calla
         warn(doubt)
     jobs = list(workflow.dag.needrun_jobs())
     refused = refuse_executor(plan.machine, *executor) or shortages or refuse_overspending(plan, jobs)
-    # Where jobs start at once, the rule that checks models is the first of them.
+    # If jobs start at once, the rule that checks models is the first of them.
     return refused or ([] if workflow.local_exec else refuse_models(plan, jobs, warn))
 
 
 def announce_gate(workflow: Any, say: Callable[[str], None]) -> None:
-    """Say how long the parity gate takes, of which nothing else is seen for minutes. workflow: Snakemake's."""
+    """Say how long the parity gate takes, because it shows nothing else for minutes. workflow: Snakemake's."""
     if expected := describe_gate(workflow.dag, workflow.persistence):
         say(expected)
 

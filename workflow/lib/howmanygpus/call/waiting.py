@@ -1,5 +1,5 @@
 """
-Tell why jobs wait in SLURM's queue: regularly for all, and at once for those that cannot start as things are.
+Tell why jobs wait in SLURM's queue: regularly for all, and at once for those that cannot start.
 
 SLURM accepts a job that it will never start, for example one whose time limit exceeds that of its partition, and keeps
 it in the queue. Without these messages it looks like any other that waits.
@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 PATIENCE_S = 20.0
-"""How long squeue may take to answer, in seconds."""
+"""Maximum time for an answer of squeue, in seconds."""
 REPORT_S = 180.0
 """Time between two messages about all waiting jobs, in seconds."""
 SEPARATOR = "|"
 FORMAT = SEPARATOR.join(("%j", "%i", "%r", "%P", "%l", "%S", "%k"))
 SHOWN = 3
-"""How many jobs a message names."""
+"""Number of jobs that a message names."""
 
 OBSTACLES = (
     (
@@ -68,11 +68,11 @@ OBSTACLES = (
     ),
     ("DependencyNeverSatisfied", "a job that it depends on has failed", "cancel it"),
 )
-"""Reasons for which a job cannot start as things are: a pattern of SLURM's word, what it means, and the remedy.
+"""Reasons for which a job cannot start at present: a pattern of SLURM's word, its meaning, and the remedy.
 
 SLURM's src/common/job_state_reason.c has all words. Limits of what a user, an account or a group has at the same time,
-such as QOSMaxJobsPerUserLimit, QOSMaxGRESPerUser, MaxCpuPerAccount and AssocGrpCpuLimit, clear when other jobs end. A
-job that exceeds one by itself is refused before it is submitted, see plan.cluster.limits.
+such as QOSMaxJobsPerUserLimit, QOSMaxGRESPerUser, MaxCpuPerAccount and AssocGrpCpuLimit, no longer apply when other
+jobs end. A job that exceeds one by itself is refused before it is submitted, see plan.cluster.limits.
 """
 
 
@@ -97,7 +97,7 @@ class WaitingJob:
 
 
 def parse_queue(printed: str, call: str) -> list[WaitingJob]:
-    """Return the jobs of a call from squeue's lines in FORMAT. Jobs that SLURM has not looked at yet are left out."""
+    """Return the jobs of a call from squeue's lines in FORMAT. Jobs that SLURM has not considered yet are left out."""
     fields = [line.split(SEPARATOR, 6) for line in printed.splitlines() if line.count(SEPARATOR) >= 6]
     return [
         WaitingJob(job_id, reason, partition, limit, starts_at, _name_step(comment))
@@ -159,8 +159,8 @@ class Watch:
         self._say, self._told, self._reported_at = say, set[tuple[str, str]](), time.monotonic()
 
     def look(self, jobs: list[WaitingJob]) -> None:
-        """Tell the obstacles of jobs at once, each one time, and from time to time why all jobs wait."""
-        # SLURM may give other words for the same obstacle from one look to the next.
+        """Report the obstacles of jobs at once, each of them once, and from time to time why all jobs wait."""
+        # SLURM may name the same obstacle differently from one look to the next.
         for message in describe_obstacles(job for job in jobs if (job.id, job.obstacle) not in self._told):
             self._say(message)
         self._told |= {(job.id, job.obstacle) for job in jobs}

@@ -22,7 +22,7 @@ def find_cache() -> Path:
 
 
 def find_root() -> Path:
-    """Return the folder of all that clones share, which may not exist yet."""
+    """Return the folder of everything that clones share, which may not exist yet."""
     return Path(os.environ.get(VARIABLE) or Path.home() / ".cache" / "howmanygpus")
 
 

@@ -1,4 +1,4 @@
-"""Lets a clone read the command line before Snakemake does: the command `snakemake` of `.venv`."""
+"""Replaces the command `snakemake` of `.venv`, so that a clone reads the command line before Snakemake does."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from howmanygpus.files import atomic_path
 
 FIRST_LINES = re.compile(r"#!.*\n(?:'''.*\n' '''\n)?")
-"""They name the interpreter; pip writes three of them if its path is long."""
+"""First lines of a script, which name the interpreter; pip writes three of them if its path is long."""
 COMMAND = '''"""Start Snakemake, in a clone of howmanygpus by its own script. Clones of any version share this file."""
 
 import runpy

@@ -34,7 +34,7 @@ BESIDE_TOOLS = ("--no-deps", "--no-build-isolation")
 
 
 def hash_ingredients(base: dict, pins: list[Path], family: str, device: str) -> str:
-    """Hash all that determines the wheel: edits, switches, pins, the framework's packages and Python, the machine."""
+    """Hash everything that determines the wheel: edits, switches, pins, the framework's packages, Python, machine."""
     python = subprocess.run([base["python"], "-VV"], check=True, capture_output=True, text=True).stdout
     words = (base["packages"], python, os.uname().machine, describe_edits(), list_switches(family, device))
     return hash_requirements(pins, repr(words))
@@ -92,7 +92,7 @@ def link_nccl(folder: Path, base_python: str) -> dict[str, str]:
 
 
 def find_tools(*folders: Path | str) -> dict[str, str]:
-    """Return environment variables with which a process finds the tools in these folders, beside its Python."""
+    """Return environment variables with which a process finds the tools in these folders, besides its Python."""
     return os.environ | {"PATH": os.pathsep.join([*map(str, folders), os.environ["PATH"]])}
 
 

@@ -1,8 +1,8 @@
 """
-Find the frameworks of a site's own Pythons, and give these Pythons what the measured side needs besides.
+Find the frameworks of a site's own Pythons, and add the packages that the measured side needs besides.
 
-Nothing is installed into a site's Python. An environment of its own, in the cache, looks for packages there and has
-only what is missing there.
+Nothing is installed into a site's Python. A separate environment in the cache uses its packages and has only those that
+are missing there.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ IMPORTS = {
     "horovod-pytorch": "import horovod.torch, horovod as framework",
     "horovod-tensorflow": "import horovod.tensorflow.keras, horovod as framework",
 }
-"""What the frameworks of an environment import, by the environment's name without its accelerator stack."""
+"""Modules that the frameworks of an environment import, by the environment's name without its accelerator stack."""
 COUNTS = {
     "pytorch": "framework.cuda.device_count()",
     "tensorflow": "len(framework.config.list_physical_devices('GPU'))",
@@ -47,9 +47,9 @@ assert number, "it finds no GPU"
 print(framework.__version__)
 """
 PROBE_S = 180.0
-"""How long importing a framework may take, in seconds, on a slow file system for the first time."""
+"""Maximum time for the import of a framework, in seconds: the first one from a slow file system takes long."""
 BESIDES = ("numpy", "pip")
-"""What the measured side and the record of an environment need in addition to envs/measured.txt."""
+"""Packages that the measured side and the record of an environment need in addition to envs/measured.txt."""
 MISSING = r"""
 import importlib.metadata, re, sys
 has = {re.sub("[-_.]+", "-", found.metadata["Name"] or "").lower() for found in importlib.metadata.distributions()}
@@ -99,7 +99,7 @@ def find_frameworks(environments: list[str], pythons: list[str], on_gpu: bool) -
 
 
 def _own() -> dict[str, str]:
-    """Return the environment variables of a Python that is to see its own packages only."""
+    """Return environment variables with which a Python sees only its own packages."""
     return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
 
 
@@ -109,13 +109,13 @@ def _ask(python: str, program: str, *arguments: str) -> list[str]:
 
 
 def list_missing(python: str) -> list[str]:
-    """Return the requirements of the measured side that a Python lacks. Another version of a package is enough."""
+    """Return the requirements of the measured side that a Python lacks. Any version of a package is enough."""
     wanted = {normalize(line): line for line in [*read_requirements(MEASURED), *BESIDES]}
     return [wanted[name] for name in _ask(python, MISSING, *wanted) if name]
 
 
 def complete(python: str, wheels: Path | None) -> None:
-    """Install what a Python's environment lacks for the measured side: from a folder of wheels, or from the network.
+    """Install the packages that a Python lacks for the measured side, from a folder of wheels or from the network.
 
     Raises WheelhouseError if pip fails.
     """
@@ -135,7 +135,7 @@ def see_packages(python: str, folders: list[str]) -> None:
 
 
 def build_overlay(python: str, wheels: Path | None) -> str:
-    """Return the Python of an environment, in the cache, that has the packages of a site's Python and what it lacks."""
+    """Return the Python of an environment in the cache with the packages of a site's Python and the missing ones."""
     folders = _ask(python, FOLDERS)
     identity = json.dumps([*_ask(python, "import sys; print(sys.version)"), python, folders])
     folder = find_cache() / f"site-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
@@ -149,7 +149,7 @@ def build_overlay(python: str, wheels: Path | None) -> str:
 
 
 def lend_packages(overlays: list[str], wheels: Path | None) -> None:
-    """Let `.venv` take what it lacks from a site's Python of the same version; install what is missing still.
+    """Let `.venv` use the packages of a site's Python of the same version; install those that are still missing.
 
     overlays: the Pythons of build_overlay.
     """

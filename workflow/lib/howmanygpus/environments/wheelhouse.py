@@ -38,10 +38,10 @@ def normalize(name: str) -> str:
 
 
 def list_wanted(site_has: list[str]) -> list[str]:
-    """Return the requirements of the workflow's steps and of the measured side, without what the site's Python has.
+    """Return the requirements of the workflow's steps and of the measured side that the site's Python lacks.
 
-    Raises WheelhouseError for a name in `site_has` that is no requirement of the measured side, since only its packages
-    can be taken from there.
+    Raises WheelhouseError for a name in `site_has` that is not a requirement of the measured side, because no other
+    packages can be taken from there.
     """
     measured = {normalize(line): line for line in read_requirements(MEASURED)}
     has = [normalize(name) for name in site_has]
@@ -57,7 +57,7 @@ def list_wanted(site_has: list[str]) -> list[str]:
 
 
 def list_platforms(platform: str) -> list[str]:
-    """Return all platforms whose wheels run on one: those of its and of all older versions of glibc.
+    """Return all platforms whose wheels run on a platform: those of its version of glibc and of all older ones.
 
     platform: such as manylinux_2_28_x86_64, whose 28 is the minor version of glibc. Raises WheelhouseError otherwise.
     """

@@ -1,1 +1,1 @@
-"""The jobs that used devices: a record of each, completed with the times that its scheduler counted."""
+"""The jobs that used devices: a record of each, completed with the times of its scheduler."""

@@ -1,7 +1,7 @@
 """
 Record a job that uses devices: its devices, when it started, and how it ended.
 
-Every job has a record of its own, which outlives the result of the job: a run that is done again has cost twice.
+Every job has a record of its own, which outlives the result of the job, because a run that is repeated costs twice.
 """
 
 import json
@@ -29,15 +29,15 @@ def now() -> str:
 
 
 def is_packed(placement: dict) -> bool:
-    """Say whether a job shares an allocation of SLURM with others. placement: see train.host.placement."""
+    """Return whether a job shares an allocation of SLURM with others. placement: see train.host.placement."""
     return slurm.find_job_id() is not None and placement.get("scheduler", "none") == "none"
 
 
 def start_record(kind: str, name: str, size: dict, packed: bool, **more: str) -> Path:
     """Write the record of a job that starts now, and return its path.
 
-    size: the values of SIZE. packed: whether the job is part of an allocation that it shares with others. more: what
-    else is known of the job, such as its framework.
+    size: the values of SIZE. packed: whether the job is part of an allocation that it shares with others. more: further
+    facts about the job, such as its framework.
     """
     job_id, pid, host = slurm.find_job_id(), os.getpid(), os.uname().nodename
     record: dict = {"kind": kind, "name": name, **{key: size[key] for key in SIZE}, **more}

@@ -1,4 +1,4 @@
-"""Ask SLURM for how long jobs had their devices, many jobs in one question."""
+"""Ask SLURM how long jobs had their devices, with one query for many jobs."""
 
 import subprocess
 import time
@@ -9,9 +9,9 @@ from howmanygpus.train.host.slurm import PATIENCE_S, to_seconds
 from howmanygpus.train.start.settling import ALIVE
 
 AT_ONCE = 1000
-"""Largest number of jobs in one question, because a command line is limited."""
+"""Largest number of jobs in one query, because the length of a command line is limited."""
 NAMES = ("JobId", "JobState", "StartTime", "EndTime", "TimeLimit", "NodeList", "AllocTRES")
-"""scontrol's names of the fields that are asked for."""
+"""scontrol's names of the queried fields."""
 SACCT = ["sacct", "--allocations", "--noheader", "--parsable2", "--duplicates"]
 SACCT += ["--format=JobIDRaw,State,Start,End,Timelimit,NodeList,AllocTRES"]
 SQUEUE = ["squeue", "--noheader", "--states=all", "--format=%i|%T|%S|%e|%l|%N"]
@@ -19,11 +19,11 @@ NOT_KNOWN = {"EndTime": ""}
 
 
 def ask_scheduler(job_ids: Iterable[str]) -> dict[str, list[dict]]:
-    """Return what SLURM knows of some jobs, by id; a job that was requeued has one answer for each start.
+    """Return SLURM's answers about some jobs, by id; a job that was requeued has one answer for each start.
 
-    The accounting database is asked first, because it forgets nothing. The controller is asked for the jobs that go on
-    by the database, because it knows an end sooner, and for all if there is no database. EndTime is empty for a job
-    that has not ended.
+    The accounting database is asked first, because it forgets nothing. The controller is asked about the jobs that are
+    running according to the database, because it knows their end sooner, and about all if there is no database. EndTime
+    is empty for a job that has not ended.
     """
     found: dict[str, dict[str, dict]] = {}
     ids = sorted(set(job_ids))
@@ -33,7 +33,7 @@ def ask_scheduler(job_ids: Iterable[str]) -> dict[str, list[dict]]:
             found.setdefault(answer["JobId"], {})[answer["StartTime"]] = answer
         open_jobs = [job_id for job_id in some if not all(map(has_ended, found.get(job_id, {"": NOT_KNOWN}).values()))]
         for answer in _ask(SQUEUE, open_jobs) if open_jobs else ():
-            # squeue tells when a job is expected to end.
+            # squeue gives the time at which a job is expected to end.
             end = {"EndTime": ""} if answer["JobState"] in ALIVE else {}
             known = found.setdefault(answer["JobId"], {})
             known[answer["StartTime"]] = known.get(answer["StartTime"], {}) | answer | end
@@ -54,7 +54,7 @@ def _ask(command: list[str], job_ids: list[str]) -> list[dict]:
 
 
 def find_start(answers: list[dict], record: dict) -> dict:
-    """Return the answer about that start of a job to which a record belongs; empty if SLURM does not know it.
+    """Return the answer about the start of a job to which a record belongs; empty if SLURM does not know it.
 
     record: see ledger.recording. It was written after SLURM had started the job.
     """

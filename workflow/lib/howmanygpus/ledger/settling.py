@@ -1,8 +1,8 @@
 """
-Complete the records of jobs that have ended: with the outcome of a run, and with the times that SLURM counted.
+Complete the records of jobs that have ended, with the outcome of a run and with SLURM's times.
 
 A job of SLURM has its devices from before its program starts until after its program ends, and is charged for all of
-it. Without an answer of SLURM, a record keeps the times that its program knows.
+it. Without an answer of SLURM, a record keeps the times of its program.
 """
 
 import json
@@ -17,9 +17,9 @@ from howmanygpus.train.start.calls import is_alive
 from howmanygpus.train.start.settling import write_if_room
 
 ENDED_BY_SIGNAL = ("running", "interrupted", "crashed")
-"""Statuses of which SLURM may know more than the job."""
+"""Statuses about which SLURM may know more than the job."""
 TOLD = ("status", "reason", "finished_at")
-"""What an outcome tells about its job."""
+"""Keys of a job's record that are taken from the outcome."""
 
 
 def settle_jobs(jobs: Path = JOBS, results: Path = Path()) -> dict[str, dict]:
@@ -31,7 +31,7 @@ def settle_jobs(jobs: Path = JOBS, results: Path = Path()) -> dict[str, dict]:
 
 
 def complete_jobs(jobs: Path = JOBS, results: Path = Path()) -> tuple[dict[Path, dict], dict[Path, dict]]:
-    """Return all records of jobs as they are, and those that can be completed as they then are, by their paths.
+    """Return all records of jobs as they are, and completed versions of those that can be completed, by path.
 
     jobs: the folder of the records. results: the folder that holds `results/`.
     """
@@ -48,7 +48,7 @@ def complete_jobs(jobs: Path = JOBS, results: Path = Path()) -> tuple[dict[Path,
 
 
 def find_outcome(path: Path, record: dict, results: Path) -> dict:
-    """Return what the records of a run and its attempts tell about one of its jobs; empty if that is nothing."""
+    """Return the outcome of one job of a run from the records of the run and its attempts; empty if they have none."""
     attempt, run = results / record["attempt"] / "attempt.json", results / RUNS / record["name"] / "run.json"
     if attempt.exists():
         ended = json.loads(attempt.read_text())
@@ -64,7 +64,7 @@ def find_outcome(path: Path, record: dict, results: Path) -> dict:
 
 
 def complete(record: dict, answer: dict) -> dict:
-    """Return a record with what is known of its end. answer: what SLURM knows of its job, see ledger.scheduler."""
+    """Return a record completed with the end of its job. answer: SLURM's, see ledger.scheduler."""
     is_own_job = "job" in record and not record["job"]["packed"]
     is_over = has_ended(answer) if is_own_job and answer else _has_left(record)
     if answer and (has_ended(answer) or not is_own_job):
@@ -79,5 +79,5 @@ def complete(record: dict, answer: dict) -> dict:
 
 
 def _has_left(record: dict) -> bool:
-    """Say whether the process of a job that ran on this host is gone."""
+    """Return whether the process of a job that ran on this host is gone."""
     return record["hostname"] == os.uname().nodename and not is_alive(record["pid"], record.get("born"))

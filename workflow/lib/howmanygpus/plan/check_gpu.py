@@ -1,4 +1,4 @@
-"""What `make check-gpu` changes of config/check_gpu.yaml: frameworks and device as found, and growing batch sizes."""
+"""Changes of `make check-gpu` to config/check_gpu.yaml: the frameworks and device found, and growing batch sizes."""
 
 import copy
 
@@ -17,7 +17,7 @@ REHEARSAL = {
         BATCHES: {"per_device_batch_size": [32], "eval_batch_size": 16, "loader_workers": 1},
     },
 }
-"""Sizes with which a machine without a GPU goes through all steps, by the same keys as in the config."""
+"""Sizes for all steps on a machine without a GPU, by the same keys as in the config."""
 
 
 def list_environments(device_kind: str) -> dict[str, list[str]]:
@@ -41,7 +41,7 @@ def take_one_per_family(frameworks: list[str]) -> list[str]:
 
 
 def describe_changes(frameworks: list[str], device: str, machine: str) -> dict:
-    """Return what goes over the config. frameworks: those found; device: `cuda` or `cpu`; machine: its file."""
+    """Return the keys that override the config. frameworks: those found; device: `cuda` or `cpu`; machine: its file."""
     changes: dict = copy.deepcopy(REHEARSAL) if device == "cpu" else {"studies": {RATES: {}, BATCHES: {}}}
     found = [name for name in FRAMEWORKS if name in frameworks]
     for study, names in {RATES: found, BATCHES: take_one_per_family(found)}.items():
@@ -52,8 +52,8 @@ def describe_changes(frameworks: list[str], device: str, machine: str) -> dict:
 def add_size(study: dict, growing: list[str], num_train: int) -> bool:
     """Double the largest batch size of a study for some of its frameworks; return whether there is anything to run.
 
-    growing: frameworks whose runs with the largest size completed. num_train: training images, the most that fit in a
-    batch. `study` is changed: its other frameworks are excluded at the new size.
+    growing: frameworks whose runs with the largest size completed. num_train: number of training images, which is the
+    largest possible batch. `study` is changed: its other frameworks are excluded at the new size.
     """
     size = 2 * max(study["per_device_batch_size"])
     if not growing or size > num_train:

@@ -21,7 +21,7 @@ class Framework:
     best: a description of the fast path that it recommends. Without an entry, only the `stock` tier exists.
     native_loader: its own loader, a key of plan.loaders.NATIVE_LOADERS, or None if it has none.
     measures_noise: whether it measures gradient noise, see Backend.measure_gradients.
-    one_device: what its run on one device carries for collective operations, although it has no use for them there.
+    one_device: its overhead for collective operations on one device, where it does not need them.
     """
 
     family: str
@@ -49,7 +49,7 @@ HOROVOD_ALONE = "Horovod with one process"
 MIRRORED_ALONE = "MirroredStrategy with one replica"
 PRECISIONS = {"cpu": ("fp32", "bf16"), "cuda": ("fp32", "tf32", "bf16")}
 WITH_FP16 = {kind: (*precisions, "fp16") for kind, precisions in PRECISIONS.items()}
-"""Of PyTorch and Keras, whose users have dynamic loss scaling. float16 works on every device of their builds."""
+"""Precisions of PyTorch and Keras, which have dynamic loss scaling. float16 works on every device of their builds."""
 ONLY_FP32: dict[str, tuple[str, ...]] = {"cpu": ("fp32",), "cuda": ("fp32",)}
 TORCH: dict[str, Any] = {
     "family": "torch",
@@ -98,7 +98,7 @@ FRAMEWORKS = {
         batchnorm={"cpu": ("local",), "cuda": ("local",)},
         # On CPUs nn.DataParallel silently runs on one device.
         max_devices={"cpu": 1},
-        # What torch.compile makes of the network would compute the original's output in every replica.
+        # The code of torch.compile would compute the original network's output in every replica.
         **TORCH | {"best": TORCH["best"] | {"cuda": "channels_last, a fused optimizer and cudnn.benchmark"}},
     ),
     "horovod_pytorch": Framework(

@@ -37,15 +37,15 @@ class JobSize:
 
 
 def grow(first: float, factor: int, most: float) -> float:
-    """Return a multiple of what the first attempt requested. It exceeds the most that is offered only if that did."""
+    """Return a multiple of the first attempt's request, at most `most` unless the first request exceeds that."""
     return max(first, min(first * factor, most))
 
 
 def job_resources(machine: Machine, size: JobSize, growth: Growth, offer: Offer | None = None) -> dict:
     """Return the resources of a job. A resource with the value None is not requested.
 
-    `limit_min` is the time limit of the run, and `runtime` is that of the job. offer: what the cluster offers, if
-    SLURM said so and the job is to grow; a job does not grow beyond it.
+    `limit_min` is the time limit of the run, and `runtime` is that of the job. offer: what the cluster offers, if it is
+    known and the job is to grow; a job does not grow beyond it.
     """
     device, num_gpus, num_nodes = size.device, size.num_gpus, size.num_nodes
     if not machine.submits:

@@ -17,7 +17,7 @@ class NativeLoader:
 
     kinds: the kinds of workers that it offers; the framework's default comes first.
     inputs: the inputs that it can read.
-    resizes: how it resizes images otherwise than the shared loader; empty if it does so by Pillow, as that does.
+    resizes: how its resizing differs from the shared loader's; empty if it resizes with Pillow, as that does.
     description: its classes and decoder, for the table in config/README.md.
     """
 

@@ -20,7 +20,7 @@ def list_models() -> list[str]:
 
 
 def find_family_file(model: str, family: str) -> Path:
-    """Return the file that builds a model in a family, which exists if the model is written for it."""
+    """Return the path of the file that builds a model in a family. It exists if the model is written for the family."""
     return MODELS / model / f"{family}.py"
 
 
@@ -38,7 +38,7 @@ def choose_options(place: str, model: str, given: dict[str, Any]) -> dict[str, A
     rules: dict[str, dict] = getattr(read_model(model), "OPTIONS", {})
     if given and not rules:
         raise refuse(place, given, f"is given, but {model} has no options", "leave the key out")
-    # The schema describes everything above the options too, so that errors name the whole place.
+    # The schema also describes everything above the options, so that errors name the whole place.
     schema: dict[str, Any] = {"type": "object", "properties": rules, "additionalProperties": False}
     document: dict[str, Any] = given
     for part in reversed(place.split(".")):
@@ -64,7 +64,7 @@ def choose_normalization(settings: dict[str, Any], model: str) -> str:
 
 
 def name_network(model: str, options: dict[str, Any]) -> str:
-    """Return the part of file names that tells this network from others, such as `resnet18-blocks1-1-width8`."""
+    """Return the part of file names that distinguishes this network, for example `resnet18-blocks1-1-width8`."""
     words = [model]
     for name, value in options.items():
         words.append(name + "-".join(map(str, value if isinstance(value, list) else [value])))
@@ -74,9 +74,9 @@ def name_network(model: str, options: dict[str, Any]) -> str:
 def check_image_size(
     place: str, model: str, options: dict[str, Any], height: int, width: int, cropped: str = ""
 ) -> None:
-    """Raise ConfigError for images of which the network's strides leave nothing.
+    """Raise ConfigError for images that are too small for the network's strides.
 
-    height, width: of what the network gets. cropped: place of the key that crops the images to this size.
+    height, width: of the network's input. cropped: place of the key that crops the images to this size.
     """
     if _find_smallest_map(model, options, height, width) != 0:
         return
@@ -91,7 +91,7 @@ def check_image_size(
 def check_statistics(
     place: str, model: str, options: dict[str, Any], image_shape: tuple[int, int, int], batch_size: int
 ) -> None:
-    """Raise ConfigError for batches of which BatchNorm sees a single value per channel, which has no variance.
+    """Raise ConfigError for batches in which BatchNorm sees a single value per channel, which has no variance.
 
     batch_size: the images whose statistics are taken together.
     """
@@ -109,6 +109,6 @@ def list_arrays(model: str, options: dict[str, Any], image_shape: tuple[int, int
 
 
 def _find_smallest_map(model: str, options: dict[str, Any], height: int, width: int) -> int | None:
-    """Return the pixels of the smallest image within the network; None if the model takes images of any size."""
+    """Return the number of pixels of the smallest feature map; None if the model takes images of any size."""
     find = getattr(read_model(model), "smallest_map", None)
     return find(height, **options) * find(width, **options) if find else None

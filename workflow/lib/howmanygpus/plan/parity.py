@@ -29,7 +29,7 @@ ACCUMULATED = 2
 
 @dataclass(frozen=True)
 class TrainingPath:
-    """How a cell's runs train: what variants change in the code that runs or in the gradients that are exchanged.
+    """How a cell's runs train: settings of variants that change the executed code or the exchanged gradients.
 
     loader: `shared`, or the module of the framework's own. input: the form of the images, which is `arrays` for the
     shared loader. powersgd_rank: 0 without that compression. accumulate: 1, or ACCUMULATED if runs accumulate batches.
@@ -53,7 +53,7 @@ class TrainingPath:
         return cls(
             tier=settings["tier"],
             **loader,
-            # JPEG loses pixels, which the frameworks' decoders do differently within a unit.
+            # JPEG is lossy, and the frameworks' decoders differ by up to one level.
             input="png" if is_native and source in FILES else "arrays",
             gradient_compression=compression,
             powersgd_rank=settings["powersgd_rank"] if compression == "powersgd" else 0,
@@ -63,7 +63,7 @@ class TrainingPath:
 
     @property
     def option(self) -> str:
-        """The part of file names that tells this path from the usual one."""
+        """The part of file names that distinguishes this path from the usual one."""
         option = f"_{self.tier}" if self.tier == "best" else ""
         option += f"_{self.loader}-{self.loader_kind}-{self.input}" if self.loader != SHARED else ""
         rank = self.powersgd_rank or ""
@@ -136,7 +136,7 @@ class ParityCell:
     def strict(self) -> "ParityCell | None":
         """The cell of the same code in fp32 without compression of gradients, or None if this is one.
 
-        The limits of this cell are too wide for some faults, so that its verdict requires that of the strict cell.
+        The limits of this cell are too wide for some faults, so its verdict requires that of the strict cell.
         """
         path = replace(self.path, gradient_compression="none", powersgd_rank=0)
         strict = replace(self, precision="fp32", path=path)
@@ -144,9 +144,9 @@ class ParityCell:
 
     @property
     def noise(self) -> str | None:
-        """The record of what reduced precision may change, or None if the verdict needs none.
+        """The record of the changes by reduced precision, or None if the verdict needs none.
 
-        The reference of a user's model in one file has it itself.
+        For a user's model in one file, the reference contains them.
         """
         if self.precision == "fp32" or isinstance(self.own_model, OwnModel):
             return None

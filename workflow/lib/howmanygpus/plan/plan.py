@@ -29,8 +29,8 @@ class Plan:
     """All studies of a config. The constructor raises ConfigError for an invalid config.
 
     groups: the studies that the config gives, by name. Each consists of one study for each of its models, and one of
-    probes for each of these that trains only its best cells. decisions: what becomes of the runs of adaptive studies,
-    by study; jobs on a cluster, which only do what was decided, have none.
+    probes for each of these that trains only its best cells. decisions: on the runs of adaptive studies, by study; jobs
+    on a cluster, which only do what was decided, have none.
     """
 
     decisions: Mapping[str, Decision] = {}
@@ -38,7 +38,7 @@ class Plan:
     """Minutes that the budget of a study has for each run that is done now, by the run's path."""
 
     def __init__(self, config: dict, machine: Machine, find_largest: Find = read_found):
-        """find_largest: returns what a search for the largest batch has found."""
+        """find_largest: returns the result of a search for the largest batch."""
         schema = read_schema("config")
         check_schema(config, schema, root="config")
         self._given, self._find_largest = dict(config), find_largest
@@ -66,7 +66,7 @@ class Plan:
         return cls(values, Machine("", devices), found.get)
 
     def plan_again(self) -> "Plan":
-        """Return a new plan of the same config, by what searches have found now."""
+        """Return a new plan of the same config with the present results of searches."""
         return Plan(self._given, self.machine, self._find_largest)
 
     @cached_property
@@ -96,7 +96,7 @@ class Plan:
 
     @property
     def _with_data(self) -> list[Study]:
-        """The studies that train our networks; programs of users have data and networks that nobody else knows."""
+        """The studies that train the workflow's networks; the data and networks of users' programs are not known."""
         return [study for study in self.studies.values() if not study.is_program]
 
     @cached_property
@@ -227,7 +227,7 @@ class Plan:
         return self.machine.packed and self.machine.count_nodes(run) > 1
 
     def is_asked_for(self, run: Run) -> bool:
-        """Say whether a run is part of the grid by what was measured so far; every run of a fixed grid is."""
+        """Return whether a run is part of the grid, given the measurements so far; every run of a fixed grid is."""
         return run.study not in self.decisions or self.decisions[run.study].asks_for(run.path)
 
     def is_undecided(self, study: str) -> bool:
@@ -243,7 +243,7 @@ class Plan:
         ]
 
     def list_remarks(self) -> list[str]:
-        """Return what planning and preparing the data sets found, and what stops nothing."""
+        """Return remarks of planning and of preparing data sets that stop nothing."""
         return [
             f"datasets.{name}: {remark}"
             for name, description in self._descriptions.items()
@@ -286,13 +286,13 @@ class Plan:
         return [f"{where} the {device.max_nodes} of {limit}; lower it, or raise max_nodes if the cluster has them"]
 
     def find_doubts(self) -> list[str]:
-        """Return a message for each value that can be meant, but is more likely a mistake.
+        """Return a message for each value that is possible, but probably a mistake.
 
-        A probe is meant to be shorter than what its learning rates need.
+        Probes have none, because they are meant to be shorter than their learning-rate schedules.
         """
         trained = [study for study in self.studies.values() if study.name not in self.probes.values()]
         return list(dict.fromkeys(doubt for study in trained for doubt in study.find_doubts()))
 
     def find_excesses(self) -> list[str]:
-        """Return a message for each device that runs use and of which the machine file has more than this machine."""
+        """Return a message for each used device whose number in the machine file exceeds that of this machine."""
         return [self.machine.excesses[device].message for device in self.devices if device in self.machine.excesses]

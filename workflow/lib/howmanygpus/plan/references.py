@@ -159,7 +159,7 @@ def _describe_kind(kind: str, rule: dict, schema: dict) -> str:
         case "object":
             return "mapping"
         case "string":
-            # A pattern without any choice is a word.
+            # A pattern that consists of plain text is a single word.
             word = re.fullmatch(r"\^(\w+)\$", rule.get("pattern", ""))
             return f"`{word[1]}`" if word else "text"
         case "integer" | "number":

@@ -29,7 +29,7 @@ TRAINING_KEYS = (
 """Keys of a study that change what a run does, apart from the keys in its path."""
 
 EVAL_BATCHNORM = "eval_batchnorm"
-"""A setting that no key of a study changes, but one of its unfair protocols."""
+"""A setting that only an unfair protocol of a study changes."""
 
 PATH = re.compile(
     r"(?P<study>[^/]+)/(?P<framework>[^/]+)/(?P<variant>[^/]+)/(?P<input>[^_]+)_(?P<precision>[^_]+)_(?P<device>[^_]+)"
@@ -69,7 +69,7 @@ class Run:
 
     @property
     def identity(self) -> dict:
-        """The part of the specification that the path has. The number of nodes is in the settings."""
+        """The part of the specification that the path contains. The number of nodes is in the settings."""
         return {key: value for key, value in vars(self).items() if key not in ("num_nodes", "unsupported", "path")}
 
     @classmethod

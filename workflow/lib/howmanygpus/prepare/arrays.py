@@ -1,4 +1,4 @@
-"""Prepare a data set that is no image files: its arrays, or random ones of the same shape and number."""
+"""Prepare a data set that has no image files: its arrays, or random ones of the same shape and number."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -28,7 +28,7 @@ def prepare_random(source: str, options: dict, folder: Path) -> None:
 
 
 def read_parts(source: str, options: dict, acquired: str, description: Description) -> Parts:
-    """Load a data set. Raises ValueError if it is not what it is described as."""
+    """Load a data set. Raises ValueError if it does not match its description."""
     arrays = load_source(source).load(**options | ({"folder": acquired} if acquired else {}))
     parts: Parts = {}
     for split in SPLITS:

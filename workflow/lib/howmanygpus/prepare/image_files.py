@@ -2,8 +2,8 @@
 Write prepared arrays as image files, each image in a file of its own.
 
 OpenCV writes PNG, which is lossless. simplejpeg writes JPEG with quality 90, gray images as gray. RGB images have their
-colour at half the resolution in both directions (4:2:0), as cameras and most programs write it, so that the files are
-like those of users.
+colour at half the resolution in both directions (4:2:0), as from cameras and most programs, so that the files resemble
+those of users.
 """
 
 import hashlib
@@ -57,7 +57,7 @@ def _write_file(folder: Path, form: str, split: str, images: np.ndarray | ImageF
 
 
 def _encode(image: np.ndarray, form: str) -> bytes:
-    """image: uint8 (height, width, channels), gray or RGB."""
+    """Return the content of an image's file. image: uint8 (height, width, channels), gray or RGB."""
     is_gray = image.shape[2] == 1
     if form == "jpeg":
         colours, subsampling = ("GRAY", "Gray") if is_gray else ("RGB", "420")
@@ -73,7 +73,7 @@ def _describe_encoding(folder: Path, form: str, data: PreparedData) -> dict:
 
 
 def _measure_loss(folder: Path, images: np.ndarray | ImageFiles) -> dict:
-    """Differences that JPEG makes in the first images, in levels of 0 to 255, and the PSNR in dB."""
+    """Return the differences that JPEG causes in the first images, in levels of 0 to 255, and the PSNR in dB."""
     count, channels = min(NUM_COMPARED, len(images)), images.shape[3]
     paths = [folder / image_name("train", index, "jpeg") for index in range(count)]
     decoded = np.array([read_jpeg(str(path), channels) for path in paths], np.float64)

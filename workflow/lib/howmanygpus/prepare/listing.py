@@ -1,8 +1,8 @@
 """
-List what is to be prepared: the files of a data set, their shape, and the shards that jobs prepare.
+List the files of a data set, their shape, and the shards that jobs prepare.
 
 The shard of a file depends on its path alone, so that a file that is added, changed or removed affects one shard.
-Labels and splits affect no shard, since they join the pixels when the shards are merged.
+Labels and splits affect no shard, because they are added to the pixels when the shards are merged.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ class Task:
     listing: Listing
     preparation: Preparation
     is_acquired: bool = False
-    """Whether the workflow fetches or extracts the files: they may not exist yet, and nobody edits them."""
+    """Whether the workflow fetches or extracts the files: they may not exist yet, and are never edited."""
 
     @cached_property
     def image_shape(self) -> tuple[int, int, int]:
@@ -53,7 +53,7 @@ class Task:
 
     @cached_property
     def num_shards(self) -> int:
-        """A power of two, so that a few images more or fewer rarely change it."""
+        """Number of shards: a power of two, so that a few images more or fewer rarely change it."""
         wanted = -(-len(self.listing.entries) // self.preparation.shard_images)
         return 1 << (wanted - 1).bit_length()
 
@@ -66,7 +66,7 @@ class Task:
         return shards
 
     def fingerprint_shard(self, shard: int) -> str:
-        """Hash of what a shard's pixels depend on: path, size and time of each file, and how files are prepared."""
+        """Return a hash of what a shard's pixels depend on: path, size and time of files, and their preparation."""
         how = [self.image_shape, self.preparation.filter, self.preparation.needs_pillow_simd]
         digest = hashlib.sha256(json.dumps(how).encode())
         for entry in self.shards[shard]:
@@ -82,7 +82,7 @@ class Task:
         return digest.hexdigest()[:16]
 
     def fingerprint_listing(self) -> str:
-        """Hash of paths, labels and splits in their order, of the classes, and of the options on_bad_file and split."""
+        """Return a hash of paths, labels and splits in order, the classes, and the options on_bad_file and split."""
         digest = hashlib.sha256(json.dumps([self.listing.classes, self.preparation.on_bad_file]).encode())
         if self.listing.split:
             digest.update(json.dumps(self.listing.split).encode())
@@ -92,7 +92,7 @@ class Task:
         return digest.hexdigest()[:16]
 
     def check_fingerprint(self, planned: str, shard: int | None = None) -> None:
-        """Raise ValueError if a shard, or the listing, is not what it was when it was planned."""
+        """Raise ValueError if a shard, or the listing, has changed since it was planned."""
         found = self.fingerprint_listing() if shard is None else self.fingerprint_shard(shard)
         if found != planned:
             raise ValueError(f"{self.listing.folder} was changed since the call began; run the workflow again")
@@ -115,7 +115,7 @@ def is_listed(source: str) -> bool:
 
 
 def find_acquisition(source: str, options: dict) -> Acquisition | None:
-    """What must be fetched or extracted for a data set; None if its files are in place."""
+    """Return what must be fetched or extracted for a data set; None if its files are in place."""
     module = load_source(source)
     if not hasattr(module, "acquire"):
         return None
@@ -124,9 +124,9 @@ def find_acquisition(source: str, options: dict) -> Acquisition | None:
 
 
 def read_task(source: str, options: dict, acquired: str = "") -> Task:
-    """The task of a data set of image files. Raises OptionError for a wrong value, TypeError for an unknown option.
+    """Return the task of image files. Raises OptionError for a wrong value, TypeError for an unknown option.
 
-    acquired: the folder of what the workflow fetches or extracts for the data set.
+    acquired: the folder of files that the workflow fetches or extracts for the data set.
     """
     return _read_task(source, json.dumps(options, sort_keys=True), acquired)
 
@@ -143,7 +143,7 @@ def _read_task(source: str, options: str, acquired: str) -> Task:
 
 
 def describe_dataset(source: str, options: dict) -> Description:
-    """Shape and counts of a data set of any kind; nothing is decoded."""
+    """Return shape and counts of a data set of any kind; nothing is decoded."""
     if is_listed(source):
         return read_task(source, options).description
     return load_source(source).describe(**options)

@@ -33,7 +33,7 @@ COLUMNS = (
 
 
 def measure_preparation(task: Task, num_images: int) -> pd.DataFrame:
-    """One row for each library, filter and file format; columns that do not apply to a row are empty."""
+    """Return one row for each library, filter and file format; columns that do not apply to a row are empty."""
     sample = _read_sample(task, num_images)
     rows = [*_measure_libraries(task, sample), *_measure_filters(task, sample), *_measure_formats(task, sample)]
     common = {"num_images": len(sample), "machine": describe_host([])["cpu_model"]}
@@ -106,7 +106,7 @@ def _measure_formats(task: Task, sample: list[bytes]) -> list[dict]:
 
 
 def _time_in_turns(ways: dict[str, Callable], sample: list) -> dict[str, float]:
-    """Images per CPU-second of each function, over all rounds."""
+    """Return the images per CPU-second of each function, over all rounds."""
     for way in ways.values():
         way(sample[0])
     cpu_s = dict.fromkeys(ways, 0.0)
@@ -120,7 +120,7 @@ def _time_in_turns(ways: dict[str, Callable], sample: list) -> dict[str, float]:
 
 
 def _compare(images, references) -> dict[str, float]:
-    """PSNR over all pixels, NaN if all are equal, and the mean absolute difference in levels."""
+    """Return PSNR over all pixels, NaN if all are equal, and the mean absolute difference in levels."""
     square, absolute, count = 0.0, 0.0, 0
     for image, reference in zip(images, references, strict=True):
         difference = image.astype(np.float64) - reference

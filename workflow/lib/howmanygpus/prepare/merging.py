@@ -1,4 +1,4 @@
-"""Merge the shards of a data set into arrays in the order of its listing, with a manifest and what was found."""
+"""Merge the shards of a data set into arrays in the order of its listing, with a manifest and remarks."""
 
 import math
 import os
@@ -85,7 +85,7 @@ def merge_shards(task: Task, images: list[Path], records: list[Path], folder: Pa
 
 
 def _match(task: Task, records: list[Path]) -> tuple[list[Prepared], list[tuple[Entry, Record]]]:
-    """The files that were read and those that were not, in the order of the listing.
+    """Return the files that were read and those that were not, in the order of the listing.
 
     Raises ValueError if the shards do not have the files of the listing.
     """
@@ -109,7 +109,7 @@ def _match(task: Task, records: list[Path]) -> tuple[list[Prepared], list[tuple[
 
 
 def _count(task: Task, chosen: dict[str, list[Prepared]]) -> list[tuple]:
-    """Number and name of each class, and the number of its images in each split."""
+    """Return number and name of each class, and the number of its images in each split."""
     counts = {split: Counter(label for item in items for label in item.labels) for split, items in chosen.items()}
     return [
         (label, name, *(counts[split][label] for split in SPLITS)) for label, name in enumerate(task.listing.classes)
@@ -117,13 +117,13 @@ def _count(task: Task, chosen: dict[str, list[Prepared]]) -> list[tuple]:
 
 
 def _line(item: Prepared, has_groups: bool) -> tuple[str, ...]:
-    """The values of an image in the manifest's columns after its label."""
+    """Return the values of an image in the manifest's columns after its label."""
     line = (item.record.pixels_sha256, item.record.path, item.record.source_sha256)
     return (*line, item.entry.group) if has_groups else line
 
 
 def _check(task: Task, prepared: list[Prepared], excluded: list[tuple[Entry, Record]]) -> list[str]:
-    """The remarks on the files. Raises ValueError if they cannot be trained on."""
+    """Return the remarks on the files. Raises ValueError if they cannot be trained on."""
     images = (
         Image(item.record.path, item.entry.split, item.entry.label, item.record.pixels_sha256) for item in prepared
     )
@@ -143,7 +143,7 @@ def _read_pixels(items: list[Prepared], images: list[Path], num_bytes: int) -> I
 
 
 def _make_labels(task: Task, items: list[Prepared]) -> np.ndarray:
-    """int32 (count,); for a multi-label data set uint8 (count, num_classes); see train.input.prepared."""
+    """Return int32 (count,) or, for multi-label data, uint8 (count, num_classes); see train.input.prepared."""
     if not task.listing.multi_label:
         return np.array([item.entry.label for item in items], np.int32)
     labels = np.zeros((len(items), len(task.listing.classes)), np.uint8)
@@ -154,7 +154,7 @@ def _make_labels(task: Task, items: list[Prepared]) -> np.ndarray:
 
 
 def _channel_statistics(task: Task, train: list[Prepared]) -> tuple[list[float], list[float]]:
-    """Mean and standard deviation of each channel over the training images."""
+    """Return mean and standard deviation of each channel over the training images."""
     sums = ((_split_numbers(item.record.sums), _split_numbers(item.record.squares)) for item in train)
     return mean_and_std(sums, math.prod(task.image_shape[:2]))
 

@@ -24,7 +24,7 @@ PROGRESS_EVERY_S = 10.0
 class Record:
     """Outcome for one file: hashes and sums of its prepared pixels, or only the reason why it is left out.
 
-    sums, squares: sums of the levels and of their squares, a number for each channel with commas between.
+    sums, squares: sums of the levels and of their squares, one number per channel, separated by commas.
     """
 
     path: str
@@ -61,7 +61,7 @@ def prepare_shard(task: Task, shard: int, images: Path, records: Path) -> None:
 
 
 def prepare_file(task: Task, path: str) -> tuple[np.ndarray | None, Record, int]:
-    """The prepared image, or None for a bad file; the record of the file; and its size in bytes."""
+    """Return the prepared image, or None for a bad file; the record of the file; and its size in bytes."""
     data = b""
     try:
         data = read_file(task.listing.folder / path)
@@ -92,7 +92,7 @@ def read_records(path: Path) -> Iterator[Record]:
 
 
 class Progress:
-    """Prints from time to time how far a long task is, and every problem at once."""
+    """Prints the progress of a long task from time to time, and every problem at once."""
 
     def __init__(self, name: str, total: int):
         self._name, self._total, self._done, self._bytes = name, total, 0, 0

@@ -8,11 +8,11 @@ import numpy as np
 
 BLOCK_PIXELS = 2**20
 MIN_STD = 1e-3
-"""Images are divided by the standard deviation, so that it must not be zero."""
+"""Smallest standard deviation. Images are divided by it, so it must not be zero."""
 
 
 def sum_levels(image: np.ndarray) -> tuple[list[int], list[int]]:
-    """Sums of an image's levels and of their squares, by channel. image: uint8, channels last."""
+    """Return the sums of an image's levels and of their squares, by channel. image: uint8, channels last."""
     pixels = image.reshape(-1, image.shape[-1])
     levels, squares = np.zeros((2, image.shape[-1]), np.int64)
     for start in range(0, len(pixels), BLOCK_PIXELS):
@@ -23,9 +23,9 @@ def sum_levels(image: np.ndarray) -> tuple[list[int], list[int]]:
 
 
 def mean_and_std(sums: Iterable[tuple[list[int], list[int]]], pixels_per_image: int) -> tuple[list[float], list[float]]:
-    """Mean and standard deviation of each channel over all images, in levels of 0 to 255.
+    """Return mean and standard deviation of each channel over all images, in levels of 0 to 255.
 
-    sums: what sum_levels() returns for each image. No standard deviation is below MIN_STD.
+    sums: result of sum_levels() for each image. No standard deviation is below MIN_STD.
     """
     count, totals = 0, np.zeros((2, 1), np.int64)
     for levels_and_squares in sums:

@@ -1,4 +1,4 @@
-"""Compares given weights with what a network needs, and takes them as its initial weights, with a new last layer."""
+"""Compares given weights with the arrays of a network, and makes its initial weights of them."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ class MisfitError(Exception):
 
 
 def find_new(needed: Shapes, given: Shapes) -> list[str]:
-    """Return the arrays that are drawn anew. It is the last layer if `given` lacks it or has other classes, or none.
+    """Return the arrays that are drawn anew: the last layer if `given` lacks it or has other classes, otherwise none.
 
     Raises MisfitError for any other difference.
     """

@@ -1,1 +1,1 @@
-"""From runs to tables, figures, the answer and the report. It runs in the workflow's own environment, .venv."""
+"""Makes tables, figures, the answer and the report from runs, in the workflow's own environment, .venv."""

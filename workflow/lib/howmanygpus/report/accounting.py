@@ -12,7 +12,7 @@ COLUMNS = (
 
 
 def to_seconds(moment: str) -> float:
-    """Seconds since 1970 of a moment in ISO 8601."""
+    """Convert a moment in ISO 8601 to seconds since 1970."""
     return datetime.fromisoformat(moment).timestamp()
 
 
@@ -20,8 +20,8 @@ def account(record: dict | None, attempts: Iterable[dict], billing: dict | None)
     """Return those of COLUMNS that are known, for a run with all its failed attempts.
 
     record: the record of the run, or None if it has no outcome. attempts: the records of its failed attempts. billing:
-    prices of its device, from the machine file; without them nothing is known of hours and cost. What the attempts
-    were billed is part of every sum. An attempt whose end nobody recorded adds nothing.
+    prices of its device, from the machine file; without them hours and cost are not known. Every sum includes the bills
+    of the attempts. An attempt whose end was not recorded adds nothing.
     """
     failed = [attempt for attempt in attempts if attempt["status"] != "running"]
     last = record or (failed[-1] if failed else {})
@@ -59,19 +59,19 @@ def bill(hours: float, num_gpus: int, num_nodes: int, billing: dict) -> dict:
 
 
 def count_devices(allocated: str | None, num_gpus: int, num_nodes: int, billing: dict) -> int:
-    """Return the number of devices that a job is billed for: those that SLURM gave it, in SLURM's words.
+    """Return the number of devices that a job is billed for. allocated: SLURM's words for what it gave the job.
 
-    SLURM only names them if the cluster accounts for GPUs. Without that, a job on exclusive nodes had all of their
-    devices, and another job those that it asked for.
+    SLURM only names devices if the cluster accounts for GPUs. Otherwise a job on exclusive nodes is billed for all of
+    their devices, and any other job for those that it asked for.
     """
     whole = num_nodes * billing["devices_per_node"] if billing.get("exclusive") else num_gpus
     return count_allocated(allocated) or whole
 
 
 def count_allocated(allocated: str | None) -> int | None:
-    """Return the number of GPUs in SLURM's words for an allocation, such as node=1,gres/gpu=4; None without any.
+    """Return the number of GPUs in SLURM's words for an allocation, such as node=1,gres/gpu=4; None if none is named.
 
-    A job with a node of its own is given all GPUs of the node, also if it asks for fewer.
+    A job with a node of its own is given all GPUs of the node, even if it asks for fewer.
     """
     found = ALLOCATED_GPUS.search(allocated or "")
     return int(found[1]) if found else None
@@ -80,8 +80,8 @@ def count_allocated(allocated: str | None) -> int | None:
 def measure_hours(record: dict) -> float | None:
     """Return the hours for which the devices of a run or an attempt were occupied, or None if that is not known.
 
-    They count from the start of its job, or of its launcher if it shared an allocation with others. A run that was no
-    job occupied them for its wall time, before which its launcher may have waited for other runs of the machine.
+    They count from the start of its job, or of its launcher if it shared an allocation with others. A run outside of
+    jobs occupied them for its wall time only, because its launcher may first have waited for other runs of the machine.
     """
     job: dict = record.get("job") or {}
     if not job and "wall_time_s" in record:

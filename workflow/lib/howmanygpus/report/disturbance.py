@@ -1,14 +1,14 @@
 """Whether other work on the machine disturbed a run."""
 
 OTHER_CPU_LIMIT = 0.05
-"""Largest share of the CPU time of a run's cores that other processes may use in the measured windows.
+"""Largest fraction of the CPU time of a run's cores that other processes may use in the measured windows.
 
-Repeats on a machine with nothing else to do differ by 1 to 3 %. Less than this share hides in that spread.
+Repeats on an otherwise idle machine differ by 1 to 3 %. The effect of a smaller fraction is within that spread.
 """
 
 
 def is_disturbed(record: dict) -> bool | None:
-    """Say whether other processes used a run's cores or GPUs while it was measured; None if nobody looked.
+    """Return whether other processes used a run's cores or GPUs while it was measured; None if it was not observed.
 
     record: a run.json. Records of earlier versions have no `disturbance`.
     """

@@ -12,7 +12,7 @@ REACH, NUM_POINTS = 200.0, 200_001
 
 
 def find_t_quantile(freedom: int) -> float:
-    """Quantile LEVEL of Student's t distribution with that many degrees of freedom, to three digits.
+    """Return the quantile LEVEL of Student's t distribution with `freedom` degrees of freedom, to three digits.
 
     The density is integrated from zero by the trapezoid rule, since half of the distribution is below zero.
     """
@@ -26,7 +26,7 @@ def find_t_quantile(freedom: int) -> float:
 def compare_means(
     difference: float, spread: float, freedom: int, repeats: tuple[int, int], margin: float
 ) -> tuple[float, float, str]:
-    """Return the confidence interval of a difference of means, and whether it says that they are the same.
+    """Return the confidence interval of a difference of means, and whether it shows that they are the same.
 
     spread: standard deviation of a single value; freedom: its degrees of freedom; repeats: values behind each mean.
     The means are the same if the whole interval is within +-margin, and not the same if the whole interval is outside.

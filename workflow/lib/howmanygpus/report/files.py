@@ -24,13 +24,13 @@ def read_table(path: Path) -> pd.DataFrame:
 
 
 TOGETHER = "All studies, with each shared job counted once:"
-"""What stands above the bill of all studies, at the end of the answers."""
+"""Heading of the bill of all studies, at the end of the answers."""
 FIRST = "throughput_by_gpus"
 """The figure of each study that the report's first page shows."""
 
 
 def read_first_page(studies: Iterable[str], arguments: list[str]) -> dict:
-    """Return what the report's first page shows of the results. arguments: Snakemake's."""
+    """Return the results on the report's first page. arguments: Snakemake's."""
     return {"answers": read_answers(studies), "figures": read_figures(studies, arguments), "bill": read_bill()}
 
 
@@ -41,7 +41,7 @@ def read_bill(answers: Path = Path("results/tables/answer.txt")) -> str:
 
 
 def read_answers(studies: Iterable[str], tables: Path = Path("results/tables")) -> dict[str, str]:
-    """The answers that exist, by study."""
+    """Return the answers that exist, by study."""
     paths = {study: tables / study / "answer.txt" for study in studies}
     return {study: path.read_text() for study, path in paths.items() if path.exists()}
 
@@ -49,9 +49,9 @@ def read_answers(studies: Iterable[str], tables: Path = Path("results/tables")) 
 def read_figures(
     studies: Iterable[str], arguments: list[str], figures: Path = Path("results/figures")
 ) -> dict[str, str]:
-    """The figures on the report's first page that exist, by study, as addresses that contain them, in several lines.
+    """Return the existing figures of the report's first page, by study, as data URLs that are broken into lines.
 
-    docutils refuses lines of 10,000 characters, and browsers ignore line breaks in addresses. arguments: Snakemake's.
+    docutils refuses lines of 10,000 characters, and browsers ignore line breaks in URLs. arguments: Snakemake's.
     Nothing is read unless they ask for the report.
     """
     if not any(argument.split("=")[0] == "--report" for argument in arguments):

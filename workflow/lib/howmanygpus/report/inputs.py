@@ -13,7 +13,7 @@ def is_real(table: pd.DataFrame) -> pd.Series:
 def choose_inputs(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows on real images.
 
-    For a study without any, these are the rows on synthetic input, and without these on resident input.
+    Without any, return the rows on synthetic input, and without those the rows on resident input.
     """
     for left_out in (RANDOM_INPUTS, (RESIDENT,)):
         chosen = table[~table["input"].isin(left_out)]

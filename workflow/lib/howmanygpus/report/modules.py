@@ -7,13 +7,13 @@ from typing import Any
 
 
 def list_modules(folder: Path) -> list[str]:
-    """Names of the modules in a folder, sorted."""
+    """Return the names of the modules in a folder, sorted."""
     return sorted(path.stem for path in folder.glob("[a-z]*.py"))
 
 
 @cache
 def read_constants(path: Path) -> dict[str, Any]:
-    """The literal constants of a module, by name."""
+    """Return the literal constants of a module, by name."""
     constants = {}
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -25,15 +25,15 @@ def read_constants(path: Path) -> dict[str, Any]:
 
 
 def has_several(study: dict | None, key: str | None) -> bool:
-    """Whether a study has several entries of a key, so that what compares them shows something.
+    """Return whether a study has several entries of a key, so that a table or figure can compare them.
 
-    study: its config, or None for any study. key: None for what compares nothing.
+    study: its config, or None for any study. key: None for a table or figure that compares nothing.
     """
     return study is None or key is None or len(study[key] or ()) > 1
 
 
 def require_constant(path: Path, name: str) -> Any:
-    """One literal constant of a module. Raises ValueError, naming the module, if it has none of this name."""
+    """Return one literal constant of a module. Raises ValueError, naming the module, if it has none of this name."""
     constants = read_constants(path)
     if name not in constants:
         raise ValueError(f"{path} defines no literal {name}; see the docstring of {path.parent / '__init__.py'}")

@@ -1,4 +1,4 @@
-"""What became of each planned run: the record of its outcome, else that of its last attempt, else nothing yet."""
+"""The result of each planned run: the record of its outcome, else that of its last attempt, else nothing yet."""
 
 import json
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ UNDECIDED = (
 
 
 FORMER_DEFAULTS = {"tier": "equal", "eval_batchnorm": "running"}
-"""What a record that lacks the key did, if the key's default has changed since or if no key of a study sets it."""
+"""Values for records that lack the key, if its default has changed since or if no key of a study sets it."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Outcome:
 
     @property
     def was_trained(self) -> bool:
-        """Whether the run has evaluations. A run that diverged has those from before it did."""
+        """Whether the run has evaluations. A run that diverged has those from before that."""
         return self.has_run and self.status in ("completed", "diverged")
 
     def read_events(self) -> list[dict]:
@@ -83,7 +83,7 @@ def name_nodes(num_nodes: int) -> str:
 
 
 def has_failed(statuses: pd.Series) -> pd.Series:
-    """Whether each run counts against its configuration: it was tried, and did not complete for reasons of its own."""
+    """Return whether each run counts as a failure: it was tried, and did not complete for reasons of its own."""
     return ~statuses.isin(["completed", *UNDECIDED])
 
 
@@ -104,14 +104,14 @@ def _read_outcome(
 
 
 def find_changes(planned: dict, record: dict, defaults: dict) -> list[str]:
-    """Return the keys of a planned specification in which it differs from what was run. record: a run.json."""
-    # A run that is older than a key of the config did what the key's default says. A user's model may have moved.
+    """Return the keys in which a planned specification differs from that of an existing run. record: a run.json."""
+    # A run that is older than a key of the config used the key's default. A user's model may have moved.
     was = defaults | FORMER_DEFAULTS | record["spec"]
     return [key for key, value in planned.items() if key not in PLACES_OF_MODELS and was.get(key) != value]
 
 
 def _explain_staleness(changed: list[str], was: dict) -> str:
-    """was: the specification of the run that exists."""
+    """Return the reason of a stale run. was: the specification of the run that exists."""
     reason = f"was run with another {', '.join(changed)}"
     if (FORMER_DEFAULTS | was).get("tier") == "equal":
         reason += "; the tier equal is replaced by stock, and the next call of snakemake does the run again"
@@ -133,10 +133,10 @@ def _read_or_explain(path: Path) -> dict:
 
 
 def describe_attempt(record: dict) -> tuple[str, str]:
-    """Status and reason of a run without an outcome, from the record of its last attempt.
+    """Return status and reason of a run without an outcome, from the record of its last attempt.
 
-    An attempt that has not written its end is running: train.start.settling has completed the records of those that
-    ended without a word.
+    An attempt that has not written its end is running, because train.start.settling has completed the records of all
+    that ended without writing it.
     """
     if record["status"] != "running":
         return record["status"], record["reason"]

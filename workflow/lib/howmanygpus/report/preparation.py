@@ -1,4 +1,4 @@
-"""The figure of what preparing a data set costs: speed of libraries, errors of filters, sizes of files."""
+"""The figure of a data set's preparation cost: speed of libraries, errors of filters, sizes of files."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def _draw_bars(axes: Axes, rows: pd.DataFrame, column: str, text: str) -> None:
 
 
 def _describe(row: Any) -> str:
-    """Name of a bar; for a format, with the difference that it makes to the images."""
+    """Return the name of a bar; for a format, with the difference that it makes to the images."""
     if row.part != "format":
         return row.name
     return f"{row.name}\n" + (f"{row.psnr_db:.1f} dB" if row.mean_difference else "lossless")

@@ -1,10 +1,10 @@
-"""The table of what the probes found on each kind of device of a cluster."""
+"""The table of the probes' findings on each kind of device of a cluster."""
 
 import pandas as pd
 
 
 def tabulate(records: list[dict]) -> pd.DataFrame:
-    """One row per finding, then one per fact, for each device. records: the probes' JSON files."""
+    """Return one row per finding, then one per fact, for each device. records: contents of the probes' JSON files."""
     rows = []
     for record in records:
         found = record["found"]

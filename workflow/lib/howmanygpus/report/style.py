@@ -29,10 +29,10 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 """Okabe and Ito 2008, with a brown instead of its yellow, which is too pale for lines."""
 MARKERS = "osD^vPX*"
 MARKER_SIZES = (9, 5)
-"""Of the first and of the last series of a figure, in points."""
+"""Marker sizes of the first and the last series of a figure, in points."""
 SOLID, DASHED, MIXED = "-", (0, (5, 2)), (0, (4, 1.5, 1, 1.5))
 LINES = (SOLID, DASHED, MIXED)
-"""Dotted lines are left to what guides the eye."""
+"""Dotted lines are reserved for guides to the eye."""
 FRAMEWORKS = {
     "pytorch_ddp": ("#0072B2", "o"),
     "pytorch_dp": ("#56B4E9", "s"),
@@ -49,9 +49,9 @@ FRAMEWORKS = {
 """Colour and marker of each framework: PyTorch in blues, TensorFlow and Keras in warm colours; three are Tol's."""
 GREY = "#767676"
 LETTER_IN, LINE_PT = 0.08, 13.75
-"""Width of a letter of a name beside a line, in inches, and the least distance of two names, in points."""
+"""Width of a letter of a name beside a line, in inches, and the smallest distance of two names, in points."""
 BESIDE_NAMES_IN = (2.7, 1.3)
-"""Least width and height of a panel without its names, in inches, with its title and the labels of its axes."""
+"""Smallest width and height of a panel without its names, in inches, with its title and the labels of its axes."""
 RING = "#CC0000"
 RING_NOTE = "red ring: disturbed by other work"
 FAILED_NOTE = "k/n: k of n repeats completed"
@@ -74,7 +74,7 @@ plt.rcParams.update(
 
 
 def look_of(framework: str) -> tuple[str, str]:
-    """Return the colour and the marker of a framework. One without an entry has those that follow from its name."""
+    """Return the colour and the marker of a framework. Without an entry, they are derived from its name."""
     number = zlib.crc32(framework.encode())
     drawn = COLOURS[number % len(COLOURS)], MARKERS[number // len(COLOURS) % len(MARKERS)]
     return FRAMEWORKS.get(framework, drawn)
@@ -138,7 +138,7 @@ def label_lines(axes: Axes, ends: dict[str, tuple[float, float, str]]) -> None:
 
 
 def _make_room(axes: Axes, names: list[str]) -> None:
-    """Enlarge the figure of panels of equal size, so that names beside each leave room for what it shows."""
+    """Enlarge a figure with panels of equal size, so that each panel has room besides its names."""
     figure, grid = axes.get_figure(root=True), axes.get_gridspec()
     if figure is None or grid is None or not names:
         return
@@ -149,9 +149,9 @@ def _make_room(axes: Axes, names: list[str]) -> None:
 
 
 def _place_name(axes: Axes, places: dict[str, tuple[float, float]], name: str) -> Callable[[RendererBase], Transform]:
-    """Return the coordinates of one of several names, whose height depends on that of the axes when they are drawn.
+    """Return the coordinates of one of several names. Their height depends on that of the axes when they are drawn.
 
-    Only the layout of the whole figure decides the height, and to lay it out for each panel would take seconds.
+    The layout of the whole figure decides the height of the axes, and computing it for each panel would take seconds.
     """
     figure = axes.get_figure(root=True)
     assert figure is not None
@@ -185,7 +185,7 @@ def _spread(wanted: list[float], gap: float) -> list[float]:
 
 
 def mark_counts(axes: Axes, counts: Iterable[int]) -> None:
-    """Make the x axis logarithmic, with ticks at the measured values only. A number that has no room is left out."""
+    """Make the x axis logarithmic, with ticks at the measured values only. Numbers without room are left out."""
     axes.set_xscale("log", base=2)
     counts = sorted({int(count) for count in counts})
     low, high = counts[0] / 1.25, counts[-1] * 1.25
@@ -197,7 +197,7 @@ def mark_counts(axes: Axes, counts: Iterable[int]) -> None:
 def _write_apart(counts: list[int], doublings: float) -> list[str]:
     """Return the labels of ticks, from the largest number down; empty for one that would touch a larger one.
 
-    doublings: that the axis has. On the narrowest panels, a digit takes 2.5 % of it.
+    doublings: number of doublings on the axis. On the narrowest panels, a digit takes 2.5 % of the axis.
     """
     labels, last = {}, math.inf
     for count in reversed(counts):
@@ -220,7 +220,7 @@ def note_rates(axes: Axes, series: Iterable[str]) -> None:
 
 
 def ring_disturbed(axes: Axes, x: pd.Series, y: pd.Series, is_disturbed: pd.Series) -> None:
-    """Draw a ring around each point of which other work on the machine disturbed a repeat, and explain the ring."""
+    """Draw a ring around each point with a repeat that other work on the machine disturbed, and explain the ring."""
     is_drawn = is_disturbed & y.notna()
     if not is_drawn.any():
         return
@@ -231,7 +231,7 @@ def ring_disturbed(axes: Axes, x: pd.Series, y: pd.Series, is_disturbed: pd.Seri
 
 
 def count_failed(axes: Axes, x: pd.Series, y: pd.Series, done: pd.Series, failed: pd.Series, colour: str) -> None:
-    """Write "completed/tried" beside each point of which repeats failed, and explain the numbers."""
+    """Write "completed/tried" beside each point with failed repeats, and explain the numbers."""
     for place_x, place_y, num_done, num_failed in zip(x, y, done, failed, strict=True):
         if num_failed and pd.notna(place_y):
             text = f"{num_done:.0f}/{num_done + num_failed:.0f}"
@@ -246,13 +246,13 @@ def name_guess(metric: str) -> str:
 
 
 def describe_guess(table: pd.DataFrame) -> str:
-    """Name the quality of a guess in brackets, to stand behind a quality in a title; nothing if it is not known."""
+    """Name the quality of a guess in brackets, to follow a quality in a title; nothing if it is not known."""
     known = table[table["quality_of_guess"].astype(float) < float("inf")]
     return f" ({name_guess(known['metric'].iloc[0])}: {known['quality_of_guess'].iloc[0]:.2g})" if len(known) else ""
 
 
 def star_machinery(rows: pd.DataFrame) -> dict[str, str]:
-    """Name of each series, with a star if its run on one device carries collective machinery.
+    """Return the name of each series, with a star if its run on one device has overhead for collective operations.
 
     rows: `series` and the columns of the table `scaling`.
     """

@@ -1,8 +1,8 @@
 """
-Whether the losses of a run's first epoch lie on those of all runs that do the same work.
+Whether the losses of a run's first epoch coincide with those of all runs that do the same work.
 
-The parity gate sees a few steps before; this check sees the runs themselves, also with device counts and variants that
-the gate never had. Runs do the same work if their specifications differ only in keys of HOW.
+The parity gate checks a few steps in advance. This checks the runs themselves, also with device counts and variants
+that the gate never had. Runs do the same work if their specifications differ only in keys of HOW.
 """
 
 import json
@@ -35,9 +35,9 @@ GROWTH = 1.5
 """Factor per step, for shallow networks. Measured with START: at most 1/7 of this limit, in a short DenseNet
 trained by Adam, in one run of six, which passed the gate; the other five were at 1/1000 of it by then."""
 FACTOR = 100.0
-"""Times by which a run may be further off than the median of the others. Measured in resnet44: up to 39."""
+"""Largest ratio of a run's difference to the median difference of the others. Measured in resnet44: up to 39."""
 CEILING = 0.2
-"""Largest limit. Rounding alone carried the losses of an unstable training apart by 0.13."""
+"""Largest limit. In an unstable training, rounding alone made losses differ by 0.13."""
 COLUMNS = ("trajectory", "trajectory_limit")
 
 
@@ -46,7 +46,7 @@ def add_differences(losses: pd.DataFrame, plan: dict, trained: set[tuple]) -> pd
 
     losses: one row per window, with IDENTITY, last_step and loss. plan: content of results/plans/{study}.json. trained:
     identities of the runs to compare. Adds `difference` and `difference_limit`; both are empty if nothing else does the
-    same work. With two runs, each is at half their difference from the median.
+    same work. With two runs, the difference of each from the median is half of that between them.
     """
     works = {}
     for planned in plan["runs"].values():
@@ -67,13 +67,13 @@ def add_differences(losses: pd.DataFrame, plan: dict, trained: set[tuple]) -> pd
 
 
 def find_limits(pool: pd.DataFrame) -> list[float]:
-    """Largest relative difference of each window that rounding explains.
+    """Return the largest relative difference of each window that rounding explains.
 
     pool: windows of runs of one network with the same precision, roundoff and input, with `run`, `work` and `roundoff`.
-    How fast rounding grows depends on the network: a deep one multiplies it by thousands in one step.
-    The limit is the larger of what a shallow network shows, and FACTOR times the median of how far the other runs have
-    come by that step, at most CEILING. Runs without any difference tell nothing, since they are copies of each other,
-    and neither does the only other run of a pair. If no run tells, the limit after the first step is CEILING.
+    How fast rounding grows depends on the network: a deep one multiplies it by thousands in one step. The limit is the
+    larger of the growth in a shallow network, and FACTOR times the median difference of the other runs so far, at most
+    CEILING. Runs without any difference are ignored, because they are copies of each other, and so is the only other
+    run of a pair. If no run is left, the limit after the first step is CEILING.
     """
     furthest = pool.pivot(index="run", columns="last_step", values="difference").cummax(axis=1).ffill(axis=1)
     members = pool.groupby("work")["run"].unique()
@@ -92,7 +92,7 @@ def find_limits(pool: pd.DataFrame) -> list[float]:
 def summarize_trajectories(losses: pd.DataFrame) -> dict[tuple, dict]:
     """Return COLUMNS of each run that was compared, by the values of its identity.
 
-    losses: the table of that name. They are those of the window with the largest difference for its limit.
+    losses: the table of that name. The values are those of the window whose difference is largest for its limit.
     """
     compared = losses[losses["difference"].notna()]
     compared = compared.assign(ratio=compared["difference"] / compared["difference_limit"])
@@ -104,11 +104,11 @@ def summarize_trajectories(losses: pd.DataFrame) -> dict[tuple, dict]:
 
 
 def find_roundoff(work: dict) -> float:
-    """Unit roundoff of the coarsest numbers in a training step. work: the keys of a specification outside of HOW."""
+    """Return the unit roundoff of the coarsest numbers in a training step. work: a specification without HOW's keys."""
     own = ROUNDOFF.get(work["precision"], ROUNDOFF["bf16"])
     return own if work.get("gradient_compression", "none") == "none" else max(own, COMPRESSED)
 
 
 def has_left(runs: pd.DataFrame) -> pd.Series:
-    """Whether the losses of each run leave those of the others by more than rounding explains."""
+    """Return whether the losses of each run differ from those of the others by more than rounding explains."""
     return runs["trajectory"].astype(float) > runs["trajectory_limit"].astype(float)

@@ -1,5 +1,5 @@
 """
-Patch: without `slurm_account`, a job is submitted without an account, and without a word.
+Patch: without `slurm_account`, a job is submitted without an account and without warnings.
 
 The plugin then tries to guess the account from the user's last job. Its command passes `| tail -1` to sacct as
 arguments, so that sacct prints "invalid option -- '1'", nothing is ever guessed, and three warnings say so at the first

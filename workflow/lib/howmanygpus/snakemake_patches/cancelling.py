@@ -40,7 +40,7 @@ def _cancel(call: str, only_waiting: bool = False) -> None:
 
 
 def cancel_waiting_jobs(executor: Any) -> None:
-    """Cancel the jobs of a call that have not started, until the call ends, and have the plugin look for ended ones."""
+    """Cancel the jobs of a call that have not started, until the call ends, and let the plugin look for ended ones."""
 
     def cancel() -> None:
         while executor.wait:
@@ -61,7 +61,7 @@ def _cancel_all(upstream: Any) -> Any:
 
 
 def apply() -> None:
-    """Patch Executor.cancel_jobs, which Snakemake calls at Ctrl-C, and add what howmanygpus calls at SIGTERM."""
+    """Patch Executor.cancel_jobs, which Snakemake calls at Ctrl-C, and add the function for SIGTERM."""
     check_version("snakemake-executor-plugin-slurm")
     import snakemake_executor_plugin_slurm as plugin  # installed with the workflow, imported on clusters only
 

@@ -5,12 +5,12 @@ If a job fails, loggers print the file of its rule's `log:`. If the job had not 
 call, or there is none: the logger `rich` then prints a traceback of its own for each job. With the patch, the logs of a
 job are emptied when the job is handed to its executor.
 
-`rich` also drops the message with which an executor explains a failure. With the patch, a failure is explained by
-messages of its own: a full disk, and how the attempt at a run ended. On a full disk, Snakemake prints a traceback for
-each message that it cannot write to its own log; the patch leaves these out.
+`rich` also drops the message with which an executor explains a failure. With the patch, separate messages explain a
+failure: a full disk, and how the attempt at a run ended. On a full disk, Snakemake prints a traceback for each message
+that it cannot write to its own log; the patch leaves these out.
 
-If a job fails without which runs cannot begin, such as the parity gate, nothing is known of these runs when the call
-ends. With the patch, each gets an attempt with the status `blocked`, and the last words of that job as the reason.
+If a job that runs need fails, such as the parity gate, nothing is recorded about these runs when the call ends. With
+the patch, each gets an attempt with the status `blocked`, and the last words of that job as the reason.
 
 Upstream: https://github.com/snakemake/snakemake/issues/204 asks for empty logs before submission. For `rich` and the
 full disk no issue is known; docs/upstream.md has the text of a report.
@@ -33,7 +33,7 @@ from howmanygpus.snakemake_patches.patching import check_version, replace
 NOT_STARTED = "This job has not started.\n"
 """Content of the log of a job that waits."""
 DISK_CHECK_S = 60.0
-"""Least time between two checks of the disk, in seconds: many jobs may fail at once."""
+"""Smallest time between two checks of the disk, in seconds, because many jobs may fail at once."""
 
 
 def list_logs(job: Any) -> list[Path]:
@@ -47,7 +47,7 @@ def name_run(job: Any) -> str:
 
 
 def describe_run(job: Any) -> tuple[dict, dict[str, Path]]:
-    """Return the settings of a run and the inputs by which its record is completed; a user's own program has none."""
+    """Return the settings of a run and the inputs that complete its record; a user's own program has no inputs."""
     inputs = {name: job.input[name] for name in ("data", "weights", "verdict")}
     return json.loads(job.params.settings), {name: Path(path) for name, path in inputs.items() if path}
 
@@ -57,7 +57,7 @@ def _record_block(job: Any, reason: str) -> str:
     try:
         record_blocked(name_run(job), *describe_run(job), reason)
     except Exception as error:
-        # Snakemake must go on: it would leave the jobs that run to themselves.
+        # Snakemake must continue, because otherwise it would abandon the running jobs.
         return f"{type(error).__name__}: {error}"
     return ""
 
@@ -93,7 +93,7 @@ class Failures:
             self._attempts[run] = list_attempts(run)
 
     def explain(self, job: Any) -> None:
-        """Say why a job failed, if that is known. What a log says is left to the loggers, except for a full disk."""
+        """Say why a job failed, if that is known. Loggers show the content of logs, except for a full disk."""
         for log in list_logs(job):
             if words := find_words_of_full_disk(log):
                 self._say(f"{log}: the disk or the quota was full: {words}")
@@ -105,7 +105,7 @@ class Failures:
                 self._say(f"{run}: {record['status']}: {record['reason']}; the attempt is kept in {folder}")
 
     def block(self, dag: Any, failed: Any) -> None:
-        """Record for all runs that wait for a job which has failed for good that they cannot begin."""
+        """Record that no run that waits for a finally failed job can begin."""
         for job in failed.jobs if failed.is_group() else [failed]:
             logs = list_logs(job)
             words = f": {find_last_words(logs)}; its log is {logs[-1]}" if logs else ""
@@ -148,7 +148,7 @@ def _explain_errors(failures: Failures) -> Any:
 
 
 def write_quietly(handlers: Iterable[logging.Handler]) -> None:
-    """Have handlers that write to a file print no traceback for a message that a full disk does not take."""
+    """Keep handlers that write to a file from printing a traceback for a message that a full disk rejects."""
 
     def make(handle_error: Any) -> Any:
         def handle(record: logging.LogRecord) -> None:

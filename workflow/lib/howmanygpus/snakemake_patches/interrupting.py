@@ -1,10 +1,10 @@
 """
 Patch: Ctrl-C and SIGTERM end Snakemake, whatever it is doing at that moment.
 
-If Ctrl-C falls into the writing of a log message, Snakemake loses it: the handler that writes the message catches the
-exception and Snakemake goes on. If it is inside a function of a rule, Snakemake reports it as an error of this rule. A
-second Ctrl-C, pressed while Snakemake cancels its jobs, ends it with a traceback before it has cancelled them. At
-SIGTERM, Snakemake's handler takes a lock, and waits for it without end if the interrupted code holds it.
+If Ctrl-C arrives while a log message is written, Snakemake loses it: the handler that writes the message catches the
+exception, and Snakemake continues. If it arrives inside a function of a rule, Snakemake reports it as an error of this
+rule. A second Ctrl-C, pressed while Snakemake cancels its jobs, ends it with a traceback before it has cancelled them.
+At SIGTERM, Snakemake's handler takes a lock, and waits for ever if the interrupted code holds it.
 
 With the patch, both signals are only noted. At Ctrl-C, the scheduler raises KeyboardInterrupt when it next waits for
 its jobs. A second Ctrl-C raises it at once, in case the scheduler does not get there; once Snakemake is ending, a

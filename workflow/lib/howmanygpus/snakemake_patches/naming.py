@@ -24,7 +24,7 @@ RUN = re.compile(r"[^/]+/(?P<framework>[^/]+)/.*_(?P<devices>gpus\d+(?:_nodes\d+
 
 
 def describe_job(job: Any) -> str:
-    """Return what squeue shows of a job: framework and devices of a run, the rule and the device of others."""
+    """Return the name that squeue shows for a job: framework and devices of a run, rule and device of others."""
     wildcards = getattr(job, "wildcards_dict", {})
     if found := RUN.match(wildcards.get("run", "")):
         return f"{found['framework']}_{found['devices']}"

@@ -1,8 +1,8 @@
 """
 Replace functions of other packages, but only the functions that a patch was written for.
 
-A patch of another version could silently break what it is meant to repair, so that both the version of the package and
-the function itself are checked. A mismatch ends Snakemake with an error that names the remedy.
+With another version, a patch could silently break what it is meant to repair. Both the version of the package and the
+function itself are therefore checked. A mismatch ends Snakemake with an error that names the remedy.
 """
 
 import functools
@@ -26,7 +26,7 @@ The interface and the plugin of steps come with the others and are not pinned by
 and 0.x from these on are accepted.
 """
 MARK = "_patched_by_howmanygpus"
-"""Attribute that a function of ours has once it has taken the place of another."""
+"""Attribute of our functions that have replaced another."""
 
 
 def check_version(package: str) -> None:
@@ -45,7 +45,7 @@ def check_version(package: str) -> None:
 
 
 def describe(function: Any) -> str:
-    """Module, name and parameters of a function, regardless of decorators that used functools.wraps."""
+    """Return module, name and parameters of a function, regardless of decorators that used functools.wraps."""
     innermost = inspect.unwrap(function) if callable(function) else function
     if not inspect.isfunction(innermost):
         return repr(function)

@@ -1,10 +1,10 @@
 """
-Patch: plan jobs that lie behind an ancient() file, even if the job that makes this file runs again.
+Patch: plan jobs downstream of an ancient() file, even if the job that makes this file runs again.
 
 Snakemake skips its checks for all jobs downstream of a scheduled job, because they will run anyway. Later it leaves out
-those that depend on the scheduled job by ancient() files alone. Nobody has checked these for other reasons to run, so
-that neither their missing outputs nor their changed parameters are noticed. With the patch, Snakemake does not skip the
-checks of jobs that are reached through existing ancient() files alone.
+those that depend on the scheduled job by ancient() files alone. These are then never checked for other reasons to run,
+so neither missing outputs nor changed parameters are noticed. With the patch, Snakemake does not skip the checks of
+jobs that are reached through existing ancient() files alone.
 
 Upstream: https://github.com/snakemake/snakemake/issues/4166
 Tested with snakemake 9.27.1. tests/workflow/test_planning.py fails if Snakemake alone plans such jobs.

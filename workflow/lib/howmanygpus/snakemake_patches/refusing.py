@@ -1,9 +1,9 @@
 """
-Patch: a run whose job never began has a reason: what sbatch said when it refused the job, or how SLURM ended it.
+Patch: a run whose job never began has a reason: sbatch's message when it refused the job, or how SLURM ended it.
 
-The plugin attaches sbatch's message to the event of the failed job. The logger `rich` prints nothing of it, and with
-every logger it is lost when the call ends. With the patch, it is a message of its own and the content of the job's log,
-and a run gets an attempt with the status `refused`.
+The plugin attaches sbatch's message to the event of the failed job. The logger `rich` does not print it, and with every
+logger it is lost when the call ends. With the patch, it is a separate message and the content of the job's log, and a
+run gets an attempt with the status `refused`.
 
 A job that SLURM accepted may end before its run has begun an attempt: while it waits, or while it starts. With the
 patch, the run gets an attempt with the status and the reason that SLURM gives, or with the last words of the job.
@@ -21,7 +21,7 @@ from howmanygpus.snakemake_patches.failing import describe_run, find_last_words,
 from howmanygpus.snakemake_patches.patching import check_version, replace
 
 SAID = re.compile(r"The error message was '(.*?)'\.\n", re.DOTALL)
-"""Where the plugin's message quotes sbatch. The whole command line follows."""
+"""The part of the plugin's message that quotes sbatch. The whole command line follows it."""
 
 TOO_MANY = re.compile(r"MaxSubmitJob|GrpSubmitJob")
 """SLURM's words for more jobs in the queue than a QOS or an association allows."""
@@ -31,9 +31,9 @@ BASE = "snakemake_interface_executor_plugins.executors.base.AbstractExecutor"
 
 
 def find_refusal(message: str) -> str:
-    """Return in one line what sbatch said or, if the job did not get there, why the plugin did not submit it.
+    """Return in one line sbatch's message or, if sbatch was not called, why the plugin did not submit the job.
 
-    A limit of submitted jobs has its remedy, because the others only need to come later.
+    A limit of submitted jobs gets a remedy: the other jobs only need to be submitted later.
     """
     quoted = SAID.search(message)
     said = " ".join((quoted[1] if quoted else message).split())
@@ -53,14 +53,14 @@ def _keep_refusals(upstream: Any) -> Any:
 
     def report_job_error(executor: Any, job_info: Any, msg: str) -> None:
         reason = find_refusal(msg)
-        # With retries, SLURM says the same again.
+        # With retries, SLURM gives the same answer again.
         if (told := (str(job_info.job.log), f"{name_run(job_info.job) or job_info.job}: {reason}")) not in said:
             said.add(told)
             executor.logger.error(told[1])
         try:
             keep_refusal(job_info.job, reason)
         except Exception as error:
-            # Snakemake must hear of the failure, or it would wait for the job without end.
+            # Snakemake must learn of the failure, or it would wait for the job for ever.
             executor.logger.error(f"The refusal could not be recorded: {type(error).__name__}: {error}")
         upstream(executor, job_info, msg)
 
@@ -82,8 +82,8 @@ def _keep_ends(upstream: Any) -> Any:
 
 
 def apply() -> None:
-    """Patch Executor._report_job_error_threadsafe, which the plugin calls if it could not submit a job, and what it
-    calls if a job failed.
+    """Patch Executor._report_job_error_threadsafe, which the plugin calls if it could not submit a job, and the
+    function that it calls if a job failed.
     """
     check_version("snakemake-executor-plugin-slurm")
     import snakemake_executor_plugin_slurm as plugin  # installed with the workflow, imported on clusters only

@@ -1,13 +1,13 @@
 """
 Dynamic loss scaling of fp16 (Micikevicius et al. 2018), with the same numbers in every framework that has it.
 
-float16 ends at 65504, and loses gradients below 6e-8. The loss is therefore multiplied by a scale before the backward
-pass, and the gradients are divided by it in float32. If any of them is not finite on any device, all devices skip the
-update and halve the scale; it doubles after so many steps without a skip.
+The largest float16 is 65504, and gradients below 6e-8 become zero. The loss is therefore multiplied by a scale before
+the backward pass, and the gradients are divided by it in float32. If any of them is not finite on any device, all
+devices skip the update and halve the scale. It doubles after GROWTH_INTERVAL steps without a skip.
 
-A skipped step has seen its images: it counts as a step of the run, of the epoch and of the learning rate's schedule,
-and updates BatchNorm's running statistics. For the optimizer it did not happen: neither its moments nor the number of
-updates by which Adam corrects them change.
+A skipped step has used its images: it counts as a step of the run, of the epoch and of the learning rate's schedule,
+and updates BatchNorm's running statistics. The optimizer's state does not change: neither its moments nor the number
+of updates by which Adam corrects them.
 """
 
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from dataclasses import dataclass
 GROWTH_INTERVAL = 2000
 """Steps without a skip after which the scale grows, in PyTorch and Keras alike."""
 GROWTH_FACTOR, BACKOFF_FACTOR = 2.0, 0.5
-"""Those of PyTorch. Keras has no others."""
+"""PyTorch's defaults. In Keras they are fixed."""
 LEAST_SCALE = 1.0
 """Below this, gradients are not finite in float16 even without a scale."""
 
 
 @dataclass(frozen=True)
 class LossScale:
-    """skipped_steps: of the run so far. scale: after the last step."""
+    """State of the loss scaling. skipped_steps: of the run so far. scale: after the last step."""
 
     skipped_steps: int
     scale: float

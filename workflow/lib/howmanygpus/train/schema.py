@@ -19,7 +19,7 @@ class RecordError(ValueError):
 
 
 def read_record(path: Path) -> dict:
-    """The content of a run.json or an attempt.json. Raises RecordError if it violates the schema."""
+    """Return the content of a run.json or an attempt.json. Raises RecordError if it violates the schema."""
     try:
         record = json.loads(path.read_text())
     except json.JSONDecodeError as error:
@@ -43,7 +43,7 @@ def check_record(path: Path, record: dict) -> None:
 
 @cache
 def _load_validator(kind: str) -> Draft202012Validator:
-    """kind: `run` or `attempt`."""
+    """Return the validator of a kind of record: `run` or `attempt`."""
     schema = yaml.safe_load(SCHEMA.read_text())
     return Draft202012Validator({"$ref": f"#/$defs/{kind}", "$defs": schema["$defs"]})
 

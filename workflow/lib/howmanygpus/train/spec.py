@@ -1,5 +1,5 @@
 """
-What one run shall do: the typed form of the specification that the planner writes.
+The typed form of the specification that the planner writes for a run.
 
 The planner fills in every default (workflow/schemas/config.schema.yaml is their only home), so nothing here has one.
 """
@@ -18,7 +18,7 @@ PLACES_OF_MODELS = ("model_file", "model_folder")
 
 @dataclass(frozen=True)
 class OptimizerSpec:
-    """Update rule and learning-rate schedule; rates are per step and already without units."""
+    """Update rule and learning-rate schedule. Its keys are described in workflow/schemas/config.schema.yaml."""
 
     name: str
     learning_rate: float
@@ -51,7 +51,7 @@ class ResizedCropSpec:
 
 @dataclass(frozen=True)
 class LaunchSpec:
-    """What is known of every run, also of one that starts a program of the user (train.program).
+    """The fields that every run has, also one that starts a program of the user (train.program).
 
     accumulate: batches of per_device_batch_size images that each device takes for one optimizer step.
     device: its name in the machine file; device_kind: `cpu` or `cuda`, how frameworks reach it.
@@ -84,7 +84,7 @@ class LaunchSpec:
 
     @property
     def devices_per_node(self) -> int:
-        """Of this run: its devices are spread evenly over its nodes."""
+        """Devices of this run on each of its nodes, over which they are spread evenly."""
         return self.num_gpus // self.num_nodes
 
     def to_dict(self) -> dict:
@@ -97,13 +97,14 @@ class RunSpec(LaunchSpec):
 
     model_file: the user's own model in one file, model_folder: one with a file per family; both None for a network of
         train/models/.
-    init: `random`, `imagenet`, or `sha256:` and the hash of the user's file from which the initial weights are.
-    label_smoothing: 0 without; only if an image has one label.
-    normalization: `data`, or of train.input.prepared.NORMALIZATIONS.
+    init: `random`, `imagenet`, or `sha256:` and the hash of the user's file of initial weights.
+    label_smoothing: 0 for none; other values only if an image has one label.
+    normalization: `data`, or a key of train.input.prepared.NORMALIZATIONS.
     loader: `shared`, or the framework's own: its module below train/frameworks/. loader_workers: of each device.
-    loss_scale: of fp16 at first.
+    loss_scale: initial loss scale of fp16.
     loader_kind: `threads` or `processes`.
-    eval_batchnorm: statistics of BatchNorm in evaluation, `running` or `batch`, those of the images predicted together.
+    eval_batchnorm: statistics of BatchNorm in evaluation: `running`, or `batch` for those of the images predicted
+        together.
     """
 
     data_dir: str

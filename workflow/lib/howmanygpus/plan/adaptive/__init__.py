@@ -1,1 +1,1 @@
-"""Decides by what was measured which cells of a grid are worth their devices, and says why the others are not."""
+"""Decides from measurements which cells of a grid are worth their devices, and says why the others are not."""

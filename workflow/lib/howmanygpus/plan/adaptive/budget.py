@@ -1,21 +1,21 @@
 """
 Spends a budget of device-hours.
 
-A cell is run only if the budget has room for a quarter more than the cell is expected to need. What is left of the
-budget is shared out among the runs of a pass in proportion to their needs, and no run gets more time than its share.
-The budget is therefore kept even if every run takes longer than expected.
+A cell is run only if the budget has room for a quarter more than the cell is expected to need. The rest of the budget
+is divided among the runs of a pass in proportion to their needs, and no run gets more time than its share. The budget
+is therefore kept even if every run takes longer than expected.
 """
 
 from howmanygpus.plan.adaptive.cells import Cell, Decision, Knowledge, Rules, name_devices
 
 RESERVE = 1.25
-"""How much more than the expected need of a cell the budget must have left."""
+"""Multiple of a cell's expected need that the budget must have left."""
 BEHIND_FIRST_RUNS = "decided later: when the first runs tell how long a run takes"
 BEHIND_OTHERS = "decided later: by what cheaper cells leave of the budget"
 
 
 def spend(rules: Rules, wanted: list[Cell], waiting: list[Cell], known: Knowledge, decision: Decision) -> None:
-    """Decide which of the wanted cells are run now. With a budget these are those that need least.
+    """Decide which of the wanted cells are run now: with a budget, those that need least.
 
     waiting: cells that wait for others of their curves.
     """
@@ -53,7 +53,7 @@ def list_missing(cells: list[Cell], known: Knowledge) -> list[str]:
 
 
 def _admit(wanted: list[Cell], needs: dict[int, float | None], left: float) -> list[Cell]:
-    """Return the cells that fit into what is left of the budget together, those that need least first."""
+    """Return the cells that fit into the rest of the budget together, those that need least first."""
     admitted, total = [], 0.0
     for cell in sorted(wanted, key=lambda cell: needs[id(cell)] or 0.0):
         need = needs[id(cell)] or 0.0

@@ -1,4 +1,4 @@
-"""The studies that are decided together: one of the config, and that of its probes."""
+"""The studies that are decided together: a study of the config, and the study of its probes."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""What a decision is made from: the cells of a grid, the rules of its study, and what is known of each run."""
+"""The basis of a decision: the cells of a grid, the rules of its study, and what is known of each run."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -26,9 +26,9 @@ class Rules:
 
 @dataclass(frozen=True)
 class Cell:
-    """One configuration. curve: all of it but the device count. runs: the paths of its repeats.
+    """One configuration. curve: all of it except the device count. runs: the paths of its repeats.
 
-    kind: what it has in common with cells that take about as long, such as the framework. is_real: whether it trains
+    kind: settings that it shares with cells that take about as long, such as the framework. is_real: whether it trains
     on real images, so that it can reach a target.
     """
 
@@ -41,7 +41,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Measured:
-    """How a run ended. images_per_s: None without a rate. has_outcome: not so if it only failed in this call."""
+    """How a run ended. images_per_s: None without a rate. has_outcome: false if it only failed in this call."""
 
     status: str
     images_per_s: float | None = None
@@ -52,8 +52,9 @@ class Measured:
 class Knowledge:
     """All that was measured so far.
 
-    runs: by path, those that ended or that failed in this call. used_device_h: of all jobs of the study, failed ones
-    included. expect: the device-hours that a run is expected to need; None if nothing like it was done.
+    runs: by path, those that ended or that failed in this call. used_device_h: device-hours of all jobs of the study,
+    including failed ones. expect: returns the device-hours that a run is expected to need; None if no similar run
+    exists.
     """
 
     runs: dict[str, Measured] = field(default_factory=dict)
@@ -80,11 +81,11 @@ class Knowledge:
 
 @dataclass
 class Decision:
-    """What becomes of each run.
+    """The decision on each run.
 
     go: runs to do now. done: runs that ended and belong to the grid. later: runs that a later pass decides, and
-    not_run: runs that are not done, each with the reason. allowed_device_h: the most that each of the runs to do may
-    use; empty without a budget.
+    not_run: runs that are not done, each with the reason. allowed_device_h: maximum for each of the runs to do; empty
+    without a budget.
     """
 
     go: list[str] = field(default_factory=list)

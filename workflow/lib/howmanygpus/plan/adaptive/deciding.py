@@ -1,4 +1,4 @@
-"""Decides what to run next. A pure function of rules, cells and what was measured."""
+"""Decides what to run next. A pure function of rules, cells and measurements."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,10 +17,10 @@ from howmanygpus.plan.adaptive.cells import (
 
 @dataclass
 class Scan:
-    """What the curves of a grid say so far.
+    """The state of a grid's curves so far.
 
     wanted: cells to run now, if the budget allows it. rates: the rate of each cell that is good enough, by curve and
-    device count. refused: why a cell is not good enough or was not run, in the same way.
+    device count. refused: why a cell is not good enough or was not run, by curve and device count.
     """
 
     wanted: list[Cell] = field(default_factory=list)
@@ -30,7 +30,7 @@ class Scan:
 
 
 def decide(rules: Rules, measured: list[Cell], trained: list[Cell], known: Knowledge) -> Decision:
-    """Decide what becomes of every run.
+    """Decide which runs are done now, later or not at all.
 
     measured: cells whose throughput is measured along their curves. trained: cells to train if their throughput is
     among the best, with `rules.train_best`; empty otherwise. A cell that is trained has the curve and the device count
@@ -51,7 +51,7 @@ def decide(rules: Rules, measured: list[Cell], trained: list[Cell], known: Knowl
 
 
 def _follow(curve: list[Cell], rules: Rules, known: Knowledge, scan: Scan, decision: Decision) -> None:
-    """Go up the device counts of a curve as far as what was measured allows it."""
+    """Go up the device counts of a curve as far as the measurements allow it."""
     baseline, stopped, is_waiting = None, "", False
     for cell in curve:
         missing = known.find_missing(cell)

@@ -1,4 +1,4 @@
-"""Expects what a run will need of a budget."""
+"""Estimates how much of a budget a run will need."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +14,8 @@ LEAST_S = 1.0
 def expect_seconds(campaign: Campaign, folder: Path = RUNS) -> Callable[[Run], float | None]:
     """Return a function from a run to its expected seconds, or None if no run like it exists.
 
-    How long a program of the user takes depends on what only its command says: the longest run of the same variant that
-    exists is expected again. folder: where the runs are.
+    The duration of a user's program depends on its command alone, so the longest existing run of the same variant is
+    expected again. folder: where the runs are.
     """
     if campaign.study.is_program:
         durations = read_durations(folder / campaign.study.name)

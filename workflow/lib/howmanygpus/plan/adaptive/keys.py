@@ -8,11 +8,11 @@ from howmanygpus.plan.largest.sizes import MAX
 from howmanygpus.train.spec import RANDOM_INPUTS
 
 RULES = ("stop_below_efficiency", "budget_device_h", "train_best", "probe_steps")
-"""Keys that say which runs are done. They change no run, and no table but by the runs."""
+"""Keys that say which runs are done. They change no run, and tables only through the runs."""
 FOR_TRAINING = ("epochs", "steps", "repeats", "published", "deviations", "protocols")
 """Keys that a probe does not share with the runs that train."""
 PROBE = "_probe"
-"""End of the name of a study of probes."""
+"""Suffix of the name of a study of probes."""
 
 
 def leave_rules_out(study: dict) -> dict:
@@ -45,7 +45,7 @@ def split_probes(groups: dict[str, dict[str, dict]]) -> dict[str, dict[str, dict
 
 
 def _make_probes(given: dict) -> dict:
-    """Return the study of the probes. Rules of `exclude` about other repeats than the first concern none of them."""
+    """Return the study of the probes. Rules of `exclude` about later repeats are left out, since probes have one."""
     kept = {key: value for key, value in leave_rules_out(given).items() if key not in FOR_TRAINING}
     if "exclude" in kept:
         kept["exclude"] = [rule for rule in kept["exclude"] if rule.get("repeat", 1) == 1]

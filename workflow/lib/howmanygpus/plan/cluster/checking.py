@@ -66,7 +66,7 @@ def _check_nodes(offer: Offer, device: Device, num_nodes: int, place: str) -> It
 
 
 def _check_shares(offer: Offer, device: Device, num_nodes: int, place: str) -> Iterator[str]:
-    """Check that a node has as many devices, and so many cores and so much memory for each of them."""
+    """Check that a node has enough devices, and enough cores and memory for each of them."""
     count, has = device.devices_per_node, f"a node of partition {offer.partition} has"
     most_devices = count if offer.nodes[0].devices is None else offer.most("devices", num_nodes)
     if count > most_devices:

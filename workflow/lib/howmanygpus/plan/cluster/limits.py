@@ -1,8 +1,8 @@
 """
 Asks SLURM's accounting what one job may have: by the QOS of its partition, its own QOS, and the user's association.
 
-Of each limit, the first one counts in this order (SLURM's resource_limits.html). Limits of a user or a group are among
-them: a job that exceeds one by itself waits for ever, since nothing that ends makes room for it.
+If several of these set the same limit, the first one in this order applies (SLURM's resource_limits.html). Limits of a
+user or a group are included, because a job that exceeds one by itself waits for ever.
 """
 
 import getpass
@@ -26,11 +26,11 @@ ENFORCED = re.compile(r"^AccountingStorageEnforce\s*=.*\b(?:limits|safe)\b", re.
 AMOUNT = re.compile(r"(?P<number>[\d.]+)(?P<unit>[KMGTP]?)")
 MIB = {"K": 2**-10, "": 1, "M": 1, "G": 2**10, "T": 2**20, "P": 2**30}
 LONGER, FIRST = "PartitionTimeLimit", "OverPartQOS"
-"""Flags of a QOS: its jobs may be longer than the partition allows, and it comes before that of the partition."""
+"""Flags of a QOS: its jobs may be longer than the partition allows; it takes precedence over the partition's QOS."""
 
 
 class Limit(NamedTuple):
-    """The most of something. name: who sets it, such as `MaxTRES of the QOS short`. Memory is in MiB."""
+    """A maximum. name: its origin, for example `MaxTRES of the QOS short`. Memory is in MiB."""
 
     most: float
     name: str
@@ -38,10 +38,10 @@ class Limit(NamedTuple):
 
 @dataclass(frozen=True)
 class Limits:
-    """What one job may have. per_job, per_node: by SLURM's name of a resource, such as gres/gpu.
+    """The limits of one job. per_job, per_node: by SLURM's name of a resource, such as gres/gpu.
 
-    wall_min: of its time limit in minutes; None without a limit. is_known: whether SLURM said so, or that nothing is
-    limited. may_be_longer: whether the time limit of the partition does not count.
+    wall_min: limit of its time in minutes; None without a limit. is_known: whether SLURM answered, also if nothing is
+    limited. may_be_longer: whether the job may exceed the time limit of the partition.
     """
 
     wall_min: Limit | None = None
@@ -51,7 +51,7 @@ class Limits:
     may_be_longer: bool = False
 
     def find(self, resource: str, num_nodes: int) -> Limit | None:
-        """Return the limit of a resource for a job on so many nodes, all nodes together; None without one."""
+        """Return the limit of a resource for a job, all of its nodes together; None without a limit."""
         found = [self.per_job[resource]] if resource in self.per_job else []
         if resource in self.per_node:
             found.append(self.per_node[resource]._replace(most=num_nodes * self.per_node[resource].most))
@@ -69,7 +69,7 @@ UNKNOWN = Limits()
 def ask_for_limits(qos: str | None, partition: dict[str, str]) -> Limits:
     """Return the limits of a job, or UNKNOWN if SLURM does not tell them or does not enforce them.
 
-    qos: of the job; None for the default of the user. partition: what scontrol says of its partition.
+    qos: of the job; None for the default of the user. partition: its partition's fields, as scontrol shows them.
     """
     if not ENFORCED.search(_run(["scontrol", "show", "config"])):
         return UNKNOWN
@@ -81,7 +81,7 @@ def ask_for_limits(qos: str | None, partition: dict[str, str]) -> Limits:
     both = [known.get(partition.get("QoS", ""), {}), own]
     in_order = reversed(both) if FIRST in own.get("Flags", "") else both
     named = [(row, f"of the QOS {row['Name']}") for row in in_order if row]
-    # With several accounts, nobody knows here which one Snakemake's profile gives the job.
+    # With several accounts, it is unknown here which one Snakemake's profile gives the job.
     named += [(associations[0], "of your account")] if len(associations) == 1 else []
     return Limits(
         wall_min=next(_find_walls(named), None),
@@ -93,7 +93,7 @@ def ask_for_limits(qos: str | None, partition: dict[str, str]) -> Limits:
 
 
 def _find_default(associations: list[dict[str, str]]) -> str:
-    """Return the QOS that SLURM takes for a job without one."""
+    """Return the QOS that SLURM uses for a job without one."""
     named = {row["DefaultQOS"] or (row["QOS"] if "," not in row["QOS"] else "") for row in associations} - {""}
     return named.pop() if len(named) == 1 else "normal"
 
@@ -105,7 +105,7 @@ def _find_walls(named: list[tuple[dict[str, str], str]]) -> Iterator[Limit]:
 
 
 def _find_amounts(named: list[tuple[dict[str, str], str]], keys: tuple[str, ...]) -> dict[str, Limit]:
-    """Return the lowest of the limits of each resource; of each key, the first limit counts."""
+    """Return the lowest limit of each resource. If several rows set the same key, the first row's limit applies."""
     lowest: dict[str, Limit] = {}
     for key in keys:
         first: dict[str, Limit] = {}
@@ -127,7 +127,7 @@ def parse_amounts(text: str) -> dict[str, float]:
 
 
 def _list(what: str, conditions: list[str]) -> list[dict[str, str]]:
-    """Return what the accounting database knows of each QOS or association; empty if it does not answer."""
+    """Return each QOS or association in the accounting database, by field; empty if it does not answer."""
     shown = ["show", what, *conditions, f"format={','.join(FIELDS[what])}"]
     lines = _run(["sacctmgr", "--noheader", "--parsable2", *shown]).splitlines()
     return [dict(zip(FIELDS[what], line.split("|"), strict=True)) for line in lines if line.count("|")]

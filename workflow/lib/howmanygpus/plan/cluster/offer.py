@@ -15,7 +15,7 @@ PLAIN_FEATURES = re.compile(r"[\w.-]+(?:[&,][\w.-]+)*")
 
 @dataclass(frozen=True)
 class Node:
-    """What a node offers to all jobs together. devices: the devices that a request names; None if it names none."""
+    """Resources of a node for all jobs together. devices: those that a request names; None if it names none."""
 
     cores: int
     memory_mb: int
@@ -26,7 +26,7 @@ class Node:
 class Offer:
     """The largest job of a device's partition. `nodes` are those that a request for the device can get.
 
-    limits: what SLURM's accounting allows one job. longest_job_min is no longer than they allow.
+    limits: those of SLURM's accounting for one job. longest_job_min respects them.
     """
 
     partition: str
@@ -36,16 +36,16 @@ class Offer:
 
     @property
     def longest_is_of(self) -> str:
-        """Name what ends a job after longest_job_min."""
+        """Name the limit that ends a job after longest_job_min."""
         wall = self.limits.wall_min
         return wall.name if wall and wall.most <= self.longest_job_min else f"partition {self.partition}"
 
     def most_memory_mb(self, num_nodes: int) -> float:
-        """Return the most memory that a job on so many nodes can have on each of them; 0 if there are fewer nodes."""
+        """Return the most memory per node for a job on num_nodes nodes; 0 if there are fewer nodes."""
         return min(self.most("memory_mb", num_nodes), self.limits.most_memory_mb(num_nodes))
 
     def most(self, key: str, num_nodes: int) -> int:
-        """Return the largest value of a key of Node that so many nodes have; 0 if there are fewer nodes."""
+        """Return the largest value of a key of Node that num_nodes nodes reach; 0 if there are fewer nodes."""
         values = sorted((getattr(node, key) for node in self.nodes), reverse=True)
         return values[num_nodes - 1] if num_nodes <= len(values) else 0
 
@@ -92,7 +92,7 @@ def _describe_partition(partition: dict[str, str], described: dict[str, dict[str
 
 
 def to_number(value: str | None) -> float:
-    """Convert a limit of SLURM; infinite for anything else, such as UNLIMITED."""
+    """Convert a number of SLURM; infinity for anything else, such as UNLIMITED."""
     return float(value) if value and value.isdigit() else inf
 
 

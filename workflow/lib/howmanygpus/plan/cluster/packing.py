@@ -1,4 +1,4 @@
-"""Writes the job in which Snakemake does many runs on one node, from what the profile says."""
+"""Writes the job in which Snakemake does many runs on one node, from the profile."""
 
 import shlex
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Decides what a further attempt at a job requests: more of what its earlier attempts lacked, and of nothing else."""
+"""Decides what a further attempt at a job requests: more time or memory if its earlier attempts lacked it."""
 
 import calendar
 import json
@@ -30,7 +30,7 @@ class Growth:
 
 
 FIRST = Growth()
-"""What a first attempt requests."""
+"""Factors of a first attempt."""
 
 
 def note_start() -> None:
@@ -53,7 +53,7 @@ def find_growth(run: str, attempt: int, attempts: Path = ATTEMPTS) -> Growth:
 
 
 def find_used_min(run: str, attempts: Path = ATTEMPTS) -> float:
-    """Return the minutes that the earlier attempts at a run in this call have taken, as far as they are known."""
+    """Return the known minutes of earlier attempts at a run in this call."""
     folder, started = attempts / run, os.environ.get(STARTED, "")
     records = [json.loads(path.read_text()) for path in folder.glob("*/attempt.json") if path.parent.name >= started]
     ended = [record for record in records if "finished_at" in record]
@@ -62,7 +62,7 @@ def find_used_min(run: str, attempts: Path = ATTEMPTS) -> float:
 
 
 def find_growth_of_job(rule: str, wildcards: Iterable[str], attempt: int, logs: Path = JOB_LOGS) -> Growth:
-    """Return how much more an attempt requests at a job that is no run, from what SLURM says of the earlier jobs."""
+    """Return how much more an attempt at a job other than a run requests, from SLURM's state of the earlier jobs."""
     if attempt == 1:
         return FIRST
     started = calendar.timegm(time.strptime(os.environ[STARTED], TIME_FORMAT))

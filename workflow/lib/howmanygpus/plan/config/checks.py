@@ -13,7 +13,7 @@ from howmanygpus.plan.config.machine import Device
 
 METRICS = Path(__file__).resolve().parents[2] / "report" / "metrics"
 MOST_WORKERS_PER_CORE = 4
-"""Workers that wait for a disk can share a core; beyond this number they only take it from each other."""
+"""Workers that wait for a disk can share a core; beyond this number they only compete for it."""
 MOST_PREFETCH = 100
 """Batches ahead of the training; a few are enough to hide irregular loading."""
 

@@ -1,9 +1,9 @@
 """
 Tells targets from the values of options in a command line of Snakemake.
 
-Some of its options take several values, so Snakemake takes a target behind such a value for one more of them:
-`--configfile mine.yaml digits` names two config files. Of a target that does not exist it says only that no rule makes
-it.
+Some of its options take several values, so Snakemake takes a target after such a value for another value:
+`--configfile mine.yaml digits` names two config files. For a target that does not exist, its message says only that no
+rule makes it.
 """
 
 import os
@@ -28,7 +28,7 @@ RULE = re.compile(r"^rule (\w+):", re.MULTILINE)
 
 CONFIG_FILES = ("--configfile", "--configfiles")
 NEED_A_VALUE = (*CONFIG_FILES, "--logger")
-"""Options whose first value is one, whatever it looks like."""
+"""Options after which the first word is always a value, whatever it looks like."""
 TAKE_RULES = ("--forcerun", "-R", "--until", "-U", "--omit-from", "-O")
 """Options whose values are rules or files."""
 TAKE_NONE = (
@@ -45,9 +45,9 @@ TAKE_NONE = (
     "--touch",
 )
 TAKE_ONE = ("--profile", "--cores", "-c", "--jobs", "-j", "--executor", "-e")
-"""Options behind which, or behind whose value, a word is a target; those that users write in front of one."""
+"""Options with at most one value, which users write in front of targets: the word after that is a target."""
 ELSEWHERE = ("-s", "--snakefile", "-d", "--directory", "--workflow-profile")
-"""Options by which other rules and studies count than those of this folder."""
+"""Options with which the rules and studies may be other than those of this folder."""
 
 
 def _may_be_config_file(word: str) -> bool:
@@ -80,11 +80,11 @@ VALUES: dict[str, Callable[[str], bool]] = {
     "--logger": _is_logger,
     "--rerun-triggers": _is_trigger,
 }
-"""What tells a value of an option from a target."""
+"""Test of each option that tells its values from targets."""
 
 
 def separate_targets(words: list[str]) -> list[str]:
-    """Return Snakemake's arguments with the targets that stand behind values of options at the front.
+    """Return Snakemake's arguments with the targets after values of options moved to the front.
 
     Raises ConfigError for config files that do not exist, and for words that are neither a value nor a target.
     """
@@ -114,23 +114,23 @@ def separate_targets(words: list[str]) -> list[str]:
 
 
 def _is_swallowed(word: str, option: str, values: list[str], known: dict[str, bool]) -> bool:
-    """Say whether a word is no value of the option in front of it, which Snakemake would take it for.
+    """Return whether a word is a target, although Snakemake would take it for a value of the option before it.
 
     values: those of the option in front of the word. known: see list_targets.
     """
     if option in TAKE_RULES:
-        # Behind studies, a further study is one more value; behind steps it is a target.
+        # After studies, a further study is one more value; after steps it is a target.
         return bool(values and known and "/" not in word) and not known.get(values[0]) and known.get(word, True)
     return option in VALUES and bool(values or option not in NEED_A_VALUE) and not VALUES[option](word)
 
 
 def _is_asked_for(option: str, values: list[str]) -> bool:
-    """Say whether a word behind an option and its values so far is a target in any case."""
+    """Return whether a word after an option and its values so far is a target in any case."""
     return option in ("", *TAKE_NONE) or "=" in option or (option in TAKE_ONE and len(values) > 0)
 
 
 def _has_other_studies(words: list[str]) -> bool:
-    """Say whether studies may be defined elsewhere than in this folder and in the config files of the command line."""
+    """Return whether studies may be defined outside this folder and the config files of the command line."""
     profiles = [os.environ.get("SNAKEMAKE_PROFILE", "")]
     for before, word in zip(["", *words], words, strict=False):
         option, _, value = word.partition("=")
@@ -173,7 +173,7 @@ def _check_files(files: list[str]) -> None:
 
 
 def _check_file(file: str) -> None:
-    """Raise ConfigError, with the line at fault, before Snakemake refuses the file with less to go by."""
+    """Raise ConfigError with the line at fault, because Snakemake's own error says less."""
     try:
         check_config_files([file])
     except ConfigError as error:
@@ -187,7 +187,7 @@ def _list_files() -> list[str]:
 
 
 def _check_target(word: str, option: str, files: list[str]) -> None:
-    """Raise ConfigError for a word behind the values of an option that cannot be a target."""
+    """Raise ConfigError for a word after the values of an option that cannot be a target."""
     known = list_targets(files)
     if "/" not in word and word not in known:
         kind = "file" if option in CONFIG_FILES else "value of this option"
@@ -213,7 +213,7 @@ def list_targets(files: list[str]) -> dict[str, bool]:
         _, *rules = RULE.split(path.read_text())
         names |= {name: "output:" not in text for name, text in zip(rules[::2], rules[1::2], strict=True)}
     for file in files or [DEFAULT_CONFIG]:
-        # What is wrong with a config file is said when Snakemake reads it.
+        # Errors in a config file are reported when Snakemake reads it.
         with suppress(OSError, ValueError, yaml.YAMLError, TypeError, KeyError, AttributeError):
             for name, given in yaml.safe_load(Path(file).read_text())["studies"].items():
                 models = given.get("model") if isinstance(given.get("model"), list) else []

@@ -10,7 +10,7 @@ from howmanygpus.prepare.listing import describe_dataset
 from howmanygpus.prepare.sources import Description, OptionError, list_sources
 
 INDIFFERENT_OPTIONS = ("folder", "table", "listing", "downloads", "library", "on_bad_file", "shard_images")
-"""Options whose change reruns no run by itself: the record of the prepared data shows any effect of them."""
+"""Options whose change reruns no run by itself: the record of the prepared data shows their effect, if any."""
 PATH_OPTIONS = ("folder", "table", "listing")
 CHANNELS = (1, 2, 3, 4)
 """Numbers of channels that images usually have: gray or RGB, with or without transparency."""

@@ -82,7 +82,7 @@ DRAFT = jsonschema.Draft202012Validator
 STRICT = jsonschema.validators.extend(
     DRAFT, type_checker=DRAFT.TYPE_CHECKER.redefine_many({"integer": _is_integer, "number": _is_number})
 )
-"""JSON Schema takes 2.0 for an integer, and nan and inf for numbers."""
+"""Stricter than JSON Schema, which accepts 2.0 as an integer, and nan and inf as numbers."""
 
 
 def check_schema(values: dict, schema: dict, root: str, file: str = "") -> None:
@@ -158,7 +158,7 @@ def _explain(error: jsonschema.ValidationError, place: str) -> ConfigError:
 
 
 def _explain_type(value, expected: list[str], place: str, num_items: int) -> ConfigError:
-    """num_items: the entries that a list has at least."""
+    """Return the error for a value of the wrong type. num_items: smallest number of entries of a list."""
     wanted = " or ".join(expected)
     number = _read_number(value) if {"integer", "number"} & set(expected) else None
     if number is not None and ("number" in expected or number.is_integer()):

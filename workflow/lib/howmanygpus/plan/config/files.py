@@ -81,7 +81,7 @@ def _read_text(path: Path, name: str) -> str:
 
 
 def _is_json(text: str) -> bool:
-    """Whether a text is JSON, in which tabs may stand between values, other than in YAML."""
+    """Whether a text is JSON, which unlike YAML may have tabs between values."""
     try:
         json.loads(text)
     except ValueError:
@@ -140,7 +140,7 @@ def _check_scalar(node: yaml.ScalarNode, name: str, place: str) -> None:
 def _explain(error: yaml.MarkedYAMLError, text: str, name: str) -> ConfigError:
     mark = error.problem_mark or error.context_mark
     lines = text.splitlines() or [""]
-    # Of a list that is never closed, libyaml names the line behind the last.
+    # For a list that is never closed, libyaml names the line after the last one.
     number = min(mark.line if mark else 0, len(lines) - 1)
     line = lines[number]
     has_tab = "\t" in line[: len(line) - len(line.lstrip())]

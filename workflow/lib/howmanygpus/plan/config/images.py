@@ -1,4 +1,4 @@
-"""Checks how a study crops its images and what it makes of their labels, and finds the size of what a network gets.
+"""Checks how a study crops its images and uses their labels, and finds the size of the images that a network gets.
 
 In functions of crops, variants are the complete training settings of each variant, and given is what the config gives.
 """

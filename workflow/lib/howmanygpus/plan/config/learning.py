@@ -10,7 +10,7 @@ BY_FRAMEWORK = "by_framework"
 
 
 def resolve_optimizer(optimizer: dict, framework: str) -> dict:
-    """Return the optimizer of one framework's runs, in which no framework has values of its own."""
+    """Return the optimizer of one framework's runs, with the framework's own values in place of the general ones."""
     return optimizer | optimizer[BY_FRAMEWORK].get(framework, {}) | {BY_FRAMEWORK: {}}
 
 
@@ -36,7 +36,7 @@ def check_learning(place: str, frameworks: list[str], variants: dict, given: dic
 
 
 def _check_steps(locate, optimizer: dict, is_inherited: bool) -> None:
-    """is_inherited: a variant has another schedule than the study, but the study's steps."""
+    """Check lr_step_epochs. is_inherited: whether a variant with its own schedule has the steps of the study."""
     schedule, epochs = optimizer["lr_schedule"], optimizer["lr_step_epochs"]
     if schedule == "step" and not epochs:
         problem = "names no epoch at which lr_schedule: step lowers the rate"
@@ -51,7 +51,7 @@ def _check_steps(locate, optimizer: dict, is_inherited: bool) -> None:
 def doubt_learning(place: str, frameworks: list[str], variants: dict, given: dict, steps_per_epoch: int) -> list[str]:
     """Return a warning for each variant whose runs end before the warm-up, or before a step of the schedule.
 
-    steps_per_epoch: for the largest global batch, with which the same number of steps is the most epochs.
+    steps_per_epoch: for the largest global batch, with which a number of steps is the largest number of epochs.
     """
     doubts = []
     for variant, settings in variants.items():

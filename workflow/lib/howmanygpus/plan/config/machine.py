@@ -37,7 +37,7 @@ class Device:
 
     @property
     def count(self) -> int:
-        """The number of devices for one run at most, as the machine file has it."""
+        """The maximum number of devices for one run, as the machine file has it."""
         return self.devices_per_node * self.max_nodes
 
     def num_nodes(self, num_gpus: int) -> int:
@@ -53,7 +53,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Excess:
-    """The number of devices that this machine has, and the message that the machine file names more."""
+    """The number of devices that this machine has, and a message if the machine file names more."""
 
     present: int
     message: str
@@ -145,7 +145,7 @@ class Machine:
             return refuse(place, device, problem, "correct it there, or choose another device or profile")
         gpus = [] if self.is_cluster else ["cuda"]
         gpus += [name for name, known in self.devices.items() if known.kind == "cuda" and name not in gpus]
-        # Nobody can look for `cpu` and `cuda` on other machines, so that a cluster has the devices of its file only.
+        # The devices of other machines cannot be detected from here, so a cluster has only those of its file.
         known = set(self.devices) if self.is_cluster else {"auto", *UNKNOWN_DEVICES, *self.devices}
         remedy = suggest(device, known) if known else f"describe it there under devices.{device}"
         if device in GPU_WORDS and gpus:
@@ -242,7 +242,7 @@ def _explain_missing(device: Device) -> str:
 
 
 def _find_excesses(declared: dict[str, dict], path: Path) -> dict[str, Excess]:
-    """Return the devices of which the file names more than this machine has."""
+    """Return the devices whose number in the file exceeds that of this machine."""
     excesses = {}
     for name, options in declared.items():
         count, kind = options["devices_per_node"], _find_kind(name, options)

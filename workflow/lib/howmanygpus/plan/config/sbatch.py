@@ -16,7 +16,7 @@ KEYS = {
     "runtime/time limit": "use `time_limit_min` of the study",
     "account": "use `slurm_account` among the default-resources of the profile",
 }
-"""What to use instead, by the plugin's name of what an option sets."""
+"""Key or option to use instead, by the plugin's name of what an option sets."""
 
 
 def check_sbatch_options(options: dict, place: str) -> None:

@@ -11,7 +11,7 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The faster loader of libyaml, if PyYAML was built with it, because every call of Snakemake reads the schemas."""
 
 MISREAD = re.compile(r"[-+]?(\d[\d_]*(:[0-5]?\d)+(\.[\d_]*)?|0[0-7_]+)")
-"""Numbers that YAML 1.1 takes for others than users mean: 1:30 has the base 60 and is 90, 010 has the base 8."""
+"""Numbers that YAML 1.1 reads differently than users mean: 1:30 is 90 (base 60), and 010 is 8 (base 8)."""
 
 
 @cache
@@ -29,7 +29,7 @@ def study_defaults() -> dict:
 def retype(value):
     """Give values of --config the types that they would have in a file.
 
-    Snakemake reads the values inside [...] and {...} as text. What YAML would misread stays text.
+    Snakemake reads the values inside [...] and {...} as text. Numbers that YAML would misread stay text.
     """
     if isinstance(value, dict):
         return {key: retype(inner) for key, inner in value.items()}

@@ -9,7 +9,7 @@ MOST_REASONS = 20
 
 
 def describe_unsupported(plan: Plan) -> list[str]:
-    """Return lines with the reasons, the most frequent first, and the studies of which no run is left."""
+    """Return lines with the reasons, the most frequent first, and the studies without any remaining run."""
     reasons = [run.unsupported for run in plan.runs.values() if run.unsupported]
     if not reasons:
         return []

@@ -18,9 +18,9 @@ class Expectation(NamedTuple):
 
 
 class Duration(NamedTuple):
-    """seconds: the expected ones. limit_s: the most that jobs can take of which only a time limit is known.
+    """seconds: the expected ones. limit_s: sum of the time limits of jobs about which nothing else is known.
 
-    is_complete: whether nothing is left out because nothing is known of it.
+    is_complete: whether there is an expectation or a limit for every job.
     """
 
     seconds: float = 0.0

@@ -1,7 +1,7 @@
 """
 Prints the summary of a dry run, in place of Snakemake's list of jobs unless the user asks for this list.
 
-Snakemake tells its loggers what happens by events. A filter sees them before any logger does.
+Snakemake reports to its loggers by events. A filter sees them before any logger does.
 """
 
 import atexit
@@ -37,7 +37,7 @@ class SummaryFilter:
         elif message.startswith(LAST):
             record.msg = self._write()
         elif event == LogEvent.RUN_INFO and not self._lists_jobs:
-            # A message without an event is printed whatever the user wants Snakemake to be quiet about.
+            # A message without an event is printed whatever the setting of --quiet.
             record.msg, record.event = f"{self._write()}\n\n{HINT}", None
         return self._lists_jobs or event != LogEvent.WORKFLOW_STARTED
 

@@ -42,7 +42,7 @@ class Reasons:
     def explain_run(self, job: Any) -> str:
         """Return every reason to do a run again, with the settings and files that changed.
 
-        Snakemake does not check jobs behind a job that it plans, such as a new verdict, so all is compared here.
+        Snakemake skips the checks of jobs downstream of a planned job, such as a new verdict, so all is compared here.
         """
         record, reason = job.output[0], self._dag.reason(job)
         changes = self._persistence.params_changed(job)

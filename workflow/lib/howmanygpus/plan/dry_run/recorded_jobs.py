@@ -1,4 +1,4 @@
-"""Expects how long a job other than a run takes, from Snakemake's records of jobs like it."""
+"""Estimates how long a job other than a run takes, from Snakemake's records of similar jobs."""
 
 import re
 from collections import defaultdict
@@ -15,11 +15,11 @@ from howmanygpus.plan.dry_run.estimate import BY_LIMIT, UNKNOWN, Expectation
 HASH_IN_NAME = re.compile(r"-[0-9a-f]{8}(?=\.)")
 """Part of the names of records that changes with the code or the pins that they depend on."""
 HASHES = re.compile(r"'[0-9a-f]{8,}( [0-9a-f]{8,})*'")
-"""A parameter that says by which code a job was done, as Snakemake records it."""
+"""A parameter with the hash of a job's code, as Snakemake records it."""
 REFERENCE = "/reference.json"
-"""End of the files that name a task of the parity gate."""
+"""Suffix of the files that name a task of the parity gate."""
 BY_TASK = ("compute_reference", "compute_noise", "observe_parity")
-"""Rules whose jobs take as long as the network of their task makes them."""
+"""Rules whose jobs have a duration that depends on the network of their task."""
 
 
 class RecordedJobs:
@@ -35,9 +35,9 @@ class RecordedJobs:
         self._similar: dict[tuple, list[float]] = {}
 
     def expect(self, job: Any) -> Expectation:
-        """Return what the same steps took, by whatever code, or else what other jobs of the rule took."""
+        """Return the duration of the same step, by any version of the code, or else that of other jobs of the rule."""
         limit_s = 60.0 * job.resources.limit_min if "limit_min" in job.rule.resources else inf
-        # What Snakemake records of a cluster's job includes its wait in the queue.
+        # The duration that Snakemake records for a job of a cluster includes its wait in the queue.
         if same := list(map(_measure, self._find_same(job))):
             return Expectation(min(mean(same), limit_s), "the same steps")
         if similar := self._find_similar(job):

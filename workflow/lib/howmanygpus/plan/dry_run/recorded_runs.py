@@ -1,4 +1,4 @@
-"""Expects how long a run takes from the records of runs like it."""
+"""Estimates how long a run takes, from the records of similar runs."""
 
 import json
 from collections import defaultdict
@@ -22,7 +22,7 @@ REPEATS_READ = 3
 
 @dataclass(frozen=True)
 class Record:
-    """The duration of a run that exists. work: model, image shape and classes. start_s: what no image adds to.
+    """The duration of a run that exists. work: model, image shape and classes. start_s: independent of the images.
 
     eval_s: of all its evaluations. every: epochs between two of them; None if it had only one.
     """
@@ -63,11 +63,11 @@ LIKENESS: dict[str, Callable[[Run], tuple]] = {
     "runs of the same framework": lambda run: (run.framework, run.device),
     "runs of other frameworks": lambda run: (run.device,),
 }
-"""What runs have in common, the closest first. All have the same device, model, image shape and classes."""
+"""Properties that similar runs share, the closest first. All share device, model, image shape and classes."""
 
 
 def name_work(weights_file: str) -> str:
-    """Return what a run's file of initial weights is called, without the seed: model, image shape and classes."""
+    """Return the name of a run's file of initial weights without the seed: model, image shape and classes."""
     return Path(weights_file).name.rpartition("_seed")[0]
 
 
@@ -102,7 +102,7 @@ class RecordedRuns:
 
     @cached_property
     def _like(self) -> dict[tuple, list[Record]]:
-        """The records by work, likeness and what they have in common."""
+        """The records by work, kind of similarity and shared properties."""
         like = defaultdict(list)
         for record in self._read():
             for basis, common in LIKENESS.items():
@@ -119,7 +119,7 @@ class RecordedRuns:
                 # Another call may replace the run at this moment, and folders of other names are no runs.
                 except (FileNotFoundError, ValueError):
                     continue
-                # How long a program takes depends on what only its command says.
+                # The duration of a program depends on its command alone.
                 if values.get("wall_time_s") and values.get("images_seen") and "program" not in values["spec"]:
                     start_s = values.get("init_s", 0.0) + values.get("compile_s", 0.0)
                     work = name_work(values["spec"]["weights_file"])

@@ -20,13 +20,13 @@ HEADER = ("stage", "jobs", "why", "expected", "based on")
 UNKNOWN_YET = "how long they take is not known, as none like them was done here; small networks take minutes"
 WATCH = "tail -f results/logs/{compute_reference,observe_parity}/*.log"
 NOT_ATTEMPTED = ("running", "blocked")
-"""Statuses of attempts that go on, or that an earlier step kept from beginning."""
+"""Statuses of attempts that are running, or that did not begin because an earlier step failed."""
 
 
 class Summary:
     """What a call would do. dag, persistence: Snakemake's plan of the call and its records.
 
-    cores: how many jobs that are not measured go beside each other. is_forced: whether the user forces jobs.
+    cores: how many jobs that are not measured run at the same time. is_forced: whether the user forces jobs.
     """
 
     def __init__(self, plan: Plan, dag: Any, persistence: Any, cores: int, is_forced: bool):
@@ -101,7 +101,7 @@ class Summary:
 
 
 def describe_gate(dag: Any, persistence: Any) -> str:
-    """Say how long the gate takes before the first run, and where it says what it does; empty if it has no jobs."""
+    """Say how long the gate takes before the first run, and how to watch it; empty if it has no jobs."""
     jobs = _sort_by_stage(dag.needrun_jobs(exclude_finished=False)).get(GATE, [])
     if not jobs:
         return ""
@@ -127,7 +127,7 @@ def _sort_by_stage(jobs: Iterable[Any]) -> dict[str, list]:
 
 
 def _find_attempted() -> set[str]:
-    """Return the paths of the runs of which an attempt failed; the files of those attempts are kept."""
+    """Return the paths of the runs with a failed attempt; the files of those attempts are kept."""
     attempted = set()
     for path in ATTEMPTS.glob("*/*/*/*/*/attempt.json"):
         # Another call removes the record when its attempt succeeds.

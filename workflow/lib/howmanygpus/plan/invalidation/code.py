@@ -39,7 +39,7 @@ def find_script_code(name: str, *modules: str) -> list[str]:
 def find_training_code(framework: str, model: Model, loader: str = SHARED) -> list[str]:
     """Find all code of one run: launcher, process, loader, strategy, and the family's file of the model.
 
-    The files of a user's model are not among them, but what they import of the workflow is.
+    The files of a user's model are not included, but the workflow's files that they import are.
     """
     entry = FRAMEWORKS[framework]
     modules = [
@@ -55,7 +55,7 @@ def find_training_code(framework: str, model: Model, loader: str = SHARED) -> li
 
 
 def _find_model(model: Model, *modules: str) -> list[Path | None]:
-    """Return the workflow's files that modules of a model begin with."""
+    """Return the workflow's files from which the search for a model's code starts."""
     if isinstance(model, OwnModel):
         return []
     if isinstance(model, str):
@@ -78,21 +78,21 @@ def hash_training(framework: str, model: Model, loader: str = SHARED) -> str:
 
 @cache
 def hash_search(framework: str, model: Model) -> str:
-    """Return the hash of what a search for the largest batch executes. How its tries are specified is a parameter."""
+    """Return the hash of the code of a search for the largest batch. The settings of its tries are a parameter."""
     searching = find_code(*map(module_file, (f"train.largest.{name}" for name in ("bisecting", "trying"))))
     return f"{hash_training(framework, model)} {hash_files(searching)}"
 
 
 @cache
 def hash_weights(model: str | ModelFolder) -> str:
-    """Return the hash of what draws the initial weights of a network of the workflow, or of a user's folder."""
+    """Return the hash of the code that draws the initial weights of a network of the workflow or a user's folder."""
     digest = hash_files(find_code(SCRIPTS / "initialize_weights.py", *_find_model(model, PARAMETERS)))
     return _join(digest, model, PARAMETERS)
 
 
 @cache
 def hash_initialization(model: OwnModel) -> str:
-    """Return the hash of what draws the initial weights of a user's model."""
+    """Return the hash of the code that draws the initial weights of a user's model."""
     modules = [f"train.frameworks.own_models.{name}" for name in ("initialize", model.family)]
     return f"{hash_files(find_code(*map(module_file, modules)))} {model.digest}"
 

@@ -2,7 +2,7 @@
 Finds out whether the sources of prepared data have the same contents as before, if their place or times changed.
 
 Snakemake compares the parameters of a step with those of its last execution. A parameter that names a place or contains
-times would rerun the step and everything behind it. Such a parameter becomes an `Unchanged` one if the contents are
+times would rerun the step and everything downstream. Such a parameter becomes an `Unchanged` one if the contents are
 those that were prepared.
 """
 
@@ -25,7 +25,7 @@ READERS = 8
 
 
 class Unchanged(str):
-    """A parameter that means what an earlier one meant.
+    """A parameter that means the same as an earlier one.
 
     Snakemake compares and records the representation, which is that of the earlier parameter. Commands get the text.
     """
@@ -40,10 +40,10 @@ class Unchanged(str):
 
 
 class Contents:
-    """What is known of the sources of one data set; it is kept beside the prepared data.
+    """Knowledge about the sources of one data set, in a file beside the prepared data.
 
-    Each parameter has an entry: `how`, which is everything it depends on except times, and, if the contents were
-    compared, `same_as`, an earlier parameter.
+    Each parameter has an entry: `how` is everything that it depends on except times, and `same_as`, if the contents
+    were compared, is an earlier parameter.
     """
 
     def __init__(self, path: Path):
@@ -57,7 +57,7 @@ class Contents:
         self._used.add(parameter)
 
     def are_those_of(self, earlier: str, now: str, how: str, compare: Callable[[], bool]) -> bool:
-        """Return whether two parameters mean the same contents; `compare` reads them, if nobody has before."""
+        """Return whether two parameters mean the same contents. `compare` reads them if the answer is not known."""
         if earlier not in self._known:
             return False
         self._used.add(earlier)
@@ -75,7 +75,7 @@ class Contents:
 
 
 def find_earlier(recorded: list[str] | None, others: list[str]) -> str | None:
-    """Return the one parameter of the last execution that is not among the others of now; None if there are more.
+    """Return the one parameter of the last execution that is not among the present `others`; None if there are more.
 
     recorded: the parameters of the last execution as Snakemake keeps them, or None if there was none.
     """
@@ -87,14 +87,14 @@ def find_earlier(recorded: list[str] | None, others: list[str]) -> str | None:
 
 
 def describe_shard(task: Task, shard: int) -> str:
-    """Return a hash of what the pixels of a shard depend on besides the contents of its files."""
+    """Return a hash of everything besides file contents that the pixels of a shard depend on."""
     how = [task.image_shape, task.preparation.filter, task.preparation.needs_pillow_simd]
     paths = [entry.path for entry in task.shards[shard]]
     return hashlib.sha256(json.dumps([how, paths]).encode()).hexdigest()[:16]
 
 
 def has_contents_of_shard(task: Task, shard: int, records: Path) -> bool:
-    """Return whether the files of a shard are those from which it was prepared. It reads them all."""
+    """Return whether a shard's files have the contents from which it was prepared. Reads all of them."""
     # Every call of Snakemake imports this module, and few compare anything.
     from howmanygpus.prepare.shards import prepare_file, read_records
 
@@ -116,7 +116,7 @@ def has_contents_of_shard(task: Task, shard: int, records: Path) -> bool:
 
 
 def has_contents_of_arrays(source: str, options: dict, folder: Path) -> bool:
-    """Return whether a data set that is no image files has the images and labels of a prepared folder."""
+    """Return whether a data set without image files has the images and labels of a prepared folder."""
     from howmanygpus.train.input.prepared import SPLITS
     from howmanygpus.train.input.writing import format_label, hash_pixels
 

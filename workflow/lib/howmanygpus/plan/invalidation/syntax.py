@@ -55,7 +55,7 @@ def _analyse(content: bytes, path: Path) -> Code:
 
 
 def _dump(node: object) -> str:
-    """Write a syntax tree like ast.dump, without what is empty.
+    """Write a syntax tree like ast.dump, without empty fields.
 
     Versions of Python differ in which empty fields a node has, and in the empty strings among the parts of an f-string.
     A constant of its own is always written, because None is also a constant.

@@ -1,1 +1,1 @@
-"""Plans the searches for the largest batch that fits, and takes what they found in place of `max`."""
+"""Plans the searches for the largest batch that fits, and puts their results in place of `max`."""

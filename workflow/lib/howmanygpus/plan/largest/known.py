@@ -1,4 +1,4 @@
-"""Reads what searches have found. A search that failed in this call has found nothing, and a later call repeats it."""
+"""Reads the results of searches. A search that failed in this call has none, and a later call repeats it."""
 
 import json
 import os
@@ -8,19 +8,19 @@ from pathlib import Path
 from howmanygpus.plan.cluster.retrying import STARTED
 
 FAILED = ".failed.json"
-"""End of the name of the file that says why a search failed, in place of its record."""
+"""Suffix of the file that says why a search failed, in place of its record."""
 REFUSED, GAVE_UP = "refused", "failed"
 """Limits of searches that found nothing."""
 
 Find = Callable[[str], dict | None]
-"""A function from a search's record to what it found; None if that is not known yet.
+"""A function from the path of a search's record to its result; None if that is not known yet.
 
-Keys: `largest` (0 if there is none), `limit` (why no larger one is the answer, or `failed` or `refused`) and `reason`.
+Keys: `largest` (0 if there is none), `limit` (what prevents a larger one, or `failed` or `refused`) and `reason`.
 """
 
 
 def read_found(record: str) -> dict | None:
-    """Return what is known of a search."""
+    """Return the result of a search, as Find describes it. record: path of its record."""
     path = Path(record)
     if path.exists():
         return select(json.loads(path.read_text()))

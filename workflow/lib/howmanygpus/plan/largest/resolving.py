@@ -32,7 +32,7 @@ def find_series(run: Run) -> Series:
 
 
 def take_max(place: str, config: dict) -> None:
-    """Write `max` alone as a list. config: of a study, complete. Raises ConfigError for what `max` cannot have."""
+    """Make a list of a lone `max`. config: a complete study. Raises ConfigError for keys that `max` excludes."""
     if config["per_device_batch_size"] == MAX:
         config["per_device_batch_size"] = [MAX]
     if MAX in config["per_device_batch_size"] and config["scaling"] == "both":
@@ -49,10 +49,10 @@ def refuse_max(place: str, config: dict) -> None:
 
 
 class Largest:
-    """What stands for `max` in one study.
+    """The batch sizes in place of `max` in one study.
 
-    samples: for each series that needs a number, its first run. searches, sizes: of each such series. found: what is
-    known, by the searches' records.
+    samples: for each series that needs a number, its first run. searches, sizes: of each such series. found: results,
+    by the searches' records.
     """
 
     def __init__(self, study: "Study", runs: list[Run], find: Find):
@@ -71,7 +71,7 @@ class Largest:
         self._find = find
 
     def list_sizes(self, series: Series) -> list[int]:
-        """Return the distinct batch sizes of a series: those of the study, and its own number or what stands in."""
+        """Return the distinct batch sizes of a series: those of the study, and its own number or a placeholder."""
         numbers = list_numbers(self._study.config)
         own = [self._get_number(series)] if series in self._asked else []
         return [*numbers, *(size for size in own if size not in numbers)]
@@ -136,7 +136,7 @@ class Largest:
         return any(size.limit == OPEN for size in self.sizes.values())
 
     def describe(self) -> list[dict]:
-        """Return each series with what stands for `max` in it, and with its search."""
+        """Return each series with its number in place of `max`, and with its search."""
         names = ("framework", "variant", "precision", "device")
         return [
             {**dict(zip(names, series, strict=True)), "search": self.searches[series].name, **vars(size)}

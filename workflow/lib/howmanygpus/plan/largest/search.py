@@ -1,8 +1,8 @@
 """
 One search for the largest batch that fits on a device.
 
-What a batch needs depends on the network, the framework and some settings, and on no images. Studies, variants and
-inputs that agree in these share a search.
+The memory that a batch needs depends on the network, the framework and some settings, but not on the images. Studies,
+variants and inputs that agree in these share a search.
 """
 
 import hashlib
@@ -24,9 +24,9 @@ MEMORY_KEYS = (
 """Settings of a run on which the memory can depend, beside the network, the optimizer and gradient noise."""
 OPTIMIZER_KEYS = ("name", "momentum", "weight_decay", "weight_decay_on")
 LEARNING_RATE = 1e-6
-"""Rate of a try, which nothing diverges with."""
+"""Learning rate of a try, at which nothing diverges."""
 STEPS, CONFIRMING_STEPS = 8, 24
-"""Optimizer steps of a try, and of the one that confirms the largest size, beside those of the batches read ahead."""
+"""Optimizer steps of a try, and of the try that confirms the largest size, besides those of the batches read ahead."""
 ONCE = 10**6
 """Epochs between two evaluations of a try, which has one at its end."""
 
@@ -56,14 +56,14 @@ class Search:
 
     @cached_property
     def work(self) -> dict:
-        """All that the memory of a batch depends on, apart from code and pins."""
+        """Everything that the memory of a batch depends on, apart from code and pins."""
         identity = {"framework": self.framework, "precision": self.precision, "device": self.device}
         shape = {"image_shape": list(self.image_shape), "num_classes": self.num_classes}
         return {**identity, **shape, "multi_label": self.multi_label, "settings": self.settings}
 
     @cached_property
     def work_name(self) -> str:
-        """The part of file names that tells this work from others. Searches with other bounds share its tries."""
+        """The part of file names that distinguishes this work. Searches with other bounds share its tries."""
         text = json.dumps([self.network_name, self.work], sort_keys=True)
         shape = "x".join(map(str, self.image_shape))
         words = [self.framework, self.network_name, shape, self.precision, self.device]
@@ -78,14 +78,14 @@ class Search:
         return f"{FOLDER}/{self.name}.json"
 
     def request(self) -> str:
-        """Return as JSON what the script needs that searches."""
+        """Return as JSON what the script of the search needs."""
         more = self.settings.get("prefetch", study_defaults()["prefetch"])
         steps = [more + STEPS, more + CONFIRMING_STEPS]
         return json.dumps({"name": self.work_name, "bound": self.bound, "steps": steps, **self.work}, sort_keys=True)
 
 
 def select_settings(settings: dict) -> dict:
-    """Return those settings of a run, without defaults, on which the memory of its batch can depend."""
+    """Return the settings of a run, without defaults, on which the memory of its batch can depend."""
     kept = {
         key: settings[key]
         for key in ("model", "model_options", "cores_per_device", "device_kind", *MEMORY_KEYS)

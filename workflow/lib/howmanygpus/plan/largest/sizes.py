@@ -1,4 +1,4 @@
-"""The batch size that stands for `max` in the runs of a study."""
+"""The batch size in place of `max` in the runs of a study."""
 
 import math
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from howmanygpus.plan.largest.known import GAVE_UP
 from howmanygpus.train.largest.bisecting import DATA_SET, GRAIN, HOST_MEMORY, MEMORY, START, round_down
 
 MAX, UNRESOLVED = "max", 0
-"""What a study gives as the batch size, and what its runs have until they get their number."""
+"""Batch size as a study gives it, and batch size of its runs until they get their number."""
 OPEN = "open"
 """The limit of a batch size as long as its search is to be done."""
 FIT_ON_SEVERAL = (15, 16)
-"""Part of the largest batch of one device that runs on several devices take.
+"""Fraction of one device's largest batch that runs on several devices take (numerator, denominator).
 
 They exchange gradients, for which libraries such as NCCL and the frameworks take memory that a run on one device does
 not need.
@@ -20,10 +20,10 @@ not need.
 
 @dataclass(frozen=True)
 class Size:
-    """What stands for `max`.
+    """The batch size in place of `max`.
 
     number: the per-device batch size, on the smallest device count under strong scaling; 0 if no run can have one.
-    largest: that the search found; 0 if there is none. limit: why it is no larger: `memory`, `host_memory` or
+    largest: the search's result; 0 if there is none. limit: why it is no larger: `memory`, `host_memory` or
     `data_set`, or why there is none: `open`, `failed` or `refused`. reason: the same in words.
     """
 
@@ -53,7 +53,7 @@ def bound_by_data(num_train: int, config: dict, settings: list[dict]) -> int:
 
 
 def stand_in(bound: int, config: dict) -> int:
-    """Return the batch size of runs that wait for a search, or that never get a number: one that is not listed."""
+    """Return a batch size that the study does not list, for runs that wait for a search or never get a number."""
     step = count_step(config)
     first = fit_counts(min(START, bound), config) or step
     listed, sizes = list_numbers(config), range(first, bound + 1, math.lcm(GRAIN, step))
@@ -61,7 +61,7 @@ def stand_in(bound: int, config: dict) -> int:
 
 
 def choose_size(found: dict | None, bound: int, config: dict) -> Size:
-    """Return what stands for `max`. found: as plan.largest.known.read_found returns it. bound: that of the data set."""
+    """Return the size in place of `max`. found: as plan.largest.known.read_found returns it. bound: of the data set."""
     if found is None:
         return Size(stand_in(bound, config), 0, OPEN, "the largest batch that fits is not known yet")
     largest, limit, reason = found["largest"], found["limit"], found["reason"]

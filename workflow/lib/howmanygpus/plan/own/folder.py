@@ -16,7 +16,7 @@ from howmanygpus.plan.own.naming import PREFIX, check_name
 from howmanygpus.train.models.folder import PACKAGE
 
 PARAMETERS, REFERENCE = "parameters", "torch"
-"""Files that every folder has: its canonical arrays, and what the gate computes its reference from."""
+"""Files that every folder has: its canonical arrays, and the model from which the gate computes its reference."""
 
 
 class MissingModuleError(ValueError):
@@ -25,7 +25,7 @@ class MissingModuleError(ValueError):
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A user's model with one file per family. digest: of all its code, so that equal folders have equal answers."""
+    """A user's model with one file per family. digest: hash of all its code, so that equal folders compare equal."""
 
     name: str
     path: str
@@ -37,7 +37,7 @@ class ModelFolder:
         return {"model_folder": self.path}
 
     def name_network(self, options: dict[str, Any]) -> str:
-        """Return the part of file names that tells this network from others. Options can have any values."""
+        """Return the part of file names that distinguishes this network. Options can have any values."""
         if not options:
             return self.name
         return f"{self.name}-{hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()[:8]}"
@@ -46,7 +46,7 @@ class ModelFolder:
         return Path(self.path, f"{module}.py")
 
     def find_files(self, *modules: str) -> list[Path]:
-        """Return modules and all files of the folder that they import, directly or indirectly, with what Python runs.
+        """Return the files of modules, the folder's `__init__.py` if it has one, and all files that they import there.
 
         Raises SyntaxError, ValueError for a file that is not Python, and MissingModuleError.
         """
@@ -87,7 +87,7 @@ class ModelFolder:
             yield ".".join([*package[: len(package) - level + 1], rest]) if level else name
 
     def _find_module(self, importing: Path, name: str) -> Path:
-        """Return the file of a module of the folder, or of the module that an imported object is in."""
+        """Return the file of a module of the folder, or of the module that contains an imported object."""
         parts = name.removeprefix(self._package).strip(".").split(".")
         for length in range(len(parts), 0, -1):
             module = Path(self.path, *parts[:length])
@@ -100,7 +100,7 @@ class ModelFolder:
 
 
 def find_folder(place: str, given: str, networks: Iterable[str], frameworks: list[str]) -> ModelFolder:
-    """Return the model in the folder `given`, whose files for the frameworks are there and can be read.
+    """Return the model in the folder `given`, after checking that its files for the frameworks can be read.
 
     place: the study. networks: names that are taken. Raises ConfigError.
     """
@@ -137,7 +137,7 @@ def _check_families(where: str, given: str, folder: ModelFolder, frameworks: lis
 
 
 def check_files(where: str, given: str, folder: ModelFolder, module: str) -> None:
-    """Raise ConfigError for files that are not Python, or that import what is not there."""
+    """Raise ConfigError for files that are not Python, or that import modules that do not exist."""
     try:
         files = folder.find_files(module)
     except SyntaxError as error:

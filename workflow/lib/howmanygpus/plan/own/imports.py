@@ -25,10 +25,10 @@ class Import:
 
 
 def check_imports(where: str, given: str, file: Path, environment: str, instead: str = INSTEAD) -> None:
-    """Raise ConfigError if a file imports what its environment does not have, as far as the text tells.
+    """Raise ConfigError if a file imports modules that its environment does not have, as far as the text tells.
 
-    Nothing is known of an interpreter that replaces the environment, nor of an environment with other pins that is not
-    built. instead: what to do if the module is the user's own.
+    An interpreter that replaces the environment, or an unbuilt environment with other pins, is not checked. instead:
+    what to do if the module is the user's own.
     """
     present = None if environment in EXISTING else find_modules(environment)
     if present is None:
@@ -42,7 +42,7 @@ def check_imports(where: str, given: str, file: Path, environment: str, instead:
 
 
 def list_imports(file: Path) -> Iterator[Import]:
-    """Yield the imports of a file, and of modules beside it, that are done whenever a model is built.
+    """Yield the imports of a file, and of modules beside it, that run whenever a model is built.
 
     Python's own modules and those beside the file are left out, and so are files that change where modules are found.
     """

@@ -41,7 +41,7 @@ class OwnModel:
         return {"model_file": self.path}
 
     def name_network(self, options: dict[str, Any]) -> str:
-        """Return the part of file names that tells this network from others. Options can have any values."""
+        """Return the part of file names that distinguishes this network. Options can have any values."""
         if not options:
             return PREFIX + self.name
         digest = hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()
@@ -125,7 +125,7 @@ def find_files(where: str, given: str, file: Path) -> list[Path]:
         except (SyntaxError, ValueError) as error:
             problem = f"imports {path}, which is not valid Python{describe_place(error)}"
             raise refuse(where, given, problem, "correct it") from None
-        # What a package beside it imports relatively is inside that package.
+        # Relative imports of a package beside it stay inside that package.
         for name in {name.partition(".")[0] for name in imported if not name.startswith(".")}:
             beside = [file.parent / f"{name}.py", *sorted((file.parent / name).rglob("*.py"))]
             new = [each for each in beside if each.is_file() and each != file and each not in found]

@@ -18,9 +18,9 @@ KNOWN = FOLDER / "modules.json"
 
 @cache
 def find_modules(environment: str) -> frozenset[str] | None:
-    """Return the names of the modules beside Python's own, or None if nobody knows.
+    """Return the names of the modules besides Python's own, or None if they are not known.
 
-    Those of a built environment are what it has, those of another one what an environment with the same pins had.
+    For a built environment they are read from it, otherwise from the record of an environment with the same pins.
     """
     pins = find_pins(environment)
     folder = find_cache() / f"{environment}-{hash_pins(pins)[:12]}"
@@ -41,7 +41,7 @@ def _is_module(path: Path) -> bool:
 
 
 def render_known(environments: Iterable[str]) -> str:
-    """Return the text of KNOWN, with the modules of built environments in place of those that it has."""
+    """Return the new text of KNOWN, in which the modules of built environments replace the older entries."""
     known = json.loads(KNOWN.read_text()) if KNOWN.exists() else {}
     for name in environments:
         if (modules := find_modules(name)) is not None:

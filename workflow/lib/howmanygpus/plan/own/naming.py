@@ -9,7 +9,7 @@ from howmanygpus.plan.config.errors import refuse
 
 NAME = re.compile("[a-z][a-z0-9_]*")
 PREFIX = "own_"
-"""Begins the names of files of users' models in one file, which no other network has."""
+"""Prefix of the files of users' models in one file, which no other network has."""
 
 
 def is_own(model: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Checks what the files of a user's folder say of a model: its arrays, its options, and the functions that build it."""
+"""Checks the files of a user's model folder: its arrays, its options, and the functions that build it."""
 
 import importlib
 import traceback
@@ -16,7 +16,7 @@ from howmanygpus.train.models.folder import add_folder
 from howmanygpus.train.models.initialization import ROLES
 
 FIRST = {"keras": ("x", "num_classes", "context")}
-"""Parameters that `build` gets by position, where they are not the usual ones."""
+"""Parameters that `build` gets by position, in families where they differ from the usual ones."""
 USUAL = ("image_shape", "num_classes", "context")
 
 
@@ -117,7 +117,7 @@ def _call(where: str, given: str, folder: ModelFolder, name: str, function: Call
 
 
 def _describe(error: BaseException, folder: ModelFolder) -> str:
-    """Return an error with the last line of the folder that it passed."""
+    """Describe an error with the last line of the folder's code in its traceback."""
     own = Path(folder.path).resolve()
     frames = [each for each in traceback.extract_tb(error.__traceback__) if Path(each.filename).is_relative_to(own)]
     at = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""

@@ -72,7 +72,7 @@ def read_signature(where: str, given: str, file: Path, num_given: int = len(GIVE
 
 
 def _can_return(function: ast.FunctionDef) -> bool:
-    """Whether a function has a value to return, or raises an error, which is told by running it."""
+    """Whether a function returns a value, or raises an error that a call will show."""
     nodes = list(ast.walk(function))
     return any(isinstance(node, ast.Raise) or (isinstance(node, ast.Return) and node.value) for node in nodes)
 
@@ -95,7 +95,7 @@ def _read_arguments(function: ast.FunctionDef, num_given: int) -> Signature:
 
 
 def _binds_build(body: list[ast.stmt]) -> bool:
-    """Whether `build` is imported, assigned, or defined below a condition, which only an import can tell."""
+    """Whether `build` is imported, assigned, or defined under a condition, so that only an import can tell."""
     for each in body:
         for node in ast.walk(each):
             if isinstance(node, ast.alias) and (node.asname or node.name) in ("build", "*"):

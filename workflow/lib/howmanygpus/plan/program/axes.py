@@ -10,7 +10,7 @@ BASE = "base"
 TAKEN = (*PLACEHOLDERS, "framework", "variant", "input", "device", "study", "dataset", "program")
 """Names that an axis cannot have, because a placeholder, a key of `exclude` or a column has them."""
 LONGEST = 100
-"""Characters of a variant's name, which is that of a folder."""
+"""Maximum number of characters of a variant's name, which names a folder."""
 
 
 def expand_axes(place: str, axes: dict[str, list]) -> dict[str, dict]:

@@ -27,7 +27,7 @@ LISTS = {
     "per_device_batch_size": ("per_device_batch_size", "global_batch_size"),
     "precision": ("precision",),
 }
-"""Lists of a study, and the placeholders by which a command learns which entry it has."""
+"""Lists of a study, and the placeholders that pass a run's entry to the command."""
 
 
 def check_keys(place: str, given: dict) -> None:
@@ -44,7 +44,7 @@ def check_name(place: str, name: str) -> None:
 
 
 def check_command(place: str, program: dict, config: dict) -> None:
-    """Raise ConfigError for braces without a meaning, entries that the command cannot tell apart, or no program."""
+    """Raise ConfigError for unknown placeholders, entries that the command cannot tell apart, or a missing program."""
     where, command, known = f"{place}.command", program["command"], [*PLACEHOLDERS, *program["axes"]]
     try:
         used = find_placeholders(command)
@@ -67,7 +67,7 @@ def check_command(place: str, program: dict, config: dict) -> None:
 
 
 def _check_program(where: str, program: dict) -> None:
-    """Raise ConfigError if the program that the command begins with does not exist, as far as can be told from here."""
+    """Raise ConfigError if the program at the beginning of the command is known not to exist."""
     try:
         words = shlex.split(program["command"], comments=True)
     except ValueError as error:
@@ -95,7 +95,7 @@ def _is_found(name: str, program: dict) -> bool:
 
 
 def check_surroundings(place: str, program: dict) -> None:
-    """Raise ConfigError for an interpreter, an environment or a container that is not there, or for several of them."""
+    """Raise ConfigError for an interpreter, an environment or a container that does not exist, or several of these."""
     given = [key for key in ("environment", "python", "container") if program[key]]
     if len(given) > 1:
         raise refuse(f"{place}.{given[1]}", program[given[1]], f"is given beside `{given[0]}`", "remove one of them")

@@ -1,4 +1,4 @@
-"""Finds the files of a program, whose contents are part of what its runs are."""
+"""Finds the files of a program, whose contents are part of its runs' settings."""
 
 from functools import cache
 from pathlib import Path
@@ -7,7 +7,7 @@ from howmanygpus.files import sha256_of_file
 from howmanygpus.plan.config.errors import refuse
 
 MOST_BYTES = 100 * 2**20
-"""Every call of Snakemake reads the files, so that data do not belong to them."""
+"""Limit of the files' size. Every call of Snakemake reads them, so they should not include data."""
 
 
 def hash_program_files(place: str, given: list[str]) -> dict[str, str]:

@@ -28,7 +28,7 @@ from howmanygpus.plan.study.published import check_published
 from howmanygpus.plan.study.study import Study
 
 INPUT, DATASET = "program", "own_data"
-"""What stands in paths and tables for the input and the data set, which only the program knows."""
+"""Input and data set in paths and tables, because only the program knows the real ones."""
 LAUNCHERS = {"once": "plain", "per_node": "per_node", "per_device": "per_device", "mpirun": "mpirun"}
 """Launchers of train.start.launchers, by how the program starts."""
 
@@ -115,7 +115,7 @@ class ProgramStudy(Study):
     def settings(self, run: Run) -> dict:
         """Return the settings whose change reruns a run. Settings that have their default value are left out."""
         program = drop_defaults(self.program, program_defaults(), ()) | {"command": self.program["command"]}
-        # The name is in the path, and the contents of the files say more than their list.
+        # The name is in the path, and the files' hashes replace their list.
         program = {key: value for key, value in program.items() if key not in ("name", "files")}
         program |= {"axes": self.variants[run.variant], "files": self.files}
         device = self.machine.device(run.device)

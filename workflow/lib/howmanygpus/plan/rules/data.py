@@ -62,7 +62,7 @@ class DataRules(Answers):
         return Unchanged(now, earlier) if contents.are_those_of(earlier, now, "", compare) else now
 
     def random_options(self, wildcards) -> str:
-        """Return the options of a data set whose shape random images have; nothing else of it matters to them."""
+        """Return the options of the data set whose shape random images have. Only its shape matters to them."""
         now, folder = self.options(wildcards), f"results/prepared/{wildcards.dataset}/synthetic"
         others = [self.code("prepare_arrays")(wildcards), self.source(wildcards)]
         earlier = find_earlier(self._read_recorded(f"{folder}/dataset.json"), others)
@@ -135,7 +135,7 @@ class DataRules(Answers):
         return self._contents.setdefault(dataset, Contents(Path(f"results/prepared/{dataset}/sources.json")))
 
     def save_contents(self) -> None:
-        """Keep what this call learnt about the sources."""
+        """Store what this call found out about the sources."""
         for contents in self._contents.values():
             contents.save()
 

@@ -17,7 +17,7 @@ LIMIT_MIN = 120
 
 
 class LargestRules(Answers):
-    """The wildcard is `search`, the name of a search. Studies that share it agree in all that a try executes."""
+    """The wildcard is `search`, the name of a search. Studies that share it agree in everything that affects a try."""
 
     def __init__(self, plan: Plan):
         super().__init__()
@@ -48,7 +48,7 @@ class LargestRules(Answers):
         return min(cell.verdict for cell in self._plan.search_cells[wildcards.search])
 
     def launch(self, wildcards, input) -> str:
-        """Return as JSON what no result depends on. As a parameter that depends on `input`, it reruns nothing."""
+        """Return as JSON the settings that affect no result. They depend on `input`, so they rerun nothing."""
         search, studies = self._search(wildcards), self._studies(wildcards)
         device, own = self._machine.device(search.device), studies[0].own_model
         gates = {study.config["parity"] for study in studies}

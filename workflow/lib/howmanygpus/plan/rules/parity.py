@@ -89,7 +89,7 @@ class ParityRules(Answers):
         return strict.verdict if strict else []
 
     def noise(self, wildcards) -> str | list:
-        """Return the record of what reduced precision may change, if this verdict is in reduced precision."""
+        """Return the record of the changes by reduced precision, if this verdict needs it."""
         return self._cell(wildcards).noise or []
 
     def request(self, wildcards) -> str:

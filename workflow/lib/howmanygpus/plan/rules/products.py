@@ -42,7 +42,7 @@ class Products:
         return [run for run in runs if not run.unsupported and not self._plan.is_left_out(run)]
 
     def planned_records(self, study: str) -> list[str]:
-        """Return the records of the runs of a study that belong to its grid by what was measured so far."""
+        """Return the records of a study's runs that belong to its grid, given the measurements so far."""
         asked = filter(self._plan.is_asked_for, self._runs(study))
         return [f"results/runs/{run.path}/run.json" for run in asked]
 
@@ -58,7 +58,7 @@ class Products:
         return largest.list_records() if largest else []
 
     def searches(self, wildcards) -> list[str]:
-        """Return the records of a study's searches; of those that failed in this call, the files that say why."""
+        """Return the records of a study's searches, or for those that failed in this call, the files that say why."""
         largest = self._plan.studies[wildcards.study].largest
         return [*self._existing(self._searches(wildcards.study)), *(largest.list_failures() if largest else [])]
 
@@ -71,7 +71,7 @@ class Products:
         return self._existing(self.planned_records(wildcards.study))
 
     def attempts(self, wildcards) -> list[str]:
-        """Return the records of the attempts at those runs of a study that have no outcome yet.
+        """Return the records of attempts at the runs of a study that have no outcome yet.
 
         In an adaptive study, a run that failed in this call is one of them, because no pass does it again.
         """

@@ -120,12 +120,11 @@ class TrainingRules(Answers):
         return self._plan.verdicts.get(wildcards.run, [])
 
     def launch(self, wildcards, input) -> str:
-        """Return as JSON what no result depends on: what a failed gate does (`parity`), and how processes start.
+        """Return as JSON the settings that affect no result: the effect of a failed gate (`parity`), and how processes
+        start.
 
-        With a budget it has the minutes that are left for the run (`limit_min`).
-
-        Where a user's model is belongs to it, because its code is a parameter of its own. It is one parameter, because
-        each one costs planning time.
+        With a budget it has the minutes that are left for the run (`limit_min`). It has the place of a user's model,
+        because the model's code is a parameter of its own. It is one parameter, because each one costs planning time.
         """
         run = self.run(wildcards)
         study, how = self._plan.studies[run.study], placement(self._machine, self._machine.device(run.device))

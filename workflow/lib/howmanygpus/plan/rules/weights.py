@@ -1,4 +1,4 @@
-"""Computes inputs and parameters for the rules that make initial weights of given ones."""
+"""Computes inputs and parameters for the rules that make initial weights from published ones or a user's file."""
 
 from collections.abc import Iterable
 from pathlib import Path

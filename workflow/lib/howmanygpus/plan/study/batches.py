@@ -1,10 +1,10 @@
-"""How many batches of which size each device computes for one optimizer step."""
+"""Number and size of the batches that each device computes for one optimizer step."""
 
 from howmanygpus.plan.config.errors import refuse
 
 
 def split_batch(images: int, largest: int) -> tuple[int, int]:
-    """Return how many batches of which size have all the images, as few as have at most `largest` images each."""
+    """Return number and size of equal batches for all images: as few as possible, of at most `largest` images."""
     count = next(count for count in range(-(-images // largest), images + 1) if images % count == 0)
     return count, images // count
 

@@ -53,14 +53,14 @@ def _check_model(place: str, model: str, frameworks: list[str]) -> None:
 
 
 def check_shapes(study: "Study") -> None:
-    """Raise ConfigError for images of a shape that the network does not take. One file alone does not say it."""
+    """Raise ConfigError for images of a shape that the network does not take; unknown for a model in one file."""
     for variant, settings in study.variants.items():
         places = {key: locate(key, study.place, variant, study.config["variants"]) for key in CROPS}
         check_shape(study, settings, places)
 
 
 def check_shape(study: "Study", settings: dict, places: dict[str, str]) -> None:
-    """Raise ConfigError if the network takes no images of the size that it gets by these settings.
+    """Raise ConfigError if the network does not take images of the size that these settings give.
 
     settings: complete. places: of the keys that crop.
     """
@@ -101,7 +101,7 @@ def check_runs(study: "Study") -> None:
 
 
 def doubt_study(study: "Study") -> list[str]:
-    """Return a message for each value that can be meant, but is more likely a mistake."""
+    """Return a message for each value that is possible, but probably a mistake."""
     known = {run.device: study.machine.device(run.device) for run in study.runs}
     devices = {name: device for name, device in known.items() if device.count}
     largest = max(study.global_batch_size(run) for run in study.runs)

@@ -41,8 +41,8 @@ def leave_out(lacking: list[dict], runs: list[Run]) -> list[Run]:
 def list_counts(device: Device, most: int, config: dict) -> list[int]:
     """Return 1, 2, 4 and so on up to the most devices for one run, and the most itself.
 
-    A count that does not spread evenly over its nodes is replaced by the nearest one below that does. Counts that can
-    be on none of the study's numbers of nodes are left out, and under strong scaling those that do not divide the
+    A count that does not spread evenly over its nodes is replaced by the nearest lower one that does. Counts that fit
+    none of the study's numbers of nodes are left out, and under strong scaling also those that do not divide the
     global batches.
     """
     numbers = config["num_nodes"]

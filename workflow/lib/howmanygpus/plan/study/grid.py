@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from howmanygpus.plan.study.study import Study
 
 MOST_RUNS = 100_000
-"""A larger number of runs is taken for a mistake in the lists of a study."""
+"""A larger number of runs is considered a mistake in the lists of a study."""
 
 
 def resolve_devices(place: str, names: list[str], machine: Machine) -> list[str]:

@@ -4,7 +4,7 @@ from howmanygpus.plan.config.machine import Device
 
 
 def take_numbers(config: dict) -> None:
-    """Make a list of `num_nodes` if it is one number. config: complete; it is changed."""
+    """Turn `num_nodes` into a list if it is one number. config: complete; it is changed."""
     if isinstance(config["num_nodes"], int):
         config["num_nodes"] = [config["num_nodes"]]
 
@@ -22,7 +22,7 @@ def choose_nodes(device: Device, num_gpus: int, wanted: int | None) -> int | Non
 def find_misplacement(device: Device, num_gpus: int, wanted: int | None) -> str:
     """Return why the device count cannot be on the wanted number of nodes; empty if it can.
 
-    Whether the machine has as many nodes is a question of its own: it stops the call, as a lack of devices does.
+    Whether the machine has that many nodes is checked elsewhere: it stops the call, as a lack of devices does.
     """
     if wanted is None or num_gpus == 1:
         return ""

@@ -3,7 +3,7 @@ Unfair protocols of published studies, which a study can switch on to measure th
 
 `first_epoch_inside` and `eval_other_images` need no runs: the tables compute them from those of the study. The others
 repeat the runs of the study's first variant in single frameworks, with the protocol's name in place of the variant's.
-Random images are evaluated and augmented by nobody, so that these protocols leave them out.
+Random images are neither evaluated nor augmented, so these protocols leave them out.
 """
 
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ FULL_BATCHES = "full_batches"
 
 
 def list_overrides(protocols: dict) -> dict[str, dict[str, dict]]:
-    """Return what each protocol with runs of its own changes in the training settings, by framework.
+    """Return the training settings that each protocol with runs of its own changes, by framework.
 
     protocols: the study's key of that name, complete.
     """
@@ -131,7 +131,7 @@ def check_evaluations(study: "Study") -> None:
 
 
 def describe(study: "Study") -> dict:
-    """Return what tables need to know of the protocols of a study, by the path of each run: part of its plan.
+    """Return the facts about protocols that tables need, by the path of each run; they are part of the plan's file.
 
     protocol: the one that a run follows. evaluates: how many images `eval_other_images` evaluates after it.
     """

@@ -9,7 +9,7 @@ FOLDER = Path("workflow/published")
 HERE = Path(__file__).resolve().parents[4] / "published"
 SOURCES, PROTOCOLS = "sources", "protocols"
 EPOCHS_BY_BATCH = "epochs_by_batch"
-"""Stands among the columns with values if some results are the epochs that a batch takes to a quality."""
+"""Listed among the columns with values if some results are numbers of epochs to a quality, by batch size."""
 
 
 def list_published() -> list[str]:
@@ -18,7 +18,7 @@ def list_published() -> list[str]:
 
 
 def list_names(given: str | list[str] | None) -> list[str]:
-    """Return what a study's key `published` names: tables, and sources that publish no numbers."""
+    """Return the names in a study's key `published`: tables, and sources that publish no numbers."""
     return [given] if isinstance(given, str) else given or []
 
 
@@ -45,9 +45,9 @@ def read_rows(stem: str) -> list[dict[str, str]]:
 
 
 def choose_rows(config: dict) -> list[dict[str, str]]:
-    """Return the published results beside which a study stands: of each table, those for its own network.
+    """Return the published results to compare a study with: those of its own network from each table.
 
-    A table without any gives those that name no network, or else all. config: that of the study.
+    From a table without any it returns those that name no network, or else all. config: that of the study.
     """
     chosen = []
     for name in list_names(config["published"]):

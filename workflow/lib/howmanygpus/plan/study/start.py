@@ -1,4 +1,4 @@
-"""Where the runs of a study get their initial weights, and by what their images are normalised for these."""
+"""The initial weights of a study's runs, and the normalisation of images that they require."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -29,7 +29,7 @@ DTYPE = "F32"
 
 @dataclass(frozen=True)
 class Start:
-    """What a variant's runs start from. path, sha256: of the user's file, if it is neither random nor imagenet."""
+    """The initial weights of a variant's runs. path, sha256: of the user's file, if they are from one."""
 
     word: str = RANDOM
     path: str = ""
@@ -37,12 +37,12 @@ class Start:
 
     @property
     def identity(self) -> str:
-        """What reruns the runs if it changes; the user's file may be anywhere."""
+        """The value whose change reruns the runs. The place of the user's file is not part of it."""
         return f"sha256:{self.sha256}" if self.path else self.word
 
     @property
     def name(self) -> str:
-        """The part of names of files that tells these weights from others; empty for random ones."""
+        """The part of file names that distinguishes these weights; empty for random ones."""
         return f"from-{self.sha256[:12]}" if self.path else self.word.removeprefix(RANDOM)
 
     @property
@@ -123,7 +123,7 @@ def _check_published(place: str, study: "Study", shape: tuple[int, int, int], wh
 
 
 def _check_file(place: str, study: "Study", start: Start, shape: tuple[int, int, int], whose: str) -> None:
-    """Only names and shapes of the workflow's own networks are known before the first job."""
+    """Check a user's file. Only names and shapes of the workflow's own networks are known before the first job."""
     try:
         with safe_open(start.path, framework="numpy") as file:
             arrays = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118

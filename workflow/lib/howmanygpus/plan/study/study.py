@@ -51,7 +51,7 @@ class Study:
     """Whether it starts a program of the user; see plan.program."""
 
     largest: Largest | None = None
-    """What stands for `max` in its runs, if it has this batch size."""
+    """The numbers in place of `max` in its runs, if it has this batch size."""
 
     def __init__(
         self,
@@ -63,14 +63,14 @@ class Study:
         place: str,
         find_largest: Find = read_found,
     ):
-        """find_largest: returns what a search for the largest batch has found."""
+        """find_largest: returns the result of a search for the largest batch."""
         self.name, self.place, self.machine = name, place, machine
         self.defaults = study_defaults()
         self.config = fill_defaults(given, schema["$defs"]["study"], schema)
         take_numbers(self.config)
         take_max(self.place, self.config)
         self.lacking = take_counts(self.place, self.config, machine)
-        # Defaults filled into a variant's optimizer would take the place of what the study says.
+        # Defaults filled into a variant's optimizer would override the study's values.
         self.config["variants"] = {
             variant: self.config["variants"][variant] | {key: own[key] for key in ("optimizer",) if key in own}
             for variant, own in given.get("variants", self.defaults["variants"]).items()
@@ -114,7 +114,7 @@ class Study:
 
     @property
     def network_name(self) -> str:
-        """The part of file names that tells the network from others."""
+        """The part of file names that distinguishes the network."""
         own, options = self.own_model, self.config["model_options"]
         return own.name_network(options) if own else name_network(*self.network)
 
@@ -176,7 +176,7 @@ class Study:
         return run.num_gpus * run.per_device_batch_size * self.accumulate(run)
 
     def find_doubts(self) -> list[str]:
-        """Return a message for each value that can be meant, but is more likely a mistake."""
+        """Return a message for each value that is possible, but probably a mistake."""
         return [*doubt_study(self), *doubt_normalization(self)]
 
     def data_dir(self, run: Run) -> str:
@@ -249,7 +249,7 @@ class Study:
         return settings | drop_defaults(training, self.defaults, NESTED_KEYS) | drop_usual_layout(layout, run.device)
 
     def describe(self) -> dict:
-        """Return what tables are made from: the content of results/plans/{study}.json, apart from `billing`."""
+        """Return the content of results/plans/{study}.json, from which tables are made, apart from `billing`."""
         runs = {run.path: {"spec": self.spec(run), "unsupported": run.unsupported} for run in self.runs}
         plan = {"study": self.name, "config": self.config, "curves": self.curves, "runs": runs}
         machinery = {framework: FRAMEWORKS[framework].one_device for framework in self.config["frameworks"]}

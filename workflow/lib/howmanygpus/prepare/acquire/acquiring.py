@@ -1,4 +1,4 @@
-"""Fetch and extract what a data set needs before it can be prepared."""
+"""Fetch and extract the files that a data set needs before it can be prepared."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Describe what a data set needs before it can be prepared: files to fetch and archives to extract."""
+"""Describe the files to fetch and archives to extract before a data set can be prepared."""
 
 import json
 import re
@@ -23,7 +23,7 @@ class AcquisitionError(Exception):
 class Download:
     """One file at a known address.
 
-    checksum: its kind and the digits that are published, such as `sha256:c4a38c...`. num_bytes: None if that is not
+    checksum: its kind and the published digits, such as `sha256:c4a38c...`. num_bytes: None if the size is not
     published.
     """
 
@@ -37,7 +37,7 @@ class Download:
 
     @property
     def folder(self) -> str:
-        """Name of a folder for this content, so that files of the same name do not meet."""
+        """Name of a folder for this content, so that files of the same name do not collide."""
         return self.checksum.partition(":")[2][:12]
 
 
@@ -54,7 +54,7 @@ class Acquisition:
     archives: tuple[Path, ...] = ()
 
     def describe(self) -> str:
-        """Text that changes with the content to acquire, not with the address it comes from."""
+        """Return a text that changes with the content to acquire, but not with the address of the files."""
         downloads = [download.checksum for download in self.downloads]
         archives = [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in self.archives]
         return json.dumps([downloads, archives])
@@ -68,7 +68,7 @@ def read_downloads(given) -> tuple[Download, ...]:
 
 
 def acquire_downloads(folder: str | None, downloads: list | None) -> Acquisition | None:
-    """What to acquire for a data set that has either `folder` or `downloads`; None for `folder`. Raises OptionError."""
+    """Return the acquisition for either `folder` or `downloads`; None for `folder`. Raises OptionError."""
     if (folder is None) == (downloads is None):
         problem = "is given together with downloads" if folder else "is not given, nor are downloads"
         raise OptionError("folder", folder, problem, "give the folder of the images, or the archives to fetch")

@@ -93,7 +93,7 @@ def _continue(download: Download, part: Path, timeout_s: float) -> None:
 
 
 def _find_start(download: Download, response, part: Path, have: int) -> int:
-    """Position of the first byte that the server sends; raises if it sends something other than what was requested."""
+    """Return the position of the first byte that the server sends; raise if it does not send what was requested."""
     length = response.headers.get("Content-Length")
     if response.status == 206:
         found = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
@@ -145,7 +145,7 @@ def _check(download: Download, part: Path, resumed: bool) -> None:
 
 
 def _checksum(download: Download, path: Path) -> str:
-    """Checksum of a file, of the kind and with the digits that are published."""
+    """Return the checksum of a file, of the published kind and with as many digits."""
     kind, _, published = download.checksum.partition(":")
     # On hosts in FIPS mode MD5 is refused unless it is declared not to serve security.
     digest = functools.partial(hashlib.new, kind, usedforsecurity=False)

@@ -52,7 +52,7 @@ class _RefusedError(Exception):
 
 
 class _Limit:
-    """Counts what is extracted, and refuses what exceeds the limits or does not belong into the folder."""
+    """Counts extracted members, and refuses those that exceed the limits or do not belong in the folder."""
 
     def __init__(self, most_bytes: int):
         self.most_bytes, self.members, self.files, self.bytes = most_bytes, 0, 0, 0
@@ -99,7 +99,7 @@ def _extract(archive: Path, folder: Path, limit: _Limit) -> None:
 
 
 def _extract_tar(archive: Path, opener: Callable, folder: Path, limit: _Limit) -> None:
-    """opener: opens the archive and decompresses it."""
+    """Extract a tar archive. opener: opens the archive and decompresses it."""
     with opener(archive, "rb") as stream, _open_tar(stream, limit) as tar:
         for member in tar:
             if not member.isdir() and (not member.isreg() or member.issparse()):
@@ -115,7 +115,7 @@ def _open_tar(stream: IO[bytes], limit: _Limit) -> tarfile.TarFile:
 
 
 def _extract_zip(archive: Path, folder: Path, limit: _Limit) -> None:
-    """zipfile never writes more bytes of a member than its size, and compares its checksum."""
+    """Extract a zip archive. zipfile writes no more bytes of a member than its size, and compares its checksum."""
     with zipfile.ZipFile(archive) as file:
         for member in file.infolist():
             kind = stat.S_IFMT(member.external_attr >> 16)
@@ -126,7 +126,7 @@ def _extract_zip(archive: Path, folder: Path, limit: _Limit) -> None:
 
 
 class _Bounded:
-    """A stream for tarfile, which itself reads headers of any length and decompresses any number of bytes."""
+    """A stream with limits for tarfile, which by itself reads headers and decompresses data of any length."""
 
     def __init__(self, stream: IO[bytes], limit: _Limit):
         self._stream = stream

@@ -9,13 +9,13 @@ from howmanygpus.prepare.acquire.downloading import PAUSE_S, fetch
 
 ADDRESS = "https://download.pytorch.org/models"
 TIMEOUT_S = 20.0
-"""Time without a byte after which a connection counts as broken. Nothing else of a call goes on meanwhile."""
+"""Time without a byte after which a connection counts as broken. Meanwhile the whole call waits."""
 NAME = re.compile(r".+-(?P<sha256>[0-9a-f]{8,})\.pth")
-"""torchvision's files have the beginning of their SHA-256 in their names, which torch.hub compares too."""
+"""The names of torchvision's files contain the beginning of their SHA-256, which torch.hub compares too."""
 
 
 def find_file(name: str, place: str, downloads: Path, pause_s: float = PAUSE_S) -> Path:
-    """Return the path of a published file, whose checksum is right.
+    """Return the path of a published file after comparing its checksum.
 
     place: folder that has the file, or address below which it is. downloads: folder in which fetched files are kept,
     and in which a user may put the file. Raises AcquisitionError, which says what to do.

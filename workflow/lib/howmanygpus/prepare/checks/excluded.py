@@ -1,4 +1,4 @@
-"""Judge the files that could not be prepared: refuse the data set, or remark on what was left out."""
+"""Judge the files that could not be prepared: refuse the data set, or remark on the files that were left out."""
 
 from collections import Counter
 from dataclasses import replace
@@ -36,7 +36,7 @@ def check_exclusions(task: Task, excluded: list[Exclusion]) -> list[str]:
 
 
 def _explain(excluded: list[Exclusion]) -> str:
-    """Message with the number of files for each reason, and the names of the first files."""
+    """Return a message with the number of files for each reason, and the names of the first files."""
     lines = [f"  {entry.path}: {reason}" for entry, reason in excluded[:NAMED_FILES]]
     if len(excluded) > NAMED_FILES:
         lines.append(f"  and {len(excluded) - NAMED_FILES} more, in the logs of the shards")
@@ -47,7 +47,7 @@ def _explain(excluded: list[Exclusion]) -> str:
 
 
 def _explain_size(task: Task, excluded: list[Exclusion], count: int) -> str:
-    """Message for a first image, whose size is that of the data set, that is unlike most others."""
+    """Return a message for a first image, whose size is that of the data set, that differs from most others."""
     bad = {entry.path for entry, _ in excluded}
     first = next((entry.path for entry in task.listing.entries if entry.path not in bad), "the first image")
     height, width, _ = task.image_shape

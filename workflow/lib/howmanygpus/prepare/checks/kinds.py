@@ -1,4 +1,4 @@
-"""Refuse a data set whose images are of kinds that are not read, such as DICOM or TIFF, before anything is prepared."""
+"""Refuse a data set with images of unsupported kinds, such as DICOM or TIFF, before anything is prepared."""
 
 from collections import Counter
 from pathlib import PurePosixPath
@@ -12,9 +12,9 @@ CONVERT = "convert the images to PNG or JPEG, since only these are read"
 
 
 def check_kinds(listing: Listing) -> None:
-    """Raise OptionError if all files have the endings of other kinds of images, and the first is no PNG or JPEG.
+    """Raise OptionError if all files have suffixes of other kinds of images, and the first is neither PNG nor JPEG.
 
-    The listing has at least one image, and the files are in place.
+    The listing must have at least one image, and the files must be in place.
     """
     if not {_ending(entry.path) for entry in listing.entries} <= OTHER_ENDINGS:
         return
@@ -28,7 +28,7 @@ def check_kinds(listing: Listing) -> None:
 
 
 def describe_endings(listing: Listing) -> str:
-    """Number of files with each ending, such as `400 files .dcm and 3 files without an ending`."""
+    """Return the number of files with each suffix, such as `400 files .dcm and 3 files without an ending`."""
     endings = Counter(_ending(entry.path) or "without an ending" for entry in listing.entries)
     return name_some(f"{count} file{'s' * (count != 1)} {ending}" for ending, count in endings.most_common())
 

@@ -1,4 +1,4 @@
-"""Check a listing before anything is prepared: what no run can be trained on is refused, and what is odd is said."""
+"""Check a listing before anything is prepared: refuse one that cannot be trained on, and remark on oddities."""
 
 from collections import Counter
 
@@ -28,14 +28,14 @@ def check_listing(listing: Listing) -> None:
 
 
 def describe_listing(listing: Listing) -> tuple[str, ...]:
-    """Remarks on a listing that check_listing accepts."""
+    """Return remarks on a listing that check_listing accepts."""
     missing = [] if listing.multi_label else _missing_classes(listing, "test")
     problem = f"{len(missing)} of {len(listing.classes)} classes have no test image: {name_some(missing)}"
     return (*listing.remarks, *_describe_alike(listing.classes), *([problem] if missing else []))
 
 
 def _describe_alike(classes: tuple[str, ...]) -> tuple[str, ...]:
-    """A remark on names that differ only in upper and lower case, apart from single letters, which may be classes."""
+    """Return a remark on names that differ only in case, except for single letters, which may be classes."""
     same: dict[str, list[str]] = {}
     for name in classes:
         same.setdefault(name.casefold(), []).append(name)

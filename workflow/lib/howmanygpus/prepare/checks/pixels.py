@@ -18,7 +18,7 @@ class Image:
 
 
 def describe_duplicates(images: Iterable[Image]) -> list[str]:
-    """Remarks on images with the same pixels. Raises ValueError if most of the test images are training images."""
+    """Return remarks on images with the same pixels. Raises ValueError if most test images are training images."""
     same: dict[str, list[Image]] = {}
     num_test = 0
     for image in images:

@@ -1,4 +1,4 @@
-"""Store what preparing a data set found and a user should know, beside its arrays."""
+"""Store the remarks from preparing a data set, beside its arrays."""
 
 from collections.abc import Iterable
 from pathlib import Path

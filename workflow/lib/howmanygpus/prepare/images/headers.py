@@ -25,7 +25,7 @@ OTHER_KINDS = (
     *(("DICOM", 128, b"DICM"), ("TIFF", 0, b"II*\0"), ("TIFF", 0, b"MM\0*"), ("BMP", 0, b"BM")),
     *(("WebP", 8, b"WEBP"), ("GIF", 0, b"GIF8")),
 )
-"""Kinds of images that are not read, with the place and the bytes by which they are known."""
+"""Unsupported kinds of images, with the position and the bytes by which they are recognised."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Header:
 
 
 def read_file(path: Path) -> bytes:
-    """All bytes of a file; raises BadImageError if it does not exist or is too large for an image."""
+    """Return all bytes of a file; raises BadImageError if it does not exist or is too large for an image."""
     try:
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
@@ -137,7 +137,7 @@ def _read_jpeg(data: bytes) -> Header:
 
 
 def _jpeg_segment(data: bytes, position: int) -> tuple[int, int, int]:
-    """Marker, start and length of the content of the segment at `position`."""
+    """Return marker, start and length of the content of the segment at `position`."""
     while data[position : position + 2] == b"\xff\xff":
         position += 1
     if position + 4 > len(data):

@@ -6,15 +6,15 @@ from howmanygpus.prepare.sources import OptionError
 
 USUAL_SEPARATORS = ("|", ";", ",")
 MANY = 0.05
-"""Fraction of the images with labels above which another usual separator in their labels is no accident."""
+"""Fraction of labelled images with another usual separator above which that is probably no accident."""
 
 
 class Findings:
     """Turns the texts of a label table into labels.
 
     classes: the known labels. nothing: the text of an image without labels. finding: one of the classes, which an
-    image has (1) or has not (0); None keeps all classes. unknown: what precedes the name of a label of which nobody
-    knows whether the image has it; None if there is no such label.
+    image has (1) or lacks (0); None keeps all classes. unknown: prefix of the name of a label for which it is not known
+    whether the image has it; None if there is no such label.
     """
 
     def __init__(
@@ -28,18 +28,18 @@ class Findings:
         self.classes = classes if finding is None else (f"no {finding}", finding)
 
     def label(self, text: str) -> int | tuple[int, ...]:
-        """Return the labels as Entry has them. Raises KeyError for a label that is none of the classes."""
+        """Return the labels as Entry has them. Raises KeyError for a label that is not one of the classes."""
         names = split_text(text, self._separator, self._nothing)
         numbers = tuple(sorted(self._find_number(name) for name in names))
         return numbers if self._finding is None else int(self._numbers[self._finding] in numbers)
 
     def _find_number(self, name: str) -> int:
-        """Return the number of a label, or its complement if nobody knows whether the image has it."""
+        """Return the number of a label, or its complement if it is unknown whether the image has it."""
         known = strip_unknown(name, self._unknown)
         return self._numbers[known] if known == name else ~self._numbers[known]
 
     def is_known(self, text: str) -> bool:
-        """Whether the image has the finding or has not; always true if all labels are kept."""
+        """Return whether it is known if the image has the finding; always true if all labels are kept."""
         names = split_text(text, self._separator, self._nothing)
         return self._finding is None or all(
             name == self._finding or strip_unknown(name, self._unknown) != self._finding for name in names
@@ -47,13 +47,13 @@ class Findings:
 
 
 def split_text(text: str, separator: str, nothing: str) -> list[str]:
-    """Names of the labels in a text; `nothing` is the text of an image without labels."""
+    """Return the names of the labels in a text; `nothing` is the text of an image without labels."""
     names = (name.strip() for name in text.split(separator))
     return [name for name in names if name and name != nothing]
 
 
 def doubt_separator(texts: Iterable[str], separator: str, nothing: str) -> tuple[str, ...]:
-    """A remark if the separator is in no text of a table, and another usual one is in many."""
+    """Return a remark if the separator is in no text of a table, and another usual one is in many."""
     labelled = [text for text in texts if split_text(text, separator, nothing)]
     if any(separator in text for text in labelled):
         return ()
@@ -68,5 +68,5 @@ def doubt_separator(texts: Iterable[str], separator: str, nothing: str) -> tuple
 
 
 def strip_unknown(name: str, unknown: str | None) -> str:
-    """The name of a label without the mark `unknown` before it."""
+    """Return the name of a label without the prefix `unknown`."""
     return name.removeprefix(unknown).strip() if unknown else name

@@ -1,4 +1,4 @@
-"""Find the images of classes: the folders of a tree, or of a listing of archives, and what a wrong one contains."""
+"""Find the images of classes in the folders of a tree or of a listing of archives; describe wrong folders."""
 
 import os
 from collections import Counter
@@ -20,7 +20,7 @@ def is_split_name(name: str) -> bool:
 
 
 def scan_classes(root: Path, folder: str) -> Tree:
-    """The files of each class: those at any depth below the folders of `folder`, which is relative to `root`."""
+    """Return the files of each class: those at any depth below the folders of `folder`, which is relative to `root`."""
     names = list_folders(root / folder)
     for name in names:
         _check_name(root, folder, name)
@@ -28,7 +28,7 @@ def scan_classes(root: Path, folder: str) -> Tree:
 
 
 def select_classes(paths: list[str], folder: str, listing: str | None) -> Tree:
-    """The same from the paths of a listing; empty if it does not have the folder."""
+    """Return the files of each class from the paths of a listing; empty if it does not have the folder."""
     start = f"{folder}/" if folder else ""
     tree: Tree = {}
     for path in paths:
@@ -51,7 +51,7 @@ def list_folders(folder: Path) -> list[str]:
 
 
 def refuse_split(root: Path, option: str, folder: str) -> OptionError:
-    """The error for a missing folder of a split, which says what is there instead."""
+    """Return the error for a missing folder of a split, which says what exists instead."""
     problem = f"is not a folder in {root}, which has {describe_folder(root)}"
     folders = list_folders(root)
     names = TRAIN_NAMES if option == "train" else TEST_NAMES
@@ -67,7 +67,7 @@ def refuse_split(root: Path, option: str, folder: str) -> OptionError:
 
 
 def describe_folder(root: Path) -> str:
-    """What a folder contains, such as `2 folders (normal with 400 files, pneumonia with 400 files) and 1 file`."""
+    """Return a folder's content, such as `2 folders (normal with 400 files, pneumonia with 400 files) and 1 file`."""
     counts = {name: _count_files(root / name) for name in list_folders(root)}
     folders = name_some([f"{_show(name)} with {number}" for name, number in counts.items()], most=5)
     with os.scandir(root) as found:
@@ -77,13 +77,13 @@ def describe_folder(root: Path) -> str:
 
 
 def describe_unused(root: Path, used: list[str]) -> tuple[str, ...]:
-    """A remark on folders that look like splits and are not used."""
+    """Return a remark on unused folders that look like splits."""
     folders = [name for name in list_folders(root) if is_split_name(name) and name not in used]
     return (f"{_count(len(folders), 'folder')} of {root} left out: {', '.join(folders)}",) if folders else ()
 
 
 def describe_loose_files(root: Path, folder: str) -> tuple[str, ...]:
-    """A remark on images beside the folders of the classes."""
+    """Return a remark on images beside the folders of the classes."""
     with os.scandir(root / folder) as found:
         names = sorted(entry.name for entry in found if entry.is_file() and not entry.name.startswith("."))
     kinds = Counter(Path(name).suffix.lower() for name in names)
@@ -92,7 +92,7 @@ def describe_loose_files(root: Path, folder: str) -> tuple[str, ...]:
 
 
 def _count_files(folder: Path) -> str:
-    """Number of files at any depth; large numbers are not counted to their end."""
+    """Return the number of files at any depth; large numbers are not counted to their end."""
     files = (name for _, _, names in os.walk(folder) for name in names)
     number = sum(1 for _ in islice(files, MOST_COUNTED))
     return f"{MOST_COUNTED:,} files or more" if number == MOST_COUNTED else _count(number, "file")
@@ -103,7 +103,7 @@ def _count(number: int, word: str) -> str:
 
 
 def _check_name(root: Path, folder: str, name: str) -> None:
-    """Raise OptionError for a name that no table could hold: one with a tab, or in another encoding than UTF-8."""
+    """Raise OptionError for a name that a table cannot hold: one with a tab, or in an encoding other than UTF-8."""
     if not name.isprintable():
         problem = f"has the unprintable name {join(folder, _show(name))}"
         raise OptionError("folder", str(root), problem, "rename it, in UTF-8 and without control characters")
@@ -114,7 +114,7 @@ def _show(name: str) -> str:
 
 
 def _scan_files(root: Path, folder: str) -> list[str]:
-    """The paths of all files at any depth below a folder, apart from hidden ones."""
+    """Return the paths of all files at any depth below a folder, except hidden ones."""
     found = []
     with os.scandir(root / folder) as entries:
         for entry in entries:

@@ -12,7 +12,7 @@ from howmanygpus.prepare.labels.tables import list_columns, read_columns
 from howmanygpus.prepare.sources import OptionError, check_folder, name_some
 
 LIKENESS = 0.8
-"""Ratio of difflib above which a value of the split column is taken for a misspelt `train` or `test`."""
+"""Ratio of difflib above which a value of the split column is considered a misspelt `train` or `test`."""
 DIGIT = re.compile(r"\d")
 
 
@@ -40,7 +40,7 @@ class Row:
 
 
 def read_rows(table: LabelTable) -> tuple[list[Row], tuple[str, ...]]:
-    """The images to prepare, in the order of the table, and remarks on those left out. Raises OptionError."""
+    """Return the images to prepare, in the order of the table, and remarks on those left out. Raises OptionError."""
     if not Path(table.table).is_file():
         raise OptionError("table", table.table, "is not a file here", "give the table of labels")
     for option in ("path_column", "label_column", "split_column", "train", "test"):
@@ -61,7 +61,7 @@ def read_rows(table: LabelTable) -> tuple[list[Row], tuple[str, ...]]:
 def read_images(
     folder: str | None, downloads: list | None, table: LabelTable
 ) -> tuple[Path, list[Row], tuple[str, ...]]:
-    """Return the folder of the images, and what read_rows() returns. Images that must be fetched may be missing."""
+    """Return the folder of the images and the results of read_rows(). Images that must be fetched may be missing."""
     root, is_here = Path(folder or ""), not acquire_downloads(folder, downloads)
     if is_here:
         check_folder("folder", folder, "give a folder with the images")
@@ -72,7 +72,7 @@ def read_images(
 
 
 def _check_some_exist(table: str, folder: Path, rows: list[Row]) -> None:
-    """Raise OptionError if the folder has none of the images, so that not every file must fail to say so."""
+    """Raise OptionError if the folder has none of the images, in place of an error for every file."""
     if rows and not any((folder / row.path).exists() for row in rows):
         problem = f"names {rows[0].path}, which is not in {folder}, nor is any other of its {len(rows)} images"
         raise OptionError(
@@ -92,7 +92,7 @@ def _read_unsplit(table: LabelTable, split: Split) -> tuple[list[Row], tuple[str
 
 
 def _read_splits(table: LabelTable) -> tuple[list[Row], Counter]:
-    """The images of both splits, and the number of images with each value of the column."""
+    """Return the images of both splits, and the number of images with each value of the column."""
     columns = [("path_column", table.path_column), ("label_column", table.label_column)]
     header = list_columns(Path(table.table), "table", [name for _, name in columns])
     if table.split_column not in header:
@@ -130,7 +130,7 @@ def _refuse_misspelt(table: LabelTable, value: str, path: str) -> None:
 
 
 def _looks_like(value: str, name: str) -> bool:
-    """Whether one may be the other, misspelt. Values such as site1 and site3, which differ in digits alone, are not."""
+    """Return whether one may be a misspelling of the other; not if they differ in digits alone, as site1 and site3."""
     value, name = value.lower(), name.lower()
     if value != name and DIGIT.sub("", value) == DIGIT.sub("", name):
         return False
@@ -138,7 +138,7 @@ def _looks_like(value: str, name: str) -> bool:
 
 
 def _read_groups(table: LabelTable, split: Split) -> list[Row]:
-    """The images with their groups: by the pattern, or by a column of this name."""
+    """Return the images with their groups: by the pattern, or by a column of this name."""
     columns = [("path_column", table.path_column), ("label_column", table.label_column)]
     path = Path(table.table)
     is_column = split.by != BY_FILE and split.by in list_columns(path, "table", [name for _, name in columns])

@@ -1,10 +1,10 @@
 """
-Split images that did not come split: the option `split` of data sets of image files.
+Split images that have no published split: the option `split` of data sets of image files.
 
 split: {test: 0.2, by: file, seed: 1}
 test   fraction of the images of each class that become test images
-by     `file`; or a regular expression whose group names what must stay in one split, such as the patient in a file's
-       name: `^(\\d+)_`. In a data set with a table it can also be the name of a column.
+by     `file`; or a regular expression whose group names the unit that stays in one split, such as the patient in a
+       file's name: `^(\\d+)_`. In a data set with a table it can also be the name of a column.
 seed   another seed makes another split; the default is 1
 
 Groups are taken in the order of a hash of seed and name. The split therefore depends on no library, and an added image
@@ -49,7 +49,7 @@ def read_split(given: Any) -> Split:
 
 
 def find_groups(names: list[str], split: Split) -> list[str]:
-    """The group of each name by the pattern of a split; empty texts if it is by file. Raises OptionError."""
+    """Return the group of each name by the pattern of a split; empty texts if it is by file. Raises OptionError."""
     if split.by == BY_FILE:
         return [""] * len(names)
     pattern = _compile(split.by)
@@ -72,7 +72,7 @@ def _compile(text: str) -> re.Pattern:
 
 
 def split_listing(listing: Listing, given: dict | None) -> Listing:
-    """The same images, split by the option `split` if it is given. Raises OptionError."""
+    """Return the same images, split by the option `split` if it is given. Raises OptionError."""
     if given is None:
         return listing
     split = read_split(given)
@@ -82,7 +82,7 @@ def split_listing(listing: Listing, given: dict | None) -> Listing:
 
 
 def _split_entries(entries: list[Entry], split: Split, classes: tuple[str, ...]) -> list[Entry]:
-    """The same entries with their splits. Raises OptionError if a class cannot be in both."""
+    """Return the same entries with their splits. Raises OptionError if a class cannot be in both."""
     chosen = _choose_test(entries, split)
     divided = [
         Entry(entry.path, "test" if _name(entry) in chosen else "train", entry.label, entry.group) for entry in entries
@@ -99,7 +99,7 @@ def _split_entries(entries: list[Entry], split: Split, classes: tuple[str, ...])
 
 
 def _describe_groups(entries: list[Entry], split: Split) -> tuple[str, ...]:
-    """A remark if no group has a second file, or if the names of files may have groups that nobody asked for."""
+    """Return a remark if no group has a second file, or if file names may contain groups that are not declared."""
     if split.by == BY_FILE:
         return _doubt_names(entries)
     if entries and split.by != BY_FILE and len({entry.group for entry in entries}) == len(entries):
@@ -108,7 +108,7 @@ def _describe_groups(entries: list[Entry], split: Split) -> tuple[str, ...]:
 
 
 def _doubt_names(entries: list[Entry]) -> tuple[str, ...]:
-    """A remark if files share the beginnings of their names, in many more groups than there are classes."""
+    """Return a remark if files share the beginnings of their names, in many more groups than there are classes."""
     labels = {label for entry in entries for label in _labels(entry)}
     for separator in "_-":
         names = [PurePosixPath(entry.path).name.partition(separator) for entry in entries]
@@ -125,7 +125,7 @@ def _doubt_names(entries: list[Entry]) -> tuple[str, ...]:
 
 
 def _choose_test(entries: list[Entry], split: Split) -> set[str]:
-    """The names of the groups that become test images."""
+    """Return the names of the groups that become test images."""
     groups: dict[str, dict[Hashable, int]] = {}
     totals: Counter = Counter()
     for entry in entries:
@@ -157,7 +157,7 @@ def _choose_test(entries: list[Entry], split: Split) -> set[str]:
 
 
 def _change(group: dict[Hashable, int], taken: Counter, targets: dict[Hashable, float]) -> float:
-    """Change of the squared relative distances to the targets if a group joins the test images."""
+    """Return the change of the squared relative distances to the targets if a group joins the test images."""
     return sum(
         ((taken[label] + count - targets[label]) ** 2 - (taken[label] - targets[label]) ** 2) / targets[label] ** 2
         for label, count in group.items()

@@ -1,4 +1,4 @@
-"""Read label tables: CSV files, plain or compressed by gzip, also as Excel saves them."""
+"""Read label tables: CSV files, plain or compressed by gzip, including those that Excel saves."""
 
 import csv
 import gzip
@@ -42,12 +42,12 @@ def read_columns(path: Path, option: str, columns: list[tuple[str, str]]) -> lis
 
 
 def list_columns(path: Path, option: str, wanted: list[str]) -> list[str]:
-    """The names in a table's header; `wanted` are names that tell which delimiter the table has."""
+    """Return the names in a table's header; `wanted` are names by which the table's delimiter is recognised."""
     return _read_header(read_text(path, option), wanted, path, option)[0]
 
 
 def read_text(path: Path, option: str) -> str:
-    """The text of a table without Excel's byte-order mark. Raises OptionError if it is damaged or not UTF-8."""
+    """Return the text of a table without Excel's byte-order mark. Raises OptionError if it is damaged or not UTF-8."""
     content = path.read_bytes()
     try:
         content = gzip.decompress(content) if path.suffix == ".gz" else content
@@ -73,7 +73,7 @@ def _read_rows(text: str, delimiter: str, path: Path, option: str) -> Iterator[t
             yield line, row
             line, last = rows.line_num + 1, line
         if line - last > 1:
-            # Without `strict`, a quotation mark that is never closed makes one value of the rest of the table.
+            # Without `strict`, a quotation mark that is never closed turns the rest of the table into one value.
             line, rest = last, itertools.islice(io.StringIO(text, newline=""), last - 1, None)
             next(csv.reader(rest, delimiter=delimiter, strict=True))
     except csv.Error as error:
@@ -82,7 +82,7 @@ def _read_rows(text: str, delimiter: str, path: Path, option: str) -> Iterator[t
 
 
 def _read_header(text: str, wanted: list[str], path: Path, option: str) -> tuple[list[str], str]:
-    """The names in the header, and the delimiter by which most of the wanted names are found."""
+    """Return the names in the header, and the delimiter by which most of the wanted names are found."""
     headers = {}
     for delimiter in DELIMITERS:
         _, row = next(_read_rows(text, delimiter, path, option), (1, []))

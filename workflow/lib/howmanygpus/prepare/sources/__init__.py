@@ -53,8 +53,8 @@ class Entry:
     """One image file.
 
     path: relative to the listing's folder. label: a class, or the classes of a multi-label image, and the complement ~k
-    of each class k of which nobody knows whether the image has it. group: what must stay in one split, such as a
-    patient; empty if every file stands for itself.
+    of each class k for which it is unknown whether the image has it. group: unit that stays in one split, such as a
+    patient; empty if every file is its own unit.
     """
 
     path: str
@@ -67,8 +67,8 @@ class Entry:
 class Listing:
     """The image files of a data set, in the order of the arrays that are made of them.
 
-    split: how the workflow split the files; empty if they came split. remarks: see Description. table: the option of
-    this name, the path of the table of labels; empty if the data set has none.
+    split: how the workflow split the files; empty if the data set has its own split. remarks: see Description. table:
+    the option of this name, the path of the table of labels; empty if the data set has none.
     """
 
     folder: Path
@@ -93,7 +93,7 @@ def list_sources() -> list[str]:
 
 
 def load_source(name: str):
-    """The module of a data source."""
+    """Return the module of a data source."""
     return importlib.import_module(f"{__name__}.{name}")
 
 
@@ -106,12 +106,12 @@ def check_folder(option: str, folder: str | None, remedy: str) -> Path:
 
 
 def name_some(names: Iterable, most: int = 3) -> str:
-    """The first names, and the number of the others."""
+    """Return the first names, and the number of the others."""
     names = list(map(str, names))
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def check_choice(option: str, value, choices: Iterable) -> None:
-    """Raise OptionError for a value that is no choice, or equals one of another type, such as 3.0 or true."""
+    """Raise OptionError for a value that is no choice, or equals a choice but has another type, such as 3.0 or true."""
     if not any(value == choice and type(value) is type(choice) for choice in choices):
         raise OptionError(option, value, "is not known here", f"choose from {', '.join(map(str, choices))}")

@@ -11,11 +11,10 @@ Options:
 folder       the folder described above
 downloads    nih: the twelve archives (42 GiB) at the NIH's addresses, with its checksums; or the archives of a mirror,
              each {url, sha256 or md5, num_bytes}
-split        patients: 70, 10 and 20 % of the patients in the order of their numbers, to train, to validate and to test,
-             so that no patient is in two splits; or nih: its two lists, the first to train and the second to test
+split        patients: 70, 10 and 20 % of the patients in the order of their numbers, for training, validation and test,
+             so that no patient is in two splits; or nih: its two lists, the first for training, the second for test
 evaluate_on  test, or validation: the images that become the test images of the arrays; the others are left out
-finding      one finding, such as `Pneumonia`, which images have or have not, so that runs can train on it; null keeps
-             all 14
+finding      one finding, such as `Pneumonia`, whose presence or absence becomes the class; null keeps all 14
 and the options of prepare/options.py, with the defaults size [264, 264] and channels 1.
 """
 
@@ -62,7 +61,7 @@ BY_HAND = (
 
 
 def acquire(folder: str, downloads: str | list | None = None, **options) -> Acquisition | None:
-    """The archives in the folder, or else those to fetch; None if the images are extracted already."""
+    """Return the archives in the folder, or else those to fetch; None if the images are extracted already."""
     root = check_folder("folder", folder, BY_HAND)
     archives = tuple(sorted(root.glob(ARCHIVES)))
     if (root / "images").is_dir() or not (archives or downloads):
@@ -103,7 +102,7 @@ def list_images(
 
 
 def _read_table(root: Path) -> list[tuple[str, ...]]:
-    """Image, findings and patient of every row of the NIH's table."""
+    """Return image, findings and patient of every row of the NIH's table."""
     tables = sorted(root.glob(TABLES))
     if len(tables) != 1:
         problem = f"has {len(tables)} tables {TABLES}, not one"
@@ -112,7 +111,7 @@ def _read_table(root: Path) -> list[tuple[str, ...]]:
 
 
 def _split_by_patient(rows: list[tuple[str, ...]]) -> dict[str, str]:
-    """Split of each image: consecutive patients, not shuffled, each in one split."""
+    """Return the split of each image: consecutive patients, not shuffled, each in one split."""
     patients = sorted({int(patient) for _, _, patient in rows})
     num_train, num_validation = len(patients) * 7 // 10, len(patients) // 10
     bounds = {"train": patients[:num_train], "validation": patients[num_train : num_train + num_validation]}
@@ -130,7 +129,7 @@ def _split_by_lists(root: Path) -> dict[str, str]:
 
 
 def _find_images(root: Path) -> dict[str, str]:
-    """Path of every image below the folder: in the folder itself, in images/, or in images_*/images/."""
+    """Return the path of every image below the folder: in the folder itself, in images/, or in images_*/images/."""
     folders = [root, root / "images", *sorted(root.glob("images_*/images"))]
     found: dict[str, str] = {}
     for folder in folders:

@@ -37,7 +37,7 @@ c32a1d4ab5d03f1284b67883e8d87530."""
 
 
 def acquire(folder: str | None = None) -> Acquisition | None:
-    """The published archive, or the one in the folder; None if the folder has extracted files. Raises OptionError."""
+    """Return the published archive or the folder's; None if the folder has extracted files. Raises OptionError."""
     if folder is None:
         return Acquisition(downloads=(ARCHIVE,), by_hand=BY_HAND, most_bytes=MOST_BYTES)
     archive = check_folder("folder", folder, BY_HAND) / ARCHIVE.name
@@ -47,7 +47,7 @@ def acquire(folder: str | None = None) -> Acquisition | None:
 
 
 def describe(folder: str | None = None) -> Description:
-    """The published counts or, if a folder with extracted files is given, the counts of these files."""
+    """Return the published counts or, if a folder with extracted files is given, the counts of these files."""
     if folder is None or acquire(folder) is not None:
         return Description(SHAPE, NUM_CLASSES, 50_000, 10_000)
     batches = _require_batches(folder)
@@ -56,7 +56,7 @@ def describe(folder: str | None = None) -> Description:
 
 
 def load(folder: str) -> Arrays:
-    """Raises OptionError for missing files, and ValueError for a file that is not as published."""
+    """Return the arrays. Raises OptionError for missing files, and ValueError for a file that is not as published."""
     parts = {}
     for split, paths in _require_batches(folder).items():
         batches = [_read_batch(path) for path in paths]
@@ -67,7 +67,7 @@ def load(folder: str) -> Arrays:
 
 
 def _find_batches(folder: str) -> dict[str, list[Path]] | None:
-    """Paths of the files of each split; None if any is missing."""
+    """Return the paths of the files of each split; None if any is missing."""
     for candidate in FOLDERS:
         found = {split: [Path(folder, candidate, name) for name in names] for split, names in BATCHES.items()}
         if all(path.is_file() for paths in found.values() for path in paths):
@@ -90,7 +90,7 @@ def _require_batches(folder: str) -> dict[str, list[Path]]:
 
 
 def _read_batch(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Pixels as uint8 (count, 3072), channel by channel, and labels as int32 (count,)."""
+    """Return pixels as uint8 (count, 3072), channel by channel, and labels as int32 (count,)."""
     content = np.frombuffer(path.read_bytes(), np.uint8)
     if not len(content) or len(content) % ROW_BYTES:
         raise ValueError(f"{path} has {len(content)} bytes, not a multiple of {ROW_BYTES}; fetch it again")

@@ -12,7 +12,7 @@ table          path of the table, which must exist in either case, since the stu
 path_column    column with the path of the image below the folder (path)
 label_column   column with the class (label)
 split_column   column with the split (split)
-train, test    values of that column (train, test); images with any other value are left out, and their number is said
+train, test    values of that column (train, test); images with other values are left out, and their number is reported
 split          instead of the column: {test: fraction}, the part of each class that becomes test images;
                prepare/labels/splits.py describes its other keys `by` and `seed`. A pattern is looked for in the path as
                the table has it; `by` can also name a column, such as that of the patient

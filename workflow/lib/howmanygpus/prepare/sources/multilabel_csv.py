@@ -12,16 +12,16 @@ table          path of the table, which must exist in either case, since the stu
 path_column    column with the path of the image below the folder (path)
 label_column   column with the labels (labels)
 split_column   column with the split (split)
-train, test    values of that column (train, test); images with any other value are left out, and their number is said
+train, test    values of that column (train, test); images with other values are left out, and their number is reported
 split          instead of the column: {test: fraction}, the part of each label's images that become test images;
                prepare/labels/splits.py describes its other keys `by` and `seed`. A pattern is looked for in the path as
                the table has it; `by` can also name a column, such as that of the patient
 separator      text between two labels (|)
 nothing        text of an image without labels (empty)
-unknown        text before a label of which nobody knows if the image has it, such as `?` in `Mass|?Edema`; loss and
+unknown        text before a label for which it is unknown if the image has it, such as `?` in `Mass|?Edema`; loss and
                metrics leave such a label out (null: there are none)
-finding        one label, which images have or have not, so that runs can train on it; null keeps all labels (null).
-               Images of which nobody knows it are left out, and their number is said
+finding        one label, whose presence or absence becomes the class; null keeps all labels (null). Images for which it
+               is unknown are left out, and their number is reported
 and the options of prepare/options.py.
 """
 

@@ -20,7 +20,7 @@ CONTRAST, NOISE = 50.0, 60.0
 PRESENT = 0.3
 """Probability of each label of an image with any number of them."""
 BLOCK, LARGEST_BLOCK = 1024, 2**26
-"""Images that are drawn at a time, and the most values that they may have, so that memory holds them."""
+"""Number of images drawn at a time, and the largest number of their values, so that they fit in memory."""
 
 
 def describe(image_shape, num_classes: int, num_train: int, num_test: int, multi_label: bool = False) -> Description:

@@ -45,7 +45,7 @@ def draw_labels(description: Description, split: str) -> np.ndarray:
 
 
 def draw_several_labels(description: Description, split: str) -> np.ndarray:
-    """Labels of images that have any number of them, uint8 (count, classes): each with probability one half."""
+    """Draw labels of images with any number of them, uint8 (count, classes): each with probability one half."""
     shape = (description.count(split), description.num_classes)
     words = np.random.Philox(key=LABEL_SEEDS[split]).random_raw(shape[0] * shape[1])
     return (words >> np.uint64(63)).astype(np.uint8).reshape(shape)

@@ -1,4 +1,4 @@
-"""The fastest and the cheapest configuration to a quality."""
+"""The configurations that reach a quality fastest and at the lowest cost."""
 
 import pandas as pd
 
@@ -18,7 +18,7 @@ from howmanygpus.report.tables.time_to_accuracy import find_hardest, summarize_t
 
 
 def answer_accuracy(runs: pd.DataFrame, table: pd.DataFrame, datasets: pd.DataFrame) -> list[str]:
-    """Name the fastest and the cheapest configuration to the hardest threshold that some reached in all repeats.
+    """Name the fastest and the cheapest configuration to the hardest threshold that any reached in all repeats.
 
     A repeat that crashed, ran out of memory or hit its time limit has not reached it.
     """
@@ -83,7 +83,7 @@ def describe_runner_up(runs: pd.DataFrame, candidates: pd.DataFrame, fastest: pd
 
 
 def describe_start(table: pd.DataFrame, candidates: pd.DataFrame, fastest: pd.Series, threshold: float) -> str:
-    """Say what the ranking leaves out, and who is the fastest if start-up and first step count."""
+    """Say what the ranking leaves out, and which configuration is the fastest if start-up and first step count."""
     both = summarize_time_to_accuracy(table, "time_with_start_s")
     both = both[both["threshold"] == threshold].merge(candidates[[*CONFIGURATION, "series"]], on=CONFIGURATION)
     both = both[both["time_s_median"].notna()].sort_values("time_s_median", kind="stable")

@@ -32,7 +32,7 @@ def _describe_knees(known: pd.DataFrame, table: pd.DataFrame) -> str:
 
 
 def _describe_knee(row: pd.Series, table: pd.DataFrame) -> str:
-    """Name the knee of a curve and its range. The largest batch of all is none, because larger ones are not known."""
+    """Name the knee of a curve and its range. The largest batch is no knee, because larger ones were not measured."""
     curve = table[(table[CURVE] == row[CURVE]).all(axis=1)]
     lowest, highest = row["knee_lowest"], row["knee_highest"]
     name = f"{row['series']} on {name_devices(row)}"

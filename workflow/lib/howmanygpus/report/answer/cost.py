@@ -17,7 +17,7 @@ NOT_IN_VAIN = (
 
 
 def describe_bill(jobs: pd.DataFrame) -> str:
-    """Name the billed device-hours of all jobs by what they were for, and their cost; nothing if no hours are known.
+    """Name the billed device-hours of all jobs by purpose, and their cost; nothing if no hours are known.
 
     jobs: the table of that name. On a machine without jobs and prices nothing is billed, and device-hours are named.
     """
@@ -37,12 +37,12 @@ def describe_bill(jobs: pd.DataFrame) -> str:
 
 
 def has_failed_itself(statuses: pd.Series) -> pd.Series:
-    """Whether each job ended without an outcome, so that it was in vain."""
+    """Return whether each job ended without an outcome, so that its time was wasted."""
     return ~statuses.isin(NOT_IN_VAIN)
 
 
 def describe_counting(jobs: pd.DataFrame) -> str:
-    """Say who counted the hours of the jobs, and how many jobs nobody counted."""
+    """Say who counted the hours of the jobs, and how many jobs were not counted."""
     own = jobs[jobs["kind"] != "allocation"]
     by_slurm, by_job = (int((own["counted_by"] == who).sum()) for who in ("SLURM", "job"))
     parts = [f"{by_slurm} as SLURM counted"] if by_slurm else []

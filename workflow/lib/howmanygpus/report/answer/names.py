@@ -49,7 +49,7 @@ def find_repeats(runs: pd.DataFrame, row: pd.Series) -> pd.DataFrame:
 
 
 def describe_quality(runs: pd.DataFrame, row: pd.Series, datasets: pd.DataFrame) -> str:
-    """Name the quality that a configuration reached at the end of training, beside that of a guess."""
+    """Name the quality that a configuration reached at the end of training, and that of a guess."""
     repeats = find_repeats(runs, row)
     reached = repeats["quality_last"].dropna().astype(float)
     if reached.empty:

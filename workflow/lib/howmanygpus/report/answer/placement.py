@@ -13,9 +13,9 @@ UNKNOWN = "What it costs to spread devices over nodes is not known: no device co
 
 
 def answer_placement(runs: pd.DataFrame) -> list[str]:
-    """Compare the most devices of each series on the most nodes with those on the fewest; nothing without the key.
+    """Compare the largest device count of each series on the most and on the fewest nodes; nothing without the key.
 
-    Placements of which a repeat failed are left out. runs: the table of that name.
+    Placements with a failed repeat are left out. runs: the table of that name.
     """
     table = compare_placements(choose_inputs(runs))
     if table.empty:

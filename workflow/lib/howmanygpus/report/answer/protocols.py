@@ -1,4 +1,4 @@
-"""What unfair protocols of published studies change, which no ranking contains."""
+"""The effects of unfair protocols of published studies. No ranking contains their runs."""
 
 import pandas as pd
 
@@ -31,7 +31,7 @@ def _describe(rows: pd.DataFrame) -> str:
 
 
 def _describe_measure(rows: pd.DataFrame, shown: pd.Series) -> str:
-    """Say what changes in one measure in the configuration that is shown, and in how many the order changes."""
+    """Say how one measure changes in the configuration shown, and in how many configurations the order changes."""
     own = rows[(rows[CELL] == shown[CELL]).all(axis=1)].sort_values("fair_rank", kind="stable")
     if own.empty:
         return ""
@@ -58,7 +58,7 @@ def _describe_effect(row: pd.Series) -> str:
 
 
 def _describe_order(rows: pd.DataFrame, shown: pd.Series) -> str:
-    """Say whether the order of frameworks is another one, with the orders of one configuration in which it is."""
+    """Say whether the order of frameworks changes, with the orders of one configuration in which it does."""
     known = rows[rows["order_changes"].notna()].drop_duplicates(CELL)
     changed = known[known["order_changes"] != NO]
     if known.empty:

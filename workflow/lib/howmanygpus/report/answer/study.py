@@ -1,4 +1,4 @@
-"""What a study trained on and where, and what is to be known about its runs."""
+"""The data and devices of a study, and remarks on its runs."""
 
 import pandas as pd
 
@@ -22,7 +22,7 @@ def describe_runs(runs: pd.DataFrame) -> str:
 
 
 def describe_unmeasured(runs: pd.DataFrame) -> str:
-    """Say what is not known of a user's program; nothing for other studies."""
+    """Say what is unknown about a user's program; nothing for other studies."""
     if not is_program(runs):
         return ""
     return (
@@ -43,7 +43,7 @@ def describe_unchecked(runs: pd.DataFrame) -> str:
 
 
 def describe_rates(runs: pd.DataFrame) -> str:
-    """Say which frameworks learn by rates of their own; nothing if all learn alike."""
+    """Say which frameworks have their own learning rates; nothing if all have the same."""
     named = name_own_rates(runs)
     return named and (
         f"Not all frameworks learn by the same settings: {named}. Their order by quality, or by the time or price to "
@@ -100,7 +100,7 @@ def describe_data(runs: pd.DataFrame, datasets: pd.DataFrame) -> str:
 
 
 def _describe_groups(dataset: pd.Series) -> str:
-    """Count what is in one split only, such as patients; nothing if images have no groups."""
+    """Count the groups that stay in one split, such as patients; nothing if images have no groups."""
     counts = [dataset.get(f"num_{split}_groups") for split in ("train", "test")]
     if any(pd.isna(count) for count in counts):
         return ""
@@ -158,7 +158,7 @@ def describe_disturbed(runs: pd.DataFrame) -> str:
 
 
 def describe_trajectories(runs: pd.DataFrame) -> str:
-    """Say whether the losses of the runs that can be compared lie on each other; nothing if none can."""
+    """Say whether the losses of comparable runs coincide; nothing if no runs are comparable."""
     compared = runs[runs["trajectory"].notna()]
     if compared.empty:
         return ""

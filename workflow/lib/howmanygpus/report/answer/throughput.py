@@ -14,7 +14,7 @@ from howmanygpus.report.rows.counting import name_count
 
 
 def answer_throughput(runs: pd.DataFrame, scaling: pd.DataFrame, datasets: pd.DataFrame) -> list[str]:
-    """Name the fastest configuration of which no repeat failed, and a faster one of which some did.
+    """Name the fastest configuration without a failed repeat, and a faster one with failed repeats.
 
     scaling: rows with a rate.
     """

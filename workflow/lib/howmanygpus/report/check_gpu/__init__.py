@@ -1,1 +1,1 @@
-"""What `make check-gpu` reports: findings from the records of its runs, and the page that shows them."""
+"""The report of `make check-gpu`: findings from the records of its runs, and the page that shows them."""

@@ -28,7 +28,7 @@ def describe_run(row: pd.Series) -> str:
 def add_telemetry(rates: pd.DataFrame, on_gpu: bool, results: Path = Path()) -> list[dict]:
     """Return for each completed run its description and the summary of its telemetry.
 
-    A problem that the launcher noticed comes before what the samples say.
+    A problem that the launcher noticed takes precedence over one in the samples.
     """
     summaries = []
     for _, row in rates[rates["status"] == "completed"].iterrows():
@@ -52,7 +52,7 @@ def find_largest(batches: pd.DataFrame, most: int, on_gpu: bool) -> list[dict]:
 
     most: the training images, which limit the search. Keys: framework, largest (None if no run completed),
     peak_memory_gib and images_per_s there, next (the first size that did not complete, or None), status and reason of
-    that, and `problem`: anything but an end by `out_of_memory`, which is required on a GPU only.
+    that, and `problem`: any end other than `out_of_memory`, which is only expected on a GPU.
     """
     found = []
     for framework, rows in batches.groupby("framework", sort=False):
@@ -84,7 +84,7 @@ def list_failures(
     """Return every failure of the check as one line: what failed, and why. `unsupported` is no failure.
 
     verdicts: `framework`, `precision`, `status` (empty without a verdict) and `reason` of each cell. not_found:
-    frameworks that the site's Python has and that do not work there, as `environment` and `reason`.
+    frameworks that are installed in the site's Python but do not work, as `environment` and `reason`.
     """
     failures = [f"{found['environment']}: {found['reason']}" for found in not_found]
     for verdict in verdicts:

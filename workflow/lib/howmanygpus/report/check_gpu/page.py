@@ -31,7 +31,7 @@ def render_page(
     largest: list[dict],
     failures: list[str],
 ) -> str:
-    """Return the page. For the arguments see howmanygpus.report.check_gpu.findings; machine: words by what they say."""
+    """Return the page. machine: values by what they describe. Other arguments: see report.check_gpu.findings."""
     said = f"{len(failures)} failures" if failures else "Everything passed"
     date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     sections = {

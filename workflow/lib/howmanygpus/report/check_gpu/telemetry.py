@@ -1,10 +1,10 @@
-"""Read a run's telemetry back: whether its devices were sampled to the end, and what the samples say."""
+"""Read a run's telemetry, check that its devices were sampled to the end, and summarize the samples."""
 
 import csv
 from pathlib import Path
 
 LATE_S = 5.0
-"""How long before the end of a run its last sample may be, in seconds. Samples are one second apart."""
+"""Longest time between the last sample and the end of a run, in seconds. Samples are one second apart."""
 
 
 def read_samples(path: Path, on_gpu: bool) -> list[dict[str, str]]:
@@ -54,7 +54,7 @@ def _mean(values: list[float]) -> float | None:
 
 
 def _energy(rows: list[dict[str, str]]) -> float | None:
-    """Energy between the first and the last sample of each device, summed; None if no device counts its energy."""
+    """Return the energy between first and last sample, summed over devices; None if no device counts its energy."""
     counters: dict[str, list[float]] = {}
     for row in rows:
         if row["energy_j"]:

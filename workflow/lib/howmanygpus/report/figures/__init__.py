@@ -7,8 +7,9 @@ gets those tables of one study and returns a matplotlib figure. Its caption is w
 These constants are optional. COMPARES names the key of a study whose entries the figure compares: it is not drawn for a
 study with only one entry. NEEDS_PREFLIGHT = True: the figure is drawn only if the preflight measures.
 NEEDS_PRICE = True: only if the machine file has a price. NEEDS_PUBLISHED names columns of published numbers: only for a
-study that stands beside a table with a value in one of them. NEEDS_PROTOCOLS = True: only for a study that switches on
-an unfair protocol. SHOWS_UNFAIR = True: the figure shows and marks runs that follow one; the others do not get them.
+study that is compared with a table with a value in one of them. NEEDS_PROTOCOLS = True: only for a study that switches
+on an unfair protocol. SHOWS_UNFAIR = True: the figure shows and marks runs that follow one; other figures do not get
+them.
 """
 
 import importlib
@@ -24,7 +25,7 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Description:
-    """What a figure's module says of itself. compares: key of a study, or None. needs_published: columns."""
+    """The constants of a figure's module. compares: key of a study, or None. needs_published: columns."""
 
     title: str
     tables: tuple[str, ...]
@@ -39,10 +40,10 @@ class Description:
 def list_figures(
     study: dict | None = None, preflight: bool = False, priced: bool = False, published: Collection[str] = ()
 ) -> list[str]:
-    """Names of all figures, or of those that can show something of a study, given its config.
+    """Return the names of all figures, or of those that can show something of a study, given its config.
 
-    preflight: whether it measures. priced: whether a device has a price. published: the columns with values of the
-    published numbers beside which the study stands.
+    preflight: whether it measures. priced: whether a device has a price. published: the columns with values in the
+    published numbers that the study is compared with.
     """
     names = list_modules(FOLDER)
     if study is None:

@@ -20,7 +20,7 @@ TITLE = "All-reduce bandwidth"
 TABLES = ("allreduce",)
 NEEDS_PREFLIGHT = True
 LIGHTEST = 0.6
-"""Grey of the smallest arrays; the largest are black. Colours are left to frameworks."""
+"""Grey of the smallest arrays; the largest are black. Colours are reserved for frameworks."""
 WIDTH = 56
 """Characters of a line below a panel."""
 
@@ -57,7 +57,7 @@ def draw(allreduce: pd.DataFrame) -> Figure:
 
 
 def list_nodes(rows: pd.DataFrame) -> str:
-    """One line per set of nodes, with the device counts that were measured on it."""
+    """Return one line per set of nodes, with the device counts that were measured on it."""
     lines = []
     for nodes, measured in rows.fillna({"nodes": "unknown"}).groupby("nodes", sort=False):
         counts = " and ".join(str(count) for count in sorted(measured["num_gpus"].unique()))

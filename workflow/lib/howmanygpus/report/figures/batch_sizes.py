@@ -40,11 +40,11 @@ NOTES = {
     "never": "x: reached in only k/n repeats",
 }
 FAR = 16
-"""A noise scale that is so many times beyond the measured batches is written instead of drawn."""
+"""A noise scale that is this many times beyond the measured batches is written instead of drawn."""
 
 
 def draw(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> Figure:
-    """Draw one column of panels per device count, with one line per series: medians, and bars from least to most."""
+    """Draw one column of panels per device count, with one line per series: medians, and bars from min to max."""
     table = choose_inputs(batch_sizes)
     table = table[table.groupby("num_gpus")["num_repeats"].transform("sum") > 0]
     if table.empty:
@@ -81,7 +81,7 @@ def draw(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> Figure:
 
 
 def _list_notes(table: pd.DataFrame, has_target: bool) -> list[str]:
-    """Return what explains the marks of the figure, which stands once, below its first column."""
+    """Return the notes that explain the figure's marks, once, below its first column."""
     never = has_target & _is_tried(table) & table["images_to_target_median"].isna()
     noise = has_target & table["noise_scale"].notna()
     seen = {name: table[name].astype(bool) & (table["num_repeats"] > 0) for name, *_ in (KNEE, FITS, BOUND)}
@@ -90,7 +90,7 @@ def _list_notes(table: pd.DataFrame, has_target: bool) -> list[str]:
 
 
 def _is_tried(cells: pd.DataFrame) -> pd.Series:
-    """Whether each batch says something about the target. One that was out of memory does not."""
+    """Return whether each batch was tried for the target. One that was out of memory was not."""
     return (cells["num_judged"] > 0) & ((cells["num_reached"] > 0) | (cells["num_out_of_memory"] == 0))
 
 
@@ -106,7 +106,7 @@ def _draw_rates(axes: Axes, cells: pd.DataFrame, styles: dict, top: float) -> No
 
 
 def _draw_to_target(axes: Axes, cells: pd.DataFrame, name: str, styles: dict, most: float) -> None:
-    """Draw what each batch needs to the target, crosses for those that never reached it, and the noise scale."""
+    """Draw the cost of reaching the target by batch, crosses for batches that never did, and the noise scale."""
     top = 1.3 * most if pd.notna(most) else 1.0
     axes.set_ylim(0, top)
     ends = {}
@@ -143,7 +143,7 @@ def _draw_line(axes: Axes, line: pd.DataFrame, name: str, style: dict, top: floa
 
 
 def _draw_noise(axes: Axes, cells: pd.DataFrame, styles: dict) -> None:
-    """Draw the median of the noise scales of each series; one far from the measured batches is written."""
+    """Draw the median noise scale of each series; write it instead if it is far from the measured batches."""
     low, high = axes.get_xlim()
     for series, line in cells[cells["noise_scale"].notna()].groupby("series"):
         scale = line["noise_scale"].median()
@@ -155,5 +155,5 @@ def _draw_noise(axes: Axes, cells: pd.DataFrame, styles: dict) -> None:
 
 
 def _count(cell: Any) -> str:
-    """Repeats that reached the target, of all repeats."""
+    """Return the repeats that reached the target and all repeats, as text."""
     return f"{cell.num_reached}/{cell.num_judged}"

@@ -31,7 +31,7 @@ def draw(placement: pd.DataFrame) -> Figure:
     table = table[table["num_repeats"] > 0]
     if not is_spread(table).any():
         return say_nothing_to_show(f"No device count has completed on several numbers of nodes; {SEE_GRID}.")
-    # The table has one row per number of nodes, which no series is named after.
+    # The table has one row per number of nodes, but the names of series have no number of nodes.
     table = table.assign(series=name_series(table.assign(placement="")))
     styles = style_of(table["series"])
     panels = list(table.groupby(["num_gpus", "per_device_batch_size"]))
@@ -65,7 +65,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
 
 
 def find_ends(rows: pd.DataFrame, styles: dict) -> dict[str, tuple[float, float, str]]:
-    """Return the end of each line by its label: the series, and what its most nodes give of the rate on the fewest."""
+    """Return the end of each line by its label: the series, and its rate on the most nodes relative to the fewest."""
     ends = {}
     for series, line in rows.sort_values("num_nodes").groupby("series"):
         last = line.iloc[-1]

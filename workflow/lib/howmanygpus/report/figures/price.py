@@ -1,4 +1,4 @@
-"""Price of each configuration: of the whole training, and until it reached the target."""
+"""Price of each configuration: for the whole training, and until it reached the target."""
 
 import numpy as np
 import pandas as pd
@@ -33,10 +33,10 @@ def draw(runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> Figure:
 
 
 def summarize_prices(runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> pd.DataFrame:
-    """One row per configuration that completed in some repeat and has a price, the cheapest first.
+    """Return one row per configuration that completed in some repeat and has a price, the cheapest first.
 
     cost, cost_min, cost_max: of a whole run with its failed attempts. cost_to_accuracy: median until the target,
-    infinite if half or more of the repeats never reached it. failed_frac: part of the cost of failed attempts.
+    infinite if half or more of the repeats never reached it. failed_frac: fraction of the cost for failed attempts.
     """
     priced = choose_inputs(runs[(runs["status"] == "completed") & runs["cost"].notna()])
     if priced.empty:
@@ -112,7 +112,7 @@ def draw_prices(axes: Axes, prices: pd.DataFrame) -> None:
 
 
 def describe_price(row: pd.Series) -> str:
-    """Price, duration and quality of the whole training, price until the target, and of failed attempts."""
+    """Return price, duration and quality of the whole training, and the price until the target and of failures."""
     text = f"{row['cost']:.3g}, {row['time_s']:,.3g} s"
     text += f", {name_metric(row['metric'])} {row['quality']:.3g}" if pd.notna(row["quality"]) else ""
     reached = row["cost_to_accuracy"]

@@ -1,4 +1,4 @@
-"""What unfair protocols of published studies change: each framework under the protocol against its own fair value."""
+"""Effects of unfair protocols of published studies: each framework under the protocol against its own fair value."""
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -50,7 +50,7 @@ def draw(protocols: pd.DataFrame) -> Figure:
 
 
 def draw_panel(axes: Axes, rows: pd.DataFrame, places: dict[str, int]) -> None:
-    """places: the height of each row by its name."""
+    """Draw the rows of one measure. places: the height of each row by its name."""
     middle = 1.0 if rows["effect"].iloc[0] == "ratio" else 0.0
     axes.axvline(middle, color=GREY, linestyle=":")
     for _, row in rows.iterrows():
@@ -86,7 +86,7 @@ def name_effect(row: pd.Series) -> str:
 
 
 def name_rows(rows: pd.DataFrame) -> list[str]:
-    """Name of each row: framework, devices, and those of batch size, input, precision and device that vary."""
+    """Return the name of each row: framework, devices, and whatever of batch, input, precision and device varies."""
     varying = [name for name in ("input", "precision", "device") if rows[name].nunique() > 1]
     sizes = rows["per_device_batch_size"].nunique() > 1
     return [
@@ -99,7 +99,7 @@ def name_rows(rows: pd.DataFrame) -> list[str]:
 
 
 def name_axis(row: pd.Series) -> str:
-    """Name the measure and what it is compared with."""
+    """Name the measure and its base of comparison."""
     if row["measure"] == RATE:
         return "images/s, ratio to fair"
     if row["measure"] == QUALITY:

@@ -53,7 +53,10 @@ def group_published(published: pd.DataFrame) -> list[Group]:
 
 
 def group_measured(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> list[Group]:
-    """Batches that half or more of the repeats never trained to the target have no number of epochs."""
+    """Return one group per device and device count.
+
+    Batches with which half or more of the repeats never reached the target have no number of epochs.
+    """
     table = choose_inputs(batch_sizes)
     reached = table[table["epochs_to_target_median"].notna()]
     if reached.empty:
@@ -74,7 +77,7 @@ def group_measured(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> list[Group]
 
 
 def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict[str, dict]) -> None:
-    """Draw one line per series. The bar of a batch that some repeat never trained to the target has no upper end."""
+    """Draw one line per series. The bar of a batch has no upper end if some repeat never reached the target with it."""
     top = 1.15 * rows[["epochs", "high"]].astype(float).max(axis=None)
     ends: dict[str, tuple[float, float, str]] = {}
     axes.set(xlabel="images in a global batch", ylabel="epochs")

@@ -48,7 +48,7 @@ def draw(published: pd.DataFrame, runs: pd.DataFrame, time_to_accuracy: pd.DataF
 
 
 def group_published(published: pd.DataFrame) -> list[tuple]:
-    """One group per source and hardware: title, rows with COLUMNS, styles, metric."""
+    """Return one group per source and hardware: title, rows with COLUMNS, styles, metric."""
     judged = published[published["quality_metric"].notna()]
     never = judged["threshold"].map("never reached {:g}".format, na_action="ignore")
     judged = judged.assign(time_s=judged["duration_s"], never=never, is_disturbed=False)
@@ -60,7 +60,7 @@ def group_published(published: pd.DataFrame) -> list[tuple]:
 
 
 def group_measured(runs: pd.DataFrame) -> list[tuple]:
-    """One group per device: medians of the times and means of the quality over the repeats that completed."""
+    """Return one group per device: median times and mean quality over the repeats that completed."""
     done = runs[(runs["status"] == "completed") & is_real(runs) & runs["quality_last"].notna()]
     if done.empty:
         return []
@@ -82,7 +82,7 @@ def group_measured(runs: pd.DataFrame) -> list[tuple]:
 
 
 def group_thresholds(published: pd.DataFrame, runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> list[tuple]:
-    """One group per device and threshold of the published numbers: medians of the training time until it was reached.
+    """Return one group per device and threshold of the published numbers: median training times to the threshold.
 
     There is none for a threshold or a metric that the study does not have.
     """
@@ -109,7 +109,7 @@ def group_thresholds(published: pd.DataFrame, runs: pd.DataFrame, time_to_accura
 
 
 def draw_times(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
-    """Draw a bar per configuration, or say what it never reached."""
+    """Draw a bar per configuration, or name the threshold that it never reached."""
     longest = rows["time_s"].max()
     unit, scale = ("min", 60) if longest > LONGEST_S else ("s", 1)
     axes.set_xlabel(f"time ({unit})")
@@ -136,7 +136,7 @@ def draw_times(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
 
 
 def draw_quality(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
-    """Draw a point per configuration; one that only has a threshold has a circle, or a cross if it never reached it."""
+    """Draw a point per configuration; with only a threshold, a circle, or a cross if it was never reached."""
     for position, (_, cell) in enumerate(rows.iterrows()):
         place = len(rows) - 1 - position
         if pd.notna(cell["quality"]):

@@ -36,13 +36,13 @@ def draw(published: pd.DataFrame, scaling: pd.DataFrame, runs: pd.DataFrame) -> 
 
 
 def has_any(rows: pd.DataFrame, column: str) -> bool:
-    """Whether there is something to draw; the speed-up of one device over itself is nothing."""
+    """Return whether there is something to draw. The speed-up of one device over itself does not count."""
     known = rows[rows[column].notna()]
     return not known.empty and (column == "rate" or known["num_gpus"].max() > 1)
 
 
 def group_published(published: pd.DataFrame) -> list[Group]:
-    """One group per source, hardware, model and kind of images."""
+    """Return one group per source, hardware, model and kind of images."""
     rated = published[published["images_per_s"].notna() & published["num_gpus"].notna()]
     rated = rated.assign(rate=rated["images_per_s"], low=None, high=None, is_disturbed=False)
     keys = ["source", "hardware", "model", "input"]
@@ -59,7 +59,7 @@ def group_published(published: pd.DataFrame) -> list[Group]:
 
 
 def tell_batches_apart(rows: pd.DataFrame) -> pd.DataFrame:
-    """Name series by the images of each device if a series has several results for one number of devices."""
+    """Add the images per device to the names of series that have several results for one number of devices."""
     if not rows.duplicated(["series", "num_gpus"]).any():
         return rows
     each = (rows["global_batch_size"] / rows["num_gpus"]).map("{:g}".format)
@@ -67,7 +67,7 @@ def tell_batches_apart(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def group_measured(scaling: pd.DataFrame, runs: pd.DataFrame) -> list[Group]:
-    """One group per device, scaling curve, and real or random images."""
+    """Return one group per device, scaling curve, and real or random images."""
     done = scaling[scaling["num_repeats"] > 0]
     if done.empty:
         return []

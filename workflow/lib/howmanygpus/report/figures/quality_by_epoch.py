@@ -1,4 +1,4 @@
-"""Quality on the test split by epoch, beside that of a guess by the frequency of the classes."""
+"""Quality on the test split by epoch, compared with that of a guess by the frequency of the classes."""
 
 import numpy as np
 import pandas as pd

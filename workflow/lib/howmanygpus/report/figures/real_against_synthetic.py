@@ -1,4 +1,4 @@
-"""The cost of real images: throughput on each form of them beside throughput on random images of the same shape."""
+"""The cost of real images: throughput on each form of them, and on random images of the same shape."""
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -13,10 +13,10 @@ TABLES = ("runs",)
 COMPARES = "inputs"
 COLOURS = {"resident": ("#009E73", "black"), "synthetic": ("#56B4E9", "black"), "arrays": ("#0072B2", "white")}
 COLOURS |= {"jpeg": ("#E69F00", "black"), "png": ("#D55E00", "black")}
-"""Colours of each input's bar and of the name on it. Inputs are compared with the first of these in the study."""
+"""Colours of each input's bar and of the name on it. Inputs are compared with the first one that the study has."""
 NUM_STATISTICS = 4
 BAR = 0.8
-"""Part of the height of a row that its bars fill."""
+"""Fraction of the height of a row that its bars fill."""
 
 
 def draw(runs: pd.DataFrame) -> Figure:
@@ -36,7 +36,7 @@ def draw(runs: pd.DataFrame) -> Figure:
 
 
 def compare_inputs(runs: pd.DataFrame) -> pd.DataFrame:
-    """Median, minimum and maximum rate of each configuration with at least two inputs; columns (input, statistic)."""
+    """Return median, minimum and maximum rate of configurations with two inputs or more; columns (input, statistic)."""
     runs = runs.assign(series=name_series(runs.assign(input="")))
     keys = ["per_device_batch_size", "series", "num_gpus"]
     cells = runs.assign(disturbed=runs["disturbed"].eq(True)).groupby([*keys, "input"])

@@ -29,7 +29,7 @@ STATUS_COLOURS = {
 FAILED_COLOUR = "#D55E00"
 """Colour of all other statuses, such as crashed, killed, interrupted and time_limit."""
 APART = "losses apart"
-"""What is said of a completed run whose losses leave those of the others by more than rounding explains."""
+"""Word for a completed run whose losses differ from those of the others by more than rounding explains."""
 APART_COLOUR = "#882255"
 UNFAIR = "not comparable"
 SAYS_APART = "the losses of the first epoch differ from those of the others by more than rounding explains"
@@ -41,7 +41,7 @@ COLUMN = ["num_gpus", "per_device_batch_size"]
 
 
 def draw(runs: pd.DataFrame) -> Figure:
-    """Draw one cell per configuration; below, list the reasons of the runs that did not complete or left the others."""
+    """Draw one cell per configuration, and list the reasons of runs that did not complete or whose losses differ."""
     runs = runs.assign(status=runs["status"].where(~has_left(runs) | (runs["status"] != "completed"), APART))
     row = [*ROW, "placement"] if runs["placement"].nunique() > 1 else ROW
     rows = list(runs.groupby(row, sort=False).groups)
@@ -88,7 +88,7 @@ def draw_cell(axes: Axes, x: int, y: int, cell: pd.DataFrame) -> None:
 
 
 def list_reasons(runs: pd.DataFrame) -> list[str]:
-    """One line per reason, the most frequent first, with its number of runs and an example, and a line with its log."""
+    """Return a line per reason, the most frequent first, with its number of runs and an example, and one with a log."""
     other = runs[runs["status"] != "completed"]
     # A column without any text has numbers.
     other = other.assign(reason=other["reason"].astype(object).fillna(""))
@@ -108,7 +108,7 @@ def list_reasons(runs: pd.DataFrame) -> list[str]:
 
 
 def list_unfair(runs: pd.DataFrame) -> list[tuple[int, list[str]]]:
-    """Number of runs that follow each unfair protocol, and a line that names it."""
+    """Return the number of runs that follow each unfair protocol, and a line that names it."""
     return [
         (len(own), [f"{variant}, {name_count(len(own), 'run')}: {text}"])
         for (variant, text), own in runs[runs["protocol"].notna()].groupby(["variant", "protocol"], sort=False)
@@ -116,7 +116,7 @@ def list_unfair(runs: pd.DataFrame) -> list[tuple[int, list[str]]]:
 
 
 def list_disturbed(runs: pd.DataFrame) -> list[tuple[int, list[str]]]:
-    """Number of disturbed runs and the line that explains the red edge of their cells; nothing if there are none."""
+    """Return the number of disturbed runs and the line that explains their cells' red edge; nothing without any."""
     disturbed = int(runs["disturbed"].eq(True).sum())
     known = int(runs["disturbed"].notna().sum())
     which = f"{disturbed} of {name_count(known, 'run')} {'was' if disturbed == 1 else 'were'}"

@@ -1,4 +1,4 @@
-"""Speed-up of throughput beside speed-up of time to accuracy: how much sooner more devices give the result."""
+"""Speed-ups of throughput and of time to accuracy: how much sooner more devices give the result."""
 
 import numpy as np
 import pandas as pd
@@ -59,7 +59,7 @@ def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame, runs: pd.DataFra
 
 
 def choose_threshold(time_to_accuracy: pd.DataFrame) -> float:
-    """The hardest threshold that at least one configuration reached in most repeats, else the easiest of all."""
+    """Return the hardest threshold that some configuration reached in most repeats, else the easiest of all."""
     summary = summarize_time_to_accuracy(time_to_accuracy)
     reached = summary[np.isfinite(summary["time_s_median"])]
     return find_hardest(reached) if len(reached) else find_easiest(summary)

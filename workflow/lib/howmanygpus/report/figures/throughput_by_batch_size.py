@@ -54,7 +54,7 @@ def draw(runs: pd.DataFrame) -> Figure:
 
 
 def summarize(runs: pd.DataFrame) -> pd.DataFrame:
-    """Rates and numbers of repeats of each configuration."""
+    """Return the rates and numbers of repeats of each configuration."""
     cells = runs.groupby(["num_gpus", "series", "per_device_batch_size"])
     table = cells["images_per_s"].agg(["median", "min", "max", "count"])
     table = table.join(cells[["failed", "disturbed"]].sum())

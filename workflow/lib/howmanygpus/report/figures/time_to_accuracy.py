@@ -105,5 +105,5 @@ def is_never(cells: Any) -> Any:
 
 
 def count(cell: Any) -> str:
-    """Repeats that reached the threshold, of all repeats."""
+    """Return the repeats that reached the threshold and all repeats, as text."""
     return f"{cell.num_reached}/{cell.num_repeats}"

@@ -14,7 +14,7 @@ TABLES = ("time_to_accuracy", "scaling", "runs")
 def draw(time_to_accuracy: pd.DataFrame, scaling: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     """Draw one panel per threshold and scaling curve: medians, and bars from minimum to maximum.
 
-    A program of the user that did not report step 0 is left out, because nobody knows when its start ended.
+    A program of the user that did not report step 0 is left out, because the end of its start-up is not known.
     """
     is_known = time_to_accuracy[CLOCK].notna() | ~time_to_accuracy["reached"].astype(bool)
     if not is_known.any() and len(time_to_accuracy):

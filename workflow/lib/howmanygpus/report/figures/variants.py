@@ -1,4 +1,4 @@
-"""Throughput of each variant over that of the first variant, and whether it trains to the same quality."""
+"""Throughput of each variant relative to the first variant, and whether it trains to the same quality."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -48,7 +48,7 @@ def draw(variants: pd.DataFrame) -> Figure:
 
 
 def name_rows(rows: pd.DataFrame) -> list[str]:
-    """Name of each row: variant, framework, devices, and what else varies."""
+    """Return the name of each row: variant, framework, devices, and everything else that varies."""
     varying = [name for name in ("input", "precision", "device", "placement") if rows[name].nunique() > 1]
     sizes = rows["per_device_batch_size"].nunique() > 1
     return [
@@ -104,7 +104,7 @@ def draw_quality(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
 
 
 def draw_guess(axes: Axes, judged: pd.DataFrame, reach: float) -> None:
-    """Draw a thin line where a guess by the classes' frequencies lies, or name it at the edge that it lies beyond."""
+    """Draw a thin line at the quality of a guess by class frequencies, or name it at the edge that it lies beyond."""
     guess = (judged["quality_of_guess"] - judged["base_quality"]).astype(float)
     if not np.isfinite(guess).any():
         return

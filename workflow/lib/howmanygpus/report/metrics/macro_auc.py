@@ -1,8 +1,8 @@
 """
 Mean over the labels of the area under each label's ROC curve (macro ROC AUC), as scikit-learn computes it.
 
-The curve of a label is that of the test images of which the label is known. A label that all of them have, or none, has
-no curve and is left out of the mean.
+The curve of a label is computed from the test images for which the label is known. A label that all or none of them
+have has no curve and is left out of the mean.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ def compute(predictions: Predictions) -> float | None:
 
 def compute_by_label(predictions: Predictions) -> np.ndarray:
     """Return the area of each label, float64 (classes,), nan where it is undefined."""
-    # Imported here because it takes a second, also in the jobs of studies with one label an image.
+    # Imported here because it takes a second, also in the jobs of studies with one label per image.
     from sklearn.metrics import roc_auc_score
 
     score, label = predictions.require("score", "label")
@@ -39,6 +39,6 @@ def compute_by_label(predictions: Predictions) -> np.ndarray:
 
 
 def find_undefined(labels: np.ndarray) -> list[int]:
-    """Return the numbers of the labels that every test image with a known value has, or none has."""
+    """Return the numbers of the labels that all or none of the test images with a known value have."""
     has_both = (labels == 1).any(axis=0) & (labels == 0).any(axis=0)
     return np.flatnonzero(~has_both).tolist()

@@ -1,12 +1,12 @@
 """
 How far a correct framework may be off in each check of the parity gate, and why.
 
-In fp32 the limits are fixed numbers, widened by what the reference measures: if ReLU inputs lie so near to zero that
-rounding decides, and if rounding grows, as it does in deep networks that normalise few values. In reduced
+In fp32 the limits are fixed numbers. They are widened by two effects that the reference measures: ReLU inputs so near
+to zero that rounding decides, and the growth of rounding, as in deep networks that normalise few values. In reduced
 precision they are multiples of the noise that the reference measures for each model, layout and array
 (train.parity.rounding). TF32 and fp16 have the same number of significant bits.
 
-Compressed gradients widen the limits by what the compression loses.
+Compressed gradients widen the limits by the loss of the compression.
 """
 
 import math
@@ -24,25 +24,25 @@ FLOAT32_ULP = 2.0**-23
 GATES_OF_ALL_STEPS = 3.0
 """Factor on the effect of ReLU inputs near zero: rounding grows over the steps, the observed range does not."""
 SIMULATED = {"tf32": "fp16", "bf16": "bf16", "fp16": "fp16"}
-"""The simulated precision whose noise is that of a precision. fp32 has none."""
+"""Simulated precision whose noise stands for that of a precision. fp32 has none."""
 FEW, MANY = 4.0, 2.5
-"""Limits over the simulated noise, of arrays with few elements, and of others and of all arrays together.
+"""Ratio of limits to the simulated noise: for arrays with few elements, and for others and all arrays together.
 
 Measured on CPUs: PyTorch's noise in resnet44 is 0.94 to 0.99 times the simulated one in whole gradients and updates,
 1.05 times at most in arrays with many elements and 1.7 times in others. Keras's is 1.5, 1.5 and 1.8 times in small_cnn.
 """
 TIMES_FLOAT32 = 4.0
-"""Limits in fp32 over what PyTorch's own float32 changes. Its growth is the network's, but other kernels round more."""
+"""Ratio of limits in fp32 to the change by PyTorch's float32. It has the network's growth; some kernels round more."""
 MANY_ELEMENTS = 1000
 MOST_TOLD = 0.9
-"""If an array's limit is larger than this, the array alone tells nothing: without its gradient it would be off by 1."""
+"""Arrays with a larger limit are not judged alone: an array without its gradient would only be off by 1."""
 MOST_DIRECTION, MOST_NORM = 0.5, 0.5
-"""No noise widens the limits of the whole beyond these: a zero, flipped or tripled gradient is off by 1 or 2."""
+"""Largest limits of the whole, whatever the noise: a zero, flipped or tripled gradient is off by 1 or 2."""
 
 
 @dataclass(frozen=True)
 class Compression:
-    """What compressing gradients may change in a correct framework.
+    """Allowed changes by the compression of gradients in a correct framework.
 
     relative: of an array or of the whole, relative to its norm. absolute: of each element of a gradient. kernels: of an
     array with more than one axis, relative to its norm. state: of losses, statistics and evaluations.
@@ -60,7 +60,7 @@ COMPRESSIONS = {
     # a relative error, since its two moments take part in it.
     "fp16": Compression(relative=2.0**-9, absolute=2.0**-24, state=2.0**-9),
     # PowerSGD replaces the gradient of each kernel by its projection on a few directions, which is never longer and
-    # never turned by more than a right angle, and adds what is left to the next step's. A kernel by itself
+    # never turned by more than a right angle, and adds the remainder to the next step's gradient. A kernel by itself
     # therefore tells nothing. The gradients of vectors are exact, at weights that differ slightly.
     "powersgd": Compression(relative=0.25, kernels=1.0, state=0.1),
 }
@@ -68,7 +68,7 @@ COMPRESSIONS = {
 
 @dataclass(frozen=True)
 class Tolerances:
-    """Relative differences that rounding can cause between two correct results, beside what is measured.
+    """Relative differences that rounding can cause between two correct results, besides the measured effects.
 
     weights: the rounding of a division and a multiplication by n / (n - 1). The other differences grow with the depth
     of the network and from one step to the next.
@@ -85,13 +85,13 @@ class Tolerances:
     weights: float = 2.0**-22
 
 
-# Every framework stayed within a fifth of these values in every short network, or else within what widens them.
+# Every framework stayed within a fifth of these values in every short network, or else within their widening.
 FP32 = Tolerances(
     **{"logits": 1e-5, "loss": 5e-6, "later_losses": 1e-4, "whole": 1e-3, "gradients": 1e-3, "updates": 1e-3},
     **{"statistics": 1e-4, "evaluations": 5e-4},
 )
-# The simulated noise of a small array may by chance be too little. Running means also change because the weights before
-# them are rounded to bf16, by up to 2**-9 each and alike for all images. The simulation rounds each result by itself
+# The simulated noise of a small array may by chance be too small. Running means also change because the weights before
+# them are rounded to bf16, by up to 2**-9 each and equally for all images. The simulation rounds each result by itself
 # instead, which mostly cancels in a mean.
 REDUCED = Tolerances(
     **{"logits": 1e-4, "loss": 2e-5, "later_losses": 1e-3, "whole": 1e-3, "gradients": 1e-3, "updates": 5e-3},
@@ -123,7 +123,7 @@ def norm_of_all(arrays: dict[str, np.ndarray]) -> float:
 
 
 class Allowances:
-    """The limits for one optimizer's steps. expected: the reference's arrays, with what rounding may change in each."""
+    """The limits for one optimizer's steps. expected: the reference's arrays, with the measured effects of rounding."""
 
     weights = FP32.weights
 
@@ -154,11 +154,11 @@ class Allowances:
         return fixed + change / abs(losses[step - 1])
 
     def _rounding(self, key: str) -> np.ndarray:
-        """Return what ReLU inputs near zero may change in an array. Nothing is stored if there are none."""
+        """Return the change of an array by ReLU inputs near zero, which is only stored if there are any."""
         return self.expected.get(f"rounding/{key}", np.zeros(len(self.rates)))
 
     def _widen(self, key: str, name: str) -> float:
-        """Return by how much float32 may change one array."""
+        """Return how much float32 may change one array."""
         is_gradient = key == "gradient"
         factor = 1.0 if is_gradient else GATES_OF_ALL_STEPS
         # A gradient is read from a difference of weights, which float32 rounds.
@@ -173,9 +173,9 @@ class Allowances:
         return math.hypot(*(self.expected[f"{self.noise}/{key}"].item() for key in keys))
 
     def _float32(self, keys: Iterable[str], num_steps: int | None = None) -> float:
-        """Return what float32 may change in some arrays together; num_steps: of the losses, how many.
+        """Return the change of some arrays together by float32. num_steps: number of losses to include.
 
-        The reference of a user's model in one file measures it otherwise.
+        The reference of a user's model in one file measures it differently.
         """
         changes = (norm(np.atleast_1d(self.expected.get(f"{FLOAT32}/{key}", 0.0))[:num_steps]) for key in keys)
         return TIMES_FLOAT32 * math.hypot(*changes)
@@ -195,8 +195,8 @@ class Allowances:
         """Find the array whose relative difference is largest compared with its limit.
 
         Returns (relative difference, its limit, name of the array). The differences of arrays with a very small norm
-        are taken relative to a thousandth of the mean norm. Arrays whose limit exceeds MOST_TOLD are left out. The
-        noise of one array is at least that of all together, because a draw for a small array may happen to be small.
+        are relative to a thousandth of the mean norm. Arrays whose limit exceeds MOST_TOLD are left out. The noise of
+        one array is at least that of all together, because a draw for a small array may happen to be small.
         """
         floor = 1e-3 * np.sqrt(np.mean([norm(array) ** 2 for array in expected.values()]))
         float32_of_all = self._float32(f"{key}/{name}" for name in expected) / norm_of_all(expected)

@@ -86,7 +86,7 @@ class Comparison:
         self.rows: list[dict] = []
 
     def _add(self, check: str, value: float, tolerance: float, detail: str = "") -> None:
-        # A value of nan fails, since every comparison with it is false.
+        # A value of nan fails, because every comparison with it is false.
         self.rows.append(
             {
                 **{"devices": self.num_devices, "nodes": self.num_nodes, "check": check},
@@ -147,7 +147,10 @@ class Comparison:
         self._add("batches", len(wrong), 0, "; ".join(wrong[:3]))
 
     def _check_skipped(self) -> None:
-        """More are skipped if gradients overflow at the task's loss scale, and none if they are not in float16."""
+        """Check that one step was skipped.
+
+        More are skipped if gradients overflow at the task's loss scale, and none if gradients are not in float16.
+        """
         if self.specs["sgd"].precision != "fp16":
             return
         counts = {name: seen.facts[0].get("skipped_steps", "an unknown number") for name, seen in self.seen.items()}
@@ -190,7 +193,7 @@ class Comparison:
         return changed, expected
 
     def _check_changes(self) -> None:
-        """Compare the first gradient, and what all steps changed, as a whole and array by array."""
+        """Compare the first gradient and the changes by all steps, as a whole and array by array."""
         changes = {"gradients": ("sgd", "gradient", *self._find_gradient())}
         for optimizer in self.seen:
             changes[f"updates_{optimizer}"] = (optimizer, f"final_{self.suffix}", *self._find_change(optimizer))
@@ -243,7 +246,7 @@ def count_wrong_images(seen: Observation) -> int:
 
 
 def compare_wholes(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> tuple[float, float, float]:
-    """Return found along expected, the cosine between both, and the ratio of their norms; of all arrays together."""
+    """Return the projection of found on expected, their cosine, and the ratio of their norms, over all arrays."""
     along = sum(dot(found[name], array) for name, array in expected.items())
     lengths = [norm_of_all(arrays) for arrays in (found, expected)]
     return along / lengths[1] ** 2, along / max(lengths[0] * lengths[1], 1e-30), lengths[0] / lengths[1]
@@ -255,8 +258,8 @@ def judge(
     """Return the verdict on a framework.
 
     observed: its output folder for each layout (devices, nodes). strict: the verdict in fp32 on the same code without
-    compression of gradients, if this verdict is on something else. It must have been passed, because the limits of
-    reduced precision are too wide for some faults.
+    compression of gradients, unless this verdict is that one. It must be a pass, because the limits of reduced
+    precision are too wide for some faults.
     """
     if strict is not None and strict["status"] != "passed":
         reason = f"the fp32 verdict on the same code is {strict['status']}: {strict['reason']}"

@@ -2,8 +2,8 @@
 Judges what a framework did with a user's own model.
 
 The reference is the plain strategy of the family on one device, in float32, and not a float64 computation. It lacks
-what cannot be compared: all of training if the model draws random numbers there, and running statistics and what they
-evaluate if every device normalises by its own images.
+the arrays that cannot be compared: all of training if the model draws random numbers there, and running statistics and
+the evaluations that use them if every device normalises by its own images.
 """
 
 from howmanygpus.report.parity.judge import Comparison, count_wrong_images, select

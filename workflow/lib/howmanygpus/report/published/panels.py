@@ -1,4 +1,4 @@
-"""What the figures share that set published numbers beside measured ones, each in panels of their own."""
+"""Code shared by the figures that show published and measured numbers, each in panels of their own."""
 
 from textwrap import fill
 
@@ -16,7 +16,7 @@ NOTHING_MEASURED = "nothing measured yet"
 
 
 def title_published(hardware: str, year: str | float, more: str) -> str:
-    """Title of a panel of published numbers, such as "published 2018: V100" with a second line.
+    """Return the title of a panel of published numbers, such as "published 2018: V100" with a second line.
 
     year: as in sources.tsv, or a number if pandas has read it as one.
     """
@@ -25,7 +25,7 @@ def title_published(hardware: str, year: str | float, more: str) -> str:
 
 
 def title_measured(runs: pd.DataFrame, device: str, more: str) -> str:
-    """Title of a panel of measured numbers: hardware and year of the runs on a device, from the table `runs`."""
+    """Return the title of a panel of measured numbers: hardware and year of a device's runs, from the table `runs`."""
     own = runs[(runs["device"] == device) & runs["started_at"].notna()]
     models = ", ".join(sorted(set(own["device_model"].dropna().astype(str)))) or device
     years = sorted({str(moment)[:4] for moment in own["started_at"]})
@@ -33,7 +33,7 @@ def title_measured(runs: pd.DataFrame, device: str, more: str) -> str:
 
 
 def make_rows(titles: list[str], counts: list[int], num_columns: int) -> tuple[Figure, list[list[Axes]]]:
-    """Create a figure with one row of panels per title, as high as its number of bars needs. A row shares its bars."""
+    """Create a figure with one row of panels per title, as high as its bars need. Panels of a row share their bars."""
     heights = [1.2 + 0.3 * count for count in counts]
     size, ratios = (9.6, sum(heights)), {"height_ratios": heights}
     figure, grid = plt.subplots(
@@ -55,16 +55,16 @@ def _join(first: str, second: str) -> str:
 
 
 def name_published(table: pd.DataFrame) -> pd.Series:
-    """Return the name by which each row's series is styled: the framework that it stands for, and its own name."""
+    """Return the name that decides the style of each row's series: its framework here, and its own name."""
     return table["framework"].astype(object).fillna("other") + " " + table["series"]
 
 
 def style_published(table: pd.DataFrame) -> dict[str, dict]:
-    """Return colour, marker and line of each series by its own name. A framework has its colour of all figures."""
+    """Return colour, marker and line of each series by its own name. Frameworks keep their colour of other figures."""
     looks = style_of(name_published(table))
     return {series: looks[name] for series, name in zip(table["series"], name_published(table), strict=True)}
 
 
 def describe_batch(num_gpus: float, global_batch_size: float) -> str:
-    """Devices and images of each, such as "4 x 64"; the devices alone if the batch is not known."""
+    """Return devices and images per device, such as "4 x 64"; the devices alone if the batch is not known."""
     return f"{num_gpus:g}" if pd.isna(global_batch_size) else f"{num_gpus:g} x {global_batch_size / num_gpus:g}"

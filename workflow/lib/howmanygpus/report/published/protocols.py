@@ -1,4 +1,4 @@
-"""Words for the unfair protocols of published studies, and what keeps their runs apart from comparable ones."""
+"""Words for the unfair protocols of published studies, and functions that leave out their runs."""
 
 import pandas as pd
 
@@ -18,7 +18,7 @@ def describe_protocol(name: str) -> str:
 
 
 def is_fair(table: pd.DataFrame) -> pd.Series:
-    """Whether each row of a table with the column `protocol` is about a run that can be compared with others."""
+    """Return whether each row of a table with the column `protocol` is about a run without an unfair protocol."""
     return table["protocol"].isna()
 
 

@@ -1,10 +1,10 @@
 """
-The numbers of a published study, as its source prints them, and what follows from them by arithmetic.
+The numbers of a published study, as its source prints them, and values computed from them.
 
 workflow/published/ has one table per study and `sources.tsv`, which names each source. A table has one row per result.
-`year` of a source without a date is the earliest that its hardware or software allows, as `2020 or later`.
+If a source has no date, `year` is the earliest that its hardware or software allows, such as `2020 or later`.
 `duration` is in seconds or in minutes:seconds, as printed. With a `threshold` it is the time to reach it, and an empty
-one says that it was never reached. Without a threshold, it is the duration of all `epochs` of `num_images`.
+one means that it was never reached. Without a threshold, it is the duration of all `epochs` of `num_images`.
 """
 
 from pathlib import Path
@@ -29,7 +29,7 @@ CURVE = ["source", "series", "model", "input", "precision", "hardware"]
 
 
 class PublishedError(ValueError):
-    """A table of published numbers is not as it should be. The message names file, column and remedy."""
+    """A table of published numbers is invalid. The message names file, column and remedy."""
 
 
 def read_published(table: Path, sources: Path) -> pd.DataFrame:

@@ -1,1 +1,1 @@
-"""What the trained networks predicted, and the names of what they predict."""
+"""The predictions of trained networks, and the names of classes."""

@@ -1,4 +1,4 @@
-"""The stored predictions of one evaluation, and those of a guess that has not looked at the images."""
+"""The stored predictions of one evaluation, and those of a guess without looking at the images."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ import numpy as np
 from howmanygpus.train.input.prepared import MISSING
 
 STORED = ("rank", "loss", "score")
-"""Names of what is stored of every evaluation. `label` is stored once."""
+"""Names of the arrays that are stored for every evaluation. `label` is stored once."""
 
 
 @dataclass(frozen=True)
 class Predictions:
     """Predictions of the whole test split, one value or row for each image.
 
-    With one label an image: rank, of the true label from 0, and loss, its cross-entropy. With two classes, also score,
+    With one label per image: rank, of the true label from 0, and loss, its cross-entropy. With two classes also: score,
     the logit of the second minus that of the first, and label, the number of the true class. With any number of labels:
-    score, the logit of each label, and label, uint8 with 1, 0 and MISSING. What was not stored is None.
+    score, the logit of each label, and label, uint8 with 1, 0 and MISSING. Arrays that were not stored are None.
     """
 
     rank: np.ndarray | None = None
@@ -32,7 +32,7 @@ class Predictions:
         return Predictions(**{name: None if array is None else array[:count] for name, array in arrays.items()})
 
     def require(self, *names: str) -> tuple[np.ndarray, ...]:
-        """Return the arrays of some names. Raises ValueError, naming it, if one was not stored."""
+        """Return the arrays of these names. Raises ValueError, naming it, if one was not stored."""
         arrays = tuple(getattr(self, name) for name in names)
         for name, array in zip(names, arrays, strict=True):
             if array is None:
@@ -69,7 +69,7 @@ def guess(train: np.ndarray, test: np.ndarray, num_classes: int) -> Predictions:
 def find_log_odds(labels: np.ndarray) -> np.ndarray:
     """Return the logit of each label's frequency among its known values, 0 if none is known.
 
-    The frequency is (present + 1) / (known + 2), so that a label which no training image has keeps a finite loss.
+    The frequency is (present + 1) / (known + 2), so that the loss of a label that no training image has is finite.
     """
     known, present = (labels != MISSING).sum(axis=0), (labels == 1).sum(axis=0)
     return np.log((present + 1) / (known - present + 1))

@@ -1,10 +1,10 @@
-"""Words for learning rates that single frameworks of a study have for themselves."""
+"""Words for the learning rates of frameworks with settings of their own."""
 
 import pandas as pd
 
 
 def describe_own_rates(config: dict, framework: str, variant: str) -> str | None:
-    """Return in what a framework learns by other rates than its study, such as `lr_scaling none`; None for nothing.
+    """Return a framework's own learning-rate settings, such as `lr_scaling none`; None if it has those of its study.
 
     config: that of the study.
     """
@@ -16,13 +16,13 @@ def describe_own_rates(config: dict, framework: str, variant: str) -> str | None
 
 
 def name_own_rates(runs: pd.DataFrame) -> str:
-    """Name the frameworks that learn by rates of their own; empty if all learn alike. runs: the table of that name."""
+    """Name the frameworks with their own learning rates; empty if all have the same. runs: the table of that name."""
     own = _find_own_rates(runs).drop_duplicates(["framework", "own_rates"])
     return "; ".join(f"{row['framework']} ({row['own_rates']})" for _, row in own.iterrows())
 
 
 def has_own_rates(table: pd.DataFrame, runs: pd.DataFrame) -> pd.Series:
-    """Whether the framework of each row learns by rates of its own. runs: the table of that name, of the same study."""
+    """Return whether each row's framework has its own learning rates. runs: the table of that name of the study."""
     own = _find_own_rates(runs)
     cells = set(zip(own["framework"], own["variant"], strict=True))
     rows = zip(table["framework"], table["variant"], strict=True)
@@ -30,6 +30,6 @@ def has_own_rates(table: pd.DataFrame, runs: pd.DataFrame) -> pd.Series:
 
 
 def _find_own_rates(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs of frameworks that learn by rates of their own; none if all frameworks learn alike."""
+    """Return the runs of frameworks with their own learning rates; none if all frameworks have the same."""
     rates = runs.assign(own_rates=runs["own_rates"].astype(object).fillna(""))
     return rates[(rates["own_rates"] != "") & (rates["own_rates"].nunique() > 1)]

@@ -7,7 +7,7 @@ from pathlib import Path
 from howmanygpus.files import atomic_path
 
 RECORD = "record"
-"""Column that names what several studies may share."""
+"""Column with the name of a record that several studies may share."""
 
 
 def merge_tables(parts: list[Path], table: Path) -> None:

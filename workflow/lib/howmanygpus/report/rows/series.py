@@ -5,13 +5,13 @@ import pandas as pd
 from howmanygpus.report.rows.learning import has_own_rates
 
 DAGGER = "\N{DAGGER}"
-"""Stands behind the name of a series whose framework learns by rates of its own."""
+"""Follows the name of a series whose framework has its own learning rates."""
 
 
 def name_series(table: pd.DataFrame, runs: pd.DataFrame | None = None) -> pd.Series:
-    """Name of each row's line: its framework, and what varies of variant, input, precision, device and placement.
+    """Return the name of each row's line: its framework, and variant, input, precision, device, placement if they vary.
 
-    runs: the table of that name, if the names are to say by a dagger which frameworks learn by rates of their own.
+    runs: the table of that name, if daggers are to mark frameworks with their own learning rates.
     """
     columns = ("variant", "input", "precision", "device", "placement")
     varying = [column for column in columns if table[column].nunique() > 1]

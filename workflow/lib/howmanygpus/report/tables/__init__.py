@@ -4,7 +4,7 @@ Tables of a study, one module each.
 A module defines COLUMNS, READS and `tabulate(plan, **inputs)`, which returns a data frame with these columns. `plan` is
 the content of results/plans/{study}.json. READS names the inputs: other tables of the study; `results`, the folder that
 holds `results/`, for tables made from runs and attempts; `allreduces`, the records of the preflight; `ledger`, the
-records of all jobs that used devices; `published`, the paths of the published numbers beside which the study stands and
+records of all jobs that used devices; `published`, the paths of the published numbers to compare the study with and
 of their sources; `decision`, which says why runs of an adaptive study are not done, and is None for a fixed grid;
 `searches`, the records of the searches for the largest batch. A table that reads `published` is made only for studies
 with the key of that name, and one that reads `searches` only for those with `per_device_batch_size: max`.
@@ -24,12 +24,12 @@ from howmanygpus.report.modules import has_several, list_modules, read_constants
 
 FOLDER = Path(__file__).parent
 NO_TABLES = ("results", "allreduces", "ledger", "published", "decision", "searches")
-"""Names in READS that are no other tables of the study."""
+"""Names in READS that are not tables of the study."""
 
 
 @dataclass(frozen=True)
 class Description:
-    """What a table's module says of itself. inputs: other tables of the study that the table is made from."""
+    """The constants of a table's module. inputs: other tables of the study that the table is made from."""
 
     inputs: tuple[str, ...]
     reads_results: bool
@@ -48,9 +48,9 @@ class Description:
 def list_tables(
     study: dict | None = None, preflight: bool = True, published: bool = True, searched: bool = True
 ) -> list[str]:
-    """Names of all tables, or of those of a study, given its config.
+    """Return the names of all tables, or of those of a study, given its config.
 
-    Without a preflight, published numbers or searches, they are those that do not need them.
+    Without a preflight, published numbers or searches, tables that need them are left out.
     """
     described = {name: describe_table(name) for name in list_modules(FOLDER)}
     return [

@@ -1,10 +1,10 @@
 """
 Every try of the searches for the largest batch that fits, for studies with `per_device_batch_size: max`.
 
-`largest` is the largest batch of the search, and `limit` says why no larger one is: the memory of the device, that of
-its host, or the data set. `per_device_batch_size` is what runs take, on the smallest device count under strong scaling:
-15/16 of the largest if a study has several devices and memory is the limit, because devices that exchange gradients
-need memory for it. A search that failed, or that was refused, has no number; `limit_reason` says why.
+`largest` is the largest batch of the search, and `limit` says what prevents a larger one: the memory of the device,
+that of its host, or the data set. `per_device_batch_size` is the batch size of runs, on the smallest device count under
+strong scaling. It is 15/16 of the largest if a study has several devices and memory is the limit, because devices that
+exchange gradients need memory for that. A failed or refused search has no number; `limit_reason` says why.
 """
 
 import pandas as pd

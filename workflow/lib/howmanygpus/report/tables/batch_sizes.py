@@ -1,12 +1,12 @@
 """
-What each batch size gives and costs: its rate, and the epochs and images that it takes to the target.
+Benefit and cost of each batch size: its rate, and the epochs and images that it takes to the target.
 
 The knee is the smallest global batch whose median rate is within 5 % of the best median of the same framework on the
-same devices. Repeats scatter, so knee_lowest and knee_highest are the smallest batches that may be and that surely are
-within 5 %: the fastest repeat of the first and the slowest of the second are compared with the slowest and the fastest
-of the best. The target is the hardest threshold that some configuration reached in all its repeats, else in one.
-`noise_s_per_train_s` is what measuring the gradient noise takes on top of the training, whose clock leaves it out.
-`max_limit` is set for the batch that stands for `per_device_batch_size: max`, and says why no larger one does.
+same devices. Repeats scatter, so there is a range: knee_lowest is the smallest batch whose fastest repeat is within 5 %
+of the slowest repeat of the best batch, and knee_highest the smallest whose slowest repeat is within 5 % of the best
+batch's fastest. The target is the hardest threshold that some configuration reached in all its repeats, else in one.
+`noise_s_per_train_s` is the duration of the gradient-noise measurements, which the clock of the training leaves out.
+`max_limit` is set for the batch in place of `per_device_batch_size: max`, and says what prevents a larger one.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ NO_LIMIT = ("open", "failed", "refused")
 """Limits of searches that gave no number."""
 SIZES = ["per_device_batch_size", "global_batch_size"]
 TARGETS = {"epochs_to_target": "epoch", "images_to_target": "images_seen", "train_s_to_target": "time_to_accuracy_s"}
-"""What is counted to the target, by the column of the table time_to_accuracy that has it."""
+"""Quantities that are counted to the target, and their columns in the table time_to_accuracy."""
 ENDS = ("median", "min", "max")
 COLUMNS = [
     *(*CURVE, *SIZES),
@@ -37,7 +37,7 @@ COLUMNS = [
     *("noise_scale", "num_noise_measurements", "noise_s_per_train_s"),
 ]
 NEAR = 0.95
-"""Part of the best rate that the knee reaches."""
+"""Fraction of the best rate that the knee reaches."""
 
 
 def tabulate(
@@ -65,7 +65,7 @@ def compute_batch_sizes(
 
 
 def mark_largest(table: pd.DataFrame, largest: list[dict]) -> pd.DataFrame:
-    """Mark the batches that stand for `max`. largest: as in the plan, see plan.largest.resolving.
+    """Mark the batches in place of `max`. largest: as in the plan, see plan.largest.resolving.
 
     Under strong scaling they are the batches of the smallest device count.
     """
@@ -100,7 +100,7 @@ def _count_runs(runs: pd.DataFrame) -> pd.DataFrame:
 def _mark_curve(rows: pd.DataFrame) -> pd.DataFrame:
     """Add the knee and the largest batch that fits to the batch sizes of one framework on one number of devices.
 
-    The knee is empty if there are fewer than two sizes. A batch of which a repeat failed is none.
+    The knee is empty if there are fewer than two sizes. A batch with a failed repeat is never the knee.
     """
     rows = rows.sort_values("global_batch_size", kind="stable").assign(knee_lowest=np.nan, knee_highest=np.nan)
     sound = rows[rows["images_per_s_median"].notna() & (rows["num_failed"] == 0)]
@@ -123,7 +123,7 @@ def _mark_curve(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _summarize_targets(time_to_accuracy: pd.DataFrame) -> pd.DataFrame:
-    """Return what each configuration needs to the target, with the number of repeats that reached it."""
+    """Return the needs of each configuration to the target, with the number of repeats that reached it."""
     own = [f"{name}_{end}" for name in TARGETS for end in ENDS]
     columns = [*CURVE, *SIZES, "metric", "target", "num_judged", "num_reached", *own]
     if time_to_accuracy.empty:
@@ -164,7 +164,7 @@ def average_noise(gradient_noise: pd.DataFrame) -> pd.DataFrame:
 
 
 def weigh_noise(gradient_noise: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the seconds of the measurements per second of training, over the runs of a configuration that measured."""
+    """Return the seconds of noise measurements per second of training, over a configuration's runs that measured."""
     if gradient_noise.empty:
         return pd.DataFrame(columns=[*CURVE, *SIZES, "noise_s_per_train_s"])
     measured = gradient_noise.groupby(list(IDENTITY), as_index=False, sort=False)["elapsed_s"].sum(min_count=1)

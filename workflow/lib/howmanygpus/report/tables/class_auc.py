@@ -1,9 +1,9 @@
 """
 Area under the ROC curve of each label, after the last evaluation of each run on images with any number of labels.
 
-The curve of a label is that of the test images of which the label is known. The area is empty if all of them have the
-label, or none: quality metrics leave such a label out. Studies with one label an image have no rows; with two classes,
-`roc_auc_last` in runs.tsv is the area of both.
+The curve of a label is computed from the test images for which the label is known. The area is empty if all or none of
+them have the label; quality metrics leave such a label out. Studies with one label per image have no rows; with two
+classes, `roc_auc_last` in runs.tsv is the area.
 """
 
 from pathlib import Path
@@ -25,7 +25,7 @@ COLUMNS = (*IDENTITY, "epoch", "label", "class", *COUNTS, "auc")
 
 def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
     """One row per label of each run. results: the folder that holds `results/`."""
-    # A program of the user has images that only it knows, and leaves no predictions.
+    # The images of a user's program are not known, and it leaves no predictions.
     specs = {path: planned["spec"] for path, planned in plan["runs"].items() if "program" not in planned["spec"]}
     folders = {path: results / spec["data_dir"] for path, spec in specs.items()}
     trained = [each for each in read_outcomes(plan, results) if each.was_trained and each.path in folders]
@@ -34,7 +34,7 @@ def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
 
 
 def describe_labels(outcome: Outcome, folder: Path) -> list[dict]:
-    """Rows of one run. folder: the prepared folder of its images."""
+    """Return the rows of one run. folder: the prepared folder of its images."""
     evaluations = list(read_predictions(outcome.folder / "predictions.npz"))
     if not evaluations or evaluations[-1].label is None or evaluations[-1].label.ndim == 1:
         return []
@@ -49,7 +49,7 @@ def describe_labels(outcome: Outcome, folder: Path) -> list[dict]:
 
 
 def count_labels(predictions: Predictions) -> list[dict[str, int]]:
-    """Return the numbers of test images that have each label, have it not, or of which nobody knows."""
+    """Return the numbers of test images that have each label, lack it, or for which it is unknown."""
     (label,) = predictions.require("label")
     columns = (np.sum(label == value, axis=0).tolist() for value in (1, 0, MISSING))
     return [dict(zip(COUNTS, values, strict=True)) for values in zip(*columns, strict=True)]

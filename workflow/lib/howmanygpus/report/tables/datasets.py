@@ -1,11 +1,11 @@
 """
-The images of each input of a study, and the quality of a guess that has not looked at them.
+The images of each input of a study, and the quality of a guess without looking at them.
 
 quality_of_guess is the metric of a predictor that knows only how frequent each class is in the training images. Its
 accuracy is that of always naming the most frequent class, its ROC AUC is 0.5. `left_out` names the labels that the
-metric leaves out, since all test images have them, or none. `split` says how the workflow split images that did not
-come split, `num_train_groups` and `num_test_groups` count what must stay in one split, such as patients, and `remarks`
-is what preparing them found. Values are empty if the prepared images were deleted.
+metric leaves out, because all or none of the test images have them. `split` says how the workflow split images that did
+not come split, `num_train_groups` and `num_test_groups` count groups that stay in one split, such as patients, and
+`remarks` are those of the preparation. Values are empty if the prepared images were deleted.
 """
 
 from pathlib import Path
@@ -32,14 +32,14 @@ def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
     """One row per input. results: the folder that holds `results/`."""
     specs = {planned["spec"]["input"]: planned["spec"] for planned in plan["runs"].values()}
     metric = plan["config"]["quality"]["metric"]
-    # Nobody but a user's program knows its data.
+    # The data of a user's program are not known.
     folders = {name: results / spec["data_dir"] if "data_dir" in spec else None for name, spec in specs.items()}
     rows = [describe_input(spec, folders[name], metric) for name, spec in specs.items()]
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype(dict.fromkeys(GROUPS, "Int64"))
 
 
 def describe_input(spec: dict, folder: Path | None, metric: str) -> dict:
-    """Row of one input. folder: its prepared folder, if any; it may be gone, since a finished study does without it."""
+    """Return the row of one input. folder: its prepared folder, if any; it may be gone once the study is finished."""
     row = {"metric": metric, **{key: spec[key] for key in ("study", "dataset", "input")}}
     if folder is None or not (folder / DESCRIPTION).exists():
         return row
@@ -61,7 +61,7 @@ def describe_split(split: dict | None) -> str:
 
 
 def count_groups(folder: Path) -> dict[str, int]:
-    """Return the columns that count groups, by the manifest of the arrays from which a folder's images were made."""
+    """Return the columns that count groups, from the manifest of the arrays from which a folder's images were made."""
     path = folder.parent / "arrays" / MANIFEST
     if not path.exists() or "group" not in pd.read_table(path, nrows=0):
         return {}
@@ -71,6 +71,6 @@ def count_groups(folder: Path) -> dict[str, int]:
 
 
 def join_remarks(folder: Path) -> str:
-    """The remarks on the arrays from which the images of a folder were made, in one line."""
+    """Return the remarks on the arrays from which the images of a folder were made, in one line."""
     path = folder.parent / "arrays" / REMARKS
     return "; ".join(path.read_text().splitlines()) if path.exists() else ""

@@ -1,8 +1,8 @@
 """
 Quality of every run after each evaluated epoch, with the training clock and the wall clock at that moment.
 
-quality_of_guess stands beside it: what a predictor reaches that knows only how frequent each class is. So does the area
-under the ROC curve if there are two classes, whatever the metric is.
+quality_of_guess is the quality of a predictor that knows only how frequent each class is. The area under the ROC curve
+is added if there are two classes, whatever the metric is.
 """
 
 from pathlib import Path
@@ -32,7 +32,7 @@ def tabulate(plan: dict, datasets: pd.DataFrame, results: Path = Path()) -> pd.D
 
 
 def evaluate(outcome: Outcome, metric: str, guesses: dict[str, float]) -> list[dict]:
-    """Rows of one run. guesses: the quality of a guess, by input."""
+    """Return the rows of one run. guesses: the quality of a guess, by input."""
     moments = [event for event in outcome.read_events() if event["event"] == "evaluation"]
     qualities = compute_qualities(outcome, moments, metric)
     areas = compute_areas(outcome, moments)

@@ -1,5 +1,5 @@
 """
-Each measurement of the gradient noise of a run, and what follows from it.
+Each measurement of the gradient noise of a run, and the estimates from it.
 
 A measurement has the squared norms of the gradients of small batches (their mean) and of the big batch they make up.
 gradient_squared and variance_trace estimate |G|^2, the squared norm of the true gradient, and S, the sum of the

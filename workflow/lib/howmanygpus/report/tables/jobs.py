@@ -1,5 +1,5 @@
 """
-Every job that used devices: what it was, how long it had them, and what that was billed.
+Every job that used devices: its purpose, how long it had them, and its bill.
 
 `hours` are counted as `counted_by` says: by SLURM, which counts from before a job's program starts until after it ends,
 or by the job itself. Runs, failed attempts and superseded runs have the name of their run. Jobs of the parity gate, of
@@ -52,7 +52,7 @@ def asks_for_largest(config: dict) -> bool:
 
 
 def describe_job(path: str, record: dict, hours: float | None, billing: dict | None) -> dict:
-    """Row of one job. billing: prices of its device, from the machine file, if there are any."""
+    """Return the row of one job. billing: prices of its device, from the machine file, if there are any."""
     job = record.get("job") or {}
     row = {key: record[key] for key in ("kind", "status", "name", "device", "num_gpus", "num_nodes", "started_at")}
     row |= {"study": PurePath(record["name"]).parts[0] if record["kind"] == RUN else None, "record": path}
@@ -90,7 +90,7 @@ def describe_allocations(ledger: dict[str, dict], devices: set[str], billing: di
 
 
 def count_hours(ledger: dict[str, dict]) -> dict[str, float]:
-    """Return the hours for which each job had its devices, by path; those of a job whose end nobody knows are left out.
+    """Return the hours for which each job had its devices, by path. Jobs whose end is not known are left out.
 
     A job of SLURM has several records if Snakemake tried its step again inside of it. They share its time.
     """
@@ -120,7 +120,7 @@ def find_end(record: dict, start: float) -> float | None:
 
 
 def is_alone(record: dict) -> bool:
-    """Say whether a record is about a job of SLURM that had its allocation for itself."""
+    """Return whether a record is about a job of SLURM that had its allocation to itself."""
     return "job" in record and not record["job"]["packed"]
 
 
@@ -129,5 +129,5 @@ def is_counted(record: dict) -> bool:
 
 
 def read_allocated(record: dict) -> str | None:
-    """Return SLURM's words for what it gave to a job, as it wrote them down last."""
+    """Return SLURM's words for the resources that it gave to a job, as recorded last."""
     return record.get("counted", {}).get("allocated") or record.get("job", {}).get("allocated")

@@ -1,7 +1,7 @@
 """
 Training loss of every window in the first epoch of every run, and its difference from runs that do the same work.
 
-`difference` is relative to the median run; `difference_limit` is what rounding explains, see report.trajectory.
+`difference` is relative to the median run; `difference_limit` is what rounding can explain, see report.trajectory.
 """
 
 from pathlib import Path

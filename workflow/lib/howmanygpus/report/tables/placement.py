@@ -1,9 +1,9 @@
 """
-What it costs to spread devices: the rate of each device count on each number of nodes, beside that on the fewest.
+The cost of spreading devices: the rate of each device count on each number of nodes, relative to the fewest nodes.
 
-The base is the fewest nodes that can have the devices. Repeats are no pairs: rate_of_base_min is the slowest repeat
-over the fastest one of the base, and rate_of_base_max the fastest over the slowest. `parity` is what the parity gate
-says of the runs: those on several nodes have the verdict of its task over two nodes, with one device on each.
+The base is the fewest nodes that can have the devices. Repeats are not paired: rate_of_base_min is the slowest repeat
+over the fastest one of the base, and rate_of_base_max the fastest over the slowest. `parity` is the parity gate's
+verdict on the runs. Runs on several nodes have the verdict of the gate's task over two nodes, with one device on each.
 """
 
 import pandas as pd

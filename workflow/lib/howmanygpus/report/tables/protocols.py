@@ -1,9 +1,9 @@
 """
-What unfair protocols of published studies change: each framework under the protocol beside its own comparable runs.
+Effects of unfair protocols of published studies: each framework under the protocol, and its own comparable runs.
 
-No row is comparable with anything but its own fair value. Values are medians over the repeats. `effect` is the ratio of
-a rate or time under the protocol to the fair one of the same repeat, or the difference of a quality. Frameworks that a
-protocol leaves as they are keep their fair values in the order of frameworks under it.
+A row can be compared only with its own fair value. Values are medians over the repeats. `effect` is the ratio of a rate
+or time under the protocol to the fair one of the same repeat, or the difference of a quality. Frameworks that a
+protocol does not change keep their fair values in the order of frameworks under it.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ MEASURES = {
     BATCH_STATISTICS: (QUALITY, TIME),
     AUGMENTATION: (RATE, QUALITY, TIME),
 }
-"""What each protocol can change. Evaluation is in no rate."""
+"""Measures that each protocol can change. No rate includes evaluation."""
 NO, YES, UNSURE, ONCE = "no", "yes", "within the spread of the repeats", "yes, by one repeat"
 ENDS = ("median", "min", "max")
 COLUMNS = (
@@ -77,7 +77,7 @@ def evaluate_other_images(plan: dict, results: Path) -> dict[tuple, tuple[float 
 def compute_protocols(
     runs: pd.DataFrame, evaluations: pd.DataFrame, config: dict, others: dict[tuple, tuple[float | None, int]]
 ) -> pd.DataFrame:
-    """config: that of the study. others: what evaluate_other_images returns."""
+    """Return the table's rows. config: that of the study. others: result of evaluate_other_images."""
     given, first = config["protocols"], next(iter(config["variants"]))
     runs = runs[runs["status"] == "completed"]
     fair = runs[is_fair(runs) & (runs["variant"] == first)]
@@ -105,7 +105,7 @@ def is_higher_better(measure: str, metric: str) -> bool:
 
 
 def find_common_target(fair: pd.DataFrame, evaluations: pd.DataFrame, quality: dict) -> float | None:
-    """Return the threshold to which times count: the one by which batch sizes are compared, too."""
+    """Return the threshold to which times count, which is also the target of the table of batch sizes."""
     times = compute_time_to_accuracy(fair, evaluations, quality)
     return find_target(times) if len(times) else None
 
@@ -131,7 +131,7 @@ def include_first_epoch(fair: pd.DataFrame) -> pd.DataFrame:
 
 
 def replace_quality(fair: pd.DataFrame, others: dict[tuple, tuple[float | None, int]]) -> pd.DataFrame:
-    """Return the runs that were judged by other images, with the quality on these and their number."""
+    """Return the runs that were evaluated on other images, with the quality on these and their number."""
     keys = list(fair[list(IDENTITY)].itertuples(index=False, name=None))
     chosen = fair[np.array([key in others for key in keys], bool)]
     found = [others[key] for key in keys if key in others]
@@ -184,7 +184,7 @@ def describe_effect(before: dict[int, float], after: dict[int, float], is_ratio:
 def describe_orders(before: Repeats, after: Repeats, better: Callable[[float, float], float]) -> dict[str, dict]:
     """Return the ranks of all frameworks before and after, and (`both`) the orders and whether they differ.
 
-    before, after: of the same frameworks. A pair that changes places within the spread of its repeats changes nothing.
+    before, after: of the same frameworks. A change of places within the spread of repeats does not count.
     """
     medians = [{name: np.median(list(own.values())) for name, own in values.items()} for values in (before, after)]
     orders = [sorted(medians[0], key=lambda name: medians[0][name], reverse=better is max)]

@@ -1,6 +1,6 @@
 """
-The published numbers beside which a study stands: those of the tables in workflow/published/ that its key `published`
-names. Of each table, they are those for the study's own network; without any, those that name no network, or else all.
+The published numbers to compare a study with, from the tables in workflow/published/ that its key `published` names.
+From each table they are those for the study's own network; without any, those that name no network, or else all.
 
 `is_computed` says whether `images_per_s` follows from images, epochs and duration, instead of being printed by the
 source. Durations contain what the source counted, such as validation; `protocol` in sources.tsv says what.
@@ -24,7 +24,7 @@ def tabulate(plan: dict, published: list[Path]) -> pd.DataFrame:
 
 
 def choose_rows(table: pd.DataFrame, model: str) -> pd.DataFrame:
-    """Return the rows of a table for a network. plan.study.published says by the same rule what there is to draw."""
+    """Return the rows of a table for a network. plan.study.published decides by the same rule which figures exist."""
     for rows in (table[table["model"] == model], table[table["model"].isna()]):
         if len(rows):
             return rows

@@ -1,5 +1,5 @@
 """
-Every planned run: its status, how fast it trained, to what quality, and with which versions.
+Every planned run: its status, its rates and quality, and its versions.
 
 A rate is all images over all seconds of the measured windows. Values that are undefined are empty. `protocol` says why
 a run that repeats an unfair protocol is not comparable; it is empty for all others. `own_rates` has the learning rates
@@ -76,7 +76,7 @@ def describe_options(options: dict) -> str | None:
 
 
 def describe_run(outcome: Outcome, billing: dict, quality: dict) -> dict:
-    """Row of one run, without its trajectory. billing: prices by device, see report.accounting."""
+    """Return the row of one run, without its trajectory. billing: prices by device, see report.accounting."""
     row = outcome.identity | {"status": outcome.status, "reason": outcome.reason, "run_dir": str(RUNS / outcome.path)}
     if outcome.record is None:
         return row
@@ -94,7 +94,7 @@ def describe_run(outcome: Outcome, billing: dict, quality: dict) -> dict:
 
 
 def describe_clocks(record: dict) -> dict:
-    """Seconds of each phase of a run that was trained, and the loss scaling of fp16. record: a run.json."""
+    """Return the seconds of each phase of a trained run, and the loss scaling of fp16. record: a run.json."""
     clocks = ("init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen")
     scaling = record.get("loss_scaling", {})
     scaled = {"skipped_steps": scaling.get("skipped_steps"), "loss_scale": scaling.get("scale")}
@@ -102,7 +102,7 @@ def describe_clocks(record: dict) -> dict:
 
 
 def describe_provenance(record: dict) -> dict:
-    """Versions, host and hashes. record: a run.json."""
+    """Return versions, host and hashes. record: a run.json."""
     host, versions = record["host"], record.get("versions", {})
     return {
         "framework_version": " ".join(f"{name} {version}" for name, version in versions.items()) or None,
@@ -127,13 +127,13 @@ def find_nodes(record: dict) -> list[str]:
 
 
 def find_gpus(record: dict) -> list[str]:
-    """Return the UUIDs of all GPUs of a run. Over several nodes, each process tells those of its node."""
+    """Return the UUIDs of all GPUs of a run. Over several nodes, each process records those of its node."""
     by_process = [uuid for process in record.get("processes", []) for uuid in process["gpu_uuids"]]
     return list(dict.fromkeys(by_process or record["host"]["gpu_uuids"]))
 
 
 def describe_timing(record: dict, events: list[dict]) -> dict:
-    """Rates over the measured windows, and peaks. record: a run.json; events: its events.jsonl.
+    """Return the rates over the measured windows, and peaks. record: a run.json; events: its events.jsonl.
 
     A run has no measured window if it is shorter than its warm-up, or than a first epoch that read from the disk.
     """
@@ -147,7 +147,7 @@ def describe_timing(record: dict, events: list[dict]) -> dict:
 
 
 def describe_rates(record: dict, windows: list[dict]) -> dict:
-    """Rates of the measured windows; the slowest process counts. Times of steps are those of the first process.
+    """Return the rates of the measured windows; the slowest process counts. Step times are the first process's.
 
     A user's program counts its samples itself, and may report neither each step nor its waits for input.
     """
@@ -166,7 +166,7 @@ def describe_rates(record: dict, windows: list[dict]) -> dict:
 
 
 def summarize_quality(evaluations: pd.DataFrame, metric: str) -> dict[tuple, dict]:
-    """Last and best quality of each run that was evaluated, by the values of its identity."""
+    """Return the last and the best quality of each evaluated run, by the values of its identity."""
     best = "max" if load_metric(metric).BETTER == "higher" else "min"
     defined = evaluations[evaluations["quality"].notna()].astype({"quality": float})
     summary = defined.groupby(list(IDENTITY), sort=False).agg(

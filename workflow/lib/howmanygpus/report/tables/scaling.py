@@ -7,8 +7,8 @@ There are two baselines. `speedup` compares a framework with itself on the small
 If a study has the key `num_nodes`, each number of nodes is a line of its own, with its name in the column placement.
 They share their baseline, which is on the fewest nodes that can have it: one device, if the study has that count.
 
-`curve` is what figures show together: a scaling mode and the batch that it keeps constant. With `per_device_batch_size:
-max`, it is the largest batch of each framework, whatever its number.
+`curve` names the rows that figures show together: a scaling mode and the batch that it keeps constant. With
+`per_device_batch_size: max`, it is the largest batch of each framework, whatever its number.
 """
 
 import pandas as pd
@@ -43,7 +43,7 @@ OVER_REPEATS = {
 
 
 def name_curve(scaling_mode: str, fixed_batch_size: int) -> str:
-    """Title of a curve, such as "weak scaling, 64 images per device"."""
+    """Return the title of a curve, such as "weak scaling, 64 images per device"."""
     scope = {"weak": "per device", "strong": "over all devices"}[scaling_mode]
     return f"{scaling_mode} scaling, {name_count(fixed_batch_size, 'image')} {scope}"
 
@@ -64,9 +64,9 @@ def flag_outcomes(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def name_largest(table: pd.DataFrame, largest: list[dict], config: dict) -> pd.DataFrame:
-    """Give the rows on the largest batches one curve. largest, config: as in the plan.
+    """Put the rows of the largest batches on one curve. largest, config: as in the plan.
 
-    Numbers that the study lists too stay on their own curves.
+    Numbers that the study also lists stay on their own curves.
     """
     factor = min(config["num_gpus"]) * config["accumulate"] if config["scaling"] == "strong" else 1
     sizes = {
@@ -83,8 +83,8 @@ def name_largest(table: pd.DataFrame, largest: list[dict], config: dict) -> pd.D
 def compute_scaling(runs: pd.DataFrame, curves: dict[str, list[int]], machinery: dict[str, str]) -> pd.DataFrame:
     """One row per configuration and scaling mode.
 
-    runs: the table of that name; curves: the batch sizes that each mode keeps constant; machinery: what a framework's
-    run on one device carries for collective operations, see plan.frameworks. num_repeats counts the repeats that
+    runs: the table of that name; curves: the batch sizes that each mode keeps constant; machinery: overhead of a
+    framework's run on one device for collective operations, see plan.frameworks. num_repeats counts the repeats that
     completed, num_failed those that were tried and did not. Speed-up compares the median with that of the baseline, the
     smallest planned device count of the curve. It is empty if no run completed there.
     """

@@ -1,5 +1,5 @@
 """
-When each run first reached each threshold of the quality metric. Runs that never did have rows too.
+The time at which each run first reached each threshold of the quality metric. Runs that never did have rows too.
 
 There are three clocks. time_to_accuracy_s, by which answer and figures rank, counts training alone: no start-up, no
 first step with its compilation, no evaluation. time_with_start_s adds start-up and first step. wall_time_s counts
@@ -7,8 +7,8 @@ everything since the launcher started, evaluations included.
 
 held says whether the run's last evaluation meets the threshold too, for runs that reached it.
 
-cost_to_accuracy is what the run had been billed by the evaluation that reached the threshold, failed attempts before it
-included; `currency` is its unit. Both are empty without a price.
+cost_to_accuracy is the bill of the run up to the evaluation that reached the threshold, including earlier failed
+attempts; `currency` is its unit. Both are empty without a price.
 """
 
 import pandas as pd
@@ -46,7 +46,7 @@ def tabulate(plan: dict, runs: pd.DataFrame, evaluations: pd.DataFrame) -> pd.Da
 
 
 def compute_time_to_accuracy(runs: pd.DataFrame, evaluations: pd.DataFrame, quality: dict) -> pd.DataFrame:
-    """One row per threshold and run on real images, if the run says something about its configuration.
+    """One row per threshold and run on real images, without runs that say nothing about their configuration.
 
     A run that was stopped by its time limit, crashed or ran out of memory has not reached any threshold. One that
     diverged has reached those that it reached before.
@@ -70,7 +70,7 @@ def compute_time_to_accuracy(runs: pd.DataFrame, evaluations: pd.DataFrame, qual
 
 
 def read_clocks(evaluation: pd.Series, run: dict) -> dict:
-    """Epoch, images and clocks at an evaluation. run: its run's row, with seconds of start-up and first step."""
+    """Return epoch, images and clocks at an evaluation. run: its run's row, with seconds of start-up and first step."""
     started_s = run["init_s"] + run["compile_s"]
     return {
         "epoch": evaluation["epoch"],
@@ -83,9 +83,9 @@ def read_clocks(evaluation: pd.Series, run: dict) -> dict:
 
 
 def price_until(evaluation: pd.Series, run: dict) -> dict:
-    """Return what a run had been billed by the end of an evaluation, or nothing if it has no price.
+    """Return the bill of a run up to the end of an evaluation, or nothing if it has no price.
 
-    Hours are billed at one rate, so that the seconds of the run after the evaluation are taken from its whole cost.
+    Hours are billed at one rate, so the cost of the seconds after the evaluation is subtracted from the whole cost.
     """
     if pd.isna(run["cost"]) or not run["device_hours"]:
         return {}
@@ -98,7 +98,7 @@ def summarize_time_to_accuracy(table: pd.DataFrame, clock: str = "time_to_accura
     """One row per configuration and threshold: num_repeats, num_reached, num_disturbed, median and range of a clock.
 
     clock: one of CLOCKS, cost_to_accuracy, or another column that counts, as floats. A repeat that never reached the
-    threshold counts as infinitely slow and dear: the median is infinite if half or more of the repeats failed.
+    threshold counts as infinite: the median is infinite if half or more of the repeats never reached it.
     """
     # The columns of a table without rows, which a study without thresholds has, are no numbers when they are read.
     times = table.assign(

@@ -55,7 +55,7 @@ def compute_variants(runs: pd.DataFrame, variants: list[str], margin: float) -> 
 
 
 def summarize_cells(runs: pd.DataFrame) -> pd.DataFrame:
-    """Median rate, mean quality and numbers of repeats by variant and cell."""
+    """Return median rate, mean quality and numbers of repeats by variant and cell."""
     runs = runs.assign(failed=has_failed(runs["status"]), disturbed=runs["disturbed"].eq(True))
     return runs.groupby(["variant", *CELL], sort=False).agg(
         rate=("images_per_s", "median"),
@@ -69,9 +69,9 @@ def summarize_cells(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def pool_spread_of_seeds(completed: pd.DataFrame) -> tuple[float, int]:
-    """Standard deviation of the final quality over repeats, pooled over all configurations, and its degrees of freedom.
+    """Return the pooled standard deviation of the final quality over repeats, and its degrees of freedom.
 
-    Both are zero without repeats. The spread of all configurations is taken to be the same.
+    It is pooled over all configurations, whose spread is assumed to be the same. Both are zero without repeats.
     """
     groups = completed.groupby(["variant", *CELL])["quality_last"]
     freedom = (groups.count() - 1).clip(lower=0)

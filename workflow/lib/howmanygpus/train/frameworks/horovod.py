@@ -11,7 +11,7 @@ from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPSer
 from howmanygpus.train.spec import RunSpec
 
 PATIENCE_S = 300.0
-"""Time for the first process to serve addresses, and for all others to be there. Horovod would wait for 30 seconds."""
+"""Time for the first process to serve addresses and for all others to connect. Horovod would wait for 30 seconds."""
 
 
 def wait_for_server(host: str, port: int) -> None:
@@ -32,7 +32,7 @@ def wait_for_server(host: str, port: int) -> None:
 def join(spec: RunSpec) -> None:
     """Set Horovod's environment variables: the controller and, if the launcher has not set them, the addresses.
 
-    Processes import for minutes on a busy machine or from a slow file system, and not all take as long.
+    On a busy machine or a slow file system, imports take minutes, and not equally long in all processes.
     """
     controller = spec.horovod_controller
     os.environ |= {"HOROVOD_CONTROLLER": controller, "HOROVOD_CPU_OPERATIONS": controller}

@@ -1,4 +1,4 @@
-"""What the backends under MirroredStrategy and its variants share: a replica of the model on each device."""
+"""Code that the backends under MirroredStrategy and its variants share: a replica of the model on each device."""
 
 import abc
 import functools
@@ -27,7 +27,7 @@ def find_devices(spec: RunSpec) -> list[str]:
 
 @functools.cache
 def mirror(devices: tuple[str, ...]) -> tf.distribute.Strategy:
-    """The strategy of this process. The parity gate does several tasks with it.
+    """Return the one strategy of this process, with which the parity gate does several tasks.
 
     A second strategy would number its collectives as the first does, and TensorFlow would mix them up.
     """

@@ -17,9 +17,10 @@ from howmanygpus.train.spec import LaunchSpec
 
 @dataclass(frozen=True)
 class Assignment:
-    """What a run may use on this node. gpu_uuids: in the order of ranks, empty on a CPU.
+    """The GPUs and cores that a run may use on this node.
 
-    cores: of each device in the same order; one list with all cores if the scheduler has chosen them.
+    gpu_uuids: in the order of ranks; empty on a CPU. cores: one list for each device in the same order, or a single
+    list of all cores if the scheduler has chosen them.
     """
 
     cores_by_device: list[list[int]]
@@ -39,8 +40,8 @@ class Assignment:
 def assign_devices(spec: LaunchSpec, bind_cores: bool = True) -> Assignment:
     """Assign the first GPUs of this node that this process may use, and cores; raise ValueError if there are too few.
 
-    A GPU gets cores of its own NUMA node as far as there are any, and a CPU device cores of one node. Without
-    bind_cores the run keeps all cores, because the scheduler has chosen them.
+    A GPU gets cores of its own NUMA node as long as any are left there, and a CPU device gets cores of one node.
+    Without bind_cores the run keeps all cores, because the scheduler has chosen them.
     """
     num_devices, cores = spec.devices_per_node, list_cores()
     uuids: list[str] = []

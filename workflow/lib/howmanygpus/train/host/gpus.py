@@ -1,4 +1,4 @@
-"""NVIDIA's GPUs and their parts (MIG), as NVML tells: which may be used, their names, memory, place and links."""
+"""NVIDIA GPUs and their parts (MIG), as NVML reports them: which are visible, their names, memory, place and links."""
 
 import os
 from contextlib import suppress
@@ -23,8 +23,8 @@ LINKS = {
 def list_gpu_uuids() -> list[str]:
     """Return UUIDs of the NVIDIA devices that CUDA_VISIBLE_DEVICES allows, in its order; empty without a driver.
 
-    A GPU that is split (MIG) stands for its parts, because CUDA programs cannot use it as a whole. An entry may name a
-    part by its UUID. A number names all parts of that GPU, of which CUDA itself would only take the first.
+    A GPU that is split (MIG) is replaced by its parts, because CUDA programs cannot use it as a whole. An entry may
+    name a part by its UUID. A number names all parts of that GPU; CUDA itself would take only the first.
     """
     try:
         pynvml.nvmlInit()
@@ -56,7 +56,7 @@ def _list_parts(handle) -> list[str]:
 
 
 def find_board(uuid: str):
-    """Return the handle of a GPU, or of the one that a part belongs to."""
+    """Return NVML's handle of a GPU, or of the GPU to which a part belongs. uuid: of the GPU or the part."""
     handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
     return pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle) if uuid.startswith("MIG-") else handle
 
@@ -76,7 +76,7 @@ def find_gpu_name() -> str | None:
 
 
 def find_smallest_memory_gib() -> float | None:
-    """Return the memory of the visible GPU that has least, in GiB; None without a GPU."""
+    """Return the smallest memory of all visible GPUs, in GiB; None without a GPU."""
     handles = [pynvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in list_gpu_uuids()]
     return min((pynvml.nvmlDeviceGetMemoryInfo(handle).total / GIB for handle in handles), default=None)
 
@@ -101,7 +101,7 @@ def describe_gpu(uuid: str) -> dict:
 
 
 def describe_links(uuids: list[str]) -> list[dict]:
-    """Return how each two of the GPUs are connected: NVLink, or what of PCIe they share."""
+    """Return how each pair of GPUs is connected: by NVLink, or by the nearest PCIe ancestor that they share."""
     found = []
     for first, second in combinations(uuids, 2):
         boards = find_board(first), find_board(second)

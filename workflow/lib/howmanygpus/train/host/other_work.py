@@ -1,4 +1,4 @@
-"""Measure what processes of others do on the run's cores and GPUs of a node while the run is measured."""
+"""Measure what other processes do on the run's cores and GPUs of a node while the run is measured."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ import pynvml
 
 MODULE, PROGRAM = "howmanygpus.train.loop.train", "howmanygpus.train.program.process"
 LEAST_S = 0.5
-"""Shortest time of which a share is given. The kernel counts in hundredths of a second."""
+"""Shortest time for which a share is computed. The kernel counts in hundredths of a second."""
 BUSY = (0, 1, 2, 7)
 """Columns of a core's line in /proc/stat (proc(5)): user, nice, system, and steal, the time of other machines."""
 
@@ -27,7 +27,7 @@ def read_busy_s(cores: set[int]) -> float:
 
 
 def find_run(marker: str) -> list[psutil.Process]:
-    """Return a run's processes on this node: this one, Pythons with `marker` as an argument, descendants."""
+    """Return a run's processes on this node: this one, Python with `marker` as an argument, and their descendants."""
     found: dict[int, psutil.Process] = {os.getpid(): psutil.Process()}
     python = os.path.realpath(sys.executable)
     children: dict[int, list[psutil.Process]] = {}
@@ -65,7 +65,7 @@ def read_cpu_s(processes: list[psutil.Process]) -> float:
 
 
 def list_gpu_pids(uuids: list[str]) -> set[int]:
-    """Return the processes that compute on GPUs, as far as the driver names them."""
+    """Return the IDs of the processes that compute on GPUs, as far as the driver reports them."""
     pids: set[int] = set()
     with suppress(pynvml.NVMLError):
         pynvml.nvmlInit()
@@ -93,7 +93,7 @@ class OtherWork:
         self._before = read_busy_s(self._cores), read_cpu_s(own), time.monotonic()
 
     def stop(self) -> None:
-        """Set cpu_frac: the share of the time of the run's cores that others had; None after less than LEAST_S."""
+        """Set cpu_frac: the fraction of the cores' time that other work took; None after less than LEAST_S."""
         own = find_run(self._marker)
         busy_s, own_s, now = read_busy_s(self._cores), read_cpu_s(own), time.monotonic()
         busy_before_s, own_before_s, started = self._before
@@ -103,7 +103,7 @@ class OtherWork:
             self.cpu_frac = max(0.0, other_s) / ((now - started) * len(self._cores))
 
     def _count_gpu_processes(self, own: list[psutil.Process]) -> None:
-        """Keep the largest number of others' processes. In a container the driver may not know the run's own."""
+        """Keep the largest number of other processes seen. In a container the driver may not know the run's own."""
         pids, own_pids = list_gpu_pids(self._gpu_uuids), {process.pid for process in own}
         if pids & own_pids:
             self.gpu_processes = max(self.gpu_processes or 0, len(pids - own_pids))

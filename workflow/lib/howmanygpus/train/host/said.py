@@ -13,16 +13,16 @@ FIRST = (
     re.compile(r"^Process name: (?P<rank>\d+)\nExit code: (?P<status>\d+)", re.MULTILINE),
     re.compile(r"^srun: error: \S+: tasks? (?P<rank>\d+)\S*: (?P<how>(?!Terminated)[^\n(]+)", re.MULTILINE),
 )
-"""How horovodrun, and srun, name a process that has failed."""
+"""How horovodrun and srun name a process that has failed."""
 LABEL = re.compile(r"^\[(?P<rank>\d+)\]<stderr>:")
-"""What horovodrun puts before each line of a process."""
+"""Prefix that horovodrun puts before each line of a process."""
 ABORTED = re.compile(r"(?:^\s*what\(\):|uncaught exception:|^Fatal Python error:)\s*(?P<words>.*\S)")
 """Last words of a process that libraries such as gloo and NCCL abort without a traceback of Python."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """The process that failed first, as its launcher says. how: such as `killed by SIGKILL`."""
+    """The process that failed first, as its launcher reports it. how: for example `killed by SIGKILL`."""
 
     rank: int
     how: str
@@ -31,7 +31,7 @@ class Failure:
 def keep_what_is_said(stream, path: Path) -> threading.Thread:
     """Copy the lines of a stream of bytes to stderr and to a new file, in a thread that ends with the stream.
 
-    On a full disk the lines are lost, but they are read, so that nobody waits to write more of them.
+    On a full disk the lines are lost, but they are still read, so that the writers do not block.
     """
     path.unlink(missing_ok=True)
 
@@ -48,7 +48,7 @@ def keep_what_is_said(stream, path: Path) -> threading.Thread:
 
 
 def find_first(said: str) -> Failure | None:
-    """Return the process that failed first; None if nobody says so. A process that others have ended is none."""
+    """Return the process that failed first; None if no launcher names one, or if the process got SIGTERM."""
     for pattern in FIRST:
         if not (found := pattern.search(said)):
             continue
@@ -63,7 +63,7 @@ def _name_status(status: int) -> str:
 
 
 def find_last_words(said: str) -> dict[int | None, str]:
-    """Return the words with which a library has aborted a process, by its rank; the rank is None if nobody says it."""
+    """Return the message with which a library aborted a process, by the process's rank; None for an unknown rank."""
     spoken: dict[int | None, str] = {}
     for line in said.splitlines():
         label = LABEL.match(line)
@@ -73,12 +73,12 @@ def find_last_words(said: str) -> dict[int | None, str]:
 
 
 def explain_abort(said: str) -> str:
-    """Return what a library said when it aborted a process; empty if none has."""
+    """Return the first message with which a library aborted a process; empty if there is none."""
     return next(iter(find_last_words(said).values()), "")
 
 
 def explain_failure(first: Failure, said: str) -> str:
-    """Return how the first process failed, with its last words, or those of another one that has lost it."""
+    """Return how the first process failed, with its last words or those of a process that lost its connection to it."""
     text, spoken = f"process {first.rank} failed first, {first.how}", find_last_words(said)
     if own := spoken.get(first.rank) or spoken.get(None):
         return f"{text}: {own}"

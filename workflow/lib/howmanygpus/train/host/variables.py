@@ -1,4 +1,4 @@
-"""Environment variables that change how frameworks and their libraries run, as they are in force in this process."""
+"""Environment variables of this process that change how frameworks and their libraries run."""
 
 import os
 import re
@@ -14,13 +14,13 @@ OF_ONE_PROCESS = re.compile(
     r"|HOROVOD_(\w+_)?(RANK|SIZE|HOSTNAME|ADDR|PORT|TIMEOUT_SECONDS)"
     r"|OMPI_MCA_(ess|orte|pmix|prte|mpi_yield|rmaps|plm|ras|initial|hwloc|state|event|shmem|btl_openib_if|opal)\w*"
 )
-"""Addresses and ranks, which launchers set for each process, and what a container says of itself."""
+"""Left out: addresses and ranks, which launchers set for each process, and descriptions that containers set."""
 
 
 def list_variables() -> dict[str, str]:
     """Return the variables of this process that are read by frameworks and their libraries, sorted by name.
 
-    Those that a launcher sets to tell a process its place are left out.
+    Variables by which a launcher tells a process its place are left out.
     """
     return {
         name: value

@@ -19,9 +19,9 @@ from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.spec import RunSpec
 
 BYTES_PER_WORKER = 2**24
-"""Workers that have less of a batch than this load several batches at the same time."""
+"""If a worker's part of a batch would be smaller than this, workers load several batches at the same time."""
 BYTES_PER_TASK, BATCHES_PER_TASK = 2**24, 64
-"""A task loads as many whole batches as have so many bytes, one at least and at most so many batches."""
+"""Limits of a task, which loads whole batches: at least one, then up to this many bytes and this many batches."""
 
 
 class TrainingBatches:
@@ -39,12 +39,12 @@ class TrainingBatches:
 
     @cached_property
     def many(self) -> PaddedImages | ManyImages | ManyCrops | None:
-        """What changes many images by each call, or None."""
+        """The object that changes many images by each call; None if images are changed one at a time."""
         source = self.data.train_images
         return None if isinstance(source, ImageFiles) else change_many(np.asarray(source), self.spec)
 
     def prepare(self) -> None:
-        """Make the copies of images from which the shared loader fills batches, if it does, before any clock starts."""
+        """Copy the images from which the shared loader fills batches, if it needs copies, before any clock starts."""
         _ = self.many
 
     def load_steps(self, chosen: range) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -71,12 +71,12 @@ class TrainingBatches:
 class Loading:
     """Reads and changes the images of batches, in as many threads as there are workers.
 
-    num_at_once: how many tasks are begun before the first of them has to be complete. batches_per_task: consecutive
-    batches that are loaded as one. With one task of one batch, all workers share each batch. If that leaves a worker
-    less than BYTES_PER_WORKER, fewer workers share a batch and they load several batches at the same time, since
-    otherwise the start of so short a task takes longer than the task. A worker then also draws the next epoch, for
-    which the others would have to wait. With `prefetch: 0` nothing is loaded ahead, so that all workers always share
-    one batch.
+    num_at_once: number of tasks that are begun before the first of them has to be complete. batches_per_task: number of
+    consecutive batches that one task loads. With one task of one batch, all workers share each batch. If a worker's
+    part would then be smaller than BYTES_PER_WORKER, fewer workers share a batch, and several batches are loaded at the
+    same time, because starting so short a task takes longer than the task itself. One worker then also draws the next
+    epoch, so that the others need not wait for it. With `prefetch: 0` nothing is loaded ahead, so all workers always
+    share one batch.
     """
 
     def __init__(self, batches: TrainingBatches, chosen: range):
@@ -109,7 +109,7 @@ class Loading:
         return self._shares.join(steps)
 
     def begin(self, share: Share) -> Callable[[], np.ndarray]:
-        """Begin to load the images of a share. What is returned waits for them. One worker completes them."""
+        """Begin to load the images of a share. Return a function that waits for them and returns them."""
         if isinstance(self._many, PaddedImages) and self._num_parts == 1:
             take = partial(self._many.take, share)
             if self._num_workers > 1:
@@ -139,7 +139,7 @@ class Loading:
 
 
 def change_many(source: np.ndarray, spec: RunSpec) -> PaddedImages | ManyImages | ManyCrops | None:
-    """Return what changes many images of an array by each call, or None if one at a time is faster or the only way."""
+    """Return an object that changes many images by each call; None if one at a time is faster or the only way."""
     if spec.crop_size is None:
         is_changed = spec.random_flip or spec.random_crop_padding
         if is_changed and is_small(source) and is_copied(source, spec.random_flip, spec.random_crop_padding):

@@ -16,7 +16,7 @@ from howmanygpus.train.input.pillow import resize
 SMALL_IMAGE_BYTES = 24 * 2**10
 """Images up to this size are changed many at once. Larger ones are changed faster one at a time."""
 MAX_COPY_BYTES = 2**29
-"""Largest size of the copies. More images are changed by ManyImages, without copies and at less than half the speed."""
+"""Largest size of the copies. ManyImages changes larger arrays, without copies and at less than half the speed."""
 IMAGES_PER_FLIP = 1024
 
 

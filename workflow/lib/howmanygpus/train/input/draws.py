@@ -1,8 +1,8 @@
 """
-Draw which images form each batch and how each is changed, alike for every loader, framework and device count.
+Draw which images form each batch and how each is changed, identically for every loader, framework and device count.
 
 Order and augmentation are counter-based draws: block i of a Philox stream keyed by (seed, epoch) belongs to sample i.
-They therefore do not depend on the framework, the device count, or the order in which samples are asked for. Stream 0
+They therefore do not depend on the framework, the device count, or the order in which samples are requested. Stream 0
 has a sample's place in the order, its flip and the place of its crop; stream k has try k at a random resized crop.
 """
 
@@ -130,7 +130,7 @@ def draw_boxes(
 
     As in torchvision.transforms.RandomResizedCrop.get_params, which follows Szegedy et al. 2015
     (arXiv:1409.4842): the area is uniform and the ratio of width to height uniform in its logarithm. A part that does
-    not fit is drawn again, TRIES times in all. Then it is the largest centred part of a permitted ratio.
+    not fit is drawn again. After TRIES draws in all, the largest centred part of a permitted ratio is used instead.
     """
     height, width = image_size
     boxes = np.tile(find_centred_box(image_size, crop.aspect), (num_samples, 1))
@@ -186,7 +186,7 @@ class Shares:
     """
 
     def __init__(self, spec: RunSpec, images: np.ndarray | ImageFiles, rank: int, num_processes: int):
-        """images: those of the training, as they are stored."""
+        """images: the training images, as they are stored."""
         self.spec, self._image_size = spec, (images.shape[1], images.shape[2])
         self.num_train = len(images)
         self.steps_per_epoch = count_steps_per_epoch(self.num_train, spec.global_batch_size)
@@ -220,13 +220,13 @@ class Shares:
         return step // self.steps_per_epoch + 1
 
     def draw_ahead(self, epoch: int) -> None:
-        """Draw an epoch that another thread will ask for. It has to wait for the end of this call."""
+        """Draw an epoch that another thread will ask for. That thread waits for the end of this call."""
         self._ahead = (epoch, self._draw_anew(epoch))
 
     def _draw(self, epoch: int) -> Share:
-        """Return all images of an epoch in their order: those drawn last or ahead, or else draw them.
+        """Return all images of an epoch in their order; draw them unless they were drawn last or ahead.
 
-        Threads that call at once may draw the same epoch twice.
+        Threads that call at the same time may draw the same epoch twice.
         """
         for drawn in (self._drawn, self._ahead):
             if drawn is not None and drawn[0] == epoch:

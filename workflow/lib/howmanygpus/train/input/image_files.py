@@ -19,7 +19,7 @@ import simplejpeg
 
 Result = TypeVar("Result")
 SUFFIXES = {"png": "png", "jpeg": "jpg"}
-"""Suffix of the files of each form."""
+"""Suffix of the files, by form."""
 FILES_PER_FOLDER = 1000
 CHANNELS = (1, 3)
 """Numbers of channels that files can have: gray or RGB."""
@@ -36,7 +36,7 @@ def image_name(split: str, index: int, form: str) -> str:
 def centre(shape: tuple[int, ...], size: tuple[int, int]) -> tuple[slice, slice]:
     """Return the rows and columns in the centre of an image. shape: the image's; size: height and width of the part.
 
-    If as many pixels cannot be left out on both sides, one less is left out at the top or on the left.
+    If the margins cannot be equal, the one at the top or on the left is one pixel smaller.
     """
     top, left = (shape[0] - size[0]) // 2, (shape[1] - size[1]) // 2
     return slice(top, top + size[0]), slice(left, left + size[1])
@@ -54,7 +54,7 @@ class ImageFiles:
         return self.shape[0]
 
     def crop_centre(self, size: tuple[int, int]) -> "ImageFiles":
-        """The same files, of which only the centre is used. size: its height and width."""
+        """Return the same files, cropped at their centre. size: height and width of the crop."""
         cropped = copy(self)
         cropped._part = centre(self._stored_shape, size)
         cropped.shape = (self.shape[0], *size, self.shape[3])

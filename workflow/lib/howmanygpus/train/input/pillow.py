@@ -8,7 +8,7 @@ from howmanygpus.train.input.draws import Change
 MODES = {1: "L", 3: "RGB"}
 """Pillow's mode for each number of channels."""
 RESAMPLING = Image.Resampling.BILINEAR
-"""That of torchvision's RandomResizedCrop: a triangle, widened if the image becomes smaller (antialiasing).
+"""Filter of torchvision's RandomResizedCrop: a triangle, widened if the image becomes smaller (antialiasing).
 
 Pillow computes it in integers, so that the result does not depend on the processor.
 """
@@ -25,9 +25,9 @@ def load_image(source: str | np.ndarray, change: Change, shape: tuple[int, int, 
 
 
 def flip_and_crop(image: Image.Image, change: Change, size: tuple[int, int]) -> Image.Image:
-    """Flip, crop to height and width `size`, and resize; Pillow fills the part of a crop outside the image with zeros.
+    """Flip and crop; Pillow fills the part of a crop outside the image with zeros.
 
-    A crop that is resized has another size at first.
+    size: height and width of the result. If the change has a size of its own, the crop has that size, and is resized.
     """
     flipped, top, left, own_size = change
     height, width = own_size or size

@@ -25,12 +25,12 @@ NORMALIZATIONS: dict[str, tuple[Any, Any]] = {
     "imagenet": ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375)),
     "symmetric": (127.5, 127.5),
 }
-"""Mean and standard deviation in levels, by channel or of every channel.
+"""Mean and standard deviation of pixel values from 0 to 255: one per channel, or one for all channels.
 
 `imagenet`: 255 times (0.485, 0.456, 0.406) and (0.229, 0.224, 0.225), by which torchvision normalises images.
 """
 MISSING = 255
-"""Stored for a label of which nobody knows whether the image has it, if images have any number of labels."""
+"""Value of an unknown label, if images have any number of labels."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class PreparedData:
     """Images are uint8 (count, height, width, channels).
 
     Labels are int32 (count,). If an image has any number of labels, they are uint8 (count, num_classes): 1 for each
-    label that it has, 0 for each that it has not, MISSING for each that nobody knows. crop: height and width to which
-    the loaders crop the training images; None if these stay whole. Test images are cropped already.
+    label that the image has, 0 for each that it lacks, MISSING for each unknown one. crop: height and width to which
+    the loaders crop the training images; None if these stay whole. Test images are already cropped.
     """
 
     train_images: np.ndarray | ImageFiles
@@ -87,7 +87,7 @@ def open_data(data_dir: Path | str, num_threads: int = 1, crop_size: tuple[int, 
 
 
 def crop_data(data: PreparedData, size: tuple[int, int] | None) -> PreparedData:
-    """Return data whose test images are cropped at their centre, by views, and whose training images will be."""
+    """Return data with test images cropped at their centre, as views, and training images for the loaders to crop."""
     if size is None:
         return data
     images = data.test_images
@@ -99,7 +99,7 @@ def crop_data(data: PreparedData, size: tuple[int, int] | None) -> PreparedData:
 
 
 def normalize_by(data: PreparedData, normalization: str) -> PreparedData:
-    """Return data that networks normalise by other values. normalization: of NORMALIZATIONS; `data` changes nothing."""
+    """Return data with other values to normalise by: a key of NORMALIZATIONS, or `data`, which changes nothing."""
     if normalization == "data":
         return data
     channels = data.train_images.shape[3]

@@ -12,7 +12,7 @@ from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.spec import RunSpec
 
 MEMORY_FRAC = 0.8
-"""Largest part of the free memory that images may fill. The rest is for the training."""
+"""Largest fraction of the free memory that images may fill. The rest is for the training."""
 CHUNK_BYTES = 2**23
 
 
@@ -41,7 +41,7 @@ def read_file(path: str) -> None:
 
 
 def find_free_bytes() -> int:
-    """Return the memory that files may fill: of the machine, and of this process's control groups (cgroup v2)."""
+    """Return the memory that files may fill, within the limits of this process's control groups (cgroup v2)."""
     free = psutil.virtual_memory().available
     groups = Path("/proc/self/cgroup")
     own = groups.read_text().strip().rpartition(":")[2] if groups.exists() else ""
@@ -54,7 +54,7 @@ def find_free_bytes() -> int:
 
 
 def read_kept_bytes(group: Path) -> int:
-    """Return the memory of a control group that is not the content of files, which the kernel can drop."""
+    """Return the memory of a control group without the content of files, which the kernel can drop."""
     used = int((group / "memory.current").read_text())
     lines = (line.split() for line in (group / "memory.stat").read_text().splitlines())
     return used - sum(int(value) for name, value in lines if name in ("active_file", "inactive_file"))

@@ -44,7 +44,7 @@ class PreparedWriter:
         """Write the labels of a split, and a line of the manifest for each of its images.
 
         labels: int32 (count,), or uint8 (count, num_classes) as in PreparedData.
-        lines: the SHA-256 of each image and its values in the further columns. Raises ValueError for another count.
+        lines: the SHA-256 of each image and its values in the further columns. Raises ValueError if the counts differ.
         """
         name = f"{split}_labels.npy"
         np.save(self.folder / name, labels)
@@ -98,14 +98,14 @@ def write_data(folder: Path, data: PreparedData) -> None:
 
 
 def hash_pixels(image: np.ndarray) -> str:
-    """SHA-256 of an image's pixels; uint8, contiguous."""
+    """Return the SHA-256 of an image's pixels; uint8, contiguous."""
     return hashlib.sha256(image.data).hexdigest()
 
 
 def format_label(label: np.ndarray) -> str:
-    """A label as the manifest has it: the class, or the classes of a multi-label image with commas between them.
+    """Return a label as the manifest has it: the class, or the classes of a multi-label image with commas between them.
 
-    A question mark precedes a class of which nobody knows whether the image has it.
+    A question mark precedes a class whose label is unknown.
     """
     if label.ndim == 0:
         return str(label)

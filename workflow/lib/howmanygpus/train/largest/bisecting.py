@@ -2,8 +2,8 @@
 Decides which batch size a search tries next, and what it has found. A pure function of the tries so far.
 
 The size is doubled until it does not fit or is the bound. Then the range between the largest size that fits and the
-smallest one that does not is halved, in multiples of GRAIN. What remains is confirmed by a longer try. If that one
-fails, its size counts as one that does not fit, and the search goes on below it. A size that fits above one that does
+smallest one that does not is halved, in multiples of GRAIN. The result is confirmed by a longer try. If that one
+fails, its size counts as one that does not fit, and the search continues below it. A size that fits above one that does
 not is never the answer.
 """
 
@@ -13,18 +13,18 @@ from dataclasses import dataclass
 START = 32
 """The first batch size that is tried."""
 GRAIN = 8
-"""Larger sizes than this are searched in its multiples."""
+"""Sizes above this are searched in multiples of it."""
 MOST_FAILURES = 2
-"""A try that fails for another reason than memory is repeated until there are so many failures at its size."""
+"""Number of failures for reasons other than memory, at one size, that end the search. A try is repeated until then."""
 FITS, OUT_OF_MEMORY, OUT_OF_HOST_MEMORY, FAILED = "fits", "out_of_memory", "host_out_of_memory", "failed"
-"""What came of a try."""
+"""Outcomes of a try."""
 MEMORY, HOST_MEMORY, DATA_SET = "memory", "host_memory", "data_set"
 """What limits the largest batch: the memory of the device, that of the host, or the number of images."""
 
 
 @dataclass(frozen=True)
 class Try:
-    """One batch size that was tried. reason: what was said, if it did not fit. is_confirmation: whether it was long."""
+    """One batch size that was tried. reason: the message if it did not fit. is_confirmation: whether it was long."""
 
     batch: int
     outcome: str
@@ -42,7 +42,7 @@ class Next:
 
 @dataclass(frozen=True)
 class Found:
-    """The end of a search. largest: 0 if nothing fits. limit: why no larger one is the answer. reason: in words."""
+    """The end of a search. largest: 0 if nothing fits. limit: what prevents a larger one. reason: the same in words."""
 
     largest: int
     limit: str
@@ -50,7 +50,7 @@ class Found:
 
 
 class SearchError(Exception):
-    """A try fails for another reason than memory."""
+    """Tries fail for a reason other than memory."""
 
 
 def round_down(size: int) -> int:
@@ -61,7 +61,8 @@ def round_down(size: int) -> int:
 def choose_next(tries: Iterable[Try], bound: int) -> Next | Found:
     """Return the batch size to try next, or what the search has found.
 
-    bound: largest size that the data set allows, at least 1. Raises SearchError if tries fail for another reason.
+    bound: largest size that the data set allows, at least 1. Raises SearchError if tries fail for other reasons than
+    memory.
     """
     tries = list(tries)
     _check_failures(tries)

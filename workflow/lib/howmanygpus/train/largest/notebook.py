@@ -1,4 +1,4 @@
-"""Stores the tries of a search as they end, so that a search that was stopped goes on, and that searches share them."""
+"""Stores the tries of a search as they end, so that a stopped search can continue and searches can share tries."""
 
 import json
 from pathlib import Path
@@ -9,14 +9,14 @@ from howmanygpus.train.largest.bisecting import FAILED, Try
 
 
 class Notebook:
-    """The tries at one work, which searches with different bounds share. rows: each try, as the record has it.
+    """The tries of one piece of work, which searches with different bounds share. rows: the tries in the record's form.
 
-    Tries by other code are forgotten, and failures of earlier jobs. So are all tries if the search with this bound has
-    ended before, because then it is done again on purpose.
+    Tries by other code and failures of earlier jobs are discarded. All tries are discarded if the search with this
+    bound has ended before, because it is then repeated on purpose.
     """
 
     def __init__(self, path: Path, code: str, bound: int):
-        """path: of the file. code: hash of what a try executes. bound: of the search that uses the notebook now."""
+        """path: the notebook's file. code: hash of the code of a try. bound: that of the search that begins now."""
         self._path, self._code, self._bound = path, code, bound
         known: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"code": None}
         is_current = known["code"] == code and bound not in known["ended"]

@@ -1,7 +1,7 @@
 """
 Does one try of a search: a short training in a process of its own, by the launcher that starts runs.
 
-A framework that ran out of memory does not give all of it back, so that no process does two tries.
+A framework that ran out of memory does not free all of it, so no process does two tries.
 """
 
 import json
@@ -37,17 +37,17 @@ DISTINCT_IMAGES = 64
 CHANNEL_MEAN, CHANNEL_STD = 127.5, 73.9
 """Mean and standard deviation of uniformly drawn levels."""
 TRAINED = ("completed", "diverged", "clock_mismatch")
-"""Statuses of runs whose steps had the memory that they needed."""
+"""Statuses of runs whose steps had enough memory."""
 CPU_WORDS = re.compile(
     "DefaultCPUAllocator: can't allocate memory|bad_alloc|Cannot allocate memory|RESOURCE_EXHAUSTED|"
     "OOM when allocating|Failed to allocate CPU Memory|could not create a (primitive|memory)|MemoryError"
 )
-"""What frameworks and their libraries say if they find no memory on a CPU, where none has an exception of its own."""
+"""Messages of frameworks and libraries if memory is exhausted on a CPU, where none has an exception of its own."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a try trains on. images: per step. num_test: images of the evaluation at its end."""
+    """The data of a try. images: images per step. num_test: images of the evaluation at its end."""
 
     image_shape: tuple[int, int, int]
     num_classes: int
@@ -58,7 +58,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a try ended. outcome: of train.largest.bisecting.."""
+    """How a try ended. outcome: FITS or another of train.largest.bisecting."""
 
     outcome: str
     status: str
@@ -99,11 +99,11 @@ def do_try(
     deadline_s: float,
     memory_bytes: int | None,
 ) -> Ended:
-    """Train on one batch size, and return how that ended. Nothing but the folder of a try that failed is left.
+    """Train with one batch size, and return how that ended. Only the folder of a try that failed is kept.
 
     python: interpreter of the framework's environment. make_spec: returns the specification of the run, given the
-    folder of its data. folder: of this try; it is replaced. placement: see train.host.placement. memory_bytes: what a
-    process may have, on CPUs.
+    folder of its data. folder: of this try; it is replaced. placement: see train.host.placement. memory_bytes: memory
+    limit of a process, on CPUs.
     """
     shutil.rmtree(folder, ignore_errors=True)
     attempt, data, result = AttemptFolder(folder / "attempt"), folder / "data", folder / "run"
@@ -128,7 +128,7 @@ def do_try(
 
 
 def run(command: list[str], path: Path, memory_bytes: int | None) -> tuple[int, str]:
-    """Run a command, and return its exit status and what it said, which is also printed. path: file of its words."""
+    """Run a command, print its output, and return its exit status and output. path: file for the output."""
     with open(path, "wb") as file:
         prepare = partial(limit_memory, memory_bytes)
         ended = subprocess.run(command, check=False, stdout=file, stderr=subprocess.STDOUT, preexec_fn=prepare)
@@ -138,9 +138,9 @@ def run(command: list[str], path: Path, memory_bytes: int | None) -> tuple[int, 
 
 
 def limit_memory(memory_bytes: int | None) -> None:
-    """Limit the memory of this process and of those that it starts, so that they find none instead of taking all.
+    """Limit the memory of this process and its children, so that allocations fail before the host has no memory left.
 
-    With a limit, the kernel also ends them before others if the machine has no memory left.
+    With a limit, the kernel also kills these processes before others if the machine has no memory left.
     """
     if memory_bytes is None:
         return
@@ -151,7 +151,7 @@ def limit_memory(memory_bytes: int | None) -> None:
 
 
 def count_killed() -> int:
-    """Return how many processes the kernel has ended on this host because no memory was left."""
+    """Return how many processes the kernel has killed on this host because no memory was left."""
     lines = (line.split() for line in Path("/proc/vmstat").read_text().splitlines())
     return next((int(value) for name, value in lines if name == "oom_kill"), 0)
 
@@ -161,11 +161,11 @@ def read_record(path: Path) -> dict:
 
 
 def judge(status: str, words: str, device_kind: str, has_killed: bool) -> str:
-    """Return what the end of a try says about its batch size.
+    """Return the outcome of a try from how it ended.
 
-    status: of the run or of the attempt at it. words: its reason in the first line, then all that was printed, because
-    TensorFlow and libraries on CPUs report that they find no memory, and then end by a signal. has_killed: whether the
-    kernel ended a process for lack of memory meanwhile.
+    status: of the run or of the attempt at it. words: the reason in the first line, then the whole output, because
+    TensorFlow and libraries on CPUs print that memory is exhausted, and then end by a signal. has_killed: whether the
+    kernel killed a process for lack of memory meanwhile.
     """
     if status in TRAINED:
         return FITS
@@ -181,7 +181,7 @@ def judge(status: str, words: str, device_kind: str, has_killed: bool) -> str:
 
 
 def find_memory_of_host() -> int:
-    """Return the bytes of memory that this process and its children may have: of the machine and its control groups."""
+    """Return the bytes of memory that this process and its children may use, within the limits of control groups."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     groups = Path("/proc/self/cgroup")
     own = groups.read_text().strip().rpartition(":")[2] if groups.exists() else ""

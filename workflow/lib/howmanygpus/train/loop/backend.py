@@ -1,4 +1,4 @@
-"""The contract that every framework fulfils. How its folder is laid out is described in train/frameworks/."""
+"""The contract that every framework fulfils. train/frameworks/__init__.py describes the layout of its folder."""
 
 import abc
 import importlib
@@ -17,10 +17,10 @@ FAILED_ALLOCATION = re.compile(
     r"CU(BLAS|DNN|SOLVER|SPARSE|RAND)_STATUS_ALLOC(ATION)?_FAILED|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY"
     r"|CUDA(?: runtime| driver)? error: out of memory|Cuda failure (?:\d+ )?'out of memory'"
 )
-"""What frameworks quote of CUDA, of its libraries and of NCCL if they find no memory on the device.
+"""Messages of CUDA, its libraries and NCCL that frameworks quote if the device has no memory left.
 
-cuBLAS, cuDNN and NCCL allocate their workspaces and buffers themselves, and frameworks raise errors of other classes
-than for an allocation of their own.
+cuBLAS, cuDNN and NCCL allocate their workspaces and buffers themselves. If that fails, frameworks raise errors of other
+classes than if one of their own allocations fails.
 """
 
 
@@ -34,20 +34,20 @@ class Backend(abc.ABC):
     A backend only enqueues work: it never times, logs, evaluates or synchronises by itself. The constructor
     reads `weights` (canonical names and layouts) and raises UnsupportedError if the run cannot be done.
 
-    A batch has accumulate * per_device_batch_size images for each device, in one block for each. With `accumulate`
-    above 1 a device takes its block in so many parts, one after the other, and all devices exchange the sum of the
-    parts' gradients once.
+    A batch has one block of accumulate * per_device_batch_size images for each device. With `accumulate` above 1 a
+    device takes its block in `accumulate` parts, one after the other, and all devices exchange the sum of the parts'
+    gradients once.
 
     put_on_device and put_for_prediction are called from a separate thread while the main thread trains and predicts.
-    They enqueue copies, and wait for nothing unless they must. Nobody writes to their arrays afterwards.
+    They enqueue copies, and block only if they must. Their arrays are not written to afterwards.
     """
 
     rank = 0
     num_processes = 1
     running_statistics = "mean of all devices"
-    """Which ones evaluation uses if BatchNorm is local: these or those of the `first device`."""
+    """Running statistics that evaluation uses if BatchNorm is local: this, or `first device`."""
     out_of_memory_errors: tuple[type[Exception], ...] = ()
-    """What the framework raises if a device's memory is exhausted. The run ends with that status."""
+    """Exceptions of the framework if a device's memory is exhausted. The run then ends with that status."""
     out_of_memory_text = ""
     """Part of the message that distinguishes such an error from others of the same class."""
 
@@ -67,7 +67,7 @@ class Backend(abc.ABC):
         """Enqueue the copies of a batch to this process's devices; returns what train_step takes.
 
         images: uint8 (local batch, height, width, channels); labels: the targets, int32 (local batch,) or, with any
-        number of labels an image, float32 (local batch, classes); see train.loop.targets.
+        number of labels per image, float32 (local batch, classes); see train.loop.targets.
         """
 
     @abc.abstractmethod
@@ -76,14 +76,17 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def predict(self, batch: Any) -> np.ndarray:
-        """Return float32 logits (batch, classes) of a batch from put_for_prediction, by running statistics. Blocks."""
+        """Return float32 logits (batch, classes) of a batch from put_for_prediction. Blocks.
+
+        BatchNorm uses its running statistics, unless the run evaluates by batch.
+        """
 
     def measure_gradients(self, batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
         """Return the mean squared norm of the gradients of per-device batches, and the squared norm of their mean.
 
-        batches: this process's host batches, as put_on_device takes them. The means are over all processes, so that
-        every process must call it. It changes nothing that training uses. Blocks. Only the frameworks of the registry
-        with measures_noise have it.
+        batches: this process's host batches, as put_on_device takes them. The means are over all processes, so every
+        process must call it. It changes nothing that training uses. Blocks. Only frameworks with `measures_noise` in
+        the registry implement it.
         """
         raise NotImplementedError
 
@@ -111,7 +114,7 @@ class Backend(abc.ABC):
     def take_window_loss(self, num_steps: int) -> float:
         """Return the mean training loss of this process's devices, or of all, in the last num_steps steps. Blocks.
 
-        It exchanges nothing: how long it takes tells whether the steps were complete.
+        It exchanges nothing with other processes, so its duration shows whether the steps were complete.
         """
 
     def average_loss(self, loss: float) -> float:
@@ -155,7 +158,7 @@ class Backend(abc.ABC):
     def settings(self) -> dict[str, str]:
         """Return how the framework runs the training, read back from the framework; see `settings` of run.schema.yaml.
 
-        Called after training. A key that means nothing on the device is left out.
+        Called after training. Keys that do not apply to the device are left out.
         """
 
     @abc.abstractmethod

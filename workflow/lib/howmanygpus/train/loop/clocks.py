@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 PHASES = ("window", "late", "barrier", "loss", "log", "evaluation")
-"""What a process does: take the steps of a window; wait for steps of a window that was taken to be complete; wait for
+"""Activities of a process: take the steps of a window; wait for steps of a window that should be complete; wait for
 the other processes and exchange numbers with them; read the loss; write events; evaluate, and measure gradient
 noise."""
 LATE_FRAC, LATE_LEAST_S = 0.01, 0.002
-"""Largest share of `late` in all phases, and what is too short to tell. On idle devices it is 0."""
+"""Largest fraction of `late` in all phases, and seconds that are too short to tell. On idle devices `late` is 0."""
 LOSS_FRAC, LOSS_LEAST_S = 0.1, 0.05
-"""Largest share of `loss` in all windows, and seconds per window that are too short to tell.
+"""Largest ratio of `loss` to all windows, and seconds per window that are too short to tell.
 
 Reading losses copies one number per step to the host, which takes below 3 % of the windows in every framework with
 steps of 2 ms.

@@ -1,8 +1,8 @@
 """
-When the devices finished each step, seen by a thread that waits for one step after the other.
+Completion times of steps, found by a thread that waits for one step after the other.
 
-The host enqueues steps faster than the devices take them. The thread keeps it from running ahead further than it
-should, and knows the times that the host, which is busy or waits for a batch, does not see.
+The host enqueues steps faster than the devices execute them. The thread limits how far the host runs ahead, and sees
+completions while the host is busy or waits for a batch.
 """
 
 import math
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 PATIENCE_S = 10.0
-"""Time for the step in progress, once nobody waits for it any more."""
+"""Seconds that close() waits for the step in progress."""
 
 
 class Completions:
@@ -70,7 +70,7 @@ class Completions:
             self._changed.notify_all()
 
     def wait_for(self, step: int) -> float:
-        """Block until a step that was added is complete. Return its completion time unless it was taken, else nan."""
+        """Block until an added step is complete. Return its completion time, or nan if `take` has returned it."""
         with self._changed:
             self._changed.wait_for(lambda: self._last_finished >= step or self._stopped)
             if self._error is not None:

@@ -1,4 +1,4 @@
-"""Feeds the devices: prepares batches and puts them there ahead of their use, and measures how fast that goes."""
+"""Feeds the devices: prepares batches, copies them there before they are used, and measures the copies' speed."""
 
 import math
 import threading
@@ -19,7 +19,7 @@ GIB = 2**30
 
 
 def feed(items: Iterable, prepare: Callable, depth: int) -> "Ahead | Generator":
-    """Return an iterator over prepare(item) of every item, up to `depth` ahead of its user; 0 prepares in line.
+    """Return an iterator over prepare(item) of every item, up to `depth` items ahead; 0 prepares each on request.
 
     Its close() stops what is still in progress.
     """
@@ -60,7 +60,7 @@ class Ahead:
     def _run(self) -> None:
         try:
             self._prepare_all()
-        except BaseException as error:  # the user who waits for the next item must hear of any end
+        except BaseException as error:  # raised in the thread that waits for the next item
             self._error = error
         self._add(self._END)
 
@@ -76,7 +76,7 @@ class Ahead:
                 self._items.close()
 
     def _wait_for_room(self) -> bool:
-        """Wait until an item may be prepared. Returns False if nobody wants more."""
+        """Wait until an item may be prepared. Return False if close() was called."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or len(self._ready) < self._depth)
             return not self._stopped
@@ -110,10 +110,10 @@ class Ahead:
 def measure_host_to_device(
     backend: Backend, spec: RunSpec, data: PreparedData, clock=time.perf_counter
 ) -> float | None:
-    """Return the GiB/s at which each device gets its part of a batch, all devices at once; None if it is the host.
+    """Return the GiB/s at which each device gets its part of a batch, all devices at the same time; None on a CPU.
 
-    The way is from the array that a loader yields to the device's memory, including a copy into pinned memory if there
-    is one.
+    It is measured from the array that a loader yields to the device's memory, including a copy into pinned memory if
+    there is one.
     """
     if spec.device_kind == "cpu":
         return None

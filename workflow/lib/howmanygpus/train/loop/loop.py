@@ -2,11 +2,11 @@
 The only code that counts and times training steps, also those of frameworks that bring a loop of their own.
 
 It opens and closes windows, evaluates, and stops if the loss is not finite. It owns all clocks. Each window belongs
-to a kind: `compile` (the first step), `warmup` (the other steps up to warmup_steps, which are in no rate) or `train`.
-Evaluations have a clock of their own, as has the wait for input within windows. Every window starts and ends on idle
-devices; the slowest process's time counts.
+to a kind: `compile` (the first step), `warmup` (the other steps up to warmup_steps, which no rate includes) or `train`.
+Evaluations have a clock of their own, and so has the wait for input within windows. Every window starts and ends on
+idle devices; the slowest process's time counts.
 
-Two independent things tell when a step is complete: its marker, for which a thread waits (completions.py), and
+Two independent signals tell when a step is complete: its marker, for which a thread waits (completions.py), and
 wait_until_idle at the end of the window. The host runs ahead of the devices by `prefetch` steps, at least one.
 """
 
@@ -35,7 +35,7 @@ from howmanygpus.train.spec import RANDOM_INPUTS, RESIDENT, RunSpec
 
 
 class DivergedError(Exception):
-    """The training loss is not finite, or no gradient is in fp16; becomes a status."""
+    """The training loss is not finite, or in fp16 no loss scale keeps the gradients finite; becomes a status."""
 
 
 class TrainingLoop:
@@ -58,9 +58,9 @@ class TrainingLoop:
         is_cold: bool = False,
         clock=time.perf_counter,
     ):
-        """others: measures the work of others on this node, on one process of each.
+        """others: measures other work on this node; one process of each node has it.
 
-        is_cold: the first epoch reads from a disk what later ones find in memory, so that it is in no rate.
+        is_cold: whether the first epoch reads from a disk what later ones find in memory. No rate includes it then.
         """
         self.others, self.is_cold = others, is_cold
         self.spec, self.data, self.backend, self.events, self._clock = spec, data, backend, events, clock
@@ -150,7 +150,7 @@ class TrainingLoop:
         self._completions.wait_for(self.steps_done + 1 - self._run_ahead)
 
     def after_step(self) -> None:
-        """Call after each step was enqueued. Closes the window if one ends with this step.
+        """Call after a step was enqueued. Closes the window if it ends with this step.
 
         An evaluation's first batches are read during the last steps before it.
         """
@@ -230,10 +230,10 @@ class TrainingLoop:
         return {"skipped_steps": after.skipped_steps - before.skipped_steps, "loss_scale": after.scale}
 
     def _wait_for_last_step(self) -> None:
-        """Count as late how long the last step of the window still took. It should be complete.
+        """Count the time until the last step of the window is complete as late. It should be complete already.
 
-        The marker and the thread that waits for markers both tell, and the time in which this thread waited for a
-        core does not count, so that other work on the machine does no harm.
+        The earlier of two times counts: when this thread saw the marker, less its wait for a core, and when the thread
+        that waits for markers saw it. Other work on the machine therefore rarely looks like a late step.
         """
         waited_before = read_core_wait_s()
         if self._last_marker is not None:

@@ -1,9 +1,9 @@
 """
 Measurements of the gradient noise of a run, between its windows.
 
-The batches are those of the first steps of the epoch that ends, with the weights at its end: every image was used
-equally often by then, so that no batch is one that the weights know better. The report computes what the measurements
-mean.
+The batches are those of the first steps of the epoch that ends, with the weights at its end. Every image has been used
+equally often by then, so the weights fit no batch better than another. The report computes the noise scale from the
+measurements.
 """
 
 import time
@@ -16,7 +16,7 @@ from howmanygpus.train.records import finite_or_none
 from howmanygpus.train.spec import RANDOM_INPUTS, RunSpec
 
 SMALL_BATCHES = 8
-"""Gradients of per-device batches that a measurement takes at least. With more, the estimates vary less."""
+"""Least number of per-device gradients in a measurement, if the epoch has as many. More make estimates vary less."""
 
 
 class GradientNoise:
@@ -27,7 +27,7 @@ class GradientNoise:
         self._small_in_step = spec.global_batch_size // spec.per_device_batch_size
 
     def is_due(self, steps_done: int, num_steps: int) -> bool:
-        """Say whether a measurement follows a step: after every so many epochs, and at the end of the run."""
+        """Return whether a measurement follows a step: after every gradient_noise_every_epochs, and after the run."""
         every = self._spec.gradient_noise_every_epochs
         if every is None or self._spec.input in RANDOM_INPUTS or len(self._steps(steps_done)) * self._small_in_step < 2:
             return False

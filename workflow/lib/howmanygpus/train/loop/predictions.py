@@ -1,10 +1,10 @@
 """
 Stores evaluations of every test image.
 
-With one label an image they are `rank`, that of the true label, and `loss`. With two classes they are also `score`, the
-logit of the second class minus that of the first, and `label`, the number of the true class. With any number of labels
-they are `score`, the logit of each label before the sigmoid, and `label`, what the image has of each; see
-train.input.prepared.
+With one label per image, the arrays are `rank`, the rank of the true label, and `loss`. With two classes there are also
+`score`, the logit of the second class minus that of the first, and `label`, the number of the true class. With any
+number of labels per image, they are `score`, the logit of each label before the sigmoid, and `label`, the image's
+labels; see train.input.prepared.
 """
 
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ def score_single_label(logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarr
 
 
 def score(logits: np.ndarray, labels: np.ndarray) -> dict[str, np.ndarray]:
-    """Return what is stored of some images. logits: float (count, classes); labels: as in PreparedData."""
+    """Return the arrays to store for some images. logits: float (count, classes); labels: as in PreparedData."""
     if labels.ndim == 2:
         return {"score": np.asarray(logits, np.float32)}
     scores = dict(zip(("rank", "loss"), score_single_label(logits, labels), strict=True))
@@ -57,7 +57,7 @@ class PredictionStore:
     scores: list[dict[str, np.ndarray]] = field(default_factory=list)
 
     def add(self, epoch: int, samples: np.ndarray, scores: dict[str, np.ndarray]) -> None:
-        """scores: what `score` returns of the images `samples`."""
+        """Take the scores of an epoch's evaluation. scores: result of `score` for the images `samples`."""
         self.epochs.append(epoch)
         self.samples = samples
         self.scores.append(scores)

@@ -1,12 +1,12 @@
 """
 The targets of a step, which the loss compares with the network's outputs.
 
-With one label an image they are the labels. With any number, the loss of a step is the mean over all known labels of
+With one label per image they are the labels. With any number, the loss of a step is the mean over all known labels of
 the global batch. Devices and processes have different numbers of known labels, so a mean of their means would differ
-from it. Every process therefore counts the known labels of the global batch, and each label carries its weight: the
-target is +w for a label that the image has, -w for one that it has not, and 0 for a missing one, with
+from it. Every process therefore counts the known labels of the global batch, and each target includes a weight: it is
++w for a label that the image has, -w for one that it lacks, and 0 for a missing one, with
 w = images of the global batch / known labels of the global batch. The sum over an image's labels of
-|target| * sigmoid cross-entropy is the image's loss. The mean of these over a device's images, and of that over the
+|target| * sigmoid cross-entropy is the image's loss. The mean of these losses over a device's images, averaged over the
 devices, is the mean over the known labels.
 """
 
@@ -48,5 +48,5 @@ def weigh_batches(batches: Iterable[Batch], spec: RunSpec, data: PreparedData, f
 
 
 def target_shape(num_images: int, num_classes: int, multi_label: bool) -> tuple[tuple[int, ...], type[np.generic]]:
-    """Return shape and type of the targets of some images."""
+    """Return shape and type of the targets of `num_images` images."""
     return ((num_images, num_classes), np.float32) if multi_label else ((num_images,), np.int32)

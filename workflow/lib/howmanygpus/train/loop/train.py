@@ -87,7 +87,7 @@ def read_before_training(backend: Backend, spec: RunSpec, data: PreparedData, nu
 
 
 def describe_disturbance(backend: Backend, others: OtherWork | None) -> dict[str, float | int | None]:
-    """Return the work of others on the node where there was most. Every process must call it."""
+    """Return the largest amount of other work on any node. Every process must call it."""
     unknown = -1.0
     found = (others.cpu_frac, others.gpu_processes) if others else (None, None)
     frac, processes = (backend.max_over_ranks(unknown if value is None else float(value)) for value in found)

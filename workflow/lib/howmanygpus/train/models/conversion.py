@@ -4,7 +4,7 @@ Converts weights that torchvision publishes to canonical names and layouts.
 `published.py` of a model names its file, and maps the model's canonical names to torchvision's. It has `FILE`,
 `NORMALIZATION` (what the images were normalised by, see train.input.prepared) and `find_name(canonical name)`, and may
 have `OLD_NAMES` (patterns and replacements for names in files that are older than torchvision's present names),
-`DROPPED` (beginnings of the names of arrays that the model lacks) and `reorder(canonical name, array)`.
+`DROPPED` (prefixes of the names of arrays that the model omits) and `reorder(canonical name, array)`.
 """
 
 import importlib
@@ -14,7 +14,7 @@ from types import ModuleType
 import numpy as np
 
 IMAGE_SHAPE, NUM_CLASSES = (224, 224, 3), 1000
-"""What the published networks are for. Inception v3 takes images of 299x299 pixels, but no array depends on that."""
+"""Input and output of the published networks. Inception v3 takes 299x299 pixels, but no array depends on that."""
 ROLES = {"kernel": "weight", "scale": "weight", "offset": "bias", "mean": "running_mean", "variance": "running_var"}
 AXES = {4: (2, 3, 1, 0), 2: (1, 0)}
 """From kernels (out, in, height, width) and (out, in) to (height, width, in, out) and (in, out)."""
@@ -30,12 +30,12 @@ def read_published(model: str) -> ModuleType:
 
 
 def name_role(role: str) -> str:
-    """Return the last part of PyTorch's name of an array, from that of its canonical name."""
+    """Return the last part of PyTorch's name of an array. role: last part of its canonical name."""
     return ROLES.get(role, role)
 
 
 def convert(model: str, published: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Return canonical arrays and the names of the arrays that the model lacks by intention.
+    """Return canonical arrays and the names of the arrays that the model omits on purpose.
 
     published: arrays under torchvision's names. Raises ConversionError if one is missing or left over.
     """

@@ -1,5 +1,5 @@
 """
-Draw which units dropout drops: a function of seed, optimizer step, image, layer and unit, alike in every framework.
+Draw which units dropout drops: a function of seed, optimizer step, image, layer and unit, the same in every framework.
 
 Frameworks' own generators draw by their own streams, and differently on each device. Here, an image's key is a hash of
 its pixels, of the seed and of the step. It is computed on the device, so that every strategy, number of devices and
@@ -7,8 +7,8 @@ order of the images has the same draws without another input. Images of the same
 
 All hashes are sums of products modulo PRIME, with random factors (Carter & Wegman 1979, doi:10.1016/0022-0000(79)
 90044-8). No number exceeds 32 bits, so that JAX needs no more than uint32 and no framework needs operations on bits.
-What is hashed of an image are the sums of its rows and of its columns. The step is added, and the sum is cubed, so that
-what is dropped in one step says nothing about the next; no two numbers have the same cube, because 3 does not divide
+The hash of an image is computed from the sums of its rows and of its columns. The step is added, and the sum is cubed,
+so that the draws of one step say nothing about the next. No two numbers have the same cube, because 3 does not divide
 PRIME - 1.
 """
 
@@ -21,7 +21,7 @@ import numpy as np
 PRIME = 65519
 """The largest prime below 2**16 for which PRIME - 1 is no multiple of 3."""
 WORDS = 2
-"""Numbers below PRIME of a key."""
+"""Number of words of a key, each below PRIME."""
 
 
 def draw_factors(seed: int, name: str, *shape: int) -> np.ndarray:
@@ -32,19 +32,19 @@ def draw_factors(seed: int, name: str, *shape: int) -> np.ndarray:
 
 @cache
 def factors_of_image(seed: int, image_shape: tuple[int, int, int]) -> np.ndarray:
-    """One for the seed, then one for the sum of each row and of each column: (WORDS, 1 + height + width * channels)."""
+    """Return factors for the seed and the sums of rows and columns: (WORDS, 1 + height + width * channels)."""
     height, width, channels = image_shape
     return draw_factors(seed, "image", WORDS, 1 + height + width * channels)
 
 
 @cache
 def factors_of_units(layer: str, num_units: int) -> np.ndarray:
-    """For the words of a key, and one more: (WORDS + 1, num_units)."""
+    """Return factors for the words of a key, and an added constant: (WORDS + 1, num_units)."""
     return draw_factors(0, layer, WORDS + 1, num_units)
 
 
 def find_threshold(rate: float) -> int:
-    """Units whose draw is less are dropped."""
+    """Return the number below which the draw of a unit means that it is dropped."""
     return round(rate * PRIME)
 
 

@@ -14,7 +14,7 @@ PACKAGE = "howmanygpus.train.models"
 
 
 def add_folder(path: str) -> str:
-    """Let the modules of a folder be imported; return the name of their package, which forgets an earlier folder."""
+    """Make the modules of a folder importable, in place of an earlier folder; return the name of their package."""
     folder = Path(path).resolve()
     name = f"{PACKAGE}.{folder.name}"
     for module in [each for each in sys.modules if each == name or each.startswith(f"{name}.")]:

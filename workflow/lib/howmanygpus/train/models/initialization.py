@@ -14,11 +14,11 @@ import numpy as np
 
 Draw = Callable[[np.random.Generator], np.ndarray]
 ROLES = ("kernel", "bias", "scale", "offset", "mean", "variance", "token", "position")
-"""What the name of an array ends with."""
+"""Last part of an array's name."""
 
 
 def he_normal(*shape: int) -> Draw:
-    """Normal with variance 2 / fan_in (He et al. 2015, arXiv:1502.01852); fan_in multiplies all axes but the last."""
+    """Normal with variance 2 / fan_in (He et al. 2015, arXiv:1502.01852); fan_in: product of all axes but the last."""
     deviation = math.sqrt(2.0 / math.prod(shape[:-1]))
     return lambda generator: (generator.standard_normal(shape) * deviation).astype(np.float32)
 
@@ -38,7 +38,7 @@ def batchnorm(layer: str, channels: int) -> dict[str, Draw]:
 
 
 def is_trainable(name: str) -> bool:
-    """Running statistics are state, not parameters."""
+    """Whether an array is a parameter. Running statistics are state."""
     return not name.endswith((".mean", ".variance", ".state"))
 
 

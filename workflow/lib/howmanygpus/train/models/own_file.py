@@ -1,8 +1,8 @@
 """
 Imports a model that a user wrote in one file, and builds it.
 
-Arrays of such a model are named by where they are in it, followed by a role: `matrix` and `vector` are parameters with
-several axes and with one at most, and `state` is what training changes without a gradient, such as running statistics.
+Arrays of such a model are named by their place in it and a role: `matrix` is a parameter with several axes, `vector`
+one with at most one axis, and `state` an array that training changes without a gradient, such as running statistics.
 """
 
 import importlib.util
@@ -13,7 +13,7 @@ from typing import Any
 
 MATRIX, VECTOR, STATE = ".matrix", ".vector", ".state"
 PLAIN = {"torch": "dp", "keras": "mirrored", "flax": "sharding"}
-"""The strategy of each family that trains on one device in one process, which the gate compares the others with."""
+"""Strategy of each family that trains on one device in one process. The gate compares the others with it."""
 LOADED = "howmanygpus_own_model"
 """Name under which the module is imported, so that a file may have the name of an installed package."""
 

@@ -1,8 +1,8 @@
 """
 The losses of the reference, written out with their gradients.
 
-They share nothing with the frameworks' losses or with what prepares the labels for them, so that a mistake there is
-seen.
+They share nothing with the frameworks' losses or with the code that prepares labels for them, so that a mistake there
+is seen.
 """
 
 import numpy as np
@@ -31,5 +31,5 @@ def sigmoid_cross_entropy(logits: np.ndarray, labels: np.ndarray) -> tuple[np.nd
 
 
 def count_terms(labels: np.ndarray) -> int:
-    """Number of losses of a global batch, whose mean is its loss: one for each image, or for each known label."""
+    """Return the number of losses whose mean is the loss of a global batch: one per image, or per known label."""
     return int((labels != MISSING).sum()) if labels.ndim == 2 else len(labels)

@@ -1,8 +1,8 @@
 """
-Keys of images, by which a model that drops units draws them (train.models.dropping).
+Keys of images, from which a model with dropout draws the units to drop (train.models.dropping).
 
-They are written out here with Python's integers, which share nothing with what the frameworks compute, so that a
-mistake there is seen.
+They are computed here with Python's integers and share nothing with the frameworks' code, so that a mistake there is
+seen.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from howmanygpus.train.models.dropping import PRIME, factors_of_image
 
 
 def compute_key(image: np.ndarray, seed: int, step: int) -> list[int]:
-    """image: uint8 (height, width, channels); step: counts from 1."""
+    """Return the words of an image's key. image: uint8 (height, width, channels); step: counts from 1."""
     pixels = image.astype(int)
     sums = [1, *pixels.sum(axis=(1, 2)).tolist(), *pixels.sum(axis=0).ravel().tolist()]
     rows = factors_of_image(seed, image.shape).tolist()
@@ -22,7 +22,7 @@ def compute_key(image: np.ndarray, seed: int, step: int) -> list[int]:
 
 
 def find_keys(network: Any, images: np.ndarray, step: int) -> list[np.ndarray]:
-    """Return what the network is called with besides the images: their keys, or nothing if it drops no units."""
+    """Return the network's arguments besides the images: their keys, or none if the network has no dropout."""
     if not hasattr(network, "image_keys"):
         return []
     return [np.array([compute_key(image, network.image_keys.seed, step) for image in images])]

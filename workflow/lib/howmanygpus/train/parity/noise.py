@@ -1,8 +1,8 @@
 """
-Measure in float64 what reduced precision may change in the gate's task, beside the reference of the task.
+Measure in float64 what reduced precision may change in the gate's task, for a file beside the task's reference.
 
 The task is done again with the rounding of bf16 and of fp16 simulated (rounding.py). In fp16 the frameworks skip the
-update of one step. What the task is without that update is computed here too.
+update of one step. The task without that update is computed here too.
 """
 
 import json

@@ -102,7 +102,7 @@ def observe_evaluation(backend: Backend, images: np.ndarray, num_devices: int) -
 
 
 def count_differing_replicas(replicas: list[dict[str, np.ndarray]]) -> list[str]:
-    """Return the names of the arrays that differ between the devices of this process by more than updates round."""
+    """Return the names of arrays that differ between this process's devices by more than the rounding of updates."""
     first, *others = replicas
     return sorted({name for replica in others for name in first if has_drifted(replica[name], first[name])})
 
@@ -110,8 +110,8 @@ def count_differing_replicas(replicas: list[dict[str, np.ndarray]]) -> list[str]
 def has_drifted(one: np.ndarray, other: np.ndarray) -> bool:
     """Whether float32 arrays that had the same updates differ by more than one rounding in each.
 
-    On a busy CPU, TensorFlow divides the update of a large kernel among threads otherwise on one device than on
-    another, so that a few elements are rounded otherwise.
+    On a busy CPU, TensorFlow may divide the update of a large kernel among threads differently on each device, so that
+    a few elements are rounded differently.
     """
     return not np.allclose(one, other, rtol=0.0, atol=NUM_STEPS * ROUNDING * float(np.abs(other).max()))
 

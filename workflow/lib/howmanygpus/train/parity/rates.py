@@ -1,4 +1,4 @@
-"""Compute the learning rates that the reference result has."""
+"""Compute the learning rates of the reference."""
 
 import math
 

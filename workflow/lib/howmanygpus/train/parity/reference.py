@@ -6,9 +6,9 @@ goes through the network by itself.
 
 A ReLU either passes the gradient or blocks it. If its input is so near to zero that float32 rounding decides, both
 results are correct. The task is therefore done once more with half of such gradients (relus.py). Twice the differences
-are stored as the part of each tolerance that rounding can cause. The task is also done in float32, which tells how fast
-rounding grows with the depth of the network and from step to step. What reduced precision may change is measured apart
-(noise.py), because most studies train in fp32 alone.
+are stored as the part of each tolerance that allows for such inputs. The task is also done in float32, which shows how
+fast rounding grows with the depth of the network and from step to step. What reduced precision may change is measured
+separately (noise.py), because most studies train in fp32 alone.
 """
 
 import argparse
@@ -54,7 +54,7 @@ NUM_CANDIDATES = 4
 SHARDS = (1, 2, 3)
 """Numbers of devices of the layouts that the gate observes."""
 STATISTICS = {"mean": "mean of all devices", "first": "first device"}
-"""Whose running statistics evaluate; see Backend.running_statistics."""
+"""Whose running statistics evaluation uses; see Backend.running_statistics."""
 Arrays = dict[str, np.ndarray]
 
 
@@ -117,8 +117,8 @@ def advance(
 def compute_with_rounding(spec: RunSpec, data: PreparedData, weights: dict, num_shards: int) -> Arrays:
     """Return the arrays of the exact task, and what float32 may change in each.
 
-    rounding/NAME: by ReLU inputs near zero, if there are any. float32/NAME: the norm of what PyTorch's own float32
-    changes; of the losses the change of each.
+    rounding/NAME: the change by ReLU inputs near zero, if there are any. float32/NAME: the norm of the change by
+    PyTorch's own float32; for the losses, the change of each.
     """
     exact, num_near = compute_and_count(spec, data, weights, num_shards)
     single = compute(spec, data, weights, num_shards, dtype=torch.float32)
@@ -128,7 +128,7 @@ def compute_with_rounding(spec: RunSpec, data: PreparedData, weights: dict, num_
     if not num_near:
         return arrays
     halved = compute_halved(spec, data, weights, num_shards)
-    # A framework passes the whole of a gradient near zero or nothing, of which the exact task does the other.
+    # A framework may pass a gradient that the exact task blocks, or block one that it passes: twice the difference.
     return arrays | {f"rounding/{name}": 2 * (halved[name] - exact[name]) for name in halved if name != "logits"}
 
 
@@ -142,7 +142,7 @@ def compute_and_count(spec: RunSpec, data: PreparedData, weights: dict, num_shar
 
 
 def compute_halved(spec: RunSpec, data: PreparedData, weights: dict, num_shards: int) -> Arrays:
-    """Return the arrays of the task with half of the gradients of such inputs. The exact task goes one step ahead."""
+    """Return the arrays of the task with half of the gradients of such inputs. The exact task runs one step ahead."""
     measured, arrays = Measuring(), {}
     exact = advance(spec, data, weights, num_shards, measured)
     halved = advance(spec, data, weights, num_shards, Halving(measured))
@@ -166,7 +166,7 @@ def choose_images(arguments: argparse.Namespace, spec: RunSpec, weights: dict) -
 
 
 def read_arguments(description: str) -> argparse.Namespace:
-    """Read what the task of a network is, which has the reference and the noise of reduced precision."""
+    """Read the command line, which defines a network's task, for the reference and for the noise."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--model", required=True)
     parser.add_argument("--model-folder", default="", help="the user's folder that has the model")
@@ -197,7 +197,7 @@ def make_specs(arguments: argparse.Namespace) -> dict[str, RunSpec]:
 def is_same_on_all(spec: RunSpec, weights: dict) -> bool:
     """Whether the exact task is the same on any number of devices.
 
-    It is without BatchNorm, and with statistics of the global batch, unless batches are accumulated.
+    It is the same without BatchNorm, and with statistics of the global batch unless batches are accumulated.
     """
     is_stateless = all(map(is_trainable, weights))
     return is_stateless or (spec.batchnorm == "synchronized" and spec.accumulate == 1)
@@ -208,7 +208,7 @@ def write_for_devices(
 ) -> None:
     """Store what compute_arrays(spec, number of shards, stem of the file) returns, by optimizer and number of devices.
 
-    Arrays that it returns again are stored once, because those of large networks have gigabytes. What is computed is
+    Arrays that it returns again are stored once, because those of large networks take gigabytes. Each computation is
     printed, for the log of the job.
     """
     started, steps = time.monotonic(), iter(range(1, len(specs) * len(SHARDS) + 1))

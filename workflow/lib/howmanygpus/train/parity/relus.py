@@ -1,8 +1,9 @@
 """
 Halve the gradients of ReLUs in the reference where rounding decides, to learn what float32 rounding may change.
 
-How near to zero rounding decides is measured for each ReLU of each forward pass in training, since rounding grows with
-depth. Only the family's layer `relu` can be changed, so a model that calls another ReLU of PyTorch is refused.
+The distance from zero within which rounding decides is measured for each ReLU of each forward pass in training, because
+rounding grows with depth. Only the family's layer `relu` can be changed, so a model that calls another ReLU of PyTorch
+is refused.
 """
 
 import copy
@@ -13,9 +14,9 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 NEAR_ZERO = 4e-6
-"""Least distance from zero within which rounding may decide, in standard deviations of the ReLU's input."""
+"""Smallest value of that distance, in standard deviations of the ReLU's input."""
 TIMES_OFF = 4.0
-"""The distance over the root mean square of how far a ReLU's inputs are off."""
+"""Ratio of the distance to the root mean square error of the ReLU's inputs."""
 OWN_RELUS = {
     torch.relu: "torch.relu",
     torch.relu_: "torch.relu_",
@@ -50,7 +51,7 @@ class Watcher(Protocol):
     """Sees the ReLUs of the network's forward passes in training."""
 
     def begin(self, network: nn.Module, *inputs: torch.Tensor) -> None:
-        """See a pass that is about to begin."""
+        """Take note of a forward pass that is about to begin."""
 
     def open(self, x: torch.Tensor, is_open: torch.Tensor) -> torch.Tensor:
         """Return the factors on the gradients of a ReLU's inputs, given one or zero for each."""
@@ -59,8 +60,8 @@ class Watcher(Protocol):
 class Measuring:
     """Measures how near to zero rounding decides, by passing the same images through a copy of the network in float32.
 
-    num_near: inputs within these distances. seen: of each ReLU since it was last cleared, its inputs and the distance,
-    in standard deviations of the inputs.
+    num_near: number of inputs within these distances. seen: of each ReLU since the list was last cleared, its inputs
+    and the distance, in standard deviations of the inputs.
     """
 
     def __init__(self) -> None:
@@ -89,16 +90,16 @@ class Measuring:
 class Halving:
     """Halves the gradients of inputs that rounding could put on either side of zero.
 
-    A correct framework passes each of these gradients whole or not at all, so that it is off by the other half. What
-    that changes in later steps brings other inputs on the other side of zero, so that the distance is also that of the
-    exact task from this one. exact: sees each step before this does.
+    A correct framework passes each of these gradients whole or not at all, so it differs from this task by half. In
+    later steps that difference moves further inputs to the other side of zero, so the distance also covers the
+    difference between the exact task and this one. exact: sees each step before this object does.
     """
 
     def __init__(self, exact: Measuring):
         self._exact = exact
 
     def begin(self, network: nn.Module, *inputs: torch.Tensor) -> None:
-        """The exact task has seen the pass."""
+        """Do nothing: the exact task has seen the pass."""
 
     def open(self, x: torch.Tensor, is_open: torch.Tensor) -> torch.Tensor:
         other, distance = self._exact.seen.pop(0)
@@ -107,7 +108,7 @@ class Halving:
 
 
 def find_distance(x: torch.Tensor, other: torch.Tensor) -> float:
-    """Return how near to zero a difference such as that to `other` decides, in standard deviations of x."""
+    """Return how near to zero a difference like that between x and `other` decides, in standard deviations of x."""
     off = (other - x).square().mean().sqrt() / x.std(correction=0)
     return max(NEAR_ZERO, TIMES_OFF * off.item())
 

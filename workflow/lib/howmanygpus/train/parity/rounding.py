@@ -8,8 +8,8 @@ stochastic: it errs by up to one unit in the last place instead of half a unit, 
 times that of a framework. It keeps the range of float64; values of the gate's tasks are far from the limits of bf16's
 range, which is that of float32, and loss scaling keeps gradients in the range of float16.
 
-The noise of 11 bits is mostly not an eighth of that of 8, but more: the number of ReLU inputs that rounding
-moves to the other side of zero is in proportion to the rounding, and the noise to the square root of their number.
+The noise of 11 bits is usually more than an eighth of that of 8 bits: the number of ReLU inputs that rounding moves to
+the other side of zero is proportional to the rounding, and the noise to the square root of that number.
 """
 
 import math
@@ -21,11 +21,11 @@ from torch.utils._pytree import tree_map_only
 MANTISSA_BITS = {"float64": 52, "bf16": 7, "fp16": 10}
 """Bits after the leading one."""
 FINE = 2.0**-1.5
-"""The least noise of fp16 over that of bf16. Rounding eight times as fine moves an eighth of the ReLU inputs to the
-other side of zero. In a small network a single simulation may by chance move none, and a framework some."""
+"""Smallest ratio of the noise of fp16 to that of bf16. Rounding eight times as fine moves an eighth of the ReLU inputs
+to the other side of zero. In a small network a single simulation may by chance move none, and a framework some."""
 WITH_STATISTICS = {"native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training"}
 WITH_STATISTICS |= {"native_layer_norm", "_scaled_dot_product_flash_attention_for_cpu"}
-"""Of these only the activations are rounded, since statistics stay in float32."""
+"""Operations whose activations alone are rounded, because statistics stay in float32."""
 
 
 class Rounded(TorchDispatchMode):

@@ -1,5 +1,5 @@
 """
-The network of the parity gate's reference: on each device's share of a batch, with one update for all.
+The network of the parity gate's reference, applied to each device's share of a batch, with one update for all.
 
 NumPy computes the loss: the simulated rounding of bf16, which leaves losses in float32, only sees PyTorch.
 """
@@ -24,7 +24,7 @@ from howmanygpus.train.spec import OptimizerSpec, RunSpec
 
 
 class PartOfLoss(torch.autograd.Function):
-    """What one device's images add to the loss of the global batch.
+    """Contribution of one device's images to the loss of the global batch.
 
     logits: (count, classes); labels: as in PreparedData; num_terms: of the global batch.
     """
@@ -41,7 +41,7 @@ class PartOfLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, _):
-        """The loss is what is differentiated, so the gradient by itself is one."""
+        """Return the gradients. The loss itself is differentiated, so the incoming gradient is one."""
         return ctx.gradient, None, None, None
 
 
@@ -116,9 +116,9 @@ class Reference:
         GatedRelu.watcher = None
 
     def _split(self, batch: torch.Tensor) -> list[torch.Tensor]:
-        """Return what each shard takes at a time: the first of its accumulated batches for every shard, then the next.
+        """Return the parts of a batch in the order in which they are taken: the first part of every shard, and so on.
 
-        Every device has one block of the global batch, and takes its batches from that.
+        Every device has one block of the global batch, and takes its accumulated batches from that.
         """
         rows = batch.reshape(self.spec.num_gpus, self.spec.accumulate, -1, *batch.shape[1:])
         parts = [rows[:, position].flatten(0, 1) for position in range(self.spec.accumulate)]
@@ -153,7 +153,7 @@ class Reference:
         return to_canonical(gradients, self.parameters, {})
 
     def read_weights(self, statistics: str) -> dict[str, np.ndarray]:
-        """Return the weights. `statistics` says which ones evaluation uses; see Backend.running_statistics."""
+        """Return the weights. statistics: the running statistics of evaluation; see Backend.running_statistics."""
         states = [shard.state_dict() for shard in self.shards]
         if statistics == "first device":
             states = states[:1]

@@ -32,7 +32,7 @@ NUM_TRAIN, NUM_TEST = 28, 14
 SURPLUS = (2, 3)
 """Pixels by which the images are higher and wider than the network's input."""
 NUM_STEPS, EVAL_EVERY_EPOCHS = 6, 2
-"""Three epochs, so that the images change their order twice and one evaluation is in the midst of training."""
+"""Three epochs, so that the images change their order twice and one evaluation is in the middle of training."""
 OPTIMIZERS: dict[str, dict[str, Any]] = {
     "sgd": {"name": "sgd", "momentum": 0.9, "learning_rate": 0.0005, "weight_decay_on": "all", "eval_devices": "all"},
     "adam": {
@@ -53,28 +53,28 @@ The learning rate is doubled by the scaling, rises during the first epoch and fa
 rates keep rounding from growing.
 """
 LARGE = 32 * 32 * 3
-"""Values of an image from which more threads than one gain. With fewer a thread only waits for a core that is busy."""
+"""Number of values of an image from which several threads are faster. Below it, they only wait for a busy core."""
 LOSS_SCALE, OVERFLOWING = 2.0**10, 2.0**100
-"""Loss scale in fp16, which is too small for any gradient of the task to overflow; and one at which all do.
+"""Loss scale in fp16 at which no gradient of the task overflows, and one at which all do.
 
 In float32 none would overflow, so that a framework that computes in float32 does not skip the step.
 """
 SKIPPED_STEP = 4
 """The step whose gradients overflow in fp16, on the last device only: all devices must skip it. Two steps follow."""
 SKIPPED = "skipped/"
-"""Begins the names of the arrays that are the reference's if the step is skipped."""
+"""Prefix of the names of the reference's arrays if the step is skipped."""
 NOISES = {"bf16": "noise", "fp16": "fine_noise"}
-"""Begins the names of the arrays that say what reduced precision may change, by the simulated precision."""
+"""Prefixes of the names of arrays with the changes by reduced precision, by the simulated precision."""
 FLOAT32 = "float32"
-"""Begins the names of the arrays that say what PyTorch's own float32 changes."""
+"""Prefix of the names of arrays with the changes by PyTorch's own float32."""
 NOISE = ".noise.safetensors"
-"""Ends the names of the files with what reduced precision may change."""
+"""Suffix of the files with the changes by reduced precision."""
 UNSUPPORTED = "unsupported.json"
 """File that says why a cell was not observed."""
 WEIGHTS = "weights.safetensors"
 CHANNEL_MEAN, CHANNEL_STD = 127.0, 64.0
 PRESENT, MOST_MISSING = 0.4, 0.8
-"""With any number of labels: fraction that an image has, and the most that may be missing.
+"""With any number of labels per image: fraction that an image has, and largest fraction that may be missing.
 
 Devices then have clearly different numbers of known labels.
 """
@@ -117,14 +117,14 @@ def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: P
 
 
 def read_loss(text: str) -> dict[str, Any]:
-    """Return what the end of a task's name, see plan.parity.ParityCell.task, says of its loss."""
+    """Return the settings of the loss that the end of a task's name states; see plan.parity.ParityCell.task."""
     if text in ("", "_multilabel"):
         return {"multi_label": bool(text)}
     return {"label_smoothing": float(text.removeprefix("_smoothing"))}
 
 
 def has_noise(spec: RunSpec) -> bool:
-    """Whether limits need what reduced precision may change, which the reference of a user's own file has itself."""
+    """Whether limits need the file with the changes by reduced precision. For a user's file the reference has them."""
     return spec.precision != "fp32" and spec.model_file is None
 
 
@@ -173,7 +173,7 @@ def draw_classes(generator: np.random.Generator, count: int, num_classes: int) -
 
 
 def draw_labels(generator: np.random.Generator, count: int, num_classes: int) -> np.ndarray:
-    """Return labels of images that have any number of them; of each image another fraction is missing."""
+    """Return labels of images with any number of them, uint8 (count, num_classes), some of them missing."""
     present = generator.random((count, num_classes)) < PRESENT
     is_missing = generator.random((count, num_classes)) < generator.random((count, 1)) * MOST_MISSING
     return np.where(is_missing, MISSING, present).astype(np.uint8)

@@ -1,7 +1,7 @@
 """
-How fast the devices of some nodes sum arrays, without any training: PyTorch's all-reduce over NCCL, or gloo on CPUs.
+Measure how fast devices sum arrays, without any training: PyTorch's all-reduce over NCCL, or gloo on CPUs.
 
-Called by the workflow it starts one process per device, as a run would; called by those processes it measures.
+Called by the workflow, it starts one process per device, as a run would; called by those processes, it measures.
 """
 
 import argparse
@@ -27,7 +27,7 @@ FRAMEWORK = {"framework": "pytorch_ddp", "family": "torch", "strategy": "ddp", "
 
 
 def measure(spec: RunSpec) -> list[dict]:
-    """Seconds of each all-reduce of float32 arrays, by size; the slowest process's count."""
+    """Return the seconds of each all-reduce of float32 arrays, by size; the slowest process counts."""
     import torch
     import torch.distributed as dist
 

@@ -2,7 +2,7 @@
 
 
 def to_minutes(limit: str | None) -> float:
-    """Minutes of [days-]hours:minutes:seconds; infinite for anything else, such as UNLIMITED."""
+    """Return the minutes of [days-]hours:minutes:seconds; infinity for anything else, such as UNLIMITED."""
     days, _, rest = (limit or "").rpartition("-")
     parts = rest.split(":")
     if len(parts) != 3 or not all(part.isdigit() for part in parts):

@@ -24,7 +24,7 @@ GIB = 2**30
 
 
 def look_around(expected: dict) -> dict:
-    """Everything that is recorded of a node. expected: keys of the machine file, see plan.jobs.expectation."""
+    """Return everything that is recorded of a node. expected: keys of the machine file, see plan.jobs.expectation."""
     uuids = list_gpu_uuids()
     job_id = find_job_id()
     job = ask_for_job(job_id) if job_id else {}
@@ -56,7 +56,7 @@ def describe_gpu(uuid: str) -> dict:
 
 
 def describe_interfaces() -> dict[str, dict]:
-    """IPv4 address and speed in Mbit/s of each network interface that is up; a speed of 0 is unknown."""
+    """Return IPv4 address and speed in Mbit/s of each network interface that is up; a speed of 0 is unknown."""
     states, found = psutil.net_if_stats(), {}
     for name, addresses in psutil.net_if_addrs().items():
         ipv4 = [address.address for address in addresses if address.family == socket.AF_INET]
@@ -66,7 +66,7 @@ def describe_interfaces() -> dict[str, dict]:
 
 
 def describe_scratch(scratch: str | None) -> dict | None:
-    """Where the folder is, whether it can be written to, and how much is free; None where none is asked for."""
+    """Return the scratch folder's path, whether it is writable, and its free space in GiB; None if none is set."""
     if scratch is None:
         return None
     path = Path(os.path.expandvars(scratch))
@@ -93,7 +93,7 @@ def ask(*command: str) -> str | None:
 
 
 def find_partition_limit(partition: str | None) -> str | None:
-    """Longest time that the partition gives a job, in SLURM's words."""
+    """Return the partition's time limit as SLURM writes it; None if it is unknown."""
     for word in (ask("scontrol", "--oneliner", "show", "partition", partition) or "").split() if partition else ():
         if word.startswith("MaxTime="):
             return word.partition("=")[2]
@@ -101,7 +101,7 @@ def find_partition_limit(partition: str | None) -> str | None:
 
 
 def judge(found: dict, expected: dict) -> list[dict]:
-    """What will not work (`error`) and what is not as one would have it (`warning`). Each text names the remedy."""
+    """Return what will not work (`error`) and what could be better (`warning`). Each text names the remedy."""
     errors = [*judge_devices(found, expected), *judge_node(found, expected)]
     findings = [{"level": "error", "text": text} for text in errors]
     return findings + [{"level": "warning", "text": text} for text in list_warnings(found, expected)]

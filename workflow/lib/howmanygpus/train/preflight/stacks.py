@@ -1,16 +1,16 @@
-"""Accelerator stacks: what an environment's CUDA needs of a node's driver."""
+"""Accelerator stacks: the driver that an environment's CUDA needs."""
 
 LOWEST_DRIVERS = {"cuda11": (450, 80), "cuda12": (525, 60), "cuda13": (580, 65)}
 """Lowest driver of each stack on Linux (NVIDIA, CUDA Toolkit release notes, minor version compatibility)."""
 
 
 def stack_of(environment: str) -> str:
-    """Such as cuda13 of pytorch-cuda13."""
+    """Return the stack of an environment, for example cuda13 for pytorch-cuda13."""
     return environment.rpartition("-")[2]
 
 
 def find_refusal(environment: str, driver: str | None) -> str:
-    """Why a driver does not run an environment; empty where it does, or where either says nothing of CUDA."""
+    """Return why a driver cannot run an environment; empty if it can, or if CUDA or the driver is unknown."""
     stack = stack_of(environment)
     if stack not in LOWEST_DRIVERS or driver is None:
         return ""

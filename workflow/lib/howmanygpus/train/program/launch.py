@@ -13,7 +13,7 @@ from howmanygpus.train.start.rendezvous import reserve_port
 
 
 def verify_files(spec: ProgramSpec) -> dict:
-    """Compare the program's files with the plan. A run must not start with others than it was planned with."""
+    """Compare the program's files with the plan, because a run must not start with other files than planned."""
     for path, planned in spec.program["files"].items():
         if not Path(path).is_file() or sha256_of_file(Path(path)) != planned:
             raise ValueError(f"{path} has changed since this run was planned; call snakemake again")

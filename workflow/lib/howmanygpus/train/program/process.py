@@ -38,13 +38,13 @@ from howmanygpus.train.start.task import RANK_VARIABLES, find_place
 OUT_OF_MEMORY = re.compile(
     r"CUDA out of memory|torch\.OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY|RESOURCE_EXHAUSTED|cudaErrorMemoryAllocation"
 )
-"""What PyTorch, TensorFlow, JAX and CUDA say if the memory of a device is exhausted."""
+"""Messages of PyTorch, TensorFlow, JAX and CUDA if the memory of a device is exhausted."""
 KEPT_LINES = 50
 GRACE_S = 10.0
 
 
 def find_rank(spec: ProgramSpec) -> tuple[int, int]:
-    """Return rank and rank on its node of this process. A process that nothing has started beside others has 0, 0."""
+    """Return this process's rank, and its rank on its node. A process that no launcher started has 0, 0."""
     if not any(names[0] in os.environ for names in RANK_VARIABLES) or spec.program["start"] == "once":
         return 0, 0
     # A single process on this machine may run inside a job of SLURM that has nothing to do with it.
@@ -81,7 +81,7 @@ def read_lines(stream: IO[bytes]) -> Iterator[str]:
 
 
 def run_program(command: list[str], environment: dict[str, str], watcher: Watcher | None) -> tuple[int, list[str]]:
-    """Run a command to its end, or until there is nothing more to expect; return its status and its last lines."""
+    """Run a command until it ends or the watcher needs no more; return its exit status and its last lines."""
     child = subprocess.Popen(
         command,
         env=environment,

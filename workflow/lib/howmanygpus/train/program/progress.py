@@ -3,8 +3,8 @@ Turns a program's reports into windows, evaluations and clocks, with the definit
 
 Each report of a step ends a window that began with the report before. The first report with a step above 0 ends the
 window `compile`, and those up to warmup_steps are `warmup`. A report of a metric ends an evaluation, which began with
-the last report of a step. The window after it is measured only if the metric's report repeats that step: otherwise
-nobody knows how much of the time was training, and the window, `unclear`, is in no rate.
+the last report of a step. The window after it is measured only if the metric's report repeats that step. Otherwise it
+is unknown how much of the time was training; the window is then `unclear` and counts in no rate.
 """
 
 import math
@@ -31,7 +31,7 @@ class Progress:
         self._last_time = started_at
         self._has_first = False
         self._is_clean = True
-        """Whether the window that is open began when the steps were known."""
+        """Whether the number of steps was known when the open window began."""
 
     def add(self, report: Report) -> None:
         """Take one report. Raises ReportError if it contradicts an earlier one."""

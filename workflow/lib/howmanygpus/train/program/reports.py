@@ -1,5 +1,5 @@
 """
-What a program says of its progress: lines of JSON in a file, or lines of its output that regular expressions match.
+Reports of a program about its progress: lines of JSON in a file, or lines of output that regular expressions match.
 
 A report has `step` (steps done so far), `epoch` with `metric`, or an outcome under `status`. `time` is when it was
 made, in seconds since 1970; without it, the moment of its arrival counts.
@@ -69,7 +69,7 @@ def match_output(patterns: Iterable[re.Pattern], line: str, arrived: float) -> l
 
 
 def sort_groups(groups: dict[str, Any]) -> dict[str, Any]:
-    """Return a report's values from the groups of an expression: a group that is none of ours is a metric."""
+    """Return a report's values from the groups of an expression. Every group outside PLAIN_GROUPS is a metric."""
     given = {name: value for name, value in groups.items() if value is not None}
     values = {name: given[name] for name in PLAIN_GROUPS if name in given}
     metric = {name: value for name, value in given.items() if name not in PLAIN_GROUPS}
@@ -97,7 +97,7 @@ def _build(values: dict, line: str, arrived: float) -> Report:
 
 
 def _convert(kind: type, value: Any) -> float | int:
-    """Convert a number, also one in text such as 1,024; a whole number must be whole."""
+    """Convert a number, also one in text such as 1,024. Raises ValueError if it is not whole and kind is int."""
     number = float(value.replace(",", "")) if isinstance(value, str) else float(value)
     if kind is int and not number.is_integer():
         raise ValueError(value)

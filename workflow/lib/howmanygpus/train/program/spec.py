@@ -1,4 +1,4 @@
-"""What one run of a user's own program shall do."""
+"""Specification of one run of a user's own program."""
 
 import json
 from dataclasses import dataclass

@@ -18,9 +18,8 @@ POLL_S = 0.05
 class Watcher:
     """Follows a program from its start to its end.
 
-    `ended` is set as soon as nothing more can come of the program: it reported an outcome, or something that cannot be
-    understood, which is in `error`. others: measures the work of others while windows are measured; None if the run has
-    more than one node.
+    `ended` is set once the program has reported an outcome, or something that cannot be understood, which is then in
+    `error`. others: measures other work while windows are measured; None if the run has more than one node.
     """
 
     def __init__(self, spec: ProgramSpec, attempt: AttemptFolder, started_at: float, others: OtherWork | None):
@@ -80,7 +79,7 @@ class Watcher:
                 self._stop.wait(POLL_S)
 
     def explain_silence(self) -> str:
-        """Say what is missing of a program that ended well; empty if it reported steps or an outcome."""
+        """Say what is missing from a program that ended well; empty if it reported steps or an outcome."""
         if self.progress.steps or self.progress.status:
             return ""
         if self.num_reports:

@@ -1,4 +1,4 @@
-"""A new attempt at a run, and the command line of its launcher. What is here ends before anything is measured."""
+"""A new attempt at a run, and the command line of its launcher. This code ends before anything is measured."""
 
 import json
 import os
@@ -19,7 +19,7 @@ class DoneByAnotherError(Exception):
 
 
 def find_owner(placement: dict) -> Owner:
-    """Return to whom an attempt of this process belongs."""
+    """Return the owner of attempts of this process."""
     job = find_job_id() if placement.get("scheduler") == "slurm" else None
     host, pid = os.uname().nodename, os.getpid()
     folder = os.path.realpath(".")
@@ -27,9 +27,9 @@ def find_owner(placement: dict) -> Owner:
 
 
 def replace_older_attempts(run: str, owner: Owner) -> None:
-    """Note in each older attempt at a run that still goes on who replaces it; the launcher then cancels its job.
+    """Mark each older attempt at a run that is still running as replaced; the launcher then cancels its job.
 
-    A killed Snakemake leaves such attempts. Raises DoneByAnotherError if the call of one is alive.
+    A killed Snakemake leaves such attempts behind. Raises DoneByAnotherError if the call of one is alive.
     """
     settle(ATTEMPTS / run)
     # A job that SLURM has put in the queue again is no other job.
@@ -46,7 +46,7 @@ def replace_older_attempts(run: str, owner: Owner) -> None:
 
 
 def create_attempt(run: str, spec: dict, placement: dict) -> AttemptFolder:
-    """Create the folder of an attempt, and write to whom it belongs and what its launcher reads.
+    """Create the folder of an attempt, and write its owner and the files that its launcher reads.
 
     run: path of the run below results/runs/. placement: see train.host.placement; the attempt is part of a job if it
     names a scheduler. Raises DoneByAnotherError if another call does the run.
@@ -66,9 +66,9 @@ def create_attempt(run: str, spec: dict, placement: dict) -> AttemptFolder:
 def build_launch_command(
     python: str, attempt: AttemptFolder, run: str, verdict_file: Path, parity: str, time_limit_min: float
 ) -> list[str]:
-    """The command line of the launcher, which refuses a run that the parity gate forbids.
+    """Return the command line of the launcher, which refuses a run that the parity gate forbids.
 
-    verdict_file: the gate's verdict on the framework. parity: what a failed gate does (`required`, `report`, `off`).
+    verdict_file: the gate's verdict on the framework. parity: effect of a failed gate (`required`, `report`, `off`).
     """
     verdict = json.loads(verdict_file.read_text())
     options = {

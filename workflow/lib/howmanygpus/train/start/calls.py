@@ -1,5 +1,5 @@
 """
-The calls of Snakemake that start jobs in a folder, so that none takes away what another one does.
+The calls of Snakemake that start jobs in a folder, so that none interferes with the jobs of another.
 
 A call announces itself by a file before its first job, and removes the file when it ends. It touches the file
 regularly, so that other hosts see that it is alive. The file of a call that was killed stays and names its jobs.
@@ -26,7 +26,7 @@ VARIABLE = "HOWMANYGPUS_CALL"
 """The environment variable by which a job knows the name of its call."""
 TOUCHED_EVERY_S = 30.0
 SILENT_FOR_S = 300.0
-"""After this time without a touch, other hosts take a call for dead. NFS may show the touch a minute late."""
+"""After this time without a touch, other hosts consider a call dead. NFS may show the touch a minute late."""
 
 
 class InUseError(Exception):

@@ -23,7 +23,7 @@ CRASHES = (
 )
 """Statuses of a run that ended with an error, by part of its text."""
 LARGE = (".csv", ".npz", ".safetensors")
-"""Endings of the names of files that grow with the length of a run or the size of a network."""
+"""Suffixes of files that grow with the length of a run or the size of a network."""
 KEPT = ("spec", "status", "reason", "pid", "started_at", "finished_at", "parity")
 """Keys of the record of every attempt that has ended."""
 
@@ -34,10 +34,10 @@ def name_crash(reason: str) -> dict:
 
 
 def find_crash(attempt: AttemptFolder, exit_status: int) -> dict:
-    """Status and reason: the last line of the traceback that was written first, else what aborted a process.
+    """Return status and reason: the last line of the traceback that was written first, else what aborted a process.
 
-    The processes that lose a failed one fail later, with errors about the lost connection. One that a library aborts
-    has no traceback. If nobody has said anything, the reason is the exit status.
+    Processes that lose their connection to a failed one fail later, with errors about that. A process that a library
+    aborts has no traceback. If there is no message at all, the reason is the exit status.
     """
     said = attempt.said.read_text(errors="replace") if attempt.said.exists() else ""
     for line in said.splitlines():
@@ -80,9 +80,9 @@ def write_last_words(attempt: AttemptFolder, record: dict) -> None:
 
 
 def list_leftovers(attempt: AttemptFolder) -> list[Path]:
-    """Return the files that give way to the last words: samples and arrays first, events last.
+    """Return the files that are removed to make room for the record: samples and arrays first, events last.
 
-    What says whose attempt it is, what it was to do, and who replaced it stays.
+    The files with the attempt's owner, its specification, and the attempt that replaced it stay.
     """
     stays = [attempt.record, attempt.spec, attempt.placement, attempt.events]
     stays += [attempt.path / OWNER, attempt.path / REPLACED]

@@ -29,7 +29,7 @@ def build_environment(spec: LaunchSpec, placement: Placement) -> dict[str, str]:
 
 
 def cuda_environment() -> dict[str, str]:
-    """Return where CUDA finds its libraries and keeps what it compiles, unless the user's shell says the latter.
+    """Return the variables for CUDA's libraries and its kernel cache. The user's own settings of the cache stay.
 
     CUDA compiles kernels at their first use if a framework has none for the GPU. Its own cache is in the home folder
     and too small for TensorFlow's kernels, so that every run would compile them again. The parity gate fills the cache
@@ -44,7 +44,7 @@ def cuda_environment() -> dict[str, str]:
 
 
 def find_cuda_libraries() -> list[str]:
-    """Return the folders of the environment's own CUDA libraries, and then what LD_LIBRARY_PATH has.
+    """Return the folders of the environment's own CUDA libraries, and then those of LD_LIBRARY_PATH.
 
     MXNet and CuPy do not look for these folders themselves.
     """

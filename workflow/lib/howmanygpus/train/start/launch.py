@@ -50,7 +50,7 @@ GRACE_S = 10.0
 
 @dataclass(frozen=True)
 class Work:
-    """What the processes of a run do.
+    """The work of a run's processes.
 
     module: each process runs it. verify: checks the inputs before the start and returns their hashes for the record.
     collect: merges into one file what the processes have written to an attempt's folder.
@@ -78,7 +78,7 @@ def raise_interrupted(signum: int, _frame) -> None:
 
 
 def ignore_signals() -> None:
-    """Let a second Ctrl-C change nothing while the launcher cleans up."""
+    """Ignore a second Ctrl-C while the launcher cleans up."""
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, signal.SIG_IGN)
 

@@ -1,8 +1,8 @@
 """
 Complete the records of attempts whose launcher could not write how they ended: after kill -9, or on a lost node.
 
-The scheduler or the process list knows. Snakemake asks them when it starts and when it ends, because the tables are
-made from the records alone.
+The scheduler or the process list knows how they ended. Snakemake asks them when it starts and when it ends, because the
+tables are made from the records alone.
 """
 
 import errno
@@ -17,7 +17,7 @@ from howmanygpus.train.host.slurm import PATIENCE_S, ask_for_job, explain
 from howmanygpus.train.start.calls import find_birth, identify_folder, is_alive
 
 OWNER, REPLACED = "owner.json", "replaced.json"
-"""Files of an attempt: to whom it belongs, and who has taken its place."""
+"""Files of an attempt that name its owner and the attempt that replaced it."""
 ATTEMPTS, OLDER_ATTEMPTS = Path("results/attempts"), Path("results/logs/train")
 ALIVE = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "REQUEUED", "RESIZING", "STAGE_OUT"}
 """States of jobs that have not ended"""
@@ -31,7 +31,7 @@ class OlderResultsError(Exception):
 
 @dataclass(frozen=True)
 class Owner:
-    """To whom an attempt belongs: the folder and the call that made it, and its job of SLURM or its process.
+    """Owner of an attempt: the folder and the call that made it, and its job of SLURM or its process.
 
     folder_id: see calls.identify_folder. call: name of the call; None if it has not announced itself. job: None if the
     attempt is no job of its own.
@@ -56,7 +56,7 @@ class Owner:
         return f"job {self.job}" if self.job else f"process {self.pid} on {self.host}"
 
     def is_at_work(self, attempt: Path) -> bool:
-        """Whether the attempt in this folder goes on. A process on another host cannot be seen and counts as ended."""
+        """Whether the attempt is still running. A process on another host cannot be seen and counts as ended."""
         record = attempt / "attempt.json"
         if record.exists() and json.loads(record.read_text())["status"] != "running":
             return False
@@ -66,9 +66,9 @@ class Owner:
 
 
 def find_working(folder: Path = Path(), run: str = "") -> list[tuple[Path, Owner]]:
-    """Return the attempts in a folder that go on, each with its owner; of all runs if no run's path is given.
+    """Return the running attempts in a folder, each with its owner; those of all runs if no run's path is given.
 
-    Attempts whose records were copied from another folder go on there, if at all.
+    Attempts whose records were copied from another folder run there, if at all.
     """
     owners = [(path.parent, Owner.read(path)) for path in sorted((folder / ATTEMPTS / run).rglob(OWNER))]
     here = [(attempt, owner) for attempt, owner in owners if owner.folder_id == identify_folder(folder)]
@@ -117,7 +117,7 @@ def write_if_room(path: Path, record: dict) -> None:
 
 
 def _name_quota(record: dict) -> dict:
-    """Return the status of an attempt that a quota ended as a full disk would have, which the launcher names alone."""
+    """Return the status `disk_full` for an attempt that a disk quota ended, which the launcher records as a crash."""
     is_quota = record["status"] == "crashed" and os.strerror(errno.EDQUOT) in record.get("reason", "")
     return {"status": "disk_full"} if is_quota else {}
 
@@ -159,7 +159,7 @@ def _find_end_of_job(record: dict) -> dict:
 
 
 def is_older_start(record: dict, job: dict[str, str]) -> bool:
-    """Whether SLURM has requeued the job since, so that what runs or waits now is another start of it."""
+    """Whether SLURM has requeued the job since, so that the job that runs or waits now is another start of it."""
     return int(job.get("Restarts", 0)) > record["job"]["restarts"]
 
 

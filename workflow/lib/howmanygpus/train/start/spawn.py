@@ -34,7 +34,7 @@ def main() -> None:
         time.sleep(POLL_S)
     for child in children:
         if child.poll() is None:
-            # With what it has started: a shell does not take its children with it.
+            # Its children are stopped too, because a shell that ends leaves them running.
             stop_process_tree(psutil.Process(child.pid), GRACE_S)
     statuses = [child.wait() for child in children]
     sys.exit(next((status if status > 0 else 1 for status in statuses if status), 0))

@@ -93,7 +93,7 @@ def prepare(folder: Path, spec: LaunchSpec, placement: Placement) -> None:
 
 
 def set_environment(place: Place, addresses: list[str], network_interface: str | None) -> None:
-    """Set what PyTorch reads, the addresses of all processes for other frameworks, and NCCL's and gloo's interface."""
+    """Set PyTorch's variables, the addresses of all processes for other frameworks, and NCCL's and gloo's interface."""
     first_host, _, first_port = addresses[0].rpartition(":")
     os.environ |= {
         **{"RANK": str(place.rank), "LOCAL_RANK": str(place.local_rank), "WORLD_SIZE": str(place.num_processes)},

@@ -1,4 +1,4 @@
-"""What the backends of the Chainer family share: network, weights, optimizers."""
+"""Code that the backends of the Chainer family share: network, weights, optimizers."""
 
 import importlib
 import math

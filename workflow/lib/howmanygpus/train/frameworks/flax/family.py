@@ -1,4 +1,4 @@
-"""What the backends of the JAX family share: network, weights, optimizers, precision."""
+"""Code that the backends of the JAX family share: network, weights, optimizers, precision."""
 
 import functools
 import importlib
@@ -20,7 +20,7 @@ MATMUL_PRECISIONS = {"fp32": "highest", "tf32": "tensorfloat32", "bf16": "defaul
 
 
 def import_own_models() -> ModuleType:
-    """Return what builds users' own models, imported by its name, so that its change reruns only such models."""
+    """Return the module that builds users' own models, imported by name so that changing it reruns only such models."""
     return importlib.import_module("howmanygpus.train.frameworks.own_models.flax")
 
 
@@ -41,7 +41,7 @@ class Network(nnx.Module):
     def __call__(self, images, steps=None):
         """images: uint8 (batch, height, width, channels). Returns float32 logits (batch, classes).
 
-        steps: in training, the optimizer steps taken so far, by which a model that drops units draws them.
+        steps: in training, the optimizer steps taken so far, from which a model with dropout draws.
         """
         x = (images.astype(jnp.float32) - jnp.array(self.mean)) / jnp.array(self.std)
         if self.is_own:
@@ -87,7 +87,7 @@ def read_weights(state: nnx.State) -> dict[str, np.ndarray]:
 
 
 def build_optimizer(spec: OptimizerSpec, learning_rates: np.ndarray) -> optax.GradientTransformation:
-    """The weight decay of sgd and adam is L2 regularisation: it is added to the gradient."""
+    """Return the optimizer. The weight decay of sgd and adam is L2 regularisation: it is added to the gradient."""
     table = jnp.asarray(learning_rates)
 
     def rate(step):

@@ -7,14 +7,14 @@ from howmanygpus.train.host.gpus import find_smallest_memory_gib
 FRACTIONS = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
 """Names of the same variable. XLA refuses both at once."""
 LEFT_GIB = 2.0
-"""For the contexts of CUDA, cuDNN, cuBLAS and NCCL, which allocate beside JAX; TensorFlow leaves up to 1.8 GiB."""
+"""Left for CUDA, cuDNN, cuBLAS and NCCL, which allocate outside JAX's pool. TensorFlow leaves up to 1.8 GiB."""
 
 
 def take_whole_memory() -> None:
-    """Have JAX take each GPU's memory but LEFT_GIB, unless the user's shell names a fraction.
+    """Have JAX take each GPU's memory except LEFT_GIB, unless the user's shell sets a fraction.
 
-    By default, JAX takes 75 %, and a quarter of every GPU would be missing in the largest batch. Users who run out of
-    memory raise it. Must be called before JAX looks for devices.
+    By default JAX takes 75 %, and the largest batch could not use the rest. Users who run out of memory raise the
+    fraction. Must be called before JAX looks for devices.
     """
     total_gib = find_smallest_memory_gib()
     if total_gib and not any(name in os.environ for name in FRACTIONS):

@@ -1,4 +1,4 @@
-"""What the backends of the MXNet Gluon family share: network, weights, optimizers, images on the device."""
+"""Code that the backends of the MXNet Gluon family share: network, weights, optimizers, images on the device."""
 
 import importlib
 import math
@@ -85,7 +85,7 @@ def read_weights(parameters: dict[str, mx.gluon.Parameter]) -> dict[str, np.ndar
 
 
 class AdamW(mx.optimizer.Adam):
-    """MXNet has the fused update of adamw, but no optimizer that calls it and corrects the bias of the moments."""
+    """Adamw by MXNet's fused update, for which MXNet has no optimizer that corrects the bias of the moments."""
 
     OPERATOR = "mxnet.nd.contrib.adamw_update"
 

@@ -1,4 +1,4 @@
-"""What the backends of the Keras family share: network, weights, optimizers, precision."""
+"""Code that the backends of the Keras family share: network, weights, optimizers, precision."""
 
 import importlib
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def set_precision(spec: RunSpec) -> None:
 
 
 def import_own_models() -> ModuleType:
-    """Return what builds users' own models, imported by its name, so that its change reruns only such models."""
+    """Return the module that builds users' own models, imported by name so that changing it reruns only such models."""
     return importlib.import_module("howmanygpus.train.frameworks.own_models.keras")
 
 
@@ -219,7 +219,7 @@ class KerasBackend(Backend):
         self.copier = Copier(spec.device_kind == "cuda")
 
     def replicas_of(self, value) -> tuple:
-        """Return what a variable is on each device of this process."""
+        """Return the copies of a variable on the devices of this process."""
         return (value,)
 
     def mark_step(self) -> Future | None:
@@ -273,8 +273,8 @@ class KerasBackend(Backend):
 def sum_over_parts(compute: Callable, images, labels, count: int) -> tuple:
     """Return the sums of what `compute` returns for each of `count` parts of a batch: a loss and a list of gradients.
 
-    Each part waits for the one before. TensorFlow would otherwise compute them at the same time, in the memory that one
-    batch of them all needs.
+    Each part waits for the one before. TensorFlow would otherwise compute them at the same time, which takes as much
+    memory as one batch of them all.
     """
     if count == 1:
         return compute(images, labels)

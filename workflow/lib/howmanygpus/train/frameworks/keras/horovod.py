@@ -1,9 +1,9 @@
 """
 Horovod with a custom TensorFlow training loop: one process per device; NCCL on GPUs, gloo on CPUs.
 
-BatchNorm is local to each process; evaluation uses the mean of the processes' running statistics. A user of Horovod
-adds to a TensorFlow program what is in the constructor (init, the choice of a device, the first process's weights) and
-the tape in the step.
+BatchNorm is local to each process; evaluation uses the mean of the processes' running statistics. The constructor
+(init, the choice of a device, the first process's weights) and the tape in the step are what a user of Horovod adds to
+a TensorFlow program.
 """
 
 import horovod.tensorflow as hvd

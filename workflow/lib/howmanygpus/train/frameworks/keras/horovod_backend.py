@@ -1,4 +1,4 @@
-"""What Horovod's backends for TensorFlow and Keras share: choice of the device, statistics, sums over processes."""
+"""Code that Horovod's backends for TensorFlow and Keras share: the device, statistics, sums over processes."""
 
 import horovod
 import horovod.tensorflow as hvd

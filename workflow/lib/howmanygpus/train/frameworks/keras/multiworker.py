@@ -22,7 +22,7 @@ Collectives: TypeAlias = tf.distribute.experimental.CommunicationImplementation
 
 @functools.cache
 def join_workers(implementation: Collectives) -> tf.distribute.Strategy:
-    """The strategy of this process. TensorFlow can make one only; the parity gate does several tasks with it."""
+    """Return the strategy of this process. TensorFlow can make only one; the gate does several tasks with it."""
     options = tf.distribute.experimental.CommunicationOptions(implementation=implementation)
     return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
 

@@ -1,4 +1,4 @@
-"""How TensorFlow and Keras run the training, read back from them."""
+"""How TensorFlow and Keras run the training, read back from both."""
 
 import ctypes
 import os

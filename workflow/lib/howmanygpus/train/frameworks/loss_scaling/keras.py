@@ -10,10 +10,10 @@ from howmanygpus.train.spec import RunSpec
 
 
 class LossScaler(keras.optimizers.LossScaleOptimizer):
-    """Keras looks at the gradients of the first replica, or at those of each process, before they are summed.
+    """A loss scaling that skips a step if the gradients of any replica are not finite.
 
-    An overflow on another device alone would reach the weights, or processes would wait for each other forever. This
-    optimizer skips a step if the gradients of any replica are not finite.
+    Keras itself only checks the gradients of the first replica, or those of each process before they are summed. An
+    overflow on another device alone would reach the weights, or processes would wait for each other forever.
     """
 
     def build(self, var_list: list) -> None:
@@ -43,7 +43,7 @@ class LossScaler(keras.optimizers.LossScaleOptimizer):
         return LossScale(int(self.skipped_steps.numpy()), float(self.dynamic_scale.numpy()))
 
     def describe(self) -> str:
-        """Return what `settings` of run.schema.yaml says of it."""
+        """Return the text for `settings` of run.schema.yaml."""
         growth = f"x {GROWTH_FACTOR:g} after {self.dynamic_growth_steps} steps"
         initial = f"keras.optimizers.LossScaleOptimizer, a subclass, {self.initial_scale:g} at first"
         return f"{initial}, {growth}, x {BACKOFF_FACTOR:g} after a skipped one"
@@ -52,7 +52,7 @@ class LossScaler(keras.optimizers.LossScaleOptimizer):
 def scale_losses(
     optimizer: keras.optimizers.Optimizer, spec: RunSpec, variables: list, adapt: Callable[[type], type]
 ) -> LossScaler:
-    """Return the loss scaling around an optimizer, which is adapted, so that it sees gradients that are averaged."""
+    """Return an optimizer with loss scaling around it. adapt: derives its class, so that it gets averaged gradients."""
     scaler = adapt(LossScaler)(optimizer, initial_scale=spec.loss_scale, dynamic_growth_steps=GROWTH_INTERVAL)
     scaler.build(variables)
     return scaler

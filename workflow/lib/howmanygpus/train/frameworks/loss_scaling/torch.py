@@ -18,7 +18,7 @@ class LossScaler(torch.amp.GradScaler):
         self._skipped = torch.zeros((), dtype=torch.int64, device=device)
 
     def step(self, optimizer: torch.optim.Optimizer, *arguments, **options) -> None:
-        """Count skipped steps where the flags are, on the device, so that nothing waits for them."""
+        """Step, and count skipped steps on the device, where the flags are, so that nothing waits for them."""
         super().step(optimizer, *arguments, **options)
         if self.is_enabled():
             flags = [flag.to(self._skipped.device) for flag in self._found_inf_per_device(optimizer).values()]
@@ -28,7 +28,7 @@ class LossScaler(torch.amp.GradScaler):
         return LossScale(int(self._skipped), self.get_scale()) if self.is_enabled() else None
 
     def describe(self) -> dict[str, str]:
-        """Return what `settings` of run.schema.yaml says of it."""
+        """Return its entry in `settings` of run.schema.yaml."""
         if not self.is_enabled():
             return {}
         growth = f"x {self.get_growth_factor():g} after {self.get_growth_interval()} steps"

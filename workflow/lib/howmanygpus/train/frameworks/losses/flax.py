@@ -1,4 +1,4 @@
-"""The loss of a step, by what train.loop.targets makes of the labels."""
+"""The loss of a step, from logits and the targets of train.loop.targets."""
 
 from collections.abc import Callable
 

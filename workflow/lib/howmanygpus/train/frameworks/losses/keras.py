@@ -1,4 +1,4 @@
-"""The loss of a step, by what train.loop.targets makes of the labels."""
+"""The loss of a step, from logits and the targets of train.loop.targets."""
 
 import keras
 from keras import ops
@@ -29,7 +29,7 @@ class SmoothedLoss(keras.losses.Loss):
 
 
 def build_loss(spec: RunSpec, data: PreparedData, reduction: str = "sum_over_batch_size") -> keras.losses.Loss:
-    """reduction: over the images; the default is their mean."""
+    """Return the loss of a step. reduction: over the images; the default is their mean."""
     if data.multi_label:
         return SigmoidLoss(reduction=reduction)
     if spec.label_smoothing:

@@ -1,4 +1,4 @@
-"""Checks that the families share of what a user's own model returns."""
+"""Checks of the logits and arrays of a user's own model, shared by the families."""
 
 import numpy as np
 

@@ -1,8 +1,8 @@
 """
 PyTorch nn.DataParallel: one process, which copies the network to every GPU in each step.
 
-DataParallel's replicas are shallow copies of the network. They would share what torch.compile has made of the original
-and compute its output, so that the `best` tier does not compile.
+DataParallel's replicas are shallow copies of the network. They would share the original's compiled code and compute its
+output, so the `best` tier does not use torch.compile.
 
 The loss is computed on the first GPU from gathered logits; with loss_on_every_device each GPU computes its own.
 BatchNorm is local to each device; evaluation uses the first device's running statistics, as DataParallel keeps no

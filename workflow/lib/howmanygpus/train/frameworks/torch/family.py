@@ -1,4 +1,4 @@
-"""What the backends of the PyTorch family share: network, weights, optimizers, precision, a step."""
+"""Code that the backends of the PyTorch family share: network, weights, optimizers, precision, a step."""
 
 import importlib
 import sys
@@ -89,9 +89,9 @@ def set_precision(spec: RunSpec, device: torch.device) -> None:
 
 
 def import_own_models() -> ModuleType:
-    """Return what reads and writes the weights of users' models, whose arrays have names of their own.
+    """Return the module that reads and writes the weights of users' models, whose arrays have names of their own.
 
-    It is imported by its name, so that its change reruns only such models.
+    It is imported by name, so that changing it reruns only such models.
     """
     return importlib.import_module("howmanygpus.train.frameworks.own_models.torch")
 
@@ -122,7 +122,7 @@ class Network(nn.Module):
             return self.model(x, *self._find_keys(images)).float()
 
     def _find_keys(self, images):
-        """Return what a model that drops units draws them by in training: an argument of the model, or none."""
+        """Return a model's further arguments: in training the images' keys if it has dropout, otherwise none."""
         return [self.model.image_keys(images)] if self.training and hasattr(self.model, "image_keys") else []
 
 
@@ -156,11 +156,11 @@ class TorchBackend(StepwiseBackend):
         self._losses: list[torch.Tensor] = []
         self.network.train()
         if spec.model_file:
-            # Devices draw different random numbers, for dropout for example, which our own layers do not use.
+            # Devices draw different random numbers, for example for dropout. The workflow's layers do not use them.
             torch.manual_seed(spec.seed + self.rank)
 
     def _group_parameters(self) -> list[dict]:
-        """Return one group of all parameters, or one of those that decay and one of the others."""
+        """Return one group of all parameters, or one group with weight decay and one without."""
         named = dict(self.model.named_parameters())
         decay_on = self.spec.optimizer.weight_decay_on
         decayed = {self._weights_of.torch_name(name) for name in self._weight_names if is_decayed(name, decay_on)}

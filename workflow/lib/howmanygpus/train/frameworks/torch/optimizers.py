@@ -1,4 +1,4 @@
-"""Optimizers of the PyTorch family, and which of PyTorch's implementations a step of them takes."""
+"""Optimizers of the PyTorch family, and which of PyTorch's implementations their steps use."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ RULES: dict[str, Any] = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adam
 
 
 def build_optimizer(parameters, spec: RunSpec) -> torch.optim.Optimizer:
-    """parameters: parameters, or groups of them with weight decays of their own.
+    """Return the optimizer. parameters: parameters, or groups of them with weight decays of their own.
 
     In the `stock` tier PyTorch chooses the implementation, as it does for users who name none.
     """

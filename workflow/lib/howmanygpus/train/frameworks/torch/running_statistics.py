@@ -52,7 +52,7 @@ def set_inflation(model: nn.Module, spec: RunSpec, image_shape: tuple[int, int, 
 
 
 def variance_inflations(module: nn.Module) -> dict[str, float]:
-    """Factor in PyTorch's buffer of each running variance, by the variance's canonical name."""
+    """Return the factor in PyTorch's buffer of each running variance, by the variance's canonical name."""
     return {
         f"{name}.variance": layer.inflation
         for name, layer in module.named_modules()
@@ -61,6 +61,6 @@ def variance_inflations(module: nn.Module) -> dict[str, float]:
 
 
 def running_statistics(module: nn.Module) -> list[torch.Tensor]:
-    """Running means and variances of every BatchNorm, also in users' models."""
+    """Return the running means and variances of every BatchNorm, also in users' models."""
     layers = [layer for layer in module.modules() if isinstance(layer, _NormBase) and layer.running_mean is not None]
     return [statistic for layer in layers for statistic in (layer.running_mean, layer.running_var)]

@@ -55,13 +55,13 @@ STEM_PADDING = 2
 POOLING_SIZE = 3
 POOLING = {"stride": 2, "padding": 0}
 MULTIPLES = (1, 3, 6, 4, 4)
-"""Channels of the convolutions, in widths."""
+"""Channels of the convolutions, as multiples of the width."""
 KERNELS = (5, 3, 3, 3)
 """Height and width of the second to the fifth convolution, which are padded by half of it."""
 
 
 class Convolution(NamedTuple):
-    """pools: whether a maximum over 3 by 3 pixels follows."""
+    """pools: whether 3x3 max pooling follows."""
 
     name: str
     in_channels: int
@@ -72,7 +72,7 @@ class Convolution(NamedTuple):
     pools: bool
 
     def shrink(self, size: int) -> int:
-        """Return the height of the images behind it, or their width. size: that of the images before it."""
+        """Return the height or width of the outputs. size: height or width of the inputs."""
         size = (size + 2 * self.padding - self.kernel) // self.stride + 1
         return max(0, (size - POOLING_SIZE) // POOLING["stride"] + 1) if self.pools else max(0, size)
 
@@ -88,7 +88,7 @@ class Hidden(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """rate: of dropout."""
+    """rate: fraction of units that dropout drops."""
 
     convolutions: tuple[Convolution, ...]
     hidden: tuple[Hidden, Hidden]
@@ -130,7 +130,7 @@ def parameters(image_shape: tuple[int, int, int], num_classes: int, **options) -
 
 
 def smallest_map(size: int, **options) -> int:
-    """Return the height of the last images, or their width. size: that of the network's images."""
+    """Return the height or width of the last feature maps. size: height or width of the network's images."""
     for each in list_convolutions(1, **options):
         size = each.shrink(size)
     return size

@@ -11,7 +11,7 @@ NAMES = {
     **{"conv5": "features.10", "hidden1": "classifier.1", "hidden2": "classifier.4", "dense": "classifier.6"},
 }
 CHANNELS, PIXELS = 256, (6, 6)
-"""Of the last images, which torchvision makes a vector channel by channel, and the workflow pixel by pixel."""
+"""Size of the last feature maps. torchvision flattens them channel by channel, the workflow pixel by pixel."""
 
 
 def find_name(name: str) -> str:

@@ -34,9 +34,9 @@ OPTIONS = {
 BATCHNORM = {"epsilon": 1e-5, "momentum": 0.9}
 """momentum: weight of the old running statistic; PyTorch's `momentum` is one minus this."""
 STEM_POOLING = {"stride": 2, "padding": 1}
-"""Of the stem's maximum over 3 by 3 pixels."""
+"""3x3 max pooling of the stem."""
 TRANSITION_POOLING = {"stride": 2, "padding": 0}
-"""Of a transition's mean over 2 by 2 pixels."""
+"""2x2 average pooling of a transition."""
 BOTTLENECK = 4
 """Channels between the two convolutions of a layer, as a multiple of the growth rate."""
 
@@ -60,7 +60,7 @@ class Convolution(NamedTuple):
 
 
 class DenseBlock(NamedTuple):
-    """layers: the two convolutions of each layer. transition: what follows the block; None after the last one."""
+    """layers: the two convolutions of each layer. transition: follows the block; None after the last block."""
 
     layers: tuple[tuple[Convolution, Convolution], ...]
     transition: Convolution | None
@@ -127,9 +127,9 @@ def parameters(image_shape: tuple[int, int, int], num_classes: int, **options) -
 
 
 def smallest_map(size: int, **options) -> int:
-    """Return the height of the last block's images, or their width; 0 if the network's images are too small.
+    """Return the height or width of the last block's feature maps; 0 if the network's images are too small.
 
-    size: that of the network's images.
+    size: height or width of the network's images.
     """
     # The stem rounds up twice, and every transition rounds down.
     return -(-size // 4) // 2 ** (len(fill_options(OPTIONS, options)["blocks"]) - 1)

@@ -25,12 +25,12 @@ class Convolution(NamedTuple):
         return f"{self.name}_bn"
 
     def shrink(self, size: int) -> int:
-        """Return the height of the images behind it. size: that of the images before it. Widths shrink alike."""
+        """Return the height of the outputs. size: height of the inputs. Widths shrink in the same way."""
         return max(0, (size + sum(self.padding[0]) - self.kernel[0]) // self.stride + 1)
 
 
 class Pooling(NamedTuple):
-    """Maximum or mean over 3 by 3 pixels. Padding counts as zeros."""
+    """3x3 max or average pooling. Padding counts as zeros."""
 
     takes_maximum: bool
     stride: int
@@ -56,7 +56,7 @@ MEAN, REDUCTION = Pooling(False, 1, 1), Pooling(True, 2, 0)
 
 @dataclass(frozen=True)
 class Layout:
-    """blocks: each concatenates what its branches make of its input. rate: of dropout, before the last layer."""
+    """blocks: each concatenates the outputs of its branches. rate: of the dropout before the last layer."""
 
     blocks: tuple[tuple[Branch, ...], ...]
     out_channels: int
@@ -73,7 +73,7 @@ class Layout:
 
 
 class Sketch(NamedTuple):
-    """A convolution that is padded to keep the size of its images, unless it is `open`. units: channels in widths."""
+    """A convolution, padded to keep the size of its images unless is_open. units: channels, in units of the width."""
 
     units: int
     height: int = 1
@@ -96,13 +96,13 @@ STEMS: dict[str, list[Sketched]] = {
 
 
 def sketch_first(pooled: int) -> list[list[Sketched]]:
-    """Figure 5 of the paper, with a convolution of 5x5 pixels in one branch. pooled: units after the mean."""
+    """Return the block of figure 5, with a 5x5 convolution in one branch. pooled: units after the average pooling."""
     double = [Sketch(4), Sketch(6, 3, 3), Sketch(6, 3, 3)]
     return [[Sketch(4)], [Sketch(3), Sketch(4, 5, 5)], [*double], [MEAN, Sketch(pooled)]]
 
 
 def sketch_second(units: int) -> list[list[Sketched]]:
-    """Figure 6. units: of the convolutions of 1x7 and 7x1 pixels but the last of each branch."""
+    """Return the block of figure 6. units: of the 1x7 and 7x1 convolutions except the last of each branch."""
     single = [Sketch(units), Sketch(units, *ONE_BY_SEVEN), Sketch(12, *SEVEN_BY_ONE)]
     double = [Sketch(units), Sketch(units, *SEVEN_BY_ONE), Sketch(units, *ONE_BY_SEVEN)]
     double += [Sketch(units, *SEVEN_BY_ONE), Sketch(12, *ONE_BY_SEVEN)]
@@ -110,7 +110,7 @@ def sketch_second(units: int) -> list[list[Sketched]]:
 
 
 def sketch_third() -> list[list[Sketched]]:
-    """Figure 7."""
+    """Return the block of figure 7."""
     split = (Sketch(24, 1, 3), Sketch(24, 3, 1))
     return [[Sketch(20)], [Sketch(24), split], [Sketch(28), Sketch(24, 3, 3), split], [MEAN, Sketch(12)]]
 

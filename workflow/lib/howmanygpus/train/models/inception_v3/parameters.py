@@ -46,7 +46,7 @@ def parameters(image_shape: tuple[int, int, int], num_classes: int, **options) -
 
 
 def smallest_map(size: int, **options) -> int:
-    """Return the height of the last images, or their width. size: that of the network's images."""
+    """Return the height or width of the last feature maps. size: height or width of the network's images."""
     for (step, *others), *_ in lay_out(1, OPTIONS, options).blocks:
         for each in (step, *others):
             size = each.shrink(size)

@@ -1,8 +1,8 @@
 """
 torchvision's `Inception_V3_Weights.IMAGENET1K_V1`. The name of the file has the beginning of its SHA-256.
 
-They were ported from TensorFlow and take levels from -1 to 1: with these weights torchvision sets `transform_input`,
-which turns images normalised by ImageNet's statistics back into such levels.
+The weights were ported from TensorFlow and take pixel values from -1 to 1: with them torchvision sets
+`transform_input`, which converts images normalised by ImageNet's statistics back to that range.
 """
 
 import re
@@ -12,7 +12,7 @@ from howmanygpus.train.models.conversion import name_role
 FILE = "inception_v3_google-0cc3c7bd.pth"
 NORMALIZATION = "symmetric"
 DROPPED = ("AuxLogits.",)
-"""The auxiliary classifier, which the model is without."""
+"""The auxiliary classifier, which the model omits."""
 STEM = {
     **{"stem_1_conv1": "Conv2d_1a_3x3", "stem_1_conv2": "Conv2d_2a_3x3", "stem_1_conv3": "Conv2d_2b_3x3"},
     **{"stem_1_conv5": "Conv2d_3b_1x1", "stem_1_conv6": "Conv2d_4a_3x3"},
@@ -42,7 +42,7 @@ def find_name(name: str) -> str:
 
 
 def _find_mixed(convolution: str) -> str:
-    """Return the name of a convolution of a block, `Mixed_7b.branch3x3_2a` of `third1_2_conv2a` for example."""
+    """Return the name of a convolution of a block, for example `Mixed_7b.branch3x3_2a` for `third1_2_conv2a`."""
     found = re.fullmatch(r"(\w+?)_(\d+)_conv(\w+)", convolution)
     assert found, convolution
     block, branch, number = found.groups()

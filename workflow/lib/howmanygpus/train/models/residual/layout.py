@@ -10,9 +10,9 @@ from howmanygpus.train.models.options import fill_options
 BATCHNORM = {"epsilon": 1e-5, "momentum": 0.9}
 """momentum: weight of the old running statistic; PyTorch's `momentum` is one minus this."""
 POOLING = {"stride": 2, "padding": 1}
-"""Of the stem's maximum over 3 by 3 pixels."""
+"""3x3 max pooling of the stem."""
 EXPANSION = 4
-"""Output channels of a bottleneck over those of its 3x3 convolution."""
+"""Ratio of a bottleneck's output channels to those of its 3x3 convolution."""
 
 
 class Convolution(NamedTuple):
@@ -56,7 +56,7 @@ class Layout:
 
 
 def make_options(blocks: list[int]) -> dict[str, dict]:
-    """Return OPTIONS of a network with so many blocks in each stage."""
+    """Return OPTIONS of a network. blocks: number of blocks in each stage."""
     return {
         "blocks": {
             "description": "Residual blocks of each stage. The number of entries is the number of stages.",
@@ -129,6 +129,6 @@ def list_parameters(layout: Layout, num_classes: int) -> dict[str, Draw]:
 
 
 def find_smallest_map(size: int, rules: dict[str, dict], given: dict[str, Any]) -> int:
-    """Return the height of the last stage's images, or their width. size: that of the network's images."""
+    """Return the height or width of the last stage's feature maps. size: height or width of the network's images."""
     # The stem halves twice and each stage but the first once; every half is rounded up.
     return -(-size // 2 ** (1 + len(fill_options(rules, given)["blocks"])))

@@ -9,7 +9,7 @@ SHORTCUT = {"shortcut_conv": "downsample.0", "shortcut_bn": "downsample.1"}
 
 
 def find_residual_name(name: str) -> str:
-    """Return torchvision's name of an array, such as `layer1.0.bn2.weight` of `stage1_block1_bn2.scale`."""
+    """Return torchvision's name of an array, for example `layer1.0.bn2.weight` for `stage1_block1_bn2.scale`."""
     layer, _, role = name.rpartition(".")
     if found := re.fullmatch(r"stage(\d+)_block(\d+)_(\w+)", layer):
         stage, block, part = found.groups()

@@ -80,5 +80,5 @@ def parameters(image_shape: tuple[int, int, int], num_classes: int, **options) -
 
 
 def smallest_map(size: int, **options) -> int:
-    """Return the height of the last stage's images, or their width. size: that of the network's images."""
+    """Return the height or width of the last stage's feature maps. size: height or width of the network's images."""
     return -(-size // 2 ** (STAGES - 1))

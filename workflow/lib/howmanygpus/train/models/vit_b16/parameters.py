@@ -109,5 +109,5 @@ def parameters(image_shape: tuple[int, int, int], num_classes: int, **options) -
 
 
 def smallest_map(size: int, **options) -> int:
-    """Return the patches in a column or in a row. size: height or width of the network's images."""
+    """Return the number of patches in a column or row. size: height or width of the network's images."""
     return size // fill_options(OPTIONS, options)["patch"]

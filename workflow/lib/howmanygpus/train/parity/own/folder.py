@@ -27,7 +27,7 @@ class FolderError(Exception):
 def check_or_exit(folder: str, image_shape: tuple[int, int, int], num_classes: int, options: dict) -> None:
     """Let the folder be imported, and end with the error of torch.py if it is wrong.
 
-    folder: empty for a network of the workflow, of which nothing is checked here.
+    folder: empty for a network of the workflow, for which nothing is checked here.
     """
     if not folder:
         return

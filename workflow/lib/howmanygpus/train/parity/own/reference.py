@@ -1,11 +1,12 @@
 """
 Compute what a user's own model does in the gate's task, in its framework, on one device and without any exchange.
 
-All strategies of the family and all numbers of devices are compared with this. Devices that normalise by their own
-images do what one device does that takes their shares one after the other and adds the gradients, apart from the
-running statistics. What float32 may change is measured by a second computation from weights that are a little off, and
-what reduced precision may change by a third one in bf16. The noise of bf16 is also that of tf32 and fp16, although
-theirs is less: how many ReLU inputs of a small model they move to the other side of zero is a matter of chance.
+All strategies of the family and all numbers of devices are compared with this. Devices with local BatchNorm are
+compared with one device that takes their shares one after the other and adds the gradients, except for the running
+statistics.
+The effect of float32 rounding is measured by a second computation from slightly changed weights, and that of reduced
+precision by a third one in bf16. The noise of bf16 is also used for tf32 and fp16, although theirs is less: how many
+ReLU inputs of a small model they move to the other side of zero is a matter of chance.
 """
 
 import argparse
@@ -39,7 +40,7 @@ from howmanygpus.train.spec import RunSpec
 SHARDS = (1, 2, 3)
 """Numbers of devices of the layouts that the gate observes."""
 OFF = 2.0**-22
-"""By how much the weights of the second computation are off, relative to themselves: two units in the last place."""
+"""Relative change of the weights in the second computation: two units in the last place."""
 Arrays = dict[str, np.ndarray]
 
 
@@ -81,7 +82,7 @@ def measure_differences(spec: RunSpec, optimizer: str, exact: Arrays, folder: Pa
 
 
 def leave_out(arrays: Arrays, what: str) -> Arrays:
-    """Return the arrays without those that devices cannot be compared by."""
+    """Return the arrays without those that cannot be compared between devices. what: `training` or `state`."""
     if what == "training":
         return {name: array for name, array in arrays.items() if name.rpartition("/")[2] == "logits"}
     return {name: array for name, array in arrays.items() if "evaluations_" not in name and not name.endswith(".state")}
@@ -98,7 +99,7 @@ def write_expected(specs: dict[str, RunSpec], num_devices: int, draws: bool, mea
         if num_devices == 1:
             measured[optimizer] = measure_differences(spec, optimizer, arrays, folder)
         arrays |= measured[optimizer]
-        # What every part is normalised by is that of other images on several devices.
+        # On several devices, every part is normalised by the statistics of other images.
         is_mixed = spec.batchnorm == "synchronized" and has_state and spec.accumulate > 1 and num_devices > 1
         if draws or is_mixed:
             arrays = leave_out(arrays, "training")

@@ -1,4 +1,4 @@
-"""What layers of the Chainer family need to know about the run."""
+"""Settings of the run that layers of the Chainer family depend on."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +9,7 @@ class LayerContext:
     """
     batchnorm: `local` or `synchronized`.
     communicator: ChainerMN's, of all processes; only synchronized batch normalisation uses it.
-    seed: of what layers draw in training.
+    seed: seed of the layers' random draws in training.
     eval_batchnorm: `running` or `batch`, the statistics that evaluation uses.
     """
 

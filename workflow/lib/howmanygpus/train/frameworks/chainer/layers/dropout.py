@@ -47,5 +47,5 @@ def image_keys(context: LayerContext, image_shape: tuple[int, int, int]) -> Imag
 
 
 def dropout(context: LayerContext, name: str, num_units: int, *, rate: float) -> Dropout:
-    """From (batch, num_units) and the keys of the images, which are None in evaluation. Layers differ by `name`."""
+    """Return a layer of (batch, num_units) and the images' keys, None in evaluation. Layers draw by their `name`."""
     return Dropout(name, num_units, rate)

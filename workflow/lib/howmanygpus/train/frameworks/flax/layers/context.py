@@ -1,4 +1,4 @@
-"""What layers of the JAX family need to know about the run."""
+"""Settings of the run that layers of the JAX family depend on."""
 
 from dataclasses import dataclass, field
 
@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 DEVICE_AXIS = "devices"
-"""Name of the axis along which all devices stand; synchronized batch normalisation averages over it."""
+"""Name of the axis of all devices; synchronized batch normalisation averages over it."""
 
 
 @dataclass(frozen=True)
@@ -14,8 +14,8 @@ class LayerContext:
     """
     batchnorm: `local` or `synchronized`.
     dtype: type of the arithmetic; parameters are float32.
-    seed: of what layers draw in training.
-    rngs: what flax draws weights from until the canonical ones take their place.
+    seed: seed of the layers' random draws in training.
+    rngs: random streams for flax's own weights, which the canonical ones then replace.
     eval_batchnorm: `running` or `batch`, the statistics that evaluation uses.
     """
 

@@ -22,6 +22,6 @@ class Tokens(nnx.Module):
 def tokens(context: LayerContext, num_pixels: int, width: int) -> nnx.Module:
     """From images of num_pixels pixels and width channels to (batch, 1 + num_pixels, width).
 
-    The token of the class comes first, then the pixels row by row. To each is added what is learned for its position.
+    The class token comes first, then the pixels row by row. A learned position embedding is added to each.
     """
     return Tokens(1 + num_pixels, width, context.dtype)

@@ -1,4 +1,4 @@
-"""What layers of the MXNet Gluon family need to know about the run."""
+"""Settings of the run that layers of the MXNet Gluon family depend on."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ class LayerContext:
     """
     batchnorm: `local` or `synchronized`.
     num_devices: devices that train the model together.
-    seed: of what layers draw in training.
+    seed: seed of the layers' random draws in training.
     eval_batchnorm: `running` or `batch`, the statistics that evaluation uses.
     """
 

@@ -1,8 +1,8 @@
 """
 Dropout of the MXNet Gluon family, by the draws of train.models.dropping.
 
-A hybridised network is the same for training and evaluation. In evaluation keys are therefore negative, and a layer
-keeps everything then.
+A hybridised network is the same for training and evaluation. In evaluation the keys are therefore negative, and a layer
+then keeps all units.
 """
 
 import mxnet as mx
@@ -13,7 +13,7 @@ from howmanygpus.train.frameworks.gluon.layers.operators import Tensor
 from howmanygpus.train.models.dropping import PRIME, factors_of_image, factors_of_units, find_threshold
 
 EVALUATION = -1
-"""Instead of the number of steps."""
+"""Used instead of the number of steps in evaluation."""
 
 
 def as_constant(block: nn.HybridBlock, name: str, array) -> None:
@@ -75,5 +75,5 @@ def image_keys(context: LayerContext, image_shape: tuple[int, int, int]) -> nn.H
 
 
 def dropout(context: LayerContext, name: str, num_units: int, *, rate: float) -> nn.HybridBlock:
-    """From (batch, num_units) and the keys of the images, which are negative in evaluation. Layers differ by `name`."""
+    """Return a layer of (batch, num_units) and the images' keys, negative in evaluation. Layers draw by `name`."""
     return Dropout(name, num_units, rate)

@@ -1,4 +1,4 @@
-"""What layers of the Keras family need to know about the run."""
+"""Settings of the run that layers of the Keras family depend on."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 class LayerContext:
     """
     batchnorm: `local` or `synchronized`. The precision is Keras's global policy.
-    seed: of what layers draw in training.
+    seed: seed of the layers' random draws in training.
     images: the network's input, a KerasTensor of uint8 (batch, height, width, channels).
     eval_batchnorm: `running` or `batch`, the statistics that evaluation uses.
     """

@@ -13,7 +13,7 @@ class Tokens(layers.Layer):
 
     def call(self, x):
         pixels = ops.reshape(x, (-1, x.shape[1] * x.shape[2], x.shape[3]))
-        # Of every image, for the batch's size is not known.
+        # One token for every image; the size of the batch is not known here.
         token = ops.zeros_like(pixels[:, :1]) + self.token
         return ops.concatenate([token, pixels], axis=1) + self.position
 
@@ -21,6 +21,6 @@ class Tokens(layers.Layer):
 def tokens(context: LayerContext, x: KerasTensor, name: str) -> KerasTensor:
     """From images (batch, height, width, channels) to (batch, 1 + height * width, channels).
 
-    The token of the class comes first, then the pixels row by row. To each is added what is learned for its position.
+    The class token comes first, then the pixels row by row. A learned position embedding is added to each.
     """
     return Tokens(name=name)(x)

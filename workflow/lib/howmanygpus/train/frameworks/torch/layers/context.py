@@ -1,4 +1,4 @@
-"""What layers of the PyTorch family need to know about the run."""
+"""Settings of the run that layers of the PyTorch family depend on."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class LayerContext:
     """
     batchnorm: `local` or `synchronized`.
-    seed: of what layers draw in training.
+    seed: seed of the layers' random draws in training.
     eval_batchnorm: `running` or `batch`, the statistics that evaluation uses.
     """
 
