@@ -25,7 +25,7 @@ COMPLETE = "complete"
 LIBRARY, TESTS, EXAMPLES = ROOT / "workflow" / "lib" / "howmanygpus", ROOT / "tests", ROOT / "examples"
 CODE = {
     LIBRARY: ("files.py", "train/**/*.py", "prepare/**/*.py", "plan/frameworks.py", "plan/loaders.py"),
-    TESTS: ("specs.py", "nvml.py", "published_networks.py", "training/**/*.py", "loading/**/*.py"),
+    TESTS: ("specs.py", "nvml.py", "ending.py", "published_networks.py", "training/**/*.py", "loading/**/*.py"),
     EXAMPLES: ("**/*.py",),
 }
 """Code that can change what a program of tests/training/ or tests/loading/ does."""
