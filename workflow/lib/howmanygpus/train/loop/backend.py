@@ -16,11 +16,12 @@ from howmanygpus.train.spec import RunSpec
 FAILED_ALLOCATION = re.compile(
     r"CU(BLAS|DNN|SOLVER|SPARSE|RAND)_STATUS_ALLOC(ATION)?_FAILED|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY"
     r"|CUDA(?: runtime| driver)? error: out of memory|Cuda failure (?:\d+ )?'out of memory'"
+    r"|Dst tensor is not initialized"
 )
 """What frameworks quote of CUDA, of its libraries and of NCCL if they find no memory on the device.
 
 cuBLAS, cuDNN and NCCL allocate their workspaces and buffers themselves, and frameworks raise errors of other classes
-than for an allocation of their own.
+than for an allocation of their own. The last are TensorFlow's words if there is no room for a copy from the host.
 """
 
 
