@@ -21,6 +21,7 @@ from howmanygpus.train.frameworks.torch.family import TorchBackend
 from howmanygpus.train.frameworks.torch.running_statistics import running_statistics
 from howmanygpus.train.host.processes import bind_to_device_cores
 from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.loop.backend import UnsupportedError
 from howmanygpus.train.spec import RunSpec
 
 POWERSGD_STARTS = 2
@@ -32,6 +33,10 @@ PATIENCE = timedelta(days=1)
 
 class PytorchDdp(TorchBackend):
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
+        if spec.device_kind == "cuda" and not dist.is_nccl_available():
+            raise UnsupportedError(
+                f"PyTorch {torch.__version__} was built without NCCL, by which DDP exchanges on GPUs"
+            )
         self.rank, self.num_processes = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         local_rank = int(os.environ["LOCAL_RANK"])
         bind_to_device_cores(local_rank, spec.cores_per_device)
