@@ -8,13 +8,17 @@ import pynvml
 
 @dataclass
 class FakeGpu:
-    """One GPU. cores: near it; parts: UUIDs of its MIG devices; peers: UUIDs that it reaches by NVLink."""
+    """One GPU. cores: near it; parts: UUIDs of its MIG devices; peers: UUIDs that it reaches by NVLink.
+
+    denied: by a cgroup, as SLURM does with the GPUs of other jobs.
+    """
 
     uuid: str
     cores: tuple[int, ...] = ()
     parts: tuple[str, ...] = ()
     memory_gib: float = 80.0
     peers: tuple[str, ...] = field(default=())
+    denied: bool = False
 
 
 class FakeNvml:
@@ -50,6 +54,8 @@ class FakeNvml:
 
     def nvmlDeviceGetHandleByIndex(self, index):
         self._check()
+        if self._gpus[index].denied:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NO_PERMISSION)
         return self._gpus[index].uuid
 
     def nvmlDeviceGetHandleByUUID(self, uuid):

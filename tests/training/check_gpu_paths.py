@@ -6,6 +6,7 @@ Each function imports its framework itself.
 import json
 import os
 import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -33,7 +34,50 @@ def pytorch() -> dict:
     from howmanygpus.train.frameworks.torch.settings import describe_cuda
 
     torch.cuda.get_allocator_backend = lambda: "native"
-    return {tier: flags(tier) for tier in ("stock", "best")} | {"settings": describe_cuda()}
+    seen = {tier: flags(tier) for tier in ("stock", "best")} | {"settings": describe_cuda()}
+    return seen | copy_by_pytorch() | run_pytorch_without_nccl()
+
+
+def copy_by_pytorch() -> dict:
+    """Return in which order a thread chooses its device, copies, and waits for a step."""
+    import torch
+
+    from howmanygpus.train.frameworks.torch.batch import Copier
+    from howmanygpus.train.frameworks.torch.dp import PytorchDp
+
+    calls = []
+    torch.cuda.set_device = lambda device: calls.append(f"device {device.index}")
+    torch.cuda.Stream = lambda device: SimpleNamespace(record_event=lambda: "arrived")
+    torch.cuda.stream = lambda stream: calls.append("stream") or nullcontext()
+    torch.Tensor.pin_memory = lambda tensor: tensor
+    torch.Tensor.to = lambda tensor, device, non_blocking: tensor
+    Copier(torch.device("cuda", 1)).put(np.zeros(3, np.uint8))
+    backend = object.__new__(PytorchDp)
+    backend.device = torch.device("cuda", 1)
+    backend.wait_for_step([SimpleNamespace(synchronize=lambda: calls.append("step"))])
+    return {"calls": calls}
+
+
+def run_pytorch_without_nccl() -> dict:
+    """Return the libraries whose versions are known, and why DDP refuses. PyTorch for CPUs has no NCCL."""
+    import torch
+
+    from howmanygpus.train.frameworks.torch.ddp import SYNC_BUFFERS, PytorchDdp, find_sync_option
+    from howmanygpus.train.frameworks.torch.dp import PytorchDp
+    from howmanygpus.train.loop.backend import UnsupportedError
+
+    class DdpBefore213:
+        def __init__(self, module, device_ids=None, broadcast_buffers=True, init_sync=True):
+            pass
+
+    backend = object.__new__(PytorchDp)
+    backend.is_cuda, torch.version.cuda = True, "13.0"
+    seen = {"libraries": list(backend.versions()), "sync_options": [SYNC_BUFFERS, find_sync_option(DdpBefore213)]}
+    try:
+        PytorchDdp(make_spec(device="cuda", device_kind="cuda"), None, {}, None)
+    except UnsupportedError as error:
+        seen["refused"] = str(error)
+    return seen
 
 
 def chainer() -> dict:
@@ -52,7 +96,33 @@ def chainer() -> dict:
     cuda.cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=properties))
     backend.is_cuda, backend.device = True, SimpleNamespace(device=SimpleNamespace(id=3))
     seen = {"reason": reason, "tf32": os.environ.get("NVIDIA_TF32_OVERRIDE"), "settings": describe_cuda()}
-    return seen | {"device_model": backend.device_model()}
+    return seen | {"device_model": backend.device_model(), "calls": copy_by_chainer()}
+
+
+def copy_by_chainer() -> list[str]:
+    """Return in which order a thread chooses its device, copies, and waits for a step."""
+    from chainer.backends import cuda
+
+    from howmanygpus.train.frameworks.chainer.batch import Copier
+    from howmanygpus.train.frameworks.chainer.multi_node import ChainerMn
+
+    class Stream(nullcontext):
+        def __enter__(self):
+            calls.append("stream")
+
+        def record(self):
+            return "arrived"
+
+    calls = []
+    device = SimpleNamespace(name="@numpy", use=lambda: calls.append("device"))
+    cuda.cupy = np
+    copier = Copier(device)
+    copier._stream = Stream()
+    copier.put(np.zeros(3, np.uint8))
+    backend = object.__new__(ChainerMn)
+    backend.device = device
+    backend.wait_for_step(SimpleNamespace(synchronize=lambda: calls.append("step")))
+    return calls
 
 
 def mxnet() -> dict:
@@ -68,22 +138,71 @@ def jax() -> dict:
     import jax
 
     from howmanygpus.train.frameworks.flax.settings import describe_cuda
-    from howmanygpus.train.frameworks.flax.sharding import find_devices
+    from howmanygpus.train.frameworks.flax.sharding import JaxSharding, find_devices
 
     seen = {}
 
     def list_devices(backend: str) -> list:
         seen["fraction"] = os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION")
-        return [backend]
+        return [backend, backend]
 
     jax.local_devices = list_devices
-    seen["devices"] = find_devices(make_spec(device="cuda", device_kind="cuda"))
+    gpu = {"device": "cuda", "device_kind": "cuda"}
+    seen["devices"] = find_devices(make_spec(**gpu))
+    seen["visible"] = find_visible_in_slurm(find_devices, make_spec(num_gpus=4, num_nodes=2, **gpu))
+    try:
+        find_devices(make_spec(num_gpus=3, **gpu))
+    except RuntimeError as error:
+        seen["refused"] = str(error)
+    uncounted = SimpleNamespace(platform="gpu", memory_stats=lambda: None)
+    backend = object.__new__(JaxSharding)
+    backend.devices = [uncounted]
+    seen |= {"uncounted": [backend.peak_memory_bytes(), describe_cuda(uncounted)["allocator"]]}
     jax.config.update("jax_default_matmul_precision", "highest")
     return seen | {"settings": describe_cuda(SimpleNamespace(memory_stats=lambda: {"bytes_limit": 38 * 2**30}))}
 
 
+def find_visible_in_slurm(find_devices, spec) -> str:
+    """Return the GPUs to which JAX restricts the first process of a node in a step of SLURM."""
+    from jax._src import distributed, xla_bridge
+
+    os.environ |= {"HOWMANYGPUS_ADDRESSES": "node0:1234,node1:1234", "WORLD_SIZE": "2", "RANK": "1"}
+    os.environ |= {"SLURM_JOB_ID": "1", "SLURM_STEP_NODELIST": "node[0-1]", "SLURM_NTASKS": "2"}
+    os.environ |= {"SLURM_PROCID": "1", "SLURM_LOCALID": "0", "SLURM_STEP_NUM_NODES": "2"}
+    client = SimpleNamespace(connect=lambda: None, shutdown=lambda: None)
+    distributed._jax.get_distributed_runtime_client = lambda *arguments, **options: client
+    distributed.State.initialize_preemption_sync_manager = lambda state: None
+    find_devices(spec)
+    return xla_bridge.CUDA_VISIBLE_DEVICES.value
+
+
 def tensorflow() -> dict:
-    return {**copy_by_tensorflow(), **set_up_tensorflow()}
+    return {**mark_by_tensorflow(), **copy_by_tensorflow(), **set_up_tensorflow()}
+
+
+def mark_by_tensorflow() -> dict:
+    """Return where a step's marker reads the variables of two devices, which are parts of the host here."""
+    import tensorflow as tf
+
+    from howmanygpus.train.frameworks.keras.fit_mirrored import KerasMirrored
+
+    host = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(host, [tf.config.LogicalDeviceConfiguration()] * 2)
+    backend, marked, identity = object.__new__(KerasMirrored), [], tf.identity
+    backend.spec, backend._readers = make_spec(device_kind="cuda"), SimpleNamespace(submit=lambda read: read())
+    backend.strategy = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
+    with backend.strategy.scope():
+        variable = tf.Variable([0.0, 1.0])
+    backend.model = SimpleNamespace(trainable_variables=[SimpleNamespace(value=variable)])
+
+    def note(value):
+        marked.append(identity(value))
+        return marked[-1]
+
+    tf.identity = note
+    backend.mark_step()
+    tf.identity = identity
+    return {"marked_on": [value.device.rpartition("/")[2] for value in marked]}
 
 
 def set_up_tensorflow() -> dict:

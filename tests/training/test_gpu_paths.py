@@ -39,6 +39,11 @@ def test_stock_leaves_pytorch_the_choice_of_the_optimizers_implementation(check)
     assert check("pytorch")["best"]["fused"] is True
 
 
+def test_ddp_of_older_pytorch_gets_the_option_that_it_knows(check):
+    """A site's own PyTorch may be older than the pinned one."""
+    assert check("pytorch")["sync_options"] == ["forward_sync_buffers", "broadcast_buffers"]
+
+
 def test_stock_leaves_keras_its_defaults(check):
     seen = check("tensorflow")
     assert seen["fit"] == {"stock": {}, "best": {"jit_compile": True}}
@@ -63,6 +68,36 @@ def test_jax_takes_the_memory_before_it_finds_its_devices(check):
     """By default, JAX would take 75 % of the memory."""
     seen = check("jax")
     assert (seen["fraction"], seen["devices"]) == ("0.950", ["cuda"])
+
+
+def test_jax_takes_all_gpus_of_a_node_in_a_step_of_slurm(check):
+    """By default, JAX takes one GPU for each process there, and the run would count as one on all."""
+    assert check("jax")["visible"] == "0,1"
+
+
+def test_jax_refuses_to_train_on_fewer_devices(check):
+    assert check("jax")["refused"].startswith("JAX finds 2 of the 3 devices on this node")
+
+
+def test_an_allocator_of_jax_that_counts_nothing_loses_no_run(check):
+    assert check("jax")["uncounted"] == [None, "default"]
+
+
+@pytest.mark.parametrize(("framework", "device"), [("pytorch", "device 1"), ("chainer", "device")])
+def test_threads_choose_their_device_before_they_use_it(check, framework, device):
+    """A thread begins on the first GPU; CUDA would make a context there in the processes of all other GPUs."""
+    assert check(framework)["calls"] == [device, "stream", device, "step"]
+
+
+def test_pytorch_without_nccl_trains_on_one_gpu_and_refuses_ddp(check):
+    seen = check("pytorch")
+    assert seen["libraries"] == ["torch", "cuda", "cudnn"]
+    assert "was built without NCCL" in seen["refused"]
+
+
+def test_tensorflow_marks_a_step_on_each_gpu(check):
+    """Variables that are read elsewhere are copied to the first GPU, for which the host waits in each step."""
+    assert check("tensorflow")["marked_on"] == ["device:CPU:0", "device:CPU:1"]
 
 
 def test_tensorflow_copies_from_page_locked_memory(check):

@@ -53,6 +53,26 @@ def test_the_parts_of_a_split_gpu_are_devices(host, monkeypatch, visible, expect
     assert gpus.list_gpu_uuids() == expected
 
 
+@pytest.mark.parametrize(
+    ("visible", "expected"), [(None, ["GPU-b", "GPU-c"]), ("1,0", ["GPU-c", "GPU-b"]), ("0, 1", ["GPU-b", "GPU-c"])]
+)
+def test_gpus_that_a_cgroup_denies_have_no_number(host, monkeypatch, visible, expected):
+    """NVML counts them, but CUDA numbers the others from zero. CUDA ignores spaces."""
+    host(FakeGpu("GPU-a", denied=True), FakeGpu("GPU-b"), FakeGpu("GPU-c"))
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert gpus.list_gpu_uuids() == expected
+
+
+def test_parts_of_gpus_cannot_be_used_together(host, monkeypatch):
+    """A program of CUDA would see the first one only."""
+    host(*SPLIT)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-a,MIG-b")
+    assert on_gpus(1).gpu_uuids == ["MIG-a"]
+    with pytest.raises(ValueError, match="MIG-a, MIG-b has parts of a GPU"):
+        on_gpus(2)
+
+
 def test_a_part_has_the_compute_capability_of_its_gpu(host, monkeypatch):
     host(*SPLIT)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-a")

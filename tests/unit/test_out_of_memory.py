@@ -18,6 +18,7 @@ QUOTED = [
     "NCCL error: unhandled cuda error, NCCL version 2.27.5\nLast error:\nCuda failure 2 'out of memory'",
     "NCCL error: unhandled cuda error, NCCL version 2.14.3\nLast error:\nCuda failure 'out of memory'",
     "cudaErrorMemoryAllocation: out of memory",
+    "Failed copying input tensor from CPU:0 to GPU:0 in order to run _EagerConst: Dst tensor is not initialized.",
     "INTERNAL: failed to allocate: CUDA_ERROR_OUT_OF_MEMORY: out of memory",
 ]
 

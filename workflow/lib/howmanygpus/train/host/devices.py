@@ -53,6 +53,11 @@ def assign_devices(spec: LaunchSpec, bind_cores: bool = True) -> Assignment:
                 f"{os.environ.get('CUDA_VISIBLE_DEVICES')!r}"
             )
         uuids = uuids[:num_devices]
+        if num_devices > 1 and any(uuid.startswith("MIG-") for uuid in uuids):
+            raise ValueError(
+                f"{num_devices} GPUs are asked for on this node, and {', '.join(uuids)} has parts of a GPU (MIG), of "
+                "which CUDA gives a program only one; ask for one device, or for GPUs that are not split"
+            )
     if not bind_cores:
         return Assignment([cores], uuids)
     num_cores = num_devices * spec.cores_per_device

@@ -30,17 +30,26 @@ def list_gpu_uuids() -> list[str]:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
         return []
-    handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+    handles = _list_handles()
     uuids, parts = [pynvml.nvmlDeviceGetUUID(handle) for handle in handles], [_list_parts(each) for each in handles]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return [part for each in parts for part in each]
     chosen: list[str] = []
-    for entry in filter(None, visible.split(",")):
+    for entry in filter(None, map(str.strip, visible.split(","))):
         for index, (uuid, own) in enumerate(zip(uuids, parts, strict=True)):
             is_whole = index == int(entry) if entry.isdigit() else uuid.startswith(entry)
             chosen += own if is_whole else [part for part in own if part.startswith(entry)]
     return chosen
+
+
+def _list_handles() -> list:
+    """Return the handles of the GPUs that this process may use; NVML counts those that a cgroup denies it, too."""
+    handles = []
+    for index in range(pynvml.nvmlDeviceGetCount()):
+        with suppress(pynvml.NVMLError_NoPermission):
+            handles.append(pynvml.nvmlDeviceGetHandleByIndex(index))
+    return handles
 
 
 def _list_parts(handle) -> list[str]:

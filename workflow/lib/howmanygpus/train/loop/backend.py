@@ -16,11 +16,12 @@ from howmanygpus.train.spec import RunSpec
 FAILED_ALLOCATION = re.compile(
     r"CU(BLAS|DNN|SOLVER|SPARSE|RAND)_STATUS_ALLOC(ATION)?_FAILED|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY"
     r"|CUDA(?: runtime| driver)? error: out of memory|Cuda failure (?:\d+ )?'out of memory'"
+    r"|Dst tensor is not initialized"
 )
 """Messages of CUDA, its libraries and NCCL that frameworks quote if the device has no memory left.
 
 cuBLAS, cuDNN and NCCL allocate their workspaces and buffers themselves. If that fails, frameworks raise errors of other
-classes than if one of their own allocations fails.
+classes than if one of their own allocations fails. TensorFlow has the last message if a copy from the host has no room.
 """
 
 

@@ -40,7 +40,10 @@ class Copier:
     def put(self, *arrays: np.ndarray) -> Batch:
         if self._stream is None:
             return Batch(arrays, None)
-        with chainer.using_device(self._device), self._stream:
+        # This thread keeps the device. `using_device` would go back to the first one, for which CUDA makes a context of
+        # several hundred MiB there in each process.
+        self._device.use()
+        with self._stream:
             if self._used is not None:
                 self._stream.wait_event(self._used)
             copies = tuple(chainer.backends.cuda.cupy.asarray(array) for array in arrays)

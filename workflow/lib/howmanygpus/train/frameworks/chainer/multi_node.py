@@ -104,6 +104,8 @@ class ChainerMn(StepwiseBackend):
         return cuda.Stream.null.record(cuda.cupy.cuda.Event(block=True, disable_timing=True))
 
     def wait_for_step(self, marker: Any) -> None:
+        # A thread that has not chosen a device may create a context on the first.
+        self.device.use()
         marker.synchronize()
 
     def wait_until_idle(self) -> None:

@@ -20,13 +20,13 @@ def describe_settings(spec: RunSpec, devices: list[jax.Device]) -> dict[str, str
 
 
 def describe_cuda(device: jax.Device) -> dict[str, str]:
-    precision, limit_gib = jax.config.jax_default_matmul_precision, device.memory_stats()["bytes_limit"] / 2**30
+    precision, limit = jax.config.jax_default_matmul_precision, (device.memory_stats() or {}).get("bytes_limit")
     kind = os.environ.get("XLA_PYTHON_CLIENT_ALLOCATOR", "default")
     preallocates = os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE", "true").lower() in ("true", "1")
     return {
         "autotune": "XLA's default, unless XLA_FLAGS says otherwise",
         "tf32": "off" if precision == "highest" else f"jax_default_matmul_precision {precision}",
-        "allocator": f"{kind}, {'takes' if preallocates else 'grows to'} {limit_gib:.1f} GiB",
+        "allocator": f"{kind}, {'takes' if preallocates else 'grows to'} {limit / 2**30:.1f} GiB" if limit else kind,
         "cudnn": find_cudnn_version() or "not loaded",
     }
 

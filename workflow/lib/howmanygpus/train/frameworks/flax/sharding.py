@@ -169,7 +169,9 @@ class JaxSharding(StepwiseBackend):
     def peak_memory_bytes(self) -> int | None:
         if self.devices[0].platform == "cpu":
             return None
-        return max(device.memory_stats()["peak_bytes_in_use"] for device in self.devices)
+        # XLA_PYTHON_CLIENT_ALLOCATOR=platform counts nothing.
+        peaks = [(device.memory_stats() or {}).get("peak_bytes_in_use") for device in self.devices]
+        return None if None in peaks else max(peaks)
 
     def versions(self) -> dict[str, str]:
         versions = {"jax": jax.__version__, "optax": optax.__version__}
@@ -191,7 +193,8 @@ class JaxSharding(StepwiseBackend):
 def find_devices(spec: RunSpec) -> list[jax.Device]:
     """Return this process's devices: the GPUs that the launcher made visible, or the host split into as many devices.
 
-    With several nodes there is one process per node, and the processes connect to the first one's address.
+    With several nodes there is one process per node, and the processes connect to the first one's address. Raises
+    RuntimeError if JAX finds fewer devices: it would train on them as if they were all.
     """
     num_devices = spec.devices_per_node
     if spec.device_kind == "cpu":
@@ -207,8 +210,16 @@ def find_devices(spec: RunSpec) -> list[jax.Device]:
         take_whole_memory()
     if spec.num_nodes > 1:
         first = os.environ["HOWMANYGPUS_ADDRESSES"].split(",")[0]
-        jax.distributed.initialize(first, int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"]))
-    return jax.local_devices(backend=spec.device_kind)[:num_devices]
+        # Unless it is told which, JAX in a step of SLURM gives a process one GPU, that of its number on the node.
+        own = list(range(num_devices))
+        jax.distributed.initialize(first, int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"]), own)
+    found = jax.local_devices(backend=spec.device_kind)
+    if len(found) < num_devices:
+        raise RuntimeError(
+            f"JAX finds {len(found)} of the {num_devices} devices on this node; CUDA_VISIBLE_DEVICES is "
+            f"{os.environ.get('CUDA_VISIBLE_DEVICES')!r}, and a part of a GPU (MIG) can only be used alone"
+        )
+    return found[:num_devices]
 
 
 BACKEND = JaxSharding

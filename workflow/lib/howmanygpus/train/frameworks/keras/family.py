@@ -226,11 +226,15 @@ class KerasBackend(Backend):
         """Return the future copy of a variable that each GPU reads after the step.
 
         A thread asks for the copy at once, because TensorFlow's copies to the host wait for all that was enqueued when
-        they are asked for. On a CPU a step is complete when it returns.
+        they are asked for. On a CPU a step is complete when it returns. Each variable is read on its own GPU, because
+        TensorFlow would otherwise copy it to the first, for which the caller waits.
         """
         if self.spec.device_kind == "cpu":
             return None
-        read = [tf.identity(replica) for replica in self.replicas_of(self.model.trainable_variables[-1].value)]
+        read = []
+        for replica in self.replicas_of(self.model.trainable_variables[-1].value):
+            with tf.device(replica.device):
+                read.append(tf.identity(replica))
         return self._readers.submit(lambda: [value.numpy() for value in read])
 
     def wait_for_step(self, marker: Future) -> None:

@@ -42,6 +42,9 @@ class Copier:
         tensors = [torch.from_numpy(np.require(array, requirements=["C", "W"])) for array in arrays]
         if self._stream is None:
             return Batch(tensors, None)
+        # The current device belongs to a thread, and a new thread has the first. After the copy, `stream` would go back
+        # to it, for which CUDA makes a context of several hundred MiB there in each process.
+        torch.cuda.set_device(self._device)
         with torch.cuda.stream(self._stream):
             tensors = [tensor.pin_memory().to(self._device, non_blocking=True) for tensor in tensors]
             return Batch(tensors, self._stream.record_event())

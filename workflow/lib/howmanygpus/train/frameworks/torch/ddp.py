@@ -9,6 +9,7 @@ import gc
 import os
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from inspect import signature
 
 import numpy as np
 import torch
@@ -21,10 +22,20 @@ from howmanygpus.train.frameworks.torch.family import TorchBackend
 from howmanygpus.train.frameworks.torch.running_statistics import running_statistics
 from howmanygpus.train.host.processes import bind_to_device_cores
 from howmanygpus.train.input.prepared import PreparedData
+from howmanygpus.train.loop.backend import UnsupportedError
 from howmanygpus.train.spec import RunSpec
 
 POWERSGD_STARTS = 2
 """Steps with uncompressed gradients. PyTorch accepts no fewer, as DDP rearranges its buckets after the first step."""
+
+
+def find_sync_option(wrapper: type) -> str:
+    """Return the option of DDP that says whether buffers are broadcast in each step; PyTorch 2.13 renamed it."""
+    names = ("forward_sync_buffers", "broadcast_buffers")
+    return next(name for name in names if name in signature(wrapper.__init__).parameters)
+
+
+SYNC_BUFFERS = find_sync_option(DistributedDataParallel)
 
 PATIENCE = timedelta(days=1)
 """For processes that wait in a collective while the first device evaluates; the run's time limit ends a hang."""
@@ -32,6 +43,10 @@ PATIENCE = timedelta(days=1)
 
 class PytorchDdp(TorchBackend):
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
+        if spec.device_kind == "cuda" and not dist.is_nccl_available():
+            raise UnsupportedError(
+                f"PyTorch {torch.__version__} was built without NCCL, by which DDP exchanges on GPUs"
+            )
         self.rank, self.num_processes = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         local_rank = int(os.environ["LOCAL_RANK"])
         bind_to_device_cores(local_rank, spec.cores_per_device)
@@ -42,7 +57,7 @@ class PytorchDdp(TorchBackend):
         if not dist.is_initialized():  # the parity gate does several tasks in one process
             dist.init_process_group("nccl" if self.is_cuda else "gloo", **options)
         device_ids = [local_rank] if self.is_cuda else None
-        self.network = DistributedDataParallel(self.network, device_ids, forward_sync_buffers=False)
+        self.network = DistributedDataParallel(self.network, device_ids, **{SYNC_BUFFERS: False})
         self._compress_gradients()
 
     def _compress_gradients(self) -> None:
@@ -78,7 +93,7 @@ class PytorchDdp(TorchBackend):
         """BatchNorm's running statistics stay local: their mean is what evaluation uses."""
         bucket_mib, hook = self.network.bucket_bytes_cap / 2**20, self.spec.gradient_compression
         exchange = f"{dist.get_backend()}, buckets of {bucket_mib:g} MiB, compression {hook}"
-        buffers = "broadcast in each step" if self.network.forward_sync_buffers else "not broadcast"
+        buffers = "broadcast in each step" if getattr(self.network, SYNC_BUFFERS) else "not broadcast"
         return super().settings() | {"exchange": f"{exchange}, buffers {buffers}"}
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ from howmanygpus.train.frameworks.torch.layers.context import LayerContext
 from howmanygpus.train.frameworks.torch.noise import measure_norms
 from howmanygpus.train.frameworks.torch.optimizers import build_optimizer
 from howmanygpus.train.frameworks.torch.running_statistics import set_inflation, variance_inflations
-from howmanygpus.train.frameworks.torch.settings import describe_settings
+from howmanygpus.train.frameworks.torch.settings import describe_settings, find_versions
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import StepwiseBackend, UnsupportedError
 from howmanygpus.train.loss_scaling import LossScale
@@ -253,6 +253,8 @@ class TorchBackend(StepwiseBackend):
         return events
 
     def wait_for_step(self, marker: list[torch.cuda.Event]) -> None:
+        # A thread that has not chosen a device may create a context on the first.
+        torch.cuda.set_device(self.device)
         for event in marker:
             event.synchronize()
 
@@ -287,11 +289,7 @@ class TorchBackend(StepwiseBackend):
         return torch.cuda.max_memory_allocated(self.device) if self.is_cuda else None
 
     def versions(self) -> dict[str, str]:
-        versions = {"torch": torch.__version__}
-        if self.is_cuda:
-            versions |= {"cuda": torch.version.cuda, "cudnn": str(torch.backends.cudnn.version())}
-            versions |= {"nccl": ".".join(map(str, torch.cuda.nccl.version()))}
-        return versions
+        return find_versions(self.is_cuda)
 
     def settings(self) -> dict[str, str]:
         return describe_settings(self.own_network, self.spec, self.device) | self.scaler.describe()

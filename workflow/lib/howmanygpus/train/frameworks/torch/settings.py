@@ -22,6 +22,16 @@ def describe_settings(network: nn.Module, spec: RunSpec, device: torch.device) -
     return settings | (describe_cuda() if device.type == "cuda" else describe_cpu())
 
 
+def find_versions(is_cuda: bool) -> dict[str, str]:
+    """Return the versions of PyTorch and, on a GPU, of its libraries. It may be built without NCCL."""
+    versions = {"torch": torch.__version__}
+    if is_cuda:
+        versions |= {"cuda": torch.version.cuda, "cudnn": str(torch.backends.cudnn.version())}
+    if is_cuda and hasattr(torch._C, "_nccl_version"):
+        versions["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
+    return versions
+
+
 def find_layout(network: nn.Module) -> str:
     """Return the memory layout of the convolutions' kernels. Those of 1x1 pixels have both at once."""
     kernels = [each for each in network.parameters() if each.ndim == 4 and each.shape[1] > 1 and each.shape[2] > 1]
