@@ -1,9 +1,9 @@
 """
 Check this machine's GPU in every framework that a site's Pythons have, and write the results to a page.
 
-It looks for frameworks, writes a machine file and a config for those that it finds, and calls Snakemake: for the parity
-gate and the rates, and then for batch sizes that double until the memory is full. The same call continues an earlier
-one.
+It looks for frameworks, writes a machine file and a config for those that it finds, and calls Snakemake for the parity
+gate and the rates. Then it trains with each framework's wait turned off, which the run must notice, and calls Snakemake
+for batch sizes that double until the memory is full. The same call continues an earlier one.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from pathlib import Path
 import yaml
 from snakemake.utils import update_config
 
+from howmanygpus.environments.find import find_python
 from howmanygpus.environments.site import build_overlay, find_frameworks, lend_packages
 from howmanygpus.environments.wheelhouse import WheelhouseError
 from howmanygpus.files import write_text_atomic
@@ -31,6 +32,7 @@ from howmanygpus.plan.check_gpu import (
     describe_changes,
     describe_machine,
     list_environments,
+    list_wait_runs,
 )
 from howmanygpus.plan.config.errors import ConfigError, refuse, refuse_choice
 from howmanygpus.plan.config.machine import read_machine
@@ -38,8 +40,10 @@ from howmanygpus.plan.invalidation.pins import use_existing
 from howmanygpus.plan.plan import Plan
 from howmanygpus.report.check_gpu import findings
 from howmanygpus.report.check_gpu.page import render_page
+from howmanygpus.report.check_gpu.waits import describe_wait
 from howmanygpus.train.host.devices import describe_host
 from howmanygpus.train.host.gpus import find_compute_capability, find_smallest_memory_gib, list_gpu_uuids
+from howmanygpus.train.preflight.waits import WaitRun
 
 CONFIG, FOLDER, PAGE = Path("config/check_gpu.yaml"), Path("results/check_gpu"), Path("results/check_gpu.md")
 MACHINE, CHANGES = FOLDER / "machine.yaml", FOLDER / "config.yaml"
@@ -50,7 +54,7 @@ ABSENT = "ModuleNotFoundError"
 """Beginning of the reason why a Python does not have a framework. Any other reason is a failure of the check."""
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 STOPPING_S = 30.0
-"""Maximum time in seconds for Snakemake to end after Ctrl-C."""
+"""Maximum time in seconds for Snakemake or a launcher to end after Ctrl-C."""
 
 
 def check_options(site: list[str], device: str, minutes: str, wheels: Path | None) -> None:
@@ -108,7 +112,12 @@ def call_snakemake(study: str, deadline: float) -> bool:
     command = [".venv/bin/snakemake", study, "results/parity/parity.html", "--until", *UNTIL]
     command += ["--profile", "profiles/local", "--configfile", str(CONFIG), str(CHANGES)]
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    child = subprocess.Popen(command, env=environment, preexec_fn=begin_session)
+    return run_until(deadline, command, env=environment)
+
+
+def run_until(deadline: float, command: list[str], **options) -> bool:
+    """Run a command; return whether it has ended by itself. deadline: of time.monotonic(). options: of Popen."""
+    child = subprocess.Popen(command, preexec_fn=begin_session, **options)
     try:
         child.wait(timeout=max(deadline - time.monotonic(), 1))
         return True
@@ -117,6 +126,26 @@ def call_snakemake(study: str, deadline: float) -> bool:
     finally:
         if child.returncode is None:
             stop(child)
+
+
+def plan_waits(plan: Plan, device: str) -> list[WaitRun]:
+    return list_wait_runs(plan, find_smallest_memory_gib() if device == "cuda" else None)
+
+
+def try_waits(runs: list[WaitRun], deadline: float) -> bool:
+    """Do the runs without wait that have no outcome; return whether there was time for all. deadline: as above."""
+    environment = os.environ | {"PYTHONPATH": "workflow/lib"}
+    for run in runs:
+        if not run.shows_it or run.explain_refusal() or not run.has_inputs() or run.find_outcome():
+            continue
+        if time.monotonic() >= deadline:
+            return False
+        command, log = run.create_attempt(find_python(Path(run.environment))), run.folder / "log.txt"
+        print(f"Training {run.framework} without its wait, see {log}", flush=True)
+        with open(log, "wb") as file:
+            if not run_until(deadline, command, env=environment, stdout=file, stderr=subprocess.STDOUT):
+                return False
+    return True
 
 
 def begin_session() -> None:
@@ -140,12 +169,15 @@ def describe_study(plan: Plan, study: str) -> dict:
     return plan.studies[study].describe() | {"billing": {}}
 
 
-def run_all(changes: dict, deadline: float) -> Plan:
-    """Run both studies as far as there is time; return the last plan. The batch sizes tried are added to `changes`."""
+def run_all(changes: dict, device: str, deadline: float) -> Plan:
+    """Run both studies, and between them the runs without wait, as far as there is time; return the last plan.
+
+    The batch sizes tried are added to `changes`.
+    """
     plan = read_plan(changes)
     num_train = plan.studies[BATCHES].description.num_train
     study = plan.studies[BATCHES].config | changes["studies"][BATCHES]
-    in_time = call_snakemake(RATES, deadline)
+    in_time = call_snakemake(RATES, deadline) and try_waits(plan_waits(plan, device), deadline)
     while in_time and (in_time := call_snakemake(BATCHES, deadline)):
         if not add_size(study, findings.find_growing(describe_study(plan, BATCHES)), num_train):
             break
@@ -188,11 +220,12 @@ def write_page(plan: Plan, found: list[dict], device: str) -> list[str]:
     on_gpu, num_train = device == "cuda", plan.studies[BATCHES].description.num_train
     rates, batches = (findings.tabulate(describe_study(plan, study)) for study in (RATES, BATCHES))
     verdicts, telemetry = list_verdicts(plan), findings.add_telemetry(rates, on_gpu)
+    waits = [describe_wait(run) for run in plan_waits(plan, device)]
     largest = findings.find_largest(batches, num_train, on_gpu)
     broken = [answer for answer in found if answer["reason"] and not answer["reason"].startswith(ABSENT)]
-    failures = findings.list_failures(verdicts, rates, telemetry, largest, broken)
+    failures = findings.list_failures(verdicts, rates, telemetry, waits, largest, broken)
     machine = describe_machine_seen(device, rates)
-    write_text_atomic(PAGE, render_page(machine, found, verdicts, rates, telemetry, largest, failures))
+    write_text_atomic(PAGE, render_page(machine, found, verdicts, rates, telemetry, waits, largest, failures))
     return failures
 
 
@@ -218,7 +251,7 @@ def main() -> None:
     versions = {answer["environment"] for answer in found if answer["version"]}
     frameworks = [name for environment in environments if environment in versions for name in environments[environment]]
     changes = describe_changes(frameworks, arguments.device, str(MACHINE))
-    failures = write_page(run_all(changes, deadline), found, arguments.device)
+    failures = write_page(run_all(changes, arguments.device, deadline), found, arguments.device)
     for failure in failures:
         print(f"FAILED {failure}")
     print(f"{PAGE}: {len(failures)} failures")

@@ -1,8 +1,21 @@
-"""Changes of `make check-gpu` to config/check_gpu.yaml: the frameworks and device found, and growing batch sizes."""
+"""
+Changes of `make check-gpu` to config/check_gpu.yaml: the frameworks and device found, and growing batch sizes.
+
+The runs without wait are derived from runs of its study of rates. They are not part of the config.
+"""
 
 import copy
+import json
+from pathlib import Path
 
 from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.invalidation.pins import environment_record
+from howmanygpus.plan.jobs import placement
+from howmanygpus.plan.plan import Plan
+from howmanygpus.plan.runs import Run
+from howmanygpus.train.preflight import waits
+from howmanygpus.train.preflight.waits import WaitRun
+from howmanygpus.train.spec import RANDOM_INPUTS
 
 RATES, BATCHES = "check_gpu_rates", "check_gpu_batches"
 REFERENCE = "pytorch-cpu"
@@ -18,6 +31,22 @@ REHEARSAL = {
     },
 }
 """Sizes for all steps on a machine without a GPU, by the same keys as in the config."""
+WAITS_FOLDER = Path("results/check_gpu/waits")
+ASYNCHRONOUS_ON_CPU = ("jax_sharding", "mxnet_gluon")
+"""Frameworks that return from a step before it is complete on a CPU too."""
+WAIT_STEPS = {"steps": 100, "warmup_steps": 1, "window_steps": 1}
+"""Steps of a run without wait. Each step is a window; most of its work is not done when the window ends.
+
+100 windows are more than 1 % of the loop's time, although the first step, with its compilation, can take a minute.
+"""
+IMAGES_PER_GIB = 70
+"""Batch of a run without wait, per GiB of the GPU, rounded down to a power of two.
+
+Resnet44 keeps 5 to 7 MiB per image of 32 x 32 pixels in fp32, so that less than half of the memory is used. With such a
+batch the device needs several times as long for a step as the host needs to enqueue it.
+"""
+REHEARSED_BATCH = 64
+"""Batch of a run without wait on a machine without a GPU."""
 
 
 def list_environments(device_kind: str) -> dict[str, list[str]]:
@@ -64,3 +93,35 @@ def add_size(study: dict, growing: list[str], num_train: int) -> bool:
         {"framework": name, "per_device_batch_size": size} for name in left_out
     ]
     return True
+
+
+def list_wait_runs(plan: Plan, memory_gib: float | None) -> list[WaitRun]:
+    """Return a run without wait for each framework: of the stock tier in fp32, on images that stay on the device.
+
+    memory_gib: of the smallest GPU; None to rehearse without one.
+    """
+    batch = 2 ** (int(IMAGES_PER_GIB * memory_gib).bit_length() - 1) if memory_gib else REHEARSED_BATCH
+    chosen: dict[str, Run] = {}
+    for source in RANDOM_INPUTS:  # images that are resident, if the framework has such a run
+        chosen |= {run.framework: run for run in plan.studies[RATES].runs if _is_plain(run) and run.input == source}
+    return [_leave_wait_out(plan, run, batch, on_gpu=memory_gib is not None) for run in chosen.values()]
+
+
+def _is_plain(run: Run) -> bool:
+    return run.variant == "stock" and run.precision == "fp32" and run.num_gpus == 1
+
+
+def _leave_wait_out(plan: Plan, run: Run, batch: int, on_gpu: bool) -> WaitRun:
+    spec = plan.studies[RATES].spec(run) | {"study": waits.STUDY, "variant": waits.VARIANT} | WAIT_STEPS
+    spec |= {"per_device_batch_size": batch, "global_batch_size": batch}
+    # A run that is unsupported is covered by no cell of the gate.
+    environment = "" if run.unsupported else environment_record(plan.cells[run.path].environment)
+    return WaitRun(
+        folder=WAITS_FOLDER / f"{run.framework}_{Path(environment).stem}",
+        spec=spec,
+        environment=environment,
+        verdict=plan.verdicts.get(run.path, ""),
+        placement=json.loads(placement(plan.machine, plan.machine.device(run.device))),
+        shows_it=on_gpu or run.framework in ASYNCHRONOUS_ON_CPU,
+        unsupported=run.unsupported,
+    )

@@ -79,12 +79,18 @@ def _find_batch_problem(row: dict, most: int, on_gpu: bool) -> str:
 
 
 def list_failures(
-    verdicts: list[dict], rates: pd.DataFrame, telemetry: list[dict], largest: list[dict], not_found: list[dict]
+    verdicts: list[dict],
+    rates: pd.DataFrame,
+    telemetry: list[dict],
+    waits: list[dict],
+    largest: list[dict],
+    not_found: list[dict],
 ) -> list[str]:
     """Return every failure of the check as one line: what failed, and why. `unsupported` is no failure.
 
-    verdicts: `framework`, `precision`, `status` (empty without a verdict) and `reason` of each cell. not_found:
-    frameworks that are installed in the site's Python but do not work, as `environment` and `reason`.
+    verdicts: `framework`, `precision`, `status` (empty without a verdict) and `reason` of each cell. waits: see
+    report.check_gpu.waits. not_found: frameworks that are installed in the site's Python but do not work, as
+    `environment` and `reason`.
     """
     failures = [f"{found['environment']}: {found['reason']}" for found in not_found]
     for verdict in verdicts:
@@ -96,5 +102,6 @@ def list_failures(
             why = TIME_UP if row["status"] == "missing" else f"{row['status']}: {row['reason']}"
             failures.append(f"run {describe_run(row)}: {why}")
     failures += [f"telemetry of {row['run']}: {row['problem']}" for row in telemetry if row["problem"]]
+    failures += [f"wait of {row['framework']}: {row['problem']}" for row in waits if row["problem"]]
     failures += [f"largest batch of {row['framework']}: {row['problem']}" for row in largest if row["problem"]]
     return failures

@@ -15,6 +15,10 @@ TELEMETRY_COLUMNS = {
     **{"run": "run", "samples": "samples", "last_s": "last after, s", "utilisation_frac": "mean utilisation"},
     **{"memory_gib": "largest memory, GiB", "power_w": "mean power, W", "energy_j": "energy, J", "problem": "problem"},
 }
+WAIT_COLUMNS = {
+    **{"framework": "framework", "status": "status with the wait off", "expected": "expected", "phases": "phases"},
+    "reason": "reason",
+}
 LARGEST_COLUMNS = {
     **{"framework": "framework", "largest": "largest batch", "images_per_s": "images/s there"},
     **{"peak_memory_gib": "peak memory there, GiB", "next": "next batch", "status": "its status", "reason": "reason"},
@@ -28,10 +32,11 @@ def render_page(
     verdicts: list[dict],
     rates: pd.DataFrame,
     telemetry: list[dict],
+    waits: list[dict],
     largest: list[dict],
     failures: list[str],
 ) -> str:
-    """Return the page. machine: values by what they describe. Other arguments: see report.check_gpu.findings."""
+    """Return the page. machine: values by what they describe. Other arguments: see the modules of this folder."""
     said = f"{len(failures)} failures" if failures else "Everything passed"
     date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     sections = {
@@ -44,6 +49,7 @@ def render_page(
         "Parity gate": render_verdicts(verdicts),
         "Rates": render_table(RATE_COLUMNS, rates.to_dict("records")),
         "Telemetry": render_table(TELEMETRY_COLUMNS, telemetry),
+        "Waits": render_table(WAIT_COLUMNS, waits),
         "Largest batch on one device": render_table(LARGEST_COLUMNS, largest),
     }
     body = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
