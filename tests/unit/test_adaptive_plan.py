@@ -202,6 +202,22 @@ def test_the_budget_counts_the_jobs_that_the_table_of_jobs_counts(tmp_path, monk
     assert sum_device_hours({"job": record}, {}) == 1.0 and sum_device_hours({"job": record}, billing) == 8.0
 
 
+def test_a_framework_begins_with_one_run_whatever_others_took(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plan = make_plan(budget_device_h=10.0, frameworks=["pytorch_ddp", "jax_sharding"], num_gpus=[1, 2], repeats=3)
+    for repeat in (1, 2, 3):
+        run = path_of(1).replace("repeat1", f"repeat{repeat}")
+        store(plan, run, 1000.0, tmp_path, wall_time_s=60.0, images_seen=24 * 64)
+    first = path_of(1).replace("pytorch_ddp", "jax_sharding")
+    decision = decide_all(plan)["small"]
+    assert decision.go == [first] and limit_runs(plan, {"small": decision})[first] == pytest.approx(7 * 60)
+    # If it fails, what others took is all that is known, and the call goes on with the other runs.
+    attempt = tmp_path / "results" / "attempts" / first / "20260101T000000-1" / "attempt.json"
+    attempt.parent.mkdir(parents=True)
+    write_json_atomic(attempt, {"status": "crashed"})
+    assert len(decide_all(plan)["small"].go) > 1
+
+
 def test_runs_that_would_be_done_again_must_fit_into_the_budget(tmp_path, monkeypatch):
     wildcards, record = {"run": path_of(1)}, f"results/runs/{path_of(1)}/run.json"
     job = SimpleNamespace(rule=SimpleNamespace(name="train"), wildcards_dict=wildcards, output=[record])

@@ -5,7 +5,7 @@ import zlib
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import ExifTags, Image, PngImagePlugin
 
 from howmanygpus.prepare.images import FILTERS, LIBRARIES, REASONS, BadImageError
 from howmanygpus.prepare.images.decoding import decode
@@ -125,6 +125,36 @@ def test_libraries_give_the_same_pixels(kind):
         pixels = [decode(data, channels, library) for library in LIBRARIES]
         assert all(np.array_equal(pixels[0], other) for other in pixels[1:])
         assert pixels[0].shape == (*GRAY.shape, channels)
+
+
+def describe_turn(form: str) -> dict:
+    """Return options of Pillow with which a file says that it is to be turned by a quarter, in different ways."""
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6
+    xmp = '<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:Description tiff:Orientation="6"/></x:xmpmeta>'
+    texts = PngImagePlugin.PngInfo()
+    match form:
+        case "exif":
+            return {"exif": exif}
+        case "xmp":
+            texts.add_itxt("XML:com.adobe.xmp", xmp)
+            return {"xmp": xmp.encode(), "pnginfo": texts}
+        case "raw profile":
+            texts.add_text(
+                "Raw profile type exif", f"\nexif\n{len(exif.tobytes())}\n{exif.tobytes().hex()}\n", zip=True
+            )
+            return {"pnginfo": texts}
+    raise AssertionError(form)
+
+
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [("PNG", "exif"), ("PNG", "xmp"), ("PNG", "raw profile"), ("JPEG", "exif"), ("JPEG", "xmp")],
+)
+def test_every_library_turns_an_image_upright_that_says_how_it_lies(kind, form):
+    upright = np.rot90(decode(encode(RGB, kind), 3), -1)
+    for library in LIBRARIES:
+        assert np.array_equal(decode(encode(RGB, kind, **describe_turn(form)), 3, library), upright)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -78,6 +78,25 @@ def test_a_label_that_nobody_knows_is_stored_as_missing(tmp_path):
     assert (tmp_path / "arrays" / "classes.tsv").read_text().splitlines()[1:] == ["0\tcat\t1\t0", "1\tdog\t0\t1"]
 
 
+def test_a_label_that_several_readers_gave_counts_once(tmp_path):
+    listing, _ = listing_of(
+        write(tmp_path, ["0.png,dog|cat|dog,train", "1.png,cat,test"]), "multilabel_csv", label_column="label"
+    )
+    assert [entry.label for entry in listing.entries] == [(0, 1), (0,)]
+
+
+@pytest.mark.parametrize("options", [{}, {"split": {"test": 0.3}}])
+def test_empty_lines_below_a_table_are_no_images(tmp_path, options):
+    listing, remarks = listing_of(write(tmp_path, [*ROWS, ",,,", "", " , ,,"]), **options)
+    assert len(listing.entries) == 30 and not any("left out" in remark for remark in remarks)
+
+
+def test_a_column_that_is_there_twice_is_refused(tmp_path):
+    write(tmp_path, ["0.png,cat,train,dog", "1.png,dog,test,cat"], "path,label,split,label")
+    with pytest.raises(OptionError, match=r"label_column: 'label' names 2 columns of .*; rename or remove all but one"):
+        listing_of(tmp_path)
+
+
 def test_images_whose_finding_nobody_knows_are_left_out(tmp_path):
     rows = ["0.png,cat,train", "1.png,?cat,train", "2.png,dog|?cat,train", "3.png,?dog,train", "4.png,dog,test"]
     write(tmp_path, rows, "path,labels,split")
@@ -163,6 +182,7 @@ def test_other_words_that_are_as_alike_as_those_of_the_splits_are_left_out(tmp_p
         ("30.png,cat,Train ,p", "has the value 'Train' for 30.png, which looks like 'train'"),
         ("30.png,,train,p", "label_column: 'label' is empty for 1 of 31 images: 30.png; complete or remove"),
         (",cat,train,p", "has a line without the path of an image"),
+        ("./7.png,dog,test,p", "table: .* names 7.png twice; keep one line for each image"),
         ("30.png,fox,test,p", r"table: .* has no training image of the class fox; add images of it, or remove the cl"),
     ],
 )

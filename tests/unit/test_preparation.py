@@ -5,6 +5,7 @@ import hashlib
 
 import numpy as np
 import pytest
+from PIL import ExifTags, Image
 
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
@@ -128,6 +129,18 @@ def test_without_a_size_images_stay_as_they_are_and_must_be_alike(tree, tmp_path
     (tree / "train/cat/0004.png").write_bytes(encode(smooth(30, 30)))
     with pytest.raises(ValueError, match=r"train/cat/0004.png: other_size: 30x30, not 40x56; set `size`"):
         prepare(read_task("image_folder", options), tmp_path / "again")
+
+
+def test_images_that_a_camera_stored_on_their_side_keep_their_upright_size(tmp_path):
+    counts = {f"{split}/{name}": 2 for split in ("train", "test") for name in ("cat", "dog")}
+    write_tree(tmp_path / "tree", counts, suffix=".jpg")
+    turned = Image.Exif()
+    turned[ExifTags.Base.Orientation] = 6
+    for index, path in enumerate(sorted((tmp_path / "tree").rglob("*.jpg"))):
+        path.write_bytes(encode(smooth(40, 56, seed=index), "JPEG", exif=turned))
+    options = {"folder": str(tmp_path / "tree"), "channels": 1}
+    data = open_data(prepare(read_task("image_folder", options), tmp_path / "out"))
+    assert data.image_shape == (56, 40, 1) and len(data.train_images) == 4
 
 
 @pytest.mark.parametrize("library", ["opencv", "pillow"])

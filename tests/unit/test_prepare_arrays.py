@@ -5,6 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
+from howmanygpus.plan.invalidation.contents import has_shape_of_arrays
 from howmanygpus.prepare.arrays import check_part, prepare_arrays, prepare_random
 from howmanygpus.prepare.sources import Arrays, Description, digits, synthetic
 from howmanygpus.train.input.prepared import open_data, read_description, verify_hashes
@@ -51,3 +52,13 @@ def test_a_source_that_does_not_deliver_what_it_describes_is_refused(images, lab
     arrays = Arrays(images, labels, images, labels)
     with pytest.raises(ValueError, match=message):
         check_part("noise", "train", arrays.train_images, arrays.train_labels, NOISE)
+
+
+@pytest.mark.parametrize(
+    "change", [{"multi_label": True}, {"num_classes": 5}, {"num_test": 7}, {"image_shape": [5, 7, 1]}]
+)
+def test_random_arrays_have_the_shape_of_a_data_set_with_its_kind_of_labels(tmp_path, change):
+    options = {"image_shape": [5, 7, 3], "num_classes": 4, "num_train": 23, "num_test": 6}
+    prepare_random("patterns", options, tmp_path)
+    assert has_shape_of_arrays("patterns", options, tmp_path)
+    assert not has_shape_of_arrays("patterns", options | change, tmp_path)

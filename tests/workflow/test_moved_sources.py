@@ -127,3 +127,32 @@ def test_touched_images_rerun_nothing(copy):
         os.utime(path)
     assert planned(copy) == []
     assert json.loads(copy.read("results/prepared/tree/sources.json"))
+
+
+def test_files_that_were_changed_in_place_are_noticed(copy):
+    batch = copy.folder / "here/cifar/test_batch.bin"
+    batch.write_bytes(bytes([(batch.read_bytes()[0] + 1) % 10]) + batch.read_bytes()[1:])
+    assert planned(copy) == ["cifar/sleeping/base/arrays_fp32_cpu_gpus1_batch2_repeat1", "prepare_arrays"]
+    copy.snakemake(*RUNS)
+    assert planned(copy) == []
+
+
+def test_touched_files_of_arrays_rerun_nothing(copy):
+    for path in (copy.folder / "here/cifar").iterdir():
+        os.utime(path)
+    assert planned(copy) == []
+
+
+def test_random_images_follow_the_number_of_real_ones(copy):
+    path = copy.folder / "here/tree/train/dog/0001.png"
+    more = path.with_name("0091.png")
+    path.rename(more)
+    assert [job for job in planned(copy) if "synthetic" in job] == []
+    shutil.copyfile(more, path)
+    assert {"prepare_synthetic", "tree/sleeping/base/synthetic_fp32_cpu_gpus1_batch2_repeat1"} <= set(planned(copy))
+    copy.snakemake(*RUNS)
+    assert planned(copy) == []
+    found = [json.loads(copy.read(f"results/prepared/tree/{form}/dataset.json")) for form in ("arrays", "synthetic")]
+    assert [description["num_train"] for description in found] == [13, 13]
+    more.unlink()
+    assert "prepare_synthetic" in planned(copy)

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -63,12 +63,14 @@ def _gather(campaign: Campaign) -> Knowledge:
     for study in campaign.studies:
         before, completed = complete_jobs(JOBS / RUN / study.name)
         jobs |= {str(path): record for path, record in (before | completed).items()}
-    return Knowledge(known, sum_device_hours(jobs, billing), _expect_hours(campaign, billing))
+    return Knowledge(known, sum_device_hours(jobs, billing), _expect_hours(campaign, known, billing))
 
 
-def _expect_hours(campaign: Campaign, billing: dict[str, dict]) -> Callable[[str], float | None]:
+def _expect_hours(
+    campaign: Campaign, tried: Collection[str], billing: dict[str, dict]
+) -> Callable[[str], float | None]:
     """Return a function from a run's path to the device-hours that it is expected to need, as they are billed."""
-    expect, runs = expect_seconds(campaign), {run.path: run for run in campaign.runs}
+    expect, runs = expect_seconds(campaign, tried), {run.path: run for run in campaign.runs}
 
     @cache
     def expect_hours(path: str) -> float | None:

@@ -42,8 +42,7 @@ class Task:
         reasons: dict[str, str] = {}
         for entry in self.listing.entries:
             try:
-                header = read_header(read_file(self.listing.folder / entry.path))
-                return header.height, header.width
+                return _read_size(read_file(self.listing.folder / entry.path), self.preparation.channels)
             except BadImageError as error:
                 reasons.setdefault(error.reason, f"{entry.path} ({error})")
         found = f"{describe_endings(self.listing)}, such as {name_some(reasons.values())}"
@@ -107,6 +106,18 @@ class Task:
         counts = splits.count("train"), splits.count("test")
         num_classes, remarks = len(self.listing.classes), describe_listing(self.listing)
         return Description(self.image_shape, num_classes, *counts, self.listing.multi_label, remarks)
+
+
+def _read_size(data: bytes, channels: int) -> tuple[int, int]:
+    """(height, width) of an image that is upright. Raises BadImageError."""
+    header = read_header(data)
+    if header.plain:
+        return header.height, header.width
+    # An orientation can exchange height and width. Few calls need OpenCV, which this module imports.
+    from howmanygpus.prepare.images.decoding import decode
+
+    height, width, _ = decode(data, channels).shape
+    return height, width
 
 
 def is_listed(source: str) -> bool:

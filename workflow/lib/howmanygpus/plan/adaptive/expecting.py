@@ -1,18 +1,21 @@
 """Estimates how much of a budget a run will need."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from howmanygpus.plan.adaptive.campaign import Campaign
-from howmanygpus.plan.dry_run.recorded_runs import RUNS, RecordedRuns, read_durations
+from howmanygpus.plan.dry_run.recorded_runs import BY_OTHERS, RUNS, RecordedRuns, read_durations
 from howmanygpus.plan.runs import Run
 
 LEAST_S = 1.0
 """A run is never expected to take less."""
 
 
-def expect_seconds(campaign: Campaign, folder: Path = RUNS) -> Callable[[Run], float | None]:
+def expect_seconds(campaign: Campaign, tried: Collection[str], folder: Path = RUNS) -> Callable[[Run], float | None]:
     """Return a function from a run to its expected seconds, or None if no run like it exists.
+
+    Frameworks can differ by an order of magnitude. The durations of others are therefore expected of a framework only if
+    a run of it was tried and left no duration. tried: the paths of the campaign's runs that ended or failed.
 
     The duration of a user's program depends on its command alone, so the longest existing run of the same variant is
     expected again. folder: where the runs are.
@@ -21,10 +24,12 @@ def expect_seconds(campaign: Campaign, folder: Path = RUNS) -> Callable[[Run], f
         durations = read_durations(folder / campaign.study.name)
         return lambda run: max((seconds for other, seconds in durations if _is_like(run, other)), default=None)
     recorded = RecordedRuns(campaign.plan, folder)
+    known = {(run.framework, run.device) for run in campaign.runs if run.path in tried}
 
     def expect(run: Run) -> float | None:
-        seconds, _, is_limit = recorded.expect(run)
-        return None if is_limit or seconds is None else max(LEAST_S, seconds)
+        seconds, basis, is_limit = recorded.expect(run)
+        is_guess = basis == BY_OTHERS and (run.framework, run.device) not in known
+        return None if is_limit or is_guess or seconds is None else max(LEAST_S, seconds)
 
     return expect
 

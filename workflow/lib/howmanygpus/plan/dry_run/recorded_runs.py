@@ -16,6 +16,7 @@ from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.runs import Run
 
 RUNS = Path("results/runs")
+BY_OTHERS = "runs of other frameworks"
 REPEATS_READ = 3
 """Repeats of a configuration that are read, because thousands of records would take longer than the plan."""
 
@@ -61,7 +62,7 @@ LIKENESS: dict[str, Callable[[Run], tuple]] = {
     ),
     "runs of the same framework and device count": lambda run: (run.framework, run.device, run.num_gpus),
     "runs of the same framework": lambda run: (run.framework, run.device),
-    "runs of other frameworks": lambda run: (run.device,),
+    BY_OTHERS: lambda run: (run.device,),
 }
 """Properties that similar runs share, the closest first. All share device, model, image shape and classes."""
 

@@ -2,8 +2,8 @@
 Finds out whether the sources of prepared data have the same contents as before, if their place or times changed.
 
 Snakemake compares the parameters of a step with those of its last execution. A parameter that names a place or contains
-times would rerun the step and everything downstream. Such a parameter becomes an `Unchanged` one if the contents are
-those that were prepared.
+times would rerun the step and everything downstream. Such a parameter is `Recorded` as the earlier one if the contents
+are those that were prepared.
 """
 
 import ast
@@ -13,8 +13,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from csv import DictReader
-from functools import cache
 from pathlib import Path
+
+import numpy as np
 
 from howmanygpus.files import sha256_of_file, write_json_atomic
 from howmanygpus.prepare.listing import Task, describe_dataset
@@ -24,19 +25,19 @@ READERS = 8
 """Files that are read at the same time."""
 
 
-class Unchanged(str):
-    """A parameter that means the same as an earlier one.
+class Recorded(str):
+    """A parameter that is recorded as another text, such as an earlier parameter with the same meaning.
 
-    Snakemake compares and records the representation, which is that of the earlier parameter. Commands get the text.
+    Snakemake compares and records the representation, which is that of the other text. Commands get the text itself.
     """
 
-    def __new__(cls, text: str, earlier: str):
+    def __new__(cls, text: str, recorded: str):
         made = super().__new__(cls, text)
-        made._earlier = earlier  # type: ignore[attr-defined]
+        made._recorded = recorded  # type: ignore[attr-defined]
         return made
 
     def __repr__(self) -> str:
-        return repr(self._earlier)  # type: ignore[attr-defined]
+        return repr(self._recorded)  # type: ignore[attr-defined]
 
 
 class Contents:
@@ -115,6 +116,16 @@ def has_contents_of_shard(task: Task, shard: int, records: Path) -> bool:
         return all(readers.map(is_same, [entry.path for entry in task.shards[shard]]))
 
 
+def describe_files(source: str, options: dict) -> str:
+    """Return a hash of size and time of each file that a data set of arrays is read from; empty if it names none."""
+    module = load_source(source)
+    if not hasattr(module, "list_files"):
+        return ""
+    found = [(path.name, path.stat()) for path in module.list_files(**options)]
+    states = [[name, status.st_size, status.st_mtime_ns] for name, status in found]
+    return hashlib.sha256(json.dumps(states).encode()).hexdigest()[:16]
+
+
 def has_contents_of_arrays(source: str, options: dict, folder: Path) -> bool:
     """Return whether a data set without image files has the images and labels of a prepared folder."""
     from howmanygpus.train.input.prepared import SPLITS
@@ -131,12 +142,13 @@ def has_contents_of_arrays(source: str, options: dict, folder: Path) -> bool:
     return False
 
 
-@cache
-def has_shape_of_arrays(source: str, options: str, folder: Path) -> bool:
-    """Return whether a data set has the shape and counts of a prepared folder."""
+def has_shape_of_arrays(source: str, options: dict, folder: Path) -> bool:
+    """Return whether a data set has the shape, the counts and the kind of labels of a prepared folder."""
     with suppress(OSError, ValueError):
         known = json.loads((folder / "dataset.json").read_text())
-        now = describe_dataset(source, json.loads(options))
+        multi_label = np.load(folder / "train_labels.npy", mmap_mode="r").ndim == 2
+        now = describe_dataset(source, options)
         shape = [list(now.image_shape), now.num_classes, now.num_train, now.num_test]
-        return shape == [known[key] for key in ("image_shape", "num_classes", "num_train", "num_test")]
+        is_alike = shape == [known[key] for key in ("image_shape", "num_classes", "num_train", "num_test")]
+        return is_alike and multi_label == now.multi_label
     return False

@@ -8,7 +8,8 @@ from pathlib import Path
 from howmanygpus.plan.invalidation.code import hash_script
 from howmanygpus.plan.invalidation.contents import (
     Contents,
-    Unchanged,
+    Recorded,
+    describe_files,
     describe_shard,
     find_earlier,
     has_contents_of_arrays,
@@ -20,6 +21,9 @@ from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.rules.answers import Answers
 from howmanygpus.prepare.acquire.acquisition import Acquisition
 from howmanygpus.prepare.listing import Task, find_acquisition, is_listed, read_task
+
+OTHER_SHAPE = "with another shape than before"
+"""Mark on recorded options if random images of another shape were made with the same options."""
 
 
 class DataRules(Answers):
@@ -42,34 +46,52 @@ class DataRules(Answers):
         return json.dumps(self._options[wildcards.dataset]["options"])
 
     def array_options(self, wildcards) -> str:
-        """Return the options of a data set of arrays; another folder with the same contents changes nothing."""
-        now, arrays = self.options(wildcards), f"results/prepared/{wildcards.dataset}/arrays"
-        if "folder" not in self._options[wildcards.dataset]["options"]:
-            return now
+        """Return the options of a data set of arrays, recorded with the state of the files that it is read from.
+
+        Another folder, or other times of the files, with the same contents change nothing.
+        """
+        given, arrays = self._options[wildcards.dataset]["options"], f"results/prepared/{wildcards.dataset}/arrays"
+        options = self.options(wildcards)
+        if "folder" not in given:
+            return options
+        is_acquired = self.acquisition(wildcards) is not None
+        now = (
+            options
+            if is_acquired
+            else "\n".join(filter(None, [options, describe_files(self.source(wildcards), given)]))
+        )
         others = [self.code("prepare_arrays")(wildcards), self.source(wildcards), self.acquired_folder(wildcards)]
         contents = self._find_contents(wildcards.dataset)
         contents.note(now, "")
         earlier = find_earlier(self._read_recorded(f"{arrays}/dataset.json"), others)
-        if earlier is None or earlier == now or not _differ_in_folder(earlier, now):
-            return now
-        if self.acquisition(wildcards):
-            return Unchanged(now, earlier)
+        if earlier is None or earlier == now or not _have_same_options(earlier, now):
+            return Recorded(options, now)
+        if is_acquired:
+            return Recorded(options, earlier)
 
         def compare() -> bool:
-            self._say_once(f"{wildcards.dataset} has another folder than when it was prepared; comparing the contents")
-            return has_contents_of_arrays(self.source(wildcards), json.loads(now), Path(arrays))
+            self._say_once(
+                f"{wildcards.dataset} has another folder, or files with other times, than when it was prepared; "
+                "comparing the contents"
+            )
+            return has_contents_of_arrays(self.source(wildcards), given, Path(arrays))
 
-        return Unchanged(now, earlier) if contents.are_those_of(earlier, now, "", compare) else now
+        return Recorded(options, earlier if contents.are_those_of(earlier, now, "", compare) else now)
 
     def random_options(self, wildcards) -> str:
-        """Return the options of the data set whose shape random images have. Only its shape matters to them."""
-        now, folder = self.options(wildcards), f"results/prepared/{wildcards.dataset}/synthetic"
+        """Return the options of the data set whose shape random images have. Only its shape matters to them.
+
+        The files of a data set can give it another shape while its options stay the same.
+        """
+        given, folder = self._options[wildcards.dataset]["options"], f"results/prepared/{wildcards.dataset}/synthetic"
+        options = self.options(wildcards)
         others = [self.code("prepare_arrays")(wildcards), self.source(wildcards)]
         earlier = find_earlier(self._read_recorded(f"{folder}/dataset.json"), others)
-        if earlier is None or earlier == now:
-            return now
-        is_same = has_shape_of_arrays(self.source(wildcards), now, Path(folder))
-        return Unchanged(now, earlier) if is_same else now
+        if earlier is None:
+            return options
+        if has_shape_of_arrays(self.source(wildcards), given, Path(folder)):
+            return Recorded(options, earlier)
+        return options if earlier != options else Recorded(options, f"{options}\n{OTHER_SHAPE}")
 
     def options_unseen(self, wildcards, input) -> str:
         """Return the options as a parameter whose change reruns nothing by itself.
@@ -129,7 +151,7 @@ class DataRules(Answers):
             )
             return has_contents_of_shard(task, shard, Path(records))
 
-        return Unchanged(now, earlier) if contents.are_those_of(earlier, now, how, compare) else now
+        return Recorded(now, earlier) if contents.are_those_of(earlier, now, how, compare) else now
 
     def _find_contents(self, dataset: str) -> Contents:
         return self._contents.setdefault(dataset, Contents(Path(f"results/prepared/{dataset}/sources.json")))
@@ -161,7 +183,8 @@ class DataRules(Answers):
         return [f"results/preparation/{dataset}.svg" for dataset in listed]
 
 
-def _differ_in_folder(*options: str) -> bool:
-    """Return whether options are the same but for the option `folder`."""
-    one, other = ({key: value for key, value in json.loads(each).items() if key != "folder"} for each in options)
+def _have_same_options(*recorded: str) -> bool:
+    """Return whether options are the same but for the option `folder`. The state of the files is in a second line."""
+    given = (json.loads(each.partition("\n")[0]) for each in recorded)
+    one, other = ({key: value for key, value in options.items() if key != "folder"} for options in given)
     return one == other

@@ -20,7 +20,11 @@ JPEG_KINDS = {1: "gray", 3: "rgb", 4: "cmyk"}
 JPEG_FRAMES = {0xC0, 0xC1, 0xC2}
 """Markers of baseline, extended and progressive frames with Huffman codes."""
 OTHER_JPEG_FRAMES = {0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF}
-START_OF_SCAN, END_OF_IMAGE, EXIF = 0xDA, 0xD9, 0xE1
+START_OF_SCAN, END_OF_IMAGE, APP1 = 0xDA, 0xD9, 0xE1
+EXIF_BEGINNINGS = (b"Exif", b"Raw profile type exif\0", b"XML:com.adobe.xmp\0\1")
+"""Beginnings of notes that can have an orientation: EXIF of JPEG, EXIF of PNG by ImageMagick, and compressed XMP."""
+XMP_ORIENTATION = b"tiff:Orientation"
+PNG_TEXTS = {b"tEXt", b"zTXt", b"iTXt"}
 OTHER_KINDS = (
     *(("DICOM", 128, b"DICM"), ("TIFF", 0, b"II*\0"), ("TIFF", 0, b"MM\0*"), ("BMP", 0, b"BM")),
     *(("WebP", 8, b"WEBP"), ("GIF", 0, b"GIF8")),
@@ -104,12 +108,14 @@ def _read_png(data: bytes) -> Header:
     if depth not in PNG_DEPTHS.get(colour, ()) or compression or filtering or interlace > 1:
         raise BadImageError("damaged", "the header does not describe a PNG image")
     _check_size(width, height)
-    kinds = {kind for kind, _, _ in _png_chunks(data)}
+    chunks = list(_png_chunks(data))
+    kinds = {kind for kind, _, _ in chunks}
     if b"IDAT" not in kinds:
         raise BadImageError("damaged", "there are no pixels in the file")
     if b"acTL" in kinds:
         raise BadImageError("unsupported", "an animation")
-    plain = depth == 8 and colour in (0, 2) and not interlace and not kinds & PNG_SPECIAL
+    turned = any(_has_orientation(data[start : start + size]) for kind, start, size in chunks if kind in PNG_TEXTS)
+    plain = depth == 8 and colour in (0, 2) and not interlace and not kinds & PNG_SPECIAL and not turned
     return Header("png", width, height, PNG_KINDS[colour], depth, plain)
 
 
@@ -123,7 +129,7 @@ def _read_jpeg(data: bytes) -> Header:
             if length < 6:
                 raise BadImageError("damaged", "the header of the frame is too short")
             frame = struct.unpack_from(">BHHB", data, start)
-        special = special or (marker == EXIF and data[start : start + 4] == b"Exif")
+        special = special or (marker == APP1 and _has_orientation(data[start : start + length]))
         position = start + length
     if frame is None:
         raise BadImageError("damaged", "there is no header of a frame")
@@ -134,6 +140,11 @@ def _read_jpeg(data: bytes) -> Header:
     if data.rfind(b"\xff\xd9") < position:
         raise BadImageError("truncated", f"ends after {len(data)} bytes, without the end of the image")
     return Header("jpeg", width, height, JPEG_KINDS[channels], depth, channels in (1, 3) and not special)
+
+
+def _has_orientation(note: bytes) -> bool:
+    """Whether a note in a file can say how the image is turned: EXIF, or XMP that names it."""
+    return note.startswith(EXIF_BEGINNINGS) or XMP_ORIENTATION in note
 
 
 def _jpeg_segment(data: bytes, position: int) -> tuple[int, int, int]:

@@ -30,7 +30,7 @@ class Findings:
     def label(self, text: str) -> int | tuple[int, ...]:
         """Return the labels as Entry has them. Raises KeyError for a label that is not one of the classes."""
         names = split_text(text, self._separator, self._nothing)
-        numbers = tuple(sorted(self._find_number(name) for name in names))
+        numbers = tuple(sorted({self._find_number(name) for name in names}))
         return numbers if self._finding is None else int(self._numbers[self._finding] in numbers)
 
     def _find_number(self, name: str) -> int:

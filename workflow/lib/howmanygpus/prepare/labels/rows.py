@@ -1,6 +1,7 @@
 """Read the images of a data set with a table: path, text of the labels, split and group of each."""
 
 import difflib
+import posixpath
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -162,10 +163,12 @@ def _describe_values(values: Counter) -> str:
 def _check_paths(table: str, rows: list[Row]) -> None:
     seen: set[str] = set()
     for path in (row.path for row in rows):
-        if path in seen:
-            raise OptionError("table", table, f"names {path} twice", "keep one line for each image")
         if not path:
             raise OptionError("table", table, "has a line without the path of an image", "complete or remove it")
+        # ./a.png is a.png, which could otherwise be in both splits.
+        file = posixpath.normpath(path)
+        if file in seen:
+            raise OptionError("table", table, f"names {file} twice", "keep one line for each image")
         if Path(path).is_absolute() or ".." in Path(path).parts:
             raise OptionError("table", table, f"names {path}, outside the folder", "write paths below the folder")
-        seen.add(path)
+        seen.add(file)

@@ -25,16 +25,19 @@ def read_columns(path: Path, option: str, columns: list[tuple[str, str]]) -> lis
     for name_option, name in columns:
         if name not in header:
             raise OptionError(name_option, name, f"is no column of {path}", f"there are {', '.join(header)}")
+        if (count := header.count(name)) > 1:
+            raise OptionError(name_option, name, f"names {count} columns of {path}", "rename or remove all but one")
     places = [header.index(name) for _, name in columns]
     rows = _read_rows(text, delimiter, path, option)
     next(rows, None)
     found = []
     for line, row in rows:
-        if len(row) <= max(places):
-            if any(row):
-                problem = f"has too few values in line {line}"
-                raise OptionError(option, str(path), problem, "complete or remove the line")
+        # Excel saves empty lines, with delimiters alone, below a table that once was longer.
+        if not any(value.strip() for value in row):
             continue
+        if len(row) <= max(places):
+            problem = f"has too few values in line {line}"
+            raise OptionError(option, str(path), problem, "complete or remove the line")
         found.append(tuple(row[place].strip() for place in places))
     if not found:
         raise OptionError(option, str(path), "has no line below its header", "write one line for each image")

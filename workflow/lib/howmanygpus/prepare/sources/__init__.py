@@ -2,7 +2,8 @@
 Data sets, one module each; the docstring of a module explains its options.
 
 A module of arrays defines `describe(**options)`, which returns shape and counts without reading any data, and
-`load(**options)`, which returns the arrays. A module of image files defines `list_images(**options)`, which names the
+`load(**options)`, which returns the arrays; `list_files(**options)` names the files that are read from the option
+`folder`, so that a change of them is noticed. A module of image files defines `list_images(**options)`, which names the
 files without opening them, and `PREPARATION`, the defaults of its options of preparation. Either kind may define
 `acquire(**options)`, which returns what must be fetched or extracted first; the option `folder` then names the result.
 """

@@ -55,6 +55,11 @@ def describe(folder: str | None = None) -> Description:
     return Description(SHAPE, NUM_CLASSES, counts["train"], counts["test"])
 
 
+def list_files(folder: str) -> list[Path]:
+    """The files that the images are read from. Raises OptionError for missing files."""
+    return [path for paths in _require_batches(folder).values() for path in paths]
+
+
 def load(folder: str) -> Arrays:
     """Return the arrays. Raises OptionError for missing files, and ValueError for a file that is not as published."""
     parts = {}
