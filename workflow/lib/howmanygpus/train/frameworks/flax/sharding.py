@@ -171,7 +171,8 @@ class JaxSharding(StepwiseBackend):
             return None
         # XLA_PYTHON_CLIENT_ALLOCATOR=platform counts nothing.
         peaks = [(device.memory_stats() or {}).get("peak_bytes_in_use") for device in self.devices]
-        return None if None in peaks else max(peaks)
+        known = [peak for peak in peaks if peak is not None]
+        return max(known) if len(known) == len(peaks) else None
 
     def versions(self) -> dict[str, str]:
         versions = {"jax": jax.__version__, "optax": optax.__version__}

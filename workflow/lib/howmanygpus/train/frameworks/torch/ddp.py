@@ -32,7 +32,7 @@ POWERSGD_STARTS = 2
 def find_sync_option(wrapper: type) -> str:
     """Return the option of DDP that says whether buffers are broadcast in each step; PyTorch 2.13 renamed it."""
     names = ("forward_sync_buffers", "broadcast_buffers")
-    return next(name for name in names if name in signature(wrapper.__init__).parameters)
+    return next(name for name in names if name in signature(wrapper).parameters)
 
 
 SYNC_BUFFERS = find_sync_option(DistributedDataParallel)
