@@ -159,6 +159,10 @@ WRONG_STUDIES = [
     ({"eval_devices": "one"}, 'studies.s.eval_devices: "one" is not known here; choose from all, first'),
     ({"variants": {"v": {"eval_batch_size": 0}}}, "studies.s.variants.v.eval_batch_size: 0 is too small"),
     ({"seed": 2**64}, "studies.s.seed: 18446744073709551616 is too large; give at most 4294967295"),
+    (
+        {"seed": 2**32 - 1, "repeats": 2},
+        "studies.s.seed: 4294967295 gives repeat 2 the seed 4294967296, which is too large; give at most 4294967294",
+    ),
     ({"repeats": 10**12}, "studies.s: 2000000000000 runs are more than 100000; shorten its lists or lower repeats"),
     ({"exclude": [{"num_gpus": 7}]}, 'studies.s.exclude[0]: {"num_gpus": 7} matches no run; correct or remove it'),
     ({"exclude": [{"num_gpu": 1}]}, 'studies.s.exclude[0]: unknown key "num_gpu"; did you mean num_gpus?'),

@@ -17,6 +17,9 @@ MOST_WORKERS_PER_CORE = 4
 MOST_PREFETCH = 100
 """Batches ahead of the training; a few are enough to hide irregular loading."""
 
+LARGEST_SEED = 2**32 - 1
+"""Keras accepts no larger one."""
+
 
 def check_quality(place: str, quality: dict) -> None:
     """Raise ConfigError for an unknown metric, or for thresholds or a margin that it cannot have."""
@@ -34,6 +37,14 @@ def check_quality(place: str, quality: dict) -> None:
         raise refuse(f"{place}.margin", quality["margin"], problem, f"give less than {highest - lowest}")
 
 
+def check_seeds(place: str, config: dict) -> None:
+    """Raise ConfigError if the seed of a later repeat is too large. Each repeat adds 1 to the seed of the first."""
+    if (last := config["seed"] + config["repeats"] - 1) > LARGEST_SEED:
+        problem = f"gives repeat {config['repeats']} the seed {last}, which is too large"
+        raise refuse(f"{place}.seed", config["seed"], problem, f"give at most {LARGEST_SEED - config['repeats'] + 1}")
+
+
+@cache
 def list_metrics() -> list[str]:
     """List the quality metrics by the file names in report/metrics/, since `plan` must not import `report`."""
     return sorted(path.stem for path in METRICS.glob("[a-z]*.py"))

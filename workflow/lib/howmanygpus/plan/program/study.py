@@ -4,7 +4,7 @@ import itertools
 from typing import Any
 
 from howmanygpus.plan.adaptive.keys import leave_rules_out
-from howmanygpus.plan.config.checks import check_quality
+from howmanygpus.plan.config.checks import check_quality, check_seeds
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, read_schema, study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS
@@ -87,6 +87,7 @@ class ProgramStudy(Study):
         self.config = filled | own | {"parity": "off", "variants": {variant: {} for variant in self.variants}}
         self.runs = self._expand()
         check_layouts(self)
+        check_seeds(place, filled)
 
     def _expand(self) -> list[Run]:
         config = self.config

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from howmanygpus.plan.config.checks import check_quality, doubt_batches, doubt_workers, locate
+from howmanygpus.plan.config.checks import check_quality, check_seeds, doubt_batches, doubt_workers, locate
 from howmanygpus.plan.config.errors import ConfigError, refuse, suggest
 from howmanygpus.plan.config.images import CROPS, find_image_shape
 from howmanygpus.plan.config.learning import check_learning, doubt_learning
@@ -75,6 +75,7 @@ def check_shape(study: "Study", settings: dict, places: dict[str, str]) -> None:
 def check_runs(study: "Study") -> None:
     """Raise ConfigError for layouts that the machine lacks, and for batches and steps that the data set cannot give."""
     check_layouts(study)
+    check_seeds(study.place, study.config)
     num_train, stored = study.description.num_train, study.description.image_shape
     unfair = [settings for by_framework in study.unfair.values() for settings in by_framework.values()]
     layouts = {(run.num_gpus, run.per_device_batch_size, study.accumulate(run)) for run in study.runs}
