@@ -89,7 +89,7 @@ def test_devices_of_a_node_are_counted(gres, request_, count):
     assert count_devices(gres, request_) == count
 
 
-def find(tmp_path, slurm=None, packed=False, changes=None, is_done=False, **device):
+def find(tmp_path, slurm=None, packed=False, changes=None, is_done=False, account=None, **device):
     values = {"scheduler": "slurm", "devices": {"a100": A100 | device}, "slurm": slurm or {}}
     (tmp_path / "machine.yaml").write_text(yaml.safe_dump(values))
     options = {"frameworks": ["pytorch_ddp"], "devices": ["a100"], "time_limit_min": 55} | (changes or {})
@@ -97,7 +97,7 @@ def find(tmp_path, slurm=None, packed=False, changes=None, is_done=False, **devi
     for run in plan.runs.values() if is_done else ():
         (tmp_path / run.path).mkdir(parents=True)
         (tmp_path / run.path / "run.json").touch()
-    return find_misfits(plan, tmp_path)
+    return find_misfits(plan, tmp_path, account)
 
 
 def test_what_fits_is_not_mentioned(tmp_path):
@@ -139,7 +139,11 @@ def test_a_qos_may_exceed_the_limit_of_the_partition(tmp_path):
 
 def limit_jobs(scontrol, qos):
     """Have SLURM enforce the limits of a QOS. qos: its line, as sacctmgr prints it."""
-    scontrol |= {"config": "AccountingStorageEnforce = associations,limits,qos", "qos": qos, "assoc": "|normal||||\n"}
+    scontrol |= {
+        "config": "AccountingStorageEnforce = associations,limits,qos",
+        "qos": qos,
+        "assoc": "lab|||normal||||\n",
+    }
 
 
 def test_a_job_longer_than_its_qos_allows_is_named(tmp_path, scontrol):
@@ -175,6 +179,14 @@ def test_a_job_larger_than_its_qos_allows_is_named(tmp_path, scontrol, qos, plac
     found = find(tmp_path, qos="short", changes=changes)
     assert place in found[0] and words in found[0], found
     assert len(found) == 1, "the largest job that exceeds a limit stands for the others"
+
+
+def test_the_account_of_the_jobs_says_what_they_may_have(tmp_path, scontrol):
+    limit_jobs(scontrol, "normal|||||||\n")
+    scontrol["assoc"] += "small|gpu||normal||gres/gpu=2||\n"
+    assert find(tmp_path) == []
+    (message,) = find(tmp_path, account="small")
+    assert "gres/gpu=4, and MaxTRES of your account small in the partition gpu allows a job 2, so that" in message
 
 
 def test_finished_runs_need_no_partition(tmp_path):

@@ -13,11 +13,11 @@ from howmanygpus.plan.runs import Run
 from howmanygpus.plan.study.study import Study
 
 
-def find_misfits(plan: Plan, results: Path = RUNS) -> list[str]:
+def find_misfits(plan: Plan, results: Path = RUNS, account: str | None = None) -> list[str]:
     """Return a message for each kind of job that could never start, with the place and the remedy.
 
-    results: folder of the finished runs. Only devices of missing runs are looked at. The list is empty if jobs are not
-    submitted or SLURM does not answer.
+    results: folder of the finished runs. Only devices of missing runs are looked at. account: of the jobs; None for the
+    default of the user. The list is empty if jobs are not submitted or SLURM does not answer.
     """
     messages: list[str] = []
     if not plan.machine.submits:
@@ -28,7 +28,7 @@ def find_misfits(plan: Plan, results: Path = RUNS) -> list[str]:
         if not (missing := [run for run in runs if not (results / run.path / "run.json").exists()]):
             continue
         try:
-            offer = ask_for_offer(plan.machine.device(name).options)
+            offer = ask_for_offer(plan.machine.device(name).options, account)
         except PartitionError as error:
             messages.append(f"{place}.partition: {error}")
             continue
