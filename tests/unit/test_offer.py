@@ -133,6 +133,19 @@ def test_a_partition_whose_jobs_are_too_short_for_the_gate_is_refused(tmp_path, 
     assert find(tmp_path, changes={"time_limit_min": 20}) == []
 
 
+def test_a_partition_that_gives_a_job_fewer_nodes_is_named(tmp_path, scontrol):
+    over_nodes = {"num_gpus": [8], "per_device_batch_size": [8]}
+    scontrol["partition"] = PARTITIONS.replace("MaxTime=01:00:00", "MaxTime=01:00:00 MaxNodes=2")
+    assert find(tmp_path, changes=over_nodes) == []
+    scontrol["partition"] = PARTITIONS.replace("MaxTime=01:00:00", "MaxTime=01:00:00 MaxNodes=1")
+    (message,) = find(tmp_path, changes=over_nodes)
+    assert "devices.a100.max_nodes: runs need 2 nodes, and partition gpu gives a job 1 at most; lower num_gp" in message
+    assert find(tmp_path) == [] and find(tmp_path, changes=over_nodes, qos="unknown") == []
+    limit_jobs(scontrol, "wide|PartitionMaxNodes||||||\nnormal|||||||\n")
+    assert find(tmp_path, changes=over_nodes, qos="wide") == []
+    assert len(find(tmp_path, changes=over_nodes, qos="normal")) == 1
+
+
 def test_a_qos_may_exceed_the_limit_of_the_partition(tmp_path):
     assert find(tmp_path, changes={"time_limit_min": 600}, qos="long") == []
 

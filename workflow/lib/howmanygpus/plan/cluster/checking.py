@@ -40,10 +40,16 @@ def find_misfits(plan: Plan, results: Path = RUNS, account: str | None = None) -
 
 def _check_device(plan: Plan, offer: Offer, runs: list[Run], place: str) -> Iterator[str]:
     device = plan.machine.device(runs[0].device)
-    yield from _check_nodes(offer, device, max(map(plan.machine.count_nodes, runs)), place)
+    num_nodes = max(map(plan.machine.count_nodes, runs))
+    yield from _check_nodes(offer, device, num_nodes, place)
     yield from _check_limits(offer, device, runs, plan)
-    # Some QOS exceed the limit of the partition.
+    # Some QOS exceed the limits of the partition.
     if device.options["qos"] is None or offer.limits.is_known:
+        if offer.max_nodes < num_nodes <= len(offer.nodes):
+            yield (
+                f"{place}.max_nodes: runs need {num_nodes} nodes, and partition {offer.partition} gives a job "
+                f"{offer.max_nodes:g} at most; lower num_gpus or num_nodes of the studies, or name another partition"
+            )
         studies = [plan.studies[name] for name in dict.fromkeys(run.study for run in runs)]
         yield from _check_times(offer, studies, plan.machine, place)
 

@@ -22,8 +22,10 @@ BY_ENVIRONMENT = "SBATCH_QOS"
 ENFORCED = re.compile(r"^AccountingStorageEnforce\s*=.*\b(?:limits|safe)\b", re.MULTILINE)
 AMOUNT = re.compile(r"(?P<number>[\d.]+)(?P<unit>[KMGTP]?)")
 MIB = {"K": 2**-10, "": 1, "M": 1, "G": 2**10, "T": 2**20, "P": 2**30}
-LONGER, FIRST = "PartitionTimeLimit", "OverPartQOS"
-"""Flags of a QOS: its jobs may be longer than the partition allows, and it comes before that of the partition."""
+LONGER, WIDER, FIRST = "PartitionTimeLimit", "PartitionMaxNodes", "OverPartQOS"
+"""Flags of a QOS: its jobs may be longer or on more nodes than the partition allows, and it comes before that of the
+partition.
+"""
 
 
 class Limit(NamedTuple):
@@ -38,7 +40,7 @@ class Limits:
     """What one job may have. per_job, per_node: by SLURM's name of a resource, such as gres/gpu.
 
     wall_min: of its time limit in minutes; None without a limit. is_known: whether SLURM said so, or that nothing is
-    limited. may_be_longer: whether the time limit of the partition does not count.
+    limited. may_be_longer, may_be_wider: whether the partition's limit of the time or of the nodes does not count.
     """
 
     wall_min: Limit | None = None
@@ -46,6 +48,7 @@ class Limits:
     per_node: dict[str, Limit] = field(default_factory=dict)
     is_known: bool = False
     may_be_longer: bool = False
+    may_be_wider: bool = False
 
     def find(self, resource: str, num_nodes: int) -> Limit | None:
         """Return the limit of a resource for a job on so many nodes, all nodes together; None without one."""
@@ -86,6 +89,7 @@ def ask_for_limits(qos: str | None, partition: dict[str, str], account: str | No
         per_node=_find_amounts(named, PER_NODE),
         is_known=True,
         may_be_longer=LONGER in own.get("Flags", ""),
+        may_be_wider=WIDER in own.get("Flags", ""),
     )
 
 

@@ -26,13 +26,15 @@ class Node:
 class Offer:
     """The largest job of a device's partition. `nodes` are those that a request for the device can get.
 
-    limits: what SLURM's accounting allows one job. longest_job_min is no longer than they allow.
+    limits: what SLURM's accounting allows one job. longest_job_min is no longer than they allow. max_nodes: how many of
+    its nodes the partition gives one job.
     """
 
     partition: str
     longest_job_min: float
     nodes: tuple[Node, ...]
     limits: Limits = UNKNOWN
+    max_nodes: float = inf
 
     @property
     def longest_is_of(self) -> str:
@@ -91,7 +93,8 @@ def _describe_partition(
     longest_min = inf if limits.may_be_longer else to_minutes(partition.get("MaxTime"))
     if limits.wall_min:
         longest_min = min(longest_min, limits.wall_min.most)
-    return Offer(partition["PartitionName"], longest_min, with_devices, limits)
+    max_nodes = inf if limits.may_be_wider else to_number(partition.get("MaxNodes"))
+    return Offer(partition["PartitionName"], longest_min, with_devices, limits, max_nodes)
 
 
 def to_number(value: str | None) -> float:
