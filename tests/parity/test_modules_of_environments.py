@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.plan.own.model import FAMILIES, find_environment
+from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.own.modules import KNOWN, list_installed
 from project import ROOT
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_every_installed_module_is_known(family, environment_python):
-    name = find_environment(family)
+@pytest.mark.parametrize("name", sorted({entry.environments["cpu"] for entry in FRAMEWORKS.values()}))
+def test_every_installed_module_is_known(name, environment_python):
     installed = list_installed(Path(environment_python(name)).parent.parent)
     known = json.loads((ROOT / KNOWN).read_text())[name]["modules"]
     assert "numpy" in installed and installed <= set(known), "run `make references`"

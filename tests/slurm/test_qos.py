@@ -40,6 +40,21 @@ def test_slurm_says_what_a_qos_allows(cluster, monkeypatch):
     assert (usual.longest_job_min, usual.longest_is_of) == (1440, "partition gpu") and usual.limits.is_known
 
 
+def test_of_two_accounts_that_of_the_job_counts(cluster, monkeypatch):
+    """slurmdbd gives the user root the account root, which stays the default, and the cluster's has another."""
+    for name, value in cluster.environment().items():
+        monkeypatch.setenv(name, value)
+    options = {"partition": "gpu", "request": "gpu:fake:{n}", "constraint": None, "qos": None}
+    one = ("modify", "user", "where", "name=root", "account=tests", "set")
+    cluster.run(*CHANGE, *one, "MaxTRES=gres/gpu=1")
+    try:
+        assert ask_for_offer(options).limits.find("gres/gpu", 1) is None
+        found = ask_for_offer(options, "tests").limits.find("gres/gpu", 1)
+        assert found == Limit(1, "MaxTRES of your account tests")
+    finally:
+        cluster.run(*CHANGE, *one, "MaxTRES=gres/gpu=-1")
+
+
 def test_what_a_qos_never_starts_is_refused_before_the_first_job(project, cluster):
     project.write_machine(qos="short")
     write_study(project, time_limit_min=60, num_gpus=[1, GPUS_PER_NODE])
@@ -54,8 +69,8 @@ def test_what_a_qos_never_starts_is_refused_before_the_first_job(project, cluste
 
 
 def test_a_limit_of_an_account_that_a_job_exceeds_is_named_while_it_waits(project, cluster):
-    """Of a user with several accounts nobody knows which one a job is for."""
-    cluster.run(*CHANGE, "modify", "user", "root", "set", "MaxTRESPerNode=cpu=1")
+    """What a job may have by its size and its time limit together is not compared before."""
+    cluster.run(*CHANGE, "modify", "user", "root", "set", "MaxTRESMins=cpu=1")
     try:
         write_study(project)
         process = project.start(*ROWS)
@@ -64,6 +79,6 @@ def test_a_limit_of_an_account_that_a_job_exceeds_is_named_while_it_waits(projec
         process.terminate()
         output, _ = process.communicate(timeout=60)
     finally:
-        cluster.run(*CHANGE, "modify", "user", "root", "set", "MaxTRESPerNode=cpu=-1")
+        cluster.run(*CHANGE, "modify", "user", "root", "set", "MaxTRESMins=cpu=-1")
     (said,) = re.findall(r"SLURM cannot start job \d+ .*", output)
-    assert "AssocMaxCpuPerNode: the job asks for more, or less, than the account or QOS allows" in said
+    assert "AssocMaxCpuMinutesPerJobLimit: the job asks for more, or less, than the account or QOS allows" in said

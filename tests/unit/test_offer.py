@@ -89,7 +89,7 @@ def test_devices_of_a_node_are_counted(gres, request_, count):
     assert count_devices(gres, request_) == count
 
 
-def find(tmp_path, slurm=None, packed=False, changes=None, is_done=False, **device):
+def find(tmp_path, slurm=None, packed=False, changes=None, is_done=False, account=None, **device):
     values = {"scheduler": "slurm", "devices": {"a100": A100 | device}, "slurm": slurm or {}}
     (tmp_path / "machine.yaml").write_text(yaml.safe_dump(values))
     options = {"frameworks": ["pytorch_ddp"], "devices": ["a100"], "time_limit_min": 55} | (changes or {})
@@ -97,7 +97,7 @@ def find(tmp_path, slurm=None, packed=False, changes=None, is_done=False, **devi
     for run in plan.runs.values() if is_done else ():
         (tmp_path / run.path).mkdir(parents=True)
         (tmp_path / run.path / "run.json").touch()
-    return find_misfits(plan, tmp_path)
+    return find_misfits(plan, tmp_path, account)
 
 
 def test_what_fits_is_not_mentioned(tmp_path):
@@ -133,13 +133,30 @@ def test_a_partition_whose_jobs_are_too_short_for_the_gate_is_refused(tmp_path, 
     assert find(tmp_path, changes={"time_limit_min": 20}) == []
 
 
+def test_a_partition_that_gives_a_job_fewer_nodes_is_named(tmp_path, scontrol):
+    over_nodes = {"num_gpus": [8], "per_device_batch_size": [8]}
+    scontrol["partition"] = PARTITIONS.replace("MaxTime=01:00:00", "MaxTime=01:00:00 MaxNodes=2")
+    assert find(tmp_path, changes=over_nodes) == []
+    scontrol["partition"] = PARTITIONS.replace("MaxTime=01:00:00", "MaxTime=01:00:00 MaxNodes=1")
+    (message,) = find(tmp_path, changes=over_nodes)
+    assert "devices.a100.max_nodes: runs need 2 nodes, and partition gpu gives a job 1 at most; lower num_gp" in message
+    assert find(tmp_path) == [] and find(tmp_path, changes=over_nodes, qos="unknown") == []
+    limit_jobs(scontrol, "wide|PartitionMaxNodes||||||\nnormal|||||||\n")
+    assert find(tmp_path, changes=over_nodes, qos="wide") == []
+    assert len(find(tmp_path, changes=over_nodes, qos="normal")) == 1
+
+
 def test_a_qos_may_exceed_the_limit_of_the_partition(tmp_path):
     assert find(tmp_path, changes={"time_limit_min": 600}, qos="long") == []
 
 
 def limit_jobs(scontrol, qos):
     """Have SLURM enforce the limits of a QOS. qos: its line, as sacctmgr prints it."""
-    scontrol |= {"config": "AccountingStorageEnforce = associations,limits,qos", "qos": qos, "assoc": "|normal||||\n"}
+    scontrol |= {
+        "config": "AccountingStorageEnforce = associations,limits,qos",
+        "qos": qos,
+        "assoc": "lab|||normal||||\n",
+    }
 
 
 def test_a_job_longer_than_its_qos_allows_is_named(tmp_path, scontrol):
@@ -175,6 +192,14 @@ def test_a_job_larger_than_its_qos_allows_is_named(tmp_path, scontrol, qos, plac
     found = find(tmp_path, qos="short", changes=changes)
     assert place in found[0] and words in found[0], found
     assert len(found) == 1, "the largest job that exceeds a limit stands for the others"
+
+
+def test_the_account_of_the_jobs_says_what_they_may_have(tmp_path, scontrol):
+    limit_jobs(scontrol, "normal|||||||\n")
+    scontrol["assoc"] += "small|gpu||normal||gres/gpu=2||\n"
+    assert find(tmp_path) == []
+    (message,) = find(tmp_path, account="small")
+    assert "gres/gpu=4, and MaxTRES of your account small in the partition gpu allows a job 2, so that" in message
 
 
 def test_finished_runs_need_no_partition(tmp_path):

@@ -21,6 +21,7 @@ from howmanygpus.call.waiting import watch_queue
 from howmanygpus.ledger.settling import settle_jobs
 from howmanygpus.environments.cache import CacheError, check_cache
 from howmanygpus.plan.cluster import retrying
+from howmanygpus.plan.cluster.associations import find_account
 from howmanygpus.plan.cluster.checking import find_misfits
 from howmanygpus.plan.cluster.concurrency import describe_concurrency, limit_measurements
 from howmanygpus.plan.config.errors import ConfigError
@@ -81,12 +82,15 @@ training, parity = TrainingRules(PLAN), ParityRules(PLAN)
 data = DataRules(
     PLAN, lambda path: None if workflow.remote_exec else workflow.persistence.params(IOFile(path)), logger.info
 )
-cluster, environments, own_models = ClusterRules(PLAN), EnvironmentRules(MACHINE), OwnModelRules(PLAN)
+ACCOUNT = find_account(workflow.resource_settings)
+cluster, environments, own_models = ClusterRules(PLAN, ACCOUNT), EnvironmentRules(MACHINE), OwnModelRules(PLAN)
 weights, largest = WeightRules(PLAN), LargestRules(PLAN)
 takes_existing = lambda: "available" in workflow.dag_settings.targets
 products = Products(PLAN, takes_existing, tables.list_tables, figures.list_figures, tables.list_merged())
 
-SHORTAGES = PLAN.find_shortages() + find_misfits(PLAN) + find_lack_of_space(PLAN) if workflow.is_main_process else []
+SHORTAGES = []
+if workflow.is_main_process:
+    SHORTAGES = PLAN.find_shortages() + find_misfits(PLAN, account=ACCOUNT) + find_lack_of_space(PLAN)
 DOUBTS = [*PLAN.find_excesses(), *PLAN.find_doubts(), *PLAN.list_remarks()] if workflow.is_main_process else []
 for warning in [*DOUBTS, *SHORTAGES]:
     logger.warning(warning)

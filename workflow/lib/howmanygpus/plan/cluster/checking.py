@@ -13,11 +13,11 @@ from howmanygpus.plan.runs import Run
 from howmanygpus.plan.study.study import Study
 
 
-def find_misfits(plan: Plan, results: Path = RUNS) -> list[str]:
+def find_misfits(plan: Plan, results: Path = RUNS, account: str | None = None) -> list[str]:
     """Return a message for each kind of job that could never start, with the place and the remedy.
 
-    results: folder of the finished runs. Only devices of missing runs are looked at. The list is empty if jobs are not
-    submitted or SLURM does not answer.
+    results: folder of the finished runs. Only devices of missing runs are looked at. account: of the jobs; None for the
+    default of the user. The list is empty if jobs are not submitted or SLURM does not answer.
     """
     messages: list[str] = []
     if not plan.machine.submits:
@@ -28,7 +28,7 @@ def find_misfits(plan: Plan, results: Path = RUNS) -> list[str]:
         if not (missing := [run for run in runs if not (results / run.path / "run.json").exists()]):
             continue
         try:
-            offer = ask_for_offer(plan.machine.device(name).options)
+            offer = ask_for_offer(plan.machine.device(name).options, account)
         except PartitionError as error:
             messages.append(f"{place}.partition: {error}")
             continue
@@ -40,10 +40,16 @@ def find_misfits(plan: Plan, results: Path = RUNS) -> list[str]:
 
 def _check_device(plan: Plan, offer: Offer, runs: list[Run], place: str) -> Iterator[str]:
     device = plan.machine.device(runs[0].device)
-    yield from _check_nodes(offer, device, max(map(plan.machine.count_nodes, runs)), place)
+    num_nodes = max(map(plan.machine.count_nodes, runs))
+    yield from _check_nodes(offer, device, num_nodes, place)
     yield from _check_limits(offer, device, runs, plan)
-    # Some QOS exceed the limit of the partition.
+    # Some QOS exceed the limits of the partition.
     if device.options["qos"] is None or offer.limits.is_known:
+        if offer.max_nodes < num_nodes <= len(offer.nodes):
+            yield (
+                f"{place}.max_nodes: runs need {num_nodes} nodes, and partition {offer.partition} gives a job "
+                f"{offer.max_nodes:g} at most; lower num_gpus or num_nodes of the studies, or name another partition"
+            )
         studies = [plan.studies[name] for name in dict.fromkeys(run.study for run in runs)]
         yield from _check_times(offer, studies, plan.machine, place)
 

@@ -5,28 +5,27 @@ If several of these set the same limit, the first one in this order applies (SLU
 user or a group are included, because a job that exceeds one by itself waits for ever.
 """
 
-import getpass
+import os
 import re
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
-from howmanygpus.train.host.slurm import PATIENCE_S
+from howmanygpus.plan.cluster.associations import ask, describe_association, find_association, list_rows
 from howmanygpus.train.preflight.limits import to_minutes
 
 PER_JOB = ("MaxTRES", "MaxTRESPerUser", "MaxTRESPerAccount", "GrpTRES")
 PER_NODE = ("MaxTRESPerNode",)
-FIELDS = {
-    "qos": ("Name", "Flags", "MaxWall", *PER_JOB, *PER_NODE),
-    "assoc": ("DefaultQOS", "QOS", "MaxWall", "MaxTRES", "MaxTRESPerNode", "GrpTRES"),
-}
+BY_ENVIRONMENT = "SBATCH_QOS"
+"""The variable by which sbatch takes the QOS of a job that names none."""
 ENFORCED = re.compile(r"^AccountingStorageEnforce\s*=.*\b(?:limits|safe)\b", re.MULTILINE)
 AMOUNT = re.compile(r"(?P<number>[\d.]+)(?P<unit>[KMGTP]?)")
 MIB = {"K": 2**-10, "": 1, "M": 1, "G": 2**10, "T": 2**20, "P": 2**30}
-LONGER, FIRST = "PartitionTimeLimit", "OverPartQOS"
-"""Flags of a QOS: its jobs may be longer than the partition allows; it takes precedence over the partition's QOS."""
+LONGER, WIDER, FIRST = "PartitionTimeLimit", "PartitionMaxNodes", "OverPartQOS"
+"""Flags of a QOS: its jobs may be longer, or on more nodes, than the partition allows; it takes precedence over the
+partition's QOS.
+"""
 
 
 class Limit(NamedTuple):
@@ -41,7 +40,7 @@ class Limits:
     """The limits of one job. per_job, per_node: by SLURM's name of a resource, such as gres/gpu.
 
     wall_min: limit of its time in minutes; None without a limit. is_known: whether SLURM answered, also if nothing is
-    limited. may_be_longer: whether the job may exceed the time limit of the partition.
+    limited. may_be_longer, may_be_wider: whether the job may exceed the partition's limit of the time or of the nodes.
     """
 
     wall_min: Limit | None = None
@@ -49,6 +48,7 @@ class Limits:
     per_node: dict[str, Limit] = field(default_factory=dict)
     is_known: bool = False
     may_be_longer: bool = False
+    may_be_wider: bool = False
 
     def find(self, resource: str, num_nodes: int) -> Limit | None:
         """Return the limit of a resource for a job, all of its nodes together; None without a limit."""
@@ -66,36 +66,39 @@ class Limits:
 UNKNOWN = Limits()
 
 
-def ask_for_limits(qos: str | None, partition: dict[str, str]) -> Limits:
+def ask_for_limits(qos: str | None, partition: dict[str, str], account: str | None = None) -> Limits:
     """Return the limits of a job, or UNKNOWN if SLURM does not tell them or does not enforce them.
 
-    qos: of the job; None for the default of the user. partition: its partition's fields, as scontrol shows them.
+    qos, account: of the job; None for the default of the user. partition: its partition's fields, as scontrol shows
+    them.
     """
-    if not ENFORCED.search(_run(["scontrol", "show", "config"])):
+    config = ask(["scontrol", "show", "config"])
+    if not ENFORCED.search(config):
         return UNKNOWN
-    known = {row["Name"]: row for row in _list("qos", [])}
+    known = {row["Name"]: row for row in list_rows("qos", [])}
     if not known:
         return UNKNOWN
-    associations = _list("assoc", ["where", f"user={getpass.getuser()}"])
-    own = known.get(qos or _find_default(associations), {})
-    both = [known.get(partition.get("QoS", ""), {}), own]
+    association = find_association(account, partition.get("PartitionName", ""), config)
+    chosen = qos or os.environ.get(BY_ENVIRONMENT) or _find_default(association)
+    both = [known.get(partition.get("QoS", ""), {}), own := known.get(chosen, {})]
     in_order = reversed(both) if FIRST in own.get("Flags", "") else both
     named = [(row, f"of the QOS {row['Name']}") for row in in_order if row]
-    # With several accounts, it is unknown here which one Snakemake's profile gives the job.
-    named += [(associations[0], "of your account")] if len(associations) == 1 else []
+    named += [(association, describe_association(association))] if association else []
     return Limits(
         wall_min=next(_find_walls(named), None),
         per_job=_find_amounts(named, PER_JOB),
         per_node=_find_amounts(named, PER_NODE),
         is_known=True,
         may_be_longer=LONGER in own.get("Flags", ""),
+        may_be_wider=WIDER in own.get("Flags", ""),
     )
 
 
-def _find_default(associations: list[dict[str, str]]) -> str:
-    """Return the QOS that SLURM uses for a job without one."""
-    named = {row["DefaultQOS"] or (row["QOS"] if "," not in row["QOS"] else "") for row in associations} - {""}
-    return named.pop() if len(named) == 1 else "normal"
+def _find_default(association: dict[str, str] | None) -> str:
+    """Return the QOS that SLURM uses for a job without one; empty if the job's association is not known."""
+    if association is None:
+        return ""
+    return association["DefaultQOS"] or (association["QOS"] if "," not in association["QOS"] else "") or "normal"
 
 
 def _find_walls(named: list[tuple[dict[str, str], str]]) -> Iterator[Limit]:
@@ -124,18 +127,3 @@ def parse_amounts(text: str) -> dict[str, float]:
         if parsed := AMOUNT.fullmatch(amount):
             found[resource] = float(parsed["number"]) * (MIB[parsed["unit"]] if resource == "mem" else 1)
     return found
-
-
-def _list(what: str, conditions: list[str]) -> list[dict[str, str]]:
-    """Return each QOS or association in the accounting database, by field; empty if it does not answer."""
-    shown = ["show", what, *conditions, f"format={','.join(FIELDS[what])}"]
-    lines = _run(["sacctmgr", "--noheader", "--parsable2", *shown]).splitlines()
-    return [dict(zip(FIELDS[what], line.split("|"), strict=True)) for line in lines if line.count("|")]
-
-
-def _run(command: list[str]) -> str:
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return answer.stdout if answer.returncode == 0 else ""

@@ -26,13 +26,15 @@ class Node:
 class Offer:
     """The largest job of a device's partition. `nodes` are those that a request for the device can get.
 
-    limits: those of SLURM's accounting for one job. longest_job_min respects them.
+    limits: those of SLURM's accounting for one job. longest_job_min respects them. max_nodes: the number of its nodes
+    that the partition gives one job at most.
     """
 
     partition: str
     longest_job_min: float
     nodes: tuple[Node, ...]
     limits: Limits = UNKNOWN
+    max_nodes: float = inf
 
     @property
     def longest_is_of(self) -> str:
@@ -54,10 +56,11 @@ class PartitionError(ValueError):
     """The cluster has no such partition. The message lists those that it has."""
 
 
-def ask_for_offer(options: dict) -> Offer | None:
+def ask_for_offer(options: dict, account: str | None = None) -> Offer | None:
     """Return what jobs on a device can get, or None if SLURM does not answer. Raises PartitionError.
 
-    options: the keys of the device in the machine file. A job for one of several partitions fits into each of them.
+    options: the keys of the device in the machine file. account: of the jobs; None for the default of the user. A job
+    for one of several partitions fits into each of them.
     """
     partitions = _ask("partition")
     if not partitions:
@@ -70,11 +73,13 @@ def ask_for_offer(options: dict) -> Offer | None:
             raise PartitionError(f"{unknown[0]!r} is no partition of this cluster; choose from {', '.join(named)}")
         chosen = [named[name] for name in options["partition"].split(",")]
     described = {each["NodeName"]: each for each in _ask("node")}
-    offers = [_describe_partition(partition, described, options) for partition in chosen]
+    offers = [_describe_partition(partition, described, options, account) for partition in chosen]
     return min(offers, key=lambda offer: offer.longest_job_min, default=None)
 
 
-def _describe_partition(partition: dict[str, str], described: dict[str, dict[str, str]], options: dict) -> Offer:
+def _describe_partition(
+    partition: dict[str, str], described: dict[str, dict[str, str]], options: dict, account: str | None
+) -> Offer:
     limit_mb = to_number(partition.get("MaxMemPerNode"))
     nodes = []
     for node in described.values():
@@ -84,11 +89,12 @@ def _describe_partition(partition: dict[str, str], described: dict[str, dict[str
             devices = count_devices(node.get("Gres", ""), options["request"])
             nodes.append(Node(cores, int(min(memory_mb, limit_mb)), devices))
     with_devices = tuple(node for node in nodes if node.devices != 0)
-    limits = ask_for_limits(options.get("qos"), partition)
+    limits = ask_for_limits(options.get("qos"), partition, account)
     longest_min = inf if limits.may_be_longer else to_minutes(partition.get("MaxTime"))
     if limits.wall_min:
         longest_min = min(longest_min, limits.wall_min.most)
-    return Offer(partition["PartitionName"], longest_min, with_devices, limits)
+    max_nodes = inf if limits.may_be_wider else to_number(partition.get("MaxNodes"))
+    return Offer(partition["PartitionName"], longest_min, with_devices, limits, max_nodes)
 
 
 def to_number(value: str | None) -> float:

@@ -11,7 +11,6 @@ from howmanygpus.plan.config.errors import refuse
 from howmanygpus.plan.config.files import expand_path
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.syntax import read_code
-from howmanygpus.plan.own.imports import check_imports
 from howmanygpus.plan.own.naming import PREFIX, check_name
 from howmanygpus.train.models.folder import PACKAGE
 
@@ -116,8 +115,6 @@ def find_folder(place: str, given: str, networks: Iterable[str], frameworks: lis
     families = _check_families(where, given, folder, frameworks)
     for module in (PARAMETERS, *families):
         check_files(where, given, folder, module)
-    instead = "write `from . import` for a file of the folder"
-    check_imports(where, given, folder.file(REFERENCE), FRAMEWORKS["pytorch_ddp"].environments["cpu"], instead)
     return ModelFolder(folder.name, folder.path, folder.hash_code(PARAMETERS, *families))
 
 

@@ -12,7 +12,6 @@ from howmanygpus.plan.config.errors import refuse
 from howmanygpus.plan.config.files import expand_path
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.syntax import read_code
-from howmanygpus.plan.own.imports import check_imports
 from howmanygpus.plan.own.naming import PREFIX, check_name
 from howmanygpus.plan.own.signature import Signature, read_signature
 
@@ -93,9 +92,7 @@ def find_own_model(
     signature = read_signature(where, given, file)
     if signature is not None:
         signature.check(where, given, place_of_options, options, found)
-    model = OwnModel(file.stem, str(file), found, _hash_files(file, files), signature)
-    check_imports(where, given, file, model.environment)
-    return model
+    return OwnModel(file.stem, str(file), found, _hash_files(file, files), signature)
 
 
 def describe_place(error: SyntaxError | ValueError) -> str:

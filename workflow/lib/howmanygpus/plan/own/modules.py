@@ -1,10 +1,13 @@
 """
 Lists the modules that an environment has, also before it is built.
 
-envs/modules.json has the modules of environments on CPUs, each with the hash of its pins; `make references` writes it.
+envs/modules.json has the modules of environments on CPUs, each with the hash of its pins; `make references` writes it
+for those that are built.
 """
 
+import hashlib
 import json
+import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -14,6 +17,8 @@ from howmanygpus.environments.cache import find_cache
 from howmanygpus.environments.pins import FOLDER, find_pins, hash_requirements
 
 KNOWN = FOLDER / "modules.json"
+USUAL_PATHS = re.compile(r"distutils-precedence\.pth|.*-nspkg\.pth")
+"""Files with which setuptools and packages of namespaces change where modules are found, but to no other folder."""
 
 
 @cache
@@ -23,11 +28,26 @@ def find_modules(environment: str) -> frozenset[str] | None:
     For a built environment they are read from it, otherwise from the record of an environment with the same pins.
     """
     pins = find_pins(environment)
-    folder = find_cache() / f"{environment}-{hash_pins(pins)[:12]}"
-    if (folder / "complete.json").exists():
-        return list_installed(folder)
+    if folder := _find_built(environment, pins):
+        return None if _finds_elsewhere(folder) else list_installed(folder)
     known = json.loads(KNOWN.read_text()).get(environment) if KNOWN.exists() else None
     return frozenset(known["modules"]) if known and known["pins"] == hash_requirements(pins) else None
+
+
+def _find_built(environment: str, pins: list[Path]) -> Path | None:
+    """Return the folder of an environment if it is built. With Horovod, its name also depends on the wheel."""
+    digest = hash_pins(pins)
+    for marker in sorted(find_cache().glob(f"{environment}-*/complete.json")):
+        wheel = json.loads(marker.read_text()).get("horovod")
+        full = hashlib.sha256(f"{digest} {wheel['sha256']}".encode()).hexdigest() if wheel else digest
+        if marker.parent.name == f"{environment}-{full[:12]}":
+            return marker.parent
+    return None
+
+
+def _finds_elsewhere(folder: Path) -> bool:
+    """Whether an environment takes modules from other folders, as after `pip install --editable`."""
+    return any(USUAL_PATHS.fullmatch(path.name) is None for path in folder.glob("lib/python3*/site-packages/*.pth"))
 
 
 def list_installed(folder: Path) -> frozenset[str]:
