@@ -9,7 +9,7 @@ import time
 import pytest
 
 from howmanygpus.train.host.processes import CORES_OF_DEVICES
-from howmanygpus.train.program import watching
+from howmanygpus.train.program import process, watching
 from howmanygpus.train.program.process import run
 from howmanygpus.train.program.spec import ProgramSpec
 from howmanygpus.train.program.watching import Watcher
@@ -51,6 +51,15 @@ def test_what_is_reported_right_before_a_failure_counts(tmp_path, monkeypatch, w
         return
     record = json.loads(attempt.outcome.read_text())
     assert (record["status"], record["reason"]) == outcome
+
+
+def test_the_wait_for_output_that_another_process_holds_open_is_no_time_of_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "GRACE_S", 1.5)
+    monkeypatch.setattr(os, "environ", os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"})
+    command = """echo '{{"step": 1}}' >> $HOWMANYGPUS_REPORT; sleep 10 & true"""
+    attempt, started = AttemptFolder(tmp_path), time.time()
+    assert run(make_spec(command), attempt, started) == 0
+    assert json.loads(attempt.outcome.read_text())["wall_time_s"] <= time.time() - started - process.GRACE_S
 
 
 @pytest.mark.parametrize("report", [None, ["step (?P<step>[0-9]+)"]], ids=["file", "output"])

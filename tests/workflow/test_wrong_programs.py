@@ -111,6 +111,11 @@ CASES = {
         "or leave the "
         "time out",
     ),
+    "time in milliseconds": (
+        write('{"step": 1, "time": 4102444800000}'),
+        "crashed",
+        "a report has the time 4102444800000.0, which has not come yet; give seconds since 1970, or leave the time out",
+    ),
     "infinite time": (
         write('{"step": 1, "time": Infinity}'),
         "crashed",

@@ -82,8 +82,13 @@ def read_lines(stream: IO[bytes]) -> Iterator[str]:
         yield rest
 
 
-def run_program(command: list[str], environment: dict[str, str], watcher: Watcher | None) -> tuple[int, list[str]]:
-    """Run a command to its end, or until there is nothing more to expect; return its status and its last lines."""
+def run_program(
+    command: list[str], environment: dict[str, str], watcher: Watcher | None
+) -> tuple[int, list[str], float]:
+    """Run a command to its end, or until there is nothing more to expect.
+
+    Returns its status, its last lines, and when it ended.
+    """
     child = subprocess.Popen(
         command,
         env=environment,
@@ -110,9 +115,10 @@ def run_program(command: list[str], environment: dict[str, str], watcher: Watche
         if watcher and watcher.ended.is_set():
             stop_process_tree(psutil.Process(child.pid), GRACE_S)
         time.sleep(POLL_S)
+    ended_at = time.time()
     # A process that the program left behind may hold the output open.
     reader.join(GRACE_S)
-    return child.wait(), list(last)
+    return child.wait(), list(last), ended_at
 
 
 def wait_for_siblings(attempt: AttemptFolder, rank: int, num_processes: int) -> None:
@@ -172,8 +178,7 @@ def run(spec: ProgramSpec, attempt: AttemptFolder, started_at: float) -> int:
     watcher = Watcher(spec, attempt, started_at, others) if rank == 0 else None
     environment = build_environment(spec, rank, local_rank, watcher.path if watcher else None)
     command = build_shell(spec, fill_command(spec, os.environ))
-    exit_status, last = run_program(command, environment, watcher)
-    ended_at = time.time()
+    exit_status, last, ended_at = run_program(command, environment, watcher)
     if watcher and exit_status:
         # A program may report an outcome and fail at once.
         watcher.take_rest(is_cut=True)

@@ -13,6 +13,8 @@ from howmanygpus.train.program.spec import ProgramSpec
 from howmanygpus.train.records import AttemptFolder
 
 POLL_S = 0.05
+CLOCKS_APART_S = 3600.0
+"""How far the clock of the host on which a report was made may be ahead. Milliseconds since 1970 are far beyond."""
 
 
 class Watcher:
@@ -97,6 +99,9 @@ class Watcher:
 
     def _add(self, report: Report) -> None:
         self.num_reports += 1
+        if report.time > time.time() + CLOCKS_APART_S:
+            problem = f"a report has the time {report.time}, which has not come yet"
+            raise ReportError(f"{problem}; give seconds since 1970, or leave the time out")
         self.progress.add(report)
         if self.progress.status:
             self.ended.set()
