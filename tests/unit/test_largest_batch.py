@@ -85,6 +85,18 @@ def test_a_size_that_fits_above_one_that_does_not_is_not_the_answer():
     assert search(holed, known=(*known, Try(64, OUT_OF_MEMORY)))[0].largest == 56
 
 
+@pytest.mark.parametrize("limit", [70, 100, 300, 600, 10**6])
+def test_what_a_search_with_another_bound_tried_never_leads_beyond_the_own_bound(limit):
+    """A smaller data set has fewer images than the batches that did not fit."""
+    for first, second in ((1000, 96), (96, 1000)):
+        _, known = search(limited(limit), first)
+        found, tries = search(limited(limit), second, tuple(known))
+        assert found.largest == round_down(min(limit, second)) and found.limit == (
+            MEMORY if limit < second else DATA_SET
+        )
+        assert all(each.batch <= second for each in tries[len(known) :])
+
+
 def test_a_try_that_fails_once_is_repeated_and_one_that_fails_twice_ends_the_search():
     def flaky(batch: int, is_confirmation: bool, number: int) -> str:
         return FAILED if batch == 64 and number == 0 else limited(100)(batch, is_confirmation, number)

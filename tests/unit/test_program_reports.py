@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from howmanygpus.report.tables.runs import describe_rates
+from howmanygpus.report.tables.runs import describe_rates, describe_timing
 from howmanygpus.train.program.command import build_shell, fill_command
 from howmanygpus.train.program.process import OUT_OF_MEMORY, describe_failure, read_lines
 from howmanygpus.train.program.progress import Progress
@@ -58,6 +58,14 @@ def test_times_of_steps_are_known_if_each_is_reported():
     _, events = follow(*({"step": step, "time": 100.0 + step * step} for step in range(6)))
     windows = [event for event in events if event.get("phase") == "train"]
     assert describe_rates({"spec": {"global_batch_size": 64}}, windows)["step_s_median"] == 7.0
+
+
+def test_measured_steps_that_were_all_reported_in_the_same_second_have_no_rate():
+    """Times may be whole seconds. One such run must not take the tables of all others with it."""
+    progress, events = follow(*({"step": step, "time": 105} for step in range(6)))
+    record = {"spec": {"global_batch_size": 64}, **progress.describe(106.0)}
+    assert progress.clocks.measured_steps == 3
+    assert set(describe_timing(record, events).values()) == {None}
 
 
 def test_a_window_with_an_evaluation_at_an_unknown_step_is_in_no_rate():

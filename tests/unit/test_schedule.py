@@ -22,6 +22,11 @@ def test_warmup_rises_linearly_to_the_rate_and_stays():
     assert np.allclose(warm[20:], 0.4)
 
 
+@pytest.mark.parametrize("schedule", ["constant", "cosine", "linear"])
+def test_a_run_that_ends_within_the_warmup_rises_as_slowly_as_a_longer_one(schedule):
+    assert np.allclose(rates(15, lr_warmup_epochs=2, lr_schedule=schedule), 0.4 * np.arange(1, 16) / 20)
+
+
 def test_cosine_falls_from_the_rate_towards_zero_after_the_warmup():
     falling = rates(30, lr_schedule="cosine", lr_warmup_epochs=1)
     assert falling[9] == pytest.approx(0.4)

@@ -111,6 +111,11 @@ CASES = {
         "or leave the "
         "time out",
     ),
+    "time in milliseconds": (
+        write('{"step": 1, "time": 4102444800000}'),
+        "crashed",
+        "a report has the time 4102444800000.0, which has not come yet; give seconds since 1970, or leave the time out",
+    ),
     "infinite time": (
         write('{"step": 1, "time": Infinity}'),
         "crashed",
@@ -154,7 +159,9 @@ PATTERNS = {
 }
 
 
-def run_program(folder, command: str, report: list[str] | None = None, deadline_s: float = 300) -> dict:
+def run_program(
+    folder, command: str, report: list[str] | None = None, deadline_s: float = 300, **environment: str
+) -> dict:
     """Return the record of a run of a command in a folder, as a job starts it."""
     (folder / "data.txt").touch()
     program = {"command": command, "axes": {}, "files": {}, "start": "once"} | ({"report": report} if report else {})
@@ -162,7 +169,7 @@ def run_program(folder, command: str, report: list[str] | None = None, deadline_
     (folder / "attempt").mkdir()
     (folder / "attempt" / "spec.json").write_text(json.dumps(complete_program_spec(run, {"program": program})))
     words = ["--attempt", "attempt", "--run-dir", "run", "--deadline-s", str(deadline_s)]
-    variables = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib"), "LC_ALL": "C"}
+    variables = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib"), "LC_ALL": "C"} | environment
     launch = [sys.executable, "-m", "howmanygpus.train.program.launch", *words]
     status = subprocess.run(launch, cwd=folder, env=variables, capture_output=True, timeout=300).returncode
     is_outcome = (folder / "run" / "run.json").exists()
@@ -185,3 +192,10 @@ def test_a_wrong_expression_ends_with_its_reason(tmp_path, command, pattern, rea
 def test_a_last_line_without_a_line_feed_counts(tmp_path):
     record = run_program(tmp_path, write('{"step": 1}') + """; printf '{{"step": 2}}' >> $HOWMANYGPUS_REPORT""")
     assert (record["status"], record["steps"]) == ("completed", 2)
+
+
+def test_output_that_the_locale_cannot_show_does_not_stop_the_program(tmp_path):
+    """The program writes more after it than a pipe takes while nobody reads."""
+    command = r"printf '\342\226\210\n'; head -c 200000 /dev/zero | tr '\0' x; " + write('{"step": 1}')
+    record = run_program(tmp_path, command, deadline_s=20, PYTHONIOENCODING="latin-1")
+    assert (record["status"], record["steps"]) == ("completed", 1)

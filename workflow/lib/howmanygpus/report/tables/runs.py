@@ -135,12 +135,13 @@ def find_gpus(record: dict) -> list[str]:
 def describe_timing(record: dict, events: list[dict]) -> dict:
     """Return the rates over the measured windows, and peaks. record: a run.json; events: its events.jsonl.
 
-    A run has no measured window if it is shorter than its warm-up, or than a first epoch that read from the disk.
+    A run has no measured window if it is shorter than its warm-up, or than a first epoch that read from the disk. A
+    user's program may report all its steps in the same second.
     """
     windows = [event for event in events if event["event"] == "window" and event["phase"] == "train"]
     peak = record["peak_memory_bytes"]
     return {
-        **(describe_rates(record, windows) if windows else {}),
+        **(describe_rates(record, windows) if any(window["elapsed_s"] for window in windows) else {}),
         "peak_memory_gib": None if peak is None else peak / GIB,
         "host_to_device_gib_per_s": record["host_to_device_gib_per_s"],
     }

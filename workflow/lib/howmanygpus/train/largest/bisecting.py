@@ -66,7 +66,9 @@ def choose_next(tries: Iterable[Try], bound: int) -> Next | Found:
     """
     tries = list(tries)
     _check_failures(tries)
-    too_large = {each.batch: each for each in tries if each.outcome in (OUT_OF_MEMORY, OUT_OF_HOST_MEMORY)}
+    # Searches with a larger bound may have tried sizes beyond this one.
+    within = [each for each in tries if each.batch <= bound]
+    too_large = {each.batch: each for each in within if each.outcome in (OUT_OF_MEMORY, OUT_OF_HOST_MEMORY)}
     smallest = min(too_large, default=bound + 1)
     fitting = [each for each in tries if each.outcome == FITS and each.batch < smallest]
     largest = max((each.batch for each in fitting), default=0)

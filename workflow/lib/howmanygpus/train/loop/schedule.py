@@ -49,7 +49,7 @@ def learning_rates(spec: RunSpec, steps_per_epoch: int) -> np.ndarray:
     """
     num_steps = count_steps(spec, steps_per_epoch)
     peak = spec.optimizer.learning_rate * scaling_factor(spec)
-    num_warmup = min(round(spec.optimizer.lr_warmup_epochs * steps_per_epoch), num_steps)
+    num_warmup = round(spec.optimizer.lr_warmup_epochs * steps_per_epoch)
     step = np.arange(num_steps)
     progress = np.clip((step - num_warmup) / max(num_steps - num_warmup, 1), 0.0, 1.0)
     rates = peak * _shape_schedule(spec.optimizer, progress, step, steps_per_epoch)

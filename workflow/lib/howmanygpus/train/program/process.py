@@ -8,6 +8,7 @@ that fails leaves the end of its output as the reason.
 import argparse
 import codecs
 import functools
+import io
 import json
 import os
 import re
@@ -18,6 +19,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -80,8 +82,13 @@ def read_lines(stream: IO[bytes]) -> Iterator[str]:
         yield rest
 
 
-def run_program(command: list[str], environment: dict[str, str], watcher: Watcher | None) -> tuple[int, list[str]]:
-    """Run a command until it ends or the watcher needs no more; return its exit status and its last lines."""
+def run_program(
+    command: list[str], environment: dict[str, str], watcher: Watcher | None
+) -> tuple[int, list[str], float]:
+    """Run a command until it ends or the watcher needs no more.
+
+    Returns its exit status, its last lines, and when it ended.
+    """
     child = subprocess.Popen(
         command,
         env=environment,
@@ -96,7 +103,8 @@ def run_program(command: list[str], environment: dict[str, str], watcher: Watche
 
     def pass_on() -> None:
         for line in read_lines(output):
-            print(line, flush=True)
+            with suppress(OSError):  # on a full disk; the program must not wait to write more
+                print(line, flush=True)
             last.append(line)
             if watcher:
                 watcher.take_output(line)
@@ -107,15 +115,25 @@ def run_program(command: list[str], environment: dict[str, str], watcher: Watche
         if watcher and watcher.ended.is_set():
             stop_process_tree(psutil.Process(child.pid), GRACE_S)
         time.sleep(POLL_S)
+    ended_at = time.time()
     # A process that the program left behind may hold the output open.
     reader.join(GRACE_S)
-    return child.wait(), list(last)
+    return child.wait(), list(last), ended_at
 
 
 def wait_for_siblings(attempt: AttemptFolder, rank: int, num_processes: int) -> None:
     """Wait until the programs of all processes have ended well. If one fails, its launcher ends the others."""
     (attempt.path / f"ended.rank{rank}").touch()
     while len(list(attempt.path.glob("ended.rank*"))) < num_processes:
+        time.sleep(POLL_S)
+
+
+def wait_for_first(attempt: AttemptFolder) -> None:
+    """Wait until the first process has an outcome. If it has none, its launcher ends the others.
+
+    It looks how long the processes of all programs have computed, which the kernel forgets when they are gone.
+    """
+    while not attempt.outcome.exists():
         time.sleep(POLL_S)
 
 
@@ -160,8 +178,10 @@ def run(spec: ProgramSpec, attempt: AttemptFolder, started_at: float) -> int:
     watcher = Watcher(spec, attempt, started_at, others) if rank == 0 else None
     environment = build_environment(spec, rank, local_rank, watcher.path if watcher else None)
     command = build_shell(spec, fill_command(spec, os.environ))
-    exit_status, last = run_program(command, environment, watcher)
-    ended_at = time.time()
+    exit_status, last, ended_at = run_program(command, environment, watcher)
+    if watcher and exit_status:
+        # A program may report an outcome and fail at once.
+        watcher.take_rest(is_cut=True)
     is_stopped = bool(watcher and watcher.ended.is_set())
     if exit_status and not is_stopped:
         if line := next((line for line in last if OUT_OF_MEMORY.search(line)), ""):
@@ -172,6 +192,8 @@ def run(spec: ProgramSpec, attempt: AttemptFolder, started_at: float) -> int:
     if not is_stopped:
         wait_for_siblings(attempt, rank, num_processes)
     if watcher is None:
+        if others:
+            wait_for_first(attempt)
         return 0
     watcher.close()
     if mistake := find_mistake(watcher):
@@ -188,6 +210,9 @@ def main() -> None:
     parser.add_argument("--started-at", type=float, required=True, help="when the launcher started, seconds since 1970")
     arguments = parser.parse_args()
     die_with_parent()
+    # The locale may lack characters of the program's output.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     attempt = AttemptFolder(arguments.attempt)
     spec = ProgramSpec(**json.loads(attempt.spec.read_text()))
     sys.exit(run(spec, attempt, arguments.started_at))

@@ -13,6 +13,8 @@ from howmanygpus.train.program.spec import ProgramSpec
 from howmanygpus.train.records import AttemptFolder
 
 POLL_S = 0.05
+CLOCKS_APART_S = 3600.0
+"""How far the clock of the host on which a report was made may be ahead. Milliseconds since 1970 are far beyond."""
 
 
 class Watcher:
@@ -29,7 +31,7 @@ class Watcher:
         self.progress = Progress(spec.warmup_steps, spec.global_batch_size, started_at, self._write)
         self.ended, self.error, self.num_reports = threading.Event(), "", 0
         self._others, self._measures = others, False
-        self._stop = threading.Event()
+        self._stop, self._is_cut = threading.Event(), False
         self._thread = threading.Thread(target=self._follow_file, name="reports", daemon=True)
         if not self._patterns:
             self.path.touch()
@@ -41,14 +43,19 @@ class Watcher:
             try:
                 for report in match_output(self._patterns, line, time.time()):
                     self._add(report)
-            except ReportError as error:
+            except Exception as error:  # without this thread, the program would wait to write more
                 self._fail(error)
 
-    def close(self) -> None:
-        """Take what is left in the file, and stop measuring; call after the program and its siblings have ended."""
+    def take_rest(self, is_cut: bool) -> None:
+        """Take what is left in the file. is_cut: the program failed, so that its last line may be half a line."""
+        self._is_cut = is_cut
         self._stop.set()
         if not self._patterns:
             self._thread.join()
+
+    def close(self) -> None:
+        """Take what is left in the file, and stop measuring; call after the program and its siblings have ended."""
+        self.take_rest(is_cut=False)
         if self._others and self._measures:
             self._others.stop()
         self._events.close()
@@ -66,13 +73,13 @@ class Watcher:
             while not self.ended.is_set():
                 is_last = is_last or self._stop.is_set()
                 *lines, rest = (rest + file.read()).split("\n")
-                if is_last:
+                if is_last and not self._is_cut:
                     # Nobody writes to the end of this line any more.
                     lines.append(rest)
                 try:
                     for line in filter(str.strip, lines):
                         self._add(parse_json(line, time.time()))
-                except ReportError as error:
+                except Exception as error:  # what was not taken must not look like a shorter training
                     self._fail(error)
                 if is_last:
                     return
@@ -91,6 +98,9 @@ class Watcher:
 
     def _add(self, report: Report) -> None:
         self.num_reports += 1
+        if report.time > time.time() + CLOCKS_APART_S:
+            problem = f"a report has the time {report.time}, which has not come yet"
+            raise ReportError(f"{problem}; give seconds since 1970, or leave the time out")
         self.progress.add(report)
         if self.progress.status:
             self.ended.set()
@@ -98,8 +108,8 @@ class Watcher:
             self._measures = True
             self._others.start()
 
-    def _fail(self, error: ReportError) -> None:
-        self.error = str(error)
+    def _fail(self, error: Exception) -> None:
+        self.error = str(error) if isinstance(error, ReportError) else f"{type(error).__name__}: {error}"
         self.ended.set()
 
     def _write(self, event: dict) -> None:

@@ -1,0 +1,98 @@
+"""The process that starts a program takes all of its reports, however it ends, and stays while others need it."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from howmanygpus.train.host.processes import CORES_OF_DEVICES
+from howmanygpus.train.program import process, watching
+from howmanygpus.train.program.process import run
+from howmanygpus.train.program.spec import ProgramSpec
+from howmanygpus.train.program.watching import Watcher
+from howmanygpus.train.records import AttemptFolder
+from project import ROOT
+
+OUTCOME = '{"status": "unsupported", "reason": "no such card"}'
+
+
+def make_spec(command: str, start: str = "once", num_gpus: int = 1) -> ProgramSpec:
+    program = {"command": command, "start": start, "files": {}, "report": None, "axes": {}, "environment": None}
+    program |= {"python": None, "modules": [], "container": None}
+    launcher = "plain" if start == "once" else start
+    return ProgramSpec(
+        *("p", "own_data", "p", {}, "p", "base", "program", "fp32", "cpu", "cpu", 1, num_gpus, 32, 1, 32 * num_gpus),
+        *(1, 5, "program", start, launcher, 1, 0, program),
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "ends", "outcome"),
+    [
+        (f"echo '{OUTCOME}'", 1, ("unsupported", "no such card")),
+        ("""echo '{"step": 1, "loss": NaN}'""", 1, ("diverged", "training loss is nan at step 1")),
+        ("""printf '{"step": 1, "lo'""", 3, None),
+    ],
+    ids=["outcome", "loss", "half a line"],
+)
+def test_what_is_reported_right_before_a_failure_counts(tmp_path, monkeypatch, written, ends, outcome):
+    """The program ends before the thread that follows its reports looks again. Half a line is no report."""
+    monkeypatch.setattr(watching, "POLL_S", 30.0)
+    monkeypatch.setattr(os, "environ", os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"})
+    command = f"sleep 0.2; {written.replace('{', '{{').replace('}', '}}')} >> $HOWMANYGPUS_REPORT; exit {ends}"
+    attempt = AttemptFolder(tmp_path)
+    assert run(make_spec(command), attempt, time.time()) == ends
+    if outcome is None:
+        assert not attempt.outcome.exists()
+        assert attempt.error_of(0).read_text() == "the program ended with exit status 3"
+        return
+    record = json.loads(attempt.outcome.read_text())
+    assert (record["status"], record["reason"]) == outcome
+
+
+def test_the_wait_for_output_that_another_process_holds_open_is_no_time_of_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "GRACE_S", 1.5)
+    monkeypatch.setattr(os, "environ", os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"})
+    command = """echo '{{"step": 1}}' >> $HOWMANYGPUS_REPORT; sleep 10 & true"""
+    attempt, started = AttemptFolder(tmp_path), time.time()
+    assert run(make_spec(command), attempt, started) == 0
+    assert json.loads(attempt.outcome.read_text())["wall_time_s"] <= time.time() - started - process.GRACE_S
+
+
+@pytest.mark.parametrize("report", [None, ["step (?P<step>[0-9]+)"]], ids=["file", "output"])
+def test_a_report_that_cannot_be_stored_fails_the_run(tmp_path, report):
+    """Otherwise the reports before it would be taken for the whole training."""
+    spec = make_spec("true")
+    spec.program["report"] = report
+    watcher = Watcher(spec, AttemptFolder(tmp_path), time.time(), None)
+
+    def write(event: dict) -> None:
+        raise OSError(28, "No space left on device")
+
+    watcher.progress._write = write
+    watcher.path.open("a").write('{"step": 1}\n') if report is None else watcher.take_output("step 1")
+    watcher.close()
+    assert watcher.error == "OSError: [Errno 28] No space left on device" and watcher.ended.is_set()
+
+
+def test_other_processes_stay_until_the_first_has_looked_at_them(tmp_path):
+    """Else their time is taken for that of others: nobody knows what a process that is gone has computed."""
+    attempt = AttemptFolder(tmp_path)
+    attempt.spec.write_text(json.dumps(make_spec("true", "mpirun", num_gpus=2).to_dict()))
+    core = str(min(os.sched_getaffinity(0)))
+    variables = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}
+    variables |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", CORES_OF_DEVICES: f"{core};{core}"}
+    words = ["--attempt", str(tmp_path), "--started-at", str(time.time())]
+    command = [sys.executable, "-m", "howmanygpus.train.program.process", *words]
+    environment = os.environ | variables | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+    (tmp_path / "ended.rank0").touch()
+    with subprocess.Popen(command, env=environment) as second:
+        while not (tmp_path / "ended.rank1").exists() and second.poll() is None:
+            time.sleep(0.01)
+        with pytest.raises(subprocess.TimeoutExpired):
+            second.wait(timeout=1.0)
+        attempt.outcome.write_text("{}")
+        assert second.wait(timeout=30) == 0
