@@ -22,9 +22,16 @@ def name_state(job_id: str, state: str) -> str:
     """Return a job's state by a name that the plugin knows."""
     if state.startswith("CANCELLED"):
         return "CANCELLED"
-    if state == "PREEMPTED" and ask_for_job(job_id).get("Requeue") == "0":
-        return "CANCELLED"
-    return state
+    return "CANCELLED" if state == "PREEMPTED" and is_final(ask_for_job(job_id)) else state
+
+
+def is_final(job: dict[str, str]) -> bool:
+    """Whether a preempted job will not start again. job: what the controller knows.
+
+    With PreemptMode=CANCEL, SLURM requeues no job, whatever the job allows. The controller shows a job that it has
+    requeued as pending or running.
+    """
+    return job.get("Requeue") == "0" or job.get("JobState") == "PREEMPTED"
 
 
 def _name_states(upstream: Any) -> Any:
