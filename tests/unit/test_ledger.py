@@ -208,6 +208,25 @@ def test_a_packed_allocation_is_billed_and_its_jobs_are_not(slurm):
     assert (table.loc["allocation", "billed_device_hours"], table.loc["allocation", "cost"]) == (12.0, 36.0)
 
 
+@pytest.mark.parametrize(("end", "status"), [(STARTED + 10_800, "killed"), (None, "running")])
+def test_a_job_of_a_packed_allocation_has_ended_with_it(slurm, end, status):
+    """A gate on another host that the allocation's time limit has killed, and one whose allocation goes on."""
+    write_job(job=JOB | {"started_at": STARTED, "packed": True}, status="running")
+    slurm(sacct=[tell(end=end, state="TIMEOUT" if end else "RUNNING")])
+    (record,) = settle_jobs().values()
+    assert (record["status"], "settled" in record) == (status, end is not None)
+
+
+def test_times_are_asked_for_in_the_format_that_is_read(slurm, folder, monkeypatch):
+    """A user may have chosen another one for all commands of SLURM. Names of clusters are no jobs."""
+    monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
+    write_job()
+    slurm(sacct=["CLUSTER: one", tell()])
+    script = folder / "bin" / "sacct"
+    script.write_text(script.read_text().replace("cat", '[ "$SLURM_TIME_FORMAT" = standard ] && cat'))
+    assert make_row()["counted_by"] == "SLURM"
+
+
 def read_one():
     (path,) = recording.JOBS.rglob("*.json")
     return json.loads(path.read_text())

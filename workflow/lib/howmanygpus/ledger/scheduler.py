@@ -1,5 +1,6 @@
 """Ask SLURM how long jobs had their devices, with one query for many jobs."""
 
+import os
 import subprocess
 import time
 from collections.abc import Iterable
@@ -16,6 +17,8 @@ SACCT = ["sacct", "--allocations", "--noheader", "--parsable2", "--duplicates"]
 SACCT += ["--format=JobIDRaw,State,Start,End,Timelimit,NodeList,AllocTRES"]
 SQUEUE = ["squeue", "--noheader", "--states=all", "--format=%i|%T|%S|%e|%l|%N"]
 NOT_KNOWN = {"EndTime": ""}
+TIMES = {"SLURM_TIME_FORMAT": "standard"}
+"""The times that `to_seconds` reads, whatever the user prefers to see."""
 
 
 def ask_scheduler(job_ids: Iterable[str]) -> dict[str, list[dict]]:
@@ -43,12 +46,14 @@ def ask_scheduler(job_ids: Iterable[str]) -> dict[str, list[dict]]:
 def _ask(command: list[str], job_ids: list[str]) -> list[dict]:
     command = [*command, f"--jobs={','.join(job_ids)}"]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, env=os.environ | TIMES)
     except (OSError, subprocess.TimeoutExpired):
         return []
     if answer.returncode:
         return []
-    found = [dict(zip(NAMES, line.split("|"), strict=False)) for line in answer.stdout.splitlines()]
+    # With several clusters, their names stand on lines of their own.
+    lines = [line for line in answer.stdout.splitlines() if "|" in line]
+    found = [dict(zip(NAMES, line.split("|"), strict=False)) for line in lines]
     # sacct names the user who cancelled a job, as in "CANCELLED by 1000".
     return [each | {"JobState": each["JobState"].split()[0]} for each in found]
 
