@@ -4,9 +4,9 @@ import os
 import subprocess
 import time
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 
-from howmanygpus.train.host.slurm import PATIENCE_S, to_seconds
+from howmanygpus.train.host.slurm import PATIENCE_S
 from howmanygpus.train.start.settling import ALIVE
 
 AT_ONCE = 1000
@@ -17,8 +17,8 @@ SACCT = ["sacct", "--allocations", "--noheader", "--parsable2", "--duplicates"]
 SACCT += ["--format=JobIDRaw,State,Start,End,Timelimit,NodeList,AllocTRES"]
 SQUEUE = ["squeue", "--noheader", "--states=all", "--format=%i|%T|%S|%e|%l|%N"]
 NOT_KNOWN = {"EndTime": ""}
-TIMES = {"SLURM_TIME_FORMAT": "standard"}
-"""The times that `to_seconds` reads, whatever the user prefers to see."""
+TIMES = {"TZ": "UTC0", "SLURM_TIME_FORMAT": "standard"}
+"""Variables for times in one format, whatever the user prefers. Local times exist twice when summer time ends."""
 
 
 def ask_scheduler(job_ids: Iterable[str]) -> dict[str, list[dict]]:
@@ -63,9 +63,18 @@ def find_start(answers: list[dict], record: dict) -> dict:
 
     record: see ledger.recording. It was written after SLURM had started the job.
     """
-    moment = record["job"]["started_at"] or datetime.fromisoformat(record["started_at"]).timestamp()
+    # SLURM's start was read as a local time, and the clock of a node may be slow.
+    moment = max(record["job"]["started_at"] or 0.0, datetime.fromisoformat(record["started_at"]).timestamp())
     known = [answer for answer in answers if (to_seconds(answer["StartTime"]) or float("inf")) <= moment]
     return max(known, key=lambda answer: answer["StartTime"], default={})
+
+
+def to_seconds(moment: str) -> float | None:
+    """Convert SLURM's time in UTC to seconds since 1970; None for a time that is not known yet."""
+    try:
+        return datetime.fromisoformat(moment).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
 
 
 def has_ended(answer: dict) -> bool:
