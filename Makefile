@@ -13,7 +13,12 @@ SNAKEMAKE := $(VENV)/bin/snakemake
 LOCAL := --profile profiles/local
 INSTALLED := $(VENV)/installed
 TESTABLE := $(VENV)/testable
-CACHE := $(or $(HOWMANYGPUS_CACHE),$(HOME)/.cache/howmanygpus)
+# Without HOME, as in some containers and services, Python finds the folder in the list of users.
+CACHE := $(or $(HOWMANYGPUS_CACHE),$(or $(HOME),$(shell $(PYTHON) -c 'import pathlib; print(pathlib.Path.home())'))/.cache/howmanygpus)
+
+# pip installs into .venv and nowhere else, as in environments/build.py.
+unexport PIP_TARGET PIP_PREFIX PIP_ROOT
+export PIP_USER := 0
 
 # Nothing that the report shows is newer than the report.
 REPORT_IS_CURRENT = [ -e results/report.html ] && \

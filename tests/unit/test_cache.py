@@ -1,5 +1,6 @@
 """A cache that cannot be used is refused, with the remedy, before anything starts."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,16 @@ def test_make_refuses_before_it_installs(given, words, tmp_path):
     refused = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert refused.returncode and words.format(folder=tmp_path) in refused.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["Makefile", "envs", "file", "workflow"]
+
+
+def test_make_and_python_name_the_same_cache_without_a_home():
+    variables = {name: value for name, value in os.environ.items() if name not in ("HOME", "HOWMANYGPUS_CACHE")}
+    command = ["make", "--dry-run", "--always-make", ".venv/installed", f"PYTHON={sys.executable}"]
+    planned = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=True).stdout
+    ask = [sys.executable, "-c", "from howmanygpus.environments.cache import find_cache; print(find_cache())"]
+    variables["PYTHONPATH"] = str(ROOT / "workflow" / "lib")
+    found = subprocess.run(ask, env=variables, capture_output=True, text=True, check=True).stdout.strip()
+    assert f'mkdir -p "{found}"' in planned
 
 
 def test_snakemake_refuses_before_it_plans(project, tmp_path, monkeypatch):

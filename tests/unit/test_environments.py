@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,58 @@ def test_an_environment_that_is_gone_from_the_cache_is_built_again_with_its_horo
         ("horovod", "pytorch-cpu", "torch", "cpu"),
         ("horovod-pytorch-cpu", ["p.txt"], wheel),
     ]
+
+
+def test_an_environment_that_is_not_complete_is_built_to_its_end(tmp_path, monkeypatch):
+    """Its Python is there before its packages: another job may be building it, or a build was killed."""
+    python, record = tmp_path / "bin" / "python", tmp_path / "record.json"
+    python.parent.mkdir()
+    python.symlink_to(sys.executable)
+    record.write_text(json.dumps({"name": "a", "python": str(python), "pins": ["p.txt"]}))
+    monkeypatch.setattr(find, "build_environment", lambda *_: {"python": "built"})
+    assert find.find_python(record) == "built"
+    (tmp_path / build.MARKER).write_text("{}")
+    assert find.find_python(record) == str(python)
+
+
+@pytest.fixture
+def wheel(tmp_path):
+    """A requirements file with one package, which is installed without a network."""
+    metadata, path = "toy-1.dist-info", tmp_path / "toy-1-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("toy.py", "")
+        file.writestr(f"{metadata}/METADATA", "Metadata-Version: 2.1\nName: toy\nVersion: 1\n")
+        file.writestr(f"{metadata}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        file.writestr(f"{metadata}/RECORD", "")
+    pins = tmp_path / "pins.txt"
+    pins.write_text(f"--no-index\n{path.as_uri()}\n")
+    return pins
+
+
+@pytest.fixture
+def variables(tmp_path, monkeypatch):
+    """Return a function that sets variables of the environment, which the builder may change until the test ends."""
+    monkeypatch.setenv("HOWMANYGPUS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_USER", "0")
+
+    def change(**values):
+        for name, value in values.items():
+            monkeypatch.setenv(name, value)
+
+    return change
+
+
+@pytest.mark.parametrize("names", [["PIP_USER"], build.ELSEWHERE])
+def test_pip_installs_into_the_environment_whatever_the_user_has_set(names, wheel, tmp_path, variables):
+    variables(**{name: "1" if name == "PIP_USER" else str(tmp_path / "elsewhere") for name in names})
+    record = build.build_environment("a", [wheel])
+    assert record["packages"] == ["toy==1"]
+    subprocess.run([record["python"], "-c", "import toy"], check=True)
+
+
+def test_an_environment_into_which_pip_installs_nothing_is_refused(wheel, tmp_path, variables):
+    (tmp_path / "pip.conf").write_text(f"[install]\ntarget = {tmp_path}/elsewhere\n")
+    variables(PIP_CONFIG_FILE=str(tmp_path / "pip.conf"))
+    for _ in range(2):
+        with pytest.raises(SystemExit, match=r"pip installed nothing into .*pip config list"):
+            build.build_environment("a", [wheel])

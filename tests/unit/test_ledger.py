@@ -27,8 +27,8 @@ STARTED = 1_000_000.0
 """When SLURM started the jobs of these tests, in seconds since 1970."""
 
 
-def local(seconds: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(seconds))
+def in_utc(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +71,7 @@ def write_job(kind="gate", name="g", moment="20260101T000000", **changes):
 
 def tell(end=STARTED + 3660, state="COMPLETED", start=STARTED, allocated="cpu=8,node=1,gres/gpu=2"):
     """A line of sacct about job 7."""
-    return f"7|{state}|{local(start)}|{local(end) if end else 'Unknown'}|01:00:00|n1|{allocated}"
+    return f"7|{state}|{in_utc(start)}|{in_utc(end) if end else 'Unknown'}|01:00:00|n1|{allocated}"
 
 
 def make_row(**changes):
@@ -93,20 +93,20 @@ def test_slurm_counts_the_hours_of_a_job(slurm):
 
 def test_without_an_accounting_database_the_controller_is_asked(slurm):
     write_job()
-    slurm(squeue=[f"7|COMPLETED|{local(STARTED)}|{local(STARTED + 7200)}|01:00:00|n1"])
+    slurm(squeue=[f"7|COMPLETED|{in_utc(STARTED)}|{in_utc(STARTED + 7200)}|01:00:00|n1"])
     assert (make_row()["hours"], make_row()["counted_by"]) == (2.0, "SLURM")
 
 
 def test_the_controller_knows_sooner_than_the_database_that_a_job_has_ended(slurm):
     write_job()
-    ended = f"7|COMPLETED|{local(STARTED)}|{local(STARTED + 7200)}|01:00:00|n1"
+    ended = f"7|COMPLETED|{in_utc(STARTED)}|{in_utc(STARTED + 7200)}|01:00:00|n1"
     slurm(sacct=[tell(end=None, state="RUNNING")], squeue=[ended])
     assert make_row()["hours"] == 2.0
 
 
 def test_the_end_that_a_job_is_expected_to_have_is_no_end(slurm):
     write_job(status="running")
-    slurm(squeue=[f"7|RUNNING|{local(STARTED)}|{local(STARTED + 7200)}|01:00:00|n1"])
+    slurm(squeue=[f"7|RUNNING|{in_utc(STARTED)}|{in_utc(STARTED + 7200)}|01:00:00|n1"])
     assert (make_row()["status"], pd.isna(make_row().get("hours"))) == ("running", True)
 
 
@@ -206,6 +206,42 @@ def test_a_packed_allocation_is_billed_and_its_jobs_are_not(slurm):
     assert table.loc["gate", "billed_device_hours"].isna().all()
     assert (table.loc["gate", "device_hours"] > 0).all()
     assert (table.loc["allocation", "billed_device_hours"], table.loc["allocation", "cost"]) == (12.0, 36.0)
+
+
+@pytest.mark.parametrize(("end", "status"), [(STARTED + 10_800, "killed"), (None, "running")])
+def test_a_job_of_a_packed_allocation_has_ended_with_it(slurm, end, status):
+    """A gate on another host that the allocation's time limit has killed, and one whose allocation goes on."""
+    write_job(job=JOB | {"started_at": STARTED, "packed": True}, status="running")
+    slurm(sacct=[tell(end=end, state="TIMEOUT" if end else "RUNNING")])
+    (record,) = settle_jobs().values()
+    assert (record["status"], "settled" in record) == (status, end is not None)
+
+
+def test_hours_are_counted_through_the_end_of_summer_time(slurm, folder, monkeypatch):
+    """From 02:30 to 02:15 by the clock on the wall, which is set back by an hour in between."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    started = 1_792_888_200.0  # 2026-10-25T00:30:00 in UTC
+    job = JOB | {"started_at": started}
+    write_job(job=job, started_at="2026-10-25T00:30:02+00:00")
+    slurm(sacct=[tell(start=started, end=started + 2700)])
+    script, local = folder / "bin" / "sacct", "7|COMPLETED|2026-10-25T02:30:00|2026-10-25T02:15:00|01:00:00|n1|"
+    script.write_text(script.read_text().replace("cat", f'[ "$TZ" = UTC0 ] || {{ echo "{local}"; exit; }}\ncat'))
+    try:
+        assert make_row()["hours"] == 0.75
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_times_are_asked_for_in_the_format_that_is_read(slurm, folder, monkeypatch):
+    """A user may have chosen another one for all commands of SLURM. Names of clusters are no jobs."""
+    monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
+    write_job()
+    slurm(sacct=["CLUSTER: one", tell()])
+    script = folder / "bin" / "sacct"
+    script.write_text(script.read_text().replace("cat", '[ "$SLURM_TIME_FORMAT" = standard ] && cat'))
+    assert make_row()["counted_by"] == "SLURM"
 
 
 def read_one():

@@ -176,8 +176,14 @@ def test_a_question_that_slurm_does_not_answer_stays_unanswered(monkeypatch):
 
 
 def test_a_preempted_job_that_will_start_again_is_waited_for(monkeypatch):
-    monkeypatch.setattr(states, "ask_for_job", lambda job_id: {"Requeue": "1"})
+    monkeypatch.setattr(states, "ask_for_job", lambda job_id: {"Requeue": "1", "JobState": "PENDING"})
     assert states.name_state("7", "PREEMPTED") == "PREEMPTED"
+
+
+def test_a_preempted_job_that_slurm_has_cancelled_is_not_waited_for(monkeypatch):
+    """With PreemptMode=CANCEL, SLURM requeues no job, also if the job allows it, which is the default of a site."""
+    monkeypatch.setattr(states, "ask_for_job", lambda job_id: {"Requeue": "1", "JobState": "PREEMPTED"})
+    assert states.name_state("7", "PREEMPTED") == "CANCELLED"
 
 
 def test_a_job_has_a_name_that_says_what_it_does_and_is_asked_for_by_it(monkeypatch):
@@ -243,6 +249,16 @@ def test_a_controller_that_does_not_answer_leaves_the_plugin_its_own_attempt(cal
         raise subprocess.TimeoutExpired(command, timeout)
 
     monkeypatch.setattr(cancelling.subprocess, "run", wait)
+    executor = SimpleNamespace(run_uuid="the-call", _job_submission_executor=ThreadPoolExecutor(1))
+    slurm_plugin.Executor.cancel_jobs(executor, ["a job"])
+    assert called == [["a job"]]
+
+
+def test_a_job_whose_name_cannot_be_read_leaves_the_plugin_its_own_attempt(called, monkeypatch):
+    def list_jobs(*_):
+        return b"7 pr\xfcfung".decode()
+
+    monkeypatch.setattr(cancelling, "list_jobs", list_jobs)
     executor = SimpleNamespace(run_uuid="the-call", _job_submission_executor=ThreadPoolExecutor(1))
     slurm_plugin.Executor.cancel_jobs(executor, ["a job"])
     assert called == [["a job"]]

@@ -1,5 +1,7 @@
 """SLURM's reasons for which jobs wait are told regularly, and at once if they cannot clear."""
 
+import os
+
 import pytest
 
 from howmanygpus.call import waiting
@@ -129,3 +131,12 @@ def test_a_controller_that_does_not_answer_is_asked_again(monkeypatch):
 
     monkeypatch.setattr(waiting.subprocess, "run", wait)
     assert waiting.list_waiting("the-call") is None
+
+
+def test_another_job_whose_name_is_not_utf8_does_not_end_the_messages(tmp_path, monkeypatch):
+    printed = f"{LINE.format(id=7, reason='Priority', start='N/A')}\n".encode()
+    (tmp_path / "printed").write_bytes("prüfung|6|Priority|gpu|1:00|N/A|(null)\n".encode("latin-1") + printed)
+    (tmp_path / "squeue").write_text(f"#!/bin/sh\ncat {tmp_path}/printed\n")
+    (tmp_path / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert [job.id for job in waiting.list_waiting(CALL)] == ["7"]

@@ -41,7 +41,8 @@ def copy_results(source: Path) -> None:
     partial.parent.mkdir(parents=True, exist_ok=True)
     if (source / METADATA).exists():
         subprocess.run(["cp", "-a", str(source / METADATA), str(METADATA)], check=True)
-    subprocess.run(["cp", "-a", str(source / RESULTS), str(partial)], check=True)
+    # -H follows `results` if it is a link, for example to a scratch disk: both clones would write into one folder.
+    subprocess.run(["cp", "-a", "-H", str(source / RESULTS), str(partial)], check=True)
     partial.rename(RESULTS)
 
 

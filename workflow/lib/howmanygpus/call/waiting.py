@@ -110,7 +110,8 @@ def list_waiting(call: str) -> list[WaitingJob] | None:
     """Return the waiting jobs of a call, whose names end with that of the call; None if SLURM does not answer."""
     command = ["squeue", "--noheader", "--me", "--states=PENDING", f"--format={FORMAT}"]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+        # SLURM keeps the name of a job in the encoding of the shell that submitted it.
+        answer = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=PATIENCE_S)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return parse_queue(answer.stdout, call) if answer.returncode == 0 else None

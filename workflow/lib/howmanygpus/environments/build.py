@@ -21,6 +21,13 @@ from howmanygpus.environments.cache import find_cache
 from howmanygpus.environments.pins import as_options, hash_requirements, split_pins
 from howmanygpus.files import hold_lock, write_json_atomic
 
+ELSEWHERE = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT")
+CONFIGURED = (
+    "if `pip config list` shows a `target`, `prefix` or `root`, remove it by `pip config unset`, then try again"
+)
+MARKER = "complete.json"
+"""File in the folder of an environment that is written last."""
+
 
 def has_pip() -> bool:
     """Whether this Python has the pip that the project pins: that of `.venv`, or a wheel of it on the path.
@@ -51,8 +58,20 @@ def create(folder: Path | str, python: str = sys.executable) -> list[str]:
 
 def call_pip(python: Path | str) -> list[str]:
     """Return the command that calls pip for an interpreter's environment: `.venv`'s pip or the environment's own."""
+    forget_other_places()
     pip = [sys.executable, "-m", "pip", "--python", str(python)] if HAS_PIP else [str(python), "-m", "pip"]
     return [*pip, "--no-input", "--disable-pip-version-check"]
+
+
+def forget_other_places() -> None:
+    """Remove from this process's variables where else pip is to install, and list, packages.
+
+    A user's PIP_TARGET or PIP_PREFIX would leave the environment empty without an error. The setting `user` may also
+    stand in pip's configuration, for example that of a site.
+    """
+    for name in ELSEWHERE:
+        os.environ.pop(name, None)
+    os.environ["PIP_USER"] = "0"
 
 
 def install(folder: Path, pins: list[Path], more: tuple[str, ...] = ()) -> None:
@@ -76,8 +95,14 @@ def compile_modules(folder: Path) -> None:
 
 
 def list_packages(pip: list[str]) -> list[str]:
+    forget_other_places()
     command = [*pip, "list", "--format=freeze", "--exclude=pip"]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")[:-1]
+
+
+def is_complete(python: str) -> bool:
+    """Whether the environment of a Python exists and was built to its end. Its Python is there long before the end."""
+    return os.access(python, os.X_OK) and (Path(python).parent.parent / MARKER).exists()
 
 
 def build_environment(name: str, pins: list[Path], horovod: dict | None = None, lock: bool = True) -> dict:
@@ -92,15 +117,17 @@ def build_environment(name: str, pins: list[Path], horovod: dict | None = None, 
         digest = hashlib.sha256(f"{digest} {horovod['sha256']}".encode()).hexdigest()
         more = (horovod["wheel"],)
     folder = cache / f"{name}-{digest[:12]}"
-    python, marker = folder / "bin" / "python", folder / "complete.json"
+    python, marker = folder / "bin" / "python", folder / MARKER
     with hold_lock(f"{folder}.lock") if lock else nullcontext():
         if not marker.exists():
             shutil.rmtree(folder, ignore_errors=True)
             cache.mkdir(parents=True, exist_ok=True)
             install(folder, pins, more)
+            if not (packages := list_packages(call_pip(python))):
+                sys.exit(f"pip installed nothing into {folder}: {CONFIGURED}")
             record = {"name": name, "python": str(python), "pins": [str(path) for path in pins], "sha256": digest}
             built = {"horovod": horovod} if horovod else {}
-            write_json_atomic(marker, {**record, **built, "packages": list_packages(call_pip(python))})
+            write_json_atomic(marker, {**record, **built, "packages": packages})
     return json.loads(marker.read_text())
 
 

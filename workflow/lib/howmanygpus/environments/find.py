@@ -4,14 +4,18 @@ import json
 import os
 from pathlib import Path
 
-from howmanygpus.environments.build import build_environment
+from howmanygpus.environments.build import build_environment, is_complete
 from howmanygpus.environments.horovod import build_horovod
 
 
 def find_python(record: Path) -> str:
-    """Return the environment's Python. An environment that is gone from the cache is built again from the same pins."""
+    """Return the environment's Python.
+
+    An environment that is gone from the cache, or that a killed process has built in part, is built again from the same
+    pins. While another process builds it, this one waits.
+    """
     environment = json.loads(Path(record).read_text())
-    if os.access(environment["python"], os.X_OK) or "existing" in environment:
+    if "existing" in environment or is_complete(environment["python"]):
         return environment["python"]
     horovod = environment.get("horovod")
     if horovod and not Path(horovod["wheel"]).exists():

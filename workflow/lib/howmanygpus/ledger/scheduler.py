@@ -1,11 +1,12 @@
 """Ask SLURM how long jobs had their devices, with one query for many jobs."""
 
+import os
 import subprocess
 import time
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 
-from howmanygpus.train.host.slurm import PATIENCE_S, to_seconds
+from howmanygpus.train.host.slurm import PATIENCE_S
 from howmanygpus.train.start.settling import ALIVE
 
 AT_ONCE = 1000
@@ -16,6 +17,8 @@ SACCT = ["sacct", "--allocations", "--noheader", "--parsable2", "--duplicates"]
 SACCT += ["--format=JobIDRaw,State,Start,End,Timelimit,NodeList,AllocTRES"]
 SQUEUE = ["squeue", "--noheader", "--states=all", "--format=%i|%T|%S|%e|%l|%N"]
 NOT_KNOWN = {"EndTime": ""}
+TIMES = {"TZ": "UTC0", "SLURM_TIME_FORMAT": "standard"}
+"""Variables for times in one format, whatever the user prefers. Local times exist twice when summer time ends."""
 
 
 def ask_scheduler(job_ids: Iterable[str]) -> dict[str, list[dict]]:
@@ -43,12 +46,14 @@ def ask_scheduler(job_ids: Iterable[str]) -> dict[str, list[dict]]:
 def _ask(command: list[str], job_ids: list[str]) -> list[dict]:
     command = [*command, f"--jobs={','.join(job_ids)}"]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, env=os.environ | TIMES)
     except (OSError, subprocess.TimeoutExpired):
         return []
     if answer.returncode:
         return []
-    found = [dict(zip(NAMES, line.split("|"), strict=False)) for line in answer.stdout.splitlines()]
+    # With several clusters, their names stand on lines of their own.
+    lines = [line for line in answer.stdout.splitlines() if "|" in line]
+    found = [dict(zip(NAMES, line.split("|"), strict=False)) for line in lines]
     # sacct names the user who cancelled a job, as in "CANCELLED by 1000".
     return [each | {"JobState": each["JobState"].split()[0]} for each in found]
 
@@ -58,9 +63,18 @@ def find_start(answers: list[dict], record: dict) -> dict:
 
     record: see ledger.recording. It was written after SLURM had started the job.
     """
-    moment = record["job"]["started_at"] or datetime.fromisoformat(record["started_at"]).timestamp()
+    # SLURM's start was read as a local time, and the clock of a node may be slow.
+    moment = max(record["job"]["started_at"] or 0.0, datetime.fromisoformat(record["started_at"]).timestamp())
     known = [answer for answer in answers if (to_seconds(answer["StartTime"]) or float("inf")) <= moment]
     return max(known, key=lambda answer: answer["StartTime"], default={})
+
+
+def to_seconds(moment: str) -> float | None:
+    """Convert SLURM's time in UTC to seconds since 1970; None for a time that is not known yet."""
+    try:
+        return datetime.fromisoformat(moment).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
 
 
 def has_ended(answer: dict) -> bool:

@@ -66,7 +66,8 @@ def find_outcome(path: Path, record: dict, results: Path) -> dict:
 def complete(record: dict, answer: dict) -> dict:
     """Return a record completed with the end of its job. answer: SLURM's, see ledger.scheduler."""
     is_own_job = "job" in record and not record["job"]["packed"]
-    is_over = has_ended(answer) if is_own_job and answer else _has_left(record)
+    # A job inside of a packed allocation may end before the allocation, but not after it.
+    is_over = has_ended(answer) if is_own_job and answer else _has_left(record) or bool(answer and has_ended(answer))
     if answer and (has_ended(answer) or not is_own_job):
         counted = {"elapsed_s": count_seconds(answer), "allocated": answer.get("AllocTRES") or None}
         record = record | {"counted": counted | {"has_ended": has_ended(answer)}}

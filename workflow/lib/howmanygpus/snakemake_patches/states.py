@@ -3,8 +3,8 @@ Patch: the SLURM plugin notices that a cancelled or preempted job has ended.
 
 The plugin compares a job's state with a fixed list, and waits for ever for a job whose state is not in it. Two
 states of ended jobs are not in the list. sacct names the user who cancelled a job (`CANCELLED by 1000`). PREEMPTED is
-the final state of a job that SLURM does not requeue; the plugin assumes that all preempted jobs are requeued. With the
-patch, the plugin sees both as CANCELLED, which it counts as failed.
+the final state of a job that SLURM does not requeue, such as every one with PreemptMode=CANCEL; the plugin assumes that
+all preempted jobs are requeued. With the patch, the plugin sees both as CANCELLED, which it counts as failed.
 
 Upstream: preempted jobs count as running since https://github.com/snakemake/snakemake-executor-plugin-slurm/pull/132
 (for issue 109), whether or not SLURM requeues them. For `CANCELLED by` no issue of the plugin is known; its predecessor
@@ -22,9 +22,16 @@ def name_state(job_id: str, state: str) -> str:
     """Return a job's state by a name that the plugin knows."""
     if state.startswith("CANCELLED"):
         return "CANCELLED"
-    if state == "PREEMPTED" and ask_for_job(job_id).get("Requeue") == "0":
-        return "CANCELLED"
-    return state
+    return "CANCELLED" if state == "PREEMPTED" and is_final(ask_for_job(job_id)) else state
+
+
+def is_final(job: dict[str, str]) -> bool:
+    """Whether a preempted job will not start again. job: what the controller knows.
+
+    With PreemptMode=CANCEL, SLURM requeues no job, whatever the job allows. The controller shows a job that it has
+    requeued as pending or running.
+    """
+    return job.get("Requeue") == "0" or job.get("JobState") == "PREEMPTED"
 
 
 def _name_states(upstream: Any) -> Any:
