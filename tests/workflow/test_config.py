@@ -165,11 +165,11 @@ def command(project, tmp_path):
     written_by_pip.chmod(0o755)
     link({"python": str(environment / "bin" / "python")}, tmp_path / ".venv")
 
-    def call(*words):
+    def call(*words, **variables):
         result = subprocess.run(
             [tmp_path / ".venv" / "bin" / "snakemake", "--profile", project.profile, *words],
             cwd=project.folder,
-            env=project.environment(),
+            env=project.environment() | variables,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -192,6 +192,15 @@ def test_a_config_file_that_does_not_exist_is_named(project, command):
     project.write_config("mine.yaml", first=study())
     status, printed = command("--dry-run", "--configfile", "mine.yml")
     assert (status, printed) == (1, "snakemake: --configfile: there is no file mine.yml; did you mean mine.yaml?\n")
+
+
+def test_packages_that_the_users_shell_names_do_not_replace_those_of_the_workflow(project, command, tmp_path):
+    """Modules of a cluster set PYTHONPATH to packages of another version, or of another Python."""
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "pandas.py").write_text("raise ImportError('this pandas is for another Python')\n")
+    project.write_config("mine.yaml", first=study())
+    status, printed = command("--dry-run", "--configfile", "mine.yaml", "first", PYTHONPATH=str(tmp_path / "modules"))
+    assert status == 0 and "another Python" not in printed
 
 
 def test_the_command_starts_other_workflows_as_usual(project, command):

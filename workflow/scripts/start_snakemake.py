@@ -4,8 +4,13 @@ Start Snakemake, with targets at any place of the command line, and in as many p
 `.venv/bin/snakemake` is this script in the folder of a clone; see howmanygpus.environments.command.
 """
 
+import os
 import sys
 from pathlib import Path
+
+if __name__ == "__main__" and os.environ.pop("PYTHONPATH", None):
+    # A site's modules may set it. Packages in it would shadow those of .venv, here and in jobs.
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
