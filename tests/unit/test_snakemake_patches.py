@@ -217,7 +217,7 @@ def called(monkeypatch) -> list:
 
 def test_ctrl_c_cancels_every_job_of_the_call_and_submits_no_more(called):
     submitting, gate = ThreadPoolExecutor(1), threading.Event()
-    submitting.submit(lambda: called.append("first" if gate.wait(10) else ""))
+    submitting.submit(lambda: called.append("first" if gate.wait(120) else ""))
     submitting.submit(called.append, "second")
     threading.Timer(0.2, gate.set).start()
     executor = SimpleNamespace(run_uuid="the-call", _job_submission_executor=submitting)
