@@ -234,6 +234,9 @@ def test_sigterm_cancels_waiting_jobs_until_the_call_ends(called, monkeypatch):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     executor.wait = False
+    for thread in threading.enumerate():
+        if thread.name == "cancelling":
+            thread.join(timeout=120)
     assert called[:2] == [["scancel", "--state=PENDING", "7", "8"]] * 2
     assert executor.next_seconds_between_status_checks == 0.05, "the plugin soon asks for the jobs' states"
 

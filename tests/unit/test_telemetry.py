@@ -12,7 +12,6 @@ from howmanygpus.train.host import telemetry
 from howmanygpus.train.host.telemetry import Telemetry, find_problem, merge_nodes, path_of_node
 from nvml import FakeGpu, FakeNvml
 
-
 UNTIL_SAMPLED = """
 import sys, time
 from pathlib import Path

@@ -229,11 +229,18 @@ def test_a_run_is_bound_to_the_cores_of_its_devices(project):
 
 
 def test_two_runs_of_one_user_are_not_measured_at_the_same_time(project, tmp_path):
-    first, second = Attempt(project, {"sleep_s": 3}), Attempt(Project(tmp_path / "other"))
+    first, second = Attempt(project, "wait_for_file"), Attempt(Project(tmp_path / "other"))
     launcher = first.start()
     wait_for_training(launcher, first)
-    assert second.run() == 0
-    assert launcher.wait(timeout=1) == 0, "the second waited for the first"
+    waiting = second.start()
+    deadline = time.monotonic() + 300
+    while not (second.attempt / "attempt.json").exists():
+        assert time.monotonic() < deadline and waiting.poll() is None, "the second launcher did not start"
+        time.sleep(0.05)
+    time.sleep(2.0)
+    assert not list(second.attempt.glob("processes-*")) and waiting.poll() is None, "the second waits for the first"
+    (project.folder / "go_on").touch()
+    assert launcher.wait(timeout=300) == 0 and waiting.wait(timeout=300) == 0
 
 
 def test_a_refused_run_is_published_without_training(project):
