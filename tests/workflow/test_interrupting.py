@@ -64,18 +64,22 @@ PRESSES = {"a rule's function": "press()", "a log message": "log_and_press()"}
 
 
 PRESSED_AGAIN = """
-import os, signal, threading
+import os
 from howmanygpus.snakemake_patches import interrupting
+
+os.environ.setdefault("PRESSED", str(os.getpid()))
 
 onstart:
     {patch}
-    for seconds in (0.5, 1.5, 2.0):
-        threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
 
 rule all:
     output: "done.txt"
-    shell: "sleep 3; touch {{output}}"
+    shell:
+        "kill -INT $PRESSED; "
+        "until grep -q 'Terminating processes' .snakemake/log/*.log; do sleep 0.1; done; "
+        "kill -INT $PRESSED; sleep 2; kill -INT $PRESSED; sleep 2; touch {{output}}"
 """
+"""Here the job presses Ctrl-C, and two more times while Snakemake waits for the job's end."""
 PRESSED_WHILE_PLANNING = """
 import os, signal
 from howmanygpus import snakemake_patches
