@@ -58,8 +58,7 @@ def project(tmp_path):
     """Return a fresh copy of the project. Processes that still run in it after the test are killed."""
     project = Project(tmp_path / "project")
     yield project
-    for process in project.processes():
-        process.kill()
+    project.kill_processes()
 
 
 @pytest.fixture

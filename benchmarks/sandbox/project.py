@@ -36,6 +36,11 @@ for option in ("--svg", "--png"):
 """A replacement of workflow/scripts/draw_figure.py that draws nothing."""
 ODD_FOLDER = "it's müller's copy"
 """A folder's name that breaks commands in which a path is not quoted."""
+PIPE_BYTES = 2**20
+"""Capacity of the pipe to which Snakemake prints: the most that users other than root may ask for (pipe(7)).
+
+Tests read the pipe when the call has ended. The default of 64 KiB would block a call that prints more before.
+"""
 COPIED = ("Snakefile", "Makefile", "workflow", "config", "profiles", "envs")
 
 REGISTRY_ENTRY = """
@@ -58,6 +63,16 @@ def run_snakefile(
     environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
     options = {"capture_output": True, "text": True, "timeout": timeout_s, "check": check}
     return subprocess.run(command, cwd=folder, env=environment, preexec_fn=listen_to_ctrl_c, **options)
+
+
+def find_files(folder: Path, pattern: str) -> list[Path]:
+    """Return the paths below a folder that match, sorted, while processes make and remove folders there.
+
+    Before Python 3.13, pathlib raises an error if a folder vanishes after it was listed.
+    """
+    while True:
+        with suppress(FileNotFoundError):
+            return sorted(folder.rglob(pattern))
 
 
 def study(**changes) -> dict:
@@ -175,6 +190,7 @@ class Project:
             text=True,
             start_new_session=True,
             preexec_fn=listen_to_ctrl_c,
+            pipesize=PIPE_BYTES,
         )
 
     def processes(self) -> list[psutil.Process]:
@@ -185,6 +201,13 @@ class Project:
                 if process.cwd() == str(self.folder) and process.status() != psutil.STATUS_ZOMBIE:
                     found.append(process)
         return found
+
+    def kill_processes(self) -> None:
+        """Kill what still runs in this copy."""
+        for process in self.processes():
+            # It may end by itself at this moment.
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
 
     def snakemake(self, *arguments: str, expect: int = 0, timeout_s: float = 1200.0) -> str:
         """Run Snakemake to the end, assert its exit status, and return what it printed."""

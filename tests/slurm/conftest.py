@@ -48,5 +48,4 @@ def project(cluster, prepared, tmp_path):
     project.add_fake("pacing", launcher="per_device")
     yield project
     cluster.run("scancel", "--user=root")
-    for process in project.processes():
-        process.kill()
+    project.kill_processes()

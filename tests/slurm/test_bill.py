@@ -6,7 +6,7 @@ import pytest
 
 from howmanygpus.report.files import read_table
 from project import study
-from slurm.cluster import GPUS_PER_NODE
+from slurm.cluster import GPUS_PER_NODE, wait_for
 from slurm.project import ClusterProject
 
 PRICE_PER_HOUR = 2.0
@@ -20,8 +20,15 @@ def cluster(run_cluster):
         yield started
 
 
+def have_all_ended(cluster) -> bool:
+    """Whether SLURM's accounting knows of no job that goes on. It gets to know of a job's end after squeue does."""
+    states = cluster.run(*SACCT, "--format=State").split()
+    return not {"RUNNING", "PENDING"}.intersection(states)
+
+
 def count_device_hours(cluster) -> dict[str, float]:
     """Return the device-hours of all jobs that were given devices, by job id, as SLURM's accounting has them."""
+    wait_for(lambda: have_all_ended(cluster), "the ends of all jobs", cluster.folder / "slurmdbd.log")
     hours = {}
     for line in cluster.run(*SACCT, "--format=JobIDRaw,ElapsedRaw,AllocTRES").splitlines():
         job_id, elapsed_s, allocated = line.split("|")
@@ -51,10 +58,10 @@ def billed(cluster, prepared, tmp_path_factory, environment_record):
     project.behave(parity__sleeping="crash", dozing__base__gpus1="crash", dozing__base__gpus2="wait_for_file")
     process = project.start()
     cluster.run("scancel", project.wait_for_running("_gpus2_")["id"])
-    output, _ = process.communicate(timeout=300)
+    output, _ = process.communicate(timeout=600)
     assert process.returncode == 1, output[-4000:]
     project.behave()
-    project.snakemake(timeout_s=400)
+    project.snakemake()
     return project
 
 

@@ -1,15 +1,22 @@
 """The test cluster allocates pretend GPUs, runs steps over several nodes, and can lose nodes."""
 
 import os
+import re
+import signal
 import subprocess
 import sys
 
+import psutil
 import pytest
 
+from howmanygpus.train.start.calls import find_birth
+from howmanygpus.train.start.rendezvous import PORTS
 from project import SANDBOX
-from slurm.cluster import GPUS_PER_NODE, wait_for
+from slurm.cluster import GPUS_PER_NODE, Cluster, is_left_over, wait_for
 
-SHOW = 'echo "$SLURMD_NODENAME $SLURM_PROCID $CUDA_VISIBLE_DEVICES"; sleep {seconds}'
+SHOW = 'echo "$SLURMD_NODENAME $SLURM_PROCID $CUDA_VISIBLE_DEVICES"'
+MEET = 'touch "$0/$SLURM_JOB_ID"; while [ "$(ls "$0" | wc -l)" -lt 2 ]; do sleep 0.1; done'
+"""Wait until two jobs run at the same time."""
 
 
 SNAKEMAKE_BEFORE = """
@@ -25,18 +32,18 @@ if isolate_configuration(Path(sys.argv[1])):
 """
 
 
-def start(cluster, *options, seconds=0):
-    command = ["srun", *options, "--mem=50", "bash", "-c", SHOW.format(seconds=seconds)]
+def start(cluster, *options, then="true", folder=""):
+    command = ["srun", *options, "--mem=50", "bash", "-c", f"{SHOW}; {then}", str(folder)]
     return subprocess.Popen(command, env=cluster.environment(), stdout=subprocess.PIPE, text=True)
 
 
 def read_lines(job):
-    return [line.split() for line in job.communicate(timeout=60)[0].splitlines()]
+    return [line.split() for line in job.communicate(timeout=300)[0].splitlines()]
 
 
-def test_jobs_beside_each_other_get_different_gpus(cluster):
-    node = "--nodelist=node1"
-    jobs = [start(cluster, node, "--gres=gpu:fake:2", "--ntasks=1", seconds=2) for _ in range(2)]
+def test_jobs_beside_each_other_get_different_gpus(cluster, tmp_path):
+    options = {"then": MEET, "folder": tmp_path}
+    jobs = [start(cluster, "--nodelist=node1", "--gres=gpu:fake:2", "--ntasks=1", **options) for _ in range(2)]
     devices = [read_lines(job)[0][2].split(",") for job in jobs]
     assert sorted(device for each in devices for device in each) == [str(i) for i in range(GPUS_PER_NODE)]
 
@@ -62,6 +69,36 @@ def test_a_node_that_is_lost_is_seen_as_down_and_comes_back(cluster):
     wait_for(lambda: state() == "down", "a lost node", cluster.folder / "slurmctld.log", timeout_s=300)
     cluster.start_node("node3")
     wait_for(lambda: state() == "idle", "its return", cluster.folder / "slurmctld.log", timeout_s=300)
+
+
+def test_a_node_can_be_lost_while_one_of_its_processes_loses_its_parent(tmp_path, monkeypatch):
+    one = Cluster(tmp_path)
+    one._start("nowhere", ["sleep", "600"])
+    orphan = subprocess.Popen(["sleep", "600"], env=os.environ | {"SLURMD_NODENAME": "nowhere"})
+    monkeypatch.setattr(psutil.Process, "parent", lambda process: None)
+    one.lose_node("nowhere")
+    assert orphan.wait(timeout=300) == -signal.SIGKILL
+
+
+@pytest.mark.usefixtures("cluster")
+def test_clusters_that_start_at_the_same_time_have_ports_of_their_own(tmp_path, monkeypatch):
+    """The ports are not among those that the kernel gives to any connection, as to one that replaces a lost node's."""
+    monkeypatch.setattr("slurm.cluster.SYSTEM_CONF", tmp_path / "etc")
+    found = []
+    for name in ("one", "other"):
+        one = Cluster(tmp_path / name)
+        one._configure()
+        text = (tmp_path / name / "slurm.conf").read_text()
+        found += [int(port) for port in re.findall(r"(?:SlurmctldPort|\bPort)=(\d+)", text)]
+    assert len(set(found)) == len(found) == 8 and set(found) <= set(PORTS)
+
+
+@pytest.mark.parametrize(("ticks", "is_left"), [(0, False), (1, True)])
+def test_a_process_with_the_number_of_one_that_ended_is_not_the_owner_of_a_cluster(tmp_path, ticks, is_left):
+    (tmp_path / "slurm.conf").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "slurm.conf")
+    (tmp_path / "owner").write_text(f"{os.getpid()} {find_birth(os.getpid()) - ticks}")
+    assert is_left_over(tmp_path / "link") == is_left
 
 
 def test_snakemake_sees_the_configuration_of_its_cluster_although_others_were_called_before(tmp_path):

@@ -19,6 +19,7 @@ if "howmanygpus.train.start.task" in sys.orig_argv and os.environ.get("SLURM_PRO
     time.sleep(600)
 """
 """A sitecustomize.py that keeps the second process of a run from starting."""
+MEMORY_PER_DEVICE_MB = 1000
 ALONE = ["completing", "cancelled", "limited", "starving", "oversized", "diverging", "unwritten"]
 """Backends of runs on one device, named by how they end. `lost` uses all devices of a node; `stranded` uses two."""
 TOLD_BY_THE_RUN = {"oversized", "diverging", "unwritten", "stranded"}
@@ -34,7 +35,9 @@ def cluster(request, run_cluster):
 
 
 def start_grid(cluster, prepared, folder) -> ClusterProject:
-    project = ClusterProject(folder, cluster, slurm={"rendezvous_timeout_s": 5}, memory_per_device_mb=1000)
+    project = ClusterProject(
+        folder, cluster, slurm={"rendezvous_timeout_s": 5}, memory_per_device_mb=MEMORY_PER_DEVICE_MB
+    )
     project.take_prepared(prepared)
     for name in [*ALONE, "lost"]:
         project.add_fake(name)
@@ -91,7 +94,7 @@ def provoke(project, cluster) -> str:
     running = ("squeue", "--noheader", "--format=%i")
     project.wait_until(lambda: cluster.run(*running).split() == alone, "the end of all other jobs")
     cluster.lose_node(jobs["lost"]["nodes"])
-    output, _ = process.communicate(timeout=240)
+    output, _ = process.communicate(timeout=600)
     assert process.returncode == 1, output[-4000:]
     cluster.start_node(jobs["lost"]["nodes"])
     project.wait_until(lambda: cluster.count_idle() == len(cluster.nodes), "the node's return")
@@ -159,6 +162,8 @@ def test_a_second_call_completes_them_and_gives_a_run_more_memory_if_it_had_too_
     project = first.project
     project.behave(starving__={"allocate_mb": 1100}, oversized__="out_of_memory", diverging__="diverge")
     (project.folder / "workflow" / "lib" / "sitecustomize.py").unlink()
+    # On a busy machine, the processes of a run may start more than a few seconds apart.
+    project.write_machine(memory_per_device_mb=MEMORY_PER_DEVICE_MB)
     project.edit_profile(retries=1)
     output = project.snakemake(*ROWS)
     rows = read_rows(project)

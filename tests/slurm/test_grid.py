@@ -46,7 +46,7 @@ def grid(cluster, tmp_path_factory):
     project.add_fake("pacing", launcher="per_device")
     options = {"num_gpus": COUNTS, "per_device_batch_size": [8]}
     project.write_config(grid=study(frameworks=["sleeping", "pacing"], devices=["fake"], **options))
-    project.snakemake(timeout_s=600)
+    project.snakemake()
     return project
 
 

@@ -20,7 +20,7 @@ def test_models_of_users_train_over_two_nodes(cluster, prepared, tmp_path, envir
     models = {"model": ["net.py", "./silu_net"], "frameworks": ["pytorch_ddp"]}
     project.write_config(own=study(**models, devices=["fake"], **options))
     project.edit("workflow/lib/howmanygpus/train/parity/task.py", ONLY_SGD)
-    project.snakemake("--jobs", "2", *RUNS, "write_parity_page", timeout_s=900)
+    project.snakemake("--jobs", "2", *RUNS, "write_parity_page")
     checks = read_table(project.folder / "results" / "tables" / "parity.tsv")
     over_nodes = checks[(checks["devices"] == 2) & (checks["nodes"] == 2)]
     assert set(over_nodes["model"]) == {"net", "silu_net"} and over_nodes["passed"].all()

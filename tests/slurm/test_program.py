@@ -16,7 +16,7 @@ if rank == 0:
     for _ in range(count - 1):
         server.accept()[0].sendall(b"go")
 else:
-    for _ in range(100):
+    for _ in range(3000):  # the first process may start minutes later on a busy machine
         try:
             peer = socket.create_connection((host, int(port)))
             break

@@ -77,7 +77,7 @@ def test_a_limit_of_an_account_that_a_job_exceeds_is_named_while_it_waits(projec
         logs = project.folder / ".snakemake" / "log"
         project.wait_until(lambda: any("cannot start" in p.read_text() for p in logs.glob("*.log")), "the message")
         process.terminate()
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=300)
     finally:
         cluster.run(*CHANGE, "modify", "user", "root", "set", "MaxTRESMins=cpu=-1")
     (said,) = re.findall(r"SLURM cannot start job \d+ .*", output)

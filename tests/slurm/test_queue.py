@@ -20,13 +20,32 @@ def test_no_account_is_guessed(project, cluster):
     assert "account" not in output and "invalid option" not in output
 
 
-@pytest.mark.parametrize("concurrent_runs", [1, None])
-def test_runs_go_one_at_a_time_if_the_machine_file_says_so(project, concurrent_runs):
-    project.write_machine(slurm={"concurrent_runs": concurrent_runs})
+@pytest.fixture
+def four_runs(project):
+    """Return a project with four runs of up to two devices."""
     options = {"num_gpus": [1, 2], "per_device_batch_size": [8]}
     project.write_config(grid=study(frameworks=["sleeping", "pacing"], devices=["fake"], **options))
-    project.behave(sleeping={"sleep_s": 3}, pacing={"sleep_s": 3})
-    project.snakemake(*RUNS)
-    spans = read_spans(project)
-    apart = all(one[1] <= other[0] + 1 for one, other in itertools.pairwise(spans))
-    assert len(spans) == 4 and apart == (concurrent_runs == 1), spans
+    return project
+
+
+def test_runs_go_one_at_a_time_if_the_machine_file_says_so(four_runs):
+    four_runs.write_machine(slurm={"concurrent_runs": 1})
+    four_runs.behave(sleeping={"sleep_s": 3}, pacing={"sleep_s": 3})
+    four_runs.snakemake(*RUNS)
+    spans = read_spans(four_runs)
+    assert len(spans) == 4 and all(one[1] <= other[0] + 1 for one, other in itertools.pairwise(spans)), spans
+
+
+def test_runs_go_at_the_same_time_otherwise(four_runs, cluster):
+    four_runs.write_machine(slurm={"concurrent_runs": None})
+    four_runs.behave(sleeping="wait_for_file", pacing="wait_for_file")
+    process = four_runs.start(*RUNS)
+
+    def count_running():
+        names = cluster.run("squeue", "--noheader", "--states=RUNNING", "--format=%j").split()
+        return sum(name.startswith(("sleeping_", "pacing_")) for name in names)
+
+    four_runs.wait_until(lambda: count_running() == 4, "all four runs at the same time")
+    (four_runs.folder / "go_on").touch()
+    output, _ = process.communicate(timeout=600)
+    assert process.returncode == 0, output[-3000:]

@@ -43,12 +43,10 @@ def test_each_run_is_tried_again_with_more_of_what_it_lacked(project, cluster):
     for limit in ("TimeLimit=1", "EndTime=now+1"):
         cluster.run("scontrol", "update", f"JobId={jobs['limited']['id']}", limit)
     cells = ("one/limited", "one/cancelled", "one/starving", "whole/starving")
-    project.wait_until(
-        lambda: all(len(project.find_attempts(cell)) == 2 for cell in cells), "all second attempts", timeout_s=240
-    )
+    project.wait_until(lambda: all(len(project.find_attempts(cell)) == 2 for cell in cells), "all second attempts")
     requests = {cell: find_request(cluster, project.find_attempts(cell)[1]) for cell in cells}
     (project.folder / "go_on").touch()
-    output, _ = process.communicate(timeout=240)
+    output, _ = process.communicate(timeout=600)
     least = f"00:{LIMIT_MIN + OVERHEAD_MIN}:00"
     assert requests == {
         "one/limited": ("01:00:00", "4000M"),
@@ -83,7 +81,7 @@ def test_a_measurement_is_tried_again_with_more_of_what_it_lacked(project, clust
     else:
         for limit in ("TimeLimit=1", "EndTime=now+1"):
             cluster.run("scontrol", "update", f"JobId={job}", limit)
-    output, _ = process.communicate(timeout=180)
+    output, _ = process.communicate(timeout=600)
     assert process.returncode == 0, output[-3000:]
     last, *second = find_jobs("all")[-1]
     assert int(last) > int(job), "it was tried again"

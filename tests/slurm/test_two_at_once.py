@@ -30,7 +30,7 @@ def find_state(cluster, job) -> str:
 
 def finish(project, process) -> None:
     (project.folder / "go_on").touch()
-    output, _ = process.communicate(timeout=180)
+    output, _ = process.communicate(timeout=600)
     assert process.returncode == 0, output[-3000:]
     assert [row["status"] for row in project.read_rows()] == ["completed"]
 
@@ -56,8 +56,7 @@ def clone(cluster, tmp_path):
     prepare(clone)
     shutil.rmtree(clone.folder / "results")
     yield clone
-    for process in clone.processes():
-        process.kill()
+    clone.kill_processes()
 
 
 def test_results_are_not_adopted_while_a_call_or_its_jobs_go_on(first, clone, cluster):

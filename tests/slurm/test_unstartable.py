@@ -40,7 +40,7 @@ def check_named_and_cancelled(project, cluster, *words):
     project.wait_until(lambda: "cannot start" in read_messages(project), "the message about the job")
     project.wait_until(lambda: "1 job waits in SLURM's queue: 1 for " in read_messages(project), "the second message")
     process.terminate()
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=300)
     assert all(word in output for word in words), output
     assert output.count("SLURM cannot start job") == 1, "a job is named once"
     assert "The call was interrupted by SIGTERM; jobs that had not started were cancelled." in output
@@ -75,7 +75,7 @@ def test_sigterm_cancels_what_waits_and_ends_with_what_runs(project, cluster):
     others = ("squeue", "--noheader", "--format=%i")
     project.wait_until(lambda: cluster.run(*others).split() == [running], "the other job's end")
     (project.folder / "go_on").touch()
-    output, _ = process.communicate(timeout=90)
+    output, _ = process.communicate(timeout=300)
     assert process.returncode == 1 and "interrupted by SIGTERM" in output, output
     assert len(list((project.folder / "results" / "runs" / "usual").rglob("run.json"))) == 1, output
 
@@ -118,7 +118,7 @@ def test_a_job_that_ends_before_it_started_quotes_no_older_log(project, cluster)
     project.wait_until(lambda: "cannot start" in read_messages(project), "the message about the job")
     (job,) = cluster.run("squeue", "--noheader", "--format=%i").split()
     cluster.run("scancel", job)
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=300)
     assert "This job has not started." in output and OLDER not in output, output
     assert "Traceback" not in output and "Logging error" not in output, output
     assert find_end(project) == ("cancelled", f"the job was cancelled (job {job})")

@@ -200,7 +200,7 @@ class Gated(Ticking):
         return self.steps
 
     def wait_for_step(self, marker):
-        deadline = time.monotonic() + 5.0
+        deadline = time.monotonic() + 120.0
         last = 1 if marker == 1 else min(marker + self.run_ahead - 1, STEPS)
         while self.steps < last and time.monotonic() < deadline:
             time.sleep(0.001)

@@ -24,7 +24,7 @@ def server():
 
 
 def get(server, folder, **options) -> Path:
-    return fetch(server.download(), folder, **{"pause_s": 0.001, "timeout_s": 5.0, **options})
+    return fetch(server.download(), folder, **{"pause_s": 0.001, "timeout_s": 120.0, **options})
 
 
 def refused(server, folder, message, **options) -> None:
@@ -87,14 +87,16 @@ def test_a_server_that_always_breaks_off_is_given_up(server, tmp_path):
 
 def test_a_server_that_stalls_is_given_up(server, tmp_path, monkeypatch):
     monkeypatch.setattr(downloading, "ATTEMPTS", 2)
+    is_given_up = threading.Event()
 
     def stall(handler, start):
         server.send(handler, start, start + 10)
         handler.wfile.flush()
-        time.sleep(1.0)
+        is_given_up.wait(120.0)
 
     server.behaviour = stall
     refused(server, tmp_path, "the connection broke off .*timed out.*, 2 times", timeout_s=0.1)
+    is_given_up.set()
 
 
 @pytest.mark.parametrize(

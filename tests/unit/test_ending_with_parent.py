@@ -43,4 +43,4 @@ def test_a_parent_that_dies_before_its_child_asks_for_the_signal_is_noticed(scri
     child = psutil.Process(int(parent.stdout.readline()))
     parent.send_signal(signal.SIGKILL)
     parent.wait()
-    assert not kill_those_left([child], timeout_s=30)
+    assert not kill_those_left([child], timeout_s=120)

@@ -63,9 +63,9 @@ def test_two_threads_that_write_one_path_do_not_meet(tmp_path):
         with atomic_path(tmp_path / "file") as partial, open(partial, "w") as file:
             file.write(content[:1000])
             file.flush()
-            both_write.wait(timeout=10)
+            both_write.wait(timeout=120)
             file.write(content[1000:])
-            both_write.wait(timeout=10)
+            both_write.wait(timeout=120)
 
     in_threads(*(lambda content=content: write(content) for content in contents))
     assert (tmp_path / "file").read_text() in contents and names(tmp_path) == ["file"]

@@ -99,7 +99,7 @@ def test_of_two_calls_at_once_one_builds_and_both_have_the_wheel(tmp_path, monke
     def clear(folder, **how) -> None:
         shutil.rmtree(folder, **how)
         second.start()
-        assert waiting.wait(30)
+        assert waiting.wait(120)
 
     @contextmanager
     def lock(path):
@@ -117,6 +117,6 @@ def test_of_two_calls_at_once_one_builds_and_both_have_the_wheel(tmp_path, monke
     monkeypatch.setattr(horovod, "hold_lock", lock)
     monkeypatch.setattr(horovod, "build", build)
     call()
-    second.join(30)
+    second.join(120)
     assert (errors, len(built)) == ([], 1)
     assert [record["wheel"] for record in records] == [str(built[0])] * 2

@@ -57,7 +57,7 @@ def test_an_attempt_waits_while_another_of_its_run_publishes(tmp_path):
         publishing.start()
         publishing.join(timeout=0.5)
         assert publishing.is_alive() and not run_dir.exists()
-    publishing.join(timeout=10)
+    publishing.join(timeout=120)
     assert json.loads((run_dir / "run.json").read_text()) == record
     assert (run_dir / "events.jsonl").read_text() == "newer\n" and not attempts[1].path.exists()
 

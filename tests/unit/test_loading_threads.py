@@ -83,7 +83,7 @@ def fills(monkeypatch):
 
 def test_workers_load_small_batches_at_the_same_time(monkeypatch, one_batch_per_task):
     """Neither of two batches is complete before the other has begun."""
-    met, take, places = threading.Barrier(2, timeout=20.0), PaddedImages.take, []
+    met, take, places = threading.Barrier(2, timeout=120.0), PaddedImages.take, []
 
     def meeting(self, share):
         places.append(met.wait())

@@ -136,7 +136,7 @@ def test_batches_are_on_the_device_that_many_steps_ahead(tmp_path, depth, device
         def train_step(self, images, learning_rate):
             super().train_step(images, learning_rate)
             allowed = min(self.steps + depth, 20)
-            deadline = time.monotonic() + 5.0
+            deadline = time.monotonic() + 120.0
             while len(self.put) < allowed and time.monotonic() < deadline:
                 time.sleep(0.001)
             time.sleep(0.005)
@@ -161,7 +161,7 @@ def test_the_first_images_of_an_evaluation_are_read_before_training_ends(tmp_pat
         def train_step(self, images, learning_rate):
             super().train_step(images, learning_rate)
             if depth and self.steps == 10:
-                assert self.was_read.wait(timeout=5.0)
+                assert self.was_read.wait(timeout=120.0)
 
     backend = Noting()
     backend.steps_at_reading, backend.was_read = [], threading.Event()

@@ -98,8 +98,8 @@ def test_what_is_said_is_passed_on_and_read_also_if_it_cannot_be_kept(tmp_path, 
     for path in (tmp_path / "said.txt", tmp_path / "no" / "folder"):
         child = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, env=os.environ)
         thread = keep_what_is_said(child.stderr, path)
-        assert child.wait(timeout=60) == 0
-        thread.join(timeout=60)
+        assert child.wait(timeout=300) == 0
+        thread.join(timeout=300)
         assert not thread.is_alive() and capfd.readouterr().err.count("\n") == lines
     kept = (tmp_path / "said.txt").read_text()
     assert kept.count("\n") == lines and kept.endswith("\ufffd")

@@ -3,10 +3,11 @@
 import signal
 import subprocess
 import sys
-import time
 
+import psutil
 import pytest
 
+from ending import kill_those_left
 from script_server import SCRIPTS, make_venv
 
 SCRIPT = f"workflow/scripts/{SCRIPTS[0]}.py"
@@ -58,12 +59,9 @@ def test_a_script_exits_as_it_would(start, find_python, text, status, words):
 
 
 @BOTH
-def test_a_script_ends_with_the_process_that_was_killed(start, find_python, tmp_path):
-    text = "import os, time; open('alive', 'w').close(); time.sleep(2); open('survived', 'w').close()"
-    process = start(find_python(), text)
-    while not (tmp_path / "alive").exists():
-        time.sleep(0.01)
+def test_a_script_ends_with_the_process_that_was_killed(start, find_python):
+    process = start(find_python(), "import os, time; print(os.getpid(), flush=True); time.sleep(600)")
+    script = psutil.Process(int(process.stdout.readline()))
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    time.sleep(2.5)
-    assert not (tmp_path / "survived").exists()
+    assert not kill_those_left([script], timeout_s=120)

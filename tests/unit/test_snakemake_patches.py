@@ -223,9 +223,11 @@ def called(monkeypatch) -> list:
 
 def test_ctrl_c_cancels_every_job_of_the_call_and_submits_no_more(called):
     submitting, gate = ThreadPoolExecutor(1), threading.Event()
-    submitting.submit(lambda: called.append("first" if gate.wait(10) else ""))
+    submitting.submit(lambda: called.append("first" if gate.wait(120) else ""))
     submitting.submit(called.append, "second")
-    threading.Timer(0.2, gate.set).start()
+    shutdown = submitting.shutdown
+    # The first submission ends once the second one has been given up.
+    submitting.shutdown = lambda wait=True, **how: (shutdown(wait=False, **how), gate.set(), shutdown(wait=wait))
     executor = SimpleNamespace(run_uuid="the-call", _job_submission_executor=submitting)
     slurm_plugin.Executor.cancel_jobs(executor, [])
     assert called == ["first", ["scancel", "7", "8"], []]
@@ -239,7 +241,9 @@ def test_sigterm_cancels_waiting_jobs_until_the_call_ends(called, monkeypatch):
     while len(called) < 2:
         assert time.monotonic() < deadline
         time.sleep(0.01)
+    (thread,) = (each for each in threading.enumerate() if each.name == "cancelling")
     executor.wait = False
+    thread.join(timeout=120)
     assert called[:2] == [["scancel", "--state=PENDING", "7", "8"]] * 2
     assert executor.next_seconds_between_status_checks == 0.05, "the plugin soon asks for the jobs' states"
 
@@ -282,16 +286,11 @@ def test_without_an_account_none_is_guessed(monkeypatch):
 
 def test_the_end_of_a_call_waits_for_no_question():
     ending.apply()
-    executor = SimpleNamespace(wait=True, next_seconds_between_status_checks=60)
-    started = time.monotonic()
-    threading.Timer(0.1, setattr, (executor, "wait", False)).start()
-    asyncio.run(slurm_plugin.Executor.sleep(executor))
-    assert time.monotonic() - started < 30
-    executor = SimpleNamespace(wait=True, next_seconds_between_status_checks=60)
-    started = time.monotonic()
-    threading.Timer(0.1, setattr, (executor, "next_seconds_between_status_checks", 0.2)).start()
-    asyncio.run(slurm_plugin.Executor.sleep(executor))
-    assert time.monotonic() - started < 30, "a pause may become shorter"
+    for name, value in (("wait", False), ("next_seconds_between_status_checks", 0.2)):
+        executor, started = SimpleNamespace(wait=True, next_seconds_between_status_checks=600), time.monotonic()
+        threading.Timer(0.1, setattr, (executor, name, value)).start()
+        asyncio.run(slurm_plugin.Executor.sleep(executor))
+        assert time.monotonic() - started < 300, "a pause may become shorter"
     executor = SimpleNamespace(wait=True, next_seconds_between_status_checks=0.2)
     started = time.monotonic()
     asyncio.run(slurm_plugin.Executor.sleep(executor))

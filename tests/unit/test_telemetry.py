@@ -12,6 +12,16 @@ from howmanygpus.train.host import telemetry
 from howmanygpus.train.host.telemetry import Telemetry, find_problem, merge_nodes, path_of_node
 from nvml import FakeGpu, FakeNvml
 
+UNTIL_SAMPLED = """
+import sys, time
+from pathlib import Path
+
+path = Path(sys.argv[1])
+while not path.exists() or "GPU-one" not in path.read_text():
+    time.sleep(0.01)
+"""
+"""A run that ends when its GPU has been sampled."""
+
 
 class Dying:
     """A source that fails at its third sample."""
@@ -32,7 +42,7 @@ def test_the_program_of_a_cluster_samples_gpus(tmp_path, monkeypatch):
     """A process of its own has to initialise NVML before it asks."""
     FakeNvml([FakeGpu("GPU-one")]).install(monkeypatch)
     monkeypatch.setattr(Telemetry.__init__, "__defaults__", (0, 0.02))
-    watched = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.5)"])
+    watched = subprocess.Popen([sys.executable, "-c", UNTIL_SAMPLED, str(path_of_node(tmp_path, 0))])
     options = ["--folder", str(tmp_path), "--node", "0", "--pid", str(watched.pid), "--num-cores", "1"]
     monkeypatch.setattr(sys, "argv", ["telemetry", *options, "--gpu-uuids", "GPU-one"])
     telemetry.main()

@@ -22,13 +22,16 @@ def assign_devices(spec, bind_cores=True):
 EIGHT_CORES = "\n\ndef _count_cores() -> int:\n    return 8\n"
 """Code appended to plan/config/machine.py of a copy: the machine then has eight devices."""
 RATES = {
-    "sleeping/base/gpus1_": {"step_s": 0.02},
-    "sleeping/base/gpus2_": {"step_s": 0.025},
-    "sleeping/base/gpus4_": {"step_s": 0.08},
-    "dozing/base/gpus1_": {"step_s": 0.04},
+    "sleeping/base/gpus1_": {"step_s": 0.06},
+    "sleeping/base/gpus2_": {"step_s": 0.065},
+    "sleeping/base/gpus4_": {"step_s": 0.3},
+    "dozing/base/gpus1_": {"step_s": 0.12},
     "dozing/base/gpus2_": "crash",
 }
-"""Seconds of a step with 64 images per device: an efficiency of 0.8 on two devices and of 0.25 on four."""
+"""Seconds of a step with 64 images per device: an efficiency of 0.92 on two devices and of 0.2 on four.
+
+Both are so far from the limit of 0.5 that a busy machine, which delays the end of each sleep, changes no decision.
+"""
 BEHAVIOURS = {part.replace("/", "__"): behaviour for part, behaviour in RATES.items()}
 BELOW = "efficiency 0."
 
@@ -84,7 +87,7 @@ def test_a_grid_goes_as_far_as_it_is_worth_it(project):
     assert "These are short probes of small" in answer and f"Not run: {BELOW}" in answer
 
     jobs = list_jobs(project)
-    project.behave(**BEHAVIOURS | {"dozing__base__gpus2_": {"step_s": 0.3}})
+    project.behave(**BEHAVIOURS | {"dozing__base__gpus2_": {"step_s": 0.6}})
     project.snakemake(*ANSWERS)
     assert len(list_jobs(project)) == len(jobs) + 1, "a second call tries what failed, and goes on from there"
     found = read_statuses(project)

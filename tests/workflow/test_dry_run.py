@@ -5,7 +5,7 @@ import os
 import re
 import time
 
-from project import LISTED, RUNS, study
+from project import LISTED, RUNS, find_files, study
 
 SMALL = {"frameworks": ["sleeping"], "num_gpus": [1]}
 RUN = "small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat1"
@@ -127,11 +127,12 @@ def test_a_dry_run_works_while_another_call_has_the_lock(project):
     project.write_config(small=study(**SMALL, repeats=2))
     project.behave(sleeping="wait_for_file")
     other = project.start(*RUNS)
-    while not list(project.folder.glob("results/attempts/**/attempt.json")):
+    while not find_files(project.folder / "results" / "attempts", "attempt.json"):
         assert other.poll() is None, other.stdout.read()
         time.sleep(0.1)
     printed = project.snakemake("--dry-run")
     (project.folder / "go_on").touch()
-    assert other.wait(120) == 0, other.stdout.read()
+    output, _ = other.communicate(timeout=600)
+    assert other.returncode == 0, output
     assert "Another call is at work in this folder" in printed and "cannot be locked" not in printed
     assert read_stage(printed, "runs")[:2] == ["2", "missing"]

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from project import ROWS, RUNS, TABLES, Project, study
+from project import ROWS, RUNS, TABLES, Project, find_files, study
 
 METRICS = ("images_per_s", "step_s_median", "train_s", "quality_last")
 
@@ -182,7 +182,7 @@ def test_sigterm_to_snakemake_alone_finishes_the_current_run_and_starts_no_other
     project.behave(sleeping="wait_for_file")
     workflow = project.start()
     deadline = time.monotonic() + 300
-    while not list((project.folder / "results" / "attempts").rglob("events.jsonl")):
+    while not find_files(project.folder / "results" / "attempts", "events.jsonl"):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     workflow.terminate()

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from project import ROWS, RUNS, study
+from project import ROWS, RUNS, find_files, study
 
 SIZE_MIB = 64
 
@@ -52,8 +52,8 @@ def test_a_full_disk_is_refused_at_the_start(small_project):
 def test_a_disk_that_fills_up_is_named(small_project, logger):
     small_project.behave(sleeping="wait_for_file")
     process = small_project.start(*RUNS, *logger)
-    deadline = time.monotonic() + 300
-    while not any(path.read_text() for path in (small_project.folder / "results").rglob("events.jsonl")):
+    deadline = time.monotonic() + 600
+    while not any(path.read_text() for path in find_files(small_project.folder / "results", "events.jsonl")):
         assert time.monotonic() < deadline
         time.sleep(0.1)
     fill(small_project)

@@ -64,18 +64,22 @@ PRESSES = {"a rule's function": "press()", "a log message": "log_and_press()"}
 
 
 PRESSED_AGAIN = """
-import os, signal, threading
+import os
 from howmanygpus.snakemake_patches import interrupting
+
+os.environ.setdefault("PRESSED", str(os.getpid()))
 
 onstart:
     {patch}
-    for seconds in (0.5, 1.5, 2.0):
-        threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
 
 rule all:
     output: "done.txt"
-    shell: "sleep 3; touch {{output}}"
+    shell:
+        "kill -INT $PRESSED; "
+        "until grep -q 'Terminating processes' .snakemake/log/*.log; do sleep 0.1; done; "
+        "kill -INT $PRESSED; sleep 2; kill -INT $PRESSED; sleep 2; touch {{output}}"
 """
+"""Here the job presses Ctrl-C, and two more times while Snakemake waits for the job's end."""
 PRESSED_WHILE_PLANNING = """
 import os, signal
 from howmanygpus import snakemake_patches
@@ -238,11 +242,10 @@ def test_ctrl_c_ends_make_demo_without_another_call(tmp_path, shell):
     command = ["make", "--old-file=.venv/installed", "--file", str(ROOT / "Makefile"), "demo"]
     command += [f"SHELL={shutil.which(shell)}"]
     process = subprocess.Popen(command, cwd=tmp_path, start_new_session=True, preexec_fn=listen_to_ctrl_c)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while not (tmp_path / "calls").exists():
         assert time.monotonic() < deadline, "the program was not called"
         time.sleep(0.05)
-    time.sleep(0.2)
     os.killpg(process.pid, signal.SIGINT)
     try:
         process.wait(timeout=180)

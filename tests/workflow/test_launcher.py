@@ -55,12 +55,21 @@ class Attempt:
         return read_record(self.attempt / "attempt.json")
 
 
+FAILING_SAMPLE = """
+
+def fail(source):
+    Path("go_on").touch()
+    return 1 / 0
+
+
+ProcessTree.sample = fail
+"""
 RUN_FILES = ["events.jsonl", "predictions.npz", "run.json", "telemetry.csv"]
 
 
 def wait_for_training(launcher: subprocess.Popen, attempt: Attempt) -> psutil.Process:
     """Wait for the first window of a run and return the process that trains."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         events = attempt.attempt / "events.jsonl"
         if events.exists() and events.read_text():
@@ -105,9 +114,9 @@ def test_an_expected_outcome_is_published_and_exits_with_0(project, behaviour, s
 
 
 def test_a_dead_sampler_is_recorded_and_the_run_counts(project):
-    """The source fails at its first sample, after a second. The run takes longer, and its rates do not need samples."""
-    project.edit("workflow/lib/howmanygpus/train/host/telemetry.py", "\nProcessTree.sample = lambda source: 1 / 0\n")
-    attempt = Attempt(project, {"sleep_s": 3})
+    """The source fails at its first sample, for which the run waits. Its rates do not need samples."""
+    project.edit("workflow/lib/howmanygpus/train/host/telemetry.py", FAILING_SAMPLE)
+    attempt = Attempt(project, "wait_for_file")
     assert attempt.run() == 0
     assert attempt.run_record["status"] == "completed"
     problem = "the sampler of node 0 failed: ZeroDivisionError: division by zero"
@@ -220,11 +229,18 @@ def test_a_run_is_bound_to_the_cores_of_its_devices(project):
 
 
 def test_two_runs_of_one_user_are_not_measured_at_the_same_time(project, tmp_path):
-    first, second = Attempt(project, {"sleep_s": 3}), Attempt(Project(tmp_path / "other"))
+    first, second = Attempt(project, "wait_for_file"), Attempt(Project(tmp_path / "other"))
     launcher = first.start()
     wait_for_training(launcher, first)
-    assert second.run() == 0
-    assert launcher.wait(timeout=1) == 0, "the second waited for the first"
+    waiting = second.start()
+    deadline = time.monotonic() + 300
+    while not (second.attempt / "attempt.json").exists():
+        assert time.monotonic() < deadline and waiting.poll() is None, "the second launcher did not start"
+        time.sleep(0.05)
+    time.sleep(2.0)
+    assert not list(second.attempt.glob("processes-*")) and waiting.poll() is None, "the second waits for the first"
+    (project.folder / "go_on").touch()
+    assert launcher.wait(timeout=300) == 0 and waiting.wait(timeout=300) == 0
 
 
 def test_a_refused_run_is_published_without_training(project):

@@ -5,6 +5,7 @@ The daemons run in the foreground as children of this process and die with it; s
 CUDA_VISIBLE_DEVICES, limits, steps over several nodes and job records are SLURM's own. Only the GPUs are not real.
 """
 
+import functools
 import os
 import shutil
 import signal
@@ -12,12 +13,14 @@ import socket
 import stat
 import subprocess
 import time
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
 from howmanygpus.train.host.processes import die_with_parent
+from howmanygpus.train.start.calls import find_birth, is_alive
+from howmanygpus.train.start.rendezvous import reserve_port
 from slurm import database
 
 GPUS_PER_NODE = 4
@@ -54,7 +57,9 @@ SchedulerParameters=sched_interval=2,bf_interval=2
 MpiDefault=none
 ReturnToService=2
 SlurmctldTimeout=30
-SlurmdTimeout=5
+SlurmdTimeout=20
+MessageTimeout=60
+MinJobAge=3600
 KillWait=2
 Waittime=0
 CompleteWait=0
@@ -98,8 +103,11 @@ def is_left_over(conf: Path) -> bool:
     owner = conf.resolve().with_name("owner")
     if not conf.is_symlink() or not owner.exists():
         return False
+    pid, born = map(int, owner.read_text().split())
+    if not is_alive(pid, born):
+        return True
     with suppress(psutil.NoSuchProcess):
-        return psutil.Process(int(owner.read_text())).status() == psutil.STATUS_ZOMBIE
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     return True
 
 
@@ -108,12 +116,18 @@ def find_namespace(pid: int | str = "self") -> str:
     return str(Path(f"/proc/{pid}/ns/mnt").readlink())
 
 
-def find_free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+def list_processes(node: str) -> list[psutil.Process]:
+    """Return the processes of jobs on a node of this cluster, each after the slurmstepd that started it."""
+    found = []
+    for process in psutil.process_iter():
+        # Nodes of clusters in other mount namespaces may have the same names.
+        with suppress(psutil.Error, OSError):
+            is_there = process.environ().get("SLURMD_NODENAME") == node
+            if is_there and find_namespace(process.pid) == find_namespace():
+                parent = process.parent()
+                found += [parent] if parent and parent.name().startswith("slurmstepd") else []
+                found.append(process)
+    return found
 
 
 class Cluster:
@@ -174,19 +188,22 @@ class Cluster:
     def lose_node(self, node: str) -> None:
         """Simulate a power failure of a node: kill its slurmd and everything that runs there at once."""
         self.stop_daemon(node, signal.SIGKILL)
-        for process in psutil.process_iter():
-            # Nodes of clusters in other mount namespaces may have the same names.
-            with suppress(psutil.Error, OSError):
-                is_there = process.environ().get("SLURMD_NODENAME") == node
-                if is_there and find_namespace(process.pid) == find_namespace():
-                    for each in (process.parent(), process):
-                        if each.name().startswith("slurmstepd") or each is process:
-                            each.kill()
+
+        def has_ended():
+            # A process may have started another one after the processes were listed.
+            found = list_processes(node)
+            for process in found:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            return not found
+
+        wait_for(has_ended, f"the end of all processes of {node}", self.folder / f"{node}.log")
 
     def _start(self, name: str, command: list[str]) -> None:
+        prepare = functools.partial(die_with_parent, parent=os.getpid())
         with open(self.folder / f"{name}.out", "ab") as output:
             self._daemons[name] = subprocess.Popen(
-                command, env=self.environment(), stdout=output, stderr=output, preexec_fn=die_with_parent
+                command, env=self.environment(), stdout=output, stderr=output, preexec_fn=prepare
             )
 
     def _start_database(self) -> None:
@@ -204,7 +221,7 @@ class Cluster:
     def _configure(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o755)
-        (self.folder / "owner").write_text(str(os.getpid()))
+        (self.folder / "owner").write_text(f"{os.getpid()} {find_birth(os.getpid())}")
         key = self.folder / "munge.key"
         key.write_bytes(os.urandom(1024))
         key.chmod(0o400)
@@ -212,7 +229,7 @@ class Cluster:
             (self.folder / name).mkdir(exist_ok=True)
         for i in range(GPUS_PER_NODE):
             os.mknod(self.folder / f"gpu{i}", stat.S_IFCHR | 0o666, os.makedev(*NULL_DEVICE))
-        controller_port, database_port, *ports = find_free_ports(2 + len(self.nodes))
+        controller_port, database_port, *ports = (reserve_port() for _ in range(2 + len(self.nodes)))
         accounting = database.configure(self.folder, database_port) if self.accounting else database.NONE
         host = socket.gethostname().split(".")[0]
         sizes = {"host": host, "cores": CORES_PER_NODE, "memory_mb": MEMORY_PER_NODE_MB, "gpus": GPUS_PER_NODE}
@@ -231,7 +248,7 @@ class Cluster:
 
     def count_idle(self) -> int:
         with suppress(subprocess.SubprocessError):
-            states = self.run("sinfo", "--noheader", "--partition=gpu", "--Node", "--format=%T", timeout_s=5.0)
+            states = self.run("sinfo", "--noheader", "--partition=gpu", "--Node", "--format=%T", timeout_s=60.0)
             return states.split().count("idle")
         return 0
 

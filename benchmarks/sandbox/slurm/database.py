@@ -57,7 +57,7 @@ def is_there(folder: Path) -> bool:
 
 def answers(cluster) -> bool:
     try:
-        cluster.run("sacctmgr", "--noheader", "list", "cluster", timeout_s=5.0)
+        cluster.run("sacctmgr", "--noheader", "list", "cluster", timeout_s=60.0)
     except subprocess.SubprocessError:
         return False
     return True

@@ -1,11 +1,12 @@
 """A copy of the project whose runs are jobs of the test cluster."""
 
 import subprocess
+from contextlib import suppress
 
 import yaml
 
 from howmanygpus.train.schema import read_record
-from project import Project
+from project import Project, find_files
 from slurm.cluster import CORES_PER_NODE, GPUS_PER_NODE, Cluster, wait_for
 
 DEVICE = {
@@ -58,14 +59,19 @@ class ClusterProject(Project):
 
     def find_attempts(self, cell: str) -> list[dict]:
         """Return the attempts' records, oldest first, of the runs whose path contains `cell`."""
-        found = sorted((self.folder / "results" / "attempts").rglob("attempt.json"))
-        return [read_record(path) for path in found if cell in str(path)]
+        found = find_files(self.folder / "results" / "attempts", "attempt.json")
+        records = []
+        for path in found:
+            # A run that completes removes its attempt.
+            with suppress(FileNotFoundError):
+                records += [read_record(path)] if cell in str(path) else []
+        return records
 
     def wait_for_running(self, cell: str) -> dict:
         """Wait until all processes of a run have started, and return its job."""
 
         def is_running():
-            found = (self.folder / "results" / "attempts").rglob("processes-*/process0.json")
+            found = find_files(self.folder / "results" / "attempts", "processes-*/process0.json")
             attempts = self.find_attempts(cell)
             return attempts and "job" in attempts[-1] and any(cell in str(path) for path in found)
 

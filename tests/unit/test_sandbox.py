@@ -1,0 +1,43 @@
+"""Copies of the project can be watched and ended while their calls start and end processes."""
+
+import fcntl
+import os
+import subprocess
+from pathlib import Path
+
+import psutil
+
+from project import PIPE_BYTES, Project, find_files
+
+
+def test_files_are_found_while_folders_vanish(tmp_path, monkeypatch):
+    """A run that completes removes its attempt, also after the folder was listed."""
+    for name in ("stays", "vanishes"):
+        (tmp_path / "attempts" / name).mkdir(parents=True)
+    (tmp_path / "attempts" / "stays" / "file").touch()
+    scandir = os.scandir
+
+    def vanish(path):
+        if Path(path).name == "vanishes":
+            Path(path).rmdir()
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", vanish)
+    assert find_files(tmp_path / "attempts", "file") == [tmp_path / "attempts" / "stays" / "file"]
+    assert find_files(tmp_path / "missing", "file") == []
+
+
+def test_a_process_may_end_before_it_is_killed(tmp_path, monkeypatch):
+    project = Project(tmp_path / "project", fakes=())
+    with subprocess.Popen(["sleep", "600"], cwd=project.folder) as sleeping:
+        found = project.processes()
+        sleeping.kill()
+    assert [process.pid for process in found] == [sleeping.pid]
+    monkeypatch.setattr(project, "processes", lambda: found)
+    project.kill_processes()
+    assert not psutil.pid_exists(sleeping.pid)
+
+
+def test_a_call_may_print_much_before_anybody_reads_it(tmp_path):
+    with Project(tmp_path / "project", fakes=()).start("--version") as call:
+        assert fcntl.fcntl(call.stdout, fcntl.F_GETPIPE_SZ) >= PIPE_BYTES
