@@ -50,6 +50,12 @@ def test_a_label_whose_name_is_a_number_is_named(tmp_path, label):
     assert describe_left_out(read_table(tmp_path / "t.tsv")).endswith(f": {label.replace('; ', ', ')}.")
 
 
+def test_the_gates_numbers_of_nodes_are_numbers(tmp_path):
+    """In other tables, `nodes` has the names of hosts."""
+    write_table(tmp_path / "parity.tsv", pd.DataFrame([{"devices": 2, "nodes": 2}]))
+    assert (read_table(tmp_path / "parity.tsv")["nodes"] == 2).all()
+
+
 @pytest.mark.parametrize("host", ["123456789012", "41e706332210"])
 def test_a_host_whose_name_looks_like_a_number_is_named(tmp_path, host):
     """Containers have hexadecimal names."""

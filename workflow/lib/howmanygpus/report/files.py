@@ -17,10 +17,13 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
 
 TEXTS = ("nodes", "device_model", "left_out")
 """Columns of names that stay texts if all of them look like a number, as the label `3` or the host `41e706` do."""
+COUNTS = {"parity": {"nodes"}}
+"""Columns with these names that are numbers nevertheless, by the name of the table."""
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    return pd.read_csv(path, sep="\t", keep_default_na=False, na_values=[""], dtype=dict.fromkeys(TEXTS, str))
+    texts = dict.fromkeys(set(TEXTS) - COUNTS.get(Path(path).stem, set()), str)
+    return pd.read_csv(path, sep="\t", keep_default_na=False, na_values=[""], dtype=texts)
 
 
 TOGETHER = "All studies, with each shared job counted once:"
