@@ -4,11 +4,9 @@ import asyncio
 import functools
 import os
 import re
-import subprocess
 import threading
 import time
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -207,65 +205,6 @@ def test_a_job_has_a_name_that_says_what_it_does_and_is_asked_for_by_it(monkeypa
     )
     (asked,) = efficiency_report.get_sacct_data("a-call", None)
     assert f"--name={names}" in asked
-
-
-@pytest.fixture
-def called(monkeypatch) -> list:
-    """Return the list of calls of scancel and of the plugin's own cancelling after the patch is applied."""
-    calls = []
-    own = functools.wraps(slurm_plugin.Executor.cancel_jobs)(lambda executor, jobs: calls.append(jobs))
-    monkeypatch.setattr(slurm_plugin.Executor, "cancel_jobs", own)
-    monkeypatch.setattr(cancelling, "list_jobs", lambda calls, *options: ["7", "8"] if calls == ["the-call"] else [])
-    monkeypatch.setattr(cancelling.subprocess, "run", lambda command, **_: calls.append(command))
-    cancelling.apply()
-    return calls
-
-
-def test_ctrl_c_cancels_every_job_of_the_call_and_submits_no_more(called):
-    submitting, gate = ThreadPoolExecutor(1), threading.Event()
-    submitting.submit(lambda: called.append("first" if gate.wait(120) else ""))
-    submitting.submit(called.append, "second")
-    shutdown = submitting.shutdown
-    # The first submission ends once the second one has been given up.
-    submitting.shutdown = lambda wait=True, **how: (shutdown(wait=False, **how), gate.set(), shutdown(wait=wait))
-    executor = SimpleNamespace(run_uuid="the-call", _job_submission_executor=submitting)
-    slurm_plugin.Executor.cancel_jobs(executor, [])
-    assert called == ["first", ["scancel", "7", "8"], []]
-
-
-def test_sigterm_cancels_waiting_jobs_until_the_call_ends(called, monkeypatch):
-    monkeypatch.setattr(cancelling, "REPEAT_S", 0.05)
-    executor = SimpleNamespace(run_uuid="the-call", wait=True, next_seconds_between_status_checks=180)
-    slurm_plugin.Executor.cancel_waiting_jobs(executor)
-    deadline = time.monotonic() + 120
-    while len(called) < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    (thread,) = (each for each in threading.enumerate() if each.name == "cancelling")
-    executor.wait = False
-    thread.join(timeout=120)
-    assert called[:2] == [["scancel", "--state=PENDING", "7", "8"]] * 2
-    assert executor.next_seconds_between_status_checks == 0.05, "the plugin soon asks for the jobs' states"
-
-
-def test_a_controller_that_does_not_answer_leaves_the_plugin_its_own_attempt(called, monkeypatch):
-    def wait(command, timeout, **_):
-        raise subprocess.TimeoutExpired(command, timeout)
-
-    monkeypatch.setattr(cancelling.subprocess, "run", wait)
-    executor = SimpleNamespace(run_uuid="the-call", _job_submission_executor=ThreadPoolExecutor(1))
-    slurm_plugin.Executor.cancel_jobs(executor, ["a job"])
-    assert called == [["a job"]]
-
-
-def test_a_job_whose_name_cannot_be_read_leaves_the_plugin_its_own_attempt(called, monkeypatch):
-    def list_jobs(*_):
-        return b"7 pr\xfcfung".decode()
-
-    monkeypatch.setattr(cancelling, "list_jobs", list_jobs)
-    executor = SimpleNamespace(run_uuid="the-call", _job_submission_executor=ThreadPoolExecutor(1))
-    slurm_plugin.Executor.cancel_jobs(executor, ["a job"])
-    assert called == [["a job"]]
 
 
 class Resources(dict):
