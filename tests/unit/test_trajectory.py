@@ -22,13 +22,23 @@ RESNET44 = {
     "mxnet_gluon": (5.54609061, 9.53509604, 13.48715438),
 }
 """Losses of two networks on two CPU devices, in windows that end with MEASURED_STEPS."""
+INCEPTION_STEPS = (1, 4, 12, 20, 40)
+INCEPTION = {
+    "keras_mirrored": (2.84443, 2.6527900, 2.3881000, 2.55373, 2.4632),
+    "tensorflow_mirrored": (2.84443, 2.6527901, 2.3881001, 2.55373, 2.4632),
+    "pytorch_ddp": (2.84443, 2.66049, 2.36411, 2.56944, 2.50597),
+}
+"""Losses of a short inception_v3 on one CPU device; all three passed the parity gate."""
+FAMILIES = {"keras_mirrored": "keras", "tensorflow_mirrored": "tensorflow"}
+"""Families of frameworks. Any other is a family of its own here."""
 
 
 def judge(*runs, steps=STEPS):
     """Judge runs in the given order. Each is given as changes of its specification and its losses at `steps`."""
     planned, rows, identities = {}, [], []
     for number, (changes, losses) in enumerate(runs):
-        spec = make_spec(**changes)
+        framework = changes.get("framework", "a")
+        spec = make_spec(**{"family": FAMILIES.get(framework, framework)} | changes)
         identity = identify(FIXED, vars(spec))
         planned[f"run{number}"] = {"spec": spec.to_dict(), "unsupported": ""}
         identities.append(tuple(identity.values()))
@@ -128,6 +138,33 @@ def test_copies_of_one_run_do_not_tighten_the_limit():
     copies = [({"framework": f"copy{number}"}, USUAL) for number in range(4)]
     others = [({"framework": name}, far_from(2.2, 1 + sign * 1e-3)) for name, sign in (("b", 1), ("c", -1))]
     assert not has_left(judge(*copies, *others)).any()
+
+
+@pytest.mark.parametrize("counts", [(1,), (1, 2)], ids=["one device count", "two device counts"])
+def test_frameworks_with_the_same_kernels_do_not_show_how_fast_rounding_grows(counts):
+    runs = [
+        ({"framework": name, "variant": variant, "num_gpus": count, "global_batch_size": 8 * count}, losses)
+        for count in counts
+        for variant in ("prefetch", "no_prefetch")
+        for name, losses in INCEPTION.items()
+    ]
+    assert not has_left(judge(*runs, steps=INCEPTION_STEPS)).any()
+
+
+def test_of_frameworks_with_the_same_kernels_one_that_does_other_work_is_found():
+    others = [({"framework": "tensorflow_mirrored"}, near(1 + 1e-7)), ({"framework": "pytorch_ddp"}, USUAL)]
+    wrong = ({"framework": "keras_mirrored"}, far_from(2.2, 1.01))
+    assert has_left(judge(*others, wrong)).tolist() == [False, False, True]
+
+
+def test_many_runs_of_one_framework_do_not_decide_how_fast_rounding_grows():
+    """In a deep network, PyTorch differs from its own variants by less than from the others."""
+    signs = {"jax_sharding": -2, "mxnet_gluon": 1, "chainer_mn": 2}
+    deep = [({"framework": name}, far_from(2.2, 1 + 2e-3 * sign)) for name, sign in signs.items()]
+    variants = {f"v{number}": far_from(2.2, 1 + 1e-7 * number) for number in range(5)}
+    same = [({"framework": "pytorch_ddp", "variant": name}, losses) for name, losses in variants.items()]
+    assert not has_left(judge(*deep, *same)).any()
+    assert has_left(judge(*deep, *same, ({"framework": "e"}, far_from(2.2, 1.3)))).tolist() == [False] * 8 + [True]
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,8 @@ FACTOR = 100.0
 CEILING = 0.2
 """Largest limit. In an unstable training, rounding alone made losses differ by 0.13."""
 COLUMNS = ("trajectory", "trajectory_limit")
+KERNELS = {"keras": "tensorflow"}
+"""Families of frameworks that compute with the kernels of another family, which rounds as they do."""
 
 
 def add_differences(losses: pd.DataFrame, plan: dict, trained: set[tuple]) -> pd.DataFrame:
@@ -48,18 +50,22 @@ def add_differences(losses: pd.DataFrame, plan: dict, trained: set[tuple]) -> pd
     identities of the runs to compare. Adds `difference` and `difference_limit`; both are empty if nothing else does the
     same work. With two runs, the difference of each from the median is half of that between them.
     """
-    works = {}
+    works, kernels = {}, {}
     for planned in plan["runs"].values():
-        identity = tuple(identify(plan, planned["spec"]).values())
+        spec = planned["spec"]
+        identity = tuple(identify(plan, spec).values())
         if identity in trained:
-            works[identity] = json.dumps({key: value for key, value in planned["spec"].items() if key not in HOW})
-    identities = losses[list(IDENTITY)].itertuples(index=False, name=None)
+            works[identity] = json.dumps({key: value for key, value in spec.items() if key not in HOW})
+            kernels[identity] = KERNELS.get(spec["family"], spec["family"])
+    identities = list(losses[list(IDENTITY)].itertuples(index=False, name=None))
     work = pd.Series([works.get(identity) for identity in identities], index=losses.index, dtype=object)
     same = losses.groupby([work, "last_step"])["loss"]
     median = same.transform("median").where(same.transform("count") > 1)
     roundoff = work.map({text: find_roundoff(json.loads(text)) for text in work.dropna().unique()}).astype(float)
     losses = losses.assign(difference=(losses["loss"] - median).abs() / median.abs(), difference_limit=np.nan)
-    compared = losses.assign(work=work, roundoff=roundoff, run=losses.groupby(list(IDENTITY)).ngroup())
+    kernels_of = [kernels.get(identity) for identity in identities]
+    run = losses.groupby(list(IDENTITY)).ngroup()
+    compared = losses.assign(work=work, kernels=kernels_of, roundoff=roundoff, run=run)
     compared = compared[compared["difference"].notna()]
     for _, pool in compared.groupby(["precision", "input", "roundoff"]):
         losses.loc[pool.index, "difference_limit"] = find_limits(pool)
@@ -69,24 +75,41 @@ def add_differences(losses: pd.DataFrame, plan: dict, trained: set[tuple]) -> pd
 def find_limits(pool: pd.DataFrame) -> list[float]:
     """Return the largest relative difference of each window that rounding explains.
 
-    pool: windows of runs of one network with the same precision, roundoff and input, with `run`, `work` and `roundoff`.
-    How fast rounding grows depends on the network: a deep one multiplies it by thousands in one step. The limit is the
-    larger of the growth in a shallow network, and FACTOR times the median difference of the other runs so far, at most
-    CEILING. Runs without any difference are ignored, because they are copies of each other, and so is the only other
-    run of a pair. If no run is left, the limit after the first step is CEILING.
+    pool: windows of runs of one network with the same precision, roundoff and input, with `run`, `work`, `kernels` and
+    `roundoff`. How fast rounding grows depends on the network: a deep one multiplies it by thousands in one step. The
+    limit is the larger of the growth in a shallow network, and FACTOR times the difference of the other runs so far, at
+    most CEILING. That difference is the median over the kernels of the median of their runs. Runs without any
+    difference are ignored, because they are copies of each other, and so are runs that find_rivals names. If no run is
+    left, the limit after the first step is CEILING.
     """
     furthest = pool.pivot(index="run", columns="last_step", values="difference").cummax(axis=1).ffill(axis=1)
-    members = pool.groupby("work")["run"].unique()
+    runs = pool.drop_duplicates("run").set_index("run")[["work", "kernels"]]
+    members = dict(list(runs.groupby("work")))
     limits = []
     for window in pool.itertuples():
-        pair = members[window.work] if len(members[window.work]) == 2 else [window.run]
-        others = furthest.loc[~furthest.index.isin(pair), window.last_step]
-        carried = others[others > 0].median()
+        others = furthest[window.last_step].drop([window.run, *find_rivals(window, members[window.work])])
+        others = others[others > 0]
+        carried = others.groupby(runs["kernels"]).median().median()
         limit = START * window.roundoff * GROWTH ** min(window.last_step - 1, 200)
         if window.last_step > 1:
             limit = max(limit, CEILING if np.isnan(carried) else FACTOR * carried)
         limits.append(min(limit, CEILING))
     return limits
+
+
+def find_rivals(window, members: pd.DataFrame) -> pd.Index:
+    """Return the runs of the same work whose differences do not show how fast rounding grows, for a window of a run.
+
+    members: the kernels of each run that does the window's work. Of two runs or two kernels, one differs from the
+    median as much as the other, or not at all because it holds the majority. In a short inception_v3, the runs of
+    TensorFlow and Keras kept the same weights to the last bit, and PyTorch left them by 0.003 in four steps; rounding
+    alone, in weights changed by their last bit, made PyTorch leave itself by 0.0003 in four steps and 0.03 in forty.
+    """
+    others = members.drop(window.run)
+    if len(others) == 1:
+        return others.index
+    is_pair = members["kernels"].nunique() == 2
+    return others.index[is_pair & (others["kernels"] != window.kernels)]
 
 
 def summarize_trajectories(losses: pd.DataFrame) -> dict[tuple, dict]:
