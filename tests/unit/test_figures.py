@@ -104,6 +104,27 @@ def test_a_count_that_never_got_there_has_no_speedup_rather_than_zero():
     assert not speedup.loc[speedup["num_gpus"] == 2, "is_never"].any()
 
 
+def test_a_count_that_never_got_there_is_a_cross_whose_name_stands_beside_no_other(tmp_path):
+    figure = draw(tmp_path, "speedup", grid="largest never good")
+    figure.savefig(tmp_path / "figure.png")
+    never = [axes for axes in figure.axes if "time to 0.9" in axes.get_title(loc="left")]
+    for axes in never:
+        crosses = [line for line in axes.lines if line.get_marker() == "x"]
+        assert [sorted(line.get_xdata()) for line in crosses] == [[4]] * len(SERIES)
+        names = [text for text in axes.texts if "not reached" in text.get_text()]
+        assert [text.get_text() for text in names] == [f"{series} not reached" for series in SERIES]
+        extents = [Text.get_window_extent(text) for text in axes.texts]
+        assert not any(one.overlaps(other) for one, other in itertools.combinations(extents, 2))
+    assert never
+
+
+def test_without_two_device_counts_there_is_no_speedup(tmp_path):
+    figure = draw(tmp_path, "speedup", keep=keep_one_count)
+    said = [text.get_text() for text in figure.texts]
+    assert not figure.axes
+    assert said == ["No runs on real images have completed on two device counts; the figure of all runs says why."]
+
+
 def draw_inputs(tmp_path, *inputs):
     """Return the texts of the figure that compares inputs. Each input is a tenth slower than the one before."""
     runs = make_tables(*GRIDS["complete"])["runs"]

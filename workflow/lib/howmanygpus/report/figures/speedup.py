@@ -37,6 +37,9 @@ def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame, runs: pd.DataFra
     throughput = scaling[scaling["speedup"].notna() & is_real(scaling)]
     if throughput.empty:
         return say_nothing_to_show(f"No run on real images has completed on the smallest device count; {SEE_GRID}.")
+    throughput = throughput[throughput.groupby("curve")["num_gpus"].transform("nunique") > 1]
+    if throughput.empty:
+        return say_nothing_to_show(f"No runs on real images have completed on two device counts; {SEE_GRID}.")
     # Probes of an adaptive study and studies with `thresholds: []` have no times.
     has_times = len(time_to_accuracy) > 0
     threshold = choose_threshold(time_to_accuracy) if has_times else np.nan
@@ -107,32 +110,28 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, column: str, styles: dict) -> Non
             counts_of = (line["num_repeats"], line["num_failed"], styles[series]["color"])
             count_failed(axes, line["num_gpus"], line[column], *counts_of)
         ends[names[series]] = (line["num_gpus"].iloc[-1], line[column].iloc[-1], styles[series]["color"])
-    if column == "accuracy_speedup":
-        mark_never(axes, rows[rows["is_never"]], styles)
     if is_empty:
         axes.annotate("no baseline reached it", (0.5, 0.7), xycoords="axes fraction", ha="center", color=GREY)
         axes.set_yticks([])
     mark_counts(axes, rows["num_gpus"])
     axes.set_ylim(bottom=0)
+    if column == "accuracy_speedup":
+        ends |= mark_never(axes, rows[rows["is_never"]], styles)
     axes.set_ylabel(f"speed-up over {name_count(counts[0], 'device')}")
     label_lines(axes, ends)
 
 
-def mark_never(axes: Axes, cells: pd.DataFrame, styles: dict) -> None:
-    """Draw a cross with a label at the foot of the panel for each device count that never reached the threshold."""
-    for position, cell in enumerate(cells.itertuples()):
-        place, colour = (cell.num_gpus, 0.05 + 0.09 * position), styles[cell.series]["color"]
-        transform = axes.get_xaxis_transform()
-        axes.plot(*place, "x", color=colour, markersize=9, markeredgewidth=2, transform=transform, clip_on=False)
-        text = f"{cell.series} not reached"
-        axes.annotate(
-            text,
-            place,
-            (8, 0),
-            transform,
-            "offset points",
-            color=colour,
-            fontsize=9,
-            va="center",
-            annotation_clip=False,
-        )
+def mark_never(axes: Axes, cells: pd.DataFrame, styles: dict) -> dict[str, tuple[float, float, str]]:
+    """Draw a cross for each device count that never reached the threshold, in one row per series above the x axis.
+
+    Returns the right end of each row, by its name, for label_lines.
+    """
+    ends = {}
+    series = list(cells.groupby("series"))
+    gap = min(0.09, 0.9 / max(len(series), 1)) * axes.get_ylim()[1]
+    for row, (name, never) in enumerate(series):
+        height, colour = gap * (row + 0.55), styles[name]["color"]
+        heights = [height] * len(never)
+        axes.plot(never["num_gpus"], heights, "x", color=colour, markersize=9, markeredgewidth=2, clip_on=False)
+        ends[f"{name} not reached"] = (never["num_gpus"].max(), height, colour)
+    return ends
