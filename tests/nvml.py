@@ -10,13 +10,13 @@ import pynvml
 class FakeGpu:
     """One GPU. cores: near it; parts: UUIDs of its MIG devices; peers: UUIDs that it reaches by NVLink.
 
-    denied: by a cgroup, as SLURM does with the GPUs of other jobs.
+    denied: by a cgroup, as SLURM does with the GPUs of other jobs. memory_gib: None if it shares the host's memory.
     """
 
     uuid: str
     cores: tuple[int, ...] = ()
     parts: tuple[str, ...] = ()
-    memory_gib: float = 80.0
+    memory_gib: float | None = 80.0
     peers: tuple[str, ...] = field(default=())
     denied: bool = False
 
@@ -88,7 +88,10 @@ class FakeNvml:
         return 9, 0
 
     def nvmlDeviceGetMemoryInfo(self, handle):
-        return SimpleNamespace(total=int(self._board(handle).memory_gib * 2**30), used=2**30)
+        memory_gib = self._board(handle).memory_gib
+        if memory_gib is None:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return SimpleNamespace(total=int(memory_gib * 2**30), used=2**30)
 
     def nvmlDeviceGetCpuAffinity(self, handle, num_words):
         words = [0] * num_words

@@ -1,6 +1,8 @@
 """`make check-gpu` trains without the frameworks' waits, and says of which it was not noticed."""
 
 import json
+from importlib.util import module_from_spec, spec_from_file_location
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -43,6 +45,17 @@ def test_every_framework_found_is_trained_without_its_wait():
 @pytest.mark.parametrize(("memory_gib", "batch"), [(7.8, 512), (14.9, 1024), (39.5, 2048), (139.8, 8192)])
 def test_the_batch_without_wait_fits_the_memory(memory_gib, batch):
     assert list_wait_runs(plan_check("cuda"), memory_gib)[0].spec["per_device_batch_size"] == batch
+
+
+def test_a_gpu_that_shares_the_hosts_memory_is_not_taken_for_none(monkeypatch):
+    """Without a GPU, the batches are small and most frameworks show nothing."""
+    script = spec_from_file_location("check_gpu", ROOT / "workflow" / "scripts" / "check_gpu.py")
+    command = module_from_spec(script)
+    script.loader.exec_module(command)
+    monkeypatch.setattr(command, "find_smallest_memory_gib", lambda: None)
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(total=120 * 2**30))
+    runs = command.plan_waits(plan_check("cuda"), "cuda")
+    assert {(run.shows_it, run.spec["per_device_batch_size"]) for run in runs} == {(True, 8192)}
 
 
 def test_on_a_cpu_only_asynchronous_frameworks_can_show_that_their_wait_is_missing():

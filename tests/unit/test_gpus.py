@@ -133,6 +133,16 @@ def test_jax_takes_a_gpus_memory_but_what_cuda_needs(host, monkeypatch, memory_g
     assert os.environ == {"XLA_PYTHON_CLIENT_MEM_FRACTION": fraction}
 
 
+@pytest.mark.parametrize("memory_gib", [None, 0.0])
+def test_jax_keeps_its_default_where_the_gpu_shares_the_hosts_memory(host, monkeypatch, memory_gib):
+    """With another fraction, the programs of the host would have hardly any memory left."""
+    host(FakeGpu("GPU-own"), FakeGpu("GPU-shared", memory_gib=memory_gib))
+    monkeypatch.setattr("os.environ", {})
+    take_whole_memory()
+    assert os.environ == {}
+    assert probe.describe_gpu("GPU-shared")["memory_gib"] is None
+
+
 def test_a_fraction_of_the_users_shell_stays(host, monkeypatch):
     host(FakeGpu("GPU-one"))
     monkeypatch.setattr("os.environ", {"XLA_CLIENT_MEM_FRACTION": "0.5"})

@@ -34,7 +34,11 @@ def test_variables_of_libraries_are_listed_without_those_of_one_process(monkeypa
         "OMP_NUM_THREADS": "4",
     }
     kept |= {"OMPI_MCA_btl": "tcp", "HOROVOD_FUSION_THRESHOLD": "0"}
-    left_out = {"TF_CONFIG": "{}", "HOROVOD_RANK": "1", "HOROVOD_GLOO_RENDEZVOUS_ADDR": "h", "PATH": "/bin"}
+    kept |= {"TORCHINDUCTOR_MAX_AUTOTUNE": "1", "TORCHDYNAMO_DISABLE": "1", "TRITON_F32_DEFAULT": "ieee"}
+    kept |= {"ATEN_CPU_CAPABILITY": "avx2", "CUBLASLT_WORKSPACE_SIZE": "1", "FLAX_USE_FLAXLIB": "1"}
+    kept |= {"UCX_TLS": "tcp", "FI_PROVIDER": "efa", "OFI_NCCL_PROTOCOL": "RDMA", "GRPC_POLL_STRATEGY": "poll"}
+    left_out = {"TORCHINDUCTOR_CACHE_DIR": "/tmp/me", "TRITON_CACHE_DIR": "/tmp/me/triton/0"}
+    left_out |= {"TF_CONFIG": "{}", "HOROVOD_RANK": "1", "HOROVOD_GLOO_RENDEZVOUS_ADDR": "h", "PATH": "/bin"}
     left_out |= {"RANK": "0", "OMPI_MCA_ess_base_jobid": "1", "_HOROVOD_SECRET_KEY": "s", "TOKEN_TF_X": "s"}
     monkeypatch.setattr("os.environ", kept | left_out)
     assert variables.list_variables() == kept

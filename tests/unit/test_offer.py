@@ -8,13 +8,13 @@ from math import inf
 import pytest
 import yaml
 
-from howmanygpus.plan.cluster import offer as asking
 from howmanygpus.plan.cluster import retrying
 from howmanygpus.plan.cluster.checking import find_misfits
 from howmanygpus.plan.cluster.offer import Node, PartitionError, ask_for_offer, count_devices
 from howmanygpus.plan.cluster.retrying import STARTED, Growth, find_growth, find_growth_of_job
 from howmanygpus.plan.config.machine import read_machine
 from howmanygpus.plan.plan import Plan
+from howmanygpus.train.host import slurm
 from project import study
 
 PARTITIONS = """\
@@ -40,9 +40,9 @@ def scontrol(monkeypatch):
 
     def run(command, **_):
         text = answers.get(command[4] if command[0] == "sacctmgr" else command[-1], "")
-        return asking.subprocess.CompletedProcess(command, 0 if text else 1, text)
+        return slurm.subprocess.CompletedProcess(command, 0 if text else 1, text)
 
-    monkeypatch.setattr(asking.subprocess, "run", run)
+    monkeypatch.setattr(slurm.subprocess, "run", run)
     return answers
 
 

@@ -55,6 +55,12 @@ def test_each_difference_is_a_finding(found, expected, level, words):
     assert finding["level"] == level and words in finding["text"]
 
 
+def test_a_gpu_that_shares_the_hosts_memory_is_told_as_such():
+    found = FOUND | {"gpus": [GPU | {"memory_gib": None}]}
+    table = tabulate_probes([{"device": "gb10", "found": found, "findings": []}])
+    assert list(table[table["what"] == "GPUs"]["value"]) == ["A100, the host's memory, 8.0"]
+
+
 def test_this_host_can_be_probed_and_tabulated():
     expected = EXPECTED | {"kind": "cpu", "request": None, "network_interface": None, "bind_cores": False}
     found = look_around(expected)

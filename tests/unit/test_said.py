@@ -10,6 +10,7 @@ from howmanygpus.train.host.said import keep_what_is_said
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.start.endings import find_crash
 from howmanygpus.train.start.settling import TERMINATED
+from project import ROOT
 
 CLOSED = "[/build/gloo/transport/tcp/pair.cc:598] Connection closed by peer [127.0.0.1]:58788"
 UNCAUGHT = "[2026-11-24 02:50:47.66: E /build/operations.cc:697] [0]: Horovod background loop uncaught exception: "
@@ -103,3 +104,17 @@ def test_what_is_said_is_passed_on_and_read_also_if_it_cannot_be_kept(tmp_path, 
         assert not thread.is_alive() and capfd.readouterr().err.count("\n") == lines
     kept = (tmp_path / "said.txt").read_text()
     assert kept.count("\n") == lines and kept.endswith("\ufffd")
+
+
+def test_what_is_said_is_kept_in_a_locale_that_lacks_its_characters(tmp_path):
+    """The words of other programs need not be in the locale's encoding. An error would leave the writers blocked."""
+    keep = "import pathlib, sys; from howmanygpus.train.host.said import keep_what_is_said as keep; "
+    keep += f"keep(sys.stdin.buffer, pathlib.Path({str(tmp_path / 'said.txt')!r})).join()"
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    environment = os.environ | ascii_only | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+    lines = 20_000
+    said = "é\n".encode() * lines + ABORTED.format(words=CLOSED).encode()
+    ended = subprocess.run([sys.executable, "-c", keep], input=said, env=environment, capture_output=True, timeout=300)
+    assert ended.returncode == 0 and ended.stderr.count(b"\n") == lines + 2
+    assert (tmp_path / "said.txt").read_text(encoding="utf-8").endswith(ABORTED.format(words=CLOSED))
+    assert find_crash(AttemptFolder(tmp_path), 134)["reason"] == CLOSED

@@ -1,12 +1,14 @@
 """Test what jobs request from SLURM, how its answers are read, and which processes a run starts in a job."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from howmanygpus.plan.cluster import offer
 from howmanygpus.plan.cluster.offer import Node, Offer
 from howmanygpus.plan.cluster.retrying import Growth
 from howmanygpus.plan.config.errors import ConfigError
@@ -15,8 +17,9 @@ from howmanygpus.plan.jobs import JobSize, job_resources, list_resources, placem
 from howmanygpus.plan.plan import Plan
 from howmanygpus.train.host import slurm
 from howmanygpus.train.host.placement import Placement
+from howmanygpus.train.start.calls import list_jobs
 from howmanygpus.train.start.launchers import build_command
-from howmanygpus.train.start.settling import settle
+from howmanygpus.train.start.settling import ask_database, settle
 from project import study
 from specs import make_spec
 
@@ -196,6 +199,7 @@ JOB = (
         ("TIMEOUT", "time_limit", "at its time limit of 01:00:00 (job 7)"),
         ("CANCELLED", "cancelled", "the job was cancelled"),
         ("NODE_FAIL", "node_failed", "lost a node of the job (n[1-2])"),
+        ("BOOT_FAIL", "node_failed", "could not start a node of the job (n[1-2])"),
         ("PREEMPTED", "preempted", "gave the job's nodes to another"),
         ("OUT_OF_MEMORY", "host_out_of_memory", "than the 4G it asked for"),
     ],
@@ -209,6 +213,46 @@ def test_what_slurm_says_of_a_job_becomes_a_status(state, status, words):
 
 def test_a_running_job_explains_nothing():
     assert slurm.explain(dict(slurm.FIELD.findall(JOB.format(state="RUNNING")))) == {}
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Return a function that replaces a command of SLURM by a shell script."""
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+
+    def replace(name, script):
+        (tmp_path / name).write_bytes(b"#!/bin/sh\n" + script)
+        (tmp_path / name).chmod(0o755)
+
+    return replace
+
+
+def test_times_are_read_whatever_format_the_user_prefers(program, monkeypatch):
+    monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
+    program(
+        "scontrol",
+        b"""[ "$SLURM_TIME_FORMAT" = standard ] || { echo 'JobId=7 EligibleTime=10:00:00 StartTime=10:01:30'; exit; }
+        echo 'JobId=7 EligibleTime=2026-10-20T10:00:00 StartTime=2026-10-20T10:01:30'""",
+    )
+    assert slurm.describe_job("7")["queue_wait_s"] == 90
+
+
+LATIN = "Pr\u00fcfung".encode("latin-1")
+
+
+@pytest.mark.parametrize(
+    ("command", "printed", "question", "answer"),
+    [
+        ("scontrol", b"Comment=%s JobState=TIMEOUT", lambda: slurm.ask_for_job("7")["JobState"], "TIMEOUT"),
+        ("scontrol", b"NodeName=n1 Reason=%s", lambda: offer._ask("node")[0]["NodeName"], "n1"),
+        ("sacct", b"CANCELLED by %s|n1|01:00:00", lambda: ask_database("7")["JobState"], "CANCELLED"),
+        ("squeue", b"6 %s\n7 run_mine", lambda: list_jobs(["mine"]), ["7"]),
+    ],
+    ids=["job", "nodes", "database", "queue of all users"],
+)
+def test_words_that_are_not_utf8_hide_no_answer(program, command, printed, question, answer):
+    program(command, b"cat <<END\n" + printed % LATIN + b"\nEND\n")
+    assert question() == answer
 
 
 def test_an_attempt_whose_job_is_gone_is_settled(tmp_path, monkeypatch):

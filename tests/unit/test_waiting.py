@@ -140,3 +140,12 @@ def test_another_job_whose_name_is_not_utf8_does_not_end_the_messages(tmp_path, 
     (tmp_path / "squeue").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     assert [job.id for job in waiting.list_waiting(CALL)] == ["7"]
+
+
+def test_the_expected_start_is_asked_for_in_the_format_that_is_read(tmp_path, monkeypatch):
+    (tmp_path / "printed").write_text(f"{LINE.format(id=7, reason='Priority', start='2026-11-23T04:00:00')}\n")
+    (tmp_path / "squeue").write_text(f'#!/bin/sh\n[ "$SLURM_TIME_FORMAT" = standard ] && cat {tmp_path}/printed\n')
+    (tmp_path / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
+    assert [job.starts_at for job in waiting.list_waiting(CALL)] == ["2026-11-23T04:00:00"]

@@ -17,6 +17,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import yaml
 from snakemake.utils import update_config
 
@@ -42,7 +43,7 @@ from howmanygpus.report.check_gpu import findings
 from howmanygpus.report.check_gpu.page import render_page
 from howmanygpus.report.check_gpu.waits import describe_wait
 from howmanygpus.train.host.devices import describe_host
-from howmanygpus.train.host.gpus import find_compute_capability, find_smallest_memory_gib, list_gpu_uuids
+from howmanygpus.train.host.gpus import GIB, find_compute_capability, find_smallest_memory_gib, list_gpu_uuids
 from howmanygpus.train.preflight.waits import WaitRun
 
 CONFIG, FOLDER, PAGE = Path("config/check_gpu.yaml"), Path("results/check_gpu"), Path("results/check_gpu.md")
@@ -129,7 +130,10 @@ def run_until(deadline: float, command: list[str], **options) -> bool:
 
 
 def plan_waits(plan: Plan, device: str) -> list[WaitRun]:
-    return list_wait_runs(plan, find_smallest_memory_gib() if device == "cuda" else None)
+    if device != "cuda":
+        return list_wait_runs(plan, None)
+    # A GPU without memory of its own shares the host's.
+    return list_wait_runs(plan, find_smallest_memory_gib() or psutil.virtual_memory().total / GIB)
 
 
 def try_waits(runs: list[WaitRun], deadline: float) -> bool:

@@ -5,6 +5,7 @@ SLURM accepts a job that it will never start, for example one whose time limit e
 it in the queue. Without these messages it looks like any other that waits.
 """
 
+import os
 import re
 import subprocess
 import threading
@@ -12,6 +13,9 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
+
+from howmanygpus.train.host.slurm import TIMES
 
 PATIENCE_S = 20.0
 """Maximum time for an answer of squeue, in seconds."""
@@ -109,9 +113,10 @@ def parse_queue(printed: str, call: str) -> list[WaitingJob]:
 def list_waiting(call: str) -> list[WaitingJob] | None:
     """Return the waiting jobs of a call, whose names end with that of the call; None if SLURM does not answer."""
     command = ["squeue", "--noheader", "--me", "--states=PENDING", f"--format={FORMAT}"]
+    options: dict[str, Any] = {"capture_output": True, "timeout": PATIENCE_S, "env": os.environ | TIMES}
     try:
         # SLURM keeps the name of a job in the encoding of the shell that submitted it.
-        answer = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=PATIENCE_S)
+        answer = subprocess.run(command, text=True, errors="replace", **options)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return parse_queue(answer.stdout, call) if answer.returncode == 0 else None

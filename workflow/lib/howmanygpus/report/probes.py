@@ -9,7 +9,7 @@ def tabulate(records: list[dict]) -> pd.DataFrame:
     for record in records:
         found = record["found"]
         rows += [(record["device"], finding["level"], "finding", finding["text"]) for finding in record["findings"]]
-        gpus = [f"{gpu['name']}, {gpu['memory_gib']} GiB, {gpu['compute_capability']}" for gpu in found["gpus"]]
+        gpus = [f"{gpu['name']}, {_name_memory(gpu)}, {gpu['compute_capability']}" for gpu in found["gpus"]]
         interfaces = [
             f"{name} {each['address']}, {each['mbit_per_s']} Mbit/s" for name, each in found["interfaces"].items()
         ]
@@ -30,3 +30,7 @@ def tabulate(records: list[dict]) -> pd.DataFrame:
         }
         rows += [(record["device"], "fact", name, value) for name, value in facts.items() if value not in (None, "")]
     return pd.DataFrame(rows, columns=["device", "level", "what", "value"])
+
+
+def _name_memory(gpu: dict) -> str:
+    return "the host's memory" if gpu["memory_gib"] is None else f"{gpu['memory_gib']} GiB"

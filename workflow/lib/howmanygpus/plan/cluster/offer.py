@@ -1,12 +1,11 @@
 """Asks SLURM what a device's partition and nodes offer to a job."""
 
 import re
-import subprocess
 from dataclasses import dataclass
 from math import inf
 
 from howmanygpus.plan.cluster.limits import UNKNOWN, Limits, ask_for_limits
-from howmanygpus.train.host.slurm import FIELD, PATIENCE_S
+from howmanygpus.train.host.slurm import FIELD, ask
 from howmanygpus.train.preflight.limits import to_minutes
 
 PLAIN_FEATURES = re.compile(r"[\w.-]+(?:[&,][\w.-]+)*")
@@ -124,9 +123,4 @@ def count_devices(gres: str, request: str | None) -> int | None:
 
 def _ask(what: str) -> list[dict[str, str]]:
     """Return the fields of each partition or node; empty if the controller does not answer."""
-    command = ["scontrol", "--oneliner", "show", what]
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    return [dict(FIELD.findall(line)) for line in answer.stdout.splitlines()] if answer.returncode == 0 else []
+    return [dict(FIELD.findall(line)) for line in ask(["scontrol", "--oneliner", "show", what]).splitlines()]

@@ -85,9 +85,18 @@ def find_gpu_name() -> str | None:
 
 
 def find_smallest_memory_gib() -> float | None:
-    """Return the smallest memory of all visible GPUs, in GiB; None without a GPU."""
-    handles = [pynvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in list_gpu_uuids()]
-    return min((pynvml.nvmlDeviceGetMemoryInfo(handle).total / GIB for handle in handles), default=None)
+    """Return the smallest memory of all visible GPUs, in GiB; None without a GPU, or if one has none of its own."""
+    uuids = list_gpu_uuids()
+    sizes = [size for size in map(find_memory_gib, uuids) if size is not None]
+    return min(sizes, default=None) if len(sizes) == len(uuids) else None
+
+
+def find_memory_gib(uuid: str) -> float | None:
+    """Return the memory of a GPU or a part in GiB; None for one that shares the host's memory, such as a GB10."""
+    with suppress(pynvml.NVMLError_NotSupported):
+        # Some drivers answer zero for such a GPU.
+        return pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByUUID(uuid)).total / GIB or None
+    return None
 
 
 def find_near_cores(uuid: str) -> set[int]:

@@ -31,15 +31,18 @@ class Failure:
 def keep_what_is_said(stream, path: Path) -> threading.Thread:
     """Copy the lines of a stream of bytes to stderr and to a new file, in a thread that ends with the stream.
 
-    On a full disk the lines are lost, but they are still read, so that the writers do not block.
+    The writers use the encoding of the locale. The file is UTF-8. On a full disk the lines are lost, but they are still
+    read, so that the writers do not block.
     """
     path.unlink(missing_ok=True)
 
     def pass_on() -> None:
         for line in io.TextIOWrapper(stream, errors="replace"):
             with suppress(OSError):
+                # Python's stderr escapes what it cannot encode.
                 sys.stderr.write(line)
-            with suppress(OSError), open(path, "a") as kept:
+            # The encoding of the locale may lack characters, and an error would end the thread.
+            with suppress(OSError), open(path, "a", encoding="utf-8", errors="replace") as kept:
                 kept.write(line)
 
     thread = threading.Thread(target=pass_on, name="said", daemon=True)

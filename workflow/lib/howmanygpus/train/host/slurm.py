@@ -4,12 +4,15 @@ import os
 import re
 import subprocess
 import time
+from typing import Any
 
 from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.spec import LaunchSpec
 
 PATIENCE_S = 20.0
 """How long to wait for a command of SLURM, in seconds; without a limit it waits long for a lost controller."""
+TIMES = {"SLURM_TIME_FORMAT": "standard"}
+"""Variable for times in one format, whatever the user prefers. They are local, as those of this process."""
 FIELD = re.compile(r"(\S+?)=(.*?)(?=\s\S+?=|\s*$)")
 STATES = {
     "TIMEOUT": ("time_limit", "SLURM ended the job at its time limit of {TimeLimit}"),
@@ -17,9 +20,13 @@ STATES = {
     "CANCELLED": ("cancelled", "the job was cancelled"),
     "PREEMPTED": ("preempted", "SLURM gave the job's nodes to another"),
     "NODE_FAIL": ("node_failed", "SLURM lost a node of the job ({NodeList})"),
+    "BOOT_FAIL": ("node_failed", "SLURM could not start a node of the job ({NodeList})"),
     "OUT_OF_MEMORY": ("host_out_of_memory", "the job took more host memory than the {mem} it asked for"),
 }
-"""Status and reason of a run whose job SLURM ended, by the job's state."""
+"""Status and reason of a run whose job SLURM ended, by the job's state.
+
+LAUNCH_FAILED and RECONFIG_FAIL are no states. SLURM sets these flags when it requeues a job, and does not print them.
+"""
 
 
 def find_job_id() -> str | None:
@@ -27,17 +34,23 @@ def find_job_id() -> str | None:
     return os.environ.get("SLURM_JOB_ID")
 
 
+def ask(command: list[str]) -> str:
+    """Return what a command of SLURM prints, with times in TIMES; empty if it fails or takes too long."""
+    options: dict[str, Any] = {"capture_output": True, "timeout": PATIENCE_S, "env": os.environ | TIMES}
+    try:
+        # SLURM keeps a name or a comment in the encoding of the shell that wrote it.
+        answer = subprocess.run(command, text=True, errors="replace", **options)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return answer.stdout if answer.returncode == 0 else ""
+
+
 def ask_for_job(job_id: str) -> dict[str, str]:
     """Return what the controller knows about a job, under scontrol's names.
 
     The result is empty if the controller does not answer or has forgotten the job.
     """
-    command = ["scontrol", "--oneliner", "show", "job", job_id]
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
-    except (OSError, subprocess.TimeoutExpired):
-        return {}
-    return dict(FIELD.findall(answer.stdout)) if answer.returncode == 0 else {}
+    return dict(FIELD.findall(ask(["scontrol", "--oneliner", "show", "job", job_id])))
 
 
 def to_seconds(moment: str) -> float | None:

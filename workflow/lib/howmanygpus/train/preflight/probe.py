@@ -14,7 +14,7 @@ import psutil
 import pynvml
 
 from howmanygpus.train.host.devices import describe_host
-from howmanygpus.train.host.gpus import find_board, list_gpu_uuids
+from howmanygpus.train.host.gpus import find_board, find_memory_gib, list_gpu_uuids
 from howmanygpus.train.host.slurm import ask_for_job, find_job_id
 from howmanygpus.train.preflight.limits import to_minutes
 from howmanygpus.train.preflight.stacks import find_refusal
@@ -48,7 +48,8 @@ def describe_gpu(uuid: str) -> dict:
     handle, board = pynvml.nvmlDeviceGetHandleByUUID(uuid), find_board(uuid)
     found = {"uuid": uuid, "name": pynvml.nvmlDeviceGetName(handle)}
     found["compute_capability"] = ".".join(map(str, pynvml.nvmlDeviceGetCudaComputeCapability(board)))
-    found["memory_gib"] = round(pynvml.nvmlDeviceGetMemoryInfo(handle).total / GIB, 1)
+    memory_gib = find_memory_gib(uuid)
+    found["memory_gib"] = None if memory_gib is None else round(memory_gib, 1)
     found["mig"] = False
     with suppress(pynvml.NVMLError):
         found["mig"] = bool(pynvml.nvmlDeviceGetMigMode(board)[0])

@@ -101,8 +101,9 @@ def list_jobs(calls: list[str], *options: str) -> list[str]:
         return []
     command = ["squeue", "--noheader", "--format=%i %j", *options]
     with suppress(OSError, subprocess.TimeoutExpired):
-        printed = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S).stdout
-        jobs = [line.partition(" ") for line in printed.splitlines()]
+        # The queue has the jobs of all users, whose names are in the encodings of their shells.
+        answer = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=PATIENCE_S)
+        jobs = [line.partition(" ") for line in answer.stdout.splitlines()]
         return [job_id for job_id, _, name in jobs if name.endswith(tuple(calls))]
     return []
 

@@ -39,7 +39,7 @@ def find_crash(attempt: AttemptFolder, exit_status: int) -> dict:
     Processes that lose their connection to a failed one fail later, with errors about that. A process that a library
     aborts has no traceback. If there is no message at all, the reason is the exit status.
     """
-    said = attempt.said.read_text(errors="replace") if attempt.said.exists() else ""
+    said = attempt.said.read_text(encoding="utf-8", errors="replace") if attempt.said.exists() else ""
     for line in said.splitlines():
         if OUT_OF_HOST_MEMORY.search(line):
             return {"status": "host_out_of_memory", "reason": line.strip()}

@@ -79,7 +79,7 @@ def ask_database(job_id: str) -> dict[str, str]:
     """Return what the accounting database knows of a job, under scontrol's names; empty without a database."""
     command = ["sacct", "--allocations", "--noheader", "--parsable2", "--format=State,NodeList,Timelimit", "-j", job_id]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+        answer = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=PATIENCE_S)
     except (OSError, subprocess.TimeoutExpired):
         return {}
     if answer.returncode or not answer.stdout.strip():

@@ -17,5 +17,6 @@ def take_whole_memory() -> None:
     fraction. Must be called before JAX looks for devices.
     """
     total_gib = find_smallest_memory_gib()
+    # A GPU that shares the host's memory keeps JAX's default, because the rest is all that the host's programs have.
     if total_gib and not any(name in os.environ for name in FRACTIONS):
         os.environ[FRACTIONS[1]] = f"{max(0.75, 1 - LEFT_GIB / total_gib):.3f}"
