@@ -114,3 +114,14 @@ def test_no_framework_is_marked_if_all_learn_by_the_same_rates():
         table["own_rates"] = "learning_rate 0.4"
 
     assert not any(DAGGER in text.get_text() for text in draw_after("time_to_accuracy", change).findobj(Text))
+
+
+@pytest.mark.parametrize("name", ["throughput_by_gpus", "speedup"])
+def test_the_highest_mark_is_not_cut_by_the_edge(name):
+    def be_close(table):
+        if "images_per_s" in table:
+            table["images_per_s"] = 1000.0 + table["num_gpus"]
+
+    for axes in draw_after(name, be_close).axes:
+        assert axes.get_ylim()[0] == 0
+        assert axes.get_ylim()[1] >= 1.05 * max(max(line.get_ydata()) for line in axes.lines)

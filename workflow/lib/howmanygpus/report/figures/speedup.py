@@ -114,7 +114,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, column: str, styles: dict) -> Non
         axes.annotate("no baseline reached it", (0.5, 0.7), xycoords="axes fraction", ha="center", color=GREY)
         axes.set_yticks([])
     mark_counts(axes, rows["num_gpus"])
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1 if is_empty else 1.06 * axes.dataLim.ymax)
     if column == "accuracy_speedup":
         ends |= mark_never(axes, rows[rows["is_never"]], styles)
     axes.set_ylabel(f"speed-up over {name_count(counts[0], 'device')}")

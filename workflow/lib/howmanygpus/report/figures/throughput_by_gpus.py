@@ -66,7 +66,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
             axes.plot(counts, ideal, color=style["color"], linestyle=":", alpha=0.6)
             has_ideal = True
     mark_counts(axes, rows["num_gpus"])
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.06 * axes.dataLim.ymax)
     axes.set_ylabel("images/s over all devices")
     if has_ideal:
         axes.annotate("dotted: ideal", (0.02, 0.96), xycoords="axes fraction", color=GREY, fontsize=9, va="top")
