@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 
 import psutil
 
@@ -20,5 +21,6 @@ def kill_those_left(processes: Iterable[psutil.Process], timeout_s: float) -> li
     while (alive := [process for process in processes if is_alive(process)]) and time.monotonic() < deadline:
         time.sleep(0.05)
     for process in alive:
-        process.kill()
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
     return alive

@@ -65,16 +65,6 @@ def run_snakefile(
     return subprocess.run(command, cwd=folder, env=environment, preexec_fn=listen_to_ctrl_c, **options)
 
 
-def find_files(folder: Path, pattern: str) -> list[Path]:
-    """Return the paths below a folder that match, sorted, while processes make and remove folders there.
-
-    Before Python 3.13, pathlib raises an error if a folder vanishes after it was listed.
-    """
-    while True:
-        with suppress(FileNotFoundError):
-            return sorted(folder.rglob(pattern))
-
-
 def study(**changes) -> dict:
     """Return a small study of the fake backends with the given changes."""
     return {

@@ -134,10 +134,14 @@ def test_a_native_loader_yields_what_the_shared_one_does(loaded, loader, kind, f
 def test_worker_processes_end_with_the_run(environment_python, tmp_path, data_dirs, loader, kind):
     write_spec(tmp_path, data_dirs["png", 1], loader, kind, epochs=500)
     command = [python_of(environment_python, loader), str(LOAD_BATCHES), "--wait", str(tmp_path / "spec.json")]
-    process = subprocess.Popen(command, env=loading_environment(), stdout=subprocess.PIPE, text=True)
-    assert int(process.stdout.readline()) == process.pid
+    said = tmp_path / "stderr.txt"
+    with said.open("w") as file:
+        process = subprocess.Popen(command, env=loading_environment(), stdout=subprocess.PIPE, stderr=file, text=True)
+    # The line is empty if the process has ended, so that it cannot be read as a number.
+    assert process.stdout.readline().strip() == str(process.pid), (process.poll(), said.read_text()[-3000:])
     deadline, workers = time.monotonic() + 180, []
     while len(workers) < 3 and time.monotonic() < deadline:
+        assert process.poll() is None, said.read_text()[-3000:]
         workers = psutil.Process(process.pid).children(recursive=True)
         time.sleep(0.1)
     assert len(workers) >= 3, "a server and two workers"

@@ -8,6 +8,7 @@ import sys
 import psutil
 import pytest
 
+import ending
 from ending import kill_those_left
 from project import ROOT
 
@@ -34,13 +35,47 @@ def prepare_child(parent):
 
 subprocess.Popen(["sleep", "600"], preexec_fn=functools.partial(prepare_child, os.getpid()))
 """
+SLOW_PREPARATION = """
+import subprocess, sys, time
+
+child = '''
+import os, sys, time
+import train
+
+print(os.getpid(), flush=True)
+time.sleep(1)
+launcher = "import time; from howmanygpus.train.start.launch import main; main(lambda path: time.sleep(600))"
+train.become([sys.executable, "-c", launcher, "--attempt", "none", "--run-dir", "none", "--deadline-s", "1"])
+'''
+subprocess.Popen([sys.executable, "-c", child])
+time.sleep(600)
+"""
+SCRIPTS = {"loader's worker": SLOW_FORK, "started program": SLOW_START, "launcher": SLOW_PREPARATION}
 
 
-@pytest.mark.parametrize("script", [SLOW_FORK, SLOW_START], ids=["loader's worker", "started program"])
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 def test_a_parent_that_dies_before_its_child_asks_for_the_signal_is_noticed(script):
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+    places = [str(ROOT / "workflow" / name) for name in ("lib", "scripts")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(places)}
     parent = subprocess.Popen([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, text=True)
     child = psutil.Process(int(parent.stdout.readline()))
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     assert not kill_those_left([child], timeout_s=120)
+
+
+def test_a_launcher_whose_caller_died_before_it_began_ends():
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+    with subprocess.Popen(["true"]) as caller:
+        pass
+    command = [sys.executable, "-m", "howmanygpus.train.start.launch", "--attempt", "missing", "--run-dir", "missing"]
+    command += ["--deadline-s", "1", "--parent", str(caller.pid)]
+    assert subprocess.run(command, env=environment, timeout=120).returncode == -signal.SIGTERM
+
+
+def test_a_process_that_has_ended_is_not_killed(monkeypatch):
+    """It may end between the last look and the kill."""
+    with subprocess.Popen(["true"]) as ended:
+        process = psutil.Process(ended.pid)
+    monkeypatch.setattr(ending, "is_alive", lambda process: True)
+    assert kill_those_left([process], timeout_s=0) == [process]

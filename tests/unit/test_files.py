@@ -9,7 +9,9 @@ import pytest
 from howmanygpus.files import (
     atomic_folder,
     atomic_path,
+    find_files,
     hold_lock,
+    read_each,
     remove_leftovers,
     sha256_of_file,
     write_json_atomic,
@@ -159,3 +161,31 @@ def test_a_lock_is_free_after_an_exception(tmp_path):
 def test_a_hash_is_that_of_the_content(tmp_path):
     (tmp_path / "file").write_bytes(b"abc")
     assert sha256_of_file(tmp_path / "file") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+def test_files_are_found_while_folders_vanish(tmp_path, monkeypatch):
+    """A run that completes removes its attempt, also after the folder was listed."""
+    for name in ("stays", "vanishes"):
+        (tmp_path / "attempts" / name).mkdir(parents=True)
+    (tmp_path / "attempts" / "stays" / "file").touch()
+    scandir = os.scandir
+
+    def vanish(path):
+        if Path(path).name == "vanishes":
+            Path(path).rmdir()
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", vanish)
+    assert find_files(tmp_path / "attempts", "file") == [tmp_path / "attempts" / "stays" / "file"]
+    assert find_files(tmp_path / "missing", "file") == []
+
+
+def test_a_file_that_vanishes_before_it_is_read_is_left_out(tmp_path):
+    for name in ("a", "b", "c"):
+        (tmp_path / name).write_text(name)
+
+    def read(path: Path) -> str:
+        (tmp_path / "b").unlink(missing_ok=True)
+        return path.read_text()
+
+    assert read_each(tmp_path, "?", read) == ["a", "c"]

@@ -1,30 +1,11 @@
 """Copies of the project can be watched and ended while their calls start and end processes."""
 
 import fcntl
-import os
 import subprocess
-from pathlib import Path
 
 import psutil
 
-from project import PIPE_BYTES, Project, find_files
-
-
-def test_files_are_found_while_folders_vanish(tmp_path, monkeypatch):
-    """A run that completes removes its attempt, also after the folder was listed."""
-    for name in ("stays", "vanishes"):
-        (tmp_path / "attempts" / name).mkdir(parents=True)
-    (tmp_path / "attempts" / "stays" / "file").touch()
-    scandir = os.scandir
-
-    def vanish(path):
-        if Path(path).name == "vanishes":
-            Path(path).rmdir()
-        return scandir(path)
-
-    monkeypatch.setattr(os, "scandir", vanish)
-    assert find_files(tmp_path / "attempts", "file") == [tmp_path / "attempts" / "stays" / "file"]
-    assert find_files(tmp_path / "missing", "file") == []
+from project import PIPE_BYTES, Project
 
 
 def test_a_process_may_end_before_it_is_killed(tmp_path, monkeypatch):

@@ -81,3 +81,12 @@ def test_a_later_process_of_the_same_number_is_not_the_launcher(tmp_path, ticks,
     Owner("here", identify_folder(), None, None, host, pid, born).write(attempt / settling.OWNER)
     settle(tmp_path)
     assert json.loads((attempt / "attempt.json").read_text())["status"] == status
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "REQUEUE_HOLD", "SPECIAL_EXIT", "STOPPED", "SIGNALING", "RESV_DEL_HOLD"])
+def test_a_job_that_has_not_ended_leaves_its_attempt_running(tmp_path, monkeypatch, state):
+    path = tmp_path / "attempt" / "attempt.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"status": "running", "reason": "", "job": {"id": "7", "restarts": 0}}))
+    monkeypatch.setattr(settling, "ask_for_job", lambda job: {"JobId": job, "JobState": state, "Restarts": "0"})
+    assert settle(tmp_path) == [] and json.loads(path.read_text())["status"] == "running"

@@ -5,7 +5,8 @@ import os
 import re
 import time
 
-from project import LISTED, RUNS, find_files, study
+from howmanygpus.files import find_files
+from project import LISTED, RUNS, study
 
 SMALL = {"frameworks": ["sleeping"], "num_gpus": [1]}
 RUN = "small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat1"

@@ -10,7 +10,8 @@ import time
 
 import pytest
 
-from project import ROWS, RUNS, TABLES, Project, find_files, study
+from howmanygpus.files import find_files
+from project import ROWS, RUNS, TABLES, Project, study
 
 METRICS = ("images_per_s", "step_s_median", "train_s", "quality_last")
 

@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from project import ROWS, RUNS, find_files, study
+from howmanygpus.files import find_files
+from project import ROWS, RUNS, study
 
 SIZE_MIB = 64
 

@@ -20,6 +20,14 @@ from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.spec import PLACES_OF_MODELS
 from howmanygpus.train.start.attempts import RUNS, DoneByAnotherError, build_launch_command, create_attempt
 
+PARENT = os.getppid()
+"""Process that started this one. If it dies before the launcher asks for the kernel's signal, the launcher ends."""
+
+
+def become(command: list[str]) -> NoReturn:
+    """Become the launcher, which keeps the number and the parent of this process."""
+    os.execv(command[0], [*command, "--parent", str(PARENT)])
+
 
 def start_attempt(run: str, spec: dict, placement: dict) -> AttemptFolder:
     """Create the attempt and record its job, unless another call does the run."""
@@ -55,7 +63,7 @@ def start_program(arguments: argparse.Namespace) -> NoReturn:
     python = find_python(arguments.environment) if arguments.environment else spec["program"]["python"]
     prefer_interpreter(python)
     command = build_program_command(attempt, run, arguments.time_limit_min)
-    os.execv(command[0], command)
+    become(command)
 
 
 def main() -> None:
@@ -86,7 +94,7 @@ def main() -> None:
     attempt = start_attempt(run, spec, arguments.launch["placement"])
     parity = arguments.launch["parity"]
     command = build_launch_command(python, attempt, run, arguments.verdict, parity, arguments.time_limit_min)
-    os.execv(python, command)
+    become(command)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@ from contextlib import suppress
 
 import yaml
 
+from howmanygpus.files import find_files
 from howmanygpus.train.schema import read_record
-from project import Project, find_files
+from project import Project
 from slurm.cluster import CORES_PER_NODE, GPUS_PER_NODE, Cluster, wait_for
 
 DEVICE = {

@@ -6,10 +6,12 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
+T = TypeVar("T")
 RANDOM_CHARACTERS = 8
 """Length of the random part of a name that `tempfile` makes."""
 
@@ -73,6 +75,28 @@ def write_text_atomic(path: Path | str, text: str) -> None:
 def write_json_atomic(path: Path | str, value: dict) -> None:
     """Write a value as JSON. Raises ValueError for a number that JSON does not have, such as nan."""
     write_text_atomic(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
+
+
+def find_files(folder: Path, pattern: str) -> list[Path]:
+    """Return the paths below a folder that match, sorted, while other processes make and remove folders there.
+
+    Before Python 3.13, pathlib raises an error if a folder vanishes after it was listed.
+    """
+    while True:
+        with suppress(FileNotFoundError):
+            return sorted(folder.rglob(pattern))
+
+
+def read_each(folder: Path, pattern: str, read: Callable[[Path], T]) -> list[T]:
+    """Call `read` with each path below a folder that matches, in order, and return the results.
+
+    Other processes may rename and remove files there meanwhile. A path is left out if `read` raises FileNotFoundError.
+    """
+    results = []
+    for path in find_files(folder, pattern):
+        with suppress(FileNotFoundError):
+            results.append(read(path))
+    return results
 
 
 def sha256_of_file(path: Path | str) -> str:

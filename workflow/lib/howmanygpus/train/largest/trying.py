@@ -114,6 +114,7 @@ def do_try(
     write_json_atomic(attempt.placement, placement)
     command = [python, "-m", "howmanygpus.train.start.launch", "--attempt", str(attempt.path)]
     command += ["--run-dir", str(result), "--deadline-s", str(min(deadline_s, LONGEST_S))]
+    command += ["--parent", str(os.getpid())]
     killed_before, started = count_killed(), time.monotonic()
     exit_status, said = run(command, folder / "said.txt", memory_bytes)
     seconds = time.monotonic() - started

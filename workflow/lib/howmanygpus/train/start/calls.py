@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
-from howmanygpus.files import write_json_atomic
+from howmanygpus.files import read_each, write_json_atomic
 from howmanygpus.train.host.slurm import PATIENCE_S
 
 CALLS = Path(".snakemake/howmanygpus/calls")
@@ -52,10 +52,7 @@ class Call:
 def announce(name: str, calls: Path = CALLS) -> None:
     """Announce this process as a call until it ends. Its jobs inherit the name by the environment variable."""
     calls.mkdir(parents=True, exist_ok=True)
-    for path in calls.glob("*.json"):
-        # Jobs on other hosts cannot see at once that the process of this host is gone.
-        if not _is_alive(path):
-            path.rename(path.with_suffix(".killed"))
+    read_each(calls, "*.json", _mark_if_killed)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     command = " ".join(["snakemake", *sys.argv[1:]])
     call = Call(name, identify_folder(), os.uname().nodename, os.getpid(), find_birth(os.getpid()), now, command)
@@ -68,8 +65,8 @@ def announce(name: str, calls: Path = CALLS) -> None:
 
 def find_living(folder: Path = Path()) -> list[Call]:
     """Return the calls that work in a folder. The files of a copied folder are those of other calls."""
-    found = [(path, _read(path)) for path in sorted((folder / CALLS).glob("*.json"))]
-    return [call for path, call in found if call.folder_id == identify_folder(folder) and _is_alive(path)]
+    found = read_each(folder / CALLS, "*.json", lambda path: (_read(path), _is_alive(path)))
+    return [call for call, is_running in found if is_running and call.folder_id == identify_folder(folder)]
 
 
 def refuse_to_unlock(arguments: list[str]) -> None:
@@ -88,7 +85,8 @@ def find_call(name: str | None) -> Call | None:
 
 def find_jobs(folder: Path) -> list[str]:
     """Return the ids of the jobs in SLURM's queue that calls in a folder have submitted; empty without SLURM."""
-    calls = [_read(path) for path in sorted((folder / CALLS).glob("*.*"))]
+    # Files whose names begin with a dot are not complete.
+    calls = read_each(folder / CALLS, "[!.]*.*", _read)
     return list_jobs([call.name for call in calls if call.folder_id == identify_folder(folder)])
 
 
@@ -144,6 +142,12 @@ def _is_alive(path: Path) -> bool:
     if call.host == os.uname().nodename:
         return call.born is not None and find_birth(call.pid) == call.born
     return _find_now(path.parent) - path.stat().st_mtime < SILENT_FOR_S
+
+
+def _mark_if_killed(path: Path) -> None:
+    """Rename the file of a call that was killed: other hosts cannot see at once that its process is gone."""
+    if not _is_alive(path):
+        path.rename(path.with_suffix(".killed"))
 
 
 def _find_now(folder: Path) -> float:

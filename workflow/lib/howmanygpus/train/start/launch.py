@@ -26,7 +26,7 @@ from typing import Any
 
 import psutil
 
-from howmanygpus.files import hold_lock, sha256_of_file
+from howmanygpus.files import hold_lock, read_each, sha256_of_file
 from howmanygpus.train.host import slurm
 from howmanygpus.train.host.devices import assign_devices, describe_host, describe_topology
 from howmanygpus.train.host.gpus import list_gpu_uuids
@@ -226,8 +226,7 @@ def run_attempt(
 
 def cancel_older_attempts(attempt: AttemptFolder, job_id: str) -> None:
     """Cancel the jobs of earlier attempts at this run: jobs of a Snakemake that was killed continue without it."""
-    for path in attempt.path.parent.glob("*/attempt.json"):
-        record = json.loads(path.read_text())
+    for record in read_each(attempt.path.parent, "attempt.json", lambda path: json.loads(path.read_text())):
         other = record.get("job", {}).get("id")
         if record["status"] == "running" and other not in (None, job_id):
             slurm.cancel(other)
@@ -285,8 +284,9 @@ def main(read_spec: Callable[[Path], LaunchSpec] = RunSpec.read, work: Work = TR
     parser.add_argument("--save-weights", action="store_true", help="store the weights before and after training")
     parser.add_argument("--parity", default="not_checked", help="status of the framework in the parity gate")
     parser.add_argument("--refuse", default="", help="do not train, and record this as the reason")
+    parser.add_argument("--parent", type=int, help="process id of the caller, with whose death this process ends")
     arguments = parser.parse_args()
-    die_with_parent(signal.SIGTERM)
+    die_with_parent(signal.SIGTERM, arguments.parent)
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, raise_interrupted)
     attempt = AttemptFolder(arguments.attempt)

@@ -12,15 +12,20 @@ import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from howmanygpus.files import write_json_atomic
+from howmanygpus.files import read_each, write_json_atomic
 from howmanygpus.train.host.slurm import PATIENCE_S, ask_for_job, explain
 from howmanygpus.train.start.calls import find_birth, identify_folder, is_alive
 
 OWNER, REPLACED = "owner.json", "replaced.json"
 """Files of an attempt that name its owner and the attempt that replaced it."""
 ATTEMPTS, OLDER_ATTEMPTS = Path("results/attempts"), Path("results/logs/train")
-ALIVE = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "REQUEUED", "RESIZING", "STAGE_OUT"}
-"""States of jobs that have not ended"""
+ALIVE = {"PENDING", "RUNNING", "SUSPENDED"}
+ALIVE |= {"CONFIGURING", "POWER_UP_NODE", "EXPEDITING", "RESIZING", "SIGNALING", "STOPPED", "COMPLETING", "STAGE_OUT"}
+ALIVE |= {"REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
+"""States and flags of jobs that have not ended, or will start again (https://slurm.schedmd.com/job_state_codes.html).
+
+SLURM's commands print one word for a job: a flag that they know, or else the state.
+"""
 TERMINATED = ("exit status 143", "killed by SIGTERM")
 """Reasons of attempts that got SIGTERM while the controller was too busy to say why; 143 is 128 + SIGTERM."""
 
@@ -70,9 +75,14 @@ def find_working(folder: Path = Path(), run: str = "") -> list[tuple[Path, Owner
 
     Attempts whose records were copied from another folder run there, if at all.
     """
-    owners = [(path.parent, Owner.read(path)) for path in sorted((folder / ATTEMPTS / run).rglob(OWNER))]
-    here = [(attempt, owner) for attempt, owner in owners if owner.folder_id == identify_folder(folder)]
-    return [(attempt, owner) for attempt, owner in here if owner.is_at_work(attempt)]
+    here = identify_folder(folder)
+
+    def read(path: Path) -> tuple[Path, Owner, bool]:
+        owner = Owner.read(path)
+        return path.parent, owner, owner.folder_id == here and owner.is_at_work(path.parent)
+
+    found = read_each(folder / ATTEMPTS / run, OWNER, read)
+    return [(attempt, owner) for attempt, owner, is_working in found if is_working]
 
 
 def ask_database(job_id: str) -> dict[str, str]:
@@ -91,20 +101,23 @@ def ask_database(job_id: str) -> dict[str, str]:
 def settle(attempts: Path = ATTEMPTS) -> list[Path]:
     """Complete the records of attempts that have ended without an outcome, or by a signal they could not explain.
 
-    Returns the records that still said `running`.
+    Returns the records that still said `running`. An attempt that another call publishes meanwhile is left out.
     """
-    silent = []
-    for path in sorted(attempts.rglob("attempt.json")):
-        record = json.loads(path.read_text())
-        if record.get("settled"):
-            continue
-        found = _name_quota(record)
-        found |= _find_end(path.parent, record)
-        if found:
-            if record["status"] == "running":
-                silent.append(path)
-            write_if_room(path, record | found | {"settled": True})
-    return silent
+    return [path for path in read_each(attempts, "attempt.json", _settle_attempt) if path]
+
+
+def _settle_attempt(path: Path) -> Path | None:
+    """Complete the record of an attempt if it has ended, and return its path if it still said `running`."""
+    record = json.loads(path.read_text())
+    if record.get("settled"):
+        return None
+    found = _name_quota(record)
+    found |= _find_end(path.parent, record)
+    # SLURM may take long to answer. Meanwhile the launcher may have written its own last words and ended.
+    if not found or json.loads(path.read_text()) != record:
+        return None
+    write_if_room(path, record | found | {"settled": True})
+    return path if record["status"] == "running" else None
 
 
 def write_if_room(path: Path, record: dict) -> None:

@@ -1,0 +1,136 @@
+"""Attempts that another call publishes, and calls that end, while somebody looks at them are left out."""
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from howmanygpus.train.host import slurm
+from howmanygpus.train.records import AttemptFolder
+from howmanygpus.train.start import calls, settling
+from howmanygpus.train.start.launch import cancel_older_attempts
+from howmanygpus.train.start.settling import ATTEMPTS, OWNER, Owner, find_working, settle
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(calls.atexit, "register", lambda *_, **__: None)
+    monkeypatch.setenv(calls.VARIABLE, "none")
+    return tmp_path
+
+
+def vanish(monkeypatch, path: Path, name: str) -> None:
+    """Remove a file or folder when the first file of a name is read, as another process might."""
+    read_text = Path.read_text
+
+    def read(self, *options, **more) -> str:
+        if self.name == name and path.is_dir():
+            shutil.rmtree(path)
+        elif self.name == name:
+            path.unlink(missing_ok=True)
+        return read_text(self, *options, **more)
+
+    monkeypatch.setattr(Path, "read_text", read)
+
+
+def write_attempt(name: str, job: str) -> Path:
+    """Write a running attempt of this process, whose launcher has another job."""
+    attempt = ATTEMPTS / "run" / name
+    attempt.mkdir(parents=True)
+    host, pid = os.uname().nodename, os.getpid()
+    Owner("here", calls.identify_folder(), None, None, host, pid, calls.find_birth(pid)).write(attempt / OWNER)
+    (attempt / "attempt.json").write_text(json.dumps({"status": "running", "reason": "", "job": {"id": job}}))
+    return attempt
+
+
+def test_an_attempt_that_vanishes_does_not_work(monkeypatch):
+    stays, vanishes = write_attempt("stays", "7"), write_attempt("vanishes", "8")
+    vanish(monkeypatch, vanishes, OWNER)
+    assert [attempt for attempt, _ in find_working()] == [stays]
+
+
+@pytest.mark.parametrize("file", ["attempt.json", OWNER])
+def test_an_attempt_that_vanishes_is_not_settled(monkeypatch, file):
+    stays, vanishes = write_attempt("stays", "7"), write_attempt("vanishes", "8")
+    monkeypatch.setattr(settling, "ask_for_job", lambda job: {"JobId": job, "JobState": "TIMEOUT", "TimeLimit": "1"})
+    vanish(monkeypatch, vanishes, file)
+    assert settle() == [stays / "attempt.json"]
+    assert not vanishes.exists()
+
+
+def test_last_words_that_are_written_while_slurm_answers_are_kept(monkeypatch):
+    path = write_attempt("ends", "7") / "attempt.json"
+    last_words = {"status": "crashed", "reason": "ValueError: no such layer", "job": {"id": "7"}}
+
+    def ask_for_job(job: str) -> dict:
+        path.write_text(json.dumps(last_words))
+        return {"JobId": job, "JobState": "FAILED"}
+
+    monkeypatch.setattr(settling, "ask_for_job", ask_for_job)
+    assert settle() == [] and json.loads(path.read_text()) == last_words
+
+
+def test_an_older_attempt_that_vanishes_is_not_cancelled(monkeypatch):
+    write_attempt("stays", "7")
+    vanishes, cancelled = write_attempt("vanishes", "8"), []
+    vanish(monkeypatch, vanishes, "attempt.json")
+    monkeypatch.setattr(slurm, "cancel", cancelled.append)
+    cancel_older_attempts(AttemptFolder(ATTEMPTS / "run" / "own"), "9")
+    assert cancelled == ["7"]
+
+
+@pytest.fixture
+def ended() -> Path:
+    """Return the file of a call that sorts first and is no longer there when a later one is read."""
+    calls.announce("ended")
+    calls.announce("mine")
+    return calls.CALLS / "ended.json"
+
+
+def test_a_call_that_ends_does_not_live(monkeypatch, ended):
+    vanish(monkeypatch, ended, ended.name)
+    assert [call.name for call in calls.find_living()] == ["mine"]
+
+
+def test_a_call_of_another_host_that_ends_while_its_file_is_judged_does_not_live(monkeypatch, ended):
+    ended.write_text(json.dumps(json.loads(ended.read_text()) | {"host": "elsewhere"}))
+    find_now = calls._find_now
+    monkeypatch.setattr(calls, "_find_now", lambda folder: (ended.unlink(missing_ok=True), find_now(folder))[1])
+    assert [call.name for call in calls.find_living()] == ["mine"]
+
+
+def test_a_call_that_ends_has_no_jobs(monkeypatch, ended, folder):
+    monkeypatch.setattr(calls, "list_jobs", lambda names: names)
+    vanish(monkeypatch, ended, ended.name)
+    assert calls.find_jobs(folder) == ["mine"]
+
+
+def test_a_file_that_a_killed_call_left_half_written_has_no_jobs(monkeypatch, ended, folder):
+    monkeypatch.setattr(calls, "list_jobs", lambda names: names)
+    ended.with_name(".half.json.abcd1234").touch()
+    assert calls.find_jobs(folder) == ["ended", "mine"]
+
+
+def test_a_call_that_ends_is_not_marked_as_killed(monkeypatch, ended):
+    ended.write_text(json.dumps(json.loads(ended.read_text()) | {"pid": 2**30}))
+    find_birth = calls.find_birth
+
+    def end(pid: int) -> int | None:
+        ended.unlink(missing_ok=True)
+        return find_birth(pid)
+
+    monkeypatch.setattr(calls, "find_birth", end)
+    calls.announce("next")
+    assert sorted(path.name for path in calls.CALLS.iterdir()) == ["mine.json", "next.json"]
+
+
+def test_a_job_whose_name_is_not_utf_8_hides_no_other(monkeypatch, tmp_path):
+    squeue = tmp_path / "squeue"
+    squeue.write_text(f"#!{sys.executable}\nimport os\nos.write(1, b'7 pr\\xfcfung\\n8 jax_mine\\n')\n")
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert calls.list_jobs(["mine"]) == ["8"]
