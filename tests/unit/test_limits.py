@@ -6,7 +6,6 @@ import pytest
 from snakemake.cli import get_argument_parser
 from snakemake.settings.types import ResourceSettings
 
-from howmanygpus.plan.cluster import associations as asking
 from howmanygpus.plan.cluster.associations import find_account
 from howmanygpus.plan.cluster.checking import count_resources
 from howmanygpus.plan.cluster.limits import UNKNOWN, Limit, ask_for_limits, parse_amounts
@@ -14,6 +13,7 @@ from howmanygpus.plan.cluster.offer import Node, Offer
 from howmanygpus.plan.cluster.retrying import Growth
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.jobs import JobSize, job_resources
+from howmanygpus.train.host import slurm as asking
 
 ENFORCED = "AccountingStorageEnforce = associations,limits,qos\nEnforcePartLimits       = NO\n"
 QOS = """\

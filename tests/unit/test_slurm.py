@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from howmanygpus.plan.cluster import offer
+from howmanygpus.plan.cluster.associations import list_rows
 from howmanygpus.plan.cluster.offer import Node, Offer
 from howmanygpus.plan.cluster.retrying import Growth
 from howmanygpus.plan.config.errors import ConfigError
@@ -245,10 +246,11 @@ LATIN = "Pr\u00fcfung".encode("latin-1")
     [
         ("scontrol", b"Comment=%s JobState=TIMEOUT", lambda: slurm.ask_for_job("7")["JobState"], "TIMEOUT"),
         ("scontrol", b"NodeName=n1 Reason=%s", lambda: offer._ask("node")[0]["NodeName"], "n1"),
+        ("sacctmgr", b"lab|%s|normal|||||", lambda: list_rows("assoc", [])[0]["DefaultQOS"], "normal"),
         ("sacct", b"CANCELLED by %s|n1|01:00:00", lambda: ask_database("7")["JobState"], "CANCELLED"),
         ("squeue", b"6 %s\n7 run_mine", lambda: list_jobs(["mine"]), ["7"]),
     ],
-    ids=["job", "nodes", "database", "queue of all users"],
+    ids=["job", "nodes", "associations", "database", "queue of all users"],
 )
 def test_words_that_are_not_utf8_hide_no_answer(program, command, printed, question, answer):
     program(command, b"cat <<END\n" + printed % LATIN + b"\nEND\n")

@@ -7,11 +7,10 @@ An association with a partition counts only for jobs there, and comes before tha
 import getpass
 import os
 import re
-import subprocess
 from collections.abc import Mapping
 from typing import Any
 
-from howmanygpus.train.host.slurm import PATIENCE_S
+from howmanygpus.train.host.slurm import ask
 
 ACCOUNT = "slurm_account"
 """The resource by which a profile names the account of a job."""
@@ -78,12 +77,3 @@ def list_rows(what: str, conditions: list[str]) -> list[dict[str, str]]:
     shown = ["show", what, *conditions, f"format={','.join(FIELDS[what])}"]
     lines = ask(["sacctmgr", "--noheader", "--parsable2", *shown]).splitlines()
     return [dict(zip(FIELDS[what], line.split("|"), strict=True)) for line in lines if line.count("|")]
-
-
-def ask(command: list[str]) -> str:
-    """Return what a command of SLURM prints; empty if it fails or takes too long."""
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return answer.stdout if answer.returncode == 0 else ""

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
-from howmanygpus.plan.cluster.associations import ask, describe_association, find_association, list_rows
+from howmanygpus.plan.cluster.associations import describe_association, find_association, list_rows
+from howmanygpus.train.host.slurm import ask
 from howmanygpus.train.preflight.limits import to_minutes
 
 PER_JOB = ("MaxTRES", "MaxTRESPerUser", "MaxTRESPerAccount", "GrpTRES")
