@@ -12,6 +12,11 @@ def in_project(monkeypatch):
 
 
 LIBRARY = "workflow/lib/howmanygpus"
+REPORTING = (
+    *("list_records", "list_jobs", "write_decision", "make_table", "merge_tables", "answer_question", "merge_answers"),
+    *("draw_figure", "draw_preparation", "tabulate_probes", "check_parity", "write_parity_page"),
+)
+"""Scripts that make tables, figures, answers and verdicts."""
 
 
 def name_files(files) -> set[str]:
@@ -50,6 +55,12 @@ def test_a_run_does_not_depend_on_planning_analysis_or_another_model():
     files = code.find_training_code("pytorch_ddp", "small_cnn")
     assert not [file for file in files if not file.startswith((f"{LIBRARY}/train/", f"{LIBRARY}/files.py"))]
     assert not [file for file in files if "resnet44" in file]
+
+
+@pytest.mark.parametrize("script", REPORTING)
+def test_what_is_reported_does_not_depend_on_planning(script):
+    """The import contracts do not see scripts. A change of how runs are planned would make every table again."""
+    assert not [file for file in code.find_script_code(script) if file.startswith(f"{LIBRARY}/plan/")]
 
 
 def test_a_figure_does_not_depend_on_another():

@@ -1,5 +1,9 @@
 """A study waits for the searches of its largest batch, and its tables and its answer say what they found."""
 
+import os
+import subprocess
+import sys
+
 import matplotlib.pyplot as plt
 import pandas as pd
 
@@ -11,10 +15,11 @@ from howmanygpus.plan.largest.known import read_found
 from howmanygpus.plan.plan import Plan
 from howmanygpus.report.answer.largest import describe_largest
 from howmanygpus.report.figures import load_figure
+from howmanygpus.report.files import read_table
 from howmanygpus.report.outcomes import identify
 from howmanygpus.report.tables import batch_search, scaling
 from howmanygpus.report.tables.batch_sizes import mark_largest
-from project import study
+from project import ROOT, study
 from searched import CPU, found, make_plan
 
 
@@ -94,6 +99,27 @@ def test_the_table_has_every_try_and_each_search_without_any():
     assert torch["peak_memory_gib"].tolist() == [2.0, 2.0]
     assert jax[["limit", "limit_reason"]].values.tolist() == [["failed", "it crashed"]]
     assert jax[["largest", "batch", "per_device_batch_size"]].isna().all(axis=None)
+
+
+def test_the_script_reads_records_and_the_files_of_searches_that_failed(tmp_path):
+    plan = (
+        make_plan(found(48), found(0, "failed", "it crashed"), per_device_batch_size="max").studies["small"].describe()
+    )
+    write_json_atomic(tmp_path / "plan.json", plan)
+    torch, jax = (
+        next(each["search"] for each in plan["largest"] if name in each["search"]) for name in ("torch", "jax")
+    )
+    tried = TRY | {"outcome": "failed"}
+    write_json_atomic(tmp_path / f"{torch}.json", {"bound": 1432, "tries": [tried | {"batch": 32}]})
+    write_json_atomic(tmp_path / f"{torch}.failed.json", {"bound": 1432, "tries": [tried | {"batch": 16}]})
+    write_json_atomic(tmp_path / f"{jax}.failed.json", {"bound": 1432, "tries": [tried | {"batch": 64}]})
+    command = [sys.executable, ROOT / "workflow" / "scripts" / "make_table.py", "--name", "batch_search"]
+    command += ["--plan", tmp_path / "plan.json", "--tables", tmp_path, "--table", tmp_path / "table.tsv"]
+    command += ["--searches", tmp_path / f"{torch}.json"]
+    command += ["--failed-searches", *tmp_path.glob("*.failed.json")]
+    subprocess.run(command, check=True, env=os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")})
+    table = read_table(tmp_path / "table.tsv")
+    assert table[["framework", "batch"]].values.tolist() == [["pytorch_ddp", 32], ["jax_sharding", 64]]
 
 
 def test_the_answer_names_the_largest_batch_and_its_limit():

@@ -100,6 +100,7 @@ for table in tables.list_tables():
             published=products.published if described.reads_published else [],
             decision=products.decision if described.reads_decision else [],
             searches=products.searches if described.reads_searches else [],
+            failed_searches=products.failed_searches if described.reads_searches else [],
         output:
             table=(
                 report(
@@ -129,6 +130,7 @@ for table in tables.list_tables():
                 --published {input.published:q} \
                 --decision {input.decision:q} \
                 --searches {input.searches:q} \
+                --failed-searches {input.failed_searches:q} \
                 --table {output.table:q} \
                 >{log:q} 2>&1
             """

@@ -5,7 +5,6 @@ import json
 import sys
 from pathlib import Path
 
-from howmanygpus.plan.largest.known import FAILED
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.published.reading import PublishedError
 from howmanygpus.report.tables import describe_table, load_table
@@ -24,6 +23,9 @@ def main() -> None:
     parser.add_argument(
         "--searches", type=Path, nargs="*", default=[], help="records of searches for the largest batch"
     )
+    parser.add_argument(
+        "--failed-searches", type=Path, nargs="*", default=[], help="files NAME.failed.json of searches that failed"
+    )
     parser.add_argument("--table", type=Path, required=True, help="table to write")
     arguments = parser.parse_args()
     described = describe_table(arguments.name)
@@ -37,9 +39,9 @@ def main() -> None:
     if described.reads_published:
         inputs["published"] = arguments.published
     if described.reads_searches:
-        # A search that failed has a file with another name, which is older than a record beside it.
-        failed = {path.name.removesuffix(FAILED): path for path in arguments.searches if path.name.endswith(FAILED)}
-        ended = {path.stem: path for path in arguments.searches if not path.name.endswith(FAILED)}
+        # The file of a search that failed is older than a record beside it.
+        failed = {Path(path.stem).stem: path for path in arguments.failed_searches}
+        ended = {path.stem: path for path in arguments.searches}
         inputs["searches"] = {name: json.loads(path.read_text()) for name, path in (failed | ended).items()}
     if described.reads_decision:
         inputs["decision"] = json.loads(arguments.decision.read_text()) if arguments.decision else None

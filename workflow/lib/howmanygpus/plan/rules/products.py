@@ -58,9 +58,13 @@ class Products:
         return largest.list_records() if largest else []
 
     def searches(self, wildcards) -> list[str]:
-        """Return the records of a study's searches, or for those that failed in this call, the files that say why."""
+        """Return the records of a study's searches that exist."""
+        return self._existing(self._searches(wildcards.study))
+
+    def failed_searches(self, wildcards) -> list[str]:
+        """Return the files that say why searches of a study failed in this call."""
         largest = self._plan.studies[wildcards.study].largest
-        return [*self._existing(self._searches(wildcards.study)), *(largest.list_failures() if largest else [])]
+        return largest.list_failures() if largest else []
 
     def batch_search(self, wildcards) -> list[str]:
         """Return the table of a study's searches, if it has any."""
