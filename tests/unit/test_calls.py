@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from calling import work_without_calls
 from howmanygpus.train.start import calls
 from howmanygpus.train.start.attempts import DoneByAnotherError, create_attempt
 from howmanygpus.train.start.settling import OWNER, REPLACED
@@ -15,10 +16,7 @@ from howmanygpus.train.start.settling import OWNER, REPLACED
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(calls.atexit, "register", lambda *_, **__: None)
-    monkeypatch.setenv(calls.VARIABLE, "none")
-    return tmp_path
+    return work_without_calls(tmp_path, monkeypatch)
 
 
 def change(name: str, **values) -> None:

@@ -61,13 +61,3 @@ def test_a_controller_that_does_not_answer_leaves_the_plugin_its_own_attempt(cal
     executor = SimpleNamespace(run_uuid="the-call", _job_submission_executor=ThreadPoolExecutor(1))
     slurm_plugin.Executor.cancel_jobs(executor, ["a job"])
     assert called == [["a job"]]
-
-
-def test_a_job_whose_name_cannot_be_read_leaves_the_plugin_its_own_attempt(called, monkeypatch):
-    def list_jobs(*_):
-        return b"7 pr\xfcfung".decode()
-
-    monkeypatch.setattr(cancelling, "list_jobs", list_jobs)
-    executor = SimpleNamespace(run_uuid="the-call", _job_submission_executor=ThreadPoolExecutor(1))
-    slurm_plugin.Executor.cancel_jobs(executor, ["a job"])
-    assert called == [["a job"]]

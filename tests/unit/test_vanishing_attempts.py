@@ -3,11 +3,11 @@
 import json
 import os
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
+from calling import work_without_calls
 from howmanygpus.train.host import slurm
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.start import calls, settling
@@ -17,10 +17,7 @@ from howmanygpus.train.start.settling import ATTEMPTS, OWNER, Owner, find_workin
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(calls.atexit, "register", lambda *_, **__: None)
-    monkeypatch.setenv(calls.VARIABLE, "none")
-    return tmp_path
+    return work_without_calls(tmp_path, monkeypatch)
 
 
 def vanish(monkeypatch, path: Path, name: str) -> None:
@@ -126,11 +123,3 @@ def test_a_call_that_ends_is_not_marked_as_killed(monkeypatch, ended):
     monkeypatch.setattr(calls, "find_birth", end)
     calls.announce("next")
     assert sorted(path.name for path in calls.CALLS.iterdir()) == ["mine.json", "next.json"]
-
-
-def test_a_job_whose_name_is_not_utf_8_hides_no_other(monkeypatch, tmp_path):
-    squeue = tmp_path / "squeue"
-    squeue.write_text(f"#!{sys.executable}\nimport os\nos.write(1, b'7 pr\\xfcfung\\n8 jax_mine\\n')\n")
-    squeue.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert calls.list_jobs(["mine"]) == ["8"]

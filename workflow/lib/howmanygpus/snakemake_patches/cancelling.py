@@ -32,9 +32,8 @@ REPEAT_S = 2.0
 
 def _cancel(call: str, only_waiting: bool = False) -> None:
     """Cancel the jobs of a call, all of them or only those that have not started."""
-    # Neither a controller that does not answer nor another job of the user, whose name is not UTF-8, must keep the
-    # plugin from its own attempt, which reports the problem.
-    with suppress(subprocess.TimeoutExpired, UnicodeDecodeError):
+    # A controller that does not answer must not keep the plugin from its own attempt, which reports the problem.
+    with suppress(subprocess.TimeoutExpired):
         if jobs := list_jobs([call], "--me", *["--states=PENDING"] * only_waiting):
             command = ["scancel", *["--state=PENDING"] * only_waiting, *jobs]
             subprocess.run(command, capture_output=True, timeout=PATIENCE_S)
