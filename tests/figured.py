@@ -56,7 +56,8 @@ def _make_tables(status_of, accuracy_of, change) -> dict[str, pd.DataFrame]:
         return _write_tables(Path(folder), status_of, accuracy_of, change)
 
 
-def _write_tables(folder, status_of, accuracy_of, change) -> dict[str, pd.DataFrame]:
+def _make_runs(status_of, accuracy_of) -> dict[str, pd.DataFrame]:
+    """Make the tables that are read from the records of runs."""
     runs, evaluations, losses = [], [], []
     for framework, variant in (("a", "base"), ("b", "base"), ("b", "best")):
         for num_gpus in (1, 2, 4):
@@ -84,11 +85,15 @@ def _write_tables(folder, status_of, accuracy_of, change) -> dict[str, pd.DataFr
                     evaluations.append(identity | moment)
                     losses += [identity | {"last_step": step, "loss": 2.0 / step} for step in (1, 6)]
                 runs.append(row)
-    tables = {
+    return {
         "runs": pd.DataFrame(runs, columns=list(RUNS)),
         "evaluations": pd.DataFrame(evaluations, columns=list(EVALUATION)),
         "losses": pd.DataFrame(losses, columns=list(LOSSES)),
     }
+
+
+def _write_tables(folder, status_of, accuracy_of, change) -> dict[str, pd.DataFrame]:
+    tables = _make_runs(status_of, accuracy_of)
     change(tables["runs"])
     change(tables["losses"])
     tables = {name: written(folder, name, table) for name, table in tables.items()}

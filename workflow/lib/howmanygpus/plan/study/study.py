@@ -84,12 +84,7 @@ class Study:
         check_names(self.place, self.config, self.variants, self.own_model)
         self.config["model_options"] = self._choose_options()
         self.description = self._describe_dataset(datasets)
-        source, shape = self.dataset_options["source"], self.description.image_shape
-        check_inputs(f"{self.place}.inputs", self.config["inputs"], source, shape)
-        check_labels(self.place, self.variants, self.config, self.description)
-        check_crops(self.place, self.variants, self.config["variants"], shape)
-        check_shapes(self)
-        check_normalization(self)
+        self._check_data()
         self.unfair = protocols.complete_overrides(self.config["protocols"], next(iter(self.variants.values())))
         protocols.check_names(self)
         self.starts = {variant: self._find_start(variant) for variant in self.variants}
@@ -102,6 +97,15 @@ class Study:
         check_environments(self)
         if not (self.largest and self.largest.is_open):
             protocols.check_evaluations(self)
+
+    def _check_data(self) -> None:
+        """Raise ConfigError if the images or labels of the data set do not fit the study."""
+        source, shape = self.dataset_options["source"], self.description.image_shape
+        check_inputs(f"{self.place}.inputs", self.config["inputs"], source, shape)
+        check_labels(self.place, self.variants, self.config, self.description)
+        check_crops(self.place, self.variants, self.config["variants"], shape)
+        check_shapes(self)
+        check_normalization(self)
 
     def settings_of(self, run: Run) -> dict:
         """Return the complete training settings of a run."""
