@@ -141,7 +141,7 @@ def draw_quality(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
         place = len(rows) - 1 - position
         if pd.notna(cell["quality"]):
             axes.plot(cell["quality"], place, "o", color=colours[position])
-            height, text = cell["quality"], f"{cell['quality']:.3g}"
+            height, text = cell["quality"], f"{cell['quality']:.4g}"
         else:
             is_reached = pd.notna(cell["time_s"])
             axes.plot(cell["threshold"], place, "D" if is_reached else "x", color=colours[position], markersize=8)
