@@ -124,6 +124,7 @@ def test_a_threshold_that_was_never_reached_is_a_cross(tmp_path):
     assert [list(line.get_xdata()) for line in crosses] == [[0], [0.8]], "in the panels of time and of quality"
     reached = draw(tmp_path, "published_quality", ("reference_points", "resnet44"))
     assert "reached 0.94" in texts(reached) and "2.6" in texts(reached)
+    assert "another network" in titles(reached)[0] and "another network" not in titles(figure)[0]
 
 
 def test_published_quality_is_as_the_source_prints_it(tmp_path):

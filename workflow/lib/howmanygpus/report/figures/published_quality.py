@@ -54,7 +54,8 @@ def group_published(published: pd.DataFrame) -> list[tuple]:
     judged = judged.assign(time_s=judged["duration_s"], never=never, is_disturbed=False)
     groups = []
     for (_, hardware, metric), rows in judged.groupby(["source", "hardware", "quality_metric"], sort=False):
-        title = title_published(hardware, rows["year"].iloc[0], "time as the source counts it")
+        words = "time as the source counts it" + (", another network" if rows["model"].isna().all() else "")
+        title = title_published(hardware, rows["year"].iloc[0], words)
         groups.append((title, rows[COLUMNS], style_published(rows), metric))
     return groups
 
