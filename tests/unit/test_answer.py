@@ -175,6 +175,11 @@ def test_the_answer_says_what_was_trained_on_where_and_when():
     )
 
 
+def test_the_answer_does_not_say_that_something_was_trained_if_no_run_started():
+    text = write_answer({"framework": "a", "status": "unsupported", "started_at": None})
+    assert "- To be trained on digits (arrays)" in text and "Trained on" not in text
+
+
 def test_runs_whose_losses_leave_the_others_are_named():
     near, far = ({"trajectory": value, "trajectory_limit": 1e-3} for value in (1e-5, 1e-2))
     assert "lie on each other in all 1 runs" in write_answer({"framework": "a"} | near)

@@ -8,6 +8,7 @@ from howmanygpus.plan.study.published import find_columns, list_published, read_
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
 from howmanygpus.report.figures.price import describe_price, summarize_prices
 from howmanygpus.report.published.panels import describe_batch, title_published
+from howmanygpus.report.style import FRAMEWORKS, GREY
 from howmanygpus.report.tables.published import tabulate
 from project import ROOT
 
@@ -82,7 +83,7 @@ def test_without_runs_the_published_numbers_stand_alone_and_say_so(tmp_path):
 
 def test_prices_are_named_with_time_and_quality(tmp_path):
     words = texts(draw(tmp_path, "published_price", ("birds", "resnet50")))
-    assert "7.46, 6,278 s, accuracy 0.801" in words and "TensorFlow MirroredStrategy, 4 x 128" in words
+    assert "7.46, 6,278 s, accuracy 0.8014" in words and "TensorFlow MirroredStrategy, 4 x 128" in words
     assert "price of one run (USD)" in words and "price of one run (EUR), failed attempts included" in words
     assert "7, 6 s, accuracy 0.95, target at 5.6, 1.8 of it for failed attempts" in words
 
@@ -123,6 +124,21 @@ def test_a_threshold_that_was_never_reached_is_a_cross(tmp_path):
     assert [list(line.get_xdata()) for line in crosses] == [[0], [0.8]], "in the panels of time and of quality"
     reached = draw(tmp_path, "published_quality", ("reference_points", "resnet44"))
     assert "reached 0.94" in texts(reached) and "2.6" in texts(reached)
+    assert "another network" in titles(reached)[0] and "another network" not in titles(figure)[0]
+
+
+def test_published_quality_is_as_the_source_prints_it(tmp_path):
+    words = texts(draw(tmp_path, "published_quality", ("chexnet", "densenet121"), "nothing run"))
+    assert all(auc in words for auc in ("0.8156", "0.8079", "0.5511")), "their differences are in the fourth digit"
+
+
+@pytest.mark.parametrize("name", ["published_throughput", "published_epochs"])
+def test_a_series_without_a_framework_has_the_colour_of_none(tmp_path, name):
+    figure = draw(tmp_path, name, ("reference_points", "resnet50"), "nothing run")
+    colours = {text.get_text(): text.get_color() for axes in figure.axes for text in axes.texts}
+    for series in ("Lambda", "NVIDIA DeepLearningExamples", "MLPerf reference points"):
+        assert colours.get(series, GREY) not in {colour for colour, _ in FRAMEWORKS.values()}, series
+    assert colours.get("timm", FRAMEWORKS["pytorch_ddp"][0]) == FRAMEWORKS["pytorch_ddp"][0]
 
 
 def test_epochs_by_batch_are_drawn_beside_measured_ones(tmp_path):

@@ -7,7 +7,14 @@ from snakemake.utils import update_config
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.study.published import describe_sources, list_files, list_names
+from howmanygpus.plan.study.published import (
+    choose_rows,
+    describe_sources,
+    list_files,
+    list_names,
+    list_published,
+    read_rows,
+)
 from howmanygpus.prepare.listing import _read_task
 from pictures import SHARED_DATA
 from project import ROOT
@@ -99,8 +106,35 @@ def test_each_sample_needs_no_data_and_has_the_frameworks_of_its_study(tmp_path,
         assert study.config["published"] == own.get("published") and study.config["model"] == own["model"]
         assert set(study.config["frameworks"]) <= set(own["frameworks"]) and study.config["deviations"]
         assert study.config["repeats"] == 1 and study.config["time_limit_min"] <= 5
+        assert any(not run.unsupported for run in study.runs), "on CPUs, some run of each study can be done"
     reached = {run.framework for run in planned.runs.values() if not run.unsupported}
     assert reached >= {"pytorch_ddp", "keras_mirrored"} or name == "input_pipeline"
+
+
+def kinds(config: dict) -> set[frozenset]:
+    """What the variants of all studies change: keys with values, or keys alone if the values are numbers above 1."""
+    variants = [variant for study in config["studies"].values() for variant in study.get("variants", {}).values()]
+    return {
+        frozenset((key, "more" if type(value) is int and value > 1 else value) for key, value in variant.items())
+        for variant in variants
+    }
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_each_sample_has_the_variants_and_inputs_of_its_study(name):
+    full, sample = read(name), read(f"{name}_sample")
+    assert kinds(sample) == kinds(full)
+    for study, own in full["studies"].items():
+        assert sample["studies"][f"{study}_sample"].get("inputs") == own.get("inputs")
+
+
+def test_each_published_result_stands_beside_some_study_and_some_sample():
+    """A result beside which no study stands is in no figure."""
+    rows = [tuple(row.values()) for table in list_published() for row in read_rows(table)]
+    for end in ("", "_sample"):
+        studies = [study for name in STUDIES for study in read(f"{name}{end}")["studies"].values()]
+        chosen = {tuple(row.values()) for study in studies for row in choose_rows(study)}
+        assert [row for row in rows if row not in chosen] == []
 
 
 @pytest.mark.parametrize("name", STUDIES)

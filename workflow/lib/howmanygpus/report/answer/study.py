@@ -74,9 +74,11 @@ def describe_data(runs: pd.DataFrame, datasets: pd.DataFrame) -> str:
     """Name the images by split, their classes and size, the devices, and the dates of the runs."""
     real = choose_inputs(datasets)
     known = real[real["num_train"].notna()]
-    text = f"Trained on {real['dataset'].iloc[0]} ({', '.join(real['input'])})"
+    started = runs["started_at"].dropna().sort_values()
+    trained = "To be trained" if started.empty else "Trained"
+    text = f"{trained} on {real['dataset'].iloc[0]} ({', '.join(real['input'])})"
     if is_program(real):
-        text = "Trained by a program of the user on data of its own"
+        text = f"{trained} by a program of the user on data of its own"
     if len(known):
         first = known.iloc[0]
         count = {
@@ -91,7 +93,6 @@ def describe_data(runs: pd.DataFrame, datasets: pd.DataFrame) -> str:
         )
         text += _describe_groups(first)
         text += ", which the workflow split" if _has(first.get("split")) else ""
-    started = runs["started_at"].dropna().sort_values()
     if started.empty:
         return f"{text}."
     where = ", ".join(describe_devices(runs[runs["started_at"].notna()]))

@@ -52,7 +52,7 @@ def draw_published(axes: Axes, rows: pd.DataFrame) -> None:
     for place, (_, row) in zip(places, rows.iterrows(), strict=True):
         text = f"{row['price']:g}, {row['duration_s']:,.0f} s"
         if pd.notna(row["quality"]):
-            text += f", {name_metric(row['quality_metric'])} {row['quality']:.3g}"
+            text += f", {name_metric(row['quality_metric'])} {row['quality']:.4g}"
         axes.annotate(text, (row["price"], place), (8, 0), textcoords="offset points", va="center", fontsize=9)
     names = [
         f"{row['series']}, {describe_batch(row['num_gpus'], row['global_batch_size'])}" for _, row in rows.iterrows()

@@ -54,7 +54,8 @@ def group_published(published: pd.DataFrame) -> list[tuple]:
     judged = judged.assign(time_s=judged["duration_s"], never=never, is_disturbed=False)
     groups = []
     for (_, hardware, metric), rows in judged.groupby(["source", "hardware", "quality_metric"], sort=False):
-        title = title_published(hardware, rows["year"].iloc[0], "time as the source counts it")
+        words = "time as the source counts it" + (", another network" if rows["model"].isna().all() else "")
+        title = title_published(hardware, rows["year"].iloc[0], words)
         groups.append((title, rows[COLUMNS], style_published(rows), metric))
     return groups
 
@@ -141,7 +142,7 @@ def draw_quality(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
         place = len(rows) - 1 - position
         if pd.notna(cell["quality"]):
             axes.plot(cell["quality"], place, "o", color=colours[position])
-            height, text = cell["quality"], f"{cell['quality']:.3g}"
+            height, text = cell["quality"], f"{cell['quality']:.4g}"
         else:
             is_reached = pd.notna(cell["time_s"])
             axes.plot(cell["threshold"], place, "D" if is_reached else "x", color=colours[position], markersize=8)

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from howmanygpus.report.style import style_of
+from howmanygpus.report.style import GREY, style_of
 
 WIDTH = 60
 """Characters of a line of a panel's title."""
@@ -60,9 +60,14 @@ def name_published(table: pd.DataFrame) -> pd.Series:
 
 
 def style_published(table: pd.DataFrame) -> dict[str, dict]:
-    """Return colour, marker and line of each series by its own name. Frameworks keep their colour of other figures."""
-    looks = style_of(name_published(table))
-    return {series: looks[name] for series, name in zip(table["series"], name_published(table), strict=True)}
+    """Return colour, marker and line of each series by its own name. Frameworks keep their colour of other figures.
+
+    A series whose source names no framework is grey, because any other colour would be that of a framework.
+    """
+    looks, names = style_of(name_published(table)), name_published(table)
+    styles = {series: looks[name] for series, name in zip(table["series"], names, strict=True)}
+    without = set(table["series"][table["framework"].isna()])
+    return {series: style | ({"color": GREY} if series in without else {}) for series, style in styles.items()}
 
 
 def describe_batch(num_gpus: float, global_batch_size: float) -> str:
