@@ -97,7 +97,7 @@ def test_each_study_is_planned_on_a_cluster(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_each_sample_needs_no_data_and_has_the_frameworks_of_its_study(tmp_path, name):
+def test_each_sample_needs_no_data_and_runs_on_two_cores(tmp_path, name):
     planned, full = plan(f"{name}_sample", tmp_path, "cpu"), read(name)["studies"]
     assert {study.name for study in planned.studies.values()} == {f"{study}_sample" for study in full}
     for study in planned.studies.values():
@@ -111,6 +111,10 @@ def test_each_sample_needs_no_data_and_has_the_frameworks_of_its_study(tmp_path,
     assert reached >= {"pytorch_ddp", "keras_mirrored"} or name == "input_pipeline"
 
 
+def find_frameworks(config: dict) -> set[str]:
+    return {framework for study in config["studies"].values() for framework in study["frameworks"]}
+
+
 def kinds(config: dict) -> set[frozenset]:
     """What the variants of all studies change: keys with values, or keys alone if the values are numbers above 1."""
     variants = [variant for study in config["studies"].values() for variant in study.get("variants", {}).values()]
@@ -121,9 +125,9 @@ def kinds(config: dict) -> set[frozenset]:
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_each_sample_has_the_variants_and_inputs_of_its_study(name):
+def test_each_sample_has_the_frameworks_variants_and_inputs_of_its_study(name):
     full, sample = read(name), read(f"{name}_sample")
-    assert kinds(sample) == kinds(full)
+    assert kinds(sample) == kinds(full) and find_frameworks(sample) == find_frameworks(full)
     for study, own in full["studies"].items():
         assert sample["studies"][f"{study}_sample"].get("inputs") == own.get("inputs")
 
