@@ -71,6 +71,38 @@ def test_a_script_whose_change_would_rerun_nothing_is_a_doubt():
     assert doubt.startswith("studies.p.program.files: t.sh is in the command and not here")
 
 
+def test_a_script_that_is_not_there_is_a_doubt(tmp_path):
+    def doubt(command, **program):
+        return make_plan(program={"command": command, **program}).find_doubts()
+
+    gone = f"studies.p.program.command: trian.py does not exist, seen from {tmp_path}; correct the path"
+    assert doubt("python3 -u trian.py --out new.py --seed {seed}") == [gone]
+    assert doubt("env A=1 bash t.sh && python trian.py") == [gone]
+    for command in ("cd code && python3 trian.py", "python3 -m trian a.py", "python3 $CODE/a.py", "sh {s}.sh"):
+        axes = {"s": ["t"]} if "{s}" in command else {}
+        assert doubt(command, axes=axes) == []
+
+
+def test_metrics_of_which_none_is_the_studys_are_a_doubt():
+    report = [r"step (?P<step>\d+)", r"epoch (?P<epoch>\d+): (?P<acc>\S+)"]
+    assert make_plan(program={"report": report}).find_doubts() == [
+        "studies.p.program.report: has the group acc and not accuracy, the study's quality.metric, so that runs have "
+        "no quality; rename the group or set quality.metric"
+    ]
+    assert make_plan(program={"report": [report[0], report[1].replace("acc", "accuracy")]}).find_doubts() == []
+    assert make_plan(program={"report": report[:1]}).find_doubts() == []
+
+
+def test_paths_of_a_program_may_begin_with_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "python").write_text("")
+    (tmp_path / "python").chmod(0o755)
+    plan = make_plan(program={"python": "~/python", "files": ["$HOME/t.sh"]})
+    (run,) = plan.runs.values()
+    program = plan.studies["p"].spec(run)["program"]
+    assert program["python"] == f"{tmp_path}/python" and set(program["files"]) == {f"{tmp_path}/t.sh"}
+
+
 def test_a_program_that_starts_once_is_unsupported_on_several_nodes():
     runs = make_plan(NODES, num_gpus=[2, 4]).runs.values()
     assert [run.unsupported for run in runs] == [

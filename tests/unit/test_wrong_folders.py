@@ -183,6 +183,19 @@ FOLDERS = {
         "whole number, 0 if "
         "nothing is left of the images",
     ),
+    "negative smallest_map": (
+        replace("parameters.py", "(size + 1) // 2", "size - 9"),
+        {},
+        's.model: "./net" has a function smallest_map that returns -1 for images of 8 pixels; return a '
+        "whole number, 0 if "
+        "nothing is left of the images",
+    ),
+    "too small images of any size": (
+        replace("parameters.py", "(size + 1) // 2", "0"),
+        {},
+        's.model: "net" leaves nothing of images of 8x8 pixels, nor of any up to 16384x16384; make the network '
+        "shorter by model_options",
+    ),
     "too small images": (
         replace("parameters.py", "(size + 1) // 2", "size // 16"),
         {},

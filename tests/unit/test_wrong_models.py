@@ -58,6 +58,12 @@ FILES = {
         {},
         f's.model: "net.py" has a function build in line 2 that takes 1 of image_shape and num_classes; {HOW}',
     ),
+    "parameters in another order": (
+        "net.py",
+        "import torch\ndef build(num_classes, image_shape): return 1\n",
+        {},
+        f's.model: "net.py" has a function build in line 2 with num_classes before image_shape; {HOW}',
+    ),
     "without a value": (
         "net.py",
         "import torch\ndef build(a, b, width): return 1\n",

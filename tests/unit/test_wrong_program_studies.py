@@ -99,6 +99,15 @@ STUDIES: list[tuple[dict, str]] = [
         'program.container: "/no/image.sif" does not exist; give an image\'s file or an address',
     ),
     (
+        {"program": {"python": "~no_such_user/python"}},
+        'program.python: "~no_such_user/python" has a variable or a user that is not known here; write the path out',
+    ),
+    (
+        {"program": {"report": r"step (?P<step>\d+), (?P<loss>\S+)"}},
+        'program.report: "step (?P<step>\\\\d+), (?P<loss>\\\\S+)" is not of type array or null; write '
+        r"['step (?P<step>\d+), (?P<loss>\S+)']",
+    ),
+    (
         {"program": {"report": ["step ("]}},
         'program.report[0]: "step (" is no regular expression (missing ), unterminated '
         "subpattern at position 5); correct it",

@@ -1,7 +1,6 @@
 """The network that a study trains: its model, and the model's options that the study sets."""
 
 import importlib
-from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,6 +11,8 @@ from howmanygpus.train.models.conversion import read_published
 PACKAGE = "howmanygpus.train.models"
 IMAGENET = "imagenet"
 """Value of a study's `init`, for the weights that are published for its network."""
+LARGEST_IMAGE = 2**14
+"""Height of the largest images at which it is looked whether a network leaves anything of them."""
 MODELS = Path(__file__).resolve().parents[1] / "train" / "models"
 
 
@@ -80,12 +81,15 @@ def check_image_size(
     """
     if _find_smallest_map(model, options, height, width) != 0:
         return
-    smallest = next(size for size in count(1) if _find_smallest_map(model, options, size, size))
+    sizes = range(1, LARGEST_IMAGE + 1)
+    smallest = next((size for size in sizes if _find_smallest_map(model, options, size, size)), None)
     given, take = (f", to which {cropped} crops them", "crop to") if cropped else ("", "take images of")
-    raise refuse(
-        *(f"{place}.model", model, f"leaves nothing of images of {height}x{width} pixels{given}"),
-        f"{take} at least {smallest}x{smallest}, or make the network shorter by model_options",
-    )
+    problem, shorter = f"leaves nothing of images of {height}x{width} pixels{given}", "make the network shorter by"
+    if smallest is None:
+        problem += f", nor of any up to {LARGEST_IMAGE}x{LARGEST_IMAGE}"
+        raise refuse(f"{place}.model", model, problem, f"{shorter} model_options")
+    remedy = f"{take} at least {smallest}x{smallest}, or {shorter} model_options"
+    raise refuse(f"{place}.model", model, problem, remedy)
 
 
 def check_statistics(

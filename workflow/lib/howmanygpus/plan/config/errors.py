@@ -198,5 +198,7 @@ def _hint_for_type(value, expected: list[str], num_items: int) -> str:
     if value is None:
         return "give a value, or leave the key out if it has a default"
     if expected[0] == "array" and (isinstance(value, str) or (_is_integer(None, value) and value > 0)):
-        return f"write [{', '.join([str(value)] * num_items)}]"
+        # In the quotes that YAML needs, as for a regular expression with a comma.
+        written = yaml.safe_dump([value] * num_items, default_flow_style=True, allow_unicode=True, width=math.inf)
+        return f"write {written.strip()}"
     return HINTS[expected[0]]

@@ -102,7 +102,7 @@ def check_arrays(
     if smallest_map := getattr(module, "smallest_map", None):
         for size in shape[:2]:
             found = _call(where, given, folder, "smallest_map", smallest_map, size, **options)
-            if not isinstance(found, int) or isinstance(found, bool):
+            if not isinstance(found, int) or isinstance(found, bool) or found < 0:
                 problem = f"has a function smallest_map that returns {found!r} for images of {size} pixels"
                 raise refuse(where, given, problem, "return a whole number, 0 if nothing is left of the images")
 

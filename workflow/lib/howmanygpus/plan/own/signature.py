@@ -60,6 +60,9 @@ def read_signature(where: str, given: str, file: Path, num_given: int = len(GIVE
         if not _can_return(functions[-1]):
             problem = f"has a function build in line {functions[-1].lineno} that returns nothing"
             raise refuse(where, given, problem, "return the model")
+        if _is_swapped(functions[-1]):
+            problem = f"has a function build in line {functions[-1].lineno} with num_classes before image_shape"
+            raise refuse(where, given, problem, how)
         return _read_arguments(functions[-1], num_given)
     others = (each for each in body if isinstance(each, ast.AsyncFunctionDef | ast.ClassDef) and each.name == "build")
     if other := next(others, None):
@@ -75,6 +78,12 @@ def _can_return(function: ast.FunctionDef) -> bool:
     """Whether a function returns a value, or raises an error that a call will show."""
     nodes = list(ast.walk(function))
     return any(isinstance(node, ast.Raise) or (isinstance(node, ast.Return) and node.value) for node in nodes)
+
+
+def _is_swapped(function: ast.FunctionDef) -> bool:
+    """Whether the parameters that are given by position have each other's names."""
+    names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    return tuple(names[: len(GIVEN)]) == GIVEN[::-1]
 
 
 def _read_arguments(function: ast.FunctionDef, num_given: int) -> Signature:

@@ -1,5 +1,6 @@
 """Checks the program of a study before anything starts: its command, how it starts, where it runs, how it reports."""
 
+import itertools
 import os
 import re
 import shlex
@@ -23,6 +24,7 @@ SHELL_WORDS = {
 }
 """Words of the shell that may begin a command."""
 SCRIPTS = (".py", ".sh", ".jl", ".R")
+INTERPRETERS = ("python", "python3", "bash", "sh", "julia", "Rscript")
 LISTS = {
     "per_device_batch_size": ("per_device_batch_size", "global_batch_size"),
     "precision": ("precision",),
@@ -153,3 +155,31 @@ def doubt_files(place: str, program: dict, files: dict[str, str]) -> list[str]:
         for word in own
         if os.path.realpath(word) not in known
     ]
+
+
+def doubt_scripts(place: str, program: dict) -> list[str]:
+    """Return a warning for each script that the command gives to an interpreter and that is not there.
+
+    It may be there where the command has changed to, or in the container.
+    """
+    words = shlex.split(program["command"], comments=True)
+    if program["container"] or {"cd", "pushd"} & set(words):
+        return []
+    # Options of the interpreter stand before the script.
+    words = [word for word in words if not word.startswith("-")]
+    scripts = [word for before, word in itertools.pairwise(words) if Path(before).name in INTERPRETERS]
+    return [
+        f"{place}.command: {word} does not exist, seen from {Path.cwd()}; correct the path"
+        for word in dict.fromkeys(scripts)
+        if Path(word).suffix in SCRIPTS and not set("{$*`") & set(word) and not Path(word).expanduser().exists()
+    ]
+
+
+def doubt_report(place: str, program: dict, metric: str) -> list[str]:
+    """Return a warning if regular expressions have metrics, but not the one by which the study is judged."""
+    groups = {group for text in program["report"] or () for group in re.compile(text).groupindex}
+    others = sorted(groups - set(PLAIN_GROUPS))
+    if not others or metric in others:
+        return []
+    problem = f"has the group {' and '.join(others)} and not {metric}, the study's quality.metric"
+    return [f"{place}.report: {problem}, so that runs have no quality; rename the group or set quality.metric"]

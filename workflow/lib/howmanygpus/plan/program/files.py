@@ -5,9 +5,16 @@ from pathlib import Path
 
 from howmanygpus.files import sha256_of_file
 from howmanygpus.plan.config.errors import refuse
+from howmanygpus.plan.config.files import expand_path
 
 MOST_BYTES = 100 * 2**20
 """Limit of the files' size. Every call of Snakemake reads them, so they should not include data."""
+
+
+def expand_paths(place: str, program: dict) -> dict:
+    """Return the program with `~` and variables expanded in the paths of its interpreter and its container."""
+    given = {key: program[key] for key in ("python", "container") if program[key]}
+    return program | {key: expand_path(path, f"{place}.{key}") for key, path in given.items()}
 
 
 def hash_program_files(place: str, given: list[str]) -> dict[str, str]:
@@ -17,7 +24,8 @@ def hash_program_files(place: str, given: list[str]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for position, text in enumerate(given):
-        paths, where = _list_files(Path(text)), f"{place}[{position}]"
+        where = f"{place}[{position}]"
+        paths = _list_files(Path(expand_path(text, where)))
         if not paths:
             raise refuse(where, text, f"is no file or folder with files, seen from {Path.cwd()}", "correct the path")
         if (size := sum(path.stat().st_size for path in paths)) > MOST_BYTES:

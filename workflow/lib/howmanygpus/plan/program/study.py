@@ -17,8 +17,10 @@ from howmanygpus.plan.program.checks import (
     check_report,
     check_surroundings,
     doubt_files,
+    doubt_report,
+    doubt_scripts,
 )
-from howmanygpus.plan.program.files import hash_program_files
+from howmanygpus.plan.program.files import expand_paths, hash_program_files
 from howmanygpus.plan.runs import Run, drop_usual_layout, usual_layout
 from howmanygpus.plan.study.cells import choose_runs, list_batches
 from howmanygpus.plan.study.counts import take_counts
@@ -69,7 +71,8 @@ class ProgramStudy(Study):
         self.defaults = study_defaults()
         check_keys(place, given)
         filled = fill_defaults(given, schema["$defs"]["study"], schema)
-        self.program, where = filled["program"], f"{place}.program"
+        where = f"{place}.program"
+        self.program = expand_paths(where, filled["program"])
         program_name = self.program["name"] or name
         self.variants = expand_axes(f"{where}.axes", self.program["axes"])
         check_name(where, program_name)
@@ -134,7 +137,9 @@ class ProgramStudy(Study):
         return FRAMEWORKS[framework].environments[self._device(run).kind] if framework else None
 
     def find_doubts(self) -> list[str]:
-        return doubt_files(f"{self.place}.program", self.program, self.files)
+        place = f"{self.place}.program"
+        doubts = [*doubt_files(place, self.program, self.files), *doubt_scripts(place, self.program)]
+        return [*doubts, *doubt_report(place, self.program, self.config["quality"]["metric"])]
 
     def describe(self) -> dict:
         runs = {run.path: {"spec": self.spec(run), "unsupported": run.unsupported} for run in self.runs}
