@@ -26,6 +26,22 @@ def test_repeats_that_failed_count_against_their_configuration(status):
     assert "a on 1 cpu device x 8 images is faster with 900 images/s, but 2 of 3 repeats failed." in text
 
 
+@pytest.mark.parametrize("other", [{"status": "crashed"}, {"quality": 0.5}], ids=["failed", "reached nothing"])
+def test_a_configuration_that_misses_once_is_not_the_fastest_though_its_median_is(other):
+    """The median of three repeats does not show that one of them never reached the threshold."""
+    lucky = {"framework": "a", "train_s": 1.0}
+    text = write_answer(lucky, lucky, {"framework": "a"} | other, *[{"framework": "b"}] * 3)
+    assert find_line(text, "Fastest").startswith("- Fastest to accuracy 0.9: b on 1 cpu device")
+    assert find_line(text, "Cheapest").startswith("- Cheapest to accuracy 0.9: b on 1 cpu device")
+
+
+def test_one_failed_repeat_of_three_takes_the_highest_throughput_away():
+    lucky, failed = {"framework": "a", "images_per_s": 900.0}, {"framework": "a", "status": "crashed"}
+    text = write_answer(lucky, lucky, failed, {"framework": "b"})
+    assert find_line(text, "Highest throughput").startswith("- Highest throughput: b on 1")
+    assert "is faster with 900 images/s, but 1 of 3 repeats failed." in text
+
+
 @pytest.mark.parametrize("status", ["missing", "interrupted", "preempted", "running"])
 def test_repeats_that_were_not_tried_to_the_end_do_not_count_but_are_named(status):
     text = write_answer({"framework": "a"}, {"framework": "a", "status": status})

@@ -50,6 +50,15 @@ def test_a_figure_marks_what_other_work_disturbed(name):
     assert count_rings(draw_after(name)) == 0
 
 
+def test_the_comparison_of_inputs_marks_the_input_whose_run_was_disturbed():
+    runs = make_tables(*GRIDS["complete"], disturb_one)["runs"]
+    others = [runs.assign(input="synthetic", disturbed=None), runs]
+    figure = load_figure("real_against_synthetic").draw(runs=pd.concat(others))
+    plt.close(figure)
+    assert count_rings(figure) == 2, "b base and b best on two devices, on real images alone"
+    assert any(RING_NOTE in axes.get_xlabel() for axes in figure.axes)
+
+
 def test_the_grid_counts_disturbed_runs_and_marks_losses_that_are_apart():
     def change(table):
         disturb_one(table)

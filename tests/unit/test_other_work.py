@@ -87,6 +87,17 @@ def test_other_processes_on_the_gpus_are_counted_if_the_driver_knows_the_runs_ow
     assert others.gpu_processes == expected
 
 
+@pytest.mark.parametrize("seen", [({1, 2}, set()), (set(), {1, 2})], ids=["at the start", "at the end"])
+def test_other_processes_on_the_gpus_count_at_the_start_and_at_the_end(monkeypatch, seen):
+    """One that comes and goes in between is not seen."""
+    looks = iter(seen)
+    monkeypatch.setattr(other_work, "list_gpu_pids", lambda uuids: {os.getpid(), *next(looks)})
+    others = OtherWork("results/attempts/a", ["GPU-1"])
+    others.start()
+    others.stop()
+    assert others.gpu_processes == 2
+
+
 def test_the_kernel_counts_how_long_a_thread_waits_for_its_core(sibling):
     """The two processes of the core take turns."""
     if not Path("/proc/thread-self/schedstat").exists():

@@ -1,5 +1,6 @@
 """The process that starts a program takes all of its reports, however it ends, and stays while others need it."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -76,6 +77,28 @@ def test_a_report_that_cannot_be_stored_fails_the_run(tmp_path, report):
     watcher.path.open("a").write('{"step": 1}\n') if report is None else watcher.take_output("step 1")
     watcher.close()
     assert watcher.error == "OSError: [Errno 28] No space left on device" and watcher.ended.is_set()
+
+
+def test_the_work_of_others_is_measured_from_the_end_of_the_warmup_to_that_of_the_program(tmp_path):
+    steps = []
+
+    class Others:
+        cpu_frac, gpu_processes = 0.25, 3
+
+        def start(self):
+            steps.append(("start", watcher.progress.steps))
+
+        def stop(self):
+            steps.append(("stop", watcher.progress.steps))
+
+    spec = dataclasses.replace(make_spec("true"), warmup_steps=3)
+    spec.program["report"] = ["step (?P<step>[0-9]+)"]
+    watcher = Watcher(spec, AttemptFolder(tmp_path), time.time(), Others())
+    for step in range(1, 9):
+        watcher.take_output(f"step {step}")
+    watcher.close()
+    assert steps == [("start", 3), ("stop", 8)]
+    assert watcher.describe_disturbance() == {"other_cpu_frac": 0.25, "other_gpu_processes": 3}
 
 
 def test_other_processes_stay_until_the_first_has_looked_at_them(tmp_path):

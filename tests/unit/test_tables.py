@@ -114,6 +114,11 @@ def test_speedup_is_also_over_the_best_framework_on_one_device():
     assert two["baseline_machinery"].tolist() == ["DDP", "none"]
 
 
+def test_a_curve_that_begins_with_two_devices_has_no_run_on_one_to_carry_machinery():
+    table = compute_scaling(runs_table({(2, 8, 1): 100, (4, 8, 1): 180}), {"weak": [8]}, {"pytorch_ddp": "DDP"})
+    assert table["baseline_machinery"].isna().all() and table["best_one_device"].isna().all()
+
+
 def test_there_is_one_row_per_planned_run_and_metrics_only_where_one_happened(tmp_path):
     specs = [make_spec(repeat=repeat) for repeat in (1, 2)]
     store_run(tmp_path, "run0", specs[0])
