@@ -99,13 +99,15 @@ def load_slowly():
 
 timed.host_batches = load_slowly
 arriving, counting = timed.handed_batches(), CountSteps(timed, backend)
+begun, begin = [], timed.begin_step
+timed.begin_step = lambda: begun.append(timed.steps_done) or begin()
 counting.on_epoch_begin(0)
 for step in range(10):
     counting.on_train_batch_begin(step)
     if step % 2 == 0:
         next(arriving), next(arriving)
 counting.on_epoch_end(0)
-steps = {"done": timed.steps_done, "waited_s": timed.clocks.data_wait_s}
+steps = {"begun": begun, "done": timed.steps_done, "waited_s": timed.clocks.data_wait_s}
 print(json.dumps({"tuned": tuned, "mapped": mapped, "steps": steps}))
 """
 
@@ -141,4 +143,8 @@ def test_freed_memory_is_kept_although_tensorflow_maps_it_anew(seen):
 
 def test_a_step_of_fit_waits_for_a_batch_that_comes_after_it_began(seen):
     """In the nine steps after the first, every other batch had arrived before its step began."""
-    assert seen["steps"] == {"done": 10, "waited_s": 4 * 0.25}
+    assert (seen["steps"]["done"], seen["steps"]["waited_s"]) == (10, 4 * 0.25)
+
+
+def test_each_step_of_fit_is_begun_so_that_the_host_runs_no_further_ahead_than_in_other_frameworks(seen):
+    assert seen["steps"]["begun"] == list(range(10))

@@ -39,7 +39,7 @@ def pytorch() -> dict:
 
 
 def copy_by_pytorch() -> dict:
-    """Return in which order a thread chooses its device, copies, and waits for a step."""
+    """Return in which order a thread chooses its device, copies, and waits for a step, and where a step is marked."""
     import torch
 
     from howmanygpus.train.frameworks.torch.batch import Copier
@@ -55,7 +55,12 @@ def copy_by_pytorch() -> dict:
     backend = object.__new__(PytorchDp)
     backend.device = torch.device("cuda", 1)
     backend.wait_for_step([SimpleNamespace(synchronize=lambda: calls.append("step"))])
-    return {"calls": calls}
+    marked: list[int] = []
+    torch.cuda.current_stream = lambda device: device.index
+    torch.cuda.Event = lambda blocking: SimpleNamespace(record=marked.append)
+    backend.is_cuda, backend.devices = True, [torch.device("cuda", 0), torch.device("cuda", 1)]
+    backend.mark_step()
+    return {"calls": calls, "marked_on": marked}
 
 
 def run_pytorch_without_nccl() -> dict:
@@ -96,7 +101,10 @@ def chainer() -> dict:
     cuda.cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=properties))
     backend.is_cuda, backend.device = True, SimpleNamespace(device=SimpleNamespace(id=3))
     seen = {"reason": reason, "tf32": os.environ.get("NVIDIA_TF32_OVERRIDE"), "settings": describe_cuda()}
-    return seen | {"device_model": backend.device_model(), "calls": copy_by_chainer()}
+    seen |= {"device_model": backend.device_model()}
+    cuda.Stream = SimpleNamespace(null=SimpleNamespace(record=lambda event: event))
+    cuda.cupy = SimpleNamespace(cuda=SimpleNamespace(Event=lambda **options: options))
+    return seen | {"marker": backend.mark_step(), "calls": copy_by_chainer()}
 
 
 def copy_by_chainer() -> list[str]:

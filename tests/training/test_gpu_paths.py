@@ -95,6 +95,14 @@ def test_pytorch_without_nccl_trains_on_one_gpu_and_refuses_ddp(check):
     assert "was built without NCCL" in seen["refused"]
 
 
+def test_pytorch_marks_a_step_on_each_gpu(check):
+    assert check("pytorch")["marked_on"] == [0, 1]
+
+
+def test_chainer_marks_a_step_by_an_event_whose_wait_sleeps(check):
+    assert check("chainer")["marker"] == {"block": True, "disable_timing": True}
+
+
 def test_tensorflow_marks_a_step_on_each_gpu(check):
     """Variables that are read elsewhere are copied to the first GPU, for which the host waits in each step."""
     assert check("tensorflow")["marked_on"] == ["device:CPU:0", "device:CPU:1"]
