@@ -14,7 +14,8 @@ NCCL and MPI may exchange through libfabric (FI, OFI_NCCL) or UCX, and TensorFlo
 """
 READ_BY_LIBRARIES = re.compile(f"({'|'.join(PREFIXES)})_[A-Za-z0-9_]+")
 OF_ONE_PROCESS = re.compile(
-    r"TF_CONFIG|TORCHINDUCTOR_CACHE_DIR|TRITON_CACHE_DIR|(TORCHELASTIC|NVIDIA_VISIBLE|NVIDIA_DRIVER|NVIDIA_REQUIRE|CUDA_VERSION)\w*"
+    r"TF_CONFIG|TORCHINDUCTOR_CACHE_DIR|TRITON_CACHE_DIR"
+    r"|(TORCHELASTIC|NVIDIA_VISIBLE|NVIDIA_DRIVER|NVIDIA_REQUIRE|CUDA_VERSION)\w*"
     r"|HOROVOD_(\w+_)?(RANK|SIZE|HOSTNAME|ADDR|PORT|TIMEOUT_SECONDS)"
     r"|OMPI_MCA_(ess|orte|pmix|prte|mpi_yield|rmaps|plm|ras|initial|hwloc|state|event|shmem|btl_openib_if|opal)\w*"
 )
