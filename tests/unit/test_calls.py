@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import time
-from types import SimpleNamespace
 
 import pytest
 
@@ -80,7 +79,7 @@ def test_the_files_of_a_copied_folder_are_not_its_calls(folder):
 
 def test_the_jobs_of_a_call_are_those_whose_names_end_with_its_own(monkeypatch):
     printed = "7 jax_sharding_gpus4_mine\n8 pytorch_ddp_gpus1_other\n9 mine\n10 \n"
-    monkeypatch.setattr(calls.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=printed))
+    monkeypatch.setattr(calls, "ask", lambda command: printed)
     assert calls.list_jobs(["mine"]) == ["7", "9"]
     assert calls.list_jobs(["mine", "other"]) == ["7", "8", "9"]
     assert calls.list_jobs([]) == []

@@ -140,12 +140,13 @@ def test_copies_of_one_run_do_not_tighten_the_limit():
     assert not has_left(judge(*copies, *others)).any()
 
 
+@pytest.mark.parametrize("variants", [("prefetch",), ("prefetch", "no_prefetch")], ids=["alone", "two variants"])
 @pytest.mark.parametrize("counts", [(1,), (1, 2)], ids=["one device count", "two device counts"])
-def test_frameworks_with_the_same_kernels_do_not_show_how_fast_rounding_grows(counts):
+def test_frameworks_with_the_same_kernels_do_not_show_how_fast_rounding_grows(counts, variants):
     runs = [
         ({"framework": name, "variant": variant, "num_gpus": count, "global_batch_size": 8 * count}, losses)
         for count in counts
-        for variant in ("prefetch", "no_prefetch")
+        for variant in variants
         for name, losses in INCEPTION.items()
     ]
     assert not has_left(judge(*runs, steps=INCEPTION_STEPS)).any()

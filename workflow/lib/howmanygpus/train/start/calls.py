@@ -8,7 +8,6 @@ regularly, so that other hosts see that it is alive. The file of a call that was
 import atexit
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import threading
@@ -19,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from howmanygpus.files import read_each, write_json_atomic
-from howmanygpus.train.host.slurm import PATIENCE_S
+from howmanygpus.train.host.slurm import ask
 
 CALLS = Path(".snakemake/howmanygpus/calls")
 VARIABLE = "HOWMANYGPUS_CALL"
@@ -97,13 +96,8 @@ def list_jobs(calls: list[str], *options: str) -> list[str]:
     """
     if not calls:
         return []
-    command = ["squeue", "--noheader", "--format=%i %j", *options]
-    with suppress(OSError, subprocess.TimeoutExpired):
-        # The queue has the jobs of all users, whose names are in the encodings of their shells.
-        answer = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=PATIENCE_S)
-        jobs = [line.partition(" ") for line in answer.stdout.splitlines()]
-        return [job_id for job_id, _, name in jobs if name.endswith(tuple(calls))]
-    return []
+    jobs = [line.partition(" ") for line in ask(["squeue", "--noheader", "--format=%i %j", *options]).splitlines()]
+    return [job_id for job_id, _, name in jobs if name.endswith(tuple(calls))]
 
 
 def identify_folder(folder: Path = Path()) -> str:

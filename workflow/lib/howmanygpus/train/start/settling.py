@@ -8,12 +8,11 @@ tables are made from the records alone.
 import errno
 import json
 import os
-import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from howmanygpus.files import read_each, write_json_atomic
-from howmanygpus.train.host.slurm import PATIENCE_S, ask_for_job, explain
+from howmanygpus.train.host.slurm import ask, ask_for_job, explain
 from howmanygpus.train.start.calls import find_birth, identify_folder, is_alive
 
 OWNER, REPLACED = "owner.json", "replaced.json"
@@ -88,13 +87,9 @@ def find_working(folder: Path = Path(), run: str = "") -> list[tuple[Path, Owner
 def ask_database(job_id: str) -> dict[str, str]:
     """Return what the accounting database knows of a job, under scontrol's names; empty without a database."""
     command = ["sacct", "--allocations", "--noheader", "--parsable2", "--format=State,NodeList,Timelimit", "-j", job_id]
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=PATIENCE_S)
-    except (OSError, subprocess.TimeoutExpired):
+    if not (answer := ask(command)).strip():
         return {}
-    if answer.returncode or not answer.stdout.strip():
-        return {}
-    state, nodes, limit = answer.stdout.splitlines()[-1].split("|")
+    state, nodes, limit = answer.splitlines()[-1].split("|")
     return {"JobId": job_id, "JobState": state.split()[0], "NodeList": nodes, "TimeLimit": limit}
 
 
