@@ -138,9 +138,9 @@ def variables(tmp_path, monkeypatch):
     return change
 
 
-@pytest.mark.parametrize("names", [["PIP_USER"], build.ELSEWHERE])
+@pytest.mark.parametrize("names", [["PIP_USER"], build.ELSEWHERE, ["PIP_QUIET"]])
 def test_pip_installs_into_the_environment_whatever_the_user_has_set(names, wheel, tmp_path, variables):
-    variables(**{name: "1" if name == "PIP_USER" else str(tmp_path / "elsewhere") for name in names})
+    variables(**{name: str(tmp_path / "elsewhere") if name in build.ELSEWHERE else "1" for name in names})
     record = build.build_environment("a", [wheel])
     assert record["packages"] == ["toy==1"]
     subprocess.run([record["python"], "-c", "import toy"], check=True)

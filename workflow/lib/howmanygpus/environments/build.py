@@ -25,6 +25,19 @@ ELSEWHERE = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT")
 CONFIGURED = (
     "if `pip config list` shows a `target`, `prefix` or `root`, remove it by `pip config unset`, then try again"
 )
+LIST = """
+import re, sys
+del sys.path[0]
+from importlib.metadata import distributions
+versions = {}
+for each in distributions():
+    name = each.metadata["Name"]
+    if name and name != "pip":
+        versions.setdefault(re.sub("[-_.]+", "-", name).lower(), f"{name}=={each.version}")
+for name in sorted(versions):
+    print(versions[name])
+"""
+"""Program that prints an interpreter's packages. `pip list` prints nothing if the user's settings make pip quiet."""
 MARKER = "complete.json"
 """File in the folder of an environment that is written last."""
 
@@ -94,10 +107,10 @@ def compile_modules(folder: Path) -> None:
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def list_packages(pip: list[str]) -> list[str]:
-    forget_other_places()
-    command = [*pip, "list", "--format=freeze", "--exclude=pip"]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")[:-1]
+def list_packages(python: Path | str) -> list[str]:
+    """Return the packages that an interpreter finds, apart from pip, each as `name==version`, sorted by name."""
+    listed = subprocess.run([str(python), "-c", LIST], check=True, capture_output=True, text=True)
+    return listed.stdout.splitlines()
 
 
 def is_complete(python: str) -> bool:
@@ -123,7 +136,7 @@ def build_environment(name: str, pins: list[Path], horovod: dict | None = None, 
             shutil.rmtree(folder, ignore_errors=True)
             cache.mkdir(parents=True, exist_ok=True)
             install(folder, pins, more)
-            if not (packages := list_packages(call_pip(python))):
+            if not (packages := list_packages(python)):
                 sys.exit(f"pip installed nothing into {folder}: {CONFIGURED}")
             record = {"name": name, "python": str(python), "pins": [str(path) for path in pins], "sha256": digest}
             built = {"horovod": horovod} if horovod else {}

@@ -37,8 +37,7 @@ def take_existing(name: str, pins: list[Path], existing: dict) -> dict:
     if subprocess.run([str(python), "-c", NEEDED]).returncode:
         sys.exit(f"{given} with modules {existing['modules']} cannot `{NEEDED}`: install envs/measured.txt there")
     record = {"name": name, "python": str(python), "pins": [str(path) for path in pins], "sha256": digest}
-    pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
-    return record | {"existing": existing, "packages": list_packages(pip)}
+    return record | {"existing": existing, "packages": list_packages(python)}
 
 
 def link(record: dict, path: Path) -> None:
