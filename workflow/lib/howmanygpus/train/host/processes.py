@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import select
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,8 @@ import psutil
 
 PR_SET_PDEATHSIG = 1
 """prctl(2), Linux"""
+MOST_MS = 2**31 - 1
+"""The longest timeout of poll(2)."""
 
 
 def die_with_parent(signum: int = signal.SIGKILL, parent: int | None = None) -> None:
@@ -24,6 +27,23 @@ def die_with_parent(signum: int = signal.SIGKILL, parent: int | None = None) -> 
         return
     if parent is not None and os.getppid() != parent:
         os.kill(os.getpid(), signum)
+
+
+def see_end(pid: int, timeout_s: float | None = None) -> bool | None:
+    """Wait for the end of a process, and return whether it has ended; None if the kernel cannot tell (pidfd_open(2)).
+
+    Popen.wait with a timeout and psutil look at the process 20 times a second, on a core that may belong to a run.
+    """
+    try:
+        descriptor = os.pidfd_open(pid)
+    except (OSError, AttributeError):
+        return None
+    try:
+        waiting = select.poll()
+        waiting.register(descriptor, select.POLLIN)
+        return bool(waiting.poll(None if timeout_s is None else min(1000 * timeout_s, MOST_MS)))
+    finally:
+        os.close(descriptor)
 
 
 def prepare_child(cores: list[int], parent: int) -> None:

@@ -16,6 +16,8 @@ from pathlib import Path
 import psutil
 import pynvml
 
+from howmanygpus.train.host.processes import see_end
+
 COLUMNS = ("time_s", "node", "device", "utilisation_frac", "memory_gib", "power_w", "energy_j")
 GIB = 2**30
 SILENCE_S = 30.0
@@ -170,7 +172,8 @@ def main() -> None:
         problem_of(path).write_text(traceback.format_exc())
         raise
     with Telemetry(path, sources, arguments.node):
-        psutil.Process(arguments.pid).wait()
+        if see_end(arguments.pid) is None:
+            psutil.Process(arguments.pid).wait()
 
 
 if __name__ == "__main__":

@@ -104,7 +104,9 @@ def advance(
             reference.update(gradients, spec.optimizer, rate, updates)
         if step % (EVAL_EVERY_EPOCHS * batches.steps_per_epoch) == 0 or step == NUM_STEPS:
             for key, statistics in STATISTICS.items():
-                evaluations[key].append(reference.evaluate(statistics))
+                is_same = num_shards == 1 and key != "mean"
+                losses_of_images = evaluations["mean"][-1] if is_same else reference.evaluate(statistics)
+                evaluations[key].append(losses_of_images)
         if step < NUM_STEPS:
             yield arrays
     arrays["losses"] = np.array(losses)
@@ -114,20 +116,24 @@ def advance(
     yield arrays
 
 
-def compute_with_rounding(spec: RunSpec, data: PreparedData, weights: dict, num_shards: int) -> Arrays:
+def compute_with_rounding(spec: RunSpec, data: PreparedData, weights: dict, num_shards: int, has_near: bool) -> Arrays:
     """Return the arrays of the exact task, and what float32 may change in each.
 
     rounding/NAME: the change by ReLU inputs near zero, if there are any. float32/NAME: the norm of the change by
-    PyTorch's own float32; for the losses, the change of each.
+    PyTorch's own float32; for the losses, the change of each. has_near: whether such inputs are expected; otherwise the
+    exact task is first done alone.
     """
-    exact, num_near = compute_and_count(spec, data, weights, num_shards)
+    halved: Arrays = {}
+    if not has_near:
+        exact, num_near = compute_and_count(spec, data, weights, num_shards)
+    if has_near or num_near:
+        exact, halved, num_near = compute_halved(spec, data, weights, num_shards)
     single = compute(spec, data, weights, num_shards, dtype=torch.float32)
     changes = {name: single[name].astype(np.float64) - exact[name] for name in exact}
     arrays = exact | {f"{FLOAT32}/{name}": np.array(np.linalg.norm(change)) for name, change in changes.items()}
     arrays[f"{FLOAT32}/losses"] = changes["losses"]
     if not num_near:
         return arrays
-    halved = compute_halved(spec, data, weights, num_shards)
     # A framework may pass a gradient that the exact task blocks, or block one that it passes: twice the difference.
     return arrays | {f"rounding/{name}": 2 * (halved[name] - exact[name]) for name in halved if name != "logits"}
 
@@ -141,19 +147,26 @@ def compute_and_count(spec: RunSpec, data: PreparedData, weights: dict, num_shar
     return arrays, measured.num_near
 
 
-def compute_halved(spec: RunSpec, data: PreparedData, weights: dict, num_shards: int) -> Arrays:
-    """Return the arrays of the task with half of the gradients of such inputs. The exact task runs one step ahead."""
-    measured, arrays = Measuring(), {}
+def compute_halved(spec: RunSpec, data: PreparedData, weights: dict, num_shards: int) -> tuple[Arrays, Arrays, int]:
+    """Return the arrays of the exact task, those with half of the gradients of such inputs, and how many there are.
+
+    The exact task runs one step ahead of the other.
+    """
+    measured = Measuring()
     exact = advance(spec, data, weights, num_shards, measured)
     halved = advance(spec, data, weights, num_shards, Halving(measured))
-    for _, after_step in zip(exact, halved, strict=True):
+    arrays: tuple[Arrays, Arrays] = {}, {}
+    for after_step in zip(exact, halved, strict=True):
         measured.seen.clear()
         arrays = after_step
-    return arrays
+    return *arrays, measured.num_near
 
 
-def choose_images(arguments: argparse.Namespace, spec: RunSpec, weights: dict) -> PreparedData:
-    """Return the drawn images with the fewest ReLU inputs near zero in `spec` on most devices, as they are stored."""
+def choose_images(arguments: argparse.Namespace, spec: RunSpec, weights: dict) -> tuple[int, PreparedData]:
+    """Return the drawn images with the fewest ReLU inputs near zero in `spec` on most devices, as they are stored.
+
+    The number of these inputs comes first.
+    """
     shape, multi_label = tuple(arguments.image_shape), arguments.loss.get("multi_label", False)
     counted: list[tuple[int, PreparedData]] = []
     for seed in range(NUM_CANDIDATES):
@@ -162,7 +175,7 @@ def choose_images(arguments: argparse.Namespace, spec: RunSpec, weights: dict) -
         counted.append((num_near, candidate))
         if counted[-1][0] == 0:
             break
-    return min(counted, key=itemgetter(0))[1]
+    return min(counted, key=itemgetter(0))
 
 
 def read_arguments(description: str) -> argparse.Namespace:
@@ -238,7 +251,7 @@ def main() -> None:
         weights = draw_task_weights(arguments.model, shape, arguments.num_classes, **arguments.options)
         specs = make_specs(arguments)
         print("Choosing images with few ReLU inputs near zero", flush=True)
-        stored = choose_images(arguments, specs["sgd"], weights)
+        num_near, stored = choose_images(arguments, specs["sgd"], weights)
         write_task(folder, stored, weights)
         data = crop_data(stored, shape[:2])
         done: dict[str, Arrays] = {}
@@ -246,7 +259,7 @@ def main() -> None:
         def compute_one(spec: RunSpec, num_shards: int, _: str) -> Arrays:
             name = spec.optimizer.name
             if name not in done or not is_same_on_all(spec, weights):
-                done[name] = compute_with_rounding(spec, data, weights, num_shards)
+                done[name] = compute_with_rounding(spec, data, weights, num_shards, has_near=num_near > 0)
             return done[name]
 
         write_for_devices(specs, folder, ".safetensors", compute_one)

@@ -31,7 +31,7 @@ from howmanygpus.train.host import slurm
 from howmanygpus.train.host.devices import assign_devices, describe_host, describe_topology
 from howmanygpus.train.host.gpus import list_gpu_uuids
 from howmanygpus.train.host.placement import Placement
-from howmanygpus.train.host.processes import die_with_parent, list_cores, prepare_child, stop_process_tree
+from howmanygpus.train.host.processes import die_with_parent, list_cores, prepare_child, see_end, stop_process_tree
 from howmanygpus.train.host.said import keep_what_is_said
 from howmanygpus.train.host.telemetry import Telemetry, find_problem, find_sources, merge_nodes, path_of_node
 from howmanygpus.train.input.prepared import read_description, verify_data, verify_hashes
@@ -141,7 +141,7 @@ def run_processes(
     said = keep_what_is_said(child.stderr, attempt.said)
     try:
         with telemetry:
-            return child.wait(timeout=deadline_s)
+            return child.wait(timeout=0.0 if see_end(child.pid, deadline_s) is False else deadline_s)
     except subprocess.TimeoutExpired:
         raise TimeoutError(f"not done after {deadline_s:.0f} s, the time limit of this run") from None
     finally:
