@@ -27,7 +27,7 @@ REPORT_IS_CURRENT = [ -e results/report.html ] && \
 # Tests of the cluster, of signals and of deadlines mostly wait, so that there are more workers than cores. Each takes one
 # file after the other, in the order of tests/conftest.py.
 WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
-TEST = $(VENV)/bin/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+TEST = $(VENV)/bin/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --keep-passed
 
 # For check-gpu and wheelhouse, see docs/gpu.md.
 SITE ?= $(PYTHON)

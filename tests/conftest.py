@@ -9,6 +9,7 @@ import tempfile
 
 import pytest
 
+import passed
 from environments import build, read_python
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from kept import Keeper
@@ -25,9 +26,25 @@ FOLDERS = ("parity", "slurm", "training", "loading", "workflow", "unit")
 """Folders from those with long files to those with short ones."""
 
 
+def pytest_addoption(parser):
+    passed.add_option(parser)
+
+
+def pytest_report_teststatus(report):
+    return passed.describe(report)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    report = yield
+    passed.note_end(item, report)
+    return report
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Put long files first, so that no worker begins one when the others end. Others of a folder are in any order."""
+    passed.skip_passed(config, items)
     items.sort(
         key=lambda item: (item.path.stem.removeprefix("test_") not in LONGEST, FOLDERS.index(item.path.parent.name))
     )

@@ -31,18 +31,31 @@ CODE = {
 """Code that can change what a program of tests/training/ or tests/loading/ does."""
 
 
+NOT_READ = (".md", ".pyc")
+"""Suffixes of files in a folder that no program reads. A pattern without `*` names a file that counts anyway."""
+
+
 def hash_code(code: dict[Path, tuple[str, ...]] | None = None, left_out: tuple[str, ...] = ()) -> str:
-    """Return the hash of the code, without docstrings and comments, that matches patterns in folders.
+    """Return the hash of the files that match patterns in folders. Code counts without docstrings and comments.
 
     left_out: ends of the paths of files that do not count.
     """
     digests = [
-        f"{path.relative_to(top)} {syntax.read_code(path).digest}"
+        f"{path.relative_to(top)} {_hash_file(path)}"
         for top, patterns in (code or CODE).items()
-        for path in sorted({path for pattern in patterns for path in top.glob(pattern)})
+        for path in sorted({path for pattern in patterns for path in find_files(top, pattern)})
         if not path.as_posix().endswith(left_out)
     ]
     return hashlib.sha256("\n".join(digests).encode()).hexdigest()
+
+
+def find_files(top: Path, pattern: str) -> list[Path]:
+    found = [path for path in top.glob(pattern) if path.is_file()]
+    return [path for path in found if path.suffix not in NOT_READ] if "*" in pattern else found
+
+
+def _hash_file(path: Path) -> str:
+    return syntax.read_code(path).digest if path.suffix == ".py" else hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def keep(name: str, key: list, scratch: Path, make: Callable[[Path], None]) -> Path:
