@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -87,15 +88,38 @@ def test_other_processes_on_the_gpus_are_counted_if_the_driver_knows_the_runs_ow
     assert others.gpu_processes == expected
 
 
-@pytest.mark.parametrize("seen", [({1, 2}, set()), (set(), {1, 2})], ids=["at the start", "at the end"])
-def test_other_processes_on_the_gpus_count_at_the_start_and_at_the_end(monkeypatch, seen):
-    """One that comes and goes in between is not seen."""
-    looks = iter(seen)
-    monkeypatch.setattr(other_work, "list_gpu_pids", lambda uuids: {os.getpid(), *next(looks)})
+@pytest.mark.parametrize("position", range(3), ids=["at the start", "in between", "at the end"])
+def test_other_processes_on_the_gpus_count_whenever_they_are_seen(monkeypatch, position):
+    """The largest number at one time counts, not their sum."""
+    looks: list[set[int]] = [{os.getpid(), 3}, {os.getpid(), 4}, {os.getpid()}]
+    looks[position] |= {1, 2}
+    most, seen = len(looks[position]) - 1, threading.Semaphore(0)
+
+    def look(uuids):
+        seen.release()
+        return looks.pop(0)
+
+    monkeypatch.setattr(other_work, "list_gpu_pids", look)
+    monkeypatch.setattr(other_work, "LOOK_EVERY_S", 0.0)
+    others = OtherWork("results/attempts/a", ["GPU-1"])
+    monkeypatch.setattr(others._stopped, "wait", lambda _: len(looks) < 2)
+    others.start()
+    for _ in range(2):
+        assert seen.acquire(timeout=60.0)
+    others.stop()
+    assert not looks and others.gpu_processes == most
+
+
+def test_processes_of_the_run_that_start_or_end_in_between_are_its_own(monkeypatch):
+    own = [[SimpleNamespace(pid=1), SimpleNamespace(pid=2)], [SimpleNamespace(pid=1), SimpleNamespace(pid=3)]]
+    monkeypatch.setattr(other_work, "find_run", lambda marker: own.pop(0))
+    monkeypatch.setattr(other_work, "find_cores", lambda processes: {0})
+    monkeypatch.setattr(other_work, "read_cpu_s", lambda processes: 0.0)
+    monkeypatch.setattr(other_work, "list_gpu_pids", lambda uuids: {1, 2} if own else {1, 3})
     others = OtherWork("results/attempts/a", ["GPU-1"])
     others.start()
     others.stop()
-    assert others.gpu_processes == 2
+    assert others.gpu_processes == 0
 
 
 def test_the_kernel_counts_how_long_a_thread_waits_for_its_core(sibling):

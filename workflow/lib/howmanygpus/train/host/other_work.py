@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,8 @@ import pynvml
 MODULE, PROGRAM = "howmanygpus.train.loop.train", "howmanygpus.train.program.process"
 LEAST_S = 0.5
 """Shortest time for which a share is computed. The kernel counts in hundredths of a second."""
+LOOK_EVERY_S = 5.0
+"""Time between two looks at the processes on the GPUs, of which each takes less than a millisecond for each GPU."""
 BUSY = (0, 1, 2, 7)
 """Columns of a core's line in /proc/stat (proc(5)): user, nice, system, and steal, the time of other machines."""
 
@@ -85,25 +88,42 @@ class OtherWork:
         self._marker, self._gpu_uuids = marker, gpu_uuids
         self.cpu_frac: float | None = None
         self.gpu_processes: int | None = None
+        self._seen: set[frozenset[int]] = set()
+        self._stopped = threading.Event()
+        self._looking = threading.Thread(target=self._look_at_gpus, name="other work", daemon=True)
 
     def start(self) -> None:
         own = find_run(self._marker)
         self._cores = find_cores(own)
-        self._count_gpu_processes(own)
+        self._own_pids = {process.pid for process in own}
+        self._see_gpus()
+        if self._gpu_uuids:
+            self._looking.start()
         self._before = read_busy_s(self._cores), read_cpu_s(own), time.monotonic()
 
     def stop(self) -> None:
-        """Set cpu_frac: the fraction of the cores' time that other work took; None after less than LEAST_S."""
+        """Set cpu_frac: the fraction of the cores' time that other work took; None after less than LEAST_S.
+
+        Set gpu_processes: the largest number of other processes seen on the GPUs at one time; None if the driver does
+        not report the run's own, as may be the case in a container.
+        """
         own = find_run(self._marker)
         busy_s, own_s, now = read_busy_s(self._cores), read_cpu_s(own), time.monotonic()
         busy_before_s, own_before_s, started = self._before
-        self._count_gpu_processes(own)
+        self._stopped.set()
+        if self._gpu_uuids:
+            self._looking.join()
+        self._see_gpus()
+        self._own_pids |= {process.pid for process in own}
+        numbers = [len(pids - self._own_pids) for pids in self._seen if pids & self._own_pids]
+        self.gpu_processes = max(numbers, default=None)
         if now - started >= LEAST_S:
             other_s = busy_s - busy_before_s - (own_s - own_before_s)
             self.cpu_frac = max(0.0, other_s) / ((now - started) * len(self._cores))
 
-    def _count_gpu_processes(self, own: list[psutil.Process]) -> None:
-        """Keep the largest number of other processes seen. In a container the driver may not know the run's own."""
-        pids, own_pids = list_gpu_pids(self._gpu_uuids), {process.pid for process in own}
-        if pids & own_pids:
-            self.gpu_processes = max(self.gpu_processes or 0, len(pids - own_pids))
+    def _look_at_gpus(self) -> None:
+        while not self._stopped.wait(LOOK_EVERY_S):
+            self._see_gpus()
+
+    def _see_gpus(self) -> None:
+        self._seen.add(frozenset(list_gpu_pids(self._gpu_uuids)))
