@@ -57,6 +57,7 @@ def test_the_knee_is_the_smallest_batch_within_5_percent_and_its_range_follows_t
     assert find_knee(RATES | {16: (180, 196)}) == (32, 16, 32), "one repeat of 16 is within 5 % of the best"
     assert find_knee(RATES | {32: (180, 205)}) == (32, 32, 64), "one repeat of 32 is not"
     assert find_knee({8: (100, 120), 16: (90, 130)}) == (8, 8, None), "no batch surely is"
+    assert find_knee({8: (100,), 16: (200,)}) == (16, 16), "larger ones than 16 were not measured"
     assert find_knee({8: (100, 102)}) == (None, None), "one batch has no knee"
 
 

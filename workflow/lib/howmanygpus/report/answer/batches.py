@@ -16,7 +16,7 @@ def answer_batches(batch_sizes: pd.DataFrame) -> list[str]:
     """Describe the batch sizes of a study by its table of that name; nothing if no curve has two of them."""
     table = add_series(choose_inputs(batch_sizes))
     sound = table[(table["num_repeats"] > 0) & (table["num_failed"] == 0)]
-    known = table[table["is_knee"].astype(bool)].sort_values("images_per_s_median", ascending=False, kind="stable")
+    known = _find_knees(table).sort_values("images_per_s_median", ascending=False, kind="stable")
     if known.empty:
         return []
     fastest = sound.sort_values("images_per_s_median", ascending=False, kind="stable").iloc[0]
@@ -24,19 +24,26 @@ def answer_batches(batch_sizes: pd.DataFrame) -> list[str]:
     return [line for line in (_describe_knees(known, table), _describe_doubling(curve), _describe_noise(table)) if line]
 
 
+def _find_knees(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the knee of each curve of several sizes. For a curve without a knee, it is the largest batch."""
+    is_knee, curves = table["is_knee"].astype(bool), [table[name] for name in CURVE]
+    is_last = table["global_batch_size"] == table.groupby(CURVE, dropna=False)["global_batch_size"].transform("max")
+    has_knee = is_knee.groupby(curves, dropna=False).transform("any")
+    return table[is_knee | (is_last & ~has_knee & table["knee_lowest"].notna())]
+
+
 def _describe_knees(known: pd.DataFrame, table: pd.DataFrame) -> str:
-    parts = [_describe_knee(row, table) for _, row in known.head(MOST_KNEES).iterrows()]
+    parts = [_describe_knee(row) for _, row in known.head(MOST_KNEES).iterrows()]
     more = [f"and {len(known) - MOST_KNEES} more in batch_sizes.tsv"] if len(known) > MOST_KNEES else []
     text = f"Knee, the smallest global batch within 5 % of the best rate: {'; '.join(parts + more)}."
     return f"{text} Where there is none, a larger batch may be faster." if NO_KNEE in text else text
 
 
-def _describe_knee(row: pd.Series, table: pd.DataFrame) -> str:
-    """Name the knee of a curve and its range. The largest batch is no knee, because larger ones were not measured."""
-    curve = table[(table[CURVE] == row[CURVE]).all(axis=1)]
+def _describe_knee(row: pd.Series) -> str:
+    """Name the knee of a curve and its range. row: of _find_knees."""
     lowest, highest = row["knee_lowest"], row["knee_highest"]
     name = f"{row['series']} on {name_devices(row)}"
-    if row["global_batch_size"] == curve["global_batch_size"].max():
+    if not row["is_knee"]:
         return f"{name}: {NO_KNEE} {name_count(row['global_batch_size'], 'image')}"
     text = f"{name}: {name_count(row['global_batch_size'], 'image')}"
     if pd.isna(highest):

@@ -22,7 +22,6 @@ from howmanygpus.report.style import (
     say_nothing_to_show,
     style_of,
 )
-from howmanygpus.report.tables.batch_sizes import CURVE
 
 TITLE = "What a larger batch buys and costs"
 TABLES = ("batch_sizes", "runs")
@@ -49,10 +48,7 @@ def draw(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     table = table[table.groupby("num_gpus")["num_repeats"].transform("sum") > 0]
     if table.empty:
         return say_nothing_to_show(f"No run has completed with a rate; {SEE_GRID}.")
-    # Beyond the largest batch of a curve nothing is known, so that it is no knee.
-    is_last = table["global_batch_size"] == table.groupby(CURVE)["global_batch_size"].transform("max")
     table = table.assign(series=name_series(table, runs), is_largest_of_data=table["max_limit"] == "data_set")
-    table["is_knee"] = table["is_knee"].astype(bool) & ~is_last
     table = table.sort_values("global_batch_size")
     styles, counts = style_of(table["series"]), sorted(table["num_gpus"].unique())
     rows = {RATE: "images/s over all devices"}

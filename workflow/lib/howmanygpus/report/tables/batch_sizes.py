@@ -2,11 +2,12 @@
 Benefit and cost of each batch size: its rate, and the epochs and images that it takes to the target.
 
 The knee is the smallest global batch whose median rate is within 5 % of the best median of the same framework on the
-same devices. Repeats scatter, so there is a range: knee_lowest is the smallest batch whose fastest repeat is within 5 %
-of the slowest repeat of the best batch, and knee_highest the smallest whose slowest repeat is within 5 % of the best
-batch's fastest. The target is the hardest threshold that some configuration reached in all its repeats, else in one.
-`noise_s_per_train_s` is the duration of the gradient-noise measurements, which the clock of the training leaves out.
-`max_limit` is set for the batch in place of `per_device_batch_size: max`, and says what prevents a larger one.
+same devices. The largest batch is no knee, because larger ones were not measured. Repeats scatter, so there is a range:
+knee_lowest is the smallest batch whose fastest repeat is within 5 % of the slowest repeat of the best batch, and
+knee_highest the smallest whose slowest repeat is within 5 % of the best batch's fastest. The target is the hardest
+threshold that some configuration reached in all its repeats, else in one. `noise_s_per_train_s` is the duration of the
+gradient-noise measurements, which the clock of the training leaves out. `max_limit` is set for the batch in place of
+`per_device_batch_size: max`, and says what prevents a larger one.
 """
 
 import numpy as np
@@ -100,7 +101,7 @@ def _count_runs(runs: pd.DataFrame) -> pd.DataFrame:
 def _mark_curve(rows: pd.DataFrame) -> pd.DataFrame:
     """Add the knee and the largest batch that fits to the batch sizes of one framework on one number of devices.
 
-    The knee is empty if there are fewer than two sizes. A batch with a failed repeat is never the knee.
+    Its range is empty if there are fewer than two sizes. A batch with a failed repeat is never the knee.
     """
     rows = rows.sort_values("global_batch_size", kind="stable").assign(knee_lowest=np.nan, knee_highest=np.nan)
     sound = rows[rows["images_per_s_median"].notna() & (rows["num_failed"] == 0)]
@@ -114,7 +115,8 @@ def _mark_curve(rows: pd.DataFrame) -> pd.DataFrame:
             "knee_highest": lowest >= NEAR * highest.max(),
         }
         first = {name: sound.loc[is_near, "global_batch_size"].min() for name, is_near in near.items()}
-        rows["is_knee"] = rows["global_batch_size"] == first["is_knee"]
+        sizes = rows["global_batch_size"]
+        rows["is_knee"] = (sizes == first["is_knee"]) & (sizes < sizes.max())
         rows["knee_lowest"], rows["knee_highest"] = first["knee_lowest"], first["knee_highest"]
     exhausted = rows.loc[rows["num_out_of_memory"] > 0, "per_device_batch_size"].min()
     fitting = rows.loc[(rows["num_repeats"] > 0) & (rows["num_out_of_memory"] == 0), "per_device_batch_size"]
