@@ -176,8 +176,8 @@ def test_files_are_found_while_folders_vanish(tmp_path, monkeypatch):
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", vanish)
-    assert find_files(tmp_path / "attempts", "file") == [tmp_path / "attempts" / "stays" / "file"]
-    assert find_files(tmp_path / "missing", "file") == []
+    assert find_files(tmp_path / "attempts", "**/file") == [tmp_path / "attempts" / "stays" / "file"]
+    assert find_files(tmp_path / "missing", "**/file") == []
 
 
 def test_a_file_that_vanishes_before_it_is_read_is_left_out(tmp_path):

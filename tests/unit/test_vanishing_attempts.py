@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from calling import work_without_calls
+from howmanygpus.call import attempts
+from howmanygpus.plan.cluster import retrying
+from howmanygpus.report import outcomes
 from howmanygpus.train.host import slurm
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.start import calls, settling
@@ -78,6 +81,35 @@ def test_an_older_attempt_that_vanishes_is_not_cancelled(monkeypatch):
     monkeypatch.setattr(slurm, "cancel", cancelled.append)
     cancel_older_attempts(AttemptFolder(ATTEMPTS / "run" / "own"), "9")
     assert cancelled == ["7"]
+
+
+def read_for_growth(_) -> list[str]:
+    """Return the jobs of the attempts that decide what the next one requests."""
+    return [record["job"]["id"] for record in retrying._read_since(ATTEMPTS / "run", "")]
+
+
+def read_new(monkeypatch) -> list[str]:
+    monkeypatch.setattr(attempts, "settle", lambda folder: [])
+    found = attempts.find_new_attempt("run", set())
+    return [found[1]["job"]["id"]] if found else []
+
+
+def read_reported(monkeypatch) -> list[str]:
+    monkeypatch.setattr(outcomes, "read_record", lambda path: json.loads(path.read_text()))
+    return [record["job"]["id"] for record in outcomes._read_attempts(ATTEMPTS / "run")]
+
+
+@pytest.mark.parametrize("read", [read_for_growth, read_new, read_reported])
+def test_an_attempt_that_vanishes_counts_for_nobody(monkeypatch, read):
+    write_attempt("stays", "7")
+    vanish(monkeypatch, write_attempt("vanishes", "8"), "attempt.json")
+    assert read(monkeypatch) == ["7"]
+
+
+def test_attempts_that_were_set_aside_are_not_reported(monkeypatch):
+    write_attempt("stays", "7")
+    write_attempt("set-aside-1/older", "8")
+    assert read_reported(monkeypatch) == ["7"]
 
 
 @pytest.fixture

@@ -128,7 +128,7 @@ def test_a_dry_run_works_while_another_call_has_the_lock(project):
     project.write_config(small=study(**SMALL, repeats=2))
     project.behave(sleeping="wait_for_file")
     other = project.start(*RUNS)
-    while not find_files(project.folder / "results" / "attempts", "attempt.json"):
+    while not find_files(project.folder / "results" / "attempts", "**/attempt.json"):
         assert other.poll() is None, other.stdout.read()
         time.sleep(0.1)
     printed = project.snakemake("--dry-run")

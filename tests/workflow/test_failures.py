@@ -183,7 +183,7 @@ def test_sigterm_to_snakemake_alone_finishes_the_current_run_and_starts_no_other
     project.behave(sleeping="wait_for_file")
     workflow = project.start()
     deadline = time.monotonic() + 300
-    while not find_files(project.folder / "results" / "attempts", "events.jsonl"):
+    while not find_files(project.folder / "results" / "attempts", "**/events.jsonl"):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     workflow.terminate()

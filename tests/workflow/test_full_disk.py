@@ -54,7 +54,7 @@ def test_a_disk_that_fills_up_is_named(small_project, logger):
     small_project.behave(sleeping="wait_for_file")
     process = small_project.start(*RUNS, *logger)
     deadline = time.monotonic() + 600
-    while not any(path.read_text() for path in find_files(small_project.folder / "results", "events.jsonl")):
+    while not any(path.read_text() for path in find_files(small_project.folder / "results", "**/events.jsonl")):
         assert time.monotonic() < deadline
         time.sleep(0.1)
     fill(small_project)

@@ -60,7 +60,7 @@ class ClusterProject(Project):
 
     def find_attempts(self, cell: str) -> list[dict]:
         """Return the attempts' records, oldest first, of the runs whose path contains `cell`."""
-        found = find_files(self.folder / "results" / "attempts", "attempt.json")
+        found = find_files(self.folder / "results" / "attempts", "**/attempt.json")
         records = []
         for path in found:
             # A run that completes removes its attempt.
@@ -72,7 +72,7 @@ class ClusterProject(Project):
         """Wait until all processes of a run have started, and return its job."""
 
         def is_running():
-            found = find_files(self.folder / "results" / "attempts", "processes-*/process0.json")
+            found = find_files(self.folder / "results" / "attempts", "**/processes-*/process0.json")
             attempts = self.find_attempts(cell)
             return attempts and "job" in attempts[-1] and any(cell in str(path) for path in found)
 

@@ -80,11 +80,11 @@ def write_json_atomic(path: Path | str, value: dict) -> None:
 def find_files(folder: Path, pattern: str) -> list[Path]:
     """Return the paths below a folder that match, sorted, while other processes make and remove folders there.
 
-    Before Python 3.13, pathlib raises an error if a folder vanishes after it was listed.
+    pattern: of Path.glob. Before Python 3.13, pathlib raises an error if a folder vanishes after it was listed.
     """
     while True:
         with suppress(FileNotFoundError):
-            return sorted(folder.rglob(pattern))
+            return sorted(folder.glob(pattern))
 
 
 def read_each(folder: Path, pattern: str, read: Callable[[Path], T]) -> list[T]:

@@ -7,6 +7,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from howmanygpus.files import find_files, read_each
 from howmanygpus.plan.program.study import complete_program_spec
 from howmanygpus.plan.runs import Run, complete_spec
 from howmanygpus.train.host.slurm import ask_for_job, explain
@@ -16,15 +17,17 @@ from howmanygpus.train.start.settling import ATTEMPTS, ask_database, find_workin
 
 def list_attempts(run: str) -> set[Path]:
     """Return the records of all attempts at a run."""
-    return set((ATTEMPTS / run).glob("*/attempt.json"))
+    return set(find_files(ATTEMPTS / run, "*/attempt.json"))
 
 
 def find_new_attempt(run: str, older: set[Path]) -> tuple[Path, dict] | None:
     """Return folder and record of the newest attempt at a run; None if there is none besides the older ones."""
-    if not (new := list_attempts(run) - older):
+    if not list_attempts(run) - older:
         return None
     settle(ATTEMPTS / run)
-    return max(new).parent, json.loads(max(new).read_text())
+    read = read_each(ATTEMPTS / run, "*/attempt.json", lambda path: (path, json.loads(path.read_text())))
+    new = [(path.parent, record) for path, record in read if path not in older]
+    return new[-1] if new else None
 
 
 def record_refusal(run: str, settings: dict, inputs: dict[str, Path], reason: str) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from howmanygpus.files import read_each
 from howmanygpus.report.rows.counting import name_count
 from howmanygpus.train.schema import RecordError, read_record
 from howmanygpus.train.spec import PLACES_OF_MODELS
@@ -120,7 +121,7 @@ def _explain_staleness(changed: list[str], was: dict) -> str:
 
 def _read_attempts(folder: Path) -> tuple[dict, ...]:
     """Return the records of the attempts at a run, the oldest first. Runs that were set aside are left out."""
-    return tuple(_read_or_explain(path) for path in sorted(folder.glob("*/attempt.json")))
+    return tuple(read_each(folder, "*/attempt.json", _read_or_explain))
 
 
 def _read_or_explain(path: Path) -> dict:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from howmanygpus.files import read_each
 from howmanygpus.train.host.slurm import ask_for_job, explain
 from howmanygpus.train.start.settling import ATTEMPTS, ask_database, settle
 
@@ -48,17 +49,21 @@ def find_growth(run: str, attempt: int, attempts: Path = ATTEMPTS) -> Growth:
     folder, started = attempts / run, os.environ[STARTED]
     # An attempt that was killed has left no reason, but the next one depends on it.
     settle(folder)
-    records = [path for path in folder.glob("*/attempt.json") if path.parent.name >= started]
-    return _grow(json.loads(path.read_text())["status"] for path in records)
+    return _grow(record["status"] for record in _read_since(folder, started))
 
 
 def find_used_min(run: str, attempts: Path = ATTEMPTS) -> float:
     """Return the known minutes of earlier attempts at a run in this call."""
     folder, started = attempts / run, os.environ.get(STARTED, "")
-    records = [json.loads(path.read_text()) for path in folder.glob("*/attempt.json") if path.parent.name >= started]
-    ended = [record for record in records if "finished_at" in record]
+    ended = [record for record in _read_since(folder, started) if "finished_at" in record]
     times = [[datetime.fromisoformat(record[key]) for key in ("started_at", "finished_at")] for record in ended]
     return sum((finished - began).total_seconds() for began, finished in times) / 60
+
+
+def _read_since(folder: Path, started: str) -> list[dict]:
+    """Return the records of attempts whose folders' names begin with a time since `started`."""
+    read = read_each(folder, "*/attempt.json", lambda path: (path.parent.name, json.loads(path.read_text())))
+    return [record for name, record in read if name >= started]
 
 
 def find_growth_of_job(rule: str, wildcards: Iterable[str], attempt: int, logs: Path = JOB_LOGS) -> Growth:

@@ -226,7 +226,7 @@ def run_attempt(
 
 def cancel_older_attempts(attempt: AttemptFolder, job_id: str) -> None:
     """Cancel the jobs of earlier attempts at this run: jobs of a Snakemake that was killed continue without it."""
-    for record in read_each(attempt.path.parent, "attempt.json", lambda path: json.loads(path.read_text())):
+    for record in read_each(attempt.path.parent, "*/attempt.json", lambda path: json.loads(path.read_text())):
         other = record.get("job", {}).get("id")
         if record["status"] == "running" and other not in (None, job_id):
             slurm.cancel(other)

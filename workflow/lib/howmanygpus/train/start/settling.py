@@ -80,7 +80,7 @@ def find_working(folder: Path = Path(), run: str = "") -> list[tuple[Path, Owner
         owner = Owner.read(path)
         return path.parent, owner, owner.folder_id == here and owner.is_at_work(path.parent)
 
-    found = read_each(folder / ATTEMPTS / run, OWNER, read)
+    found = read_each(folder / ATTEMPTS / run, f"**/{OWNER}", read)
     return [(attempt, owner) for attempt, owner, is_working in found if is_working]
 
 
@@ -98,7 +98,7 @@ def settle(attempts: Path = ATTEMPTS) -> list[Path]:
 
     Returns the records that still said `running`. An attempt that another call publishes meanwhile is left out.
     """
-    return [path for path in read_each(attempts, "attempt.json", _settle_attempt) if path]
+    return [path for path in read_each(attempts, "**/attempt.json", _settle_attempt) if path]
 
 
 def _settle_attempt(path: Path) -> Path | None:
