@@ -203,6 +203,13 @@ FOLDERS = {
         "network shorter "
         "by model_options",
     ),
+    "too small images, and none of another size": (
+        replace("parameters.py", "(size + 1) // 2", "{8: 0, 20: 5}[size]"),
+        {},
+        's.model: "net" leaves nothing of images of 8x8 pixels; take images of at least 20x20, or make the '
+        "network shorter "
+        "by model_options",
+    ),
     "model_family": (
         None,
         {"model_family": "torch"},

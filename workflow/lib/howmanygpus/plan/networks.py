@@ -82,7 +82,7 @@ def check_image_size(
     if _find_smallest_map(model, options, height, width) != 0:
         return
     sizes = range(1, LARGEST_IMAGE + 1)
-    smallest = next((size for size in sizes if _find_smallest_map(model, options, size, size)), None)
+    smallest = next((size for size in sizes if _leaves_something(model, options, size)), None)
     given, take = (f", to which {cropped} crops them", "crop to") if cropped else ("", "take images of")
     problem, shorter = f"leaves nothing of images of {height}x{width} pixels{given}", "make the network shorter by"
     if smallest is None:
@@ -110,6 +110,14 @@ def check_statistics(
 def list_arrays(model: str, options: dict[str, Any], image_shape: tuple[int, int, int], num_classes: int) -> list[str]:
     """Return the canonical names of a network's arrays."""
     return list(read_model(model).parameters(image_shape, num_classes, **options))
+
+
+def _leaves_something(model: str, options: dict[str, Any], size: int) -> bool:
+    """Whether the network takes images of this size. A user's function may raise for sizes that no study has."""
+    try:
+        return bool(_find_smallest_map(model, options, size, size))
+    except Exception:
+        return False
 
 
 def _find_smallest_map(model: str, options: dict[str, Any], height: int, width: int) -> int | None:
