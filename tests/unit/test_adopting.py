@@ -33,3 +33,28 @@ def test_results_that_are_a_link_to_another_disk_are_copied(clones, tmp_path):
     (fresh / "results" / "runs" / "run.json").write_text("new")
     assert not (fresh / "results").is_symlink()
     assert (source / "results" / "runs" / "run.json").read_text() == "{}"
+
+
+def test_links_to_other_disks_inside_the_results_are_copied_and_those_among_the_results_stay(clones, tmp_path):
+    source, fresh = clones
+    runs, disk = source / "results" / "runs", tmp_path / "scratch"
+    (runs / "same.json").symlink_to("run.json")
+    (disk / "inner").mkdir(parents=True)
+    (disk / "inner" / "elsewhere.txt").symlink_to(tmp_path / "shared.txt")
+    (tmp_path / "shared.txt").write_text("shared")
+    (source / "results" / "prepared").symlink_to(disk)
+    adopt(source, fresh)
+    results = fresh / "results"
+    assert (results / "runs" / "same.json").readlink().name == "run.json"
+    assert (results / "prepared" / "inner" / "elsewhere.txt").read_text() == "shared"
+    assert [path.name for path in results.rglob("*") if path.is_symlink()] == ["same.json"]
+
+
+def test_a_link_that_leads_nowhere_is_named(clones):
+    source, fresh = clones
+    (source / "results" / "prepared").symlink_to("/no/such/disk")
+    command = [sys.executable, str(ROOT / "workflow" / "scripts" / "adopt_results.py"), "--source", str(source)]
+    variables = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+    ended = subprocess.run(command, cwd=fresh, env=variables, capture_output=True, text=True)
+    assert ended.returncode and "results/prepared leads to /no/such/disk, which does not exist" in ended.stderr
+    assert not (fresh / "results").exists()

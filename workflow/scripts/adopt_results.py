@@ -5,6 +5,7 @@ A clone with running jobs is refused: its jobs would continue to write there, an
 """
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -41,9 +42,26 @@ def copy_results(source: Path) -> None:
     partial.parent.mkdir(parents=True, exist_ok=True)
     if (source / METADATA).exists():
         subprocess.run(["cp", "-a", str(source / METADATA), str(METADATA)], check=True)
-    # -H follows `results` if it is a link, for example to a scratch disk: both clones would write into one folder.
-    subprocess.run(["cp", "-a", "-H", str(source / RESULTS), str(partial)], check=True)
+    copy(source / RESULTS, partial)
+    for folder, folders, files in os.walk(partial):
+        for path in (Path(folder, name) for name in [*folders, *files]):
+            original = source / RESULTS / path.relative_to(partial)
+            if path.is_symlink() and not original.resolve().is_relative_to((source / RESULTS).resolve()):
+                if not original.exists():
+                    sys.exit(
+                        f"{original} leads to {path.readlink()}, which does not exist; mount it or remove the link"
+                    )
+                path.unlink()
+                copy(original, path)
     partial.rename(RESULTS)
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a file or folder. If it is itself a link, for example to a scratch disk, what it leads to is copied.
+
+    Two clones would otherwise write into one folder.
+    """
+    subprocess.run(["cp", "-a", "-H", str(source), str(target)], check=True)
 
 
 def main() -> None:
