@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -144,6 +145,23 @@ def test_pip_installs_into_the_environment_whatever_the_user_has_set(names, whee
     record = build.build_environment("a", [wheel])
     assert record["packages"] == ["toy==1"]
     subprocess.run([record["python"], "-c", "import toy"], check=True)
+
+
+def test_make_installs_where_nothing_is_installed_yet(wheel, tmp_path):
+    """With the machine's own Python and pip, and all that make tells pip."""
+    clone = tmp_path / "clone"
+    shutil.copytree(ROOT / "envs", clone / "envs")
+    shutil.copy2(wheel, clone / "envs" / "workflow.txt")
+    for name in ("Makefile", "workflow"):
+        (clone / name).symlink_to(ROOT / name)
+    cache, python = tmp_path / "cache", Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}")
+    variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    command = ["make", ".venv/installed", f"PYTHON={python}", f"HOWMANYGPUS_CACHE={cache}"]
+    made = subprocess.run(command, cwd=clone, env=variables, capture_output=True, text=True)
+    assert made.returncode == 0, made.stdout + made.stderr
+    (record,) = (cache / "environments").glob(f"workflow-*/{build.MARKER}")
+    assert "toy==1" in json.loads(record.read_text())["packages"]
+    subprocess.run([clone / ".venv" / "bin" / "python", "-c", "import toy"], check=True)
 
 
 def test_an_environment_into_which_pip_installs_nothing_is_refused(wheel, tmp_path, variables):
