@@ -64,6 +64,22 @@ def test_pip_is_this_pythons_or_where_it_has_none_the_environments(has_pip, monk
     assert ("--python" in command) == has_pip
 
 
+@pytest.mark.parametrize("has_pip", [False, True])
+def test_the_machines_pip_installs_only_the_pinned_one(has_pip, monkeypatch, tmp_path):
+    """`.venv` is built by the machine's pip, and all other environments by that of `.venv`."""
+    installed = []
+
+    def run(command, **_):
+        installed.append([word for word in command if word not in ("--no-input", "--disable-pip-version-check")])
+
+    monkeypatch.setattr(build, "HAS_PIP", has_pip)
+    monkeypatch.setattr(build.subprocess, "run", run)
+    build.install(tmp_path / "env", [ROOT / "envs" / "workflow.txt"])
+    first, *_ = [command for command in installed if "install" in command]
+    assert (first[-1] == f"pip=={read_pins('workflow')['pip']}") == (not has_pip)
+    assert ["--requirement", str(ROOT / "envs" / "workflow.txt")] in [command[-2:] for command in installed]
+
+
 def test_no_pip_of_the_machines_own_installs_elsewhere():
     machines = Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}")
     ask = [machines, "-c", "from howmanygpus.environments import build; print(build.HAS_PIP)"]

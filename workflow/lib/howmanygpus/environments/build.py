@@ -18,7 +18,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from howmanygpus.environments.cache import find_cache
-from howmanygpus.environments.pins import as_options, hash_requirements, split_pins
+from howmanygpus.environments.pins import as_options, find_pip, hash_requirements, split_pins
 from howmanygpus.files import hold_lock, write_json_atomic
 
 ELSEWHERE = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT")
@@ -92,6 +92,9 @@ def forget_other_places() -> None:
 def install(folder: Path, pins: list[Path], more: tuple[str, ...] = ()) -> None:
     """Create an environment with the pins. `more` are pip's arguments for all pins that are not build requirements."""
     pip = [*create(folder), "install"]
+    if not HAS_PIP and (own := find_pip(pins)):
+        # The machine's pip may take twice as long for the rest.
+        subprocess.run([*pip, own], check=True)
     first, others = split_pins(pins)
     if first:
         subprocess.run([*pip, *as_options(first)], check=True)

@@ -56,6 +56,11 @@ def split_pins(pins: list[Path]) -> tuple[list[Path], list[Path]]:
     return first, [path for path in pins if path not in first]
 
 
+def find_pip(pins: list[Path]) -> str | None:
+    """Return the requirement of pip itself; None if the environment has no pip of its own."""
+    return next((line for path in pins for line in read_requirements(path) if line.startswith("pip==")), None)
+
+
 def as_options(pins: list[Path]) -> list[str]:
     """Return requirements files as pip's options."""
     return [word for path in pins for word in ("--requirement", str(path))]
