@@ -100,6 +100,33 @@ with replace_relu(GatedRelu.apply):
 print(np.abs(single / exact - 1).max(), len(distances), min(distances), max(distances))
 """
 
+ROUNDING = """
+import numpy as np
+import torch
+from howmanygpus.train.parity import noise
+from howmanygpus.train.parity.rounding import Rounded
+
+torch.set_num_threads(1)
+weights = torch.full((1, 1, 1, 1), 1 + 2.0**-9, dtype=torch.float64)
+x = torch.ones(1, 1, 50, 50, dtype=torch.float64, requires_grad=True)
+with Rounded("bf16", 1):
+    result = torch.nn.functional.conv2d(x, weights)
+    result.sum().backward()
+    scaled = (x * weights).detach()
+print(*result.detach().unique().tolist(), *x.grad.unique().tolist())
+print(len(scaled.unique()))
+
+differences = {"float64": [0.0], "bf16": [3.0, 4.0], "fp16": [0.1, 0.7]}
+def compute(*_, arithmetic=None, skipped_step=None):
+    precision = "float64" if arithmetic is None else arithmetic.precision
+    return {"array": np.array([differences[precision].pop(0)])}
+
+noise.compute = compute
+noise.Rounded = lambda precision, seed: type("Arithmetic", (), {"precision": precision})
+measured = noise.measure(None, None, {}, 1, {"array": np.zeros(1)}, [1, 2])
+print(*(f"{name}={array.item():.4f}" for name, array in measured.items()))
+"""
+
 
 @pytest.fixture(scope="module")
 def refusals(environment_python, kept):
@@ -169,3 +196,15 @@ def test_rounding_stays_small_in_the_task_of_a_deep_network(say):
     assert largest < 1e-5
     assert num_relus == 6 * 49, "each ReLU of each step has a distance"
     assert 4e-6 <= distances[0] < distances[1] < 1e-4
+
+
+def test_weights_are_rounded_to_nearest_in_products_alone(say):
+    """As frameworks cast them. Otherwise each result would be rounded by itself, which cancels in a mean."""
+    products, others, _ = say("simulated-rounding", ROUNDING)
+    assert products == "1.0 1.0", "a convolution by 1 + 2**-9 and its gradient"
+    assert others == "2", "BatchNorm's scale stays in float32"
+
+
+def test_noise_is_a_mean_over_simulations(say):
+    """In root mean square; fp16's is at least 2**-1.5 of bf16's."""
+    assert say("simulated-rounding", ROUNDING)[-1] == "skipped/array=0.0000 noise/array=3.5355 fine_noise/array=1.2500"

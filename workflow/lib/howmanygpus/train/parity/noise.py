@@ -6,6 +6,7 @@ update of one step. The task without that update is computed here too.
 """
 
 import json
+from collections.abc import Iterable
 
 import numpy as np
 from safetensors.numpy import load_file
@@ -20,24 +21,39 @@ from howmanygpus.train.parity.rounding import FINE, Rounded
 from howmanygpus.train.parity.task import NOISE, NOISES, SKIPPED, SKIPPED_STEP, WEIGHTS
 from howmanygpus.train.spec import RunSpec
 
-ROUNDING_SEED = 1
+SEEDS = range(1, 9)
+"""Of the simulations of a network with few parameters; others have the first one."""
+FEW_PARAMETERS = 100_000
+"""Below it, networks have arrays of so few elements that the norm of one draw may be an eighth of that of another. In
+larger networks one simulation may take minutes, and an array's noise is an average over more elements."""
 
 
-def measure(spec: RunSpec, data: PreparedData, weights: dict, num_shards: int, exact: Arrays) -> Arrays:
+def measure(
+    spec: RunSpec, data: PreparedData, weights: dict, num_shards: int, exact: Arrays, seeds: Iterable[int]
+) -> Arrays:
     """Return what reduced precision may change in each array of the exact task.
 
-    noise/NAME and fine_noise/NAME: the norms of the differences that the simulated rounding of bf16 and of fp16 causes.
-    skipped/NAME: the array without the update of SKIPPED_STEP.
+    noise/NAME and fine_noise/NAME: the norms of the differences that the simulated rounding of bf16 and of fp16 causes,
+    as root mean squares over simulations. skipped/NAME: the array without the update of SKIPPED_STEP.
     """
     skipped = compute(spec, data, weights, num_shards, skipped_step=SKIPPED_STEP)
     arrays = {f"{SKIPPED}{name}": array for name, array in skipped.items()}
     for precision, noise in NOISES.items():
-        rounded = compute(spec, data, weights, num_shards, arithmetic=Rounded(precision, ROUNDING_SEED))
-        arrays |= {f"{noise}/{name}": np.array(np.linalg.norm(rounded[name] - exact[name])) for name in rounded}
-    for name in rounded:
+        simulated = [simulate(spec, data, weights, num_shards, exact, Rounded(precision, seed)) for seed in seeds]
+        for name in skipped:
+            arrays[f"{noise}/{name}"] = np.sqrt(np.mean([norms[name] ** 2 for norms in simulated]))
+    for name in skipped:
         fine = f"{NOISES['fp16']}/{name}"
         arrays[fine] = np.maximum(arrays[fine], FINE * arrays[f"{NOISES['bf16']}/{name}"])
     return arrays
+
+
+def simulate(
+    spec: RunSpec, data: PreparedData, weights: dict, num_shards: int, exact: Arrays, arithmetic: Rounded
+) -> dict[str, float]:
+    """Return the norm of the change of each array by one simulation of reduced precision."""
+    rounded = compute(spec, data, weights, num_shards, arithmetic=arithmetic)
+    return {name: float(np.linalg.norm(array - exact[name])) for name, array in rounded.items()}
 
 
 def main() -> None:
@@ -46,9 +62,11 @@ def main() -> None:
     with replace_relu(GatedRelu.apply):
         check_or_exit(arguments.model_folder, shape, arguments.num_classes, arguments.options)
         data, weights = open_data(folder / "arrays", crop_size=shape[:2]), load_file(folder / WEIGHTS)
+        seeds = SEEDS if sum(map(np.size, weights.values())) < FEW_PARAMETERS else SEEDS[:1]
 
         def measure_one(spec: RunSpec, num_shards: int, stem: str) -> Arrays:
-            return measure(spec, data, weights, num_shards, load_file(folder / f"{stem}.safetensors"))
+            exact = load_file(folder / f"{stem}.safetensors")
+            return measure(spec, data, weights, num_shards, exact, seeds)
 
         write_for_devices(make_specs(arguments), folder, NOISE, measure_one)
     facts = {"model": arguments.model, "simulated": list(NOISES)}
