@@ -47,10 +47,11 @@ def bare_loop(framework: str, python: str, folder: Path, cores: list[int], batch
     num_devices, mpirun = len(cores), str(Path(python).with_name("mpirun"))
     command = {
         **{key: [python] for key in ("plain", "per_node", "per_device")},
-        "torchrun": [python, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={num_devices}"],
         "horovodrun": [str(Path(python).with_name("horovodrun")), "-np", str(num_devices), "--gloo", python],
         "mpirun": [mpirun, "-np", str(num_devices), "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", python],
     }[FRAMEWORKS[framework].launcher]
+    if FRAMEWORKS[framework].strategy == "ddp":
+        command += ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={num_devices}"]
     command += [str(ROOT / "benchmarks" / "bare" / f"{framework}.py"), str(folder / "data")]
     command += [str(number) for number in (batch_size, REPORT_STEPS, num_devices)]
     environment = os.environ | {"PYTHONPATH": str(LIBRARY), "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "1"}

@@ -34,7 +34,7 @@ def make_spec(optimizer=None, **changes) -> RunSpec:
         **{
             "family": "torch",
             "strategy": "ddp",
-            "launcher": "torchrun",
+            "launcher": "per_device",
             "cores_per_device": 1,
             "data_dir": "",
             "weights_file": "",

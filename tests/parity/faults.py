@@ -91,7 +91,7 @@ class Family(NamedTuple):
 
 
 FAMILIES = {
-    "torch": Family("pytorch_ddp", "torchrun", "pytorch-cpu", True, True),
+    "torch": Family("pytorch_ddp", "per_device", "pytorch-cpu", True, True),
     "keras": Family("tensorflow_mirrored", "plain", "tensorflow-cpu", True, True),
     "flax": Family("jax_sharding", "per_node", "jax-cpu", True),
     "gluon": Family("mxnet_gluon", "per_node", "mxnet-cpu", False),

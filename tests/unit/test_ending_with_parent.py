@@ -79,3 +79,31 @@ def test_a_process_that_has_ended_is_not_killed(monkeypatch):
         process = psutil.Process(ended.pid)
     monkeypatch.setattr(ending, "is_alive", lambda process: True)
     assert kill_those_left([process], timeout_s=0) == [process]
+
+
+END = """
+import atexit
+from howmanygpus.train.host.processes import end_without_collecting
+
+
+class Cycle:
+    def __init__(self):
+        self.itself = self
+
+    def __del__(self):
+        print("collected")
+
+
+cycle = Cycle()
+atexit.register(print, "left the group")
+if {spares}:
+    end_without_collecting()
+"""
+
+
+@pytest.mark.parametrize("spares", [True, False])
+def test_an_ending_process_calls_what_is_registered_and_looks_for_no_garbage(spares):
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+    command = [sys.executable, "-c", END.format(spares=spares)]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert ended.stdout.split("\n")[:-1] == ["left the group", *([] if spares else ["collected"])]

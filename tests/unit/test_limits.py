@@ -185,7 +185,7 @@ def test_a_further_attempt_grows_up_to_what_the_qos_allows():
     offer = Offer("gpu", 30.0, (Node(64, 256000, 4),) * 2, limits)
     slurm = {"overhead_min": 5}
     machine = Machine("machine.yaml", {"a100": DEVICE}, scheduler="slurm", slurm=slurm)
-    size = JobSize(DEVICE, "torchrun", 2, 1, 20)
+    size = JobSize(DEVICE, "per_device", 2, 1, 20)
     found = job_resources(machine, size, Growth(4, 4), offer)
     assert (found["runtime"], found["mem_mb"]) == (30, 3000)
     free = job_resources(machine, size, Growth(4, 4), Offer("gpu", inf, offer.nodes))

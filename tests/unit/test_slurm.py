@@ -50,7 +50,7 @@ def ask(machine, launcher, num_gpus, num_nodes=1, growth=Growth(), offer=None): 
 
 
 def test_a_run_over_two_nodes_asks_for_its_devices_node_by_node(write_machine):
-    found = ask(write_machine(), "torchrun", num_gpus=8, num_nodes=2)
+    found = ask(write_machine(), "per_device", num_gpus=8, num_nodes=2)
     assert (found["nodes"], found["gres"], found["cpus_per_task"], found["mem_mb"]) == (2, "gpu:a100:4", 8, 4000)
     assert found["slurm_extra"] == "--exclusive --ntasks-per-node=4"
     assert found["tasks"] is None, "the plugin would make it tasks per GPU"
@@ -63,7 +63,7 @@ def test_one_process_for_all_devices_has_all_their_cores(write_machine):
 
 def test_a_request_that_is_an_option_of_sbatch(write_machine):
     machine = write_machine(request="--gpus-per-node=a100-40:{n}", nodes="shared", sbatch_options="--nice=9", qos="x")
-    found = ask(machine, "torchrun", num_gpus=2)
+    found = ask(machine, "per_device", num_gpus=2)
     assert (found["gres"], found["tasks"], found["slurm_extra"]) == (None, 2, "--nice=9 --gpus-per-node=a100-40:2")
     assert found["qos"] == "x"
     step = Placement(**json.loads(placement(machine, machine.device("a100")))).describe_step(2)
@@ -157,7 +157,7 @@ def test_a_packed_call_leaves_runs_of_several_nodes_out(write_machine):
 
 @pytest.mark.parametrize(
     ("launcher", "tasks", "per_node", "cores"),
-    [("plain", 2, 1, 8), ("per_node", 2, 1, 8), ("torchrun", 8, 4, 2), ("per_device", 8, 4, 2)],
+    [("plain", 2, 1, 8), ("per_node", 2, 1, 8), ("per_device", 8, 4, 2)],
 )
 def test_srun_starts_each_process_once(tmp_path, launcher, tasks, per_node, cores):
     spec = make_spec(launcher=launcher, num_gpus=8, num_nodes=2, cores_per_device=2, global_batch_size=8)

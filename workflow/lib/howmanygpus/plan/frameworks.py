@@ -85,7 +85,7 @@ HOROVOD_TENSORFLOW = TENSORFLOW | {
 FRAMEWORKS = {
     "pytorch_ddp": Framework(
         strategy="ddp",
-        launcher="torchrun",
+        launcher="per_device",
         one_device="DistributedDataParallel with one process",
         # torch.nn.SyncBatchNorm refuses tensors that are not on a GPU.
         batchnorm={"cpu": ("local",), "cuda": ("local", "synchronized")},

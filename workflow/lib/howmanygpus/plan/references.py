@@ -25,7 +25,6 @@ PROCESSES = {
     "plain": ("one for all devices", "srun starts one task; one node at most"),
     "per_node": ("one per node", "srun starts one task per node"),
     "per_device": ("one per device", "srun starts one task per device"),
-    "torchrun": ("one per device", "srun starts one task per device"),
     "horovodrun": ("one per device", "srun starts one task per device; mpirun with `horovod_controller: mpi`"),
     "mpirun": ("one per device", "mpirun of the environment starts them on the job's nodes"),
 }

@@ -97,7 +97,7 @@ class ClusterRules(Answers):
 
     def allreduce_size(self, wildcards) -> JobSize:
         device, num_gpus = self._machine.device(wildcards.device), int(wildcards.num_gpus)
-        return JobSize(device, "torchrun", num_gpus, self.num_nodes(wildcards), LIMIT_MIN)
+        return JobSize(device, "per_device", num_gpus, self.num_nodes(wildcards), LIMIT_MIN)
 
     def num_nodes(self, wildcards) -> int:
         fewest = self._machine.device(wildcards.device).num_nodes(int(wildcards.num_gpus))

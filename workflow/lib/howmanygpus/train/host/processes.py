@@ -1,6 +1,7 @@
 """Requests to the operating system: cores, memory, and that no process outlives its parent."""
 
 import ctypes
+import gc
 import os
 import select
 import signal
@@ -144,8 +145,16 @@ def describe_cores(cores_by_device: list[list[int]]) -> dict[str, str]:
     return {CORES_OF_DEVICES: ";".join(",".join(map(str, cores)) for cores in cores_by_device)}
 
 
+def end_without_collecting() -> None:
+    """Let the interpreter end without looking for garbage, which takes it about a second with a framework loaded.
+
+    Call it last, when files are closed and process groups have been left. What is registered with atexit still runs.
+    """
+    gc.freeze()
+
+
 RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "HOROVOD_RANK")
-"""Environment variables of the process's number in the run: of torchrun and train.start.task, mpirun, and Horovod."""
+"""Environment variables of the process's number in the run: of train.start.task, mpirun, and Horovod."""
 
 
 def find_rank() -> int:

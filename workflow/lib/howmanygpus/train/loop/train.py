@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 from howmanygpus.files import write_json_atomic
 from howmanygpus.train.host.gpus import list_gpu_uuids
 from howmanygpus.train.host.other_work import OtherWork
-from howmanygpus.train.host.processes import die_with_parent, find_rank, is_first_on_node
+from howmanygpus.train.host.processes import die_with_parent, end_without_collecting, find_rank, is_first_on_node
 from howmanygpus.train.host.variables import list_variables
 from howmanygpus.train.input.prepared import PreparedData, normalize_by, open_data
 from howmanygpus.train.input.reading import read_images
@@ -154,6 +154,7 @@ def main() -> None:
     except Exception:
         attempt.error_of(find_rank()).write_text(traceback.format_exc())
         raise
+    end_without_collecting()
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.train.host.processes import die_with_parent, find_rank
+from howmanygpus.train.host.processes import die_with_parent, end_without_collecting, find_rank
 from howmanygpus.train.input.prepared import PreparedData, open_data
 from howmanygpus.train.loop.backend import Backend, UnsupportedError, load_backend
 from howmanygpus.train.loop.loop import DivergedError, TrainingLoop
@@ -190,12 +190,13 @@ def do_tasks(tasks: list[dict], prepare: Callable[[dict], None] = lambda task: N
 
 
 def do_all(tasks: list[dict], errors: Path, prepare: Callable[[dict], None] = lambda task: None) -> None:
-    """Do all tasks, and store the traceback of a crash in the folder `errors`."""
+    """Do all tasks, the last work of this process, and store the traceback of a crash in the folder `errors`."""
     try:
         do_tasks(tasks, prepare)
     except Exception:
         AttemptFolder(errors).error_of(find_rank()).write_text(traceback.format_exc())
         raise
+    end_without_collecting()
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.train.host.placement import Placement
-from howmanygpus.train.host.processes import bind_to_device_cores, die_with_parent
+from howmanygpus.train.host.processes import bind_to_device_cores, die_with_parent, end_without_collecting
 from howmanygpus.train.parity.task import make_spec
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.spec import RunSpec
@@ -23,7 +23,7 @@ from howmanygpus.train.start.launch import hold_machine, run_processes
 SIZES_MIB = (1, 16, 128)
 NUM_WARMUP, NUM_MEASURED = 3, 10
 DEADLINE_S = 600.0
-FRAMEWORK = {"framework": "pytorch_ddp", "family": "torch", "strategy": "ddp", "launcher": "torchrun"}
+FRAMEWORK = {"framework": "pytorch_ddp", "family": "torch", "strategy": "ddp", "launcher": "per_device"}
 
 
 def measure(spec: RunSpec) -> list[dict]:
@@ -74,6 +74,7 @@ def main() -> None:
         if os.environ["RANK"] == "0":
             medians = [row | {"median_s": statistics.median(row["seconds"])} for row in rows]
             write_json_atomic(result, {"sizes": medians})
+        end_without_collecting()
         return
     size = {"num_gpus": arguments.num_devices, "num_nodes": arguments.num_nodes}
     spec, placement = (

@@ -1,10 +1,10 @@
 """
 Build the command line that starts the processes of a run.
 
-The launcher `plain` starts one process for all devices, and `per_node` starts one per node. `torchrun`, `horovodrun`,
-`mpirun` and `per_device` start one per device. On one machine, torchrun, horovodrun, mpirun or train.start.spawn starts
-these; in a job of SLURM, srun (one task each) or mpirun does. A process that srun, mpirun inside a job, or spawn has
-started begins as train.start.task, which finds its rank.
+The launcher `plain` starts one process for all devices, and `per_node` starts one per node. `per_device`, `horovodrun`
+and `mpirun` start one per device. On one machine, train.start.spawn, horovodrun or mpirun starts these; in a job of
+SLURM, srun (one task each) or mpirun does. A process that srun, mpirun inside a job, or spawn has started begins as
+train.start.task, which finds its rank.
 """
 
 import os
@@ -34,9 +34,6 @@ def build_command(spec: LaunchSpec, placement: Placement, folder: Path, module: 
     if spec.launcher == "per_device":
         number = ["--num-processes", str(spec.num_gpus)]
         return [sys.executable, "-m", "howmanygpus.train.start.spawn", *number, "--folder", str(folder), *target]
-    if spec.launcher == "torchrun":
-        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-        return [*torchrun, f"--nproc_per_node={spec.num_gpus}", "-m", *target]
     if spec.launcher == "horovodrun":
         return [find_program("horovodrun"), "-np", str(spec.num_gpus), "--gloo", sys.executable, "-m", *target]
     return [sys.executable, "-m", *target]

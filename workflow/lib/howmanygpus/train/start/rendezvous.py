@@ -2,7 +2,7 @@
 Let the processes of a run find each other: each writes its address to a folder that all of them can read.
 
 Some frameworks need the addresses of all processes, others only the first one. A launcher that tells its processes the
-addresses (torchrun) does not need this module.
+addresses (horovodrun) does not need this module.
 """
 
 import json
@@ -22,6 +22,7 @@ from howmanygpus.train.spec import LaunchSpec, RunSpec
 PORTS = range(20000, 32000)
 """Below the ports that Linux gives to outgoing connections (ip_local_port_range, from 32768), which would take ours."""
 POLL_S = 0.2
+LOOPBACK = "127.0.0.1"
 
 
 class RendezvousError(Exception):
@@ -58,10 +59,17 @@ def is_free(port: int) -> bool:
     return True
 
 
-def find_address(interface: str | None, suffix: str) -> str:
-    """Return how other nodes reach this one: the IPv4 address of an interface, or the host name with a suffix."""
+def find_address(placement: Placement) -> str:
+    """Return how the other processes of a run reach this host.
+
+    In a job it is the IPv4 address of an interface or the host name with a suffix. On one machine it is the loopback
+    address, because a machine's own name may have no address.
+    """
+    interface = placement.network_interface
+    if placement.scheduler == "none":
+        return LOOPBACK
     if interface is None:
-        return socket.gethostname() + suffix
+        return socket.gethostname() + placement.rendezvous_suffix
     addresses = psutil.net_if_addrs()
     if interface not in addresses:
         known = ", ".join(sorted(addresses))

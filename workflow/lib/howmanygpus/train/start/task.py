@@ -74,7 +74,7 @@ def prepare(folder: Path, spec: LaunchSpec, placement: Placement) -> None:
     if placement.scratch and isinstance(spec, RunSpec):
         copy, seconds = stage(Path(spec.data_dir), placement.scratch)
         os.environ[STAGED], staging = str(copy), {"staging_s": seconds}
-    port, address = reserve_port(), find_address(placement.network_interface, placement.rendezvous_suffix)
+    port, address = reserve_port(), find_address(placement)
     description = {
         **{"node": node, "local_rank": place.local_rank, "pid": os.getpid(), "address": f"{address}:{port}"},
         **{"hostname": os.environ.get("SLURMD_NODENAME") or socket.gethostname()},

@@ -1,5 +1,5 @@
 """
-PyTorch DistributedDataParallel: one process per device, started by torchrun; NCCL on GPUs, gloo on CPUs.
+PyTorch DistributedDataParallel: one process per device; NCCL on GPUs, gloo on CPUs.
 
 BatchNorm is local to each process; evaluation uses the mean of the processes' running statistics. Gradients are
 exchanged as they are, or compressed by hooks that are part of PyTorch.
