@@ -50,7 +50,7 @@ def bare_loop(framework: str, python: str, folder: Path, cores: list[int], batch
         "horovodrun": [str(Path(python).with_name("horovodrun")), "-np", str(num_devices), "--gloo", python],
         "mpirun": [mpirun, "-np", str(num_devices), "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", python],
     }[FRAMEWORKS[framework].launcher]
-    if FRAMEWORKS[framework].strategy == "ddp":
+    if framework == "pytorch_ddp":
         command += ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={num_devices}"]
     command += [str(ROOT / "benchmarks" / "bare" / f"{framework}.py"), str(folder / "data")]
     command += [str(number) for number in (batch_size, REPORT_STEPS, num_devices)]

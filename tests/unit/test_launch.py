@@ -45,6 +45,20 @@ def test_a_cpu_run_keeps_the_callers_libraries(monkeypatch):
     assert build_environment(make_spec(), Placement())["LD_LIBRARY_PATH"] == "/the/modules"
 
 
+@pytest.mark.parametrize("launcher", ["torchrun", "mpirun", "horovodrun"])
+def test_a_run_forgets_the_number_of_the_process_in_which_the_workflow_runs(monkeypatch, launcher):
+    names = {
+        "torchrun": ("RANK", "LOCAL_RANK", "WORLD_SIZE"),
+        "mpirun": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
+        "horovodrun": ("HOROVOD_RANK", "HOROVOD_LOCAL_RANK"),
+    }[launcher]
+    for name in (*names, "OMPI_MCA_btl"):
+        monkeypatch.setenv(name, "1")
+    found = build_environment(make_spec(), Placement())
+    assert not set(names) & set(found)
+    assert found["OMPI_MCA_btl"] == "1"
+
+
 def test_an_attempt_waits_while_another_of_its_run_publishes(tmp_path):
     attempts = [AttemptFolder(tmp_path / "attempts" / name) for name in ("older", "newer")]
     for attempt in attempts:

@@ -5,17 +5,23 @@ import sysconfig
 from pathlib import Path
 
 from howmanygpus.train.host.placement import Placement
-from howmanygpus.train.host.processes import BINDING_IS_LEFT_ALONE, KEEP_FREED_MEMORY
+from howmanygpus.train.host.processes import BINDING_IS_LEFT_ALONE, KEEP_FREED_MEMORY, LOCAL_RANKS, RANKS
 from howmanygpus.train.spec import LaunchSpec
 
 CUDA_CACHE_BYTES = 2**32
 """The largest size that CUDA accepts (CUDA C++ Programming Guide, environment variables: 4 GiB); by default 1 GiB."""
 
+OTHERS_RANKS = {*RANKS, *LOCAL_RANKS, "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE"}
+"""
+If the workflow itself runs in a process of mpirun or torchrun, these number that process. A run's processes would take
+them for their own.
+"""
+
 
 def build_environment(spec: LaunchSpec, placement: Placement) -> dict[str, str]:
-    """Return the environment variables of the run's processes."""
+    """Return the environment variables of the run's processes, before their launcher numbers them."""
     return {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if name not in OTHERS_RANKS},
         "OMP_NUM_THREADS": str(spec.cores_per_device),
         "TF_CPP_MIN_LOG_LEVEL": "1",
         # Open MPI refuses to run as root otherwise, and containers usually run as root.
