@@ -90,6 +90,11 @@ def read_run(project, path):
     return json.loads(project.read(f"results/runs/{path}/run.json"))
 
 
+def read_windows(project, path):
+    events = map(json.loads, project.read(f"results/runs/{path}/events.jsonl").splitlines())
+    return [event for event in events if event["event"] == "window"]
+
+
 def read_attempt(project, path):
     (attempt,) = (project.folder / "results" / "attempts" / path).glob("*/attempt.json")
     return json.loads(attempt.read_text())
@@ -152,8 +157,11 @@ def test_a_run_of_which_one_process_fails_has_not_completed_and_leaves_no_proces
 def test_a_program_that_only_prints_is_read_by_regular_expressions(project):
     record = read_run(project, name("script", "base"))
     assert (record["steps"], record["init_s"], record["images_seen"]) == (6, None, 6 * 32)
+    windows = read_windows(project, name("script", "base"))
+    assert sum(window["elapsed_s"] for window in windows) >= 6 * 0.05, "a line may be read late, but never early"
     row = next(row for row in project.read_rows() if row["study"] == "script")
-    assert float(row["images_per_s"]) < 32 / 0.05 and row["quality_last"] == "0.5"
+    assert float(row["images_per_s"]) == pytest.approx(4 * 32 / record["measured_s"], rel=1e-4)
+    assert row["quality_last"] == "0.5"
 
 
 def test_a_changed_file_reruns_the_runs_of_its_programs_alone(project):
