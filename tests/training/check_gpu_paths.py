@@ -35,7 +35,7 @@ def pytorch() -> dict:
 
     torch.cuda.get_allocator_backend = lambda: "native"
     seen = {tier: flags(tier) for tier in ("stock", "best")} | {"settings": describe_cuda()}
-    return seen | copy_by_pytorch() | run_pytorch_without_nccl()
+    return seen | copy_by_pytorch() | run_pytorch_without_nccl() | join_pytorch()
 
 
 def copy_by_pytorch() -> dict:
@@ -83,6 +83,32 @@ def run_pytorch_without_nccl() -> dict:
     except UnsupportedError as error:
         seen["refused"] = str(error)
     return seen
+
+
+def join_pytorch() -> dict:
+    """Return how long DDP lets a process wait for the others, in seconds, whatever devices evaluate."""
+    import torch.distributed as dist
+
+    from howmanygpus.train.frameworks.torch.ddp import PytorchDdp
+
+    class Joined(Exception):
+        pass
+
+    def init_process_group(backend, **options):
+        raise Joined(options["timeout"].total_seconds())
+
+    def join(eval_devices: str) -> float:
+        backend = object.__new__(PytorchDdp)
+        backend.set_up = lambda *arguments: setattr(backend, "device", None)
+        try:
+            backend.__init__(make_spec(eval_devices=eval_devices), None, {}, None)
+        except Joined as joined:
+            return joined.args[0]
+        raise AssertionError("DDP has joined no process group")
+
+    os.environ |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "HOWMANYGPUS_LEAVE_BINDING": "1"}
+    PytorchDdp.is_cuda, dist.init_process_group = False, init_process_group
+    return {"patience_s": [join("all"), join("first")]}
 
 
 def chainer() -> dict:

@@ -95,6 +95,11 @@ def test_pytorch_without_nccl_trains_on_one_gpu_and_refuses_ddp(check):
     assert "was built without NCCL" in seen["refused"]
 
 
+def test_processes_of_ddp_wait_for_one_that_reads_all_images(check):
+    """NCCL's own patience is ten minutes, after which DDP would be the only framework that loses the run."""
+    assert check("pytorch")["patience_s"] == [86400.0, 86400.0]
+
+
 def test_pytorch_marks_a_step_on_each_gpu(check):
     assert check("pytorch")["marked_on"] == [0, 1]
 

@@ -1,5 +1,6 @@
 """A call of Snakemake is alive while its process is there or, seen from another host, while it touches its file."""
 
+import errno
 import json
 import os
 import subprocess
@@ -51,6 +52,22 @@ def test_seen_from_another_host_a_call_lives_while_it_touches_its_file(monkeypat
     assert list_living() == ["mine"]
     monkeypatch.setattr(calls, "SILENT_FOR_S", -1.0)
     assert list_living() == []
+
+
+def test_a_call_lives_on_after_the_file_server_was_away(tmp_path, monkeypatch):
+    path, utime = tmp_path / "call.json", os.utime
+    outcomes = [OSError(errno.ESTALE, "stale"), None, FileNotFoundError()]
+    monkeypatch.setattr(calls, "TOUCHED_EVERY_S", 0.01)
+
+    def touch(touched, *times) -> None:
+        if touched != path:  # by the thread of another test's call
+            return utime(touched, *times)
+        if outcome := outcomes.pop(0):
+            raise outcome
+
+    monkeypatch.setattr(calls.os, "utime", touch)
+    calls._keep_touching(path)
+    assert outcomes == [], "it ends when the call has removed its file"
 
 
 def test_a_new_call_marks_the_killed_calls_of_its_host_for_other_hosts():

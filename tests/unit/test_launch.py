@@ -48,7 +48,7 @@ def test_a_cpu_run_keeps_the_callers_libraries(monkeypatch):
 @pytest.mark.parametrize("launcher", ["torchrun", "mpirun", "horovodrun"])
 def test_a_run_forgets_the_number_of_the_process_in_which_the_workflow_runs(monkeypatch, launcher):
     names = {
-        "torchrun": ("RANK", "LOCAL_RANK", "WORLD_SIZE"),
+        "torchrun": ("RANK", "LOCAL_RANK", "WORLD_SIZE", "TORCHELASTIC_USE_AGENT_STORE"),
         "mpirun": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
         "horovodrun": ("HOROVOD_RANK", "HOROVOD_LOCAL_RANK"),
     }[launcher]

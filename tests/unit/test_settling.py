@@ -8,9 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from howmanygpus.train.host import slurm
 from howmanygpus.train.start import settling
 from howmanygpus.train.start.calls import find_birth, identify_folder
-from howmanygpus.train.start.settling import OlderResultsError, Owner, refuse_older_results, settle
+from howmanygpus.train.start.settling import (
+    OlderResultsError,
+    Owner,
+    cancel_older_attempts,
+    refuse_older_results,
+    settle,
+)
 
 RUN = Path("study", "framework", "base", "cell")
 
@@ -90,3 +97,72 @@ def test_a_job_that_has_not_ended_leaves_its_attempt_running(tmp_path, monkeypat
     path.write_text(json.dumps({"status": "running", "reason": "", "job": {"id": "7", "restarts": 0}}))
     monkeypatch.setattr(settling, "ask_for_job", lambda job: {"JobId": job, "JobState": state, "Restarts": "0"})
     assert settle(tmp_path) == [] and json.loads(path.read_text())["status"] == "running"
+
+
+@pytest.fixture
+def packed(tmp_path, monkeypatch) -> Path:
+    """Return the record of a running attempt in an allocation that goes on; its process, on this host, is gone."""
+    path = tmp_path / "run" / "attempt" / "attempt.json"
+    path.parent.mkdir(parents=True)
+    job = {"id": "7", "restarts": 0, "packed": True}
+    record = {"status": "running", "reason": "", "pid": 2**30, "host": {"hostname": os.uname().nodename}, "job": job}
+    path.write_text(json.dumps(record))
+    monkeypatch.setattr(settling, "ask_for_job", lambda job: {"JobId": job, "JobState": "RUNNING", "Restarts": "0"})
+    return path
+
+
+def test_the_allocation_of_a_packed_attempt_is_not_cancelled(packed, monkeypatch):
+    """It may be an interactive one of the user's, or do other runs."""
+    cancelled = []
+    monkeypatch.setattr(settling, "cancel", cancelled.append)
+    cancel_older_attempts(packed.parent.parent, "8")
+    assert cancelled == []
+
+
+def test_a_packed_attempt_ends_before_its_allocation(packed, tmp_path):
+    assert settle(tmp_path) == [packed] and json.loads(packed.read_text())["status"] == "killed"
+
+
+def test_a_packed_attempt_on_another_host_ends_with_its_allocation(packed, tmp_path, monkeypatch):
+    packed.write_text(packed.read_text().replace(os.uname().nodename, "elsewhere"))
+    assert settle(tmp_path) == []
+    monkeypatch.setattr(settling, "ask_for_job", lambda job: {"JobId": job, "JobState": "TIMEOUT", "TimeLimit": "1"})
+    assert settle(tmp_path) == [packed] and json.loads(packed.read_text())["status"] == "time_limit"
+
+
+SCONTROL = {
+    "none": None,
+    "lost controller": "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1",
+    "forgotten": "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1",
+}
+
+
+@pytest.mark.parametrize("status", ["running", "interrupted"])
+@pytest.mark.parametrize("answer", SCONTROL)
+def test_a_job_of_which_slurm_says_nothing_may_still_run(tmp_path, monkeypatch, answer, status):
+    """As where somebody makes tables on a workstation from a folder in which a cluster's jobs are at work."""
+    programs, attempt = tmp_path / "programs", tmp_path / "run" / "attempt"
+    programs.mkdir()
+    attempt.mkdir(parents=True)
+    if script := SCONTROL[answer]:
+        (programs / "scontrol").write_text(f"#!/bin/sh\n{script}\n")
+        (programs / "scontrol").chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs))
+    record = {"status": status, "reason": "", "job": {"id": "7", "restarts": 0}}
+    (attempt / "attempt.json").write_text(json.dumps(record))
+    owner = Owner("here", identify_folder(), None, "7", "elsewhere", 1, None)
+    is_working = answer != "forgotten" and status == "running"
+    assert owner.is_at_work(attempt) == is_working
+    settle(tmp_path)
+    found = json.loads((attempt / "attempt.json").read_text())
+    if answer == "forgotten":
+        assert found["settled"] and found["status"] == ("killed" if status == "running" else "interrupted")
+    else:
+        assert found == record
+
+
+def test_a_job_whose_restarts_nobody_knows_is_no_older_start(tmp_path, monkeypatch):
+    monkeypatch.setattr(slurm, "_call", lambda command: None)
+    job = slurm.describe_job("7")
+    assert job["restarts"] is None
+    assert not settling.is_older_start({"job": job}, {"JobState": "RUNNING", "Restarts": "1"})

@@ -39,6 +39,7 @@ def test_a_copy_that_broke_off_is_made_again(tmp_path):
     partial.mkdir()
     (partial / "train_images.npy").write_text("half")
     copy, _ = stage(data, str(tmp_path))
+    assert not partial.exists(), "the node's disk is not filled by copies that broke off"
     assert copy == tmp_path / f"howmanygpus-{manifest}-arrays" and content(copy) == content(data)
 
 

@@ -11,11 +11,8 @@ from calling import work_without_calls
 from howmanygpus.call import attempts
 from howmanygpus.plan.cluster import retrying
 from howmanygpus.report import outcomes
-from howmanygpus.train.host import slurm
-from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.start import calls, settling
-from howmanygpus.train.start.launch import cancel_older_attempts
-from howmanygpus.train.start.settling import ATTEMPTS, OWNER, Owner, find_working, settle
+from howmanygpus.train.start.settling import ATTEMPTS, OWNER, Owner, cancel_older_attempts, find_working, settle
 
 
 @pytest.fixture(autouse=True)
@@ -78,8 +75,8 @@ def test_an_older_attempt_that_vanishes_is_not_cancelled(monkeypatch):
     write_attempt("stays", "7")
     vanishes, cancelled = write_attempt("vanishes", "8"), []
     vanish(monkeypatch, vanishes, "attempt.json")
-    monkeypatch.setattr(slurm, "cancel", cancelled.append)
-    cancel_older_attempts(AttemptFolder(ATTEMPTS / "run" / "own"), "9")
+    monkeypatch.setattr(settling, "cancel", cancelled.append)
+    cancel_older_attempts(ATTEMPTS / "run", "9")
     assert cancelled == ["7"]
 
 

@@ -162,6 +162,12 @@ def test_the_deadline_ends_a_run_with_its_reason(project):
     assert "not done after 3 s" in attempt.record["reason"]
 
 
+def test_a_process_that_hangs_when_its_run_is_done_does_not_undo_it(project):
+    attempt = Attempt(project, "hang_at_end", deadline_s=30)
+    assert attempt.run() == 0
+    assert attempt.published == RUN_FILES and attempt.run_record["status"] == "completed"
+
+
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_whole_run(project, signum):
     attempt = Attempt(project, "hang")
@@ -228,7 +234,9 @@ def test_a_run_is_bound_to_the_cores_of_its_devices(project):
         launcher.wait(timeout=180)
 
 
-def test_two_runs_of_one_user_are_not_measured_at_the_same_time(project, tmp_path):
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_two_runs_of_one_user_are_not_measured_at_the_same_time(project, tmp_path, is_changed):
+    """The second does not read its data meanwhile either: it sees a change that is made while it waits."""
     first, second = Attempt(project, "wait_for_file"), Attempt(Project(tmp_path / "other"))
     launcher = first.start()
     wait_for_training(launcher, first)
@@ -239,8 +247,11 @@ def test_two_runs_of_one_user_are_not_measured_at_the_same_time(project, tmp_pat
         time.sleep(0.05)
     time.sleep(2.0)
     assert not list(second.attempt.glob("processes-*")) and waiting.poll() is None, "the second waits for the first"
+    if is_changed:
+        (second.folder / "data" / "arrays" / "train_labels.npy").write_bytes(b"changed")
     (project.folder / "go_on").touch()
-    assert launcher.wait(timeout=300) == 0 and waiting.wait(timeout=300) == 0
+    assert launcher.wait(timeout=300) == 0 and waiting.wait(timeout=300) == int(is_changed)
+    assert not is_changed or "train_labels.npy: SHA-256 is" in second.record["reason"]
 
 
 def test_a_refused_run_is_published_without_training(project):

@@ -2,8 +2,9 @@
 Provide a backend without a framework, for tests and benchmarks of everything around the training.
 
 The file fake_behaviour.json in the working directory maps a part of a run's path to the run's behaviour: `crash`,
-`abort`, `out_of_memory`, `host_out_of_memory`, `diverge`, `unsupported`, `hang`, `kill_launcher`, `wait_for_file`,
-{"sleep_s": seconds}, {"step_s": seconds of every step} or {"allocate_mb": host memory}.
+`abort`, `out_of_memory`, `host_out_of_memory`, `diverge`, `unsupported`, `hang`, `hang_at_end` (when the outcome is
+written), `kill_launcher`, `wait_for_file`, {"sleep_s": seconds}, {"step_s": seconds of every step} or
+{"allocate_mb": host memory}.
 """
 
 import json
@@ -86,6 +87,10 @@ class Sleeping(StepwiseBackend):
 
     def weights(self):
         return self._weights
+
+    def close(self):
+        if self.behaviour == "hang_at_end":
+            time.sleep(3600)
 
     def peak_memory_bytes(self):
         return 2**30

@@ -22,7 +22,7 @@ def name_state(job_id: str, state: str) -> str:
     """Return a job's state by a name that the plugin knows."""
     if state.startswith("CANCELLED"):
         return "CANCELLED"
-    return "CANCELLED" if state == "PREEMPTED" and is_final(ask_for_job(job_id)) else state
+    return "CANCELLED" if state == "PREEMPTED" and is_final(ask_for_job(job_id) or {}) else state
 
 
 def is_final(job: dict[str, str]) -> bool:

@@ -13,7 +13,7 @@ FIRST = (
     re.compile(r"^Process name: (?P<rank>\d+)\nExit code: (?P<status>\d+)", re.MULTILINE),
     re.compile(r"^srun: error: \S+: tasks? (?P<rank>\d+)\S*: (?P<how>(?!Terminated)[^\n(]+)", re.MULTILINE),
 )
-"""How horovodrun and srun name a process that has failed."""
+"""How horovodrun and train.start.spawn, and how srun, name a process that has failed."""
 LABEL = re.compile(r"^\[(?P<rank>\d+)\]<stderr>:")
 """Prefix that horovodrun puts before each line of a process."""
 ABORTED = re.compile(r"(?:^\s*what\(\):|uncaught exception:|^Fatal Python error:)\s*(?P<words>.*\S)")

@@ -13,6 +13,8 @@ PATIENCE_S = 20.0
 """How long to wait for a command of SLURM, in seconds; without a limit it waits long for a lost controller."""
 TIMES = {"SLURM_TIME_FORMAT": "standard"}
 """Variable for times in one format, whatever the user prefers. They are local, as those of this process."""
+FORGOTTEN = "Invalid job id specified"
+"""What scontrol says of a job that the controller does not know (ESLURM_INVALID_JOB_ID in slurm_errno.c)."""
 FIELD = re.compile(r"(\S+?)=(.*?)(?=\s\S+?=|\s*$)")
 STATES = {
     "TIMEOUT": ("time_limit", "SLURM ended the job at its time limit of {TimeLimit}"),
@@ -34,23 +36,31 @@ def find_job_id() -> str | None:
     return os.environ.get("SLURM_JOB_ID")
 
 
-def ask(command: list[str]) -> str:
-    """Return what a command of SLURM prints, with times in TIMES; empty if it fails or takes too long."""
+def _call(command: list[str]) -> subprocess.CompletedProcess | None:
+    """Call a command of SLURM, with times in TIMES; None if there is no such program, or if it takes too long."""
     options: dict[str, Any] = {"capture_output": True, "timeout": PATIENCE_S, "env": os.environ | TIMES}
     try:
         # SLURM keeps a name or a comment in the encoding of the shell that wrote it.
-        answer = subprocess.run(command, text=True, errors="replace", **options)
+        return subprocess.run(command, text=True, errors="replace", **options)
     except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return answer.stdout if answer.returncode == 0 else ""
+        return None
 
 
-def ask_for_job(job_id: str) -> dict[str, str]:
+def ask(command: list[str]) -> str:
+    """Return what a command of SLURM prints; empty if it fails or takes too long."""
+    answer = _call(command)
+    return answer.stdout if answer and answer.returncode == 0 else ""
+
+
+def ask_for_job(job_id: str) -> dict[str, str] | None:
     """Return what the controller knows about a job, under scontrol's names.
 
-    The result is empty if the controller does not answer or has forgotten the job.
+    The result is empty if the controller has forgotten the job, and None if there is no answer.
     """
-    return dict(FIELD.findall(ask(["scontrol", "--oneliner", "show", "job", job_id])))
+    answer = _call(["scontrol", "--oneliner", "show", "job", job_id])
+    if answer and answer.returncode == 0:
+        return dict(FIELD.findall(answer.stdout))
+    return {} if answer and FORGOTTEN in answer.stderr else None
 
 
 def to_seconds(moment: str) -> float | None:
@@ -64,9 +74,10 @@ def to_seconds(moment: str) -> float | None:
 def describe_job(job_id: str) -> dict:
     """Describe a job: what it asked for, what it was given, how long it waited.
 
-    queue_wait_s: from the time at which the job could have started to its start; None if SLURM did not answer.
+    queue_wait_s: from the time at which the job could have started to its start; None if SLURM did not answer, as
+    everything else but the id.
     """
-    job = ask_for_job(job_id)
+    job = ask_for_job(job_id) or {}
     started, eligible = to_seconds(job.get("StartTime", "")), to_seconds(job.get("EligibleTime", ""))
     return {
         "id": job_id,
@@ -74,7 +85,7 @@ def describe_job(job_id: str) -> dict:
         "nodes": job.get("NodeList"),
         "requested": job.get("TresPerNode"),
         "allocated": job.get("TRES") or job.get("AllocTRES"),
-        "restarts": int(job.get("Restarts", 0)),
+        "restarts": int(job.get("Restarts", 0)) if job else None,
         "exclusive": job.get("OverSubscribe") == "NO",
         "started_at": started,
         "queue_wait_s": None if started is None or eligible is None else max(0.0, started - eligible),
@@ -89,7 +100,7 @@ def cancel(job_id: str) -> None:
 def explain_end() -> dict:
     """Return status and reason of a run that a signal has ended, from its job's state; empty if that does not tell."""
     job_id = find_job_id()
-    return explain(ask_for_job(job_id)) if job_id else {}
+    return explain(ask_for_job(job_id) or {}) if job_id else {}
 
 
 def explain(job: dict[str, str]) -> dict:
@@ -114,7 +125,7 @@ def restore_environment(spec: LaunchSpec, placement: Placement) -> dict[str, str
     """
     job_id = find_job_id()
     assert job_id is not None, "SLURM_JOB_ID is not set: mpirun must start inside a job of SLURM"
-    nodes = ",".join(list_nodes(ask_for_job(job_id))[: spec.num_nodes])
+    nodes = ",".join(list_nodes(ask_for_job(job_id) or {})[: spec.num_nodes])
     each = str(spec.devices_per_node) + (f"(x{spec.num_nodes})" if spec.num_nodes > 1 else "")
     return {
         **dict.fromkeys(("SLURM_NODELIST", "SLURM_JOB_NODELIST"), nodes),

@@ -27,7 +27,7 @@ def look_around(expected: dict) -> dict:
     """Return everything that is recorded of a node. expected: keys of the machine file, see plan.jobs.expectation."""
     uuids = list_gpu_uuids()
     job_id = find_job_id()
-    job = ask_for_job(job_id) if job_id else {}
+    job = (ask_for_job(job_id) or {}) if job_id else {}
     return {
         "host": describe_host(uuids),
         "visible_devices": os.environ.get("CUDA_VISIBLE_DEVICES"),

@@ -152,7 +152,11 @@ def _find_now(folder: Path) -> float:
 
 
 def _keep_touching(path: Path) -> None:
-    with suppress(FileNotFoundError):
-        while True:
-            time.sleep(TOUCHED_EVERY_S)
+    while True:
+        time.sleep(TOUCHED_EVERY_S)
+        try:
             os.utime(path)
+        except FileNotFoundError:
+            return
+        except OSError:
+            pass  # the file server may be back when it is touched again

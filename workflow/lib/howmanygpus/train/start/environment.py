@@ -18,10 +18,18 @@ them for their own.
 """
 
 
+def is_of_others(variable: str) -> bool:
+    """Whether an environment variable belongs to the process in which the workflow runs, and not to its runs.
+
+    With those of torchrun's agent, PyTorch looks for a store of that agent.
+    """
+    return variable in OTHERS_RANKS or variable.startswith("TORCHELASTIC_")
+
+
 def build_environment(spec: LaunchSpec, placement: Placement) -> dict[str, str]:
     """Return the environment variables of the run's processes, before their launcher numbers them."""
     return {
-        **{name: value for name, value in os.environ.items() if name not in OTHERS_RANKS},
+        **{name: value for name, value in os.environ.items() if not is_of_others(name)},
         "OMP_NUM_THREADS": str(spec.cores_per_device),
         "TF_CPP_MIN_LOG_LEVEL": "1",
         # Open MPI refuses to run as root otherwise, and containers usually run as root.

@@ -26,7 +26,7 @@ from typing import Any
 
 import psutil
 
-from howmanygpus.files import hold_lock, read_each, sha256_of_file
+from howmanygpus.files import hold_lock, sha256_of_file
 from howmanygpus.train.host import slurm
 from howmanygpus.train.host.devices import assign_devices, describe_host, describe_topology
 from howmanygpus.train.host.gpus import list_gpu_uuids
@@ -43,6 +43,7 @@ from howmanygpus.train.start.endings import find_crash, name_crash, write_last_w
 from howmanygpus.train.start.environment import build_environment
 from howmanygpus.train.start.launchers import build_command
 from howmanygpus.train.start.rendezvous import open_meeting, read_all
+from howmanygpus.train.start.settling import cancel_older_attempts
 
 GRACE_S = 10.0
 """How long processes may take to end after SIGTERM, in seconds."""
@@ -78,7 +79,7 @@ def raise_interrupted(signum: int, _frame) -> None:
 
 
 def ignore_signals() -> None:
-    """Ignore a second Ctrl-C while the launcher cleans up."""
+    """Ignore Ctrl-C from now on, because the launcher cleans up or publishes."""
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, signal.SIG_IGN)
 
@@ -182,7 +183,9 @@ def publish(spec: LaunchSpec, attempt: AttemptFolder, run_dir: Path, record: dic
         run_dir.mkdir(parents=True, exist_ok=True)
         for file in filter(Path.exists, files):
             os.replace(file, run_dir / file.name)
-    shutil.rmtree(attempt.path)
+    # What cannot be removed, as a file that is still open on NFS, is no failed attempt without its record.
+    attempt.record.unlink(missing_ok=True)
+    shutil.rmtree(attempt.path, ignore_errors=True)
 
 
 def run_attempt(
@@ -199,17 +202,21 @@ def run_attempt(
     if job_id := slurm.find_job_id():
         record |= {"job": slurm.describe_job(job_id) | {"packed": placement.scheduler == "none"}}
     if placement.scheduler == "slurm":
-        cancel_older_attempts(attempt, record["job"]["id"])
+        cancel_older_attempts(attempt.path.parent, record["job"]["id"])
     write_record(attempt.record, record)
-    record |= work.verify(spec)
     module_options = ["--attempt", str(attempt.path), *(["--save-weights"] if options.save_weights else [])]
     if placement.scheduler == "none":
         record |= {"topology": describe_topology(assign_devices(spec, placement.bind_cores))}
     with hold_machine(placement):
+        record |= work.verify(spec)  # reading all data would disturb another run
         module_options += ["--started-at", repr(time.time())]
         try:
             deadline_s = options.deadline_s
             exit_status = run_processes(spec, placement, attempt, work.module, module_options, deadline_s)
+        except TimeoutError:
+            # A process that hangs after the run is done, for example in MPI_Finalize, does not undo it.
+            if not attempt.outcome.exists():
+                raise
         finally:
             record |= {"processes": read_processes(attempt)}
             if attempt.telemetry_problem.exists():
@@ -217,19 +224,12 @@ def run_attempt(
             if staged := [process["staging_s"] for process in record["processes"] if "staging_s" in process]:
                 record |= {"staging_s": max(staged)}
         if attempt.outcome.exists():
+            ignore_signals()  # a run that is done is not lost to a late Ctrl-C
             outcome = json.loads(attempt.outcome.read_text())
             publish(spec, attempt, options.run_dir, record | outcome | {"finished_at": now()}, work)
             return 0
     record |= slurm.explain_end() or find_crash(attempt, exit_status)
     return exit_status if exit_status > 0 else 1
-
-
-def cancel_older_attempts(attempt: AttemptFolder, job_id: str) -> None:
-    """Cancel the jobs of earlier attempts at this run: jobs of a Snakemake that was killed continue without it."""
-    for record in read_each(attempt.path.parent, "*/attempt.json", lambda path: json.loads(path.read_text())):
-        other = record.get("job", {}).get("id")
-        if record["status"] == "running" and other not in (None, job_id):
-            slurm.cancel(other)
 
 
 def read_processes(attempt: AttemptFolder) -> list[dict]:

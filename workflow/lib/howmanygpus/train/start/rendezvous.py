@@ -123,6 +123,18 @@ def wait_for_all(folder: Path, num_processes: int, timeout_s: float) -> list[dic
     return read_all(folder)
 
 
+def meet_again(folder: Path, rank: int, num_processes: int, found: dict) -> None:
+    """Add to this process's description, and wait until all have done so. The run's time limit ends the wait.
+
+    What processes do between their meetings may take some of them longer than the start of a process may take.
+    """
+    path = path_of(folder, rank)
+    write_json_atomic(path, json.loads(path.read_text()) | found)
+    path.with_suffix(".again").touch()
+    while not all(path_of(folder, other).with_suffix(".again").exists() for other in range(num_processes)):
+        time.sleep(POLL_S)
+
+
 def read_all(folder: Path) -> list[dict]:
     """Return the descriptions of the processes that have announced themselves so far, by rank."""
     found = [json.loads(path.read_text()) for path in Path(folder).glob("process*.json")]

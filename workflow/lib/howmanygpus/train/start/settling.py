@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from howmanygpus.files import read_each, write_json_atomic
-from howmanygpus.train.host.slurm import ask, ask_for_job, explain
+from howmanygpus.train.host.slurm import ask, ask_for_job, cancel, explain
 from howmanygpus.train.start.calls import find_birth, identify_folder, is_alive
 
 OWNER, REPLACED = "owner.json", "replaced.json"
@@ -60,12 +60,16 @@ class Owner:
         return f"job {self.job}" if self.job else f"process {self.pid} on {self.host}"
 
     def is_at_work(self, attempt: Path) -> bool:
-        """Whether the attempt is still running. A process on another host cannot be seen and counts as ended."""
+        """Whether the attempt is still running.
+
+        A process on another host cannot be seen and counts as ended. A job of which SLURM says nothing may still run.
+        """
         record = attempt / "attempt.json"
         if record.exists() and json.loads(record.read_text())["status"] != "running":
             return False
         if self.job:
-            return ask_for_job(self.job).get("JobState") in ALIVE
+            job = ask_for_job(self.job)
+            return job is None or job.get("JobState") in ALIVE
         return self.host == os.uname().nodename and self.born is not None and find_birth(self.pid) == self.born
 
 
@@ -82,6 +86,18 @@ def find_working(folder: Path = Path(), run: str = "") -> list[tuple[Path, Owner
 
     found = read_each(folder / ATTEMPTS / run, f"**/{OWNER}", read)
     return [(attempt, owner) for attempt, owner, is_working in found if is_working]
+
+
+def cancel_older_attempts(attempts: Path, job_id: str) -> None:
+    """Cancel the jobs of earlier attempts at a run: jobs of a Snakemake that was killed continue without it.
+
+    attempts: the folder of the run's attempts. job_id: the job of the attempt that goes on.
+    """
+    for record in read_each(attempts, "*/attempt.json", lambda path: json.loads(path.read_text())):
+        job = record.get("job", {})
+        # A packed attempt has no job of its own: its allocation may do other runs, or be an interactive one.
+        if record["status"] == "running" and job.get("id") not in (None, job_id) and not job.get("packed"):
+            cancel(job["id"])
 
 
 def ask_database(job_id: str) -> dict[str, str]:
@@ -136,7 +152,10 @@ def _find_end(attempt: Path, record: dict) -> dict:
     if owner and owner.folder_id != identify_folder() and record["status"] == "running":
         words = f"{owner.describe()} was doing it in {owner.folder}, from where its records were copied"
         return {"status": "killed", "reason": words}
-    found = _find_end_of_job(record) if record.get("job") else _find_end_of_process(record, owner)
+    job = record.get("job")
+    # The allocation of a packed attempt goes on after it.
+    found = _find_end_of_process(record, owner) if not job or job.get("packed") else {}
+    found = found or (_find_end_of_job(record) if job else {})
     if not (attempt / REPLACED).exists() or not (found or record["status"] in ("cancelled", "interrupted")):
         return found
     return {"status": "cancelled", "reason": f"replaced by {json.loads((attempt / REPLACED).read_text())['by']}"}
@@ -157,8 +176,10 @@ def _find_end_of_job(record: dict) -> dict:
     job_id = record["job"].get("id")
     if is_explained or job_id is None:
         return {}
-    job = ask_for_job(job_id) or ask_database(job_id)
-    if job.get("JobState") in ALIVE and not is_older_start(record, job):
+    answer = ask_for_job(job_id)
+    job = answer or ask_database(job_id)
+    # Without an answer, as where there is no SLURM, the job may still run.
+    if (answer is None and not job) or (job.get("JobState") in ALIVE and not is_older_start(record, job)):
         return {}
     found = explain(job)
     if record["status"] == "running":
@@ -168,7 +189,8 @@ def _find_end_of_job(record: dict) -> dict:
 
 def is_older_start(record: dict, job: dict[str, str]) -> bool:
     """Whether SLURM has requeued the job since, so that the job that runs or waits now is another start of it."""
-    return int(job.get("Restarts", 0)) > record["job"]["restarts"]
+    restarts = record["job"]["restarts"]
+    return restarts is not None and int(job.get("Restarts", 0)) > restarts
 
 
 def refuse_older_results(older_attempts: Path = OLDER_ATTEMPTS) -> None:

@@ -32,12 +32,19 @@ def main() -> None:
     # Each child is asked, so that the end of a later one is seen while the first one runs.
     while None in (polled := [child.poll() for child in children]) and not any(polled):
         time.sleep(POLL_S)
+    first = next((rank for rank, status in enumerate(polled) if status), None)
     for child in children:
         if child.poll() is None:
             # Its children are stopped too, because a shell that ends leaves them running.
             stop_process_tree(psutil.Process(child.pid), GRACE_S)
-    statuses = [child.wait() for child in children]
-    sys.exit(next((status if status > 0 else 1 for status in statuses if status), 0))
+    for child in children:
+        child.wait()
+    if first is None:
+        return
+    status = children[first].returncode
+    status = status if status > 0 else 128 - status  # as shells count signals
+    print(f"Process name: {first}\nExit code: {status}", file=sys.stderr, flush=True)
+    sys.exit(status)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import shutil
 import time
 from pathlib import Path
 
-from howmanygpus.files import atomic_folder, hold_lock
+from howmanygpus.files import atomic_folder, hold_lock, remove_leftovers
 from howmanygpus.train.input.prepared import read_description
 
 STAGED = "HOWMANYGPUS_DATA_DIR"
@@ -25,6 +25,7 @@ def stage(data_dir: Path, scratch: str) -> tuple[Path, float]:
     copy = root / f"howmanygpus-{read_description(data_dir)['sha256']['manifest.tsv'][:16]}-{data_dir.name}"
     with hold_lock(copy.with_suffix(".lock")):
         if not copy.exists():
+            remove_leftovers(copy)  # of a process that was killed
             with atomic_folder(copy) as partial:
                 shutil.copytree(data_dir, partial, dirs_exist_ok=True)
     return copy, time.monotonic() - started

@@ -23,7 +23,14 @@ from howmanygpus.train.host.telemetry import path_of_node
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.spec import LaunchSpec, RunSpec
 from howmanygpus.train.start.launchers import count_processes
-from howmanygpus.train.start.rendezvous import announce, find_address, read_meeting, reserve_port, wait_for_all
+from howmanygpus.train.start.rendezvous import (
+    announce,
+    find_address,
+    meet_again,
+    read_meeting,
+    reserve_port,
+    wait_for_all,
+)
 from howmanygpus.train.start.staging import STAGED, stage
 
 RANK_VARIABLES = (
@@ -70,26 +77,27 @@ def prepare(folder: Path, spec: LaunchSpec, placement: Placement) -> None:
         raise RuntimeError(f"{place.num_processes} processes were started, not {count_processes(spec)}")
     node, given = place.rank // (place.num_processes // spec.num_nodes), check_devices(spec, placement)
     assignment = assign_devices(spec, placement.bind_cores)
-    staging = {}
-    if placement.scratch and isinstance(spec, RunSpec):
-        copy, seconds = stage(Path(spec.data_dir), placement.scratch)
-        os.environ[STAGED], staging = str(copy), {"staging_s": seconds}
     port, address = reserve_port(), find_address(placement)
     description = {
         **{"node": node, "local_rank": place.local_rank, "pid": os.getpid(), "address": f"{address}:{port}"},
         **{"hostname": os.environ.get("SLURMD_NODENAME") or socket.gethostname()},
         **{"visible_devices": given, "gpu_uuids": assignment.gpu_uuids, "step": os.environ.get("SLURM_STEP_ID")},
         **{"topology": describe_topology(assignment)},
-        **staging,
     }
     announce(folder, place.rank, description)
     others = wait_for_all(folder, place.num_processes, placement.rendezvous_timeout_s)
+    if placement.scratch and isinstance(spec, RunSpec):
+        # Only once all are there: a node that copies is not one that is missing.
+        copy, seconds = stage(Path(spec.data_dir), placement.scratch)
+        os.environ[STAGED] = str(copy)
+        meet_again(folder, place.rank, place.num_processes, {"staging_s": seconds})
     set_environment(place, [other["address"] for other in others], placement.network_interface)
     os.environ |= assignment.variables if spec.device_kind == "cuda" else describe_cores(assignment.cores_by_device)
     if placement.bind_cores:
         os.sched_setaffinity(0, assignment.cores)
     if placement.scheduler == "slurm" and place.local_rank == 0:
-        start_telemetry(folder, node, len(assignment.cores), assignment.gpu_uuids)
+        # All processes of the node are watched. Without bind_cores, the assignment has only this one's cores.
+        start_telemetry(folder, node, spec.cores_per_device * spec.devices_per_node, assignment.gpu_uuids)
 
 
 def set_environment(place: Place, addresses: list[str], network_interface: str | None) -> None:

@@ -38,7 +38,10 @@ def find_sync_option(wrapper: type) -> str:
 SYNC_BUFFERS = find_sync_option(DistributedDataParallel)
 
 PATIENCE = timedelta(days=1)
-"""For processes that wait in a collective while the first device evaluates; the run's time limit ends a hang."""
+"""
+For processes that wait in a collective while another reads images or evaluates. The run's time limit ends a hang, as in
+the other frameworks; NCCL's own patience is ten minutes.
+"""
 
 
 class PytorchDdp(TorchBackend):
@@ -52,10 +55,8 @@ class PytorchDdp(TorchBackend):
         bind_to_device_cores(local_rank, spec.cores_per_device)
         self.set_up(spec, data, weights, local_rank)
         options = {"device_id": self.device} if self.is_cuda else {}
-        if spec.eval_devices == "first":
-            options["timeout"] = PATIENCE
         if not dist.is_initialized():  # the parity gate does several tasks in one process
-            dist.init_process_group("nccl" if self.is_cuda else "gloo", **options)
+            dist.init_process_group("nccl" if self.is_cuda else "gloo", timeout=PATIENCE, **options)
         device_ids = [local_rank] if self.is_cuda else None
         self.network = DistributedDataParallel(self.network, device_ids, **{SYNC_BUFFERS: False})
         self._compress_gradients()

@@ -1,0 +1,98 @@
+"""Processes that a launcher has started meet, copy their data, learn their place, and report which failed first."""
+
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from howmanygpus.train.host.placement import Placement
+from howmanygpus.train.records import AttemptFolder
+from howmanygpus.train.start import task
+from howmanygpus.train.start.endings import find_crash
+from howmanygpus.train.start.rendezvous import open_meeting, read_all
+from howmanygpus.train.start.staging import STAGED
+from project import ROOT
+from specs import make_spec
+
+SPEC = make_spec(launcher="per_device", num_gpus=2, data_dir="arrays")
+COPYING_S = 0.5
+
+
+def prepare(folder: Path, rank: int, seen: Path) -> None:
+    """Prepare one of two processes, of which the second one copies for longer. Writes what the process did and saw."""
+    os.environ |= {"HOWMANYGPUS_RANK": str(rank), "HOWMANYGPUS_LOCAL_RANK": "0", "HOWMANYGPUS_WORLD_SIZE": "2"}
+    did, telemetry, wait_for_all = [], [], task.wait_for_all
+    task.start_telemetry = lambda folder, node, num_cores, gpu_uuids: telemetry.append((node, num_cores))
+
+    def wait(*arguments):
+        others = wait_for_all(*arguments)
+        did.append("met")
+        return others
+
+    def stage(data_dir, scratch):
+        did.append("copied")
+        time.sleep(COPYING_S * rank)
+        return Path(scratch) / data_dir, COPYING_S * rank
+
+    task.wait_for_all, task.stage = wait, stage
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # as SLURM binds a task
+    task.prepare(folder, SPEC, Placement("slurm", scratch="/scratch", bind_cores=False))
+    staging_s = [process.get("staging_s") for process in read_all(folder)]
+    seen.write_text(json.dumps([did, staging_s, os.environ[STAGED], telemetry]))
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """Return what each of two processes did and saw that were prepared together."""
+    folder = tmp_path_factory.mktemp("attempt")
+    meeting = open_meeting(folder, SPEC, Placement())
+    seen = [folder / f"seen{rank}.json" for rank in range(2)]
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=prepare, args=(meeting, rank, seen[rank])) for rank in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(timeout=300)
+    assert [process.exitcode for process in processes] == [0, 0]
+    return [json.loads(path.read_text()) for path in seen]
+
+
+def test_a_node_that_copies_its_data_is_not_missing(prepared):
+    """If it copied before it announced itself, the others would give up, and each attempt would begin the copy anew."""
+    for did, staging_s, staged, _ in prepared:
+        assert did == ["met", "copied"] and staged == "/scratch/arrays"
+        assert staging_s == [0.0, COPYING_S], "nobody goes on before all have copied"
+
+
+def test_the_processes_of_a_node_are_watched_on_the_cores_of_all_of_them(prepared):
+    """SLURM has bound this process to its own core; utilisation is that of the node's processes."""
+    assert [telemetry for *_, telemetry in prepared] == [[[0, 2]], [[0, 2]]]
+
+
+KILLED = """
+import os, signal, time
+
+if os.environ["RANK"] == "1":
+    os.kill(os.getpid(), signal.SIGKILL)
+time.sleep(600)
+"""
+
+
+def test_a_process_that_the_kernel_kills_is_named_with_its_signal(tmp_path):
+    """The search for the largest batch takes it for exhausted memory."""
+    (tmp_path / "killed.py").write_text(KILLED)
+    attempt = AttemptFolder(tmp_path / "attempt")
+    attempt.path.mkdir()
+    meeting = open_meeting(attempt.path, SPEC, Placement(bind_cores=False))
+    folders = [str(ROOT / "workflow" / "lib"), str(tmp_path)]
+    command = [sys.executable, "-m", "howmanygpus.train.start.spawn", "--num-processes", "2", "--folder", str(meeting)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(folders)}
+    ended = subprocess.run([*command, "killed"], env=environment, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 128 + 9, ended.stderr
+    attempt.said.write_text(ended.stderr)
+    assert find_crash(attempt, ended.returncode)["reason"] == "process 1 failed first, killed by SIGKILL"
