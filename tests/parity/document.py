@@ -60,7 +60,7 @@ updates are never wider than {direction} for one minus the cosine and {norm} for
 tripled gradient is caught however deep the model is. A verdict in reduced precision, or on compressed gradients,
 requires the verdict in fp32 without compression on the same code. Compressed gradients widen the limits:
 
-| compression | whole gradients, updates and arrays | kernels besides | losses, statistics, evaluations |
+| compression | whole gradients, updates and arrays | added with several axes | losses, statistics, evaluations |
 |---|---|---|---|
 {compressions}
 

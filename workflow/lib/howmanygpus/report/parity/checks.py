@@ -8,7 +8,7 @@ CHECKS = {
     "batches": "batches whose bytes are not those that this process should have got",
     "skipped": "in fp16: tasks with other skips than of the one step whose gradients overflow, on the last device",
     "loss": "training loss of the first step",
-    "averaging": "the gradient along the reference's, less one; on two devices 1 is their mean, 2 their sum",
+    "averaging": "component of the gradient along the reference's, over its norm, less one; a sum over two devices: 1",
     "direction": "one minus the cosine between whole gradients or updates and the reference's; the worst of the three",
     "norm": "norm of the whole gradient or update over the reference's, less one; the worst of the three",
     "gradients": "gradient of the worst array after one step",
