@@ -12,7 +12,7 @@ import pytest
 
 from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.records import AttemptFolder
-from howmanygpus.train.start import task
+from howmanygpus.train.start import spawn, task
 from howmanygpus.train.start.endings import find_crash
 from howmanygpus.train.start.rendezvous import open_meeting, read_all
 from howmanygpus.train.start.staging import STAGED
@@ -96,3 +96,26 @@ def test_a_process_that_the_kernel_kills_is_named_with_its_signal(tmp_path):
     assert ended.returncode == 128 + 9, ended.stderr
     attempt.said.write_text(ended.stderr)
     assert find_crash(attempt, ended.returncode)["reason"] == "process 1 failed first, killed by SIGKILL"
+
+
+@pytest.mark.parametrize(("statuses", "named"), [([0, -6], True), ([-6, 1], False)])
+def test_of_processes_that_fail_together_none_is_named_as_the_first(monkeypatch, capsys, statuses, named):
+    """One of them lost its connection to the other, whose traceback is the reason."""
+    ends = iter(statuses)
+
+    class Ended:
+        def __init__(self, *command, **options):
+            self.returncode = next(ends)
+
+        def poll(self):
+            return self.returncode
+
+        wait = poll
+
+    monkeypatch.setattr(spawn.subprocess, "Popen", Ended)
+    monkeypatch.setattr(spawn, "die_with_parent", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["spawn", "--num-processes", "2", "--folder", "meeting", "module"])
+    with pytest.raises(SystemExit) as ended:
+        spawn.main()
+    assert ended.value.code == 128 + 6
+    assert ("Process name:" in capsys.readouterr().err) == named

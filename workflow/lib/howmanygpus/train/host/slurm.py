@@ -74,8 +74,8 @@ def to_seconds(moment: str) -> float | None:
 def describe_job(job_id: str) -> dict:
     """Describe a job: what it asked for, what it was given, how long it waited.
 
-    queue_wait_s: from the time at which the job could have started to its start; None if SLURM did not answer, as
-    everything else but the id.
+    queue_wait_s: from the time at which the job could have started to its start. If SLURM does not answer, `exclusive`
+    is False, and everything else but the id None.
     """
     job = ask_for_job(job_id) or {}
     started, eligible = to_seconds(job.get("StartTime", "")), to_seconds(job.get("EligibleTime", ""))

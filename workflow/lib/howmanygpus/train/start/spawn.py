@@ -32,18 +32,19 @@ def main() -> None:
     # Each child is asked, so that the end of a later one is seen while the first one runs.
     while None in (polled := [child.poll() for child in children]) and not any(polled):
         time.sleep(POLL_S)
-    first = next((rank for rank, status in enumerate(polled) if status), None)
+    failed = [rank for rank, status in enumerate(polled) if status]
     for child in children:
         if child.poll() is None:
             # Its children are stopped too, because a shell that ends leaves them running.
             stop_process_tree(psutil.Process(child.pid), GRACE_S)
     for child in children:
         child.wait()
-    if first is None:
+    if not failed:
         return
-    status = children[first].returncode
+    status = children[failed[0]].returncode
     status = status if status > 0 else 128 - status  # as shells count signals
-    print(f"Process name: {first}\nExit code: {status}", file=sys.stderr, flush=True)
+    if len(failed) == 1:  # which of several was the first, their tracebacks tell
+        print(f"Process name: {failed[0]}\nExit code: {status}", file=sys.stderr, flush=True)
     sys.exit(status)
 
 
