@@ -11,7 +11,7 @@ RULES = "rule write_page:\n    output:\n        'page.html'\n"
 
 @pytest.fixture(autouse=True)
 def clone(tmp_path, monkeypatch):
-    """Make a clone with the studies `digits` and `letters`, each in a file of its own."""
+    """Make a clone with the studies `digits` and `letters` in a file each, and `usual` in the default one."""
     (tmp_path / "workflow" / "rules").mkdir(parents=True)
     (tmp_path / "Snakefile").write_text(SNAKEFILE)
     (tmp_path / "workflow" / "rules" / "pages.smk").write_text(RULES)
@@ -19,6 +19,8 @@ def clone(tmp_path, monkeypatch):
         (tmp_path / f"{name}.yaml").write_text(f"studies: {{{study}: {{model: [small_cnn, resnet44]}}}}\n")
     (tmp_path / "local").mkdir()
     (tmp_path / "local" / "config.yaml").write_text("cores: all\n")
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.yaml").write_text("studies: {usual: {model: [small_cnn, resnet44]}}\n")
     monkeypatch.delenv("SNAKEMAKE_PROFILE", raising=False)
     monkeypatch.chdir(tmp_path)
 
@@ -43,6 +45,9 @@ def clone(tmp_path, monkeypatch):
         ("--until write_page digits --configfile mine.yaml", "digits --until write_page --configfile mine.yaml"),
         ("--forcerun write_page available -n", "available --forcerun write_page -n"),
         ("all --configfile mine.yaml digits available", "digits available all --configfile mine.yaml"),
+        ("--logger rich usual", "usual --logger rich"),
+        ("-q rules usual_resnet44 -n", "usual_resnet44 -q rules -n"),
+        ("--until write_page usual", "usual --until write_page"),
     ],
 )
 def test_targets_behind_values_of_options_are_moved_to_the_front(given, sorted_words):
@@ -53,6 +58,8 @@ def test_targets_behind_values_of_options_are_moved_to_the_front(given, sorted_w
     "given",
     [
         "digits --configfile mine.yaml more.yaml",
+        "usual --profile local",
+        "--profile local usual_small_cnn",
         "--configfile=mine.yaml digits",
         "--configfile mine.yaml -- digits",
         "digts --config studies={digts:{}}",
@@ -74,8 +81,14 @@ def test_a_command_line_that_snakemake_understands_stays_as_it_is(given):
     [
         ("--configfile mine.yml", "--configfile: there is no file mine.yml; did you mean mine.yaml?"),
         ("--configfile=mine.yml", "--configfile: there is no file mine.yml; did you mean mine.yaml?"),
-        ("--configfile mine.yaml other.json", "there is no file other.json; choose from mine.yaml, more.yaml"),
+        (
+            "--configfile mine.yaml other.json",
+            "there is no file other.json; choose from config/config.yaml, mine.yaml, more.yaml",
+        ),
         ("--configfile available", "there is no file available; available is a target: put it before the options"),
+        ("--configfile usual", "there is no file usual; usual is a target: put it before the options, and name a"),
+        ("--configfile mine.yaml usual", "--configfile: usual is neither an existing file nor a target; choose from"),
+        ("usuall --profile local", "neither a rule nor a study of config/config.yaml; did you mean usual?"),
         ("--configfile mine.yaml digitz", "digitz is neither an existing file nor a target; did you mean digits?"),
         ("--logger rich richt", "--logger: richt is neither an existing value of this option nor a target"),
         (

@@ -230,7 +230,8 @@ def test_a_class_that_was_not_trained_on_is_refused(tree):
 def test_a_plan_names_the_place_of_a_wrong_option(tree):
     config = {"studies": {"s": study(dataset="pets", frameworks=["pytorch_ddp"], devices=["cpu"])}}
     for changes, message in (
-        ({"size": [0, 1]}, "datasets.pets.options.size: [0, 1] is no size; write [height, width] in pixels"),
+        ({"size": [0, 1]}, "datasets.pets.options.size[0]: 0 is too small; give at least 1"),
+        ({"size": 264}, "datasets.pets.options.size: 264 is not of type array or null; write [264, 264]"),
         ({"colour": 1}, 'datasets.pets: "pets" cannot be made: data source image_folder got an unexpected keyword'),
     ):
         datasets = {"pets": {"source": "image_folder", "options": options_of(tree, **changes)}}

@@ -149,7 +149,7 @@ def test_epochs_by_batch_are_drawn_beside_measured_ones(tmp_path):
     assert list(line.get_xdata()) == [3264, 8192, 32768, 65536] and list(line.get_ydata()) == [35.2, 42, 56, 84.5]
     heads = [axes.get_title(loc="left") for axes in measured]
     assert len(heads) == 3 and all(head.startswith("measured 2026: EPYC") for head in heads)
-    assert "to test accuracy 0.9 on 1 device" in heads[0]
+    assert "to test accuracy 0.9 (majority class: 0.07) on 1 device" in heads[0]
     alone = draw(tmp_path, "published_epochs", ("reference_points", "resnet50"), "nothing run")
     assert len(alone.axes) == 1 and "nothing measured yet" in texts(alone)
 

@@ -4,6 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.text import Text
 
 from figured import GRIDS, QUALITY, make_tables, written
 from howmanygpus.report.figures import describe_figure, list_figures, load_figure
@@ -29,6 +30,26 @@ def test_ideal_scaling_is_proportional_to_the_devices_at_every_device_count(tmp_
     for line in longest:
         counts, ideal = line.get_xdata(), line.get_ydata()
         assert counts.tolist() == [1, 2, 4] and ideal.tolist() == [count * ideal[0] for count in counts]
+
+
+def list_words(figure) -> list[str]:
+    words = [text.get_text() for text in figure.findobj(Text)]
+    return [" ".join(text.split()) for text in words if text]
+
+
+NAME_AN_ACCURACY = {
+    *("batch_sizes", "price", "quality_by_epoch", "speedup", "time_to_accuracy", "time_with_start", "variants"),
+    *("published_epochs", "published_price", "published_quality"),
+}
+
+
+@pytest.mark.parametrize("name", list_figures())
+def test_the_quality_of_a_guess_stands_beside_every_measured_accuracy(tmp_path, name):
+    """The figure of unfair protocols has differences and ratios only, and `speedup` a threshold without its metric."""
+    words = list_words(draw(tmp_path, name, make_tables(*GRIDS["complete"])))
+    assert any("majority class: 0.07" in text for text in words) == (name in NAME_AN_ACCURACY)
+    has_word = NAME_AN_ACCURACY - {"speedup"} | {"protocols"}
+    assert any("accuracy" in text for text in words) == (name in has_word)
 
 
 def delay_and_fail(times, slow):

@@ -245,10 +245,13 @@ def name_guess(metric: str) -> str:
     return "majority class" if metric == "accuracy" else "class frequencies"
 
 
-def describe_guess(table: pd.DataFrame) -> str:
-    """Name the quality of a guess in brackets, to follow a quality in a title; nothing if it is not known."""
+def describe_guess(table: pd.DataFrame, metric: str = "metric") -> str:
+    """Name the quality of a guess in brackets, to follow a quality in a title; nothing if it is not known.
+
+    metric: the column of the metric.
+    """
     known = table[table["quality_of_guess"].astype(float) < float("inf")]
-    return f" ({name_guess(known['metric'].iloc[0])}: {known['quality_of_guess'].iloc[0]:.2g})" if len(known) else ""
+    return f" ({name_guess(known[metric].iloc[0])}: {known['quality_of_guess'].iloc[0]:.2g})" if len(known) else ""
 
 
 def star_machinery(rows: pd.DataFrame) -> dict[str, str]:

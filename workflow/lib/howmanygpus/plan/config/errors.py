@@ -136,6 +136,8 @@ def _explain(error: jsonschema.ValidationError, place: str) -> ConfigError:
         case "pattern" if rule.startswith("^[a-z]"):
             others = "dashes" if "-]" in rule else "underscores"
             return refuse(place, value, "is no valid name", f"use lower-case letters, digits and {others}")
+        case "pattern" if "integer" in schema.get("type", ()) and _read_number(value) is not None:
+            return _explain_type(value, ["integer"], place, 1)
         case "pattern":
             return refuse(place, value, f"does not match {rule}", schema["description"])
         case "uniqueItems":

@@ -14,6 +14,7 @@ from howmanygpus.report.style import (
     SEE_GRID,
     add_note,
     count_failed,
+    describe_guess,
     label_lines,
     make_panels,
     mark_counts,
@@ -51,12 +52,13 @@ def draw(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     table = table.assign(series=name_series(table, runs), is_largest_of_data=table["max_limit"] == "data_set")
     table = table.sort_values("global_batch_size")
     styles, counts = style_of(table["series"]), sorted(table["num_gpus"].unique())
-    rows = {RATE: "images/s over all devices"}
+    rows, guess = {RATE: "images/s over all devices"}, ""
     if (judged := table[table["num_judged"] > 0])["num_gpus"].nunique() == len(counts):
         first = judged.iloc[0]
         target = f"to test {name_metric(first['metric'])} {first['target']:g}"
+        guess = describe_guess(choose_inputs(runs), "quality_metric")
         rows |= {name: f"{unit} {target}" for name, unit in TO_TARGET.items()}
-    titles = [name_count(count, "device") for _ in rows for count in counts]
+    titles = [name_count(count, "device") + guess * (name != RATE) for name in rows for count in counts]
     figure, panels = make_panels(titles, panel_size=(5.2, 3.4), max_columns=len(counts))
     places = [(name, count) for name in rows for count in counts]
     for axes, (name, count) in zip(panels, places, strict=True):

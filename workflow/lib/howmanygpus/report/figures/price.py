@@ -11,7 +11,15 @@ from howmanygpus.report.metrics import name_metric
 from howmanygpus.report.outcomes import has_failed
 from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.series import name_series
-from howmanygpus.report.style import GREY, make_panels, note_rates, ring_disturbed, say_nothing_to_show, style_of
+from howmanygpus.report.style import (
+    GREY,
+    describe_guess,
+    make_panels,
+    note_rates,
+    ring_disturbed,
+    say_nothing_to_show,
+    style_of,
+)
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
 
 TITLE = "Price to train and to reach the target"
@@ -55,6 +63,7 @@ def summarize_prices(runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> pd.D
         failed_cost=("failed_cost", "median"),
         num_repeats=("cost", "count"),
         quality=("quality_last", "mean"),
+        quality_of_guess=("quality_of_guess", "first"),
         time_s=("time_s", "median"),
         is_disturbed=("disturbed", "any"),
     )
@@ -77,9 +86,11 @@ def add_target(cells: pd.DataFrame, runs: pd.DataFrame, time_to_accuracy: pd.Dat
 
 
 def describe_target(prices: pd.DataFrame) -> str:
-    target = prices["target"].iloc[0]
-    pale = "pale: whole training"
-    return pale if target is None else f"{pale}; strong: until test {name_metric(prices['metric'].iloc[0])} {target:g}"
+    """Say what the bars are, and the quality of a guess, with which the qualities beside them compare."""
+    target, text = prices["target"].iloc[0], "pale: whole training"
+    if target is not None:
+        text += f"; strong: until test {name_metric(prices['metric'].iloc[0])} {target:g}"
+    return text + describe_guess(prices)
 
 
 def name_rows(prices: pd.DataFrame) -> list[str]:

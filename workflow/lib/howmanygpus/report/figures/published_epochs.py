@@ -11,6 +11,7 @@ from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.series import name_series
 from howmanygpus.report.style import (
     add_note,
+    describe_guess,
     label_lines,
     make_panels,
     mark_counts,
@@ -71,7 +72,8 @@ def group_measured(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> list[Group]
     styles, groups = style_of(reached["series"]), []
     for (device, count), rows in reached.groupby(["device", "num_gpus"], sort=True):
         target = f"{name_metric(rows['metric'].iloc[0])} {rows['target'].iloc[0]:g}"
-        more = f"to test {target} on {name_count(count, 'device')}"
+        guess = describe_guess(choose_inputs(runs), "quality_metric")
+        more = f"to test {target}{guess} on {name_count(count, 'device')}"
         groups.append((title_measured(runs, device, more), rows[COLUMNS], styles))
     return groups
 

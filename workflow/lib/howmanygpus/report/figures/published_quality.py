@@ -17,7 +17,7 @@ from howmanygpus.report.published.panels import (
     title_published,
 )
 from howmanygpus.report.rows.series import name_series
-from howmanygpus.report.style import add_note, note_rates, ring_disturbed, style_of
+from howmanygpus.report.style import add_note, describe_guess, note_rates, ring_disturbed, style_of
 from howmanygpus.report.tables.time_to_accuracy import summarize_time_to_accuracy
 
 TITLE = "Time and quality, published and measured"
@@ -27,7 +27,8 @@ BAR = 0.62
 INK = "#555555"
 LONGEST_S = 600
 """Times up to this many seconds are drawn in seconds, longer ones in minutes."""
-COLUMNS = ["series", "num_gpus", "global_batch_size", "time_s", "quality", "threshold", "never", "is_disturbed"]
+COLUMNS = ["series", "num_gpus", "global_batch_size", "time_s", "quality", "quality_of_guess", "threshold", "never"]
+COLUMNS += ["is_disturbed"]
 CONFIGURATION = ["series", "device", "num_gpus", "global_batch_size"]
 
 
@@ -41,7 +42,7 @@ def draw(published: pd.DataFrame, runs: pd.DataFrame, time_to_accuracy: pd.DataF
         colours = [styles[series]["color"] for series in rows["series"]]
         draw_times(times, rows, colours)
         draw_quality(quality, rows, colours)
-        quality.set_xlabel(f"test {name_metric(metric)}")
+        quality.set_xlabel(f"test {name_metric(metric)}{describe_guess(rows.assign(metric=metric))}")
     if not measured:
         add_note(axes[0][0], NOTHING_MEASURED)
     return figure
@@ -51,7 +52,7 @@ def group_published(published: pd.DataFrame) -> list[tuple]:
     """Return one group per source and hardware: title, rows with COLUMNS, styles, metric."""
     judged = published[published["quality_metric"].notna()]
     never = judged["threshold"].map("never reached {:g}".format, na_action="ignore")
-    judged = judged.assign(time_s=judged["duration_s"], never=never, is_disturbed=False)
+    judged = judged.assign(time_s=judged["duration_s"], never=never, is_disturbed=False, quality_of_guess=None)
     groups = []
     for (_, hardware, metric), rows in judged.groupby(["source", "hardware", "quality_metric"], sort=False):
         words = "time as the source counts it" + (", another network" if rows["model"].isna().all() else "")
@@ -72,7 +73,10 @@ def group_measured(runs: pd.DataFrame) -> list[tuple]:
         disturbed=done["disturbed"].eq(True),
     )
     cells = done.groupby(CONFIGURATION, as_index=False, sort=False).agg(
-        time_s=("time_s", "median"), quality=("quality", "mean"), is_disturbed=("disturbed", "any")
+        time_s=("time_s", "median"),
+        quality=("quality", "mean"),
+        quality_of_guess=("quality_of_guess", "first"),
+        is_disturbed=("disturbed", "any"),
     )
     cells[["threshold", "never"]] = None
     styles, metric = style_of(cells["series"]), done["quality_metric"].iloc[0]
