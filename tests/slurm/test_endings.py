@@ -148,6 +148,11 @@ def test_each_run_has_the_status_and_the_reason_of_its_end(first, cluster):
         assert (row["status"], words in row["reason"]) == (status, True), f"{row}\n{tell(first, name)}"
 
 
+@pytest.mark.parametrize("cluster", ["squeue"], indirect=True)
+def test_a_full_disk_is_named_on_the_screen(first):
+    assert "No space left on device" in tell(first, "unwritten") and "No space left on device" in first.output
+
+
 def test_the_figure_of_the_grid_shows_each_status(first):
     for name in first.rows.keys() & set(ALONE):
         assert ENDINGS[name][1] in first.figure, name

@@ -56,6 +56,26 @@ def test_each_run_is_tried_again_with_more_of_what_it_lacked(project, cluster):
     }, output[-3000:]
 
 
+def test_a_run_whose_node_was_lost_requests_no_more_than_before(project, cluster):
+    project.add_fake("lost")
+    options = {"devices": ["fake"], "per_device_batch_size": [8], "time_limit_min": LIMIT_MIN}
+    project.write_config(whole=study(frameworks=["lost"], num_gpus=[GPUS_PER_NODE], **options))
+    project.behave(lost="wait_for_file")
+    project.edit_profile(**{"retries": 1, "show-failed-logs": False, "slurm-no-requeue": True})
+    process = project.start(*RUNS)
+    node = project.wait_for_running("/lost/")["nodes"]
+    cluster.lose_node(node)
+    project.wait_until(lambda: len(project.find_attempts("/lost/")) == 2, "the second attempt")
+    first, second = project.find_attempts("/lost/")
+    requests = [find_request(cluster, attempt) for attempt in (first, second)]
+    (project.folder / "go_on").touch()
+    output, _ = process.communicate(timeout=600)
+    cluster.start_node(node)
+    project.wait_until(lambda: cluster.count_idle() == len(cluster.nodes), "the node's return")
+    assert first["status"] == "node_failed" and process.returncode == 0, output[-3000:]
+    assert requests == [(f"00:{LIMIT_MIN + OVERHEAD_MIN}:00", f"{2000 * GPUS_PER_NODE}M")] * 2
+
+
 @pytest.mark.parametrize(("end", "minutes"), [("cancelled", 15), ("limited", 25)])
 def test_a_measurement_is_tried_again_with_more_of_what_it_lacked(project, cluster, environment_record, end, minutes):
     project.take_environment(environment_record("pytorch-cpu"))

@@ -60,6 +60,28 @@ def test_a_job_for_a_drained_cluster_is_named_and_sigterm_cancels_it(project, cl
     check_named_and_cancelled(project, cluster, "down, drained or reserved; `sinfo -R` says why")
 
 
+def test_a_job_whose_request_became_impossible_is_named_and_sigterm_cancels_it(project, cluster):
+    """The nodes lose a feature while the job waits. SLURM refuses such a request only when a job is submitted."""
+    nodes = f"NodeName={','.join(cluster.nodes)}"
+    cluster.run("scontrol", "update", nodes, "AvailableFeatures=quick", "ActiveFeatures=quick")
+    exclusive = ("--partition=gpu", f"--nodes={len(cluster.nodes)}", "--exclusive", "--output=/dev/null")
+    cluster.run("sbatch", *exclusive, "--wrap=sleep 600")
+    running, waiting = (
+        ("squeue", "--noheader", f"--states={state}", "--format=%i") for state in ("RUNNING", "PENDING")
+    )
+    project.wait_until(lambda: cluster.run(*running), "the other job")
+    project.write_machine(constraint="quick")
+    write_study(project)
+    process = project.start(*ROWS)
+    project.wait_until(lambda: cluster.run(*waiting), "the job")
+    cluster.run("scontrol", "update", nodes, "AvailableFeatures=slow", "ActiveFeatures=slow")
+    project.wait_until(lambda: "cannot start" in read_messages(project), "the message about the job")
+    process.terminate()
+    output, _ = process.communicate(timeout=300)
+    assert "BadConstraints: no node of the partition gpu has what is asked for; compare" in output, output
+    assert cluster.run(*waiting) == ""
+
+
 def test_sigterm_cancels_what_waits_and_ends_with_what_runs(project, cluster):
     options = {"frameworks": ["sleeping"], "devices": ["fake"], "per_device_batch_size": [8]}
     endless = study(**options, num_gpus=[1], time_limit_min=LONGER_THAN_ITS_PARTITION_MIN)
@@ -116,10 +138,15 @@ def test_a_job_that_ends_before_it_started_quotes_no_older_log(project, cluster)
     log.write_text(OLDER)
     process = project.start(*ROWS, "--logger", "rich")
     project.wait_until(lambda: "cannot start" in read_messages(project), "the message about the job")
+    project.wait_until(lambda: "1 job waits in SLURM's queue: 1 for " in read_messages(project), "the second message")
     (job,) = cluster.run("squeue", "--noheader", "--format=%i").split()
     cluster.run("scancel", job)
     output, _ = process.communicate(timeout=300)
     assert "This job has not started." in output and OLDER not in output, output
+    screen = " ".join(output.split())
+    assert screen.count(f"SLURM cannot start job {job}") == 1 and "1 job waits in SLURM's queue: 1 for " in screen, (
+        output
+    )
     assert "Traceback" not in output and "Logging error" not in output, output
     assert find_end(project) == ("cancelled", f"the job was cancelled (job {job})")
 

@@ -41,3 +41,12 @@ def test_the_report_says_how_many_runs_go_at_a_time(tmp_path, given, limit, sent
 def test_runs_on_one_machine_go_one_at_a_time():
     machine = read_machine(ROOT / "profiles" / "local" / "machine.yaml")
     assert (limit_measurements(machine), describe_concurrency(machine)) == (None, ALONE)
+
+
+def test_readme_and_report_do_not_say_more():
+    """The sentence of the report is that of the machine, and no other document has one of its own for all machines."""
+    page = (ROOT / "workflow" / "report" / "workflow.rst").read_text()
+    assert '{{ snakemake.config["concurrency"] }}' in page and "at a time" not in page
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    assert "On one machine, runs go one at a time, in random order. On a cluster, several runs go at the same" in readme
+    assert readme.count("one at a time") == 2 and "`concurrent_runs: 1` in the machine file makes them go one" in readme

@@ -17,7 +17,7 @@ from howmanygpus.call.ending import describe_end, repeat_call
 from project import ROOT
 
 READ = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "Makefile", "Snakefile")
-FOLDERS = ("config", "profiles", "docs", "workflow", "benchmarks")
+FOLDERS = ("config", "profiles", "docs", "examples", "workflow", "benchmarks")
 SUFFIXES = (".md", ".yaml", ".py", ".smk", ".rst", ".sbatch")
 PROGRAM = r"(?:\w+=\S+ )*(?:exec )?(?:(?:\.venv/bin/)?snakemake|\$\(SNAKEMAKE\)|sbatch \S*packed\.sbatch)(?= )"
 IN_CODE = re.compile(rf"`({PROGRAM}[^`]*)`")
@@ -102,7 +102,9 @@ def test_a_target_before_the_options_is_right(command):
 
 def test_command_lines_in_documents_name_targets_first():
     commands = read_commands()
-    assert {"README.md", "config/README.md", "profiles/README.md", "Makefile"} <= {path for path, _ in commands}
+    assert {"README.md", "config/README.md", "profiles/README.md", "examples/model/config.yaml", "Makefile"} <= {
+        path for path, _ in commands
+    }
     assert len(commands) > 20 and sum(is_target(command.split()[1]) for _, command in commands) >= 5
     wrong = {(path, command): late for path, command in commands if (late := find_late_targets(command))}
     assert wrong == {}

@@ -5,8 +5,10 @@ import hashlib
 import numpy as np
 import pytest
 
+from cifar import write_small
 from howmanygpus.plan.invalidation.contents import has_shape_of_arrays
 from howmanygpus.prepare.arrays import check_part, prepare_arrays, prepare_random
+from howmanygpus.prepare.checks.remarks import read_remarks
 from howmanygpus.prepare.sources import Arrays, Description, digits, synthetic
 from howmanygpus.train.input.prepared import open_data, read_description, verify_hashes
 
@@ -37,6 +39,30 @@ def test_random_arrays_are_written_in_blocks_and_are_always_the_same(tmp_path, m
     assert np.array_equal(data.train_images, whole.train_images) and np.array_equal(data.test_images, whole.test_images)
     assert np.array_equal(data.train_labels, whole.train_labels) and set(data.train_labels.tolist()) == {0, 1, 2, 3}
     assert not np.array_equal(data.train_images[:6], data.test_images)
+
+
+def test_test_images_that_are_training_images_are_refused_or_told(tmp_path):
+    """As for image files. The folder of CIFAR-10 has the batches that a user put there."""
+    folder, test = tmp_path / "cifar", tmp_path / "cifar" / "test_batch.bin"
+    write_small(folder)
+    second, own = ((folder / name).read_bytes() for name in ("data_batch_2.bin", "test_batch.bin"))
+    row = len(second) // 3
+    test.write_bytes(second)
+    with pytest.raises(
+        ValueError, match=r"3 of 3 test images have the pixels of a training image \(test image 0 = train"
+    ):
+        prepare_arrays("cifar10", {"folder": str(folder)}, "", tmp_path / "arrays")
+    assert not (tmp_path / "arrays").exists()
+    test.write_bytes(own + second[row:])
+    of_another_class = b"\x02" + second[1:row]
+    (folder / "data_batch_1.bin").write_bytes(second[:row] + of_another_class + second[row : 2 * row])
+    prepare_arrays("cifar10", {"folder": str(folder)}, "", tmp_path / "arrays")
+    leak, contradiction = read_remarks(tmp_path / "arrays")
+    pairs = "test image 3 = train image 2, test image 4 = train image 5"
+    assert leak.startswith(f"2 of 5 test images have the pixels of a training image ({pairs}), so that the quality is")
+    assert contradiction == (
+        "images with the same pixels in several classes: 1 (train image 0 = train image 1); correct their classes"
+    )
 
 
 @pytest.mark.parametrize(

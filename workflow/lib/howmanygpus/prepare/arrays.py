@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from howmanygpus.prepare.checks.pixels import Image, describe_duplicates
+from howmanygpus.prepare.checks.remarks import write_remarks
 from howmanygpus.prepare.listing import describe_dataset
 from howmanygpus.prepare.sources import Description, load_source, synthetic
 from howmanygpus.prepare.statistics import mean_and_std, sum_levels
@@ -16,9 +18,14 @@ Parts = dict[str, tuple[Iterable[np.ndarray], np.ndarray]]
 
 
 def prepare_arrays(source: str, options: dict, acquired: str, folder: Path) -> None:
-    """Write a data set as a prepared folder. acquired: folder of what was fetched or extracted for it, if anything."""
+    """Write a data set as a prepared folder, with any remarks on images that have the same pixels.
+
+    acquired: folder of what was fetched or extracted for it, if anything. Raises ValueError if most of the test images
+    are training images.
+    """
     description = describe_dataset(source, options)
-    write_parts(read_parts(source, options, acquired, description), description, folder)
+    parts = read_parts(source, options, acquired, description)
+    write_parts(parts, description, folder, describe_duplicates(_list_images(parts)))
 
 
 def prepare_random(source: str, options: dict, folder: Path) -> None:
@@ -54,13 +61,21 @@ def check_part(source: str, split: str, images: np.ndarray, labels: np.ndarray, 
         raise ValueError(f"{source}: {split} labels are not {count} numbers below {description.num_classes}")
 
 
+def _list_images(parts: Parts) -> Iterator[Image]:
+    for split, (blocks, labels) in parts.items():
+        images = (image for block in blocks for image in np.ascontiguousarray(block))
+        for index, (image, label) in enumerate(zip(images, labels, strict=True)):
+            classes = int(label) if label.ndim == 0 else tuple(np.flatnonzero(label).tolist())
+            yield Image(f"{split} image {index}", split, classes, hash_pixels(image))
+
+
 def draw_parts(description: Description) -> Parts:
     draw_labels = synthetic.draw_several_labels if description.multi_label else synthetic.draw_labels
     return {split: (synthetic.draw_images(description, split), draw_labels(description, split)) for split in SPLITS}
 
 
-def write_parts(parts: Parts, description: Description, folder: Path) -> None:
-    """Write images, labels and manifest, and the channel statistics of the training images."""
+def write_parts(parts: Parts, description: Description, folder: Path, remarks: Iterable[str] = ()) -> None:
+    """Write images, labels, manifest and any remarks, and the channel statistics of the training images."""
     hashes: dict[str, list[str]] = {split: [] for split in SPLITS}
     sums = []
 
@@ -77,6 +92,7 @@ def write_parts(parts: Parts, description: Description, folder: Path) -> None:
             shape = (description.count(split), *description.image_shape)
             writer.write_images(split, shape, pass_on(split, blocks))
             writer.write_labels(split, labels, ((sha256,) for sha256 in hashes[split]))
+        write_remarks(writer.folder, remarks)
         height, width, _ = description.image_shape
         mean, std = mean_and_std(sums, height * width)
         writer.describe(

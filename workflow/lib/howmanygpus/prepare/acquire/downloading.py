@@ -105,9 +105,10 @@ def _find_start(download: Download, response, part: Path, have: int) -> int:
     is_page = download.num_bytes is None and kind.startswith("text/html")
     if is_page or (length is not None and download.num_bytes not in (None, int(length))):
         expected = download.num_bytes or "an archive"
+        doubt = f", or num_bytes is wrong; correct {expected}" if download.num_bytes else ""
         raise AcquisitionError(
             f"{download.url}: the server offers {length} bytes of {kind}, not {expected}; "
-            "the file was moved or changed, or requires a login"
+            f"the file was moved or changed, or requires a login{doubt}"
         )
     return 0
 
@@ -122,7 +123,8 @@ def _copy(download: Download, response, file, start: int) -> None:
         if received > _most_bytes(download):
             file.truncate(0)
             problem = f"the server sends more than the file's {_most_bytes(download)} bytes"
-            raise AcquisitionError(f"{download.url}: {problem}")
+            remedy = "; the file was changed, or num_bytes is wrong" if download.num_bytes else ""
+            raise AcquisitionError(f"{download.url}: {problem}{remedy}")
         file.write(block)
         if received - reported >= PROGRESS_BYTES:
             reported = received
