@@ -1,4 +1,11 @@
-"""A wrong config is refused or warned about, and the message names the place, the value and the remedy."""
+"""
+A wrong config is refused or warned about, and the message names the place, the value and the remedy.
+
+Other errors have files of their own: numbers (test_config_numbers), files that cannot be read (test_config_files),
+machine files (test_machine_errors), data sets (test_dataset_errors, test_checks, test_splitting, test_label_tables),
+model files (test_wrong_models), programs (test_wrong_program_studies), targets and options of the command line
+(test_command_line, test_wrong_options, test_wrong_folders), and what a dry run says (workflow/test_dry_run).
+"""
 
 import math
 
@@ -7,14 +14,13 @@ import pytest
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.files import read_yaml
 from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.config.schema import retype
 from howmanygpus.plan.plan import Plan
 from project import ROOT, study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
 NOISE = {"image_shape": [8, 8, 1], "num_classes": 4, "num_train": 64, "num_test": 8}
 
-WRONG_STUDIES = [
+WORDS = [
     ({"epoch": 3}, 'studies.s: unknown key "epoch"; did you mean epochs?'),
     ({"dataset": "digit"}, 'studies.s.dataset: "digit" is not a known data set; did you mean digits?'),
     ({"model": "vgg"}, 'studies.s.model: "vgg" is not a known model; choose from alexnet, densenet121, '),
@@ -27,11 +33,6 @@ WRONG_STUDIES = [
         'frameworks[0]: "tensorflow" is not a known framework; did you mean one of horovod_tensorflow, '
         "tensorflow_mirrored, tensorflow_multiworker?",
     ),
-    ({"frameworks": "pytorch_ddp"}, 'frameworks: "pytorch_ddp" is not of type array; write [pytorch_ddp]'),
-    ({"frameworks": []}, "frameworks: [] is empty; give at least one entry"),
-    ({"frameworks": ["pytorch_ddp"] * 2}, "repeats an entry; keep each once"),
-    ({"num_gpus": [0]}, "studies.s.num_gpus[0]: 0 is too small; give at least 1"),
-    ({"num_gpus": ["two"]}, 'studies.s.num_gpus[0]: "two" is not of type integer'),
     ({"scaling": "week"}, 'studies.s.scaling: "week" is not known here; did you mean weak?'),
     ({"tier": "equal"}, 'studies.s.tier: "equal" is not known here; this tier is now stock, which no longer switches'),
     ({"variants": {"v": {"tier": "equal"}}}, 'studies.s.variants.v.tier: "equal" is not known here; this tier is now'),
@@ -42,6 +43,26 @@ WRONG_STUDIES = [
     ),
     ({"devices": ["gpu"]}, 'studies.s.devices[0]: "gpu" is no device of machine.yaml; write cuda'),
     ({"devices": ["cdua"]}, 'studies.s.devices[0]: "cdua" is no device of machine.yaml; did you mean cuda?'),
+    ({"optimizer": {"lr": 0.1}}, 'studies.s.optimizer: unknown key "lr"'),
+    ({"optimizer": {"name": "sdg"}}, 'studies.s.optimizer.name: "sdg" is not known here; did you mean sgd?'),
+    ({"quality": {"metric": "acuracy"}}, 'quality.metric: "acuracy" is not known; did you mean accuracy?'),
+    (
+        {"random_resized_crop": {"size": [6, 6], "ratio": [1, 2]}},
+        'studies.s.random_resized_crop: unknown key "ratio"; choose from area, aspect, size',
+    ),
+    ({"variants": {"Base": {}}}, '"Base" is no valid name; use lower-case letters, digits and underscores'),
+    ({"variants": {"fast": {"epochs": 1}}}, 'studies.s.variants.fast: unknown key "epochs"'),
+    ({"eval_devices": "one"}, 'studies.s.eval_devices: "one" is not known here; choose from all, first'),
+    ({"exclude": [{"num_gpu": 1}]}, 'studies.s.exclude[0]: unknown key "num_gpu"; did you mean num_gpus?'),
+    ({"loader": "own"}, 'studies.s.loader: "own" is not known here; choose from native, shared'),
+    (
+        {"loader_kind": "fibres"},
+        'studies.s.loader_kind: "fibres" is not known here; choose from null, processes, threads',
+    ),
+]
+TYPES = [
+    ({"frameworks": "pytorch_ddp"}, 'frameworks: "pytorch_ddp" is not of type array; write [pytorch_ddp]'),
+    ({"num_gpus": ["two"]}, 'studies.s.num_gpus[0]: "two" is not of type integer'),
     (
         {"num_gpus": None},
         "studies.s.num_gpus: null is not of type array or string; give a value, or leave the key out if it has a "
@@ -49,7 +70,6 @@ WRONG_STUDIES = [
     ),
     ({"num_gpus": [True]}, "studies.s.num_gpus[0]: true is not of type integer; write a whole number"),
     ({"num_gpus": [1.5]}, "studies.s.num_gpus[0]: 1.5 is not of type integer; write a whole number"),
-    ({"repeats": "1e3"}, 'studies.s.repeats: "1e3" is text, not a number; write 1000'),
     ({"repeats": "nan"}, 'studies.s.repeats: "nan" is not of type integer; write a whole number'),
     ({"random_flip": "ja"}, 'studies.s.random_flip: "ja" is not of type boolean; write true or false'),
     ({"dataset": 5}, "studies.s.dataset: 5 is not of type string; write text, in quotes if YAML reads it as something"),
@@ -65,11 +85,27 @@ WRONG_STUDIES = [
     ),
     ({"variants": {1: {}}}, "studies.s.variants: the key 1 is not text; write it in quotes"),
     ({"optimizer": {"learning_rate": "1e-4"}}, 'optimizer.learning_rate: "1e-4" is text, not a number; write 0.0001'),
-    ({"optimizer": {"lr": 0.1}}, 'studies.s.optimizer: unknown key "lr"'),
-    ({"optimizer": {"name": "sdg"}}, 'studies.s.optimizer.name: "sdg" is not known here; did you mean sgd?'),
+    ({"crop": 6}, "studies.s.crop: 6 is not of type array or null; write [6, 6]"),
+    ({"crop": [6, 6.5]}, "studies.s.crop[1]: 6.5 is not of type integer; write a whole number"),
+    ({"crop": "6x6"}, 'studies.s.crop: "6x6" is not of type array or null; write'),
+    ({"crop": ["6", 6]}, 'studies.s.crop[0]: "6" is text, not a number; write 6'),
+    ({"random_resized_crop": [6, 6]}, "studies.s.random_resized_crop: [6, 6] is not of type object or null; write its"),
+    ({"random_resized_crop": {"size": 6}}, "studies.s.random_resized_crop.size: 6 is not of type array; write [6, 6]"),
+    ({"random_resized_crop": {"size": None}}, "studies.s.random_resized_crop.size: null is not of type array; give a"),
+    (
+        {"random_resized_crop": {"size": [6, 6], "aspect": "3/4"}},
+        'studies.s.random_resized_crop.aspect: "3/4" is not of type array; write',
+    ),
+]
+LENGTHS = [
+    ({"frameworks": []}, "frameworks: [] is empty; give at least one entry"),
+    ({"frameworks": ["pytorch_ddp"] * 2}, "repeats an entry; keep each once"),
+    ({"crop": [6]}, "studies.s.crop: [6] has 1 entries; give 2"),
+    ({"crop": [6, 6, 1]}, "studies.s.crop: [6, 6, 1] has 3 entries; give 2"),
+    ({"random_resized_crop": {}}, 'studies.s.random_resized_crop: the key "size" is missing; add it'),
+]
+NUMBERS = [
     ({"optimizer": {"momentum": 1}}, "studies.s.optimizer.momentum: 1 is too large; give less than 1"),
-    ({"optimizer": {"learning_rate": 0}}, "studies.s.optimizer.learning_rate: 0 is too small; give more than 0"),
-    ({"quality": {"metric": "acuracy"}}, 'quality.metric: "acuracy" is not known; did you mean accuracy?'),
     (
         {"quality": {"thresholds": [0.5, 80]}},
         "thresholds[1]: 80 is a value that accuracy never has; give one between 0 and 1",
@@ -83,43 +119,7 @@ WRONG_STUDIES = [
         "quality.thresholds[0]: -1 is a value that test_loss never has; give one of at least 0",
     ),
     ({"quality": {"margin": 1}}, "quality.margin: 1 takes all values of accuracy for the same; give less than 1"),
-    (
-        {"random_crop_padding": 8},
-        "studies.s.random_crop_padding: 8 crops images of 8x8 pixels to nothing but padding; give",
-    ),
-    (
-        {"variants": {"v": {"random_crop_padding": 224}}},
-        "studies.s.variants.v.random_crop_padding: 224 crops images of 8x8 pixels to nothing but padding; give",
-    ),
-    (
-        {"random_crop_padding": 6, "crop": [7, 6]},
-        "studies.s.random_crop_padding: 6 crops images of 7x6 pixels to nothing but padding; give less than 6",
-    ),
-    ({"crop": 6}, "studies.s.crop: 6 is not of type array or null; write [6, 6]"),
-    ({"crop": [6]}, "studies.s.crop: [6] has 1 entries; give 2"),
-    ({"crop": [6, 6, 1]}, "studies.s.crop: [6, 6, 1] has 3 entries; give 2"),
-    ({"crop": [0, 6]}, "studies.s.crop[0]: 0 is too small; give at least 1"),
     ({"crop": [6, -6]}, "studies.s.crop[1]: -6 is too small; give at least 1"),
-    ({"crop": [6, 6.5]}, "studies.s.crop[1]: 6.5 is not of type integer; write a whole number"),
-    ({"crop": "6x6"}, 'studies.s.crop: "6x6" is not of type array or null; write'),
-    ({"crop": ["6", 6]}, 'studies.s.crop[0]: "6" is text, not a number; write 6'),
-    (
-        {"crop": [6, 9]},
-        "studies.s.crop: [6, 9] is larger than the stored images, which are 8 high and 8 wide; give at most [8, 8], or",
-    ),
-    ({"variants": {"v": {"crop": [224, 224]}}}, "studies.s.variants.v.crop: [224, 224] is larger than the stored"),
-    ({"random_resized_crop": [6, 6]}, "studies.s.random_resized_crop: [6, 6] is not of type object or null; write its"),
-    ({"random_resized_crop": {}}, 'studies.s.random_resized_crop: the key "size" is missing; add it'),
-    ({"random_resized_crop": {"size": 6}}, "studies.s.random_resized_crop.size: 6 is not of type array; write [6, 6]"),
-    ({"random_resized_crop": {"size": None}}, "studies.s.random_resized_crop.size: null is not of type array; give a"),
-    (
-        {"random_resized_crop": {"size": [9, 8]}},
-        "studies.s.random_resized_crop.size: [9, 8] is larger than the stored images, which are 8 high and 8 wide;",
-    ),
-    (
-        {"random_resized_crop": {"size": [6, 6], "ratio": [1, 2]}},
-        'studies.s.random_resized_crop: unknown key "ratio"; choose from area, aspect, size',
-    ),
     (
         {"random_resized_crop": {"size": [6, 6], "area": [0, 1]}},
         "studies.s.random_resized_crop.area[0]: 0 is too small; give more than 0",
@@ -132,9 +132,34 @@ WRONG_STUDIES = [
         {"random_resized_crop": {"size": [6, 6], "aspect": [1.5, 0.5]}},
         "studies.s.random_resized_crop.aspect: [1.5, 0.5] has the largest value first; write [0.5, 1.5]",
     ),
+    ({"variants": {"v": {"eval_batch_size": 0}}}, "studies.s.variants.v.eval_batch_size: 0 is too small"),
+    ({"seed": 2**64}, "studies.s.seed: 18446744073709551616 is too large; give at most 4294967295"),
     (
-        {"random_resized_crop": {"size": [6, 6], "aspect": "3/4"}},
-        'studies.s.random_resized_crop.aspect: "3/4" is not of type array; write',
+        {"seed": 2**32 - 1, "repeats": 2},
+        "studies.s.seed: 4294967295 gives repeat 2 the seed 4294967296, which is too large; give at most 4294967294",
+    ),
+]
+SIZES = [
+    (
+        {"random_crop_padding": 8},
+        "studies.s.random_crop_padding: 8 crops images of 8x8 pixels to nothing but padding; give",
+    ),
+    (
+        {"variants": {"v": {"random_crop_padding": 224}}},
+        "studies.s.variants.v.random_crop_padding: 224 crops images of 8x8 pixels to nothing but padding; give",
+    ),
+    (
+        {"random_crop_padding": 6, "crop": [7, 6]},
+        "studies.s.random_crop_padding: 6 crops images of 7x6 pixels to nothing but padding; give less than 6",
+    ),
+    (
+        {"crop": [6, 9]},
+        "studies.s.crop: [6, 9] is larger than the stored images, which are 8 high and 8 wide; give at most [8, 8], or",
+    ),
+    ({"variants": {"v": {"crop": [224, 224]}}}, "studies.s.variants.v.crop: [224, 224] is larger than the stored"),
+    (
+        {"random_resized_crop": {"size": [9, 8]}},
+        "studies.s.random_resized_crop.size: [9, 8] is larger than the stored images, which are 8 high and 8 wide;",
     ),
     (
         {"crop": [6, 6], "variants": {"v": {"random_resized_crop": {"size": [6, 6]}}}},
@@ -145,8 +170,8 @@ WRONG_STUDIES = [
         {"random_crop_padding": 2, "random_resized_crop": {"size": [6, 6]}},
         "studies.s.random_crop_padding: 2 has no meaning beside studies.s.random_resized_crop, which crops each image",
     ),
-    ({"variants": {"Base": {}}}, '"Base" is no valid name; use lower-case letters, digits and underscores'),
-    ({"variants": {"fast": {"epochs": 1}}}, 'studies.s.variants.fast: unknown key "epochs"'),
+]
+RUNS = [
     ({"steps": None}, "studies.s: give exactly one of `epochs` and `steps`"),
     ({"epochs": 2}, "studies.s: give exactly one of `epochs` and `steps`"),
     ({"steps": 2}, "warmup_steps: 2 leaves no step to measure of the 2 of variant base"),
@@ -155,28 +180,14 @@ WRONG_STUDIES = [
         {"num_gpus": [1, 3], "scaling": "strong"},
         "studies.s.num_gpus: 3 does not divide the global batch of 64 images under strong scaling; choose",
     ),
-    ({"prefetch": -1}, "studies.s.prefetch: -1 is too small; give at least 0"),
-    ({"eval_devices": "one"}, 'studies.s.eval_devices: "one" is not known here; choose from all, first'),
-    ({"variants": {"v": {"eval_batch_size": 0}}}, "studies.s.variants.v.eval_batch_size: 0 is too small"),
-    ({"seed": 2**64}, "studies.s.seed: 18446744073709551616 is too large; give at most 4294967295"),
-    (
-        {"seed": 2**32 - 1, "repeats": 2},
-        "studies.s.seed: 4294967295 gives repeat 2 the seed 4294967296, which is too large; give at most 4294967294",
-    ),
     ({"repeats": 10**12}, "studies.s: 2000000000000 runs are more than 100000; shorten its lists or lower repeats"),
     ({"exclude": [{"num_gpus": 7}]}, 'studies.s.exclude[0]: {"num_gpus": 7} matches no run; correct or remove it'),
-    ({"exclude": [{"num_gpu": 1}]}, 'studies.s.exclude[0]: unknown key "num_gpu"; did you mean num_gpus?'),
     (
         {"exclude": [{"model": "resnet44"}]},
         'studies.s.exclude[0]: {"model": "resnet44"} matches no run; correct or remove',
     ),
     ({"exclude": [{"input": "arrays"}]}, "studies.s.exclude: nothing is left to run"),
     ({"dataset": "synthetic"}, 'studies.s.dataset: "synthetic" cannot be made: data source synthetic missing'),
-    ({"loader": "own"}, 'studies.s.loader: "own" is not known here; choose from native, shared'),
-    (
-        {"loader_kind": "fibres"},
-        'studies.s.loader_kind: "fibres" is not known here; choose from null, processes, threads',
-    ),
     (
         {"loader_kind": "processes"},
         'studies.s.loader_kind: "processes" is a choice of native loaders; the shared one has threads; leave it out or',
@@ -190,10 +201,20 @@ WRONG_STUDIES = [
         'studies.s.inputs: ["arrays"] with a synthetic data set; write [synthetic], [resident] or both',
     ),
 ]
+WRONG_STUDIES = {
+    "words that are misspelt or not known here": WORDS,
+    "values of another type": TYPES,
+    "lists of another length": LENGTHS,
+    "numbers that nothing can have": NUMBERS,
+    "sizes that do not fit the images": SIZES,
+    "runs that cannot be done": RUNS,
+}
+"""Changes of a study, and words of the message, by what is wrong."""
+CASES = [(kind, *case) for kind, cases in WRONG_STUDIES.items() for case in cases]
 
 
-@pytest.mark.parametrize(("changes", "message"), WRONG_STUDIES, ids=[message[:60] for _, message in WRONG_STUDIES])
-def test_wrong_study(changes, message):
+@pytest.mark.parametrize(("kind", "changes", "message"), CASES, ids=[f"{case[0]}: {case[2][:60]}" for case in CASES])
+def test_wrong_study(kind, changes, message):
     datasets = {"noise": {"source": "synthetic", "options": NOISE}}
     given = study(frameworks=["pytorch_ddp"], devices=["cpu"]) | changes
     with pytest.raises(ConfigError) as error:
@@ -264,17 +285,3 @@ def test_anything_may_stand_under_keys_that_begin_with_x():
     anything = {1: "one", False: [math.nan, 2.0], "study": {"s": {"epoch": 3}}}
     given = study(frameworks=["pytorch_ddp"], devices=["cpu"])
     assert list(Plan({"studies": {"s": given}, "x-anything": anything, "x-": None}, CPU).studies) == ["s"]
-
-
-def test_text_of_the_command_line_that_is_no_yaml_remains_text():
-    assert retype({"a": ["1", "[", "true"]}) == {"a": [1, "[", True]}
-    misread = {"a": ["12:00:00", "010", "2024-02-30"]}
-    assert retype(misread) == misread
-
-
-def test_a_model_without_a_file_for_the_family_is_refused(monkeypatch, tmp_path):
-    (tmp_path / "half_done").mkdir()
-    (tmp_path / "half_done" / "parameters.py").touch()
-    monkeypatch.setattr("howmanygpus.plan.networks.MODELS", tmp_path)
-    with pytest.raises(ConfigError, match=r"is not written for pytorch_ddp; write models/half_done/torch.py or leave"):
-        Plan({"studies": {"s": study(frameworks=["pytorch_ddp"], model="half_done")}}, CPU)

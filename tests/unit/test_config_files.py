@@ -5,6 +5,7 @@ import pytest
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.files import check_config_files, read_yaml
 from howmanygpus.plan.config.machine import read_machine
+from howmanygpus.plan.config.schema import retype
 
 WRONG_FILES = [
     (
@@ -89,3 +90,9 @@ def test_missing_files_and_folders_are_refused(tmp_path):
 def test_right_file(content, values, tmp_path):
     (tmp_path / "config.yaml").write_bytes(content.encode())
     assert read_yaml(tmp_path / "config.yaml") == values
+
+
+def test_text_of_the_command_line_that_is_no_yaml_remains_text():
+    assert retype({"a": ["1", "[", "true"]}) == {"a": [1, "[", True]}
+    misread = {"a": ["12:00:00", "010", "2024-02-30"]}
+    assert retype(misread) == misread

@@ -7,8 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from howmanygpus.plan.config.errors import ConfigError
+from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.invalidation.code import find_training_code
 from howmanygpus.plan.networks import list_models
+from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.study.start import list_shapes
 from howmanygpus.train.models.densenet121.parameters import parameters as densenet121
 from howmanygpus.train.models.initialization import draw_weights, is_trainable
@@ -17,7 +20,7 @@ from howmanygpus.train.models.resnet44.parameters import parameters as resnet44
 from howmanygpus.train.models.resnet50.parameters import parameters as resnet50
 from howmanygpus.train.models.small_cnn.parameters import parameters as small_cnn
 from parity.cells import WRITTEN_FOR
-from project import ROOT
+from project import ROOT, study
 from published_networks import read_networks
 
 LIBRARY = Path("workflow/lib/howmanygpus")
@@ -140,3 +143,14 @@ def test_a_run_depends_on_the_layers_of_its_model_alone(family, model, monkeypat
     layers = [Path(file) for file in find_training_code(FRAMEWORK[family], model) if "/layers/" in file]
     assert {file.parents[1].name for file in layers} == {family}
     assert {file.stem for file in layers} - {"context"} - OF_GLUON == USED[model]
+
+
+def test_a_model_without_a_file_for_the_family_is_refused(monkeypatch, tmp_path):
+    (tmp_path / "half_done").mkdir()
+    (tmp_path / "half_done" / "parameters.py").touch()
+    monkeypatch.setattr("howmanygpus.plan.networks.MODELS", tmp_path)
+    with pytest.raises(ConfigError, match=r"is not written for pytorch_ddp; write models/half_done/torch.py or leave"):
+        Plan(
+            {"studies": {"s": study(frameworks=["pytorch_ddp"], model="half_done")}},
+            Machine("machine.yaml", {"cpu": Device(8, 1)}),
+        )
