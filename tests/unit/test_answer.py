@@ -159,10 +159,48 @@ def test_the_accuracy_is_named_also_if_it_is_below_all_thresholds():
     assert ", ending at a test accuracy of 0.95" in find_line(text, "Cheapest to")
 
 
+def test_of_configurations_with_the_same_quality_the_fastest_is_named():
+    rows = [{"framework": name, "quality": 0.5, "train_s": train_s} for name, train_s in (("a", 5), ("b", 3), ("c", 4))]
+    line = find_line(write_answer(*rows), "Best quality")
+    assert line.startswith(
+        "- Best quality: b on 1 cpu device x 8 images. It ends at a test accuracy of 0.5 in one repeat"
+    )
+    assert line.endswith("2 other configurations end at the same; this one trained fastest.")
+    line = find_line(write_answer(*rows, {"framework": "d", "quality": 0.51, "train_s": 9}), "Best quality")
+    assert line.startswith("- Best quality: d on 1") and "other configuration" not in line
+
+
+@pytest.mark.parametrize(
+    ("metric", "quality", "guessed", "is_said"),
+    [
+        ("accuracy", 0.1, 0.1, True),
+        ("accuracy", 0.11, 0.1, False),
+        ("test_loss", 2.4, 2.3, True),
+        ("test_loss", 2.2, 2.3, False),
+        ("accuracy", 0.1, None, False),
+    ],
+)
+def test_a_network_that_is_no_better_than_a_guess_is_said(metric, quality, guessed, is_said):
+    row = {"framework": "a", "quality": quality, "quality_metric": metric}
+    text = write_answer(row, metric=metric, thresholds=(0.05,) if metric == "test_loss" else (0.9,), guessed=guessed)
+    for line in ("Best quality", "Highest throughput"):
+        assert ("That is no better than a guess: compare labels, learning rate" in find_line(text, line)) == is_said
+
+
+def test_it_is_said_once_that_no_threshold_was_reached():
+    text = write_answer({"framework": "a", "quality": 0.5}, thresholds=(0.8, 0.9))
+    assert "No run reached accuracy 0.8, 0.9." in text and "No configuration reached" not in text
+    rows = [{"framework": "a", "quality": 0.95}, {"framework": "a", "quality": 0.5}]
+    assert "No configuration reached a threshold of accuracy in all its repeats." in write_answer(*rows)
+
+
 def test_disturbed_runs_are_counted():
-    text = write_answer({"framework": "a", "disturbed": True}, {"framework": "a", "disturbed": False})
-    assert "- 1 of 2 runs was disturbed by other work on the machine; figures mark it by a ring." in text
-    assert "1 of its 2 repeats was disturbed by other work." in find_line(text, "Highest throughput")
+    rows = [{"framework": "a", "disturbed": disturbed} for disturbed in (True, False, False)]
+    text = write_answer(*rows)
+    first = "- 1 of 3 runs was disturbed by other work on the machine; figures mark it by a ring. To repeat it: "
+    command = ".venv/bin/python workflow/scripts/retry_runs.py --disturbed, and then the same call while nothing else"
+    assert f"{first}{command} runs." in text and "chance" not in find_line(text, "1 of 3 runs")
+    assert "1 of its 3 repeats was disturbed by other work." in find_line(text, "Highest throughput")
     text = write_answer({"framework": "a", "disturbed": True})
     assert "Its only repeat was disturbed by other work." in find_line(text, "Highest throughput")
     assert "- The only run was disturbed by other work on the machine; figures mark it by a ring." in text
@@ -170,6 +208,16 @@ def test_disturbed_runs_are_counted():
         {"framework": "a", "disturbed": False}
     )
     assert "disturbed" not in write_answer({"framework": "a"}), "nobody looked"
+
+
+@pytest.mark.parametrize(("num_disturbed", "place"), [(1, "after"), (2, "before"), (3, "before")])
+def test_disturbance_of_half_of_the_runs_stands_before_their_order(num_disturbed, place):
+    rows = [{"framework": name, "disturbed": number < num_disturbed} for number, name in enumerate("abcd")]
+    lines = write_answer(*rows).splitlines()
+    said = next(line for line in lines if "disturbed by other work on the machine" in line)
+    assert ("their order may be chance. To repeat" in said) == (place == "before")
+    assert (lines.index(said) < lines.index(next(line for line in lines if "Fastest" in line))) == (place == "before")
+    assert sum("disturbed by other work on the machine" in line for line in lines) == 1
 
 
 def test_a_speedup_names_both_baselines_and_what_the_own_one_carries():

@@ -14,6 +14,7 @@ from howmanygpus.report.answer.largest import describe_largest
 from howmanygpus.report.answer.placement import answer_placement
 from howmanygpus.report.answer.protocols import describe_protocols
 from howmanygpus.report.answer.study import (
+    are_mostly_disturbed,
     describe_data,
     describe_disturbed,
     describe_left_out,
@@ -57,8 +58,12 @@ def answer(
         found = [*answer_accuracy(runs, time_to_accuracy, datasets), *answer_throughput(runs, real, datasets)]
         found += [*answer_placement(runs), *answer_batches(batch_sizes)]
     found.append(describe_largest(batch_search))
+    disturbed = describe_disturbed(planned)
+    # What puts the order of the frameworks in doubt stands before it.
+    found = [disturbed, *found] if are_mostly_disturbed(planned) else [*found]
     facts = [describe_rates(runs), describe_data(runs, datasets), describe_left_out(datasets)]
-    facts += [describe_remarks(datasets), describe_unchecked(planned), describe_disturbed(planned)]
+    facts += [describe_remarks(datasets), describe_unchecked(planned)]
+    facts += [] if disturbed in found else [disturbed]
     facts += [describe_unmeasured(runs), describe_trajectories(planned), describe_bill(jobs)]
     facts += describe_protocols(protocols)
     lines = [f"- {line}" for line in [*describe_grid(runs, decision), *found, *facts] if line]

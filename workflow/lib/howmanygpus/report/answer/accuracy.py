@@ -14,6 +14,7 @@ from howmanygpus.report.answer.names import (
 )
 from howmanygpus.report.inputs import is_real
 from howmanygpus.report.metrics import name_metric
+from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.tables.time_to_accuracy import find_hardest, summarize_time_to_accuracy
 
 
@@ -30,8 +31,8 @@ def answer_accuracy(runs: pd.DataFrame, table: pd.DataFrame, datasets: pd.DataFr
     never = [f"No run reached {metric} {', '.join(unreached)}."] if unreached else []
     sure = summary[summary["num_reached"] == summary["num_repeats"]]
     if sure.empty:
-        none = f"No configuration reached a threshold of {metric} in all its repeats."
-        return [none, *never, *name_best_quality(runs, table, datasets)]
+        none = [f"No configuration reached a threshold of {metric} in all its repeats."] if any_reached.any() else []
+        return [*none, *never, *name_best_quality(runs, table, datasets)]
     hardest = find_hardest(sure)
     candidates = sure[sure["threshold"] == hardest].sort_values("time_s_median", kind="stable")
     fastest, goal = candidates.iloc[0], f"{metric} {hardest:g}"
@@ -49,13 +50,23 @@ def answer_accuracy(runs: pd.DataFrame, table: pd.DataFrame, datasets: pd.DataFr
 
 
 def name_best_quality(runs: pd.DataFrame, table: pd.DataFrame, datasets: pd.DataFrame) -> list[str]:
-    """Name the configuration with the best mean quality at the end, for a study that reached no threshold."""
+    """Name the configuration with the best mean quality at the end, for a study that reached no threshold.
+
+    Of configurations whose quality is the same as it is written, the one that trained in the shortest time is named.
+    """
     reached = add_series(runs[runs["quality_last"].notna() & is_real(runs)]).astype({"quality_last": float})
     if reached.empty:
         return []
-    means = reached.groupby([*CONFIGURATION, "series"])["quality_last"].mean().reset_index()
+    means = reached.groupby([*CONFIGURATION, "series"], as_index=False).agg(
+        quality_last=("quality_last", "mean"), train_s=("train_s", "median")
+    )
     best = means.sort_values("quality_last", ascending=(table["better"] == "lower").all(), kind="stable").iloc[0]
-    return [f"Best quality: {name_configuration(best)}.{describe_quality(runs, best, datasets)}"]
+    written = means["quality_last"].map("{:.3g}".format)
+    same = means[written == f"{best['quality_last']:.3g}"].sort_values("train_s", kind="stable")
+    others = name_count(len(same) - 1, "other configuration")
+    tied = f" {others} {'ends' if len(same) == 2 else 'end'} at the same; this one trained fastest." * (len(same) > 1)
+    first = same.iloc[0]
+    return [f"Best quality: {name_configuration(first)}.{describe_quality(runs, first, datasets)}{tied}"]
 
 
 def describe_relapse(table: pd.DataFrame, fastest: pd.Series, threshold: float) -> str:

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from howmanygpus.report.metrics import name_metric
+from howmanygpus.report.metrics import load_metric, name_metric
 from howmanygpus.report.outcomes import FEWEST
 from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.series import name_series
@@ -58,7 +58,8 @@ def describe_quality(runs: pd.DataFrame, row: pd.Series, datasets: pd.DataFrame)
     scope = "in one repeat" if len(reached) == 1 else f"on average over {len(reached)} repeats"
     guessed = describe_guess(metric, row, datasets)
     area = describe_area(metric, repeats)
-    return f" It ends at a test {name_metric(metric)} of {reached.mean():.3g} {scope}{area}; {guessed}."
+    text = f" It ends at a test {name_metric(metric)} of {reached.mean():.3g} {scope}{area}; {guessed}."
+    return text + warn_of_guessing(metric, reached.mean(), find_guess(row, datasets))
 
 
 def describe_area(metric: str, repeats: pd.DataFrame) -> str:
@@ -78,13 +79,27 @@ def describe_reached(runs: pd.DataFrame, row: pd.Series) -> str:
     )
 
 
-def describe_guess(metric: str, row: pd.Series, datasets: pd.DataFrame) -> str:
+def find_guess(row: pd.Series, datasets: pd.DataFrame) -> float:
+    """Return the quality of a guess on the images of a row; nan if it is not known."""
     guesses = datasets.loc[datasets["input"] == row["input"], "quality_of_guess"].dropna().astype(float)
-    if guesses.empty or not np.isfinite(guesses.iloc[0]):
+    return guesses.iloc[0] if len(guesses) and np.isfinite(guesses.iloc[0]) else np.nan
+
+
+def describe_guess(metric: str, row: pd.Series, datasets: pd.DataFrame) -> str:
+    guess = find_guess(row, datasets)
+    if np.isnan(guess):
         return "that of the majority class is not known"
     if metric == "accuracy":
-        return f"always naming the majority class gives {guesses.iloc[0]:.3g}"
-    return f"knowing only how frequent each class is gives {guesses.iloc[0]:.3g}"
+        return f"always naming the majority class gives {guess:.3g}"
+    return f"knowing only how frequent each class is gives {guess:.3g}"
+
+
+def warn_of_guessing(metric: str, reached: float, guess: float) -> str:
+    """Say that a network has learned nothing that helps on test images; nothing if it has or if no guess is known."""
+    is_better = reached > guess if load_metric(metric).BETTER == "higher" else reached < guess
+    if np.isnan(guess) or is_better:
+        return ""
+    return " That is no better than a guess: compare labels, learning rate and number of epochs with a run that learns."
 
 
 def describe_shortfall(runs: pd.DataFrame, row: pd.Series) -> str:

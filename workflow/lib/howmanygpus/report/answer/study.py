@@ -11,6 +11,9 @@ from howmanygpus.report.trajectory import has_left
 FINAL = ("unsupported", "failed_parity", "diverged", "out_of_memory", "clock_mismatch", "not_run")
 """Statuses of runs without a rate that no further call of snakemake would change."""
 MOST_REASONS = 3
+MOST_DISTURBED = 0.5
+REPEAT = ".venv/bin/python workflow/scripts/retry_runs.py --disturbed"
+"""Command that sets disturbed runs aside."""
 
 
 def describe_runs(runs: pd.DataFrame) -> str:
@@ -144,8 +147,14 @@ def describe_devices(runs: pd.DataFrame) -> list[str]:
     return described
 
 
+def are_mostly_disturbed(runs: pd.DataFrame) -> bool:
+    """Whether other work disturbed half or more of the runs, so that their order may be that of the other work."""
+    known = runs.loc[runs["disturbed"].notna(), "disturbed"]
+    return len(known) > 0 and bool(known.eq(True).mean() >= MOST_DISTURBED)
+
+
 def describe_disturbed(runs: pd.DataFrame) -> str:
-    """Say how many runs were disturbed; nothing if no run has noted other work."""
+    """Say how many runs were disturbed, and how to repeat them; nothing if no run has noted other work."""
     known = runs[runs["disturbed"].notna()]
     if known.empty:
         return ""
@@ -155,7 +164,10 @@ def describe_disturbed(runs: pd.DataFrame) -> str:
         return f"{which} disturbed by other work on the machine."
     were, them = ("was", "it") if disturbed == 1 else ("were", "them")
     which = "The only run" if len(known) == 1 else f"{disturbed} of {len(known)} runs"
-    return f"{which} {were} disturbed by other work on the machine; figures mark {them} by a ring."
+    text = f"{which} {were} disturbed by other work on the machine; figures mark {them} by a ring."
+    if are_mostly_disturbed(runs):
+        text += " Rates are lower and times are longer than on an idle machine, and their order may be chance."
+    return f"{text} To repeat {them}: {REPEAT}, and then the same call while nothing else runs."
 
 
 def describe_trajectories(runs: pd.DataFrame) -> str:
