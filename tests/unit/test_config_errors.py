@@ -33,6 +33,12 @@ WORDS = [
         'frameworks[0]: "tensorflow" is not a known framework; did you mean one of horovod_tensorflow, '
         "tensorflow_mirrored, tensorflow_multiworker?",
     ),
+    ({"frameworks": ["jax"]}, 'frameworks[0]: "jax" is not a known framework; did you mean jax_sharding?'),
+    (
+        {"frameworks": ["PyTorch"]},
+        '"PyTorch" is not a known framework; did you mean one of horovod_pytorch, pytorch_ddp,',
+    ),
+    ({"model": "ResNet44"}, 'studies.s.model: "ResNet44" is not a known model; did you mean resnet44?'),
     ({"scaling": "week"}, 'studies.s.scaling: "week" is not known here; did you mean weak?'),
     ({"tier": "equal"}, 'studies.s.tier: "equal" is not known here; this tier is now stock, which no longer switches'),
     ({"variants": {"v": {"tier": "equal"}}}, 'studies.s.variants.v.tier: "equal" is not known here; this tier is now'),
@@ -44,6 +50,8 @@ WORDS = [
     ({"devices": ["gpu"]}, 'studies.s.devices[0]: "gpu" is no device of machine.yaml; write cuda'),
     ({"devices": ["cdua"]}, 'studies.s.devices[0]: "cdua" is no device of machine.yaml; did you mean cuda?'),
     ({"optimizer": {"lr": 0.1}}, 'studies.s.optimizer: unknown key "lr"'),
+    ({"learning_rate": 0.1}, 'studies.s: unknown key "learning_rate"; write it below `optimizer`'),
+    ({"thresholds": [0.9]}, 'studies.s: unknown key "thresholds"; write it below `quality`'),
     ({"optimizer": {"name": "sdg"}}, 'studies.s.optimizer.name: "sdg" is not known here; did you mean sgd?'),
     ({"quality": {"metric": "acuracy"}}, 'quality.metric: "acuracy" is not known; did you mean accuracy?'),
     (

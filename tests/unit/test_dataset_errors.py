@@ -22,6 +22,10 @@ ARCHIVE = {"url": "https://images.example/a.zip", "sha256": "0a" * 32, "num_byte
             'datasets.mine.source: "imagefolder" is not a known data set; did you mean image_folder?',
         ),
         (
+            {"source": "image_folder", "split": {"test": 0.2}},
+            'datasets.mine: unknown key "split"; write it below `options`',
+        ),
+        (
             {"source": "synthetic", "options": NOISE | {"image_shape": [3, 224, 224]}},
             "datasets.mine.options.image_shape: [3, 224, 224] is 3 pixels high and has 224 channels; channels "
             "come last: write [224, 224, 3]",

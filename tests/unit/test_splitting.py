@@ -56,7 +56,8 @@ def test_names_that_may_have_patients_are_told(xrays, tmp_path):
     (remark,) = listing_of(xrays, {"test": 0.2}).remarks
     assert remark == (
         "split: 500 of 500 files share the beginnings of their names, such as p000_ (8 files). If a beginning names a "
-        "patient, images of one patient are in both splits; keep them together by '^([^_]+)_'"
+        "patient, images of one patient are in both splits; keep them together by "
+        "`split: {test: 0.2, by: '^([^_]+)_'}`"
     )
     assert listing_of(xrays, {"test": 0.2, "by": "^([^_]+)_"}).remarks == ()
     one_prefix = touch(tmp_path / "plain", *(f"{name}/img_{index}.png" for name in "ab" for index in range(20)))

@@ -45,13 +45,14 @@ def _write_number(number: float) -> str:
 def suggest(word: str, known) -> str:
     """Return the remedy for an unknown word: the most similar known word, or the list of all known words.
 
-    Known words that begin or end with the word, such as several frameworks by `tensorflow`, are all named.
+    Known words that begin or end with the word, such as several frameworks by `tensorflow`, are all named. Capitals
+    make no difference.
     """
-    known = sorted("null" if each is None else each for each in known)
-    longer = [each for each in known if {str(word)} & {each.partition("_")[0], each.rpartition("_")[2]}]
+    known, word = sorted("null" if each is None else each for each in known), str(word).lower()
+    longer = [each for each in known if word in (each.partition("_")[0], each.rpartition("_")[2])]
     if len(longer) > 1:
         return f"did you mean one of {', '.join(longer)}?"
-    nearest = difflib.get_close_matches(str(word), known, n=1)
+    nearest = longer or difflib.get_close_matches(word, known, n=1)
     return f"did you mean {nearest[0]}?" if nearest else f"choose from {', '.join(known)}"
 
 
@@ -94,7 +95,7 @@ def check_schema(values: dict, schema: dict, root: str, file: str = "") -> None:
     _check_keys(values, prefix, root)
     error = jsonschema.exceptions.best_match(STRICT(schema).iter_errors(values))
     if error is not None:
-        raise _explain(error, prefix + (_join(error.absolute_path) or root))
+        raise _explain(error, prefix + (_join(error.absolute_path) or root), schema)
 
 
 def _join(parts) -> str:
@@ -115,7 +116,15 @@ def _check_keys(values, prefix: str, root: str, *parts: str | int) -> None:
                 _check_keys(value, prefix, root, *parts, key)
 
 
-def _explain(error: jsonschema.ValidationError, place: str) -> ConfigError:
+def _find_owners(key: str, known: dict, root: dict) -> list[str]:
+    """Return the known keys below which a key would be right. root: the whole schema, with its `$defs`."""
+    rules = {
+        name: root.get("$defs", {}).get(rule.get("$ref", "").rpartition("/")[2], rule) for name, rule in known.items()
+    }
+    return [name for name, rule in rules.items() if key in rule.get("properties", {})]
+
+
+def _explain(error: jsonschema.ValidationError, place: str, root: dict) -> ConfigError:
     value: Any = error.instance
     rule: Any = error.validator_value
     schema: Any = error.schema
@@ -123,7 +132,9 @@ def _explain(error: jsonschema.ValidationError, place: str) -> ConfigError:
         case "additionalProperties":
             known, free = schema.get("properties", {}), "|".join(schema.get("patternProperties", {})) or "(?!)"
             unknown = min(key for key in value if key not in known and not re.search(free, key))
-            return ConfigError(f"{place}: unknown key {json.dumps(unknown)}; {suggest(unknown, known)}")
+            owners = _find_owners(unknown, known, root)
+            remedy = f"write it below `{owners[0]}`" if owners else suggest(unknown, known)
+            return ConfigError(f"{place}: unknown key {json.dumps(unknown)}; {remedy}")
         case "required":
             missing = next(key for key in rule if key not in value)
             return ConfigError(f"{place}: the key {json.dumps(missing)} is missing; add it")

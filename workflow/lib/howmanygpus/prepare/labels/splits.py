@@ -101,13 +101,13 @@ def _split_entries(entries: list[Entry], split: Split, classes: tuple[str, ...])
 def _describe_groups(entries: list[Entry], split: Split) -> tuple[str, ...]:
     """Return a remark if no group has a second file, or if file names may contain groups that are not declared."""
     if split.by == BY_FILE:
-        return _doubt_names(entries)
+        return _doubt_names(entries, split.test)
     if entries and split.by != BY_FILE and len({entry.group for entry in entries}) == len(entries):
         return (f"split: {split.by!r} finds a group of its own for each of {len(entries)} files, as `by: file` does",)
     return ()
 
 
-def _doubt_names(entries: list[Entry]) -> tuple[str, ...]:
+def _doubt_names(entries: list[Entry], test: float) -> tuple[str, ...]:
     """Return a remark if files share the beginnings of their names, in many more groups than there are classes."""
     labels = {label for entry in entries for label in _labels(entry)}
     for separator in "_-":
@@ -119,7 +119,8 @@ def _doubt_names(entries: list[Entry]) -> tuple[str, ...]:
             return (
                 f"split: {sum(shared.values())} of {len(entries)} files share the beginnings of their names, such as "
                 f"{longest}{separator} ({shared[longest]} files). If a beginning names a patient, images of one "
-                f"patient are in both splits; keep them together by '^([^{separator}]+){separator}'",
+                f"patient are in both splits; keep them together by `split: {{test: {test:g}, by: "
+                f"'^([^{separator}]+){separator}'}}`",
             )
     return ()
 
