@@ -13,7 +13,7 @@ from functools import cache
 import pytest
 from snakemake.cli import get_argument_parser
 
-from howmanygpus.call.ending import describe_end, repeat_call
+from howmanygpus.call.ending import describe_end, describe_success, repeat_call
 from project import ROOT
 
 READ = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "Makefile", "Snakefile")
@@ -124,6 +124,17 @@ def test_the_last_message_has_the_command_line_for_what_exists(given, targets):
     assert command == f".venv/bin/snakemake {expected}" and find_late_targets(command) == []
     assert describe_end("", True, ["snakemake", *given], targets).endswith(command)
     assert "available" not in describe_end("", True, ["snakemake", "available"], ["available"])
+
+
+def test_the_last_message_names_the_answer_and_the_command_line_for_the_report():
+    made = ["results/tables/s/runs.tsv", "results/tables/s/answer.txt", "results/tables/answer.txt"]
+    said = "The answer is in results/tables/answer.txt. This writes the report: .venv/bin/snakemake"
+    call = ["snakemake", "--configfile", "mine.yaml"]
+    assert describe_success(made, call, []) == f"{said} --configfile mine.yaml --report results/report.html"
+    said = "The answer is in results/tables/s/answer.txt. This writes the report: .venv/bin/snakemake s"
+    for given in (["snakemake", "s", *call[1:]], [*call, "--", "s"]):
+        assert describe_success(made[:2], given, ["s"]) == f"{said} --configfile mine.yaml --report results/report.html"
+    assert describe_success(made[:1], call, []) == ""
 
 
 @pytest.mark.parametrize(

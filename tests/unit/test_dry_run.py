@@ -98,12 +98,19 @@ def make_job(output: str, params: tuple = ("request", "0123456789abcdef"), input
 def test_a_call_says_how_long_the_gate_takes_if_it_is_known():
     jobs = [make_job("results/parity/observed/ddp_cpu-11111111.json")]
     dag = SimpleNamespace(jobs=jobs, needrun_jobs=lambda exclude_finished: jobs)
-    text = (
-        "Before the first run, the parity gate does 1 job{}. `tail -f results/logs/{{compute_reference,observe_parity}}"
-    )
     known = make_records(*jobs, seconds=300.0)
-    assert describe_gate(dag, known).startswith(text.format(", in about 5 min"))
+    assert describe_gate(dag, known) == (
+        "Before the first run, the parity gate does 1 job, in about 5 min. It writes what it does to "
+        "`results/logs/observe_parity/*.log`."
+    )
+    reference = make_job(TASK)
+    reference.rule.name = "compute_reference"
+    both = SimpleNamespace(jobs=jobs, needrun_jobs=lambda exclude_finished: [*jobs, reference])
+    where = "It writes what it does to `results/logs/compute_reference/*.log` and then to `results/logs/observe_parity/"
+    assert where in describe_gate(both, known)
     assert describe_gate(dag, make_records()).startswith("Before the first run, the parity gate does 1 job (how long")
+    jobs[0].rule.name = "leave_unchecked"
+    assert describe_gate(dag, known) == "", "a study without the gate"
     jobs.clear()
     assert describe_gate(dag, known) == ""
 

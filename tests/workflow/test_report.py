@@ -53,7 +53,9 @@ def test_the_report_opens_without_errors_or_requests(project, tmp_path):
     project.write_config(small=study(inputs=["arrays", "synthetic"]))
     project.behave(dozing__base__gpus2="crash")
     project.snakemake(*RUNS, expect=1)
-    project.snakemake("available")
+    printed = project.snakemake("available")
+    command = ".venv/bin/snakemake available --profile profiles/local --report results/report.html"
+    assert f"The answer is in results/tables/answer.txt. This writes the report: {command}" in printed
     printed = project.snakemake("available", "--report", "results/report.html")
     assert "WARNING" not in printed, "a caption is not valid reStructuredText"
     content, console, requests = open_page(project.folder / "results" / "report.html", tmp_path)

@@ -16,7 +16,7 @@ from snakemake.logging import logger
 from howmanygpus import snakemake_patches
 from howmanygpus.call import deciding, passes, starting
 from howmanygpus.call.disk import find_full_disks, find_lack_of_space, list_folders
-from howmanygpus.call.ending import describe_end
+from howmanygpus.call.ending import describe_end, describe_success
 from howmanygpus.call.waiting import watch_queue
 from howmanygpus.ledger.settling import settle_jobs
 from howmanygpus.environments.cache import CacheError, check_cache
@@ -134,7 +134,10 @@ onstart:
 onsuccess:
     settle_attempts()
     settle_jobs()
-    deciding.end_pass(PLAN, logger.info, is_last=bool(find_interruption()))
+    if not deciding.end_pass(PLAN, logger.info, is_last=bool(find_interruption())):
+        made = [path for job in workflow.dag.jobs for path in job.output]
+        if answered := describe_success(made, sys.argv, workflow.dag_settings.targets):
+            logger.info(answered)
 
 
 onerror:

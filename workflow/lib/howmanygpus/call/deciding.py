@@ -97,18 +97,20 @@ def take_decisions(plan: Plan, is_job: bool) -> None:
     plan.limits_min = limit_runs(plan, plan.decisions)
 
 
-def end_pass(plan: Plan, say: Callable[[str], None], is_last: bool, has_failed: bool = False) -> None:
-    """Decide again at the end of a pass, and let another one follow if there is more to do.
+def end_pass(plan: Plan, say: Callable[[str], None], is_last: bool, has_failed: bool = False) -> bool:
+    """Decide again at the end of a pass, and let another one follow if there is more to do; return whether there is.
 
     is_last: whether none may follow, because the user interrupted the call or wants it to end with the first failure.
     has_failed: whether a step failed, so that requested searches may be missing.
     """
     if is_last or not (plan.decisions or plan.searches):
-        return
+        return False
     if has_failed:
         give_up_searches(plan)
-    if find_standing(plan.decisions, list_numbers(plan)).is_followed_by(_find_standing_now(plan)):
+    is_followed = find_standing(plan.decisions, list_numbers(plan)).is_followed_by(_find_standing_now(plan))
+    if is_followed:
         say(GOES_ON if ask_for_another() else ANOTHER_CALL)
+    return is_followed
 
 
 def _find_standing_now(plan: Plan) -> Standing:

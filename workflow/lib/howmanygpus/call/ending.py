@@ -1,4 +1,4 @@
-"""The last message of a call that did not do everything."""
+"""The last message of a call: where the answer is, or what was not done."""
 
 import shlex
 from collections.abc import Iterable
@@ -8,9 +8,26 @@ AVAILABLE = "available"
 
 def repeat_call(target: str, command_line: list[str], targets: Iterable[str]) -> str:
     """Return the command line of the same call with another target, which stands before the options."""
+    return shlex.join([".venv/bin/snakemake", target, *_find_options(command_line, targets)])
+
+
+def _find_options(command_line: list[str], targets: Iterable[str]) -> list[str]:
     given = {*targets, "--"}
-    options = [word for word in command_line[1:] if word not in given]
-    return shlex.join([".venv/bin/snakemake", target, *options])
+    return [word for word in command_line[1:] if word not in given]
+
+
+def describe_success(made: Iterable[str], command_line: list[str], targets: Iterable[str]) -> str:
+    """Return the last message of a call that did everything; empty if it was not asked for an answer.
+
+    made: paths of all files that were asked for, also if they existed.
+    """
+    answers = sorted((path for path in made if path.endswith("/answer.txt")), key=len)
+    if not answers:
+        return ""
+    targets = list(targets)
+    options = _find_options(command_line, targets)
+    report = shlex.join([".venv/bin/snakemake", *targets, *options, "--report", "results/report.html"])
+    return f"The answer is in {answers[0]}. This writes the report: {report}"
 
 
 def describe_end(interruption: str, submits: bool, command_line: list[str], targets: Iterable[str]) -> str:

@@ -18,7 +18,8 @@ from howmanygpus.train.start.settling import ATTEMPTS
 
 HEADER = ("stage", "jobs", "why", "expected", "based on")
 UNKNOWN_YET = "how long they take is not known, as none like them was done here; small networks take minutes"
-WATCH = "tail -f results/logs/{compute_reference,observe_parity}/*.log"
+GATE_RULES = ("compute_reference", "observe_parity")
+"""The rules of the gate that take long, in the order of their jobs. The logs of a rule exist once its jobs start."""
 NOT_ATTEMPTED = ("running", "blocked")
 """Statuses of attempts that are running, or that did not begin because an earlier step failed."""
 
@@ -101,9 +102,10 @@ class Summary:
 
 
 def describe_gate(dag: Any, persistence: Any) -> str:
-    """Say how long the gate takes before the first run, and how to watch it; empty if it has no jobs."""
+    """Say how long the gate takes before the first run, and how to watch it; empty if it has no jobs that take long."""
     jobs = _sort_by_stage(dag.needrun_jobs(exclude_finished=False)).get(GATE, [])
-    if not jobs:
+    logs = [f"`results/logs/{rule}/*.log`" for rule in GATE_RULES if any(job.rule.name == rule for job in jobs)]
+    if not logs:
         return ""
     estimate, recorded = StageEstimate(is_measured=True), RecordedJobs(dag.jobs, persistence)
     for job in jobs:
@@ -111,7 +113,7 @@ def describe_gate(dag: Any, persistence: Any) -> str:
     expected, text = estimate.elapsed(cores=1), f"{len(jobs)} job{'s' if len(jobs) > 1 else ''}"
     is_known = expected.is_complete and not expected.limit_s
     text += f", in about {describe_duration(expected)}" if is_known else f" ({UNKNOWN_YET})"
-    return f"Before the first run, the parity gate does {text}. `{WATCH}` shows what it does."
+    return f"Before the first run, the parity gate does {text}. It writes what it does to {' and then to '.join(logs)}."
 
 
 def _sort_by_stage(jobs: Iterable[Any]) -> dict[str, list]:
