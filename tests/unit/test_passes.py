@@ -34,6 +34,12 @@ def test_passes_share_a_process_and_the_worst_status_is_that_of_the_call(statuse
     assert ended.stdout.splitlines() == lines, "what a pass does at its exit is done before the next one"
 
 
+def test_the_message_of_a_refused_call_is_printed():
+    text = PROGRAM.format(library=str(ROOT / "workflow" / "lib"), passes=1, statuses=["snakemake: refused"])
+    ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (1, "snakemake: refused\n")
+
+
 @pytest.mark.parametrize(
     ("asked", "undecided", "asked_then", "undecided_then", "is_followed"),
     [

@@ -50,7 +50,8 @@ def test_config_on_the_command_line_goes_over_the_default(project):
 def test_a_wrong_config_is_refused_before_the_first_job(project):
     project.write_config(first=study(num_gpus=["two"]))
     output = project.snakemake(expect=1)
-    assert 'studies.first.num_gpus[0]: "two" is not of type integer' in output
+    message = 'snakemake: studies.first.num_gpus[0]: "two" is not of type integer; write a whole number'
+    assert output.splitlines()[-1] == message, "no file and line of the workflow, which is not at fault"
     assert not (project.folder / "results" / "runs").exists()
 
 

@@ -66,7 +66,8 @@ try:
     use_existing(MACHINE.environments)
     PLAN = Plan(config, MACHINE)
 except (CacheError, ConfigError, InUseError, OlderResultsError) as error:
-    raise WorkflowError(str(error)) from None
+    # As in config.smk.
+    sys.exit(f"snakemake: {error}")
 
 deciding.take_decisions(PLAN, is_job=bool(workflow.remote_exec))
 

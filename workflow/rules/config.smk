@@ -8,7 +8,6 @@ import gc
 import sys
 from pathlib import Path
 
-from snakemake.exceptions import WorkflowError
 from snakemake.utils import update_config
 
 # For a large grid Snakemake keeps millions of small objects, so the garbage collector runs less often, and never looks
@@ -25,7 +24,8 @@ from howmanygpus.plan.config.schema import retype
 try:
     check_config_files(workflow.configfiles or ["config/config.yaml"])
 except ConfigError as error:
-    raise WorkflowError(str(error)) from None
+    # A WorkflowError would name this file and line as if the workflow were wrong.
+    sys.exit(f"snakemake: {error}")
 
 
 if not workflow.configfiles:

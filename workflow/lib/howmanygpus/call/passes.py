@@ -70,6 +70,9 @@ def run_in_passes(main: Callable[[], None], command: list[str]) -> NoReturn:
 
 
 def _count_status(code: object) -> int:
+    """Return the status with which Python would end, and print what it would print."""
+    if isinstance(code, str):
+        print(code, file=sys.stderr, flush=True)
     return code if isinstance(code, int) else int(code is not None)
 
 
