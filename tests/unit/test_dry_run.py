@@ -1,6 +1,9 @@
 """A dry run expects jobs to take as long as those like them took, and names what differs in settings."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,11 +14,11 @@ from howmanygpus.plan.dry_run.decided import describe_unsupported
 from howmanygpus.plan.dry_run.estimate import BY_LIMIT, UNKNOWN, Duration, Expectation, StageEstimate
 from howmanygpus.plan.dry_run.reasons import Reasons, compare_settings
 from howmanygpus.plan.dry_run.recorded_jobs import RecordedJobs
-from howmanygpus.plan.dry_run.recorded_runs import RecordedRuns
+from howmanygpus.plan.dry_run.recorded_runs import BY_OTHERS, RecordedRuns
 from howmanygpus.plan.dry_run.summary import describe_gate
 from howmanygpus.plan.dry_run.words import count, describe_duration, format_h, format_s
 from howmanygpus.plan.plan import Plan
-from project import study
+from project import ROOT, study
 
 CPU = Machine("machine.yaml", {"cpu": Device(devices_per_node=8, cores_per_device=1)})
 FRAMEWORKS = ["pytorch_ddp", "jax_sharding"]
@@ -68,6 +71,19 @@ def test_closer_runs_count_alone_and_equally_close_ones_by_their_mean(plan, tmp_
     record(tmp_path, plan, find(plan))
     record(tmp_path, plan, find(plan, repeat=2), wall_time_s=130.0)
     assert RecordedRuns(plan, tmp_path).expect(find(plan)).seconds == pytest.approx(120)
+
+
+def test_a_run_that_was_set_aside_is_expected_to_take_as_long_again(plan, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run, other = find(plan), find(plan, framework="jax_sharding")
+    record(tmp_path / "results" / "runs", plan, run, status="diverged", reason="")
+    script = ROOT / "workflow" / "scripts" / "retry_runs.py"
+    subprocess.run([sys.executable, str(script), "--status", "diverged"], check=True)
+    assert not Path("results/runs", run.path).exists()
+    expected = Expectation(pytest.approx(110), "runs of the same configuration", False)
+    assert RecordedRuns(plan).expect(run) == expected and RecordedRuns(plan).expect(other).basis == BY_OTHERS
+    record(tmp_path / "results" / "runs", plan, run, wall_time_s=120.0)
+    assert RecordedRuns(plan).expect(run).seconds == pytest.approx(120), "the run itself counts, if it exists again"
 
 
 def test_no_run_is_expected_to_take_longer_than_its_time_limit(plan, tmp_path):

@@ -83,10 +83,13 @@ def read_durations(folder: Path) -> list[tuple[Run, float]]:
 
 
 class RecordedRuns:
-    """Durations of the runs that exist. folder: where they are."""
+    """Durations of the runs that exist, and of those that retry_runs.py has set aside.
+
+    folder: where the former are. The latter are in the folder `attempts` beside it.
+    """
 
     def __init__(self, plan: Plan, folder: Path = RUNS):
-        self._plan, self._folder = plan, folder
+        self._plan, self._folder, self._attempts = plan, folder, folder.with_name("attempts")
 
     def expect(self, run: Run) -> Expectation:
         study = self._plan.studies[run.study]
@@ -110,13 +113,20 @@ class RecordedRuns:
                 like[record.work, basis, common(record.run)].append(record)
         return dict(like)
 
+    def _find_folders(self) -> dict[str, Path]:
+        """Return the folder of each run by its path below results/runs/."""
+        aside = sorted(self._attempts.glob("*/*/*/*/set-aside-*/run.json"))
+        folders = {str(path.parents[1].relative_to(self._attempts)): path.parent for path in aside}
+        found = [path.parent for path in self._folder.glob("*/*/*/*/run.json")]
+        return folders | {str(path.relative_to(self._folder)): path for path in found}
+
     def _read(self) -> Iterator[Record]:
-        paths = sorted(path.parent for path in self._folder.glob("*/*/*/*/run.json"))
-        for _, repeats in groupby(paths, key=lambda path: str(path).rpartition("_repeat")[0]):
-            for path in list(repeats)[:REPEATS_READ]:
+        folders = self._find_folders()
+        for _, repeats in groupby(sorted(folders), key=lambda name: name.rpartition("_repeat")[0]):
+            for name in list(repeats)[:REPEATS_READ]:
                 try:
-                    run = Run.from_path(str(path.relative_to(self._folder)))
-                    values = json.loads((path / "run.json").read_text())
+                    run = Run.from_path(name)
+                    values = json.loads((folders[name] / "run.json").read_text())
                 # Another call may replace the run at this moment, and folders of other names are no runs.
                 except (FileNotFoundError, ValueError):
                     continue
