@@ -2,7 +2,7 @@
 
 import pytest
 
-from howmanygpus.plan.config.errors import ConfigError
+from howmanygpus.plan.config.errors import ConfigError, suggest
 from howmanygpus.plan.config.files import check_config_files, read_yaml
 from howmanygpus.plan.config.machine import read_machine
 from howmanygpus.plan.config.schema import retype
@@ -90,6 +90,11 @@ def test_missing_files_and_folders_are_refused(tmp_path):
 def test_right_file(content, values, tmp_path):
     (tmp_path / "config.yaml").write_bytes(content.encode())
     assert read_yaml(tmp_path / "config.yaml") == values
+
+
+@pytest.mark.parametrize(("word", "known"), [("MINE.yml", "MINE.yaml"), ("mine.yml", "MINE.yaml"), ("Mean", "mean")])
+def test_capitals_make_no_difference_to_what_is_suggested(word, known):
+    assert suggest(word, [known, "other"]) == f"did you mean {known}?"
 
 
 def test_text_of_the_command_line_that_is_no_yaml_remains_text():

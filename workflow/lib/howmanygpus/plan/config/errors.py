@@ -49,10 +49,11 @@ def suggest(word: str, known) -> str:
     make no difference.
     """
     known, word = sorted("null" if each is None else each for each in known), str(word).lower()
-    longer = [each for each in known if word in (each.partition("_")[0], each.rpartition("_")[2])]
+    lower = {each.lower(): each for each in known}
+    longer = [lower[each] for each in lower if word in (each.partition("_")[0], each.rpartition("_")[2])]
     if len(longer) > 1:
         return f"did you mean one of {', '.join(longer)}?"
-    nearest = longer or difflib.get_close_matches(word, known, n=1)
+    nearest = longer or [lower[each] for each in difflib.get_close_matches(word, lower, n=1)]
     return f"did you mean {nearest[0]}?" if nearest else f"choose from {', '.join(known)}"
 
 

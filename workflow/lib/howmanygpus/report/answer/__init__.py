@@ -58,12 +58,12 @@ def answer(
         found = [*answer_accuracy(runs, time_to_accuracy, datasets), *answer_throughput(runs, real, datasets)]
         found += [*answer_placement(runs), *answer_batches(batch_sizes)]
     found.append(describe_largest(batch_search))
-    disturbed = describe_disturbed(planned)
     # What puts the order of the frameworks in doubt stands before it.
-    found = [disturbed, *found] if are_mostly_disturbed(planned) else [*found]
+    in_doubt = are_mostly_disturbed(planned)
+    found = [describe_disturbed(planned)] * in_doubt + found
     facts = [describe_rates(runs), describe_data(runs, datasets), describe_left_out(datasets)]
     facts += [describe_remarks(datasets), describe_unchecked(planned)]
-    facts += [] if disturbed in found else [disturbed]
+    facts += [describe_disturbed(planned)] * (not in_doubt)
     facts += [describe_unmeasured(runs), describe_trajectories(planned), describe_bill(jobs)]
     facts += describe_protocols(protocols)
     lines = [f"- {line}" for line in [*describe_grid(runs, decision), *found, *facts] if line]
