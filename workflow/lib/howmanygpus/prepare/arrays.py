@@ -1,6 +1,6 @@
 """Prepare a data set that has no image files: its arrays, or random ones of the same shape and number."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,8 @@ from howmanygpus.train.input.writing import hash_pixels, write_prepared
 
 Parts = dict[str, tuple[Iterable[np.ndarray], np.ndarray]]
 """For each split its images, in blocks of uint8 (count, height, width, channels), and its labels."""
+Check = Callable[[Iterable[Image]], list[str]]
+"""Returns remarks on images, or raises ValueError for those that cannot be trained on."""
 
 
 def prepare_arrays(source: str, options: dict, acquired: str, folder: Path) -> None:
@@ -25,7 +27,7 @@ def prepare_arrays(source: str, options: dict, acquired: str, folder: Path) -> N
     """
     description = describe_dataset(source, options)
     parts = read_parts(source, options, acquired, description)
-    write_parts(parts, description, folder, describe_duplicates(_list_images(parts)))
+    write_parts(parts, description, folder, check=describe_duplicates)
 
 
 def prepare_random(source: str, options: dict, folder: Path) -> None:
@@ -61,12 +63,11 @@ def check_part(source: str, split: str, images: np.ndarray, labels: np.ndarray, 
         raise ValueError(f"{source}: {split} labels are not {count} numbers below {description.num_classes}")
 
 
-def _list_images(parts: Parts) -> Iterator[Image]:
-    for split, (blocks, labels) in parts.items():
-        images = (image for block in blocks for image in np.ascontiguousarray(block))
-        for index, (image, label) in enumerate(zip(images, labels, strict=True)):
+def _list_images(parts: Parts, hashes: dict[str, list[str]]) -> Iterator[Image]:
+    for split, (_, labels) in parts.items():
+        for index, (label, sha256) in enumerate(zip(labels, hashes[split], strict=True)):
             classes = int(label) if label.ndim == 0 else tuple(np.flatnonzero(label).tolist())
-            yield Image(f"{split} image {index}", split, classes, hash_pixels(image))
+            yield Image(f"{split} image {index}", split, classes, sha256)
 
 
 def draw_parts(description: Description) -> Parts:
@@ -74,8 +75,8 @@ def draw_parts(description: Description) -> Parts:
     return {split: (synthetic.draw_images(description, split), draw_labels(description, split)) for split in SPLITS}
 
 
-def write_parts(parts: Parts, description: Description, folder: Path, remarks: Iterable[str] = ()) -> None:
-    """Write images, labels, manifest and any remarks, and the channel statistics of the training images."""
+def write_parts(parts: Parts, description: Description, folder: Path, check: Check | None = None) -> None:
+    """Write images, labels, manifest, the remarks of a check, and the channel statistics of the training images."""
     hashes: dict[str, list[str]] = {split: [] for split in SPLITS}
     sums = []
 
@@ -92,7 +93,8 @@ def write_parts(parts: Parts, description: Description, folder: Path, remarks: I
             shape = (description.count(split), *description.image_shape)
             writer.write_images(split, shape, pass_on(split, blocks))
             writer.write_labels(split, labels, ((sha256,) for sha256 in hashes[split]))
-        write_remarks(writer.folder, remarks)
+        if check:
+            write_remarks(writer.folder, check(_list_images(parts, hashes)))
         height, width, _ = description.image_shape
         mean, std = mean_and_std(sums, height * width)
         writer.describe(
