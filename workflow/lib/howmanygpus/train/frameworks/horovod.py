@@ -55,10 +55,11 @@ def meet(spec: RunSpec) -> None:
     rank, local_rank, size = (int(os.environ[name]) for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
     per_node = size // spec.num_nodes
     if rank == 0:
-        server = RendezvousHTTPServer(("", int(os.environ["MASTER_PORT"])), RendezvousHandler, False)
-        threading.Thread(target=server.serve_forever, name="rendezvous", daemon=True).start()
         hosts = ",".join(f"node{node}:{per_node}" for node in range(spec.num_nodes))
+        server = RendezvousHTTPServer(("", int(os.environ["MASTER_PORT"])), RendezvousHandler, False)
+        # init forgets all addresses: served before it, the address of a process that waits already would be lost.
         server.init(get_host_assignments(parse_hosts(hosts), size))
+        threading.Thread(target=server.serve_forever, name="rendezvous", daemon=True).start()
     wait_for_server(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
     node = rank // per_node
     os.environ |= {
