@@ -76,6 +76,7 @@ def project(tmp_path_factory, environment_python):
     studies |= {
         "ends": study("", "once", program=endings),
         "second": study("python3 train.py second_crashes seen/second && echo done", "per_device", num_gpus=[2]),
+        "left": study("sleep 600 > /dev/null 2>&1 & python3 train.py fine seen/left", "once"),
         "script": study("bash script.sh", "once", program={"report": patterns, "files": ["script.sh"]}),
     }
     mpirun = {"start": "mpirun", "python": str(environment_python("chainer-cpu"))}
@@ -152,6 +153,11 @@ def test_a_run_of_which_one_process_fails_has_not_completed_and_leaves_no_proces
     attempt = read_attempt(project, name("second", "base", 2))
     assert "the second process has lost its data" in attempt["reason"]
     assert not [process for process in project.processes() if "train.py" in process.cmdline()]
+
+
+def test_what_a_program_leaves_running_is_stopped_when_its_run_ends(project):
+    assert read_run(project, name("left", "base"))["status"] == "completed"
+    assert not [process for process in project.processes() if "sleep" in process.cmdline()]
 
 
 def test_a_program_that_only_prints_is_read_by_regular_expressions(project):

@@ -1,16 +1,20 @@
-"""Requests to the operating system: cores, memory, and that no process outlives its parent."""
+"""Requests to the operating system: cores, memory, and that no process outlives its run."""
 
 import ctypes
+import functools
 import gc
 import os
 import select
 import signal
+import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 """prctl(2), Linux"""
 MOST_MS = 2**31 - 1
 """The longest timeout of poll(2)."""
@@ -45,6 +49,17 @@ def see_end(pid: int, timeout_s: float | None = None) -> bool | None:
         return bool(waiting.poll(None if timeout_s is None else min(1000 * timeout_s, MOST_MS)))
     finally:
         os.close(descriptor)
+
+
+def start_processes(command: list[str], environment: dict[str, str], cores: list[int]) -> subprocess.Popen[bytes]:
+    """Start a command bound to cores, whose processes stop_descendants will stop; it dies with this process.
+
+    Its processes whose own parent dies become children of this one (Linux).
+    """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1)
+    options: dict[str, Any] = {"env": environment, "start_new_session": True, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, **options, preexec_fn=functools.partial(prepare_child, cores, os.getpid()))
 
 
 def prepare_child(cores: list[int], parent: int) -> None:
@@ -185,17 +200,28 @@ def bind_to_device_cores(local_rank: int, cores_per_device: int) -> None:
 
 
 def stop_process_tree(root: psutil.Process, grace_s: float) -> None:
-    """Send SIGTERM to a process and all its descendants, and SIGKILL to those that still run after grace_s seconds."""
-    try:
-        tree = [root, *root.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return
-    for signum, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, grace_s)):
-        for process in tree:
-            try:
+    """Send SIGTERM to a process and all its descendants, and SIGKILL to those that still run after grace_s seconds.
+
+    A process that one of them starts at this moment may go on.
+    """
+    with suppress(psutil.NoSuchProcess):
+        _stop([root, *root.children(recursive=True)], grace_s)
+
+
+def stop_descendants(grace_s: float) -> None:
+    """Stop all descendants of this process as stop_process_tree does, and those that they start meanwhile."""
+    seen: set[psutil.Process] = set()
+    # What the kernel cannot end, for example during a system call to a lost file server, is not waited for again.
+    while new := set(psutil.Process().children(recursive=True)) - seen:
+        seen |= new
+        _stop(list(new), grace_s)
+
+
+def _stop(processes: list[psutil.Process], grace_s: float) -> None:
+    for signum in (signal.SIGTERM, signal.SIGKILL):
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
                 process.send_signal(signum)
-            except psutil.NoSuchProcess:
-                continue
-        _, tree = psutil.wait_procs(tree, timeout=patience_s)
-        if not tree:
+        _, processes = psutil.wait_procs(processes, timeout=grace_s)
+        if not processes:
             return

@@ -7,7 +7,6 @@ why, and the exit status is not 0.
 """
 
 import argparse
-import functools
 import json
 import os
 import shutil
@@ -24,14 +23,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from howmanygpus.files import hold_lock, sha256_of_file
 from howmanygpus.train.host import slurm
 from howmanygpus.train.host.devices import assign_devices, describe_host, describe_topology
 from howmanygpus.train.host.gpus import list_gpu_uuids
 from howmanygpus.train.host.placement import Placement
-from howmanygpus.train.host.processes import die_with_parent, list_cores, prepare_child, see_end, stop_process_tree
+from howmanygpus.train.host.processes import die_with_parent, list_cores, see_end, start_processes, stop_descendants
 from howmanygpus.train.host.said import keep_what_is_said
 from howmanygpus.train.host.telemetry import Telemetry, find_problem, find_sources, merge_nodes, path_of_node
 from howmanygpus.train.input.prepared import read_description, verify_data, verify_hashes
@@ -114,11 +111,6 @@ def collect_predictions(spec: RunSpec, attempt: AttemptFolder) -> None:
 TRAINING = Work("howmanygpus.train.loop.train", verify_inputs, collect_predictions)
 
 
-def start_processes(command: list[str], environment: dict[str, str], cores: list[int]) -> subprocess.Popen:
-    options: dict[str, Any] = {"env": environment, "start_new_session": True, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, **options, preexec_fn=functools.partial(prepare_child, cores, os.getpid()))
-
-
 def run_processes(
     spec: LaunchSpec, placement: Placement, attempt: AttemptFolder, module: str, options: list[str], deadline_s: float
 ) -> int:
@@ -148,8 +140,9 @@ def run_processes(
     finally:
         if child.returncode is None:
             ignore_signals()
-            stop_process_tree(psutil.Process(child.pid), GRACE_S)
-            child.wait()
+        # Also what a user's program has left behind, because it would disturb the next run.
+        stop_descendants(GRACE_S)
+        child.wait()
         said.join(GRACE_S)
         note_telemetry(meeting, spec, attempt)
 
