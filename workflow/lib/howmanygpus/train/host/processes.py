@@ -220,7 +220,8 @@ def stop_descendants(grace_s: float) -> None:
 def _stop(processes: list[psutil.Process], grace_s: float) -> None:
     for signum in (signal.SIGTERM, signal.SIGKILL):
         for process in processes:
-            with suppress(psutil.NoSuchProcess):
+            # It has ended, or belongs to another user, as a setuid program does.
+            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
                 process.send_signal(signum)
         _, processes = psutil.wait_procs(processes, timeout=grace_s)
         if not processes:
