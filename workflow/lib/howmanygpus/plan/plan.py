@@ -8,7 +8,7 @@ from pathlib import Path
 
 from howmanygpus.plan.adaptive.cells import Decision
 from howmanygpus.plan.adaptive.keys import PROBE, split_probes
-from howmanygpus.plan.config.datasets import describe_or_refuse, expand_paths
+from howmanygpus.plan.config.datasets import expand_paths
 from howmanygpus.plan.config.errors import check_schema
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.models import split_models
@@ -19,8 +19,8 @@ from howmanygpus.plan.own.folder import ModelFolder
 from howmanygpus.plan.own.model import OwnModel
 from howmanygpus.plan.own.taking import check_names
 from howmanygpus.plan.parity import ParityCell, ParityGroup, group_cells
-from howmanygpus.plan.program.study import ProgramStudy
 from howmanygpus.plan.runs import Run
+from howmanygpus.plan.studies import make_studies
 from howmanygpus.plan.study.study import PREPARED, Study
 from howmanygpus.prepare.checks.remarks import read_remarks
 
@@ -45,17 +45,9 @@ class Plan:
         self.config, self.machine = fill_defaults(config, schema, schema), machine
         datasets = self.config["datasets"] = expand_paths(self.config["datasets"])
         self.groups = split_probes(split_models(config["studies"]))
-        self.studies = {
-            name: ProgramStudy(name, given, machine, schema, f"studies.{group}")
-            if "program" in given
-            else Study(name, given, datasets, machine, schema, f"studies.{group}", find_largest)
-            for group, studies in self.groups.items()
-            for name, given in studies.items()
-        }
+        self.studies, self._descriptions = make_studies(self.groups, datasets, machine, schema, find_largest)
         check_names([(study.place, study.own_model) for study in self._with_data if study.own_model])
         self.runs = {run.path: run for study in self.studies.values() for run in study.runs}
-        used = {study.config["dataset"]: study.description for study in self._with_data}
-        self._descriptions = used | {name: describe_or_refuse(name, options) for name, options in datasets.items()}
 
     @classmethod
     def from_request(cls, request: dict) -> "Plan":

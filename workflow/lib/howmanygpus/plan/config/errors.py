@@ -4,6 +4,8 @@ import difflib
 import json
 import math
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jsonschema
@@ -11,6 +13,8 @@ import yaml
 
 LONGEST = 200
 """Number of characters after which a value is cut off in a message."""
+MOST_MESSAGES = 20
+"""Number of messages after which only the number of the others is said."""
 HINTS = {
     "object": "write its keys below it",
     "array": "write a list",
@@ -22,7 +26,35 @@ HINTS = {
 
 
 class ConfigError(ValueError):
-    """The config or the machine file is invalid."""
+    """The config or the machine file is invalid. Each argument is the message of one error."""
+
+    def __str__(self) -> str:
+        more = len(self.args) - MOST_MESSAGES
+        return "\n".join([*self.args[:MOST_MESSAGES], *[f"and {more} more error{'s' * (more > 1)}"] * (more > 0)])
+
+
+class Errors:
+    """Collects the errors of parts that do not depend on each other, so that a user sees all of them in one call."""
+
+    def __init__(self) -> None:
+        self._messages: list[str] = []
+
+    def add(self, *errors: ConfigError) -> None:
+        for error in errors:
+            self._messages += error.args
+
+    @contextmanager
+    def collect(self) -> Iterator[None]:
+        """Add the ConfigError of the block, if there is one, and go on behind the block."""
+        try:
+            yield
+        except ConfigError as error:
+            self.add(error)
+
+    def raise_all(self) -> None:
+        """Raise one ConfigError with all messages, each once; without any, do nothing."""
+        if self._messages:
+            raise ConfigError(*dict.fromkeys(self._messages))
 
 
 def refuse(place: str, value, problem: str, remedy: str) -> ConfigError:
@@ -80,6 +112,8 @@ def _is_infinite_or_nan(value) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
 
 
+UNKNOWN = "additionalProperties"
+"""The rule of JSON Schema that an unknown key breaks."""
 DRAFT = jsonschema.Draft202012Validator
 STRICT = jsonschema.validators.extend(
     DRAFT, type_checker=DRAFT.TYPE_CHECKER.redefine_many({"integer": _is_integer, "number": _is_number})
@@ -88,15 +122,19 @@ STRICT = jsonschema.validators.extend(
 
 
 def check_schema(values: dict, schema: dict, root: str, file: str = "") -> None:
-    """Raise ConfigError for the most relevant violation of the schema.
+    """Raise ConfigError for all violations of the schema, a line each, the most relevant first.
 
     root: name of the document in messages about the document as a whole. file: file to name in front of all places.
     """
     prefix = f"{file}: " if file else ""
     _check_keys(values, prefix, root)
-    error = jsonschema.exceptions.best_match(STRICT(schema).iter_errors(values))
-    if error is not None:
-        raise _explain(error, prefix + (_join(error.absolute_path) or root), schema)
+    errors = Errors()
+    found = sorted(STRICT(schema).iter_errors(values), key=jsonschema.exceptions.relevance, reverse=True)
+    unknown = {error.json_path: _list_unknown(error) for error in found if error.validator == UNKNOWN}
+    for error in filter(None, (jsonschema.exceptions.best_match([each]) for each in found)):
+        place = prefix + (_join(error.absolute_path) or root)
+        errors.add(*_explain_all(error, place, schema, unknown.get(error.json_path, [])))
+    errors.raise_all()
 
 
 def _join(parts) -> str:
@@ -125,20 +163,43 @@ def _find_owners(key: str, known: dict, root: dict) -> list[str]:
     return [name for name, rule in rules.items() if key in rule.get("properties", {})]
 
 
-def _explain(error: jsonschema.ValidationError, place: str, root: dict) -> ConfigError:
+def _list_unknown(error: jsonschema.ValidationError) -> list[str]:
+    given: Any = error.instance
+    schema: Any = error.schema
+    free = "|".join(schema.get("patternProperties", {})) or "(?!)"
+    return sorted(key for key in given if key not in schema.get("properties", {}) and not re.search(free, key))
+
+
+def _explain_all(error: jsonschema.ValidationError, place: str, root: dict, unknown: list[str]) -> list[ConfigError]:
+    """Return an error per wrong key or value. A missing key is none if an unknown key, which is another, is like it.
+
+    root: the whole schema, with its `$defs`. unknown: the unknown keys beside the keys of the error.
+    """
+    given: Any = error.instance
+    rule: Any = error.validator_value
+    schema: Any = error.schema
+    if error.validator == UNKNOWN:
+        known = schema.get("properties", {})
+        return [
+            ConfigError(f"{place}: unknown key {json.dumps(key)}; {_place_key(key, known, root)}")
+            for key in _list_unknown(error)
+        ]
+    if error.validator == "required":
+        missing = [key for key in rule if key not in given and not difflib.get_close_matches(key, unknown)]
+        return [ConfigError(f"{place}: the key {json.dumps(key)} is missing; add it") for key in missing]
+    return [_explain(error, place)]
+
+
+def _place_key(key: str, known: dict, root: dict) -> str:
+    owners = _find_owners(key, known, root)
+    return f"write it below `{owners[0]}`" if owners else suggest(key, known)
+
+
+def _explain(error: jsonschema.ValidationError, place: str) -> ConfigError:
     value: Any = error.instance
     rule: Any = error.validator_value
     schema: Any = error.schema
     match error.validator:
-        case "additionalProperties":
-            known, free = schema.get("properties", {}), "|".join(schema.get("patternProperties", {})) or "(?!)"
-            unknown = min(key for key in value if key not in known and not re.search(free, key))
-            owners = _find_owners(unknown, known, root)
-            remedy = f"write it below `{owners[0]}`" if owners else suggest(unknown, known)
-            return ConfigError(f"{place}: unknown key {json.dumps(unknown)}; {remedy}")
-        case "required":
-            missing = next(key for key in rule if key not in value)
-            return ConfigError(f"{place}: the key {json.dumps(missing)} is missing; add it")
         case "enum":
             former = schema.get("x-former", {})
             remedy = former[value] if isinstance(value, str) and value in former else _hint_for_choice(value, rule)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from howmanygpus.plan.config.checks import check_quality, check_seeds, doubt_batches, doubt_workers, locate
-from howmanygpus.plan.config.errors import ConfigError, refuse, suggest
+from howmanygpus.plan.config.errors import ConfigError, Errors, refuse, suggest
 from howmanygpus.plan.config.images import CROPS, find_image_shape
 from howmanygpus.plan.config.learning import check_learning, doubt_learning
 from howmanygpus.plan.frameworks import FRAMEWORKS
@@ -25,18 +25,26 @@ def check_names(place: str, config: dict, variants: dict[str, dict], own_model: 
 
     place: of the study in the config. config: complete. variants: the training settings of each.
     """
+    errors = Errors()
     for position, framework in enumerate(config["frameworks"]):
         if framework not in FRAMEWORKS:
             remedy = suggest(framework, FRAMEWORKS)
-            raise refuse(f"{place}.frameworks[{position}]", framework, "is not a known framework", remedy)
+            errors.add(refuse(f"{place}.frameworks[{position}]", framework, "is not a known framework", remedy))
+    known = [framework for framework in config["frameworks"] if framework in FRAMEWORKS]
     if own_model is None:
-        _check_model(f"{place}.model", config["model"], config["frameworks"])
-    check_quality(f"{place}.quality", config["quality"])
-    check_published(place, config["published"])
-    check_loaders(place, variants, config["variants"])
-    check_learning(place, config["frameworks"], variants, config["variants"])
+        with errors.collect():
+            _check_model(f"{place}.model", config["model"], known)
+    with errors.collect():
+        check_quality(f"{place}.quality", config["quality"])
+    with errors.collect():
+        check_published(place, config["published"])
+    with errors.collect():
+        check_loaders(place, variants, config["variants"])
+    with errors.collect():
+        check_learning(place, known, variants, config["variants"])
     if (config["epochs"] is None) == (config["steps"] is None):
-        raise ConfigError(f"{place}: give exactly one of `epochs` and `steps`")
+        errors.add(ConfigError(f"{place}: give exactly one of `epochs` and `steps`"))
+    errors.raise_all()
 
 
 def _check_model(place: str, model: str, frameworks: list[str]) -> None:

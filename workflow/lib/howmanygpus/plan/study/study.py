@@ -7,6 +7,7 @@ from typing import Any
 from howmanygpus.plan.adaptive.keys import leave_rules_out
 from howmanygpus.plan.config.checks import locate
 from howmanygpus.plan.config.datasets import describe_or_refuse, options_of_runs
+from howmanygpus.plan.config.errors import Errors
 from howmanygpus.plan.config.images import check_crops, check_labels, find_image_shape
 from howmanygpus.plan.config.learning import resolve_optimizer
 from howmanygpus.plan.config.machine import Device, Machine
@@ -29,6 +30,7 @@ from howmanygpus.plan.study.batches import accumulate_batches, find_curves
 from howmanygpus.plan.study.cells import expand
 from howmanygpus.plan.study.checks import check_names, check_runs, check_shapes, doubt_study
 from howmanygpus.plan.study.counts import take_counts
+from howmanygpus.plan.study.grid import resolve_devices
 from howmanygpus.plan.study.placing import take_numbers
 from howmanygpus.plan.study.start import Start, check_normalization, check_starts, doubt_normalization, find_start
 from howmanygpus.prepare.sources import Description
@@ -81,9 +83,15 @@ class Study:
         self.dataset_options = datasets.get(self.config["dataset"], {"source": self.config["dataset"], "options": {}})
         self.given_model = self.config["model"]
         self.own_model = take_own_model(self.place, self._place_of_options, self.config)
-        check_names(self.place, self.config, self.variants, self.own_model)
-        self.config["model_options"] = self._choose_options()
-        self.description = self._describe_dataset(datasets)
+        errors = Errors()
+        with errors.collect():
+            check_names(self.place, self.config, self.variants, self.own_model)
+            self.config["model_options"] = self._choose_options()
+        with errors.collect():
+            self.description = self._describe_dataset(datasets)
+        with errors.collect():
+            resolve_devices(self.place, self.config["devices"], machine)
+        errors.raise_all()
         self._check_data()
         self.unfair = protocols.complete_overrides(self.config["protocols"], next(iter(self.variants.values())))
         protocols.check_names(self)
