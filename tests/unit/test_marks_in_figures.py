@@ -67,7 +67,7 @@ def test_the_grid_counts_disturbed_runs_and_marks_losses_that_are_apart():
 
     figure = draw_after("run_grid", change)
     texts = [text.get_text() for text in figure.axes[0].texts]
-    assert "2 of 2, 1 disturbed\nloss 3e-07" in texts and "2 of 2\nlosses apart\nloss 2e-02" in texts
+    assert "2 of 2\n1 disturbed\nloss 3e-07" in texts and "2 of 2\nlosses apart\nloss 2e-02" in texts
     assert any(text.startswith("red edge: 2 of 18 runs were disturbed") for text in texts)
     assert any(text.startswith(f"losses apart, 6 runs (e.g. a base 1 x 8): {SAYS_APART}"[:100]) for text in texts)
 

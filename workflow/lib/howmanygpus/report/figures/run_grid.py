@@ -46,11 +46,16 @@ def draw(runs: pd.DataFrame) -> Figure:
     row = [*ROW, "placement"] if runs["placement"].nunique() > 1 else ROW
     rows = list(runs.groupby(row, sort=False).groups)
     columns = list(runs.groupby(COLUMN).groups)
-    reasons = list_reasons(runs)
-    width, height = 4.0 + 0.95 * len(columns), 1.4 + 0.55 * len(rows) + 0.22 * (len(reasons) + 1)
-    figure, axes = plt.subplots(figsize=(width, height))
-    for key, cell in runs.groupby([*row, *COLUMN], sort=False):
-        draw_cell(axes, columns.index(key[len(row) :]), rows.index(key[: len(row)]), cell)
+    cells = [
+        (columns.index(key[len(row) :]), rows.index(key[: len(row)]), cell)
+        for key, cell in runs.groupby([*row, *COLUMN], sort=False)
+    ]
+    num_lines = max(len(write_lines(cell)) for _, _, cell in cells)
+    # The size of the cells; a saved figure includes what is around them.
+    figure, axes = plt.subplots(figsize=(1.25 * len(columns), (0.25 + 0.17 * num_lines) * len(rows)))
+    figure.subplots_adjust(0, 0, 1, 1)
+    for x, y, cell in cells:
+        draw_cell(axes, x, y, cell)
     axes.set_xlim(0, len(columns))
     axes.set_ylim(len(rows), 0)
     axes.set_yticks([y + 0.5 for y in range(len(rows))], [" ".join(names) for names in rows])
@@ -63,28 +68,37 @@ def draw(runs: pd.DataFrame) -> Figure:
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    for line, reason in enumerate(reasons):
+    for line, reason in enumerate(list_reasons(runs)):
         axes.annotate(reason, (0, 0), (0, -14 - 15 * line), "axes fraction", "offset points", fontsize=9, va="top")
     return figure
 
 
 def draw_cell(axes: Axes, x: int, y: int, cell: pd.DataFrame) -> None:
     """Draw a cell in the colour of its first status other than `completed`, if there is one, and name that status."""
-    done = cell["status"].isin(["completed", APART]).sum()
-    others = cell.loc[cell["status"] != "completed", "status"]
-    status = others.iloc[0] if len(others) else "completed"
+    status = find_status(cell)
     colour = APART_COLOUR if status == APART else STATUS_COLOURS.get(status, FAILED_COLOUR)
-    disturbed = int(cell["disturbed"].eq(True).sum())
-    edge = {"edgecolor": RING, "linewidth": 2.5} if disturbed else {"edgecolor": "#BBBBBB", "linewidth": 0.5}
+    is_disturbed = cell["disturbed"].eq(True).any()
+    edge = {"edgecolor": RING, "linewidth": 2.5} if is_disturbed else {"edgecolor": "#BBBBBB", "linewidth": 0.5}
     axes.add_patch(Rectangle((x + 0.03, y + 0.05), 0.94, 0.9, facecolor=colour, **edge))
-    lines = [f"{done} of {len(cell)}" + (f", {disturbed} disturbed" if disturbed else "")]
+    # Black has the higher contrast on all other colours.
+    ink = "white" if colour == APART_COLOUR else "black"
+    text = "\n".join(write_lines(cell))
+    axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=9.5, color=ink, linespacing=1.1)
+
+
+def find_status(cell: pd.DataFrame) -> str:
+    others = cell.loc[cell["status"] != "completed", "status"]
+    return others.iloc[0] if len(others) else "completed"
+
+
+def write_lines(cell: pd.DataFrame) -> list[str]:
+    """Return what a cell says."""
+    done, disturbed = cell["status"].isin(["completed", APART]).sum(), int(cell["disturbed"].eq(True).sum())
+    status, differences = find_status(cell), cell["trajectory"].dropna().astype(float)
+    lines = [f"{done} of {len(cell)}", *[f"{disturbed} disturbed"] * (disturbed > 0)]
     lines += [] if status == "completed" else [status.replace("_", " ")]
-    differences = cell["trajectory"].dropna().astype(float)
     lines += [f"loss {differences.max():.0e}"] if len(differences) else []
-    lines += [UNFAIR] if cell["protocol"].notna().any() else []
-    is_dark = colour in (STATUS_COLOURS["completed"], FAILED_COLOUR, APART_COLOUR)
-    ink = "white" if is_dark else "black"
-    axes.text(x + 0.5, y + 0.5, "\n".join(lines), ha="center", va="center", fontsize=8, color=ink)
+    return lines + ([UNFAIR] if cell["protocol"].notna().any() else [])
 
 
 def list_reasons(runs: pd.DataFrame) -> list[str]:
