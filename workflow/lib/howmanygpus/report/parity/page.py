@@ -8,10 +8,14 @@ from howmanygpus.report.parity.judge import CHECKS
 
 STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 90em; padding: 0 1em; color: #222; }
-table { border-collapse: collapse; margin: 1em 0 2em; font-size: 13px; }
-th, td { border: 1px solid #ccc; padding: .35em .6em; text-align: right; vertical-align: top; }
+div { overflow-x: auto; margin: 1em 0 2em; }
+table { border-collapse: separate; border-spacing: 0; font-size: 13px; border-left: 1px solid #ccc; }
+th, td { border: solid #ccc; border-width: 0 1px 1px 0; padding: .35em .5em; text-align: right; vertical-align: top; }
 th:first-child, td:first-child, dd, dt { text-align: left; }
-thead th { background: #f2f2f2; }
+th:first-child, td:first-child { position: sticky; left: 0; }
+td:first-child { background: #fff; }
+td[colspan] { text-align: left; }
+thead th { background: #f2f2f2; border-top-width: 1px; }
 td + td { white-space: nowrap; }
 td small { display: block; color: #666; }
 .passed { background: #e3f0fa; } .failed { background: #f6d5c3; font-weight: bold; } .none { color: #888; }
@@ -72,14 +76,18 @@ def render_page(table: pd.DataFrame) -> str:
 
 def render_section(group: dict, rows: pd.DataFrame) -> str:
     checks = [name for name in CHECKS if name in set(rows["check"].dropna())]
-    head = "".join(f"<th>{name}</th>" for name in ("framework", "devices", *checks, "running statistics that evaluate"))
+    breakable = [name.replace("_", "_<wbr>") for name in checks]
+    titles = ("framework", "devices", *breakable, "running statistics that evaluate")
+    head = "".join(f"<th>{title}</th>" for title in titles)
     layouts = ["framework", "loss_on_every_device", "variant", "devices", "nodes"]
     body = "".join(
         render_row(framework, devices, nodes, cell, checks)
         for (framework, _, _, devices, nodes), cell in rows.groupby(layouts, dropna=False, sort=True)
     )
     title = f"{group['model']} on {group['device']}, {group['precision']}, {group['batchnorm']} BatchNorm"
-    return f"<h2>{escape(title)}</h2><p>{escape(group['task'])}</p><table><thead><tr>{head}</tr></thead>{body}</table>"
+    # A table that is wider than the window scrolls by itself, and its first column stays.
+    table = f"<div><table><thead><tr>{head}</tr></thead>{body}</table></div>"
+    return f"<h2>{escape(title)}</h2><p>{escape(group['task'])}</p>{table}"
 
 
 def render_row(framework: str, devices: float, nodes: float, cell: pd.DataFrame, checks: list[str]) -> str:
