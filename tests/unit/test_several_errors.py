@@ -71,6 +71,23 @@ def test_all_words_of_a_study_that_are_not_known():
     ]
 
 
+@pytest.mark.parametrize("name", ["pytorch_dd", "pytorch_ddp"])
+def test_a_misspelt_framework_makes_no_other_name_wrong(name):
+    wrong = RIGHT | {"frameworks": ["pytorch_dd"], "optimizer": {"by_framework": {name: {"learning_rate": 0.1}}}}
+    assert read_errors({"one": wrong}) == ['studies.one.frameworks[0]: "pytorch_dd" is not a known framework']
+
+
+def test_all_that_is_wrong_with_a_program():
+    program = {"command": "sh train.sh {gpus}", "name": "pytorch_ddp", "report": ["(?P<step>"]}
+    words = {"devices": ["cpu"], "num_gpus": [1], "per_device_batch_size": [8], "published": "chexnat"}
+    assert [line.partition('"')[0] for line in read_errors({"one": {"program": program} | words})] == [
+        "studies.one.program.name: ",
+        "studies.one.published: ",
+        "studies.one.program.command: ",
+        "studies.one.program.report[0]: ",
+    ]
+
+
 def test_all_studies_and_data_sets():
     datasets = {"noise": {"source": "synthetik"}, "photos": {"source": "imagefoldr"}}
     given = {"one": RIGHT | {"model": "vgg"}, "two": RIGHT, "three": RIGHT | {"dataset": "noise"}}

@@ -5,6 +5,7 @@ from typing import Any
 
 from howmanygpus.plan.adaptive.keys import leave_rules_out
 from howmanygpus.plan.config.checks import check_quality, check_seeds
+from howmanygpus.plan.config.errors import Errors
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, read_schema, study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS
@@ -75,12 +76,18 @@ class ProgramStudy(Study):
         self.program = expand_paths(where, filled["program"])
         program_name = self.program["name"] or name
         self.variants = expand_axes(f"{where}.axes", self.program["axes"])
-        check_name(where, program_name)
-        check_quality(f"{place}.quality", filled["quality"])
-        check_published(place, filled["published"])
-        check_surroundings(where, self.program)
-        check_command(where, self.program, filled)
-        check_report(where, self.program, filled["quality"], "thresholds" in given.get("quality", {}))
+        errors = Errors()
+        with errors.collect():
+            check_name(where, program_name)
+        with errors.collect():
+            check_published(place, filled["published"])
+        with errors.collect():
+            check_surroundings(where, self.program)
+            check_command(where, self.program, filled)
+        with errors.collect():
+            check_quality(f"{place}.quality", filled["quality"])
+            check_report(where, self.program, filled["quality"], "thresholds" in given.get("quality", {}))
+        errors.raise_all()
         self.files = hash_program_files(f"{where}.files", self.program["files"])
         own = {"dataset": DATASET, "model": program_name, "frameworks": [program_name], "inputs": [INPUT]}
         self._accumulations = {}

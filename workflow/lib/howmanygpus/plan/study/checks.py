@@ -40,8 +40,10 @@ def check_names(place: str, config: dict, variants: dict[str, dict], own_model: 
         check_published(place, config["published"])
     with errors.collect():
         check_loaders(place, variants, config["variants"])
-    with errors.collect():
-        check_learning(place, known, variants, config["variants"])
+    if known == config["frameworks"]:
+        # It compares frameworks with these, so that a misspelt one would make others seem wrong.
+        with errors.collect():
+            check_learning(place, known, variants, config["variants"])
     if (config["epochs"] is None) == (config["steps"] is None):
         errors.add(ConfigError(f"{place}: give exactly one of `epochs` and `steps`"))
     errors.raise_all()
