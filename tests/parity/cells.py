@@ -6,15 +6,23 @@ from howmanygpus.plan.frameworks import FRAMEWORKS, find_unsupported_reason
 from howmanygpus.plan.loaders import find_missing_loader
 from howmanygpus.plan.parity import TrainingPath
 from parity.faults import FAMILIES
+from parity.observing import ADAM
 from published_networks import read_networks
 from training.launching import BY_MPI
 
 CPU = Device(2, 1)
 SMALL = {"model": "small_cnn", **BY_MPI}
+ACCUMULATED = {"variation": f"_accumulated_{ADAM}"}
 DEEP = {"model": "resnet44", "model_options": {"blocks": 1}}
-SIGMOID = SMALL | {"loss": "_multilabel"}
+SIGMOID = SMALL | {"variation": f"_multilabel_{ADAM}"}
 """Any number of labels an image, of which some are missing."""
+FORMS = {
+    "small_adamw": SMALL | {"variation": "_adamw-decayweights-step-linearscaled-perdevice"},
+    "small_plain": SMALL | {"variation": "_sgd-constant"},
+}
+"""Other optimizers: each rule with other decays, and each schedule and scaling."""
 ON_ONE = {"small": SMALL, "small_bf16": SMALL | {"precision": "bf16"}, "small_fp16": SMALL | {"precision": "fp16"}}
+ON_ONE |= FORMS
 """Cells that each framework is observed at on one device: with biases and pooling."""
 DROPPING = {
     "model": "alexnet",
@@ -34,13 +42,13 @@ WRITTEN_FOR = {name: network.families for name, network in read_networks().items
 """Families of the networks."""
 LOSSES = {
     "sigmoid": SIGMOID,
-    "sigmoid_accumulated": SIGMOID | {"accumulate": 2},
-    "smoothed": SMALL | {"loss": "_smoothing0.1", "label_smoothing": 0.1},
+    "sigmoid_accumulated": SMALL | {"variation": f"_multilabel_accumulated_{ADAM}"},
+    "smoothed": SMALL | {"variation": f"_smoothing0.1_{ADAM}"},
 }
 ON_TWO = {
     **{"deep": DEEP, "deep_synchronized": DEEP | {"batchnorm": "synchronized"}},
-    **{"deep_accumulated": DEEP | {"accumulate": 2}, **LOSSES},
-    "deep_fp16": DEEP | {"precision": "fp16", "accumulate": 2},
+    **{"deep_accumulated": DEEP | ACCUMULATED, **LOSSES},
+    "deep_fp16": DEEP | {"precision": "fp16"} | ACCUMULATED,
 }
 """On two, if the framework can: with BatchNorm and shortcuts, whose code XLA optimises, and with the other losses."""
 NETWORKS_ON = {
@@ -90,5 +98,6 @@ def find_variants(framework: str) -> dict[str, dict]:
         if not find_missing_loader(framework, "png", settings):
             cells[name] = SMALL | vars(TrainingPath.find(framework, "png", settings)) | BY_MPI
     if "native" in cells:
-        cells["native_sigmoid"] = cells["native"] | {"loss": SIGMOID["loss"]}
+        cells["native_sigmoid"] = cells["native"] | {"variation": SIGMOID["variation"]}
+        cells["native_resized"] = cells["native"] | {"variation": f"_resized_{ADAM}"}
     return cells

@@ -28,12 +28,12 @@ FAULTS = {
     "tripled": Fault("averaging", "all gradients are three times too large"),
     "no_decay": Fault("updates_sgd", "weight decay is missing"),
     "decay_of_kernels_only": Fault("gradients", "weight decay leaves out biases and BatchNorm's parameters"),
-    "decay_of_all": Fault("updates_adam", "weight decay is not for weights alone, as it should be", "adam"),
+    "decay_of_all": Fault("updates_own", "weight decay is not for weights alone, as it should be", "own"),
     "unscaled_rate": Fault("averaging", "the learning rate is not scaled with the global batch"),
     "schedule_by_epoch": Fault("updates_sgd", "the learning rate changes once an epoch instead of every step"),
     "labels_rolled_from_second_step": Fault("losses", "from step 2 every image has its neighbour's label"),
     "one_replica_one_step_behind": Fault("losses", "the second device trains on the images of the step before"),
-    "adam_epsilon": Fault("updates_adam", "Adam's epsilon is doubled", "adam"),
+    "adam_epsilon": Fault("updates_own", "Adam's epsilon is doubled", "own"),
     "batchnorm_momentum": Fault("statistics", "BatchNorm's momentum is 0.89 instead of 0.9"),
     "unbiased_variance": Fault("statistics", "running variances are divided by n - 1"),
     "first_replicas_statistics": Fault("evaluation_after", "running statistics are not averaged over the devices"),
@@ -41,7 +41,7 @@ FAULTS = {
     "evaluated_images_misplaced": Fault(
         "evaluation_after", "an evaluation's images stand one place beside their labels"
     ),
-    "evaluated_on_first_misplaced": Fault("evaluation_first", "the same on the first device", "adam"),
+    "evaluated_on_first_misplaced": Fault("evaluation_first", "the same on the first device", "own"),
     "one_replica_drifting": Fault("replicas", "one weight of the second device is off by 1e-6"),
     "batch_statistics": Fault("independent", "evaluation uses each batch's own statistics"),
     "dropout_left_on": Fault("repeatable", "evaluation drops a fifth of the last layer's inputs"),

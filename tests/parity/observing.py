@@ -8,6 +8,7 @@ from pathlib import Path
 
 from howmanygpus.files import sha256_of_file
 from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.gated import list_defaults
 from howmanygpus.plan.invalidation.pins import hash_pins
 from howmanygpus.plan.networks import name_network
 from howmanygpus.train.input.prepared import DESCRIPTION
@@ -15,10 +16,13 @@ from howmanygpus.train.parity.task import WEIGHTS
 from kept import hash_code, keep
 
 SHAPE, NUM_CLASSES = ("8", "8", "1"), "10"
+ADAM = "adam-decayweights-linear-sqrtscaled"
+"""Form of the optimizer of most cells, whose decay, schedule and scaling are not those of the task's sgd."""
 CELL = {"precision": "fp32", "device": "cpu", "device_kind": "cpu", "batchnorm": "local", "loss_on_every_device": False}
 CELL |= {"cores_per_device": 1, "tier": "stock", "loader": "shared", "loader_kind": "threads", "input": "arrays"}
 CELL |= {"model_options": {}, "crop": [int(size) for size in SHAPE[:2]]}
-CELL |= {"gradient_compression": "none", "powersgd_rank": 0, "horovod_controller": "gloo", "accumulate": 1}
+CELL |= {"gradient_compression": "none", "powersgd_rank": 0, "horovod_controller": "gloo", "variation": f"_{ADAM}"}
+DEFAULTS = ["--defaults", json.dumps(list_defaults())]
 CODE = ("howmanygpus/files.py", "howmanygpus/train/**/*.py")
 """The code of a copy of workflow/lib/ that can change what is observed."""
 OF_REFERENCE = ("cross_entropy", "keys", "noise", "own/folder", "own/reference", "rates", "reference")
@@ -40,24 +44,23 @@ class Observer:
         self._observing = hash_code({library: CODE}, tuple(f"parity/{module}.py" for module in OF_REFERENCE))
 
     def task(self, cell: dict) -> Path:
-        """Folder of the task and reference of a cell's network. A cell's `loss` is the end of the task's name.
+        """Folder of the task and reference of a cell's network and variation.
 
         For reduced precision it is another folder, which also has what that may change.
         """
-        cell = CELL | {"loss": ""} | cell
-        model, model_options, batchnorm, loss = (cell[key] for key in ("model", "model_options", "batchnorm", "loss"))
+        cell = CELL | cell
+        model, model_options, batchnorm = (cell[key] for key in ("model", "model_options", "batchnorm"))
         options = ["--model", model, "--options", json.dumps(model_options), "--image-shape", *SHAPE]
-        options += ["--num-classes", NUM_CLASSES, "--batchnorm", batchnorm, "--accumulate", str(cell["accumulate"])]
+        options += ["--num-classes", NUM_CLASSES, "--batchnorm", batchnorm, "--variation", cell["variation"], *DEFAULTS]
         modules = ["reference"] if cell["precision"] == "fp32" else ["reference", "noise"]
 
         def make(folder: Path) -> None:
             for module in modules:
                 self._run("pytorch-cpu", ["-W", "ignore", "-m", f"howmanygpus.train.parity.{module}", *options], folder)
 
-        options += ["--loss", loss] if loss else []
         key = [self._code, hash_pins("pytorch-cpu"), [*options], modules]
         options += ["--model-folder", cell["model_folder"]] if "model_folder" in cell else []
-        network = f"{name_network(model, model_options)}-{batchnorm}{loss}-{cell['accumulate']}"
+        network = f"{name_network(model, model_options)}-{batchnorm}{cell['variation']}"
         return keep(f"{self.library.name}-task-{network}-{modules[-1]}", key, self.scratch, make)
 
     @staticmethod
@@ -68,15 +71,13 @@ class Observer:
     def observe(self, names: dict, environment: str, cells: dict[str, dict], num_devices: int, **variables) -> Path:
         """Folder with what one start did with some cells, by their names. names: framework, family and so on.
 
-        cells: each with its model and what differs from CELL, and with the end of its task's name if that has a loss.
-        variables: of the processes' environment.
+        cells: each with its model and what differs from CELL. variables: of the processes' environment.
         """
         described = {key: CELL | {"framework": names["framework"]} | cell for key, cell in cells.items()}
         tasks = {key: self.task(cell) for key, cell in described.items()}
-        for cell in described.values():
-            cell.pop("loss", None)
         request = {key: cell | {"task": str(tasks[key])} for key, cell in described.items()}
         options = ["--request", json.dumps({"framework": names, "cells": request}), "--keys", *request]
+        options += DEFAULTS
         placement = self.placement(num_devices)
         options += ["--num-devices", str(num_devices), "--placement", json.dumps(placement)]
 

@@ -14,7 +14,7 @@ from howmanygpus.plan.invalidation.pins import hash_pins
 from howmanygpus.report.parity.judge import judge
 from howmanygpus.train.parity.task import OPTIMIZERS
 from kept import LIBRARY, hash_code, keep
-from parity.observing import CELL, CODE, Observer, names_of
+from parity.observing import CELL, CODE, DEFAULTS, Observer, names_of
 from project import ROOT
 
 SHAPE, NUM_CLASSES = ("32", "32", "3"), "10"
@@ -23,7 +23,7 @@ CELL_OF_FULL = CELL | {"framework": FRAMEWORK, "model": "resnet18", "crop": [int
 LAYOUTS = (1, 2)
 FEWER = f"""
 from howmanygpus.train.parity import observe, reference, task
-del task.OPTIMIZERS["adam"]
+del task.OPTIMIZERS["own"]
 reference.NUM_CANDIDATES, reference.SHARDS = 1, {LAYOUTS}
 """
 
@@ -35,9 +35,9 @@ class FullObserver(Observer):
     def judge(self, top) -> dict[str, dict]:
         """Return the verdict on each number of devices. top: an empty folder, whose arrays are removed."""
         words = ["--model", CELL_OF_FULL["model"], "--image-shape", *SHAPE, "--num-classes", NUM_CLASSES]
-        self.do("reference", [*words, "--batchnorm", CELL_OF_FULL["batchnorm"]], top / "task")
+        self.do("reference", [*words, "--batchnorm", CELL_OF_FULL["batchnorm"], "--variation", CELL["variation"], *DEFAULTS], top / "task")
         cells = {"full": CELL_OF_FULL | {"task": str(top / "task")}}
-        words = ["--request", json.dumps({"framework": names_of(FRAMEWORK), "cells": cells}), "--keys", "full"]
+        words = ["--request", json.dumps({"framework": names_of(FRAMEWORK), "cells": cells}), "--keys", "full", *DEFAULTS]
         verdicts = {}
         for number in LAYOUTS:
             placement = ["--placement", json.dumps(self.placement(number))]
@@ -54,7 +54,7 @@ def verdicts(scratch, environment_python):
 
     def make(folder):
         with pytest.MonkeyPatch.context() as patch:
-            patch.delitem(OPTIMIZERS, "adam")
+            patch.delitem(OPTIMIZERS, "own")
             (folder / "verdicts.json").write_text(json.dumps(observer.judge(folder)))
 
     code = [hash_code({ROOT / "workflow" / "lib": CODE, LIBRARY: ("report/parity/*.py",)}), FEWER]

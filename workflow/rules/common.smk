@@ -28,7 +28,6 @@ from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import find_machine_file, read_machine
 from howmanygpus.plan.dry_run.printing import summarize_dry_run
 from howmanygpus.plan.invalidation.code import hash_script
-from howmanygpus.plan.parity import ACCUMULATED
 from howmanygpus.plan.invalidation.pins import environment_record, use_existing
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.rules.cluster import ClusterRules

@@ -11,7 +11,7 @@ where Snakemake runs, before the first job (call/models.py). The code of the fil
 
 OWN_NETWORK = f"{{own_model}}{{options}}_{IMAGES_AND_CLASSES}"
 WEIGHTS_OF_OWN = f"{OWN_NETWORK}_seed{{seed}}"
-TASK_OF_OWN = f"{OWN_NETWORK}_{{batchnorm}}{{loss}}{{accumulated}}"
+TASK_OF_OWN = f"{OWN_NETWORK}_{{batchnorm}}{{variation}}"
 
 
 rule initialize_own_weights:
@@ -53,14 +53,11 @@ rule compute_own_reference:
         reference=f"results/parity/{TASK_OF_OWN}/reference.json",
     log:
         f"results/logs/compute_own_reference/{TASK_OF_OWN}.log",
-    wildcard_constraints:
-        batchnorm="local|synchronized",
-        loss="|_multilabel|_smoothing[^/_]+",
     priority: 1000000
     threads: 4
     params:
-        accumulate=lambda wildcards: ACCUMULATED if wildcards.accumulated else 1,
         code=own_models.reference,
+        defaults=parity.defaults,
         options=own_models.options,
         family=own_models.family,
         model_file=own_models.file,
@@ -77,8 +74,8 @@ rule compute_own_reference:
             --image-shape {wildcards.height} {wildcards.width} {wildcards.channels} \
             --num-classes {wildcards.num_classes} \
             --batchnorm {wildcards.batchnorm} \
-            --loss={wildcards.loss:q} \
-            --accumulate {params.accumulate} \
+            --variation {wildcards.variation:q} \
+            --defaults {params.defaults:q} \
             --weights {input.weights:q} \
             --threads {threads} \
             --folder "$(dirname {output.reference:q})" \

@@ -2,7 +2,7 @@
 Check, before anything is timed, that every framework does the same work.
 
 INPUTS   results/environments/
-OUTPUTS  results/parity/{model}{options}_{shape}_{batchnorm}{loss}{accumulated}/reference.json (what is expected)
+OUTPUTS  results/parity/{model}{options}_{shape}_{batchnorm}{variation}/reference.json (what is expected)
          results/parity/.../noise.json (what reduced precision may change in it, if a study has any)
          results/parity/.../{framework}_{precision}_{device}{option}-{hash}.json (the verdict, beside it)
          results/tables/parity.tsv, results/parity/parity.html (every check of every framework)
@@ -13,7 +13,7 @@ The verdict's name contains the hash of the code that it covers, so a change of 
 verdict.
 """
 
-TASK_OF_NETWORK = f"{{model}}{{options}}_{IMAGES_AND_CLASSES}_{{batchnorm}}{{loss}}{{accumulated}}"
+TASK_OF_NETWORK = f"{{model}}{{options}}_{IMAGES_AND_CLASSES}_{{batchnorm}}{{variation}}"
 
 
 localrules:
@@ -32,15 +32,12 @@ rule compute_reference:
         f"results/parity/{TASK_OF_NETWORK}/reference.json",
     log:
         f"results/logs/compute_reference/{TASK_OF_NETWORK}.log",
-    wildcard_constraints:
-        batchnorm="local|synchronized",
-        loss="|_multilabel|_smoothing[^/_]+",
     # Before runs of other networks, because a user's folder is checked first.
     priority: 1000000
     threads: 4
     params:
-        accumulate=lambda wildcards: ACCUMULATED if wildcards.accumulated else 1,
         code=training.reference_code,
+        defaults=parity.defaults,
         module="reference",
         options=training.network_options,
         model_folder=training.model_folder,
@@ -55,8 +52,8 @@ rule compute_reference:
             --num-classes {wildcards.num_classes} \
             --threads {threads} \
             --batchnorm {wildcards.batchnorm} \
-            --loss={wildcards.loss:q} \
-            --accumulate {params.accumulate} \
+            --variation {wildcards.variation:q} \
+            --defaults {params.defaults:q} \
             --environment {input.environment:q} \
             --record {output:q} \
             >{log:q} 2>&1
@@ -73,8 +70,8 @@ use rule compute_reference as compute_noise with:
     log:
         f"results/logs/compute_noise/{TASK_OF_NETWORK}.log",
     params:
-        accumulate=lambda wildcards: ACCUMULATED if wildcards.accumulated else 1,
         code=training.noise_code,
+        defaults=parity.defaults,
         module="noise",
         options=training.network_options,
         model_folder=training.model_folder,
@@ -126,6 +123,7 @@ rule observe_parity:
         measurement=100,
     params:
         code=parity.observing_code,
+        defaults=parity.defaults,
         request=parity.group_request,
         layouts=parity.layouts,
         placement=parity.placement,
@@ -133,6 +131,7 @@ rule observe_parity:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/observe_parity.py \
             --request {params.request:q} \
+            --defaults {params.defaults:q} \
             --layouts {params.layouts:q} \
             --placement {params.placement:q} \
             --environment {input.environment:q} \

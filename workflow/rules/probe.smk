@@ -72,14 +72,13 @@ rule measure_allreduce:
         measurement=100,
     params:
         code=cluster.allreduce_code,
-        cell=cluster.allreduce_cell,
+        device=cluster.allreduce_device,
         num_nodes=cluster.num_nodes,
         placement=cluster.placement,
     shell:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/measure_allreduce.py \
-            --device {wildcards.device:q} \
-            --cell {params.cell:q} \
+            --device {params.device:q} \
             --num-devices {wildcards.num_gpus} \
             --num-nodes {params.num_nodes} \
             --placement {params.placement:q} \

@@ -13,8 +13,7 @@ from howmanygpus.ledger.recording import ALLREDUCE, is_packed, list_nodes, recor
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", required=True, help="its name in the machine file")
-    parser.add_argument("--cell", required=True, help="JSON: the device, see howmanygpus.train.parity.task.make_spec")
+    parser.add_argument("--device", required=True, help="JSON: see howmanygpus.train.preflight.allreduce")
     parser.add_argument("--num-devices", type=int, required=True)
     parser.add_argument("--num-nodes", type=int, required=True)
     parser.add_argument("--placement", required=True, help="JSON: see howmanygpus.train.host.placement")
@@ -22,9 +21,10 @@ def main() -> None:
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
     size = {"num_gpus": arguments.num_devices, "num_nodes": arguments.num_nodes}
+    device = json.loads(arguments.device)["device"]
     packed = is_packed(json.loads(arguments.placement))
     with (
-        recorded(ALLREDUCE, arguments.record.stem, {"device": arguments.device, **size}, packed) as job,
+        recorded(ALLREDUCE, arguments.record.stem, {"device": device, **size}, packed) as job,
         tempfile.TemporaryDirectory(prefix=".measured-", dir=arguments.record.parent) as folder,
     ):
         nodes = list_nodes(job)
@@ -32,14 +32,14 @@ def main() -> None:
             find_python(arguments.environment),
             "-m",
             "howmanygpus.train.preflight.allreduce",
-            "--cell",
-            arguments.cell,
+            "--device",
+            arguments.device,
         ]
         command += ["--num-devices", str(size["num_gpus"]), "--num-nodes", str(size["num_nodes"])]
         command += ["--placement", arguments.placement, "--folder", folder]
         subprocess.run(command, check=True)
         measured = json.loads((Path(folder) / "allreduce.json").read_text())
-    write_json_atomic(arguments.record, {"device": arguments.device, **size, "nodes": nodes, **measured})
+    write_json_atomic(arguments.record, {"device": device, **size, "nodes": nodes, **measured})
 
 
 if __name__ == "__main__":

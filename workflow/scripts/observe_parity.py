@@ -19,9 +19,10 @@ def find_stack_refusal(probe: Path | None, environment: Path) -> str:
     return find_refusal(json.loads(environment.read_text())["name"], driver)
 
 
-def observe(python: str, request: str, layout: str, keys: list[str], placement: str, folder: Path) -> None:
+def observe(python: str, tasks: list[str], layout: str, keys: list[str], placement: str, folder: Path) -> None:
+    """Start the framework on one layout. tasks: options of train.parity.observe that all layouts share."""
     num_devices, _, num_nodes = layout.partition("x")
-    command = [python, "-m", "howmanygpus.train.parity.observe", "--request", request, "--keys", *keys]
+    command = [python, "-m", "howmanygpus.train.parity.observe", *tasks, "--keys", *keys]
     command += ["--num-devices", num_devices, "--num-nodes", num_nodes]
     subprocess.run([*command, "--placement", placement, "--folder", str(folder / layout)], check=True)
 
@@ -44,6 +45,7 @@ def find_size(device: str, layouts: list[str]) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--request", required=True, help="JSON: see howmanygpus.plan.parity.ParityGroup.request")
+    parser.add_argument("--defaults", required=True, help="JSON: default of every setting of a run")
     parser.add_argument("--layouts", type=json.loads, required=True, help="JSON: cells by devices x nodes, such as 2x1")
     parser.add_argument("--placement", default="{}", help="JSON: how processes start, see train.host.placement")
     parser.add_argument("--environment", type=Path, required=True, help="record of the framework's environment")
@@ -52,6 +54,7 @@ def main() -> None:
     arguments = parser.parse_args()
     refusal = find_stack_refusal(arguments.probe, arguments.environment)
     request = json.loads(arguments.request)
+    tasks = ["--request", arguments.request, "--defaults", arguments.defaults]
     device, framework = next(iter(request["cells"].values()))["device"], request["framework"]["framework"]
     size, packed = find_size(device, list(arguments.layouts)), is_packed(json.loads(arguments.placement))
     # The folder is beside the record, because processes on other nodes write their files there too.
@@ -61,7 +64,7 @@ def main() -> None:
     ):
         for number, (layout, keys) in enumerate({} if refusal else arguments.layouts.items(), start=1):
             print(f"Layout {number} of {len(arguments.layouts)}: {describe_layout(layout)}", flush=True)
-            observe(find_python(arguments.environment), arguments.request, layout, keys, arguments.placement, folder)
+            observe(find_python(arguments.environment), tasks, layout, keys, arguments.placement, folder)
     write_json_atomic(arguments.record, {"layouts": arguments.layouts, "unsupported": refusal})
 
 

@@ -8,9 +8,11 @@ one framework and device form a group, because a framework takes longer to start
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from howmanygpus.plan.config.machine import Device
 from howmanygpus.plan.frameworks import FRAMEWORKS
@@ -19,12 +21,11 @@ from howmanygpus.plan.loaders import FILES, NATIVE, SHARED, resolve_loader
 from howmanygpus.plan.networks import name_network
 from howmanygpus.plan.own.folder import ModelFolder
 from howmanygpus.plan.own.model import OwnModel
+from howmanygpus.train.parity.variation import Variation
 
 MOST_DEVICES = 3
 """Three devices show mistakes that two hide, such as a mean of means."""
 DEVICES_OVER_NODES = 2
-ACCUMULATED = 2
-"""Batches for one step in the gate's task, for runs that take any number of them."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class TrainingPath:
     """How a cell's runs train: settings of variants that change the executed code or the exchanged gradients.
 
     loader: `shared`, or the module of the framework's own. input: the form of the images, which is `arrays` for the
-    shared loader. powersgd_rank: 0 without that compression. accumulate: 1, or ACCUMULATED if runs accumulate batches.
+    shared loader. powersgd_rank: 0 without that compression.
     """
 
     tier: str
@@ -42,11 +43,10 @@ class TrainingPath:
     gradient_compression: str
     powersgd_rank: int
     horovod_controller: str
-    accumulate: int = 1
 
     @classmethod
-    def find(cls, framework: str, source: str, settings: dict, accumulate: int = 1) -> "TrainingPath":
-        """Return the path of a run. source: its input; settings: those of its variant; accumulate: its batches."""
+    def find(cls, framework: str, source: str, settings: dict) -> "TrainingPath":
+        """Return the path of a run. source: its input; settings: those of its variant."""
         loader = resolve_loader(framework, settings)
         is_native = loader["loader"] != SHARED
         compression = settings["gradient_compression"]
@@ -58,7 +58,6 @@ class TrainingPath:
             gradient_compression=compression,
             powersgd_rank=settings["powersgd_rank"] if compression == "powersgd" else 0,
             horovod_controller=settings["horovod_controller"],
-            accumulate=ACCUMULATED if accumulate > 1 else 1,
         )
 
     @property
@@ -76,7 +75,8 @@ class ParityCell:
     """One cell of the parity gate. All runs of a cell share its verdict; runs on several nodes have a separate cell.
 
     model_options: those that differ from the model's own. own_model: the user's, if it is none of the workflow. shape:
-    height, width and channels of the images. multi_label: an image has any number of labels, not one.
+    height, width and channels of the images. variation: of the task. more: other settings that differ from their
+    defaults (plan.gated.find_more).
     """
 
     framework: str
@@ -92,9 +92,9 @@ class ParityCell:
     cores_per_device: int
     over_nodes: bool
     path: TrainingPath
+    variation: Variation = Variation()
     own_model: OwnModel | ModelFolder | None = None
-    multi_label: bool = False
-    label_smoothing: float = 0.0
+    more: dict = field(default_factory=dict)
 
     @property
     def code_of_model(self) -> str | OwnModel | ModelFolder:
@@ -110,18 +110,17 @@ class ParityCell:
         height, width, channels = self.shape
         own, options = self.own_model, self.model_options
         network = own.name_network(options) if own else name_network(self.model, options)
-        name = f"{network}_{height}x{width}x{channels}_classes{self.num_classes}_{self.batchnorm}"
-        accumulated = "_accumulated" if self.path.accumulate > 1 else ""
-        return name + ("_multilabel" if self.multi_label else "") + self._smoothing + accumulated
+        return f"{network}_{height}x{width}x{channels}_classes{self.num_classes}_{self.batchnorm}{self.variation}"
 
     @property
-    def _smoothing(self) -> str:
-        return f"_smoothing{self.label_smoothing:g}" if self.label_smoothing else ""
+    def _options(self) -> str:
+        """The part of file names that distinguishes how the cell trains from the usual way."""
+        option = "_loss-on-every-device" if self.loss_on_every_device else ""
+        return option + self.path.option + "".join(map(name_setting, self.more.items()))
 
     @property
     def verdict(self) -> str:
-        option = "_loss-on-every-device" if self.loss_on_every_device else ""
-        option += self.path.option + ("_over-nodes" if self.over_nodes else "")
+        option = self._options + ("_over-nodes" if self.over_nodes else "")
         loader = SHARED if self.path.loader == SHARED else NATIVE
         checked = hash_checked(self.framework, self.code_of_model, self.environment, loader)
         return f"results/parity/{self.task}/{self.framework}_{self.precision}_{self.device}{option}-{checked}.json"
@@ -129,8 +128,7 @@ class ParityCell:
     @property
     def key(self) -> str:
         """The name of the cell within its group."""
-        option = "_loss-on-every-device" if self.loss_on_every_device else ""
-        return f"{self.task}_{self.precision}{option}{self.path.option}"
+        return f"{self.task}_{self.precision}{self._options}"
 
     @property
     def strict(self) -> "ParityCell | None":
@@ -156,9 +154,9 @@ class ParityCell:
         """Return the cell as train.parity.task.make_spec expects it."""
         what = ("framework", "model", "model_options", "precision", "batchnorm", "loss_on_every_device")
         where = ("device", "device_kind", "cores_per_device")
-        smoothing = {"label_smoothing": self.label_smoothing} if self.label_smoothing else {}
-        known = {key: getattr(self, key) for key in (*what, *where)} | smoothing
+        known = {key: getattr(self, key) for key in (*what, *where)} | {"variation": str(self.variation)}
         known |= self.own_model.place if self.own_model else {}
+        known |= {"more": self.more} if self.more else {}
         return known | vars(self.path) | {"crop": self.shape[:2]}
 
     def request(self) -> str:
@@ -177,6 +175,15 @@ class ParityCell:
         if most == 1 or self.batchnorm not in framework.batchnorm[self.device_kind]:
             return ["1x1"]
         return ["1x1", f"{most}x1"]
+
+
+def name_setting(setting: tuple[str, Any]) -> str:
+    """Return the part of file names that distinguishes a value of a setting from its default."""
+    key, value = setting
+    text = json.dumps(value, sort_keys=True).strip('"')
+    if not re.fullmatch("[a-z0-9.]+", text):
+        text = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return f"_{key.replace('_', '-')}-{text}"
 
 
 @dataclass(frozen=True)

@@ -89,11 +89,12 @@ class ClusterRules(Answers):
         environments = FRAMEWORKS["pytorch_ddp"].environments
         return environment_record(environments[self._machine.device(wildcards.device).kind])
 
-    def allreduce_cell(self, wildcards) -> str:
-        device = self._machine.device(wildcards.device)
-        where = {"device": wildcards.device, "device_kind": device.kind, "cores_per_device": device.cores_per_device}
-        what = {"model": "none", "precision": "fp32", "batchnorm": "local", "loss_on_every_device": False}
-        return json.dumps(where | what)
+    def allreduce_device(self, wildcards) -> str:
+        """Return as JSON the device of a measurement, as train.preflight.allreduce expects it."""
+        device, name = self._machine.device(wildcards.device), wildcards.device
+        return json.dumps(
+            {"device": name, "device_kind": device.kind, "cores_per_device": device.cores_per_device}
+        )
 
     def allreduce_size(self, wildcards) -> JobSize:
         device, num_gpus = self._machine.device(wildcards.device), int(wildcards.num_gpus)

@@ -4,6 +4,7 @@ import json
 import re
 
 from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.gated import list_defaults
 from howmanygpus.plan.invalidation.code import hash_parity
 from howmanygpus.plan.invalidation.pins import environment_record
 from howmanygpus.plan.jobs import JobSize, placement
@@ -36,6 +37,10 @@ class ParityRules(Answers):
 
     def group_request(self, wildcards) -> str:
         return self._group(wildcards).request()
+
+    def defaults(self, wildcards, input) -> str:
+        """Return as JSON the default of every setting of a run. As it depends on `input`, it reruns nothing."""
+        return json.dumps(list_defaults())
 
     def references(self, wildcards) -> list[str]:
         return self._group(wildcards).references

@@ -13,10 +13,11 @@ from howmanygpus.plan.config.learning import resolve_optimizer
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.gated import find_more
 from howmanygpus.plan.largest.known import Find, read_found
 from howmanygpus.plan.largest.resolving import Largest, find_series, take_max
 from howmanygpus.plan.largest.sizes import MAX, UNRESOLVED, list_numbers
-from howmanygpus.plan.loaders import check_inputs
+from howmanygpus.plan.loaders import NATIVE, check_inputs
 from howmanygpus.plan.networks import choose_options, name_network
 from howmanygpus.plan.own.environments import check_environments
 from howmanygpus.plan.own.folder import ModelFolder
@@ -34,6 +35,8 @@ from howmanygpus.plan.study.grid import resolve_devices
 from howmanygpus.plan.study.placing import take_numbers
 from howmanygpus.plan.study.start import Start, check_normalization, check_starts, doubt_normalization, find_start
 from howmanygpus.prepare.sources import Description
+from howmanygpus.train.parity.optimizers import name_form
+from howmanygpus.train.parity.variation import Variation
 from howmanygpus.train.spec import RANDOM_INPUTS, SYNTHETIC
 
 PREPARED = "results/prepared"
@@ -234,9 +237,15 @@ class Study:
             device_kind=self._device(run).kind,
             cores_per_device=self._device(run).cores_per_device,
             over_nodes=self.machine.count_nodes(run) > 1,
-            path=TrainingPath.find(run.framework, run.input, settings, self.accumulate(run)),
-            multi_label=self.description.multi_label,
-            label_smoothing=settings["label_smoothing"],
+            path=TrainingPath.find(run.framework, run.input, settings),
+            variation=Variation(
+                multi_label=self.description.multi_label,
+                label_smoothing=settings["label_smoothing"],
+                accumulates=self.accumulate(run) > 1,
+                resizes=settings["loader"] == NATIVE and settings["random_resized_crop"] is not None,
+                optimizer=name_form(resolve_optimizer(settings["optimizer"], run.framework)),
+            ),
+            more=find_more(settings),
         )
 
     def spec(self, run: Run) -> dict:

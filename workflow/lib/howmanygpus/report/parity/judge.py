@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file
 
-from howmanygpus.report.parity.allowances import Allowances, dot, norm, norm_of_all
+from howmanygpus.report.parity.allowances import LEAST_NOISE, Allowances, dot, norm, norm_of_all
 from howmanygpus.report.parity.checks import CHECKS, EVALUATIONS
 from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.prepared import open_data
@@ -31,6 +31,10 @@ from howmanygpus.train.parity.task import (
     has_skipped_step,
 )
 from howmanygpus.train.spec import RunSpec
+
+
+COMPUTED_IN = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+"""Format of the results of products, by precision. TF32 rounds their operands alone."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,9 @@ class Comparison:
     def run(self) -> list[dict]:
         self._check_weights()
         if self.rows[-1]["passed"]:
+            self._check_numbers()
             self._check_evaluation()
+            self._check_noise()
             self._check_batches()
             self._check_skipped()
             self._check_losses()
@@ -129,6 +135,40 @@ class Comparison:
         kept = np.concatenate([arrays["logits"][arrays["kept"]] for arrays in seen.arrays])
         self._add("independent", compare(seen.join("logits_in_company"), kept), tolerance)
         self._add("evaluation", compare(seen.join("logits"), self.expected["sgd"]["logits"]), tolerance)
+
+    def _check_numbers(self) -> None:
+        """Check the formats of all kinds of numbers, and that no array has values of a coarser one."""
+        wrong: list[str] = []
+        computed = COMPUTED_IN[self.specs["sgd"].precision]
+        for optimizer, seen in self.seen.items():
+            for fact in seen.facts:
+                formats = fact["numbers"]["formats"]
+                for kind, names in formats.items():
+                    if kind != "activations":
+                        wrong += [f"{optimizer}: {kind} in {name}" for name in names if name != "float32"]
+                if not self._are_right(formats["activations"], computed):
+                    wrong.append(f"{optimizer}: products in {', '.join(formats['activations'])}")
+                for kind, names in fact["numbers"]["coarse"].items():
+                    wrong += [f"{optimizer}: {kind} rounded to half precision, {name}" for name in names]
+        distinct = list(dict.fromkeys(wrong))
+        self._add("numbers", len(distinct), 0, "; ".join(distinct[:3]))
+
+    def _check_noise(self) -> None:
+        """Check that reduced precision has left its trace in the logits: other formats may compute in more digits."""
+        if self.specs["sgd"].precision == "fp32":
+            return
+        found = compare(self.seen["sgd"].join("logits"), self.expected["sgd"]["logits"])
+        least = LEAST_NOISE * self._find_usual_noise()
+        self._add("noise", least / max(found, 1e-30), 1, f"the logits differ by {found:.2g}, at least {least:.2g}")
+
+    @staticmethod
+    def _are_right(formats: list[str], expected: str) -> bool:
+        """Whether products are computed in the format of the precision. formats: of all of them."""
+        return formats == [expected]
+
+    def _find_usual_noise(self) -> float:
+        """Return the relative difference of the logits that simulated rounding causes."""
+        return self.allowed["sgd"].find_noise_of_logits()
 
     def _check_batches(self) -> None:
         wrong = []

@@ -6,6 +6,7 @@ the arrays that cannot be compared: all of training if the model draws random nu
 the evaluations that use them if every device normalises by its own images.
 """
 
+from howmanygpus.report.parity.allowances import UNIT_ROUNDOFF
 from howmanygpus.report.parity.judge import Comparison, count_wrong_images, select
 from howmanygpus.train.models.initialization import is_trainable
 
@@ -14,7 +15,9 @@ class OwnComparison(Comparison):
     def run(self) -> list[dict]:
         self._check_weights()
         if self.rows[-1]["passed"]:
+            self._check_numbers()
             self._check_evaluation()
+            self._check_noise()
             self._check_batches()
             self._check_skipped()
             if "losses" in self.expected["sgd"]:
@@ -24,6 +27,15 @@ class OwnComparison(Comparison):
             self._check_evaluations()
             self._check_replicas()
         return self.rows
+
+    @staticmethod
+    def _are_right(formats: list[str], expected: str) -> bool:
+        """A user's model may compute a part of itself in float32, or by layers whose format cannot be read."""
+        return not formats or expected in formats
+
+    def _find_usual_noise(self) -> float:
+        """The reference's noise is that of the same code, which may ignore the precision."""
+        return UNIT_ROUNDOFF[self.specs["sgd"].precision]
 
     def _check_statistics(self) -> None:
         reference = select(self.expected["sgd"], f"final_{self.suffix}")

@@ -48,7 +48,7 @@ def describe_variant(cell: dict) -> str:
         rank = f" of rank {cell['powersgd_rank']}" if cell["powersgd_rank"] else ""
         parts.append(f"gradients by {cell['gradient_compression']}{rank}")
     parts += ["controller MPI"] * (cell["horovod_controller"] == "mpi")
-    parts += ["accumulated batches"] * (cell.get("accumulate", 1) > 1)
+    parts += [f"{key}: {value}" for key, value in cell.get("more", {}).items()]
     return ", ".join(parts)
 
 

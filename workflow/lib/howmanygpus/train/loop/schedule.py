@@ -40,16 +40,22 @@ def scaling_factor(spec: RunSpec) -> float:
     return {"none": 1.0, "linear": ratio, "sqrt": math.sqrt(ratio)}[spec.optimizer.lr_scaling]
 
 
+def count_whole_steps(epochs: float, steps_per_epoch: int) -> int:
+    """Return the number of steps in a number of epochs, rounded; half a step counts as a whole one."""
+    # 1.005 epochs of 100 steps are 100.5 steps, and 100.49999999999999 in floating point.
+    return math.floor(epochs * steps_per_epoch + 0.5 + 1e-9)
+
+
 def learning_rates(spec: RunSpec, steps_per_epoch: int) -> np.ndarray:
     """Return the learning rate of every step: float32, (num_steps,).
 
-    The rate rises linearly to the scaled rate over lr_warmup_epochs. Then it stays (`constant`), is multiplied by
+    Epochs are rounded to whole steps. The rate rises linearly to the scaled rate over lr_warmup_epochs. Then it stays (`constant`), is multiplied by
     lr_step_factor after each of lr_step_epochs (`step`), or falls to zero at the end of the run, along half a cosine
     (`cosine`, Loshchilov & Hutter 2017, arXiv:1608.03983) or a line (`linear`).
     """
     num_steps = count_steps(spec, steps_per_epoch)
     peak = spec.optimizer.learning_rate * scaling_factor(spec)
-    num_warmup = round(spec.optimizer.lr_warmup_epochs * steps_per_epoch)
+    num_warmup = count_whole_steps(spec.optimizer.lr_warmup_epochs, steps_per_epoch)
     step = np.arange(num_steps)
     progress = np.clip((step - num_warmup) / max(num_steps - num_warmup, 1), 0.0, 1.0)
     rates = peak * _shape_schedule(spec.optimizer, progress, step, steps_per_epoch)
@@ -69,6 +75,6 @@ def _shape_schedule(
     if optimizer.lr_schedule == "linear":
         return 1.0 - progress
     if optimizer.lr_schedule == "step":
-        drops = [round(epochs * steps_per_epoch) for epochs in optimizer.lr_step_epochs]
+        drops = [count_whole_steps(epochs, steps_per_epoch) for epochs in optimizer.lr_step_epochs]
         return optimizer.lr_step_factor ** np.searchsorted(drops, step, side="right").astype(np.float64)
     return np.ones(len(step))

@@ -17,7 +17,7 @@ from howmanygpus.train.input.prepared import PreparedData, open_data
 from howmanygpus.train.parity.own.folder import check_or_exit
 from howmanygpus.train.parity.reference import Arrays, compute, make_specs, read_arguments, write_for_devices
 from howmanygpus.train.parity.relus import GatedRelu
-from howmanygpus.train.parity.rounding import FINE, Rounded
+from howmanygpus.train.parity.rounding import Rounded
 from howmanygpus.train.parity.task import NOISE, NOISES, SKIPPED, SKIPPED_STEP, WEIGHTS
 from howmanygpus.train.spec import RunSpec
 
@@ -42,9 +42,6 @@ def measure(
         simulated = [simulate(spec, data, weights, num_shards, exact, Rounded(precision, seed)) for seed in seeds]
         for name in skipped:
             arrays[f"{noise}/{name}"] = np.sqrt(np.mean([norms[name] ** 2 for norms in simulated]))
-    for name in skipped:
-        fine = f"{NOISES['fp16']}/{name}"
-        arrays[fine] = np.maximum(arrays[fine], FINE * arrays[f"{NOISES['bf16']}/{name}"])
     return arrays
 
 

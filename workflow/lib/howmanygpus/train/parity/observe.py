@@ -62,8 +62,13 @@ def describe_devices(spec: RunSpec) -> str:
     return devices + (f" of {spec.num_nodes} nodes" if spec.num_nodes > 1 else "")
 
 
-def make_tasks(request: dict, keys: list[str], layout: tuple[int, int], folder: Path) -> list[Task]:
-    """Make a task of every cell with every optimizer, and store its specification. For `request` see ParityGroup."""
+def make_tasks(
+    request: dict, keys: list[str], layout: tuple[int, int], folder: Path, defaults: dict
+) -> list[Task]:
+    """Make a task of every cell with every optimizer, and store its specification.
+
+    request: see ParityGroup. defaults: see make_spec.
+    """
     size = {"num_gpus": layout[0], "num_nodes": layout[1]}
     tasks: list[Task] = []
     for key in keys:
@@ -71,7 +76,7 @@ def make_tasks(request: dict, keys: list[str], layout: tuple[int, int], folder: 
         task_folder, cell_folder = Path(cell.pop("task")), folder / key
         cell_folder.mkdir(parents=True)
         for optimizer in OPTIMIZERS:
-            spec = make_spec(request["framework"], cell, size, optimizer, task_folder)
+            spec = make_spec(request["framework"], cell, size, optimizer, task_folder, defaults)
             (cell_folder / f"{optimizer}.spec.json").write_text(json.dumps(spec.to_dict()))
             tasks.append(Task(spec, optimizer, cell_folder, len(tasks) + 1))
     return tasks
@@ -107,6 +112,7 @@ def observe(tasks: list[Task], placement: Placement, attempt: AttemptFolder) -> 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--request", type=json.loads, required=True, help="JSON: framework and cells")
+    parser.add_argument("--defaults", type=json.loads, required=True, help="JSON: default of every setting of a run")
     parser.add_argument("--keys", nargs="+", required=True, help="cells to observe on this layout")
     parser.add_argument("--num-devices", type=int, required=True)
     parser.add_argument("--num-nodes", type=int, default=1)
@@ -116,7 +122,7 @@ def main() -> None:
     die_with_parent()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     layout = (arguments.num_devices, arguments.num_nodes)
-    tasks = make_tasks(arguments.request, arguments.keys, layout, arguments.folder)
+    tasks = make_tasks(arguments.request, arguments.keys, layout, arguments.folder, arguments.defaults)
     if crashes := observe(tasks, Placement.without_data(arguments.placement), AttemptFolder(arguments.folder)):
         sys.exit("The parity gate's task was not done:\n" + "\n".join(crashes))
 

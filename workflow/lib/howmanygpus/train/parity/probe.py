@@ -8,6 +8,7 @@ evaluations are those of real runs.
 import argparse
 import gc
 import hashlib
+import importlib
 import json
 import os
 import time
@@ -21,6 +22,7 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from howmanygpus.files import write_json_atomic
+from howmanygpus.train.frameworks.numbers import Numbers
 from howmanygpus.train.host.processes import die_with_parent, end_without_collecting, find_rank
 from howmanygpus.train.input.prepared import PreparedData, open_data
 from howmanygpus.train.loop.backend import Backend, UnsupportedError, load_backend
@@ -39,6 +41,10 @@ from howmanygpus.train.spec import RunSpec
 
 ROUNDING = 2.0**-24
 """The largest relative error of one rounding to float32."""
+DROPPED_BITS = 13
+"""Last bits of a float32 that float16 has not, and bfloat16 neither."""
+LEAST_VALUES = 4
+"""Fewest values that tell the format in which an array was kept."""
 
 
 def hash_batch(images: np.ndarray, labels: np.ndarray) -> str:
@@ -58,11 +64,30 @@ class Losses:
 
 
 class ObservedLoop(TrainingLoop):
-    """A training loop that records each batch's hash as it goes to the device, and the weights after the first step."""
+    """A training loop that records each batch's hash as it goes to the device, and the weights after the first step.
+
+    first_batch: (images, targets) of this process in the first step. own_losses: of each step, before an average over
+    all processes.
+    """
+
+    first_batch: tuple[np.ndarray, np.ndarray]
+
+    def __init__(self, spec: RunSpec, data: PreparedData, backend: Backend, *arguments: Any):
+        self.own_losses: list[float] = []
+        take_loss = backend.take_window_loss
+
+        def take_and_note(num_steps: int) -> float:
+            self.own_losses.append(take_loss(num_steps))
+            return self.own_losses[-1]
+
+        backend.take_window_loss = take_and_note  # type: ignore[method-assign]
+        super().__init__(spec, data, backend, *arguments)
 
     def host_batches(self):
         self.hashes = []
         for images, labels in super().host_batches():
+            if not self.hashes:
+                self.first_batch = images.copy(), labels.copy()
             self.hashes.append(hash_batch(images, labels))
             yield images, labels
 
@@ -134,6 +159,26 @@ def observe_after(backend: Backend, loop: ObservedLoop) -> dict[str, np.ndarray]
     return arrays | {"samples": stored["sample"], "evaluation_epochs": stored["epoch"], "evaluations": evaluations}
 
 
+def is_coarse(array: np.ndarray) -> bool:
+    """Whether every value of an array would fit into bfloat16 or float16, so that it was kept in such a format.
+
+    A value of float32 that does so by chance is one of 2**13. Zeros tell nothing.
+    """
+    values = np.ravel(array)[np.ravel(array) != 0].astype(np.float32)
+    return values.size >= LEAST_VALUES and not np.any(values.view(np.uint32) & (2**DROPPED_BITS - 1))
+
+
+def describe_numbers(numbers: Numbers, own_losses: list[float]) -> dict[str, Any]:
+    """Return the formats of numbers by kind, and the names of arrays by kind whose values are those of a coarser one.
+
+    own_losses: of the steps, before an average over processes.
+    """
+    kept = numbers.kept | {"loss": {"loss": np.array(own_losses)}}
+    coarse = {kind: sorted(name for name, array in arrays.items() if is_coarse(array)) for kind, arrays in kept.items()}
+    formats = {"activations": numbers.activations, **numbers.formats}
+    return {"formats": {kind: sorted(names) for kind, names in formats.items()}, "coarse": coarse}
+
+
 def observe(spec: RunSpec, optimizer: str) -> tuple[Backend, dict[str, np.ndarray], dict]:
     """Do the task with one optimizer; return the backend, and the arrays and facts that this process observed."""
     data = open_data(spec.data_dir, crop_size=spec.crop_size)
@@ -145,10 +190,13 @@ def observe(spec: RunSpec, optimizer: str) -> tuple[Backend, dict[str, np.ndarra
     with ObservedLoop(spec, data, backend, rates, losses) as loop, suppress(DivergedError):
         backend.train(loop)
     arrays |= observe_after(backend, loop)
+    # The last of all, because it may change the running statistics.
+    read_numbers = importlib.import_module(f"howmanygpus.train.frameworks.numbers.{spec.family}").read
     facts = {
         **{"rank": backend.rank, "num_processes": backend.num_processes, "losses": losses.values},
         **{"hashes": loop.hashes, "differing_replicas": count_differing_replicas(backend.replicas())},
         **{"running_statistics": backend.running_statistics, "versions": backend.versions()},
+        "numbers": describe_numbers(read_numbers(backend, loop.first_batch), loop.own_losses),
     }
     if loop.loss_scale:
         facts["skipped_steps"] = loop.loss_scale.skipped_steps

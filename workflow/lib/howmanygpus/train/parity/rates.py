@@ -1,10 +1,16 @@
 """Compute the learning rates of the reference."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
 from howmanygpus.train.spec import RunSpec
+
+
+def round_half_up(number: Fraction) -> int:
+    """Return the nearest whole number, of two the larger."""
+    return int(number) + (number - int(number) >= Fraction(1, 2))
 
 
 def compute_rates(spec: RunSpec, steps_per_epoch: int, num_steps: int) -> np.ndarray:
@@ -15,10 +21,13 @@ def compute_rates(spec: RunSpec, steps_per_epoch: int, num_steps: int) -> np.nda
     optimizer, rates = spec.optimizer, []
     ratio = spec.global_batch_size / (optimizer.lr_reference_batch_size or spec.per_device_batch_size)
     peak = optimizer.learning_rate * {"none": 1, "linear": ratio, "sqrt": ratio**0.5}[optimizer.lr_scaling]
-    num_warmup = int(optimizer.lr_warmup_epochs * steps_per_epoch)
+    num_warmup, *drops = (
+        round_half_up(Fraction(str(epochs)) * steps_per_epoch)
+        for epochs in (optimizer.lr_warmup_epochs, *optimizer.lr_step_epochs)
+    )
     for step in range(num_steps):
         done = (step - num_warmup) / max(num_steps - num_warmup, 1)
-        num_drops = sum(step >= epoch * steps_per_epoch for epoch in optimizer.lr_step_epochs)
+        num_drops = sum(step >= drop for drop in drops)
         if step < num_warmup:
             fraction = (step + 1) / num_warmup
         elif optimizer.lr_schedule == "step":

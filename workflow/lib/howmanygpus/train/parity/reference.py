@@ -44,9 +44,9 @@ from howmanygpus.train.parity.task import (
     draw_data,
     draw_task_weights,
     make_spec,
-    read_loss,
     write_task,
 )
+from howmanygpus.train.parity.variation import Variation
 from howmanygpus.train.spec import RunSpec
 
 NUM_CANDIDATES = 4
@@ -167,7 +167,7 @@ def choose_images(arguments: argparse.Namespace, spec: RunSpec, weights: dict) -
 
     The number of these inputs comes first.
     """
-    shape, multi_label = tuple(arguments.image_shape), arguments.loss.get("multi_label", False)
+    shape, multi_label = tuple(arguments.image_shape), arguments.variation.multi_label
     counted: list[tuple[int, PreparedData]] = []
     for seed in range(NUM_CANDIDATES):
         candidate = draw_data(shape, arguments.num_classes, seed, multi_label)
@@ -187,8 +187,8 @@ def read_arguments(description: str) -> argparse.Namespace:
     parser.add_argument("--image-shape", type=int, nargs=3, required=True, help="height, width, channels")
     parser.add_argument("--num-classes", type=int, required=True)
     parser.add_argument("--batchnorm", choices=("local", "synchronized"), required=True)
-    parser.add_argument("--loss", type=read_loss, default={}, help="what follows it in the name of the task's folder")
-    parser.add_argument("--accumulate", type=int, default=1, help="batches for one optimizer step (default 1)")
+    parser.add_argument("--variation", type=Variation.read, required=True, help="end of the name of the task's folder")
+    parser.add_argument("--defaults", type=json.loads, required=True, help="JSON: default of every setting of a run")
     parser.add_argument("--folder", type=Path, required=True, help="of the task")
     parser.add_argument("--threads", type=int, default=1, help="cores for images of many pixels (default 1)")
     arguments = parser.parse_args()
@@ -201,10 +201,11 @@ def make_specs(arguments: argparse.Namespace) -> dict[str, RunSpec]:
     framework = {"framework": "reference", "family": "torch", "strategy": "none", "launcher": "plain"}
     cell: dict[str, Any] = {"model": arguments.model, "model_options": arguments.options, "precision": "fp64"}
     cell |= {"batchnorm": arguments.batchnorm, "device": "cpu", "device_kind": "cpu", "cores_per_device": 1}
-    cell |= {"loss_on_every_device": False, "crop": tuple(arguments.image_shape[:2])}
-    cell |= {"label_smoothing": arguments.loss.get("label_smoothing", 0.0), "accumulate": arguments.accumulate}
+    cell |= {"crop": tuple(arguments.image_shape[:2]), "variation": str(arguments.variation)}
     size = {"num_gpus": 1, "num_nodes": 1}
-    return {name: make_spec(framework, cell, size, name, arguments.folder) for name in OPTIMIZERS}
+    return {
+        name: make_spec(framework, cell, size, name, arguments.folder, arguments.defaults) for name in OPTIMIZERS
+    }
 
 
 def is_same_on_all(spec: RunSpec, weights: dict) -> bool:

@@ -22,9 +22,6 @@ from torch.utils._pytree import tree_map_only
 
 MANTISSA_BITS = {"float64": 52, "bf16": 7, "fp16": 10}
 """Bits after the leading one."""
-FINE = 2.0**-1.5
-"""Smallest ratio of the noise of fp16 to that of bf16. Rounding eight times as fine moves an eighth of the ReLU inputs
-to the other side of zero. In a small network simulations may by chance move none, and a framework some."""
 WITH_STATISTICS = {"native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training"}
 WITH_STATISTICS |= {"native_layer_norm", "_scaled_dot_product_flash_attention_for_cpu"}
 """Operations whose activations alone are rounded, because statistics stay in float32."""

@@ -11,6 +11,7 @@ that the losses of two correct frameworks have nothing in common after a few ste
 """
 
 import importlib
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from howmanygpus.train.input.image_files import CHANNELS, image_name
 from howmanygpus.train.input.prepared import DESCRIPTION, MISSING, SPLITS, PreparedData, read_description
 from howmanygpus.train.input.writing import write_data
 from howmanygpus.train.models.initialization import draw_weights
+from howmanygpus.train.parity.optimizers import OWN, SGD, SGD_FORM, make_optimizer
+from howmanygpus.train.parity.variation import Variation
 from howmanygpus.train.spec import RunSpec
 
 GLOBAL_BATCH_SIZE = 12
@@ -33,28 +36,26 @@ SURPLUS = (2, 3)
 """Pixels by which the images are higher and wider than the network's input."""
 NUM_STEPS, EVAL_EVERY_EPOCHS = 6, 2
 """Three epochs, so that the images change their order twice and one evaluation is in the middle of training."""
-OPTIMIZERS: dict[str, dict[str, Any]] = {
-    "sgd": {"name": "sgd", "momentum": 0.9, "learning_rate": 0.0005, "weight_decay_on": "all", "eval_devices": "all"},
-    "adam": {
-        **{"name": "adam", "momentum": 0.0, "learning_rate": 0.00005},
-        **{"weight_decay_on": "weights", "eval_devices": "first"},
-    },
+OPTIMIZERS = {SGD: "all", OWN: "first"}
+"""The optimizers with which the task is done, each with the devices that evaluate."""
+FIXED: dict[str, Any] = {
+    "epochs": None,
+    "steps": NUM_STEPS,
+    "warmup_steps": 1,
+    "window_steps": 1,
+    "eval_every_epochs": EVAL_EVERY_EPOCHS,
+    "eval_batch_size": None,
+    "random_flip": True,
+    "random_crop_padding": 1,
+    "normalization": "data",
+    "prefetch": 2,
+    "loss_scale": 2.0**10,
 }
-"""The evaluations of sgd use all devices, those of adam the first one. Biases and norms decay with sgd alone."""
-COMMON_OPTIMIZER = {
-    **{"beta1": 0.9, "beta2": 0.99, "epsilon": 1e-3, "weight_decay": 0.1},
-    **{"lr_scaling": "linear", "lr_reference_batch_size": GLOBAL_BATCH_SIZE // 2},
-    **{"lr_warmup_epochs": 1, "lr_schedule": "cosine", "lr_step_epochs": [], "lr_step_factor": 0.1},
-}
-"""Values that are large enough to show in six steps.
-
-The decay is about as large as the gradients of offsets and biases. Adam's epsilon shows its position in the formula.
-The learning rate is doubled by the scaling, rises during the first epoch and falls with every step after it. The small
-rates keep rounding from growing.
-"""
+"""Settings of runs whose values the task chooses; see plan/gated.py. Others have their defaults or are the cell's."""
+RESIZED_CROP = {"area": (0.3, 1.0), "aspect": (0.75, 4 / 3)}
 LARGE = 32 * 32 * 3
 """Number of values of an image from which several threads are faster. Below it, they only wait for a busy core."""
-LOSS_SCALE, OVERFLOWING = 2.0**10, 2.0**100
+LOSS_SCALE, OVERFLOWING = FIXED["loss_scale"], 2.0**100
 """Loss scale in fp16 at which no gradient of the task overflows, and one at which all do.
 
 In float32 none would overflow, so that a framework that computes in float32 does not skip the step.
@@ -72,7 +73,8 @@ NOISE = ".noise.safetensors"
 UNSUPPORTED = "unsupported.json"
 """File that says why a cell was not observed."""
 WEIGHTS = "weights.safetensors"
-CHANNEL_MEAN, CHANNEL_STD = 127.0, 64.0
+CHANNEL_MEANS, CHANNEL_STDS = (127.0, 119.0, 135.0), (64.0, 58.0, 70.0)
+"""Each channel has its own, so that one with the numbers of another shows. Further channels begin again."""
 PRESENT, MOST_MISSING = 0.4, 0.8
 """With any number of labels per image: fraction that an image has, and largest fraction that may be missing.
 
@@ -80,47 +82,44 @@ Devices then have clearly different numbers of known labels.
 """
 
 
-def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: Path) -> RunSpec:
-    """Make a run's specification. framework: name, family, strategy, launcher; cell: see ParityCell; size: layout.
+def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: Path, defaults: dict) -> RunSpec:
+    """Make a run's specification.
+
+    framework: name, family, strategy, launcher. cell: see ParityCell.describe. size: layout. defaults: of all settings
+    of a run, as plan.gated.list_defaults returns them.
 
     The crop of a cell is the size of its network's input.
     """
-    chosen, accumulate = dict(OPTIMIZERS[optimizer]), cell.get("accumulate", 1)
+    given, variation = dict(cell), Variation.read(cell["variation"])
+    height_and_width, more = tuple(given.pop("crop")), given.pop("more", {})
+    own = more.get("optimizer", {}) if optimizer == OWN else {}
+    form = variation.optimizer if optimizer == OWN else SGD_FORM
+    crops: dict[str, Any] = {"crop": height_and_width, "random_resized_crop": None}
+    if variation.resizes:
+        crops = {"crop": None, "random_resized_crop": {"size": height_and_width, **RESIZED_CROP}}
+    del given["variation"]
     return RunSpec.from_dict(
-        {
-            **{"study": "parity", "dataset": "parity", "variant": "base", "input": "arrays", "repeat": 1, "seed": 1},
-            "accumulate": accumulate,
-            **{**size, "global_batch_size": GLOBAL_BATCH_SIZE},
-            **{"per_device_batch_size": GLOBAL_BATCH_SIZE // size["num_gpus"] // accumulate},
-            **{"epochs": None, "steps": NUM_STEPS},
-            **{"warmup_steps": 1, "window_steps": 1, "eval_every_epochs": EVAL_EVERY_EPOCHS, "prefetch": 2},
-            "gradient_noise_every_epochs": None,
-            **{"eval_batch_size": None, "eval_devices": chosen.pop("eval_devices"), "label_smoothing": 0.0},
-            **{"loader": "shared", "loader_workers": 1, "loader_kind": "threads"},
-            **{
-                "model_options": {},
-                "model_file": None,
-                "model_folder": None,
-                "init": "random",
-                "normalization": "data",
-            },
-            **{"random_flip": True, "random_crop_padding": 1, "crop": None, "random_resized_crop": None},
-            **{"gradient_compression": "none", "powersgd_rank": 1, "horovod_controller": "gloo", "tier": "stock"},
-            "eval_batchnorm": "running",
-            "loss_scale": LOSS_SCALE,
-            **{"data_dir": str(folder / cell.get("input", "arrays")), "weights_file": str(folder / WEIGHTS)},
-            **framework,
-            **cell,
-            "optimizer": chosen | COMMON_OPTIMIZER,
+        defaults
+        | FIXED
+        | {"study": "parity", "dataset": "parity", "variant": "base", "input": "arrays", "repeat": 1, "seed": 1}
+        | size
+        | crops
+        | {
+            "accumulate": variation.accumulate,
+            "global_batch_size": GLOBAL_BATCH_SIZE,
+            "per_device_batch_size": GLOBAL_BATCH_SIZE // size["num_gpus"] // variation.accumulate,
+            "eval_devices": OPTIMIZERS[optimizer],
+            "label_smoothing": variation.label_smoothing,
+            "loader_workers": 1,
+            "data_dir": str(folder / cell.get("input", "arrays")),
+            "weights_file": str(folder / WEIGHTS),
+            "model_file": None,
+            "model_folder": None,
         }
+        | framework
+        | given
+        | {**more, "optimizer": defaults["optimizer"] | make_optimizer(form) | own}
     )
-
-
-def read_loss(text: str) -> dict[str, Any]:
-    """Return the settings of the loss that the end of a task's name states; see plan.parity.ParityCell.task."""
-    if text in ("", "_multilabel"):
-        return {"multi_label": bool(text)}
-    return {"label_smoothing": float(text.removeprefix("_smoothing"))}
 
 
 def has_noise(spec: RunSpec) -> bool:
@@ -163,8 +162,8 @@ def draw_data(
     return PreparedData(
         **arrays,
         num_classes=num_classes,
-        channel_mean=(CHANNEL_MEAN,) * channels,
-        channel_std=(CHANNEL_STD,) * channels,
+        channel_mean=tuple(islice(cycle(CHANNEL_MEANS), channels)),
+        channel_std=tuple(islice(cycle(CHANNEL_STDS), channels)),
     )
 
 

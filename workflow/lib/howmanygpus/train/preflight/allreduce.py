@@ -15,18 +15,34 @@ from pathlib import Path
 from howmanygpus.files import write_json_atomic
 from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.host.processes import bind_to_device_cores, die_with_parent, end_without_collecting
-from howmanygpus.train.parity.task import make_spec
 from howmanygpus.train.records import AttemptFolder
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.train.spec import LaunchSpec
 from howmanygpus.train.start.launch import hold_machine, run_processes
 
 SIZES_MIB = (1, 16, 128)
 NUM_WARMUP, NUM_MEASURED = 3, 10
 DEADLINE_S = 600.0
-FRAMEWORK = {"framework": "pytorch_ddp", "family": "torch", "strategy": "ddp", "launcher": "per_device"}
+WHAT = {
+    "study": "allreduce",
+    "dataset": "none",
+    "model": "none",
+    "model_options": {},
+    "framework": "pytorch_ddp",
+    "family": "torch",
+    "strategy": "ddp",
+    "launcher": "per_device",
+    "variant": "base",
+    "input": "none",
+    "precision": "fp32",
+    "per_device_batch_size": 1,
+    "accumulate": 1,
+    "repeat": 1,
+    "seed": 1,
+}
+"""The parts of the specification that do not depend on the devices."""
 
 
-def measure(spec: RunSpec) -> list[dict]:
+def measure(spec: LaunchSpec) -> list[dict]:
     """Return the seconds of each all-reduce of float32 arrays, by size; the slowest process counts."""
     import torch
     import torch.distributed as dist
@@ -60,7 +76,7 @@ def measure(spec: RunSpec) -> list[dict]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cell", type=json.loads, help="JSON: the device, see parity.task.make_spec")
+    parser.add_argument("--device", type=json.loads, help="JSON: device, device_kind and cores_per_device")
     parser.add_argument("--num-devices", type=int)
     parser.add_argument("--num-nodes", type=int)
     parser.add_argument("--placement", type=json.loads, default={}, help="JSON: see howmanygpus.train.host.placement")
@@ -70,17 +86,15 @@ def main() -> None:
     die_with_parent()
     attempt, result = AttemptFolder(arguments.folder), arguments.folder / "allreduce.json"
     if arguments.measure:
-        rows = measure(RunSpec.read(attempt.spec))
+        rows = measure(LaunchSpec(**json.loads(attempt.spec.read_text())))
         if os.environ["RANK"] == "0":
             medians = [row | {"median_s": statistics.median(row["seconds"])} for row in rows]
             write_json_atomic(result, {"sizes": medians})
         end_without_collecting()
         return
-    size = {"num_gpus": arguments.num_devices, "num_nodes": arguments.num_nodes}
-    spec, placement = (
-        make_spec(FRAMEWORK, arguments.cell, size, "sgd", arguments.folder),
-        Placement.without_data(arguments.placement),
-    )
+    num_gpus, num_nodes = arguments.num_devices, arguments.num_nodes
+    spec = LaunchSpec(**WHAT, **arguments.device, num_gpus=num_gpus, num_nodes=num_nodes, global_batch_size=num_gpus)
+    placement = Placement.without_data(arguments.placement)
     write_json_atomic(attempt.spec, spec.to_dict())
     options = ["--measure", "--folder", str(arguments.folder)]
     with hold_machine(placement):

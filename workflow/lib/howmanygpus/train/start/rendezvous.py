@@ -91,7 +91,10 @@ def open_meeting(attempt: Path, spec: LaunchSpec, placement: Placement) -> Path:
 def read_meeting(folder: Path) -> tuple[LaunchSpec, Placement]:
     """Read what open_meeting wrote."""
     values = json.loads((folder / "spec.json").read_text())
-    spec = ProgramSpec(**values) if "program" in values else RunSpec.from_dict(values)
+    if "program" in values:
+        spec: LaunchSpec = ProgramSpec(**values)
+    else:
+        spec = RunSpec.from_dict(values) if "optimizer" in values else LaunchSpec(**values)
     return spec, Placement.read(folder / "placement.json")
 
 

@@ -32,9 +32,9 @@ from howmanygpus.train.parity.task import (
     OPTIMIZERS,
     draw_data,
     make_spec,
-    read_loss,
     write_task,
 )
+from howmanygpus.train.parity.variation import Variation
 from howmanygpus.train.spec import RunSpec
 
 SHARDS = (1, 2, 3)
@@ -118,27 +118,26 @@ def main() -> None:
     parser.add_argument("--image-shape", type=int, nargs=3, required=True, help="height, width, channels")
     parser.add_argument("--num-classes", type=int, required=True)
     parser.add_argument("--batchnorm", choices=("local", "synchronized"), required=True)
-    parser.add_argument("--loss", type=read_loss, default="", help="what follows it in the name of the task's folder")
-    parser.add_argument("--accumulate", type=int, default=1, help="batches for one optimizer step (default 1)")
+    parser.add_argument("--variation", type=Variation.read, required=True, help="end of the name of the task's folder")
+    parser.add_argument("--defaults", type=json.loads, required=True, help="JSON: default of every setting of a run")
     parser.add_argument("--weights", type=Path, required=True, help="record of the initial weights, beside them")
     parser.add_argument("--folder", type=Path, required=True, help="where task and reference are written")
     parser.add_argument("--threads", type=int, default=1, help="cores for images of many pixels (default 1)")
     arguments = parser.parse_args()
-    shape, folder, loss = tuple(arguments.image_shape), arguments.folder, arguments.loss
+    shape, folder, variation = tuple(arguments.image_shape), arguments.folder, arguments.variation
     weights = load_file(arguments.weights.with_suffix(".safetensors"))
     draws = json.loads(arguments.weights.read_text())["draws_in_training"]
-    data = draw_data(shape, arguments.num_classes, seed=0, multi_label=loss.get("multi_label", False))
+    data = draw_data(shape, arguments.num_classes, seed=0, multi_label=variation.multi_label)
     write_task(folder, data, weights)
     strategy = PLAIN[arguments.family]
     framework = {"framework": "reference", "family": arguments.family, "strategy": strategy, "launcher": "plain"}
     cell: dict[str, Any] = {"model": arguments.model, "model_file": arguments.model_file, "precision": "fp32"}
-    cell |= {"model_options": arguments.options, "batchnorm": arguments.batchnorm, "loss_on_every_device": False}
+    cell |= {"model_options": arguments.options, "batchnorm": arguments.batchnorm, "variation": str(variation)}
     threads = arguments.threads if math.prod(shape) >= LARGE else 1
     cell |= {"device": "cpu", "device_kind": "cpu", "cores_per_device": threads, "crop": shape[:2]}
-    cell |= {"label_smoothing": loss.get("label_smoothing", 0.0), "accumulate": arguments.accumulate}
     size = {"num_gpus": 1, "num_nodes": 1}
     measured: dict[str, Arrays] = {}
-    specs = {name: make_spec(framework, cell, size, name, folder) for name in OPTIMIZERS}
+    specs = {name: make_spec(framework, cell, size, name, folder, arguments.defaults) for name in OPTIMIZERS}
     for num_devices in SHARDS:
         write_expected(specs, num_devices, draws, measured, folder)
     facts = {"own_model": True, "draws_in_training": draws, "global_batch_size": GLOBAL_BATCH_SIZE}
