@@ -115,6 +115,8 @@ class Project:
         folder.mkdir(exist_ok=True)
         (folder / "__init__.py").touch()
         shutil.copy2(SANDBOX / "fakes" / "sleeping.py", folder / f"{strategy}.py")
+        if not (numbers := library / "train" / "frameworks" / "numbers" / f"{family}.py").exists():
+            shutil.copy2(SANDBOX / "fakes" / "numbers.py", numbers)
         (library / "train" / "models" / "small_cnn" / f"{family}.py").write_text("")
         with open(library / "plan" / "frameworks.py", "a") as file:
             file.write(REGISTRY_ENTRY.format(name=name, launcher=launcher, family=family, strategy=strategy))

@@ -16,16 +16,30 @@ FACTORS = {"zero": 0.0, "flipped": -1.0, "tripled": 3.0, "unscaled_rate": 0.5}
 """Factors on the learning rate, which act as those on the gradient."""
 BATCHNORM_FAULTS = {"batchnorm_epsilon": {"epsilon": 1e-3}, "batchnorm_momentum": {"momentum": 0.89}}
 OPTIMIZER_FAULTS = {
-    **{"no_decay": {"weight_decay": 0.0}, "decay_of_all": {"weight_decay_on": "all"}},
-    **{"adam_epsilon": {"epsilon": 2e-3}},
+    "no_decay": {"weight_decay": 0.0},
+    "decay_of_all": {"weight_decay_on": "all"},
+    "adam_epsilon": {"epsilon": 2e-3},
+    "adamw_as_adam": {"name": "adam"},
+    "momentum_kept": {"momentum": 0.85},
+    "decay_kept": {"weight_decay": 0.1},
 }
+ROUNDED = {"moments_in_bf16": "moments", "statistics_in_bf16": "statistics"}
+"""Kinds of arrays that are rounded after each step."""
 DEEPEST_PIXELS = 4
 """The value belongs to an image of 8 by 8 pixels in the last stage of resnet44."""
+
+
+def round_to_bf16(values) -> np.ndarray:
+    """Return float32 values with the significant bits of bf16."""
+    bits = np.asarray(values, np.float32).view(np.uint32)
+    return ((bits + np.uint32(2**15)) & np.uint32(0xFFFF0000)).view(np.float32)
 
 
 def change_rates(fault: str, rates: np.ndarray, steps_per_epoch: int) -> np.ndarray:
     if fault == "schedule_by_epoch":
         return rates[np.arange(len(rates)) // steps_per_epoch * steps_per_epoch]
+    if fault == "schedule_ignored":
+        return np.full_like(rates, rates[0])
     return rates * np.float32(FACTORS.get(fault, 1.0))
 
 
@@ -113,6 +127,14 @@ class Planted:
         if self.fault == "first_part_again":
             num_devices = loop.spec.num_gpus // self.num_processes
             loop.host_batches = lambda: repeat_first_part(given(), num_devices, loop.spec.accumulate)
+        if kind := ROUNDED.get(self.fault):
+            after_step = loop.after_step
+
+            def round_and_go_on() -> None:
+                self.round_kept(kind)
+                after_step()
+
+            loop.after_step = round_and_go_on
         if self.fault == "last_batch_lost":
             loop.evaluation._batches = lambda: iter(list(evaluated())[:-1])
         if self.fault in ("evaluated_images_misplaced", "evaluated_on_first_misplaced"):
@@ -121,6 +143,10 @@ class Planted:
         self.trained_steps = loop.steps_done
         if self.fault == "one_replica_drifting":
             self.drift()
+
+    def take_window_loss(self, num_steps):
+        loss = super().take_window_loss(num_steps)
+        return float(round_to_bf16(loss)) if self.fault == "loss_in_bf16" else loss
 
     def weights(self):
         weights = dict(super().weights())

@@ -4,9 +4,10 @@ import os
 
 import chainer
 import chainer.functions as F
+import numpy as np
 
 from howmanygpus.train.frameworks.chainer.multi_node import ChainerMn
-from howmanygpus.train.frameworks.planted import Planted
+from howmanygpus.train.frameworks.planted import Planted, round_to_bf16
 
 DECAY = chainer.optimizer_hooks.WeightDecay
 
@@ -52,6 +53,15 @@ class PlantedChainer(Planted, ChainerMn):
         super().train_step(batch, learning_rate)
         if self.fault == "same_units_in_every_step":
             self.network.model.image_keys.steps = 0
+
+    def round_kept(self, kind):
+        links = [link for link in self.network.model.links() if hasattr(link, "avg_var")]
+        arrays = [array for link in links for array in (link.avg_mean, link.avg_var)]
+        if kind == "moments":
+            states = [parameter.update_rule.state or {} for parameter in self.network.params()]
+            arrays = [value for state in states for value in state.values() if isinstance(value, np.ndarray)]
+        for array in arrays:
+            array[...] = round_to_bf16(array)
 
     def predict(self, batch):
         if self.fault not in ("batch_statistics", "units_dropped_in_evaluation"):

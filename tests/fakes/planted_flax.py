@@ -1,5 +1,6 @@
 """JAX with one fault, for tests of the parity gate."""
 
+import dataclasses
 import itertools
 import os
 
@@ -12,7 +13,7 @@ from howmanygpus.train.frameworks.flax import sharding
 from howmanygpus.train.frameworks.planted import Planted
 
 MEAN, DECAY, SGD, COUNT = jax.lax.pmean, optax.add_decayed_weights, optax.sgd, sharding.count_steps
-ACCUMULATE = sharding.accumulate
+ACCUMULATE, NETWORK = sharding.accumulate, sharding.Network
 
 
 def take_first(array, axis):
@@ -62,6 +63,15 @@ def count_none(_):
     return jnp.zeros((), jnp.int32)
 
 
+class NetworkInFloat32(NETWORK):
+    def __init__(self, spec, data):
+        super().__init__(dataclasses.replace(spec, precision="fp32"), data)
+
+
+def round_floats(array):
+    return array.astype(jnp.bfloat16).astype(array.dtype) if jnp.issubdtype(array.dtype, jnp.floating) else array
+
+
 class PlantedFlax(Planted, sharding.JaxSharding):
     def __init__(self, *arguments):
         fault = os.environ["PLANTED_FAULT"]
@@ -69,6 +79,7 @@ class PlantedFlax(Planted, sharding.JaxSharding):
         optax.add_decayed_weights = decay_kernels_only if fault == "decay_of_kernels_only" else DECAY
         optax.sgd = keep_rates if fault == "rate_inside_momentum" else SGD
         sharding.accumulate = sum_parts if fault == "parts_summed" else ACCUMULATE
+        sharding.Network = NetworkInFloat32 if fault == "precision_ignored" else NETWORK
         sharding.count_steps = count_none if fault == "same_units_in_every_step" else COUNT
         super().__init__(*arguments)
         if fault == "first_replicas_statistics":
@@ -94,6 +105,12 @@ class PlantedFlax(Planted, sharding.JaxSharding):
         network.eval()
         network.model.dense = nnx.Sequential(nnx.Dropout(0.2, rngs=nnx.Rngs(key)), network.model.dense)
         return network(images)
+
+    def round_kept(self, kind):
+        if kind == "moments":
+            self.optimizer_state = jax.tree.map(round_floats, self.optimizer_state)
+        else:
+            self.statistics = jax.tree.map(round_floats, self.statistics)
 
     def drift(self):
         def perturb(array):

@@ -6,7 +6,8 @@ import mxnet as mx
 from mxnet import gluon
 
 from howmanygpus.train.frameworks.gluon.contexts import MxnetGluon
-from howmanygpus.train.frameworks.planted import Planted
+from howmanygpus.train.frameworks.numbers.gluon import find_states
+from howmanygpus.train.frameworks.planted import Planted, round_to_bf16
 
 
 class PlantedGluon(Planted, MxnetGluon):
@@ -41,6 +42,14 @@ class PlantedGluon(Planted, MxnetGluon):
         super().train_step(batch, learning_rate)
         if self.fault == "same_units_in_every_step":
             self.network.model.image_keys._steps_done = 0
+
+    def round_kept(self, kind):
+        named = self.parameters.items()
+        arrays = [each for name, one in named if name.endswith((".mean", ".variance")) for each in one.list_data()]
+        if kind == "moments":
+            arrays = list(find_states(self.trainer).values())
+        for array in arrays:
+            array[:] = mx.nd.array(round_to_bf16(array.asnumpy()), ctx=array.context)
 
     def predict(self, batch):
         if self.fault == "units_dropped_in_evaluation":

@@ -22,13 +22,14 @@ def decay_kernels_only(optimizer_class, weight_decay):
 
 
 DECAYS = {"none": family.with_weight_decay, "decay_of_kernels_only": decay_kernels_only}
+IN_FLOAT32 = ("computed_in_float32", "precision_ignored")
 POLICIES, SGD = family.POLICIES, family.Sgd
 
 
 class PlantedKeras(Planted, TensorflowMirrored):
     def __init__(self, *arguments):
         family.with_weight_decay = DECAYS.get(os.environ["PLANTED_FAULT"], DECAYS["none"])
-        family.POLICIES = {} if os.environ["PLANTED_FAULT"] == "computed_in_float32" else POLICIES
+        family.POLICIES = {} if os.environ["PLANTED_FAULT"] in IN_FLOAT32 else POLICIES
         family.Sgd = keras.optimizers.SGD if os.environ["PLANTED_FAULT"] == "rate_inside_momentum" else SGD
         super().__init__(*arguments)
         if self.fault == "dropout_left_on":
@@ -66,6 +67,15 @@ class PlantedKeras(Planted, TensorflowMirrored):
         if self.fault in factors:
             gradients = [gradient * float(factors[self.fault]) for gradient in gradients]
         return loss, gradients
+
+    def round_kept(self, kind):
+        variables = self.model.non_trainable_variables
+        arrays = [variable for variable in variables if variable.path.endswith(("moving_mean", "moving_variance"))]
+        if kind == "moments":
+            arrays = self.optimizer.momentums
+        for variable in arrays:
+            for replica in self.strategy.experimental_local_results(variable.value):
+                replica.assign(tf.cast(tf.cast(replica, tf.bfloat16), tf.float32))
 
     def _compute_logits(self, images):
         return self.model(images, training=self.fault in ("batch_statistics", "units_dropped_in_evaluation"))

@@ -41,7 +41,7 @@ class PlantedTorch(Planted, PytorchDdp):
             kernels = [parameter for parameter in self.network.parameters() if parameter.ndim > 1]
             self.optimizer.param_groups[0]["params"] = kernels
             self.optimizer.add_param_group({"params": vectors, "weight_decay": 0.0})
-        if self.fault == "computed_in_float32":
+        if self.fault in ("computed_in_float32", "precision_ignored"):
             self.network.module.precision = "fp32"
         if self.fault == "unscaled_twice_on_first" and self.rank == 0:
             scale = self.scaler.scale
@@ -81,6 +81,15 @@ class PlantedTorch(Planted, PytorchDdp):
         super().train_step(batch, learning_rate)
         if self.fault == "same_units_in_every_step":
             self.model.image_keys.steps.zero_()
+
+    @torch.no_grad()
+    def round_kept(self, kind):
+        buffers = self.model.named_buffers()
+        arrays = [buffer for name, buffer in buffers if name.endswith(("running_mean", "running_var"))]
+        if kind == "moments":
+            arrays = [value for state in self.optimizer.state.values() for value in state.values() if value is not None]
+        for array in arrays:
+            array.copy_(array.bfloat16().float())
 
     def predict(self, batch):
         if self.fault in ("batch_statistics", "units_dropped_in_evaluation"):

@@ -49,6 +49,7 @@ ON_TWO = {
     **{"deep": DEEP, "deep_synchronized": DEEP | {"batchnorm": "synchronized"}},
     **{"deep_accumulated": DEEP | ACCUMULATED, **LOSSES},
     "deep_fp16": DEEP | {"precision": "fp16"} | ACCUMULATED,
+    "small_per_device": SMALL | {"variation": "_accumulated_sgd-momentum-decay-constant-sqrtscaled-perdevice-warmup"},
 }
 """On two, if the framework can: with BatchNorm and shortcuts, whose code XLA optimises, and with the other losses."""
 NETWORKS_ON = {

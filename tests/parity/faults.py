@@ -48,6 +48,24 @@ FAULTS = {
     "rate_inside_momentum": Fault("updates_sgd", "momentum keeps the learning rate of the step that it came from"),
 }
 """Planted in every family."""
+FAULTS_OF_OPTIMIZERS = {
+    "adamw_as_adam": Fault("updates_own", "adamw adds its weight decay to the gradient, as adam does", "own"),
+    "schedule_ignored": Fault("updates_own", "the learning rate stays, in place of the schedule `step`", "own"),
+}
+"""Planted in every family, in a task with adamw."""
+FAULTS_OF_PLAIN_SGD = {
+    "momentum_kept": Fault("updates_own", "sgd without momentum has one of 0.85", "own"),
+    "decay_kept": Fault("updates_own", "sgd without weight decay has one of 0.1", "own"),
+}
+"""Planted in every family, in a task with plain sgd."""
+FAULTS_OF_NUMBERS = {
+    "moments_in_bf16": Fault("numbers", "the optimizer's moments are rounded to bf16"),
+    "statistics_in_bf16": Fault("numbers", "running statistics are rounded to bf16"),
+    "loss_in_bf16": Fault("numbers", "the loss is rounded to bf16"),
+}
+"""Planted in every family, in fp32 and in bf16."""
+IGNORED_PRECISION = {"precision_ignored": Fault("noise", "a network in bf16 computes in float32")}
+"""Planted in bf16, in every family that has it."""
 FAULTS_OF_LABELS = {
     "missing_label_is_absent": Fault("loss", "a label of which nobody knows whether the image has it counts as absent"),
     "labels_unweighted": Fault("loss", "a known label has weight 1, however few labels of the batch are known"),

@@ -7,7 +7,7 @@ import pytest
 
 from howmanygpus.report.parity.judge import judge
 from parity.accumulation import HALVES, WHOLE, compare_steps, find_excess
-from parity.cells import DEEP, DROPPING, LOSSES, SIGMOID, SMALL
+from parity.cells import DEEP, DROPPING, FORMS, LOSSES, SIGMOID, SMALL
 from parity.faults import (
     FAMILIES,
     FAULTS,
@@ -15,14 +15,24 @@ from parity.faults import (
     FAULTS_OF_DROPOUT,
     FAULTS_OF_FP16,
     FAULTS_OF_LABELS,
+    FAULTS_OF_NUMBERS,
+    FAULTS_OF_OPTIMIZERS,
+    FAULTS_OF_PLAIN_SGD,
     FAULTY_HOROVOD,
+    IGNORED_PRECISION,
     IN_BF16,
     NONE,
 )
 
 FAULTS_OF_HOROVOD = {"gradients_not_averaged": "averaging", "gradients_summed": "averaging", NONE: ""}
+OPTIMIZERS = {
+    "adamw": (DEEP | {"variation": FORMS["small_adamw"]["variation"]}, FAULTS_OF_OPTIMIZERS),
+    "plain": (DEEP | {"variation": FORMS["small_plain"]["variation"]}, FAULTS_OF_PLAIN_SGD),
+}
+"""Cells with other optimizers, and the faults that are planted there."""
 IN_HALVES = {precision: DEEP | {"precision": precision} for precision in ("bf16", "fp16")}
 IN_FP32 = {"fp32": DEEP, WHOLE: SIGMOID, HALVES: LOSSES[HALVES], "dropout": DROPPING}
+IN_FP32 |= {name: cell for name, (cell, _) in OPTIMIZERS.items()}
 """The cells that every family is observed at."""
 EVERYTHING = f"{NONE}:all:all"
 
@@ -52,10 +62,12 @@ def see_faults(faulty_gate):
         faults += [f"{name}:{fault.optimizer}:sigmoid" for name, fault in FAULTS_OF_LABELS.items()]
         faults += [f"{name}:{fault.optimizer}:dropout" for name, fault in FAULTS_OF_DROPOUT.items()]
         faults += [f"{name}:{fault.optimizer}:{HALVES}" for name, fault in FAULTS_OF_ACCUMULATION.items()]
+        faults += [f"{fault}:own:{name}" for name, (_, planted_here) in OPTIMIZERS.items() for fault in planted_here]
+        faults += [f"{name}:sgd:fp32" for name in FAULTS_OF_NUMBERS]
         cells = dict(IN_FP32)
         if planted.has_bf16:
             cells["bf16"] = IN_HALVES["bf16"]
-            faults += [f"{name}:sgd:bf16" for name in IN_BF16]
+            faults += [f"{name}:sgd:bf16" for name in (*IN_BF16, *FAULTS_OF_NUMBERS, *IGNORED_PRECISION)]
         if planted.has_fp16:
             cells["fp16"] = IN_HALVES["fp16"]
             faults += [f"{name}:{fault.optimizer}:fp16" for name, fault in FAULTS_OF_FP16.items()]
@@ -75,6 +87,41 @@ def test_each_fault_is_caught_by_the_check_that_names_it(family, fault, see_faul
     verdict = judge_fault(see_faults(family) / "fp32", fault, faulty_gate.task(DEEP), tmp_path)
     assert verdict["status"] == "failed"
     assert FAULTS[fault].check in failed_checks(verdict)
+
+
+@pytest.mark.parametrize(
+    ("cell", "fault"), [(cell, fault) for cell, (_, planted) in OPTIMIZERS.items() for fault in planted]
+)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_other_optimizers_than_those_of_the_runs_are_caught(family, cell, fault, see_faults, faulty_gate, tmp_path):
+    described, planted = OPTIMIZERS[cell]
+    verdict = judge_fault(see_faults(family) / cell, fault, faulty_gate.task(described), tmp_path)
+    assert verdict["status"] == "failed"
+    assert failed_checks(verdict) <= {planted[fault].check, "direction", "norm", "losses", "evaluation_first"}
+    assert planted[fault].check in failed_checks(verdict)
+
+
+@pytest.mark.parametrize("fault", FAULTS_OF_NUMBERS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_numbers_that_are_kept_in_bf16_are_named(family, fault, see_faults, faulty_gate, tmp_path):
+    """Whether the network computes in float32 or in bf16."""
+    cells = {"fp32": DEEP} | ({"bf16": IN_HALVES["bf16"]} if FAMILIES[family].has_bf16 else {})
+    for name, cell in cells.items():
+        verdict = judge_fault(see_faults(family) / name, fault, faulty_gate.task(cell), tmp_path / name)
+        assert verdict["status"] == "failed"
+        (row,) = [row for row in verdict["checks"] if row["check"] == "numbers"]
+        assert not row["passed"] and fault.partition("_")[0] in row["detail"]
+
+
+@pytest.mark.parametrize("family", [name for name, family in FAMILIES.items() if family.has_bf16])
+def test_a_network_that_ignores_bf16_is_caught_by_its_formats_and_by_its_noise(
+    family, see_faults, faulty_gate, tmp_path
+):
+    task = faulty_gate.task(IN_HALVES["bf16"])
+    verdict = judge_fault(see_faults(family) / "bf16", "precision_ignored", task, tmp_path)
+    assert verdict["status"] == "failed"
+    assert {"numbers", "noise"} <= failed_checks(verdict)
+    assert "float32" in next(row["detail"] for row in verdict["checks"] if row["check"] == "numbers")
 
 
 @pytest.mark.parametrize("fault", FAULTS_OF_LABELS)

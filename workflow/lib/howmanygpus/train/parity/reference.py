@@ -211,8 +211,12 @@ def make_specs(arguments: argparse.Namespace) -> dict[str, RunSpec]:
 def is_same_on_all(spec: RunSpec, weights: dict) -> bool:
     """Whether the exact task is the same on any number of devices.
 
-    It is the same without BatchNorm, and with statistics of the global batch unless batches are accumulated.
+    It is the same without BatchNorm, and with statistics of the global batch unless batches are accumulated; but not if
+    the learning rate is that of one device's batch, scaled.
     """
+    optimizer = spec.optimizer
+    if optimizer.lr_scaling != "none" and optimizer.lr_reference_batch_size is None:
+        return False
     is_stateless = all(map(is_trainable, weights))
     return is_stateless or (spec.batchnorm == "synchronized" and spec.accumulate == 1)
 
@@ -233,7 +237,8 @@ def write_for_devices(
             of_all = f"step {next(steps)} of {len(specs) * len(SHARDS)}"
             where = f"{optimizer} on {num_devices} device{'s' if num_devices > 1 else ''}"
             print(f"{time.monotonic() - started:6.1f} s: {of_all}: {where}", flush=True)
-            sized = RunSpec.from_dict(spec.to_dict() | {"num_gpus": num_devices})
+            size = {"num_gpus": num_devices, "per_device_batch_size": spec.per_device_batch_size // num_devices}
+            sized = RunSpec.from_dict(spec.to_dict() | size)
             arrays = compute_arrays(sized, num_devices if spec.batchnorm == "local" else 1, stem)
             path = folder / f"{stem}{ending}"
             path.unlink(missing_ok=True)
@@ -257,8 +262,8 @@ def main() -> None:
         data = crop_data(stored, shape[:2])
         done: dict[str, Arrays] = {}
 
-        def compute_one(spec: RunSpec, num_shards: int, _: str) -> Arrays:
-            name = spec.optimizer.name
+        def compute_one(spec: RunSpec, num_shards: int, stem: str) -> Arrays:
+            name = stem.partition(".")[0]
             if name not in done or not is_same_on_all(spec, weights):
                 done[name] = compute_with_rounding(spec, data, weights, num_shards, has_near=num_near > 0)
             return done[name]

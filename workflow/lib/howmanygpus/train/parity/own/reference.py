@@ -10,6 +10,7 @@ ReLU inputs of a small model they move to the other side of zero is a matter of 
 """
 
 import argparse
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -95,7 +96,10 @@ def write_expected(specs: dict[str, RunSpec], num_devices: int, draws: bool, mea
         is_local = spec.batchnorm == "local" and has_state and num_devices > 1
         parts = spec.accumulate * (num_devices if is_local else 1)
         sizes = {"accumulate": parts, "per_device_batch_size": GLOBAL_BATCH_SIZE // parts}
-        arrays = compute(RunSpec.from_dict(spec.to_dict() | sizes), optimizer)
+        # The rates are those of `num_devices` devices, however many parts the one device takes.
+        reference = spec.optimizer.lr_reference_batch_size or spec.per_device_batch_size // num_devices
+        rates = dataclasses.asdict(spec.optimizer) | {"lr_reference_batch_size": reference}
+        arrays = compute(RunSpec.from_dict(spec.to_dict() | sizes | {"optimizer": rates}), optimizer)
         if num_devices == 1:
             measured[optimizer] = measure_differences(spec, optimizer, arrays, folder)
         arrays |= measured[optimizer]
