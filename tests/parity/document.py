@@ -1,5 +1,6 @@
 """Writes docs/parity.md: the checks of the parity gate, their limits, and the faults that the tests plant."""
 
+from howmanygpus.plan.gated import describe_gating
 from howmanygpus.report.parity import allowances
 from howmanygpus.report.parity.judge import CHECKS
 from howmanygpus.train.parity import task
@@ -10,11 +11,16 @@ from parity.faults import (
     FAULTS_OF_DROPOUT,
     FAULTS_OF_FP16,
     FAULTS_OF_LABELS,
+    FAULTS_OF_NUMBERS,
+    FAULTS_OF_OPTIMIZERS,
+    FAULTS_OF_PLAIN_SGD,
+    IGNORED_PRECISION,
     IN_BF16,
 )
 from project import ROOT
 
-IN_FP32 = FAULTS | FAULTS_OF_LABELS | FAULTS_OF_DROPOUT | FAULTS_OF_ACCUMULATION
+IN_FP32 = FAULTS | FAULTS_OF_OPTIMIZERS | FAULTS_OF_PLAIN_SGD | FAULTS_OF_NUMBERS
+IN_FP32 |= FAULTS_OF_LABELS | FAULTS_OF_DROPOUT | FAULTS_OF_ACCUMULATION
 PATH = ROOT / "docs" / "parity.md"
 TEXT = """\
 # What the parity gate checks, and what it catches
@@ -22,12 +28,12 @@ TEXT = """\
 This page is generated from the gate and its tests by `make references`; a test fails if it has drifted.
 
 Before anything is timed, each framework does one task with fixed images and weights: an evaluation, {steps} optimizer
-steps over {epochs} epochs with sgd and as many with adam, and two evaluations of {test} images with a short last batch.
-The global batch has {batch} images, which are cropped and flipped at random; evaluation takes their centre. Learning
-rates come from the real schedule: linear scaling, warm-up and cosine. The task is done on one device, and on three if
-the machine has them, otherwise on two. Weights, losses, gradients and updates are compared with a float64 reference.
-Images with any number of labels, some of them missing, have a task of their own, and so has each value of
-`label_smoothing`.
+steps over {epochs} epochs with sgd and as many with the optimizer of the runs, and two evaluations of {test} images with
+a short last batch. The global batch has {batch} images, which are cropped and flipped at random; evaluation takes their
+centre. Learning rates come from the code that runs use: linear scaling, warm-up and cosine for sgd, and the schedule of
+the runs for their optimizer. The task is done on one device, and on three if the machine has them, otherwise on two.
+Weights, losses, gradients and updates are compared with a float64 reference. Images with any number of labels, some of
+them missing, have a task of their own, and so has each value of `label_smoothing`.
 
 A user's own model in a folder with a file per family passes the same gate, with its `torch.py` as the reference. A
 model in a single file has no other framework to be compared with: every strategy and number of devices is compared with
@@ -64,6 +70,21 @@ requires the verdict in fp32 without compression on the same code. Compressed gr
 |---|---|---|---|
 {compressions}
 
+In reduced precision a framework must also leave its trace: the difference of its logits from the reference must be at
+least {least} times that of the simulation. The formats of weights, running statistics, moments and products are read
+back from the framework (`train/frameworks/numbers/`), and no array may have values that all fit into a half-precision
+format.
+
+## How each setting is gated
+
+A verdict is for one cell of the gate. Settings that change the work are part of the cell: runs with other values need a
+verdict of their own. The task covers others for all their values. A new setting is part of the cell unless
+`plan/gated.py` says otherwise.
+
+| setting | gated by | how, or why not |
+|---|---|---|
+{settings}
+
 ## Planted faults
 
 Each is planted in one strategy of every family, on two devices of a CPU.
@@ -72,7 +93,8 @@ Each is planted in one strategy of every family, on two devices of a CPU.
 |---|---|---|{dashes}|
 {faults}
 
-`fp32, bf16`: the fault is planted in both precisions. MXNet and Chainer have no bf16. Horovod's backends for PyTorch,
+`fp32, bf16`: the fault is planted in both precisions. MXNet and Chainer have no bf16. Faults of adamw and of plain sgd
+are planted in tasks with these optimizers. Horovod's backends for PyTorch,
 TensorFlow and Keras are also shown gradients that are not averaged and gradients that are summed. The faults of labels
 are planted in the task whose images have any number of labels, those of dropout in a short `alexnet`, and those of the
 batches of a step in a task that accumulates two of them. A test also compares every framework's steps on two batches
@@ -81,16 +103,19 @@ with its own steps on one batch of twice the size, in a network without BatchNor
 
 
 def describe_precisions(family: str, fault: str) -> str:
+    if fault in IGNORED_PRECISION:
+        return "bf16" if FAMILIES[family].has_bf16 else ""
     if fault in FAULTS_OF_FP16:
         return "fp16" if FAMILIES[family].has_fp16 else ""
     if fault not in IN_FP32:
         return ""
-    return "fp32, bf16" if fault in IN_BF16 and FAMILIES[family].has_bf16 else "fp32"
+    return "fp32, bf16" if fault in (*IN_BF16, *FAULTS_OF_NUMBERS) and FAMILIES[family].has_bf16 else "fp32"
 
 
 def render() -> str:
-    every = IN_FP32 | FAULTS_OF_FP16
+    every = IN_FP32 | IGNORED_PRECISION | FAULTS_OF_FP16
     checks, faults = [], []
+    settings = [f"| `{name}` | {kind} | {how} |" for name, kind, how in describe_gating()]
     for check, meaning in CHECKS.items():
         shown = ", ".join(f"`{name}`" for name, fault in every.items() if fault.check == check)
         checks.append(f"| `{check}` | {meaning} | {shown} |")
@@ -100,6 +125,7 @@ def render() -> str:
     return TEXT.format(
         **{"steps": task.NUM_STEPS, "epochs": task.NUM_STEPS * task.GLOBAL_BATCH_SIZE // task.NUM_TRAIN + 1},
         **{"test": task.NUM_TEST, "batch": task.GLOBAL_BATCH_SIZE},
+        **{"least": allowances.LEAST_NOISE, "settings": "\n".join(settings)},
         **{"scale": task.LOSS_SCALE, "skipped": task.SKIPPED_STEP},
         **{"checks": "\n".join(checks), "faults": "\n".join(faults)},
         **{"many": allowances.MANY, "few": allowances.FEW, "elements": allowances.MANY_ELEMENTS},

@@ -7,6 +7,7 @@ import pytest
 
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.gated import list_defaults
 from howmanygpus.plan.plan import Plan
 from howmanygpus.train.parity.task import GLOBAL_BATCH_SIZE, OPTIMIZERS, make_spec
 from project import ROOT, study
@@ -65,6 +66,7 @@ def test_a_variant_that_trains_otherwise_has_a_verdict_of_its_own(framework, var
             {"num_gpus": 3, "num_nodes": 1},
             next(iter(OPTIMIZERS)),
             folder=Path("task"),
+            defaults=list_defaults(),
         )
         assert spec.global_batch_size == GLOBAL_BATCH_SIZE and spec.per_device_batch_size == 4
 
@@ -72,10 +74,11 @@ def test_a_variant_that_trains_otherwise_has_a_verdict_of_its_own(framework, var
 def test_runs_that_accumulate_have_a_task_of_their_own():
     plan = make_plan(accumulate=4, num_gpus=[1, 2, 4], scaling="strong")
     tasks = {run.num_gpus: plan.cells[path].task for path, run in plan.runs.items()}
-    assert tasks[1] == tasks[2] == f"{tasks[4]}_accumulated", "four devices accumulate nothing"
+    usual, _, optimizer = tasks[4].rpartition("_")
+    assert tasks[1] == tasks[2] == f"{usual}_accumulated_{optimizer}", "four devices accumulate nothing"
     (cell,) = [plan.cells[path] for path, run in plan.runs.items() if run.num_gpus == 2]
     names = {"framework": "pytorch_ddp", "family": "torch", "strategy": "ddp", "launcher": "plain"}
-    spec = make_spec(names, cell.describe(), {"num_gpus": 3, "num_nodes": 1}, "sgd", folder=Path("task"))
+    spec = make_spec(names, cell.describe(), {"num_gpus": 3, "num_nodes": 1}, "sgd", Path("task"), list_defaults())
     assert (spec.accumulate, spec.per_device_batch_size, spec.global_batch_size) == (2, 2, GLOBAL_BATCH_SIZE)
 
 

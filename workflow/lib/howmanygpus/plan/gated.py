@@ -40,20 +40,23 @@ NEUTRAL = {
     EVAL_BATCHNORM: "only unfair protocols set it, whose runs are in no ranking; their training is the cell's",
 }
 """Settings that cannot change the mathematics of a framework's training, and why."""
+VALUE, WHETHER_ANY = "its value", "whether there is any; the task chooses the number"
 NAMED = {
-    "batchnorm": "batchnorm",
-    "tier": "tier",
-    "loader": "loader, and whether it resizes",
-    "loader_kind": "kind of its workers",
-    "loss_on_every_device": "loss_on_every_device",
-    "gradient_compression": "gradient_compression",
-    "powersgd_rank": "its rank",
-    "horovod_controller": "horovod_controller",
-    "accumulate": "whether batches are accumulated",
-    "label_smoothing": "label_smoothing",
-    "optimizer": "the form of the optimizer",
+    "batchnorm": VALUE,
+    "tier": VALUE,
+    "loader": "its value, and whether a native one resizes",
+    "loader_kind": VALUE,
+    "loss_on_every_device": VALUE,
+    "gradient_compression": VALUE,
+    "powersgd_rank": "its value, with PowerSGD",
+    "horovod_controller": VALUE,
+    "accumulate": "whether batches are accumulated; the task takes two",
+    "label_smoothing": VALUE,
+    "optimizer": "its form, see below",
 }
-"""Settings that the cell's own fields hold. The cell has all others as they are."""
+"""Settings that the cell's own fields hold, and how. The cell has the value of all settings that are in no list."""
+WITHOUT_NUMBER = ("momentum", "weight_decay", "lr_reference_batch_size", "lr_warmup_epochs")
+"""Keys of the optimizer of which its form only says whether there is a number."""
 
 
 @cache
@@ -93,12 +96,11 @@ def describe_gating() -> list[tuple[str, str, str]]:
         elif key in NEUTRAL:
             rows.append((key, "not checked", NEUTRAL[key]))
         else:
-            rows.append((key, "cell", NAMED.get(key, "its value")))
+            rows.append((key, "cell", NAMED.get(key, VALUE)))
     for key in list_defaults()["optimizer"]:
         name = f"optimizer.{key}"
         if key in TASKS_KEYS and key not in FORMED_BY:
             rows.append((name, "task", "a number that shows in six steps and is no framework's default"))
         else:
-            numbers = ("momentum", "weight_decay", "lr_warmup_epochs", "lr_reference_batch_size")
-            rows.append((name, "cell", "whether there is any; the task chooses the number" if key in numbers else "its value"))
+            rows.append((name, "cell", WHETHER_ANY if key in WITHOUT_NUMBER else VALUE))
     return rows

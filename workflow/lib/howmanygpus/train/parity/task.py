@@ -111,6 +111,7 @@ def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: P
             "eval_devices": OPTIMIZERS[optimizer],
             "label_smoothing": variation.label_smoothing,
             "loader_workers": 1,
+            "model_options": {},
             "data_dir": str(folder / cell.get("input", "arrays")),
             "weights_file": str(folder / WEIGHTS),
             "model_file": None,

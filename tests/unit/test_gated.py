@@ -1,0 +1,178 @@
+"""Every setting of a run is part of the gate's cell, or of its task, or is listed with the reason why it is neither."""
+
+import itertools
+
+import pytest
+
+from howmanygpus.plan import gated
+from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.config.schema import read_schema, study_defaults
+from howmanygpus.plan.plan import Plan
+from howmanygpus.plan.runs import EVAL_BATCHNORM, TRAINING_KEYS
+from howmanygpus.train.loop.schedule import learning_rates
+from howmanygpus.train.parity import optimizers, task
+from howmanygpus.train.parity.rates import compute_rates
+from howmanygpus.train.parity.variation import Variation
+from project import study
+from specs import make_spec
+
+CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
+RATES = {
+    "lr_schedule": ("constant", "step", "cosine", "linear"),
+    "lr_scaling": ("none", "linear", "sqrt"),
+    "lr_warmup_epochs": (0, 0.35, 0.75, 1, 1.5),
+    "lr_reference_batch_size": (None, 6),
+    "lr_step_epochs": ([1.25, 2], [1.005], [0.35, 1.5]),
+}
+
+
+def list_values(key: str) -> list:
+    """Return values of a key of a study that are not its default."""
+    schema = read_schema("config")
+    rule = schema["$defs"]["study"]["properties"][key]
+    rule = schema["$defs"][rule["$ref"].rpartition("/")[2]] | rule if "$ref" in rule else rule
+    default = study_defaults()[key]
+    if "enum" in rule:
+        values = [value for value in rule["enum"] if value != default]
+    elif rule.get("type") == "boolean":
+        values = [not default]
+    else:
+        values = {"label_smoothing": [0.1], "accumulate": [2], "powersgd_rank": [5]}.get(key, [])
+    if key == "loader_kind":
+        values.remove("processes")  # MXNet's usual kind
+    return [value for value in values if value is not None]
+
+
+NEEDED = {
+    "powersgd_rank": {"gradient_compression": "powersgd"},
+    "loss_on_every_device": {},
+    "loader_kind": {"loader": "native"},
+    "horovod_controller": {},
+}
+"""Settings without which another makes no difference."""
+HAVE = {"loss_on_every_device": "pytorch_dp", "horovod_controller": "horovod_pytorch", "loader_kind": "mxnet_gluon"}
+"""Frameworks that have a setting, if pytorch_ddp lacks it."""
+CELL_VALUES = [
+    (key, value)
+    for key in TRAINING_KEYS
+    if key not in gated.FIXED | gated.NEUTRAL and key != "optimizer"
+    for value in list_values(key)
+]
+
+
+def find_verdicts(framework: str, **changes) -> set[str]:
+    given = study(frameworks=[framework], devices=["cpu"], num_gpus=[1], parity="required") | changes
+    return set(Plan({"studies": {"small": given}}, CPU).verdicts.values())
+
+
+def test_a_setting_is_in_one_list_at_most_and_every_name_in_a_list_is_a_setting():
+    lists = (gated.FIXED, gated.NEUTRAL, gated.NAMED)
+    names = [key for each in lists for key in each]
+    assert len(set(names)) == len(names)
+    assert set(names) <= {*TRAINING_KEYS, EVAL_BATCHNORM}
+    optimizer = set(gated.list_defaults()["optimizer"])
+    assert set(optimizers.FORMED_BY) | set(optimizers.TASKS_KEYS) == optimizer
+
+
+def test_the_task_chooses_the_values_of_exactly_the_settings_that_are_listed_as_its_own():
+    assert set(task.FIXED) | {"crop", "eval_devices"} == set(gated.FIXED)
+
+
+def test_every_setting_is_in_the_table_of_the_documentation_once():
+    names = [name for name, _, _ in gated.describe_gating()]
+    optimizer = [f"optimizer.{key}" for key in gated.list_defaults()["optimizer"]]
+    assert sorted(names) == sorted([*(set(TRAINING_KEYS) - {"optimizer"}), EVAL_BATCHNORM, *optimizer])
+
+
+@pytest.mark.parametrize(("key", "value"), CELL_VALUES)
+def test_another_value_of_a_setting_of_the_cell_needs_another_verdict(key, value):
+    framework, needed = HAVE.get(key, "pytorch_ddp"), NEEDED.get(key, {})
+    assert find_verdicts(framework, **needed) != find_verdicts(framework, **needed, **{key: value})
+
+
+def test_there_are_values_of_every_setting_of_the_cell():
+    assert {key for key, _ in CELL_VALUES} == set(gated.NAMED) - {"optimizer"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "adam"},
+        {"name": "adamw"},
+        {"momentum": 0},
+        {"weight_decay": 0.1},
+        {"weight_decay": 0.1, "weight_decay_on": "weights"},
+        {"lr_scaling": "none"},
+        {"lr_scaling": "sqrt"},
+        {"lr_reference_batch_size": 16},
+        {"lr_warmup_epochs": 0.5},
+        {"lr_schedule": "cosine"},
+        {"lr_schedule": "linear"},
+        {"lr_schedule": "step", "lr_step_epochs": [1]},
+    ],
+)
+def test_another_form_of_the_optimizer_needs_another_verdict(change):
+    assert find_verdicts("pytorch_ddp") != find_verdicts("pytorch_ddp", optimizer=change)
+
+
+def test_other_numbers_of_an_optimizer_share_its_verdict():
+    one, other = ({"momentum": 0.9, "weight_decay": 0.1}, {"momentum": 0.5, "weight_decay": 0.3, "learning_rate": 3})
+    assert find_verdicts("pytorch_ddp", optimizer=one) == find_verdicts("pytorch_ddp", optimizer=other)
+
+
+@pytest.mark.parametrize("framework", ["pytorch_ddp", "chainer_mn"])
+def test_a_native_loader_that_resizes_needs_a_verdict_of_its_own(framework):
+    resized, native = {"random_resized_crop": {"size": [8, 8]}}, {"loader": "native"}
+    assert find_verdicts(framework, **native) != find_verdicts(framework, **native, **resized)
+    assert find_verdicts(framework) == find_verdicts(framework, **resized)
+
+
+def test_a_setting_that_is_in_no_list_is_part_of_the_cell_if_it_is_not_the_default(monkeypatch):
+    monkeypatch.setattr(gated, "TRAINING_KEYS", (*TRAINING_KEYS, "new_key"))
+    monkeypatch.setattr(gated, "list_defaults", lambda: DEFAULTS | {"new_key": 0})
+    usual = DEFAULTS["optimizer"]
+    assert gated.find_more(DEFAULTS | {"new_key": 3, "optimizer": usual}) == {"new_key": 3}
+    assert gated.find_more(DEFAULTS | {"new_key": 0, "optimizer": usual}) == {}
+
+
+DEFAULTS = gated.list_defaults()
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_a_variation_is_read_from_its_text(multi_label):
+    forms = [optimizers.SGD_FORM, "adamw-decayweights-step-sqrtscaled-perdevice-warmup", "sgd-constant"]
+    for smoothing, accumulates, resizes, form in itertools.product((0.0, 0.1), (False, True), (False, True), forms):
+        variation = Variation(multi_label, smoothing, accumulates, resizes, form)
+        assert Variation.read(str(variation)) == variation
+
+
+def test_the_tasks_optimizer_has_the_form_that_it_is_made_for():
+    words = itertools.product(
+        ("sgd", "sgd-momentum", "adam", "adamw"),
+        ("", "-decay", "-decayweights"),
+        ("-constant", "-step", "-cosine", "-linear"),
+        ("", "-linearscaled", "-sqrtscaled-perdevice"),
+        ("", "-warmup"),
+    )
+    for parts in words:
+        form = "".join(parts)
+        assert optimizers.name_form(optimizers.make_optimizer(form)) == form
+
+
+@pytest.mark.parametrize("schedule", RATES["lr_schedule"])
+def test_learning_rates_are_those_of_the_reference(schedule):
+    """The reference writes all formulas out again, the rounding of epochs to steps included."""
+    others = {key: values for key, values in RATES.items() if key != "lr_schedule"}
+    for values in itertools.product(*others.values()):
+        optimizer = {"lr_schedule": schedule, **dict(zip(others, values, strict=True))}
+        spec = make_spec(optimizer, global_batch_size=12, num_gpus=2, epochs=None, steps=25)
+        for steps_per_epoch in (2, 10, 100):
+            expected = compute_rates(spec, steps_per_epoch, 25)
+            assert learning_rates(spec, steps_per_epoch) == pytest.approx(expected, rel=1e-6), optimizer
+
+
+def test_half_a_step_of_warmup_counts_as_a_step():
+    spec = make_spec({"lr_warmup_epochs": 0.75}, epochs=None, steps=4)
+    assert learning_rates(spec, 2).tolist() == pytest.approx([0.05, 0.1, 0.1, 0.1])
+    spec = make_spec({"lr_warmup_epochs": 1.25}, epochs=None, steps=4)
+    assert learning_rates(spec, 2).tolist() == pytest.approx([0.1 / 3, 0.2 / 3, 0.1, 0.1])
