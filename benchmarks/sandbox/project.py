@@ -20,7 +20,7 @@ from howmanygpus.plan.invalidation.pins import environment_record
 SANDBOX = Path(__file__).resolve().parent
 ROOT = SANDBOX.parents[1]
 FAKES = ROOT / "tests" / "fakes"
-ONLY_SGD = '\ndel OPTIMIZERS[OWN]\n'
+ONLY_SGD = "\ndel OPTIMIZERS[OWN]\n"
 """Code that, appended to a copy's howmanygpus/train/parity/task.py, halves the duration of the gate."""
 RUNS, ROWS, TABLES = ("--until", "train"), ("--until", "tabulate_runs"), ("--until", "merge_tables")
 """Tests stop Snakemake at the last rule they check, because the rules after the fake runs take longer than the runs."""

@@ -35,9 +35,19 @@ class FullObserver(Observer):
     def judge(self, top) -> dict[str, dict]:
         """Return the verdict on each number of devices. top: an empty folder, whose arrays are removed."""
         words = ["--model", CELL_OF_FULL["model"], "--image-shape", *SHAPE, "--num-classes", NUM_CLASSES]
-        self.do("reference", [*words, "--batchnorm", CELL_OF_FULL["batchnorm"], "--variation", CELL["variation"], *DEFAULTS], top / "task")
+        self.do(
+            "reference",
+            [*words, "--batchnorm", CELL_OF_FULL["batchnorm"], "--variation", CELL["variation"], *DEFAULTS],
+            top / "task",
+        )
         cells = {"full": CELL_OF_FULL | {"task": str(top / "task")}}
-        words = ["--request", json.dumps({"framework": names_of(FRAMEWORK), "cells": cells}), "--keys", "full", *DEFAULTS]
+        words = [
+            "--request",
+            json.dumps({"framework": names_of(FRAMEWORK), "cells": cells}),
+            "--keys",
+            "full",
+            *DEFAULTS,
+        ]
         verdicts = {}
         for number in LAYOUTS:
             placement = ["--placement", json.dumps(self.placement(number))]

@@ -210,6 +210,6 @@ def test_a_crash_fails_the_job_after_the_other_cells_were_observed(faulty_gate):
     with pytest.raises(AssertionError, match=re.escape("RuntimeError: told to crash")) as failure:
         faulty_gate.observe(names, planted.environment, cells, 1, **variables)
     progress, reason = str(failure.value).split("The parity gate's task was not done:")
-    assert "faulty, small_cnn, fp32, adam, on 1 device (second)" in progress
+    assert "faulty, small_cnn, fp32, own, on 1 device (second)" in progress
     assert "faulty, small_cnn, no_such_precision, sgd, on 1 device crashed" in reason
     assert "faulty, small_cnn, fp32" not in reason

@@ -49,7 +49,7 @@ def check_progress(project, printed: str):
     lines = observed.read_text().splitlines()
     starts = ["Layout 1 of 2: 1 device on 1 node", "Starting sleeping on 1 device: 2 of 2 tasks are left"]
     assert [line for line in starts if line in lines] == starts
-    task = "task 2 of 2: sleeping, small_cnn, fp32, adam, on 1 device (small_cnn_"
+    task = "task 2 of 2: sleeping, small_cnn, fp32, own, on 1 device (small_cnn_"
     (line,) = [line for line in lines if task in line]
     assert re.match(r" *\d+\.\d s: task 2", line)
     most = min(MOST_DEVICES, len(os.sched_getaffinity(0)))

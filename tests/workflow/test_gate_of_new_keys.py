@@ -19,7 +19,7 @@ MULTIPLICATION = """\
 
 
 def add_key(project: Project) -> None:
-    """Add the toy key by the list of CONTRIBUTING.md, as a key that changes the work, and let PyTorch multiply by it."""
+    """Add the toy key by the list of CONTRIBUTING.md, as a key that changes the work."""
     (project.folder / "tests").mkdir()
     shutil.copy2(ROOT / "tests" / "specs.py", project.folder / "tests" / "specs.py")
     for path, action in EXTENSIONS[KIND].items():

@@ -4,28 +4,8 @@ import tomllib
 
 from project import ROOT
 
-LIBRARY = ROOT / "workflow" / "lib" / "howmanygpus"
-LARGE_ROOMS = {"figures", "layers", "sources", "tables"}
-"""Folders that may have many files, because each figure, layer, data source or table has one file."""
-
 REFERENCES = ("overrides", "exclusion", "own_rates", "augmentation")
 """Parts of the schema whose keys are those of a study again."""
-
-
-def test_files_stay_small():
-    files = [path for top in ("workflow", "benchmarks", "tests") for path in (ROOT / top).rglob("*.py")]
-    assert {str(path) for path in files if len(path.read_text().splitlines()) > 300} == set()
-
-
-def test_rooms_stay_small():
-    rooms = {path.parent for path in LIBRARY.rglob("*.py")}
-    sizes = {str(room.relative_to(LIBRARY)): len(list(room.glob("*.py"))) for room in rooms}
-    assert {room for room, count in sizes.items() if count > 12 and room.rpartition("/")[2] not in LARGE_ROOMS} == set()
-
-
-def test_what_is_common_to_the_rules_is_glue():
-    lines = [line for path in (ROOT / "workflow" / "rules").glob("common*.smk") for line in path.open()]
-    assert len(lines) < 150
 
 
 def test_no_script_is_imported():

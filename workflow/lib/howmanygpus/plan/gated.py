@@ -75,13 +75,9 @@ def find_more(settings: dict[str, Any]) -> dict[str, Any]:
     """
     defaults = list_defaults()
     known = FIXED | NEUTRAL | NAMED
-    more = {
-        key: settings[key] for key in TRAINING_KEYS if key not in known and settings[key] != defaults[key]
-    }
+    more = {key: settings[key] for key in TRAINING_KEYS if key not in known and settings[key] != defaults[key]}
     given, usual = settings["optimizer"], defaults["optimizer"]
-    own = {
-        key: given[key] for key in usual if key not in (*FORMED_BY, *TASKS_KEYS) and given[key] != usual[key]
-    }
+    own = {key: given[key] for key in usual if key not in (*FORMED_BY, *TASKS_KEYS) and given[key] != usual[key]}
     return more | ({"optimizer": own} if own else {})
 
 

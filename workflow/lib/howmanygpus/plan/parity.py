@@ -92,7 +92,7 @@ class ParityCell:
     cores_per_device: int
     over_nodes: bool
     path: TrainingPath
-    variation: Variation = Variation()
+    variation: Variation
     own_model: OwnModel | ModelFolder | None = None
     more: dict = field(default_factory=dict)
 

@@ -92,9 +92,7 @@ class ClusterRules(Answers):
     def allreduce_device(self, wildcards) -> str:
         """Return as JSON the device of a measurement, as train.preflight.allreduce expects it."""
         device, name = self._machine.device(wildcards.device), wildcards.device
-        return json.dumps(
-            {"device": name, "device_kind": device.kind, "cores_per_device": device.cores_per_device}
-        )
+        return json.dumps({"device": name, "device_kind": device.kind, "cores_per_device": device.cores_per_device})
 
     def allreduce_size(self, wildcards) -> JobSize:
         device, num_gpus = self._machine.device(wildcards.device), int(wildcards.num_gpus)

@@ -181,7 +181,10 @@ class Allowances:
         of_bf16 = FINE if self.noise != NOISES["bf16"] else 1.0
         return math.hypot(
             *(
-                max(self.expected[f"{self.noise}/{key}"].item(), of_bf16 * self.expected[f"{NOISES['bf16']}/{key}"].item())
+                max(
+                    self.expected[f"{self.noise}/{key}"].item(),
+                    of_bf16 * self.expected[f"{NOISES['bf16']}/{key}"].item(),
+                )
                 for key in keys
             )
         )

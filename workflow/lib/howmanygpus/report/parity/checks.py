@@ -9,8 +9,8 @@ CHECKS = {
     "numbers": "kinds of numbers (weights, running statistics, moments of the optimizer, losses, activations) that a "
     "framework keeps or computes in another format than the precision says, read back from it",
     "evaluation": "logits with running statistics drawn at random, before training",
-    "noise": "in reduced precision: the least difference of these logits that it must leave, over the difference found; "
-    "above 1 the framework computed in more digits than it says",
+    "noise": "in reduced precision: the least difference of these logits that it must leave, over the difference that "
+    "it left; above 1 the framework computed in more digits than it says",
     "batches": "batches whose bytes are not those that this process should have got",
     "skipped": "in fp16: tasks with other skips than of the one step whose gradients overflow, on the last device",
     "loss": "training loss of the first step",

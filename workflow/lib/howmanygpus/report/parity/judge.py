@@ -32,7 +32,6 @@ from howmanygpus.train.parity.task import (
 )
 from howmanygpus.train.spec import RunSpec
 
-
 COMPUTED_IN = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 """Format of the results of products, by precision. TF32 rounds their operands alone."""
 

@@ -49,9 +49,9 @@ def count_whole_steps(epochs: float, steps_per_epoch: int) -> int:
 def learning_rates(spec: RunSpec, steps_per_epoch: int) -> np.ndarray:
     """Return the learning rate of every step: float32, (num_steps,).
 
-    Epochs are rounded to whole steps. The rate rises linearly to the scaled rate over lr_warmup_epochs. Then it stays (`constant`), is multiplied by
+    The rate rises linearly to the scaled rate over lr_warmup_epochs. Then it stays (`constant`), is multiplied by
     lr_step_factor after each of lr_step_epochs (`step`), or falls to zero at the end of the run, along half a cosine
-    (`cosine`, Loshchilov & Hutter 2017, arXiv:1608.03983) or a line (`linear`).
+    (`cosine`, Loshchilov & Hutter 2017, arXiv:1608.03983) or a line (`linear`). Epochs are rounded to whole steps.
     """
     num_steps = count_steps(spec, steps_per_epoch)
     peak = spec.optimizer.learning_rate * scaling_factor(spec)

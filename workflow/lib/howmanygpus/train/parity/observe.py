@@ -62,9 +62,7 @@ def describe_devices(spec: RunSpec) -> str:
     return devices + (f" of {spec.num_nodes} nodes" if spec.num_nodes > 1 else "")
 
 
-def make_tasks(
-    request: dict, keys: list[str], layout: tuple[int, int], folder: Path, defaults: dict
-) -> list[Task]:
+def make_tasks(request: dict, keys: list[str], layout: tuple[int, int], folder: Path, defaults: dict) -> list[Task]:
     """Make a task of every cell with every optimizer, and store its specification.
 
     request: see ParityGroup. defaults: see make_spec.

@@ -203,9 +203,7 @@ def make_specs(arguments: argparse.Namespace) -> dict[str, RunSpec]:
     cell |= {"batchnorm": arguments.batchnorm, "device": "cpu", "device_kind": "cpu", "cores_per_device": 1}
     cell |= {"crop": tuple(arguments.image_shape[:2]), "variation": str(arguments.variation)}
     size = {"num_gpus": 1, "num_nodes": 1}
-    return {
-        name: make_spec(framework, cell, size, name, arguments.folder, arguments.defaults) for name in OPTIMIZERS
-    }
+    return {name: make_spec(framework, cell, size, name, arguments.folder, arguments.defaults) for name in OPTIMIZERS}
 
 
 def is_same_on_all(spec: RunSpec, weights: dict) -> bool:

@@ -11,6 +11,7 @@ import statistics
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.train.host.placement import Placement
@@ -22,7 +23,7 @@ from howmanygpus.train.start.launch import hold_machine, run_processes
 SIZES_MIB = (1, 16, 128)
 NUM_WARMUP, NUM_MEASURED = 3, 10
 DEADLINE_S = 600.0
-WHAT = {
+WHAT: dict[str, Any] = {
     "study": "allreduce",
     "dataset": "none",
     "model": "none",

@@ -14,8 +14,8 @@ import numpy as np
 class Numbers:
     """Formats, such as `float32`, and the arrays that a framework keeps from one step to the next.
 
-    activations: formats in which products (convolutions, matrix products) are computed. kept: arrays by kind (`weights`,
-    `statistics`, `moments`) and name. formats: those of the arrays by kind, in the framework itself.
+    activations: formats in which products (convolutions, matrix products) are computed. kept: arrays by kind
+    (`weights`, `statistics`, `moments`) and name. formats: those of the arrays by kind, in the framework itself.
     """
 
     activations: set[str] = field(default_factory=set)
