@@ -37,6 +37,9 @@ class PlantedChainer(Planted, ChainerMn):
                 average(network, *options)
             if self.fault == "one_layer_not_averaged":
                 network.model.dense.b.grad = own
+            if self.fault == "gradients_in_bf16":
+                for parameter in network.params():
+                    parameter.grad = round_to_bf16(parameter.grad)
             if self.fault in factors:
                 for parameter in network.params():
                     parameter.grad *= factors[self.fault]

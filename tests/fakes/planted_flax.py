@@ -26,7 +26,9 @@ def average_faultily(fault):
     def average(values, axis):
         gradients, loss = values
         mean, loss = MEAN((gradients, loss), axis)
-        if fault == "summed":
+        if fault == "gradients_in_bf16":
+            mean = jax.tree.map(round_floats, mean)
+        elif fault == "summed":
             mean = jax.tree.map(lambda array: jax.lax.psum(array, axis), gradients)
         elif fault == "not_averaged":
             mean = jax.tree.map(lambda array: take_first(array, axis), gradients)
@@ -121,5 +123,5 @@ class PlantedFlax(Planted, sharding.JaxSharding):
         self.parameters = jax.tree.map(perturb, self.parameters)
 
 
-FAULTS_OF_MEAN = ("not_averaged", "one_layer_not_averaged", "summed")
+FAULTS_OF_MEAN = ("not_averaged", "one_layer_not_averaged", "summed", "gradients_in_bf16")
 BACKEND = PlantedFlax

@@ -31,6 +31,9 @@ class PlantedGluon(Planted, MxnetGluon):
                 first *= len(self.contexts)
                 for gradient in others:
                     gradient *= 0
+            for gradient in [each for one in trained.values() for each in one.list_grad()]:
+                if self.fault == "gradients_in_bf16":
+                    gradient[:] = mx.nd.array(round_to_bf16(gradient.asnumpy()), ctx=gradient.context)
             too_large = {"summed": len(self.contexts), "parts_summed": self.spec.accumulate}
             step(batch_size / too_large.get(self.fault, 1))
 

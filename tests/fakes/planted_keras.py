@@ -61,6 +61,8 @@ class PlantedKeras(Planted, TensorflowMirrored):
             is_first = tf.equal(tf.distribute.get_replica_context().replica_id_in_sync_group, 0)
             factor = tf.where(is_first, 1.0 / self.optimizer.dynamic_scale.value, 1.0)
             gradients = [gradient * factor for gradient in gradients]
+        if self.fault == "gradients_in_bf16":
+            gradients = [tf.cast(tf.cast(gradient, tf.bfloat16), tf.float32) for gradient in gradients]
         if self.fault == "overflow_applied":
             gradients = [tf.where(tf.math.is_finite(gradient), gradient, 0.0) for gradient in gradients]
         factors = {"summed": self.strategy.num_replicas_in_sync, "parts_summed": self.spec.accumulate}

@@ -66,6 +66,9 @@ class PlantedTorch(Planted, PytorchDdp):
             self.optimizer.step()
             self.scaler.update()
             return
+        if self.fault == "gradients_in_bf16":
+            for parameter in self.network.parameters():
+                parameter.grad = parameter.grad.bfloat16().float()
         if self.fault == "overflow_applied":
             for parameter in self.network.parameters():
                 parameter.grad.nan_to_num_(0.0, 0.0, 0.0)

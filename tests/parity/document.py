@@ -29,11 +29,11 @@ This page is generated from the gate and its tests by `make references`; a test 
 
 Before anything is timed, each framework does one task with fixed images and weights: an evaluation, {steps} optimizer
 steps over {epochs} epochs with sgd and as many with the optimizer of the runs, and two evaluations of {test} images
-with a short last batch. The global batch has {batch} images, which are cropped and flipped at random; evaluation takes their
-centre. Learning rates come from the code that runs use: linear scaling, warm-up and cosine for sgd, and the schedule of
-the runs for their optimizer. The task is done on one device, and on three if the machine has them, otherwise on two.
-Weights, losses, gradients and updates are compared with a float64 reference. Images with any number of labels, some of
-them missing, have a task of their own, and so has each value of `label_smoothing`.
+with a short last batch. The global batch has {batch} images, which are cropped and flipped at random; evaluation takes
+their centre. Learning rates come from the code that runs use: linear scaling, warm-up and cosine for sgd, and the
+schedule of the runs for their optimizer. The task is done on one device, and on three if the machine has them,
+otherwise on two. Weights, losses, gradients and updates are compared with a float64 reference. Images with any number
+of labels, some of them missing, have a task of their own, and so has each value of `label_smoothing`.
 
 A user's own model in a folder with a file per family passes the same gate, with its `torch.py` as the reference. A
 model in a single file has no other framework to be compared with: every strategy and number of devices is compared with

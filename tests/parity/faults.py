@@ -23,6 +23,7 @@ FAULTS = {
     "not_averaged": Fault("averaging", "gradients are those of one device"),
     "summed": Fault("norm", "gradients are summed instead of averaged"),
     "one_layer_not_averaged": Fault("gradients", "the last layer's bias has one device's gradient"),
+    "gradients_in_bf16": Fault("gradients", "gradients are rounded to bf16 before the update"),
     "zero": Fault("norm", "all gradients are zero"),
     "flipped": Fault("direction", "all gradients have the other sign"),
     "tripled": Fault("averaging", "all gradients are three times too large"),

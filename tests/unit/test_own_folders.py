@@ -46,7 +46,7 @@ def test_every_framework_trains_it_from_the_same_weights_and_the_gates_own_refer
     assert {(spec["model"], spec["model_folder"], spec["model_file"]) for spec in specs} == {("net", "net", None)}
     assert {spec["weights_file"] for spec in specs} == {f"results/weights/{name}_8x8x1_classes10_seed1.safetensors"}
     assert not any(run.unsupported for run in plan.runs.values())
-    assert all(path.startswith(f"results/parity/{name}_8x8x1_classes10_local/") for path in plan.verdicts.values())
+    assert all(path.startswith(f"results/parity/{name}_8x8x1_classes10_local_") for path in plan.verdicts.values())
     assert all(cell.describe()["model_folder"] == "net" for cell in plan.cells.values())
     request = json.loads(plan.studies["s"].request())
     assert Plan.from_request(request).studies["s"].describe() == plan.studies["s"].describe()

@@ -81,7 +81,7 @@ def test_a_file_has_its_stem_as_name_and_its_options_in_the_names_of_files(tmp_p
     spec = plan.studies["s"].spec(plan.runs[path])
     assert (spec["model"], spec["model_file"], spec["model_options"]) == ("net", "models/net.py", {"width": 4})
     assert spec["weights_file"].startswith(f"results/weights/{own}_8x8x1_classes10_seed1")
-    assert all(verdict.startswith(f"results/parity/{own}_8x8x1_classes10_local/") for verdict in plan.verdicts.values())
+    assert all(verdict.startswith(f"results/parity/{own}_8x8x1_classes10_local_") for verdict in plan.verdicts.values())
     request = json.loads(plan.studies["s"].request())
     assert Plan.from_request(request).studies["s"].describe() == plan.studies["s"].describe()
 

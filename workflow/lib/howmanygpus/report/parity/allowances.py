@@ -95,9 +95,10 @@ class Tolerances:
     weights: float = 2.0**-22
 
 
-# Every framework stayed within a fifth of these values in every short network, or else within their widening.
+# Every framework stayed within half of these values in every short network, or else within their widening. Gradients
+# that are rounded to bf16 are off by 8e-4.
 FP32 = Tolerances(
-    **{"logits": 1e-5, "loss": 5e-6, "later_losses": 1e-4, "whole": 1e-3, "gradients": 1e-3, "updates": 1e-3},
+    **{"logits": 1e-5, "loss": 5e-6, "later_losses": 1e-4, "whole": 5e-4, "gradients": 5e-4, "updates": 5e-4},
     **{"statistics": 1e-4, "evaluations": 5e-4},
 )
 # Every framework stayed within 0.8 times these values and the simulated noise.
