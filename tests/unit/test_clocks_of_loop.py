@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 
-from howmanygpus.train.loop.clocks import Suspensions
+from howmanygpus.train.host.processes import Suspensions
 from howmanygpus.train.loop.loop import TrainingLoop
 from howmanygpus.train.loop.train import find_doubts
 from specs import make_data, make_spec

@@ -7,12 +7,12 @@ complete before their steps, values that are impossible, and processes that were
 """
 
 import dataclasses
-import signal
 import statistics
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from howmanygpus.train.host.processes import explain_suspension
 
 PHASES = ("window", "barrier", "log", "evaluation")
 """Activities of a process: take the steps of a window; wait for the other processes and exchange numbers with them;
@@ -35,7 +35,6 @@ markers matter."""
 ROUNDING_S = 1e-9
 SLEPT_S = 0.1
 """Shortest sleep of the machine that counts. The two clocks are not read at the same moment."""
-RETRY = ".venv/bin/python workflow/scripts/retry_runs.py --status clock_mismatch"
 
 
 def read_second_clock() -> float:
@@ -133,11 +132,6 @@ class Doubts:
         return ""
 
 
-def explain_suspension(how: str) -> str:
-    """Return the reason of a run that did not go on all the time. how: what was seen of it."""
-    return f"suspended: {how} while it trained, so that its times have gaps; to repeat it: {RETRY}"
-
-
 class WindowChecks:
     """Looks for windows with impossible values, and for markers that were complete before their steps.
 
@@ -172,35 +166,3 @@ class WindowChecks:
         """
         num = len(self._early_s)
         return sum(self._early_s) / num if 2 * num > max(1, self._num_windows - 1) else 0.0
-
-
-class Suspensions:
-    """Whether this process was stopped and continued, or its machine slept, while the block was executed.
-
-    Only the main thread may receive signals; in another one, stops are not counted.
-    """
-
-    def __init__(self) -> None:
-        self.stops, self.slept_s = 0, 0.0
-        self._former: signal.Handlers | Callable | int | None = None
-
-    def _note(self, signum: int, frame) -> None:
-        self.stops += 1
-
-    @staticmethod
-    def _read_sleep_s() -> float:
-        """Return the seconds since the start of the machine in which it slept (clock_gettime(2))."""
-        return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
-
-    def __enter__(self) -> "Suspensions":
-        self._slept_before_s = self._read_sleep_s()
-        if threading.current_thread() is threading.main_thread():
-            self._former = signal.signal(signal.SIGCONT, self._note)
-            # A framework's system calls need not know that they were interrupted.
-            signal.siginterrupt(signal.SIGCONT, False)
-        return self
-
-    def __exit__(self, *_) -> None:
-        self.slept_s = self._read_sleep_s() - self._slept_before_s
-        if self._former is not None:
-            signal.signal(signal.SIGCONT, self._former)

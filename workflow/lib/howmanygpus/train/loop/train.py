@@ -15,12 +15,18 @@ from safetensors.numpy import load_file, save_file
 from howmanygpus.files import write_json_atomic
 from howmanygpus.train.host.gpus import list_gpu_uuids
 from howmanygpus.train.host.other_work import OtherWork
-from howmanygpus.train.host.processes import die_with_parent, end_without_collecting, find_rank, is_first_on_node
+from howmanygpus.train.host.processes import (
+    Suspensions,
+    die_with_parent,
+    end_without_collecting,
+    find_rank,
+    is_first_on_node,
+)
 from howmanygpus.train.host.variables import list_variables
 from howmanygpus.train.input.prepared import PreparedData, normalize_by, open_data
 from howmanygpus.train.input.reading import read_images
 from howmanygpus.train.loop.backend import Backend, UnsupportedError, load_backend
-from howmanygpus.train.loop.clocks import Doubts, Suspensions
+from howmanygpus.train.loop.clocks import Doubts
 from howmanygpus.train.loop.feeding import measure_host_to_device
 from howmanygpus.train.loop.loop import DivergedError, TrainingLoop
 from howmanygpus.train.loop.schedule import count_steps_per_epoch, learning_rates
