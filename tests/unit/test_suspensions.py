@@ -23,15 +23,15 @@ from howmanygpus.train.start.endings import doubt_frozen
 from project import ROOT
 
 SAMPLER = """
-import sys
+import select, sys
 from pathlib import Path
 from howmanygpus.train.host.telemetry import Telemetry, path_of_node
 
 with Telemetry(path_of_node(Path(sys.argv[1]), 0), [], interval_s=0.05):
     print("samples", flush=True)
-    sys.stdin.read()
+    select.select([sys.stdin], [], [])
 """
-"""A sampler that ends when its input ends."""
+"""A sampler that ends when its input ends. A signal interrupts its wait, as it does that of the launcher."""
 FREEZERS = {Path("/sys/fs/cgroup/freezer"): ("freezer.state", "FROZEN", "THAWED")}
 FREEZERS |= {Path("/sys/fs/cgroup"): ("cgroup.freeze", "1", "0")}
 """Where version 1 and version 2 of cgroups have their freezer: its file, and what is written to freeze and to thaw."""
