@@ -114,11 +114,11 @@ class Telemetry:
                 file.flush()
 
     def _wait(self) -> bool:
-        """Wait until the next sample; return whether it is not wanted. Notes a gap."""
-        self._note_gaps()
+        """Wait until the next sample, which may be a gap; return whether it is not wanted."""
         waited_before, began = read_core_wait_s(), time.monotonic()
         is_stopped = self._stop.wait(self._interval_s)
         late_s = time.monotonic() - began - self._interval_s - (read_core_wait_s() - waited_before)
+        self._note_gaps()
         if late_s > FROZEN_S:
             self._gaps.append((time.time(), late_s))
         return is_stopped
@@ -126,8 +126,8 @@ class Telemetry:
     def _note_gaps(self) -> None:
         """Write the gaps, unless this process alone was stopped; others count their own stops.
 
-        After a stop, another thread receives the signal at the same moment at which the sampler's thread goes on, and
-        so a gap is written with the next sample.
+        After a stop, another thread receives the signal when the sampler's thread goes on. A gap is therefore written
+        after the next wait.
         """
         if self._gaps and not self._own.stops:
             gaps_of(self._path).write_text("".join(f"{ended_at} {late_s}\n" for ended_at, late_s in self._gaps))
