@@ -93,7 +93,7 @@ class Telemetry:
 
     def __init__(self, path: Path, sources: list, node: int = 0, interval_s: float = 1.0):
         self._path, self._sources, self._node, self._interval_s = path, sources, node, interval_s
-        self._stop, self._own, self._gaps = threading.Event(), Suspensions(), list[tuple[float, float]]()
+        self._stop, self._own = threading.Event(), Suspensions()
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
 
     def _run(self) -> None:
@@ -118,19 +118,10 @@ class Telemetry:
         waited_before, began = read_core_wait_s(), time.monotonic()
         is_stopped = self._stop.wait(self._interval_s)
         late_s = time.monotonic() - began - self._interval_s - (read_core_wait_s() - waited_before)
-        self._note_gaps()
         if late_s > FROZEN_S:
-            self._gaps.append((time.time(), late_s))
+            with open(gaps_of(self._path), "a") as file:
+                file.write(f"{time.time()} {late_s}\n")
         return is_stopped
-
-    def _note_gaps(self) -> None:
-        """Write the gaps, unless this process alone was stopped; others count their own stops.
-
-        After a stop, another thread receives the signal when the sampler's thread goes on. A gap is therefore written
-        after the next wait.
-        """
-        if self._gaps and not self._own.stops:
-            gaps_of(self._path).write_text("".join(f"{ended_at} {late_s}\n" for ended_at, late_s in self._gaps))
 
     def __enter__(self) -> "Telemetry":
         self._own.__enter__()
@@ -140,8 +131,10 @@ class Telemetry:
     def __exit__(self, *_) -> None:
         self._stop.set()
         self._thread.join()
-        self._note_gaps()
         self._own.__exit__()
+        # This process was stopped, perhaps alone. Others count their own stops.
+        if self._own.stops:
+            gaps_of(self._path).unlink(missing_ok=True)
 
 
 def find_sources(pid: int, num_cores: int, gpu_uuids: list[str]) -> list:
