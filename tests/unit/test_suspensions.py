@@ -56,7 +56,8 @@ def end(sampler):
 @pytest.fixture
 def freezer():
     """Return a function that freezes or thaws a process."""
-    for folder, (name, frozen, thawed) in FREEZERS.items():
+    for folder, words in FREEZERS.items():
+        name, frozen, thawed = words
         group = folder / f"howmanygpus-test-{os.getpid()}"
         try:
             group.mkdir()

@@ -10,7 +10,7 @@ COMPLETES_STEPS = "completes steps before they return on a CPU, so that there is
 STOPPED = ("running", "interrupted")
 """Statuses of attempts that were stopped from outside, by a signal or by SIGKILL."""
 DIFFER_FRAC = 0.1
-"""Largest difference between the medians. If only the wait ended a window, a large part of its step would be missing."""
+"""Largest difference of the medians. If only the wait ended a window, a large part of its step would be missing."""
 
 
 def describe_wait(run: WaitRun) -> dict:
@@ -19,7 +19,8 @@ def describe_wait(run: WaitRun) -> dict:
     Keys: framework, status (empty if it was not done), with_wait_s and without_s (median seconds of a window, None if
     it was not measured), reason, and `problem`: empty if nothing is wrong.
     """
-    row = {"framework": run.framework, "status": "", "with_wait_s": None, "without_s": None, "reason": "", "problem": ""}
+    row: dict = {"framework": run.framework, "status": "", "reason": "", "problem": ""}
+    row |= {"with_wait_s": None, "without_s": None}
     if not run.shows_it:
         return row | {"reason": COMPLETES_STEPS}
     if refusal := run.explain_refusal():
@@ -39,18 +40,17 @@ def describe_wait(run: WaitRun) -> dict:
 def _read_medians(run: WaitRun) -> tuple[float, float]:
     """Return the median seconds of a measured window that ends with the wait, and of one that ends without it."""
     events = [json.loads(line) for line in (run.folder / "events.jsonl").read_text().splitlines()]
-    windows = list(enumerate((event for event in events if event["event"] == "window"), start=1))
-    seconds: dict[bool, list[float]] = {True: [], False: []}
-    for number, window in windows:
-        if window["phase"] == "train":
-            seconds[number % 2 == 0].append(window["elapsed_s"])
-    return statistics.median(seconds[True]), statistics.median(seconds[False])
+    windows = [event for event in events if event["event"] == "window"]
+    odd, even = (
+        [window["elapsed_s"] for window in windows[first::2] if window["phase"] == "train"] for first in (0, 1)
+    )
+    return statistics.median(even), statistics.median(odd)
 
 
 def _find_problem(with_wait_s: float, without_s: float) -> str:
     if abs(without_s - with_wait_s) <= DIFFER_FRAC * with_wait_s:
         return ""
     return (
-        f"a window takes {1000 * without_s:.3g} ms without the wait and {1000 * with_wait_s:.3g} ms with it: neither the "
-        "marker of a step nor its loss waits for it, so rates depend on wait_until_idle alone"
+        f"a window takes {1000 * without_s:.3g} ms without the wait and {1000 * with_wait_s:.3g} ms with it: neither "
+        "the marker of a step nor its loss waits for it, so rates depend on wait_until_idle alone"
     )

@@ -21,8 +21,8 @@ SLEW = 0.002
 """Largest fraction by which two clocks of a machine may differ. NTP slews by up to 0.0005, and quartz differs less."""
 READINGS, CLOSE_S = 3, 20e-6
 """How often the clocks are read to have two readings within CLOSE_S. A thread may lose its core between them."""
-READ_S = 1e-4
-"""Longest processor time that reading the loss of one step can explain."""
+END_S, READ_S = 3e-4, 1e-4
+"""Longest processor times that the end of a window can explain: in any window, and for the loss of each step."""
 EARLY_FACTOR, EARLY_LEAST_S = 1.0, 3e-4
 """Rest of a window after its last marker, in median step latencies and in seconds, from which on the marker was early.
 
@@ -118,7 +118,9 @@ class Doubts:
         if self.slept_s > SLEPT_S:
             return explain_suspension(f"the machine slept for {self.slept_s:.3g} s")
         if self.apart_s:
-            return f"the clock and the hardware clock of the machine disagree by {self.apart_s:.3g} s: the clock was set"
+            return (
+                f"the clock and the hardware clock of the machine disagree by {self.apart_s:.3g} s: the clock was set"
+            )
         if self.impossible_windows:
             return (
                 f"{self.impossible_windows:.0f} windows have impossible times: not above 0 s, steps longer than their "
@@ -126,8 +128,8 @@ class Doubts:
             )
         if self.early_s:
             return (
-                f"the last marker of a window was complete {self.early_s:.3g} s before its step: markers of steps do not "
-                "wait for them, so the times of steps and the waits for input are wrong"
+                f"the last marker of a window was complete {self.early_s:.3g} s before its step: markers of steps do "
+                "not wait for them, so the times of steps and the waits for input are wrong"
             )
         return ""
 

@@ -25,7 +25,7 @@ from howmanygpus.train.host.processes import read_core_wait_s
 from howmanygpus.train.input.loaders import SHARED, load_loader
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import Backend
-from howmanygpus.train.loop.clocks import READ_S, Clocks, Laps, WindowChecks, read_second_clock
+from howmanygpus.train.loop.clocks import END_S, READ_S, Clocks, Laps, WindowChecks, read_second_clock
 from howmanygpus.train.loop.completions import Completions
 from howmanygpus.train.loop.evaluation import Evaluation
 from howmanygpus.train.loop.feeding import Ahead, feed_device
@@ -228,17 +228,16 @@ class TrainingLoop:
     def _end_window(self, num_steps: int) -> tuple[float, float, float]:
         """Wait until all signals say that the steps are complete, and end the window.
 
-        Returns the loss, the seconds of the window, and those in which this thread read losses or waited for a core.
-        A thread may also compute while it waits for the device, so reading explains only so much.
+        Returns the loss, the seconds of the window, and those in which this thread computed or waited for a core. It
+        may also compute all the time while it waits for the device, so its computing explains only so much.
         """
-        waited_before = read_core_wait_s()
+        waited_before, computed_before = read_core_wait_s(), time.thread_time()
         self.backend.wait_until_idle()
-        computed_before = time.thread_time()
         loss = self.backend.take_window_loss(num_steps)
-        reading_s = min(time.thread_time() - computed_before, READ_S * num_steps)
         self._completions.wait_for(self.steps_done)
         own_s = self.laps.end("window")
-        return loss, own_s, reading_s + read_core_wait_s() - waited_before
+        computed_s = min(time.thread_time() - computed_before, END_S + READ_S * num_steps)
+        return loss, own_s, computed_s + read_core_wait_s() - waited_before
 
     def _time_steps(self, elapsed_s: float, host_s: float) -> tuple[list[float], float]:
         """Return the seconds of each step of the window, and those in which the devices waited for a batch.
