@@ -27,7 +27,7 @@ def make_run(spec: RunSpec, status: str = "completed", /, **changes) -> dict:
     record = make_attempt(spec, status, reason="", finished_at=STARTED_AT, manifest_sha256=SHA256)
     if status != "failed_parity":
         record |= {"weights_sha256": SHA256, "processes": [], "code": {"howmanygpus/files.py": SHA256}}
-    return record | (MEASURED if status in ("completed", "clock_mismatch", "diverged") else {}) | changes
+    return record | (MEASURED if status in ("completed", "clock_mismatch", "suspended", "diverged") else {}) | changes
 
 
 def make_attempt(spec: RunSpec, status: str = "crashed", /, **changes) -> dict:

@@ -102,4 +102,4 @@ def train(backend, events=None, **changes):
 
 
 def explain(loop):
-    return find_doubts(loop, Suspensions()).explain()
+    return find_doubts(loop, Suspensions()).judge().get("reason", "")

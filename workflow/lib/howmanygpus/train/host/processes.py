@@ -103,12 +103,13 @@ def read_core_wait_s() -> float:
         return 0.0
 
 
-RETRY = ".venv/bin/python workflow/scripts/retry_runs.py --status clock_mismatch"
+RETRY = ".venv/bin/python workflow/scripts/retry_runs.py --status suspended"
 
 
-def explain_suspension(how: str) -> str:
-    """Return the reason of a run that did not go on all the time. how: what was seen of it."""
-    return f"suspended: {how} while it trained, so that its times have gaps; to repeat it: {RETRY}"
+def describe_suspension(how: str) -> dict[str, str]:
+    """Return status and reason of a run that did not go on all the time. how: what was seen of it."""
+    reason = f"{how} while it trained, so that its times have gaps; {RETRY} has the next call repeat it"
+    return {"status": "suspended", "reason": reason}
 
 
 class Suspensions:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from howmanygpus.train.host.processes import explain_suspension
+from howmanygpus.train.host.processes import describe_suspension
 
 PHASES = ("window", "barrier", "log", "evaluation")
 """Activities of a process: take the steps of a window; wait for the other processes and exchange numbers with them;
@@ -111,27 +111,26 @@ class Doubts:
         """Return the largest doubts of all processes. Every process must call it."""
         return Doubts(*(max_over_ranks(float(value)) for value in dataclasses.astuple(self)))
 
-    def explain(self) -> str:
-        """Say why the times of the run cannot be trusted; empty if nothing speaks against them."""
+    def judge(self) -> dict[str, str]:
+        """Return status and reason of a run whose times cannot be trusted; nothing if nothing speaks against them."""
         if self.stops:
-            return explain_suspension(f"its processes were stopped {self.stops:.0f} x and continued")
+            return describe_suspension(f"its processes were stopped {self.stops:.0f} x and continued")
         if self.slept_s > SLEPT_S:
-            return explain_suspension(f"the machine slept for {self.slept_s:.3g} s")
+            return describe_suspension(f"the machine slept for {self.slept_s:.3g} s")
+        reason = ""
         if self.apart_s:
-            return (
-                f"the clock and the hardware clock of the machine disagree by {self.apart_s:.3g} s: the clock was set"
-            )
-        if self.impossible_windows:
-            return (
+            reason = f"the clock was set: it and the machine's hardware clock disagree by {self.apart_s:.3g} s"
+        elif self.impossible_windows:
+            reason = (
                 f"{self.impossible_windows:.0f} windows have impossible times: not above 0 s, steps longer than their "
                 "window, or a longer wait for input than the window"
             )
-        if self.early_s:
-            return (
+        elif self.early_s:
+            reason = (
                 f"the last marker of a window was complete {self.early_s:.3g} s before its step: markers of steps do "
                 "not wait for them, so the times of steps and the waits for input are wrong"
             )
-        return ""
+        return {"status": "clock_mismatch", "reason": reason} if reason else {}
 
 
 class WindowChecks:

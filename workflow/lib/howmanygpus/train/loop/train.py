@@ -144,9 +144,9 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
     if loop is not None:
         loop.evaluation.predictions.write(attempt.predictions_of(loop.backend.rank))
         outcome |= {"init_s": init_s, **describe_training(loop, started_at)}
-        mismatch = find_doubts(loop, suspensions).explain()
-        if status == "completed" and mismatch:
-            outcome |= {"status": "clock_mismatch", "reason": mismatch}
+        judged = find_doubts(loop, suspensions).judge()
+        if status == "completed":
+            outcome |= judged
         if save_weights and loop.backend.rank == 0:
             save_file(loop.backend.weights(), attempt.final_weights)
     if backend is None or backend.rank == 0:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.train.host.processes import explain_suspension
+from howmanygpus.train.host.processes import describe_suspension
 from howmanygpus.train.host.said import explain_abort, explain_failure, find_first
 from howmanygpus.train.host.telemetry import find_gap
 from howmanygpus.train.records import AttemptFolder
@@ -109,5 +109,4 @@ def doubt_frozen(outcome: dict[str, Any], attempt: AttemptFolder, started_at: fl
     frozen_s = find_gap(attempt.path, started_at + (outcome.get("init_s") or 0.0))
     if not frozen_s or outcome["status"] != "completed" or "measured_s" not in outcome:
         return outcome
-    reason = explain_suspension(f"nothing on one of its nodes went on for {frozen_s:.3g} s")
-    return outcome | {"status": "clock_mismatch", "reason": reason}
+    return outcome | describe_suspension(f"nothing on one of its nodes went on for {frozen_s:.3g} s")
