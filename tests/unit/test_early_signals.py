@@ -59,6 +59,27 @@ def test_a_wait_for_input_that_an_early_marker_invents_is_found_out(which, step_
     assert windows != "all" or not is_right, "the test shows nothing otherwise"
 
 
+class EarlyBy(Simulated):
+    """A device whose markers are complete before their steps, by a part of a step."""
+
+    def __init__(self, schedule, steps):
+        super().__init__(schedule)
+        self.steps_early = steps
+
+    def mark_step(self):
+        ended = self.schedule.ended
+        return ended[self.steps] - self.steps_early * (ended[self.steps] - ended[self.steps - 1])
+
+
+@pytest.mark.parametrize("steps", [0.0, 0.1, 0.3, 0.5, 1.0])
+@pytest.mark.parametrize("delay_s", [0.0, 0.007, 0.0119])
+def test_a_marker_that_is_early_by_a_part_of_a_step_invents_little_or_is_found_out(steps, delay_s):
+    backend = EarlyBy(Schedule(0.012, [delay_s], 2), steps)
+    loop = train(backend)
+    assert "markers of steps do not wait" in explain(loop) or loop.clocks.data_wait_s <= 0.2 * loop.clocks.measured_s
+    assert steps > 0 or (explain(loop), loop.clocks.data_wait_s) == ("", 0.0)
+
+
 @pytest.mark.parametrize("windows", WINDOWS)
 @pytest.mark.parametrize("delay_s", [0.002, 0.02])
 def test_a_device_that_waits_for_its_input_is_not_taken_for_early_markers(delay_s, windows):

@@ -21,13 +21,14 @@ SLEW = 0.002
 """Largest fraction by which two clocks of a machine may differ. NTP slews by up to 0.0005, and quartz differs less."""
 READINGS, CLOSE_S = 3, 20e-6
 """How often the clocks are read to have two readings within CLOSE_S. A thread may lose its core between them."""
-END_S, READ_S = 3e-4, 1e-4
+END_S, READ_S = 2e-3, 1e-4
 """Longest processor times that the end of a window can explain: in any window, and for the loss of each step."""
-EARLY_FACTOR, EARLY_LEAST_S = 1.0, 3e-4
-"""Rest of a window after its last marker, in median step latencies and in seconds, from which on the marker was early.
+EARLY_FACTOR, EARLY_LEAST_S = 0.25, 3e-4
+"""Rest of a window after its last marker, in steps and in seconds, from which on the marker was early.
 
-A step's latency is the time from its beginning until its marker is complete. An honest marker takes at least as long as
-the device, and leaves the time in which threads notice the end. A marker that is complete at once leaves a whole step.
+A step takes the mean time of a step in the window, or the median time from the beginning of one to its marker if that
+is shorter. An honest marker leaves only the time in which threads notice the end: on one core, beside other programs,
+more than a quarter of a step of 10 ms in one window of a hundred.
 """
 EARLY_FRAC, INVENTED_FRAC = 0.1, 0.01
 """Fraction of a window that is missing in the times of its steps, or in which it waited for input, from which on early
@@ -157,7 +158,8 @@ class WindowChecks:
         self.impossible += has_negative or max(data_wait_s, sum(steps_s)) > elapsed_s + ROUNDING_S
         rest_s = elapsed_s - sum(steps_s) - host_s
         matters = rest_s > EARLY_FRAC * elapsed_s or data_wait_s > INVENTED_FRAC * elapsed_s
-        if matters and rest_s > max(EARLY_FACTOR * statistics.median(latencies_s), EARLY_LEAST_S):
+        step_s = min(elapsed_s / len(steps_s), statistics.median(latencies_s))
+        if matters and rest_s > max(EARLY_FACTOR * step_s, EARLY_LEAST_S):
             self._early_s.append(rest_s)
 
     def find_early_s(self) -> float:
