@@ -28,13 +28,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--frameworks", nargs="+", default=list(FRAMEWORKS), choices=list(FRAMEWORKS))
     parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--epochs", type=int, default=REQUEST["epochs"])
     parser.add_argument("--window-steps", type=int, default=REQUEST["window_steps"])
     parser.add_argument("--cores", type=int, nargs=2, default=(0, 1), help="of the runs and of the busy loop")
     arguments = parser.parse_args()
     own, other = arguments.cores
     busy = subprocess.Popen([sys.executable, "-c", BUSY], preexec_fn=lambda: os.sched_setaffinity(0, [other]))
     os.sched_setaffinity(0, [own])
-    request = REQUEST | {"window_steps": arguments.window_steps, "data": DIGITS}
+    request = REQUEST | {"epochs": arguments.epochs, "window_steps": arguments.window_steps, "data": DIGITS}
     try:
         for framework in arguments.frameworks:
             python = find_python(framework)
