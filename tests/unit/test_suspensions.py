@@ -14,8 +14,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from howmanygpus.report.outcomes import has_failed
 from howmanygpus.train.host import telemetry
 from howmanygpus.train.host.telemetry import FROZEN_S, Telemetry, find_gap, gaps_of, path_of_node
 from howmanygpus.train.records import AttemptFolder
@@ -142,3 +144,7 @@ def test_a_run_that_was_frozen_while_it_trained_is_no_measurement(tmp_path, outc
     assert found["status"] == status
     for word in ("20.5 s", "retry_runs.py --status suspended"):
         assert (word in found["reason"]) == (status == "suspended")
+
+
+def test_a_suspended_run_does_not_count_against_its_configuration():
+    assert list(has_failed(pd.Series(["suspended", "clock_mismatch", "completed"]))) == [False, True, False]
