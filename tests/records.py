@@ -16,7 +16,7 @@ MEASURED = {
     **{"init_s": 1, "compile_s": 2, "warmup_s": 1, "measured_s": 4, "measured_steps": 20, "data_wait_s": 1},
     **{"train_s": 5, "eval_s": 3, "wall_time_s": 20, "steps": 31, "images_seen": 160},
     **{"peak_memory_bytes": 2**30, "num_processes": 1, "versions": {"torch": "2"}, "device_model": None},
-    "phases_s": {"window": 7, "late": 0, "barrier": 0.1, "loss": 0.1, "log": 0.1, "evaluation": 3},
+    "phases_s": {"window": 7, "barrier": 0.1, "log": 0.1, "evaluation": 3},
     **{"cold_first_epoch": False, "disturbance": {"other_cpu_frac": 0.01, "other_gpu_processes": None}},
     **{"batches_ahead": 2, "host_to_device_gib_per_s": None},
 }
@@ -27,7 +27,7 @@ def make_run(spec: RunSpec, status: str = "completed", /, **changes) -> dict:
     record = make_attempt(spec, status, reason="", finished_at=STARTED_AT, manifest_sha256=SHA256)
     if status != "failed_parity":
         record |= {"weights_sha256": SHA256, "processes": [], "code": {"howmanygpus/files.py": SHA256}}
-    return record | (MEASURED if status in ("completed", "clock_mismatch", "diverged") else {}) | changes
+    return record | (MEASURED if status in ("completed", "clock_mismatch", "suspended", "diverged") else {}) | changes
 
 
 def make_attempt(spec: RunSpec, status: str = "crashed", /, **changes) -> dict:

@@ -192,8 +192,8 @@ def test_everything_that_failed_is_on_the_page_with_its_reason(tmp_path):
     rates = findings.tabulate(plan, tmp_path)
     telemetry = [{"run": "r", **summarize_samples(tmp_path / "none.csv", 9.0, on_gpu=True)}]
     largest = findings.find_largest(make_batches(("a", 8, "crashed", "why", None, None)), 8, on_gpu=True)
-    waits = [{"framework": "b", "status": "diverged", "expected": "clock_mismatch", "phases": "late 0 s"}]
-    waits[0] |= {"reason": "nan", "problem": "diverged, not clock_mismatch: nan"}
+    waits = [{"framework": "b", "status": "diverged", "with_wait_s": None, "without_s": 0.004}]
+    waits[0] |= {"reason": "nan", "problem": "diverged: nan"}
     broken = {"environment": "jax-cuda13", "version": "", "python": "p", "reason": "AssertionError: it finds no GPU"}
     failures = findings.list_failures(VERDICTS, rates, telemetry, waits, largest, [broken])
     assert failures == [
@@ -203,7 +203,7 @@ def test_everything_that_failed_is_on_the_page_with_its_reason(tmp_path):
         f"run pytorch_ddp (arrays, fp32, batch 8): {findings.TIME_UP}",
         "run pytorch_ddp (arrays, fp32, batch 8): out_of_memory: 7 GiB",
         "telemetry of r: telemetry has no GPU samples",
-        "wait of b: diverged, not clock_mismatch: nan",
+        "wait of b: diverged: nan",
         "largest batch of a: batch 8: crashed, not out_of_memory: why",
     ]
     page = render_page({"host": "h"}, [broken], VERDICTS, rates, telemetry, waits, largest, failures)
@@ -211,8 +211,8 @@ def test_everything_that_failed_is_on_the_page_with_its_reason(tmp_path):
     assert "gradients: 1 > 0.1 \\| worst" in page, "a bar would end the cell"
     assert "| framework | fp32 | tf32 | bf16 |" in page
     assert "| jax_sharding | missing | — | — |" in page
-    assert "## Waits\n\n| framework | status with the wait off | expected | phases | reason |" in page
-    assert "| b | diverged | clock_mismatch | late 0 s | nan |" in page
+    assert "## Waits\n\n| framework | status | median step with the wait, ms | without it, ms | reason |" in page
+    assert "| b | diverged | — | 4.00 | nan |" in page
 
 
 def test_a_page_without_failures_says_so():

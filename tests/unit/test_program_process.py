@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -119,3 +120,34 @@ def test_other_processes_stay_until_the_first_has_looked_at_them(tmp_path):
             second.wait(timeout=1.0)
         attempt.outcome.write_text("{}")
         assert second.wait(timeout=30) == 0
+
+
+STEPS = [f"""echo '{{{{"step": {step}}}}}' >> $HOWMANYGPUS_REPORT""" for step in (0, 2, 4)]
+STOP = "(P=$PPID; kill -STOP $P; sleep 0.3; kill -CONT $P); "
+"""The shell's parent is the process that runs the program."""
+
+
+@pytest.mark.parametrize(("between", "status"), [("", "completed"), (STOP, "suspended")])
+def test_a_program_that_was_stopped_and_continued_is_no_measurement(tmp_path, monkeypatch, between, status):
+    monkeypatch.setattr(os, "environ", os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"})
+    attempt, command = AttemptFolder(tmp_path), f"{STEPS[0]}; {STEPS[1]}; {between}{STEPS[2]}"
+    # A shell whose own child is stopped would take back the terminal.
+    arguments = (make_spec(command), attempt, time.time())
+    child = multiprocessing.get_context("fork").Process(target=run, args=arguments)
+    child.start()
+    child.join()
+    outcome = json.loads(attempt.outcome.read_text())
+    assert outcome["status"] == status, outcome["reason"]
+    assert ("stopped 1 x" in outcome["reason"]) == bool(between)
+
+
+@pytest.mark.parametrize("by_s", [0.0, 40.0])
+def test_the_time_of_day_that_is_set_while_a_program_runs_is_noticed(tmp_path, monkeypatch, by_s):
+    monkeypatch.setattr(os, "environ", os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"})
+    began, read = time.monotonic(), time.time
+    monkeypatch.setattr(time, "time", lambda: read() + by_s * (time.monotonic() > began + 0.3))
+    attempt, command = AttemptFolder(tmp_path), f"{STEPS[0]}; {STEPS[1]}; sleep 0.6; {STEPS[2]}"
+    assert run(make_spec(command), attempt, time.time()) == 0
+    outcome = json.loads(attempt.outcome.read_text())
+    assert outcome["status"] == ("clock_mismatch" if by_s else "completed")
+    assert ("the clock was set" in outcome["reason"]) == bool(by_s)

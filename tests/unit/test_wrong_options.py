@@ -10,7 +10,7 @@ import pytest
 from project import ROOT
 
 SCRIPTS = ROOT / "workflow" / "scripts"
-OUTCOMES = "There are clock_mismatch, completed, diverged, failed_parity, out_of_memory, unsupported"
+OUTCOMES = "There are clock_mismatch, completed, diverged, failed_parity, out_of_memory, suspended, unsupported"
 RETRIES = {
     "--status oom": f'"oom" is no outcome of a run; did you mean out_of_memory? {OUTCOMES}',
     "--status diverged compleded": f'"compleded" is no outcome of a run; did you mean completed? {OUTCOMES}',

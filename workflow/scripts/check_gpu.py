@@ -2,8 +2,8 @@
 Check this machine's GPU in every framework that a site's Pythons have, and write the results to a page.
 
 It looks for frameworks, writes a machine file and a config for those that it finds, and calls Snakemake for the parity
-gate and the rates. Then it trains with each framework's wait turned off, which the run must notice, and calls Snakemake
-for batch sizes that double until the memory is full. The same call continues an earlier one.
+gate and the rates. Then it trains with each framework's wait turned off in every other window, which must change no
+rate, and calls Snakemake for batch sizes that double until the memory is full. The same call continues an earlier one.
 """
 
 import argparse

@@ -3,8 +3,8 @@ Provide a backend without a framework, for tests and benchmarks of everything ar
 
 The file fake_behaviour.json in the working directory maps a part of a run's path to the run's behaviour: `crash`,
 `abort`, `out_of_memory`, `host_out_of_memory`, `diverge`, `unsupported`, `hang`, `hang_at_end` (when the outcome is
-written), `kill_launcher`, `wait_for_file`, {"sleep_s": seconds}, {"step_s": seconds of every step} or
-{"allocate_mb": host memory}.
+written), `kill_launcher`, `wait_for_file`, {"sleep_s": seconds}, {"step_s": seconds of every step},
+{"owed_s": seconds of every step, for which only wait_until_idle waits} or {"allocate_mb": host memory}.
 """
 
 import json
@@ -29,7 +29,7 @@ class Sleeping(StepwiseBackend):
         self.spec, self.data, self._weights = spec, data, weights
         self.rank, self.num_processes = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
         self.behaviour = find_behaviour(spec)
-        self.steps = 0
+        self.steps, self.owed_s = 0, 0.0
         if self.behaviour == "unsupported":
             raise UnsupportedError("this device cannot sleep")
 
@@ -43,6 +43,8 @@ class Sleeping(StepwiseBackend):
         self.steps += 1
         if isinstance(self.behaviour, dict) and "step_s" in self.behaviour:
             time.sleep(self.behaviour["step_s"])
+        if isinstance(self.behaviour, dict):
+            self.owed_s += self.behaviour.get("owed_s", 0.0)
         assert len(images) == self.spec.global_batch_size // self.num_processes
         if self.steps != 2:
             return
@@ -80,7 +82,8 @@ class Sleeping(StepwiseBackend):
         return None
 
     def wait_until_idle(self):
-        pass
+        time.sleep(self.owed_s)
+        self.owed_s = 0.0
 
     def take_window_loss(self, num_steps):
         return float("nan") if self.behaviour == "diverge" and self.steps > 2 else 1.0 / (1 + self.steps)

@@ -35,10 +35,7 @@ WAITS_FOLDER = Path("results/check_gpu/waits")
 ASYNCHRONOUS_ON_CPU = ("jax_sharding", "mxnet_gluon")
 """Frameworks that return from a step before it is complete on a CPU too."""
 WAIT_STEPS = {"steps": 100, "warmup_steps": 1, "window_steps": 1}
-"""Steps of a run without wait. Each step is a window; most of its work is not done when the window ends.
-
-100 windows are more than 1 % of the loop's time, although the first step, with its compilation, can take a minute.
-"""
+"""Steps of a run without wait. Each step is a window; most of its work would not be done when the window ends."""
 IMAGES_PER_GIB = 70
 """Batch of a run without wait, per GiB of the GPU, rounded down to a power of two.
 

@@ -22,9 +22,9 @@ IDENTITY = (
 """Columns that name one run."""
 UNDECIDED = (
     *("unsupported", "failed_parity", "missing", "not_run", "running", "stale"),
-    *("interrupted", "refused", "blocked", "cancelled", "preempted", "node_failed", "disk_full"),
+    *("interrupted", "suspended", "refused", "blocked", "cancelled", "preempted", "node_failed", "disk_full"),
 )
-"""Statuses that say nothing about how well a configuration trains: it was not trained, or was ended from outside."""
+"""Statuses that say nothing about how well a configuration trains: it was not trained, or something stopped it."""
 
 
 FORMER_DEFAULTS = {"tier": "equal", "eval_batchnorm": "running"}

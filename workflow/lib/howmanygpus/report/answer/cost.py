@@ -10,7 +10,7 @@ PURPOSES = {"run": "runs", "gate": "parity gate", "probe": "probe", "allreduce":
 PURPOSES |= {"batch_search": "searches for the largest batch"}
 PURPOSES |= {"allocation": "packed allocations"}
 NOT_IN_VAIN = (
-    *("completed", "clock_mismatch", "diverged", "out_of_memory", "unsupported", "failed_parity"),
+    *("completed", "clock_mismatch", "suspended", "diverged", "out_of_memory", "unsupported", "failed_parity"),
     *("running", "ended"),
 )
 """Statuses of jobs that had an outcome, or may still have one."""

@@ -8,7 +8,7 @@ from howmanygpus.report.rows.counting import name_count
 from howmanygpus.report.rows.learning import name_own_rates
 from howmanygpus.report.trajectory import has_left
 
-FINAL = ("unsupported", "failed_parity", "diverged", "out_of_memory", "clock_mismatch", "not_run")
+FINAL = ("unsupported", "failed_parity", "diverged", "out_of_memory", "clock_mismatch", "suspended", "not_run")
 """Statuses of runs without a rate that no further call of snakemake would change."""
 MOST_REASONS = 3
 MOST_DISTURBED = 0.5

@@ -16,14 +16,14 @@ TELEMETRY_COLUMNS = {
     **{"memory_gib": "largest memory, GiB", "power_w": "mean power, W", "energy_j": "energy, J", "problem": "problem"},
 }
 WAIT_COLUMNS = {
-    **{"framework": "framework", "status": "status with the wait off", "expected": "expected", "phases": "phases"},
-    "reason": "reason",
+    **{"framework": "framework", "status": "status", "with_wait_s": "median step with the wait, ms"},
+    **{"without_s": "without it, ms", "reason": "reason"},
 }
 LARGEST_COLUMNS = {
     **{"framework": "framework", "largest": "largest batch", "images_per_s": "images/s there"},
     **{"peak_memory_gib": "peak memory there, GiB", "next": "next batch", "status": "its status", "reason": "reason"},
 }
-FRACTIONS, SECONDS_TO_MS = ("data_wait_frac", "utilisation_frac"), ("step_s_median",)
+FRACTIONS, SECONDS_TO_MS = ("data_wait_frac", "utilisation_frac"), ("step_s_median", "with_wait_s", "without_s")
 
 
 def render_page(

@@ -1,40 +1,56 @@
-"""What became of the runs without wait: each must have been noticed, where the framework needs a wait at all."""
+"""Results of the runs without wait: windows that end without it must take as long as those that end with it."""
+
+import json
+import statistics
 
 from howmanygpus.report.check_gpu.findings import TIME_UP
 from howmanygpus.train.preflight.waits import UNSUPPORTED, WaitRun
 
-EXPECTED = "clock_mismatch"
-COMPLETES_STEPS = "nothing: completes steps before they return on a CPU"
+COMPLETES_STEPS = "completes steps before they return on a CPU, so that there is nothing to wait for"
 STOPPED = ("running", "interrupted")
 """Statuses of attempts that were stopped from outside, by a signal or by SIGKILL."""
+DIFFER_FRAC = 0.1
+"""Largest difference of the medians. If only the wait ended a window, a large part of its step would be missing."""
 
 
 def describe_wait(run: WaitRun) -> dict:
     """Return what is known of a run without wait.
 
-    Keys: framework, status (empty if it was not done), expected, phases (seconds, in words), reason, and `problem`:
-    anything but the expected status, or nothing.
+    Keys: framework, status (empty if it was not done), with_wait_s and without_s (median seconds of a window, None if
+    it was not measured), reason, and `problem`: empty if nothing is wrong.
     """
-    row = {"framework": run.framework, "status": "", "expected": EXPECTED, "phases": "", "reason": "", "problem": ""}
+    row: dict = {"framework": run.framework, "status": "", "reason": "", "problem": ""}
+    row |= {"with_wait_s": None, "without_s": None}
     if not run.shows_it:
-        return row | {"expected": COMPLETES_STEPS}
+        return row | {"reason": COMPLETES_STEPS}
     if refusal := run.explain_refusal():
         return row | {"status": UNSUPPORTED, "reason": refusal}
     record = run.find_outcome() or run.find_last_attempt()
     if record is None or record["status"] in STOPPED:
         return row | {"problem": TIME_UP}
-    status, seconds = record["status"], record.get("phases_s", {})
-    phases = ", ".join(f"{phase} {value:.3g} s" for phase, value in seconds.items())
-    row |= {"status": status, "reason": record["reason"], "phases": phases}
-    return row | {"problem": _find_problem(status, record["reason"], phases)}
+    row |= {"status": record["status"], "reason": record["reason"]}
+    if record["status"] != "completed":
+        is_problem = record["status"] != UNSUPPORTED
+        return row | {"problem": f"{record['status']}: {record['reason']}" if is_problem else ""}
+    with_wait_s, without_s = _read_medians(run)
+    row |= {"with_wait_s": with_wait_s, "without_s": without_s}
+    return row | {"problem": _find_problem(with_wait_s, without_s)}
 
 
-def _find_problem(status: str, reason: str, phases: str) -> str:
-    if status in (EXPECTED, UNSUPPORTED):
+def _read_medians(run: WaitRun) -> tuple[float, float]:
+    """Return the median seconds of a measured window that ends with the wait, and of one that ends without it."""
+    events = [json.loads(line) for line in (run.folder / "events.jsonl").read_text().splitlines()]
+    windows = [event for event in events if event["event"] == "window"]
+    odd, even = (
+        [window["elapsed_s"] for window in windows[first::2] if window["phase"] == "train"] for first in (0, 1)
+    )
+    return statistics.median(even), statistics.median(odd)
+
+
+def _find_problem(with_wait_s: float, without_s: float) -> str:
+    if abs(without_s - with_wait_s) <= DIFFER_FRAC * with_wait_s:
         return ""
-    if status == "completed":
-        reason = (
-            f"without its wait the run was not noticed ({phases}). Either the marker of a step does not wait for it, "
-            "or the framework itself waits in each step"
-        )
-    return f"{status}, not {EXPECTED}: {reason}"
+    return (
+        f"a window takes {1000 * without_s:.3g} ms without the wait and {1000 * with_wait_s:.3g} ms with it: neither "
+        "the marker of a step nor its loss waits for it, so rates depend on wait_until_idle alone"
+    )

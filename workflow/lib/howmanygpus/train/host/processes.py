@@ -1,4 +1,4 @@
-"""Requests to the operating system: cores, memory, and that no process outlives its run."""
+"""Requests to the operating system: cores, memory, suspensions, and that no process outlives its run."""
 
 import ctypes
 import functools
@@ -7,7 +7,9 @@ import os
 import select
 import signal
 import subprocess
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -99,6 +101,47 @@ def read_core_wait_s() -> float:
         return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
     except (OSError, IndexError):
         return 0.0
+
+
+RETRY = ".venv/bin/python workflow/scripts/retry_runs.py --status suspended"
+
+
+def describe_suspension(how: str) -> dict[str, str]:
+    """Return status and reason of a run that did not go on all the time. how: what was seen of it."""
+    reason = f"{how} while it trained, so that its times have gaps; {RETRY} has the next call repeat it"
+    return {"status": "suspended", "reason": reason}
+
+
+class Suspensions:
+    """Counts how often this process is stopped and continued, and how long its machine sleeps, within the block.
+
+    Only the main thread can receive signals; in a block of another one, stops are not counted.
+    """
+
+    def __init__(self) -> None:
+        self.stops, self.slept_s = 0, 0.0
+        self._former: Callable | int | None = None
+
+    def _note(self, signum: int, frame) -> None:
+        self.stops += 1
+
+    @staticmethod
+    def _read_sleep_s() -> float:
+        """Return the seconds since the start of the machine in which it slept (clock_gettime(2))."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
+
+    def __enter__(self) -> "Suspensions":
+        self._slept_before_s = self._read_sleep_s()
+        if threading.current_thread() is threading.main_thread():
+            self._former = signal.signal(signal.SIGCONT, self._note)
+            # System calls of the framework go on as they do without a handler.
+            signal.siginterrupt(signal.SIGCONT, False)
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.slept_s = self._read_sleep_s() - self._slept_before_s
+        if self._former is not None:
+            signal.signal(signal.SIGCONT, self._former)
 
 
 def list_cores() -> list[int]:

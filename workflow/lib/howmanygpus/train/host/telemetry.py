@@ -1,5 +1,5 @@
 """
-Sample what the devices and the hosts do during a run, into telemetry.csv.
+Sample what the devices and the hosts do during a run, into telemetry.csv, and notice if all of it was frozen.
 
 On one machine the launcher takes the samples. On a cluster, the first process of each node starts this module as a
 program, and the launcher merges the nodes' files.
@@ -16,12 +16,16 @@ from pathlib import Path
 import psutil
 import pynvml
 
-from howmanygpus.train.host.processes import see_end
+from howmanygpus.train.host.processes import Suspensions, read_core_wait_s, see_end
 
 COLUMNS = ("time_s", "node", "device", "utilisation_frac", "memory_gib", "power_w", "energy_j")
 GIB = 2**30
 SILENCE_S = 30.0
 """A sampler that works writes each second. Clocks of nodes differ, and network file systems write late."""
+
+
+FROZEN_S = 1.0
+"""Shortest delay of a sample that is a gap. The wait of the sampler's thread for a core is not part of a delay."""
 
 
 class ProcessTree:
@@ -83,12 +87,13 @@ class NvmlDevice:
 class Telemetry:
     """Sample every source each `interval_s` seconds in a thread, until the block is left.
 
-    If a source fails, the traceback is left beside the file, and `find_problem` tells.
+    If a source fails, the traceback is left beside the file, and `find_problem` tells. If a sample is late although
+    the thread did not wait for a core, everything on this node may have been frozen, and `find_gaps` tells.
     """
 
     def __init__(self, path: Path, sources: list, node: int = 0, interval_s: float = 1.0):
         self._path, self._sources, self._node, self._interval_s = path, sources, node, interval_s
-        self._stop = threading.Event()
+        self._stop, self._own = threading.Event(), Suspensions()
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
 
     def _run(self) -> None:
@@ -102,19 +107,34 @@ class Telemetry:
         with open(self._path, "w", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS)
             writer.writeheader()
-            while not self._stop.wait(self._interval_s):
+            while not self._wait():
                 elapsed_s = round(time.monotonic() - started, 3)
                 for source in self._sources:
                     writer.writerow({"time_s": elapsed_s, "node": self._node, "device": source.name, **source.sample()})
                 file.flush()
 
+    def _wait(self) -> bool:
+        """Wait until the next sample, which may be a gap; return whether it is not wanted."""
+        waited_before, began = read_core_wait_s(), time.monotonic()
+        is_stopped = self._stop.wait(self._interval_s)
+        late_s = time.monotonic() - began - self._interval_s - (read_core_wait_s() - waited_before)
+        if late_s > FROZEN_S:
+            with open(gaps_of(self._path), "a") as file:
+                file.write(f"{time.time()} {late_s}\n")
+        return is_stopped
+
     def __enter__(self) -> "Telemetry":
+        self._own.__enter__()
         self._thread.start()
         return self
 
     def __exit__(self, *_) -> None:
         self._stop.set()
         self._thread.join()
+        self._own.__exit__()
+        # This process was stopped, perhaps alone. Others count their own stops.
+        if self._own.stops:
+            gaps_of(self._path).unlink(missing_ok=True)
 
 
 def find_sources(pid: int, num_cores: int, gpu_uuids: list[str]) -> list:
@@ -130,6 +150,21 @@ def path_of_node(folder: Path, node: int) -> Path:
 def problem_of(path: Path) -> Path:
     """Return the path of the traceback of a sampler that failed. path: of its node's file."""
     return path.with_suffix(".problem.txt")
+
+
+def gaps_of(path: Path) -> Path:
+    """Return the path of a sampler's gaps: when each ended, in seconds since 1970, and its seconds. path: see above."""
+    return path.with_suffix(".gaps.txt")
+
+
+def find_gap(folder: Path, began_at: float) -> float:
+    """Return the seconds of the longest gap of any node's samples that ended after a moment; 0 without one.
+
+    folder: of the attempt.
+    """
+    lines = [line for path in Path(folder).rglob("telemetry.node*.gaps.txt") for line in path.read_text().splitlines()]
+    gaps = [tuple(map(float, line.split())) for line in lines]
+    return max((late_s for ended_at, late_s in gaps if ended_at > began_at), default=0.0)
 
 
 def find_problem(folder: Path, num_nodes: int, ended_at: float) -> str | None:

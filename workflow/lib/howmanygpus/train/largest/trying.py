@@ -36,7 +36,7 @@ DISTINCT_IMAGES = 64
 """Images that a try repeats, because memory does not depend on what they show."""
 CHANNEL_MEAN, CHANNEL_STD = 127.5, 73.9
 """Mean and standard deviation of uniformly drawn levels."""
-TRAINED = ("completed", "diverged", "clock_mismatch")
+TRAINED = ("completed", "diverged", "clock_mismatch", "suspended")
 """Statuses of runs whose steps had enough memory."""
 CPU_WORDS = re.compile(
     "DefaultCPUAllocator: can't allocate memory|bad_alloc|Cannot allocate memory|RESOURCE_EXHAUSTED|"

@@ -105,7 +105,7 @@ class Backend(abc.ABC):
     def wait_for_step(self, marker: Any) -> None:  # noqa: B027
         """Block until the step is complete. Called from a thread of its own, without the GIL for as long as it blocks.
 
-        It must not use wait_until_idle, which it checks, and should not wait for later steps.
+        It must not use wait_until_idle, of which it is independent, and should not wait for later steps.
         """
 
     def wait_for_batch(self, batch: Any) -> None:  # noqa: B027
@@ -115,7 +115,8 @@ class Backend(abc.ABC):
     def take_window_loss(self, num_steps: int) -> float:
         """Return the mean training loss of this process's devices, or of all, in the last num_steps steps. Blocks.
 
-        It exchanges nothing with other processes, so its duration shows whether the steps were complete.
+        What it reads must depend on the last step, if possible on its update of the weights, because the window ends
+        after it. It exchanges nothing with other processes, whose waits for each other belong to no step.
         """
 
     def average_loss(self, loss: float) -> float:

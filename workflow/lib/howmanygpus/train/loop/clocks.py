@@ -1,29 +1,46 @@
 """
-The clocks of a run.
+The clocks of a run, and what speaks against them.
 
-Every moment of the loop belongs to one phase. While a process is in any phase but `window`, its devices should have
-nothing to do. If they have, the windows ended too early, and the rates of the run are wrong.
+Every moment of the loop belongs to one phase. Signals that come too early cannot shorten a window, because it ends with
+the last of three (loop.py). What a window cannot rule out is looked for here: a clock that steps, markers that are
+complete before their steps, values that are impossible, and processes that were suspended.
 """
 
+import dataclasses
+import statistics
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-PHASES = ("window", "late", "barrier", "loss", "log", "evaluation")
-"""Activities of a process: take the steps of a window; wait for steps of a window that should be complete; wait for
-the other processes and exchange numbers with them; read the loss; write events; evaluate, and measure gradient
-noise."""
-LATE_FRAC, LATE_LEAST_S = 0.01, 0.02
-"""Largest fraction of `late` in all phases, and seconds that are too short to tell. On idle devices `late` is 0.
+from howmanygpus.train.host.processes import describe_suspension
 
-On a busy machine, a thread of the framework waits for a core before it reports that a step is complete: MXNet's did for
-6 ms in a run of 0.2 s, on two cores with twelve programs.
-"""
-LOSS_FRAC, LOSS_LEAST_S = 0.1, 0.05
-"""Largest ratio of `loss` to all windows, and seconds per window that are too short to tell.
+PHASES = ("window", "barrier", "log", "evaluation")
+"""Activities of a process: take the steps of a window; wait for the other processes and exchange numbers with them;
+write events; evaluate, and measure gradient noise."""
+SLEW = 0.002
+"""Largest fraction by which two clocks of a machine may differ. NTP slews by up to 0.0005, and quartz differs less."""
+READINGS, CLOSE_S = 3, 20e-6
+"""How often the clocks are read to have two readings within CLOSE_S. A thread may lose its core between them."""
+END_S, READ_S = 2e-3, 1e-4
+"""Longest processor times that the end of a window can explain: in any window, and for the loss of each step."""
+EARLY_FACTOR, EARLY_LEAST_S = 0.25, 3e-4
+"""Rest of a window after its last marker, in steps and in seconds, from which on the marker was early.
 
-Reading losses copies one number per step to the host, which takes below 3 % of the windows in every framework with
-steps of 2 ms.
+A step takes the mean time of a step in the window, or the median time from the beginning of one to its marker if that
+is shorter. An honest marker leaves only the time in which threads notice the end: on one core, beside other programs,
+more than a quarter of a step of 10 ms in one window of a hundred.
 """
+EARLY_FRAC, INVENTED_FRAC = 0.1, 0.01
+"""Fraction of a window that is missing in the times of its steps, or in which it waited for input, from which on early
+markers matter."""
+ROUNDING_S = 1e-9
+SLEPT_S = 0.1
+"""Shortest sleep of the machine that counts. The two clocks are not read at the same moment."""
+
+
+def read_second_clock() -> float:
+    """Return the seconds of the machine's hardware clock, which nothing sets or slews."""
+    return time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
 
 
 @dataclass
@@ -44,40 +61,111 @@ class Clocks:
 
 
 class Laps:
-    """Seconds of this process by phase. Each phase begins when the one before ends."""
+    """Seconds of this process by phase. Each phase begins when the one before ends.
 
-    def __init__(self, clock: Callable[[], float]):
-        self._clock = clock
+    apart_s: seconds by which a second clock disagrees, added up over the phases so that no step back undoes another.
+    """
+
+    def __init__(self, clock: Callable[[], float], second_clock: Callable[[], float]):
+        self._clocks = clock, second_clock
         self.seconds = dict.fromkeys(PHASES, 0.0)
-        self.last_end = clock()
+        self.apart_s = 0.0
+        self.last_end, self._second, self._between_s = self._read()
 
-    def end_at(self, phase: str, moment: float) -> None:
-        """End a phase at a moment since the end of the one before."""
-        self.seconds[phase] += moment - self.last_end
-        self.last_end = moment
+    def _read(self) -> tuple[float, float, float]:
+        """Return the moment by both clocks, and the seconds between the two readings."""
+        clock, second_clock = self._clocks
+        between_s, tries = float("inf"), 0
+        while between_s > CLOSE_S and tries < READINGS:
+            before, now, after = second_clock(), clock(), second_clock()
+            if after - before < between_s:
+                between_s, found = after - before, (now, before)
+            tries += 1
+        return *found, between_s
 
     def end(self, phase: str) -> float:
-        """End a phase now and return its seconds."""
-        now = self._clock()
-        elapsed_s, self.last_end = now - self.last_end, now
-        self.seconds[phase] += elapsed_s
-        return elapsed_s
+        """End a phase now and return its seconds; 0 if the clock was set back."""
+        now, second, between_s = self._read()
+        elapsed_s, second_s = now - self.last_end, second - self._second
+        self.apart_s += max(0.0, abs(elapsed_s - second_s) - SLEW * second_s - between_s - self._between_s)
+        self.last_end, self._second, self._between_s = now, second, between_s
+        self.seconds[phase] += max(0.0, elapsed_s)
+        return max(0.0, elapsed_s)
 
 
-def find_mismatch(seconds: dict[str, float], num_windows: int) -> str:
-    """Say why the windows cannot have been timed correctly; empty if nothing speaks against them.
+@dataclass
+class Doubts:
+    """What speaks against the clocks of this process; nothing does if all are 0.
 
-    seconds: by phase, of the process with the most in each.
+    apart_s: disagreement of two clocks. impossible_windows: number of windows with impossible values. early_s: mean
+    rest of a window after its last marker, if markers are early. stops: how often the process was continued after a
+    stop. slept_s: seconds in which the machine slept.
     """
-    total_s, late_s, loss_s = sum(seconds.values()), seconds["late"], seconds["loss"]
-    if late_s > max(LATE_FRAC * total_s, LATE_LEAST_S):
-        return (
-            f"the devices worked for {late_s:.3g} s of {total_s:.3g} s in no phase: "
-            "steps were not complete at the end of their windows"
-        )
-    if loss_s > max(LOSS_FRAC * seconds["window"], num_windows * LOSS_LEAST_S):
-        return (
-            f"reading the losses took {loss_s:.3g} s beside {seconds['window']:.3g} s of training: "
-            "steps were not complete at the end of their windows"
-        )
-    return ""
+
+    apart_s: float = 0.0
+    impossible_windows: float = 0.0
+    early_s: float = 0.0
+    stops: float = 0.0
+    slept_s: float = 0.0
+
+    def over_ranks(self, max_over_ranks: Callable[[float], float]) -> "Doubts":
+        """Return the largest doubts of all processes. Every process must call it."""
+        return Doubts(*(max_over_ranks(float(value)) for value in dataclasses.astuple(self)))
+
+    def judge(self) -> dict[str, str]:
+        """Return status and reason of a run whose times cannot be trusted; nothing if nothing speaks against them."""
+        if self.stops:
+            return describe_suspension(f"its processes were stopped {self.stops:.0f} x and continued")
+        if self.slept_s > SLEPT_S:
+            return describe_suspension(f"the machine slept for {self.slept_s:.3g} s")
+        reason = ""
+        if self.apart_s:
+            reason = f"the clock was set: it and the machine's hardware clock disagree by {self.apart_s:.3g} s"
+        elif self.impossible_windows:
+            reason = (
+                f"{self.impossible_windows:.0f} windows have impossible times: not above 0 s, steps longer than their "
+                "window, or a longer wait for input than the window"
+            )
+        elif self.early_s:
+            reason = (
+                f"the last marker of a window was complete {self.early_s:.3g} s before its step: markers of steps do "
+                "not wait for them, so the times of steps and the waits for input are wrong"
+            )
+        return {"status": "clock_mismatch", "reason": reason} if reason else {}
+
+
+class WindowChecks:
+    """Looks for windows with impossible values, and for markers that were complete before their steps.
+
+    impossible: number of windows that no clock that runs forwards can have timed.
+    """
+
+    def __init__(self) -> None:
+        self.impossible = 0
+        self._num_windows = 0
+        self._early_s: list[float] = []
+
+    def add(
+        self, elapsed_s: float, data_wait_s: float, steps_s: list[float], latencies_s: list[float], host_s: float
+    ) -> None:
+        """Take a window.
+
+        steps_s: of its steps, of which the last ends before the window does. latencies_s: from the beginning of each
+        step until its marker was complete. host_s: after the last step, what this thread did or waited for a core.
+        """
+        self._num_windows += 1
+        has_negative = elapsed_s <= 0 or min(*steps_s, data_wait_s) < -ROUNDING_S
+        self.impossible += has_negative or max(data_wait_s, sum(steps_s)) > elapsed_s + ROUNDING_S
+        rest_s = elapsed_s - sum(steps_s) - host_s
+        matters = rest_s > EARLY_FRAC * elapsed_s or data_wait_s > INVENTED_FRAC * elapsed_s
+        step_s = min(elapsed_s / len(steps_s), statistics.median(latencies_s))
+        if matters and rest_s > max(EARLY_FACTOR * step_s, EARLY_LEAST_S):
+            self._early_s.append(rest_s)
+
+    def find_early_s(self) -> float:
+        """Return by how much markers were early in the mean; 0 if at most half of the windows after the first show it.
+
+        The compilation in the first window hides it there.
+        """
+        num = len(self._early_s)
+        return sum(self._early_s) / num if 2 * num > max(1, self._num_windows - 1) else 0.0

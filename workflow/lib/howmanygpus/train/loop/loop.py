@@ -6,8 +6,9 @@ to a kind: `compile` (the first step), `warmup` (the other steps up to warmup_st
 Evaluations have a clock of their own, and so has the wait for input within windows. Every window starts and ends on
 idle devices; the slowest process's time counts.
 
-Two independent signals tell when a step is complete: its marker, for which a thread waits (completions.py), and
-wait_until_idle at the end of the window. The host runs ahead of the devices by `prefetch` steps, at least one.
+A window ends with the last of three independent signals: wait_until_idle returns, its losses have been read, and the
+marker of its last step, for which a thread waits (completions.py), is complete. A signal that comes too early therefore
+makes no rate too high. The host runs ahead of the devices by `prefetch` steps, at least one.
 """
 
 import itertools
@@ -24,7 +25,7 @@ from howmanygpus.train.host.processes import read_core_wait_s
 from howmanygpus.train.input.loaders import SHARED, load_loader
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import Backend
-from howmanygpus.train.loop.clocks import Clocks, Laps
+from howmanygpus.train.loop.clocks import END_S, READ_S, Clocks, Laps, WindowChecks, read_second_clock
 from howmanygpus.train.loop.completions import Completions
 from howmanygpus.train.loop.evaluation import Evaluation
 from howmanygpus.train.loop.feeding import Ahead, feed_device
@@ -57,6 +58,7 @@ class TrainingLoop:
         others: OtherWork | None = None,
         is_cold: bool = False,
         clock=time.perf_counter,
+        second_clock=read_second_clock,
     ):
         """others: measures other work on this node; one process of each node has it.
 
@@ -73,19 +75,19 @@ class TrainingLoop:
         self.evaluation = Evaluation(spec, data, backend)
         self.noise = GradientNoise(spec, data, backend, self.training_batches)
         self.clocks = Clocks()
-        self.num_windows = 0
         self.steps_done = 0
         self.loss_scale = backend.read_loss_scale()
         self._completions = Completions(backend.wait_for_step, clock)
-        self._last_marker: Any = None
+        self.checks = WindowChecks()
         self._feed: Ahead | Generator | None = None
         self._ready_at: dict[int, float] = {}
+        self._began_at: dict[int, float] = {}
         self.batches_ahead = spec.prefetch
         self.resident_batch = self._put_resident_batch() if spec.input == RESIDENT else None
         """The batch of every step, which stays on the devices; None with any other input."""
         if spec.loader == SHARED:
             self.training_batches.prepare()
-        self.laps = Laps(clock)
+        self.laps = Laps(clock, second_clock)
         self._open_window()
 
     def __enter__(self):
@@ -148,6 +150,7 @@ class TrainingLoop:
     def _wait_for_devices(self) -> None:
         """Keep the host from running ahead further than it may, before it enqueues the next step."""
         self._completions.wait_for(self.steps_done + 1 - self._run_ahead)
+        self._began_at[self.steps_done + 1] = self._clock()
 
     def after_step(self) -> None:
         """Call after a step was enqueued. Closes the window if it ends with this step.
@@ -155,8 +158,7 @@ class TrainingLoop:
         An evaluation's first batches are read during the last steps before it.
         """
         self.steps_done += 1
-        self._last_marker = self.backend.mark_step()
-        self._completions.add(self.steps_done, self._last_marker)
+        self._completions.add(self.steps_done, self.backend.mark_step())
         if self._steps_to_evaluation <= self.spec.prefetch:
             self.evaluation.start_feeding()
         if self.steps_done == self._window_end:
@@ -168,7 +170,6 @@ class TrainingLoop:
         ends = [epoch_end, self.num_steps, self.steps_done + self.spec.window_steps, 1, self._warmup_steps]
         self._window_end = min(end for end in ends if end > self.steps_done)
         self._window_start = self.steps_done
-        self.num_windows += 1
         if self.others and self.steps_done == max(1, self._warmup_steps):
             self.others.start()
         self.backend.wait_until_idle()
@@ -178,19 +179,14 @@ class TrainingLoop:
         self._window_opened = self.laps.last_end
 
     def close_window(self) -> None:
-        self.backend.wait_until_idle()
-        own_s = self.laps.end("window")
-        self._wait_for_last_step()
+        num_steps = self.steps_done - self._window_start
+        loss, own_s, host_s = self._end_window(num_steps)
         if self.others and self.steps_done == self.num_steps > max(1, self._warmup_steps):
             self.others.stop()
-        steps_s, own_data_wait_s = self._time_steps()
+        steps_s, own_data_wait_s = self._time_steps(own_s, host_s)
         elapsed_s = self.backend.max_over_ranks(own_s)
         data_wait_s = self.backend.max_over_ranks(own_data_wait_s)
-        self.laps.end("barrier")
-        num_steps = self.steps_done - self._window_start
-        loss = self.backend.take_window_loss(num_steps)
         scaling = self._read_loss_scale()
-        self.laps.end("loss")
         loss = self.backend.average_loss(loss)
         self.laps.end("barrier")
         phase = self._count_window(num_steps, elapsed_s, data_wait_s)
@@ -229,30 +225,34 @@ class TrainingLoop:
         self.loss_scale = after
         return {"skipped_steps": after.skipped_steps - before.skipped_steps, "loss_scale": after.scale}
 
-    def _wait_for_last_step(self) -> None:
-        """Count the time until the last step of the window is complete as late. It should be complete already.
+    def _end_window(self, num_steps: int) -> tuple[float, float, float]:
+        """Wait until all signals say that the steps are complete, and end the window.
 
-        The earlier of two times counts: when this thread saw the marker, less its wait for a core, and when the thread
-        that waits for markers saw it. Other work on the machine therefore rarely looks like a late step.
+        Returns the loss, the seconds of the window, and those in which this thread computed or waited for a core. It
+        may also compute all the time while it waits for the device, so its computing explains only so much.
         """
-        waited_before = read_core_wait_s()
-        if self._last_marker is not None:
-            self.backend.wait_for_step(self._last_marker)
-        seen = self._clock() - (read_core_wait_s() - waited_before)
-        finished = self._completions.wait_for(self.steps_done)
-        self.laps.end_at("late", max(self.laps.last_end, min(seen, finished)))
+        waited_before, computed_before = read_core_wait_s(), time.thread_time()
+        self.backend.wait_until_idle()
+        loss = self.backend.take_window_loss(num_steps)
+        self._completions.wait_for(self.steps_done)
+        own_s = self.laps.end("window")
+        computed_s = min(time.thread_time() - computed_before, END_S + READ_S * num_steps)
+        return loss, own_s, computed_s + read_core_wait_s() - waited_before
 
-    def _time_steps(self) -> tuple[list[float], float]:
+    def _time_steps(self, elapsed_s: float, host_s: float) -> tuple[list[float], float]:
         """Return the seconds of each step of the window, and those in which the devices waited for a batch.
 
-        The devices wait from the completion of one step until the batch of the next has arrived. They never wait for a
-        resident batch.
+        The devices wait from the completion of one step until the batch of the next has arrived; never for a resident
+        batch. elapsed_s, host_s: see _end_window.
         """
         steps = range(self._window_start + 1, self.steps_done + 1)
         finished = [self._window_opened, *self._completions.take(steps)]
         ready = [self._ready_at.pop(step) for step in steps] if self.resident_batch is None else []
         waited_s = sum(max(0.0, arrived - free) for arrived, free in zip(ready, finished, strict=False))
-        return [after - before for before, after in itertools.pairwise(finished)], waited_s
+        steps_s = [after - before for before, after in itertools.pairwise(finished)]
+        latencies_s = [end - self._began_at.pop(step) for step, end in zip(steps, finished[1:], strict=True)]
+        self.checks.add(elapsed_s, waited_s, steps_s, latencies_s, host_s)
+        return steps_s, waited_s
 
     def _count_window(self, num_steps: int, elapsed_s: float, data_wait_s: float) -> str:
         if self._window_start == 0:
@@ -279,9 +279,8 @@ class TrainingLoop:
         return min(-self.steps_done % interval, self.num_steps - self.steps_done)
 
     def evaluate(self, epoch: int) -> None:
-        started = self._clock()
         self.evaluation.evaluate(epoch)
-        elapsed_s = self.backend.max_over_ranks(self._clock() - started)
+        elapsed_s = self.backend.max_over_ranks(self.laps.end("evaluation"))
         self.clocks.eval_s += elapsed_s
         self._record(
             "evaluation",
@@ -291,7 +290,7 @@ class TrainingLoop:
             elapsed_s=elapsed_s,
             train_s=self.clocks.train_s,
         )
-        self.laps.end("evaluation")
+        self.laps.end("log")
 
     def _record(self, event: str, **values) -> None:
         if self.events is not None:

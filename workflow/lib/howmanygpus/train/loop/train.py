@@ -15,12 +15,18 @@ from safetensors.numpy import load_file, save_file
 from howmanygpus.files import write_json_atomic
 from howmanygpus.train.host.gpus import list_gpu_uuids
 from howmanygpus.train.host.other_work import OtherWork
-from howmanygpus.train.host.processes import die_with_parent, end_without_collecting, find_rank, is_first_on_node
+from howmanygpus.train.host.processes import (
+    Suspensions,
+    die_with_parent,
+    end_without_collecting,
+    find_rank,
+    is_first_on_node,
+)
 from howmanygpus.train.host.variables import list_variables
 from howmanygpus.train.input.prepared import PreparedData, normalize_by, open_data
 from howmanygpus.train.input.reading import read_images
 from howmanygpus.train.loop.backend import Backend, UnsupportedError, load_backend
-from howmanygpus.train.loop.clocks import find_mismatch
+from howmanygpus.train.loop.clocks import Doubts
 from howmanygpus.train.loop.feeding import measure_host_to_device
 from howmanygpus.train.loop.loop import DivergedError, TrainingLoop
 from howmanygpus.train.loop.schedule import count_steps_per_epoch, learning_rates
@@ -97,6 +103,13 @@ def describe_disturbance(backend: Backend, others: OtherWork | None) -> dict[str
     }
 
 
+def find_doubts(loop: TrainingLoop, suspensions: Suspensions) -> Doubts:
+    """Return what speaks against the clocks of any process. Every process must call it."""
+    checks, suspended = loop.checks, (suspensions.stops, suspensions.slept_s)
+    own = Doubts(loop.laps.apart_s, checks.impossible, checks.find_early_s(), *suspended)
+    return own.over_ranks(loop.backend.max_over_ranks)
+
+
 def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: bool) -> None:
     """Train and write the outcome. Expected failures are outcomes; all other exceptions propagate."""
     num_threads = spec.loader_workers * (spec.num_gpus // count_processes(spec))
@@ -104,7 +117,7 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
     data = normalize_by(data, spec.normalization)
     rates = learning_rates(spec, count_steps_per_epoch(len(data.train_labels), spec.global_batch_size))
     backend_class = load_backend(spec)
-    backend, loop, status, reason = None, None, "completed", ""
+    backend, loop, suspensions, status, reason = None, None, Suspensions(), "completed", ""
     try:
         backend = backend_class(spec, data, load_file(spec.weights_file), rates)
         events = EventLog(attempt.events, started_at) if backend.rank == 0 else None
@@ -114,7 +127,7 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
         others = OtherWork(str(attempt.path), list_gpu_uuids()) if is_first_on_node() else None
         loop = TrainingLoop(spec, data, backend, rates, events, others, is_cold=is_cold)
         init_s = time.time() - started_at
-        with loop:
+        with loop, suspensions:
             backend.train(loop)
     except UnsupportedError as error:
         status, reason = "unsupported", str(error)
@@ -131,8 +144,9 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
     if loop is not None:
         loop.evaluation.predictions.write(attempt.predictions_of(loop.backend.rank))
         outcome |= {"init_s": init_s, **describe_training(loop, started_at)}
-        if status == "completed" and (mismatch := find_mismatch(outcome["phases_s"], loop.num_windows)):
-            outcome |= {"status": "clock_mismatch", "reason": mismatch}
+        judged = find_doubts(loop, suspensions).judge()
+        if status == "completed":
+            outcome |= judged
         if save_weights and loop.backend.rank == 0:
             save_file(loop.backend.weights(), attempt.final_weights)
     if backend is None or backend.rank == 0:

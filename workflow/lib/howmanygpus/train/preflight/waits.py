@@ -1,8 +1,8 @@
 """
-Runs whose backend does not wait for its devices, with which `make check-gpu` shows that the clocks of a run notice it.
+Runs whose backend does not wait for its devices in every other window, with which `make check-gpu` shows that rates do
+not depend on it.
 
-Their rates are wrong on purpose. No key of a config leads to them, and they have a folder of their own, which no table
-and no figure reads.
+No key of a config leads to them, and they have a folder of their own, which no table and no figure reads.
 """
 
 import json
@@ -29,8 +29,8 @@ class WaitRun:
 
     folder: of its records. spec: its complete specification. environment: record of the framework's environment.
     verdict: the parity gate's on the framework. placement: see train.host.placement. shows_it: whether the framework
-    returns from a step before the devices have done it, so that a missing wait must be noticed. unsupported: why the
-    framework does not run here; empty if it does.
+    returns from a step before the devices have done it, so that a wait could be missed. unsupported: why the framework
+    does not run here; empty if it does.
     """
 
     folder: Path

@@ -1,11 +1,9 @@
 """
-One process of a run whose backend does not wait for its devices. Everything else is as in any other run.
+One process of a run whose backend does not wait for its devices at the end of every other window.
 
-Keras's `fit` has no wait of its own that would replace the missing one: its callback closes windows by the loop, which
-calls the backend's.
+Everything else is as in any other run. Keras's `fit` has no wait of its own that would replace the missing one: its
+callback closes windows by the loop, which calls the backend's.
 """
-
-from typing import cast
 
 from howmanygpus.train.loop import train
 from howmanygpus.train.loop.backend import Backend, load_backend
@@ -13,19 +11,26 @@ from howmanygpus.train.preflight.waits import STUDY
 from howmanygpus.train.spec import RunSpec
 
 
-def do_not_wait(_: Backend) -> None:
-    """Replace wait_until_idle."""
-
-
 def load_without_wait(spec: RunSpec) -> type[Backend]:
-    """Return a run's backend without its wait. Raises ValueError for a run of a study, whose rates would be wrong."""
+    """Return a run's backend without every other wait. Raises ValueError for a run of a study, which needs all."""
     if spec.study != STUDY:
         raise ValueError(
-            f"{spec.study}: this run belongs to a study, and without waits its rates would be wrong; start it by "
+            f"{spec.study}: this run belongs to a study, and without waits its rates may be wrong; start it by "
             "howmanygpus.train.start.launch"
         )
-    backend = load_backend(spec)
-    return cast(type[Backend], type(f"{backend.__name__}WithoutWait", (backend,), {"wait_until_idle": do_not_wait}))
+    backend_class = load_backend(spec)
+    num_waits = 0
+
+    def wait_for_even_windows(backend: Backend) -> None:
+        """The loop waits before the first window, and then at the end of each window and before the next."""
+        nonlocal num_waits
+        num_waits += 1
+        window = num_waits // 2
+        if window % 2 == 0:
+            backend_class.wait_until_idle(backend)
+
+    changes = {"wait_until_idle": wait_for_even_windows}
+    return type(f"{backend_class.__name__}WithoutWait", (backend_class,), changes)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,8 @@ import psutil
 from howmanygpus.files import write_json_atomic
 from howmanygpus.train.host.gpus import describe_gpu, list_gpu_uuids
 from howmanygpus.train.host.other_work import OtherWork
-from howmanygpus.train.host.processes import bind_to_device_cores, die_with_parent, stop_process_tree
+from howmanygpus.train.host.processes import Suspensions, bind_to_device_cores, die_with_parent, stop_process_tree
+from howmanygpus.train.loop.clocks import Doubts, Laps, read_second_clock
 from howmanygpus.train.program.command import build_shell, fill_command
 from howmanygpus.train.program.reports import REPORT_VARIABLE
 from howmanygpus.train.program.spec import ProgramSpec
@@ -178,7 +179,11 @@ def run(spec: ProgramSpec, attempt: AttemptFolder, started_at: float) -> int:
     watcher = Watcher(spec, attempt, started_at, others) if rank == 0 else None
     environment = build_environment(spec, rank, local_rank, watcher.path if watcher else None)
     command = build_shell(spec, fill_command(spec, os.environ))
-    exit_status, last, ended_at = run_program(command, environment, watcher)
+    # Reports have the time of day.
+    laps = Laps(time.time, read_second_clock)
+    with Suspensions() as suspensions:
+        exit_status, last, ended_at = run_program(command, environment, watcher)
+    laps.end("window")
     if watcher and exit_status:
         # A program may report an outcome and fail at once.
         watcher.take_rest(is_cut=True)
@@ -199,7 +204,10 @@ def run(spec: ProgramSpec, attempt: AttemptFolder, started_at: float) -> int:
     if mistake := find_mistake(watcher):
         attempt.error_of(rank).write_text(mistake)
         return 1
-    write_json_atomic(attempt.outcome, describe_outcome(spec, watcher, ended_at))
+    outcome = describe_outcome(spec, watcher, ended_at)
+    if outcome["status"] == "completed":
+        outcome |= Doubts(laps.apart_s, stops=suspensions.stops, slept_s=suspensions.slept_s).judge()
+    write_json_atomic(attempt.outcome, outcome)
     # A status other than 0 ends the other processes of a program that was stopped.
     return int(is_stopped)
 

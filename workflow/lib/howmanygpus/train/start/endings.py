@@ -1,4 +1,4 @@
-"""Why an attempt ended without an outcome, and the record of it."""
+"""Why an attempt ended without an outcome, or with one that is no measurement, and the record of it."""
 
 import errno
 import os
@@ -6,9 +6,12 @@ import re
 import signal
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from howmanygpus.files import write_json_atomic
+from howmanygpus.train.host.processes import describe_suspension
 from howmanygpus.train.host.said import explain_abort, explain_failure, find_first
+from howmanygpus.train.host.telemetry import find_gap
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.schema import RecordError, check_record
 from howmanygpus.train.start.settling import OWNER, REPLACED
@@ -96,3 +99,14 @@ def give_up(path: Path) -> None:
     with suppress(OSError):
         os.truncate(path, 0)
     path.unlink(missing_ok=True)
+
+
+def doubt_frozen(outcome: dict[str, Any], attempt: AttemptFolder, started_at: float) -> dict[str, Any]:
+    """Return the outcome of an attempt: no measurement if everything on a node was frozen while it trained.
+
+    started_at: of its processes, in seconds since 1970.
+    """
+    frozen_s = find_gap(attempt.path, started_at + (outcome.get("init_s") or 0.0))
+    if not frozen_s or outcome["status"] != "completed" or "measured_s" not in outcome:
+        return outcome
+    return outcome | describe_suspension(f"nothing on one of its nodes went on for {frozen_s:.3g} s")

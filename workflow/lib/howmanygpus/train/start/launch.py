@@ -36,7 +36,7 @@ from howmanygpus.train.loop.predictions import PredictionStore, merge_prediction
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.schema import write_record
 from howmanygpus.train.spec import LaunchSpec, RunSpec
-from howmanygpus.train.start.endings import find_crash, name_crash, write_last_words
+from howmanygpus.train.start.endings import doubt_frozen, find_crash, name_crash, write_last_words
 from howmanygpus.train.start.environment import build_environment
 from howmanygpus.train.start.launchers import build_command
 from howmanygpus.train.start.rendezvous import open_meeting, read_all
@@ -202,7 +202,8 @@ def run_attempt(
         record |= {"topology": describe_topology(assign_devices(spec, placement.bind_cores))}
     with hold_machine(placement):
         record |= work.verify(spec)  # reading all data would disturb another run
-        module_options += ["--started-at", repr(time.time())]
+        started_at = time.time()
+        module_options += ["--started-at", repr(started_at)]
         try:
             deadline_s = options.deadline_s
             exit_status = run_processes(spec, placement, attempt, work.module, module_options, deadline_s)
@@ -218,7 +219,7 @@ def run_attempt(
                 record |= {"staging_s": max(staged)}
         if attempt.outcome.exists():
             ignore_signals()  # a run that is done is not lost to a late Ctrl-C
-            outcome = json.loads(attempt.outcome.read_text())
+            outcome = doubt_frozen(json.loads(attempt.outcome.read_text()), attempt, started_at)
             publish(spec, attempt, options.run_dir, record | outcome | {"finished_at": now()}, work)
             return 0
     record |= slurm.explain_end() or find_crash(attempt, exit_status)

@@ -141,9 +141,13 @@ class MxnetGluon(StepwiseBackend):
         self.wait_for_step(self._marker)
 
     def take_window_loss(self, num_steps: int) -> float:
-        values = [np.concatenate([part.asnumpy() for part in losses]).mean(dtype=np.float64) for losses in self._losses]
+        """Read the first layer's weights too: a loss depends on the forward pass alone, and each read on its array."""
+        for replica in self._trained[0].list_data():
+            replica.asnumpy()
+        losses = list(itertools.chain(*self._losses))
         self._losses.clear()
-        return float(np.sum(values)) / num_steps
+        joined = [mx.nd.concat(*losses[i :: len(self.contexts)], dim=0) for i in range(len(self.contexts))]
+        return float(np.mean([part.asnumpy().mean(dtype=np.float64) for part in joined]))
 
     def average_loss(self, loss: float) -> float:
         """The loss passes through float32, which has seven digits."""

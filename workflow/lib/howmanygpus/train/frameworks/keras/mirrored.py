@@ -53,7 +53,7 @@ class TensorflowMirrored(MirroredBackend, StepwiseBackend):
         self._losses.append(self._step(*batch))
 
     def take_window_loss(self, num_steps: int) -> float:
-        total = np.sum([loss.numpy() for loss in self._losses], dtype=np.float64)
+        total = np.sum(tf.stack(self._losses).numpy(), dtype=np.float64)
         self._losses.clear()
         return float(total) / num_steps
 

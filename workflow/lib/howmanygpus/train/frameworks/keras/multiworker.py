@@ -73,7 +73,7 @@ class TensorflowMultiworker(TensorflowMirrored):
         return self.strategy.experimental_local_results(losses)[0]
 
     def take_window_loss(self, num_steps: int) -> float:
-        total = np.sum([loss.numpy() for loss in self._losses], dtype=np.float64)
+        total = np.sum(tf.stack(self._losses).numpy(), dtype=np.float64)
         self._losses.clear()
         return float(total) * self.num_processes / num_steps
 
