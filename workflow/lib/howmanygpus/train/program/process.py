@@ -87,7 +87,7 @@ def run_program(
 ) -> tuple[int, list[str], float]:
     """Run a command until it ends or the watcher needs no more.
 
-    Returns its exit status, its last lines, and when it ended.
+    Returns its exit status, its last lines, and when it ended by time.monotonic().
     """
     child = subprocess.Popen(
         command,
@@ -115,7 +115,7 @@ def run_program(
         if watcher and watcher.ended.is_set():
             stop_process_tree(psutil.Process(child.pid), GRACE_S)
         time.sleep(POLL_S)
-    ended_at = time.time()
+    ended_at = time.monotonic()
     # A process that the program left behind may hold the output open.
     reader.join(GRACE_S)
     return child.wait(), list(last), ended_at
@@ -154,7 +154,7 @@ def describe_outcome(spec: ProgramSpec, watcher: Watcher, ended_at: float) -> di
     uuids = list_gpu_uuids() if spec.device_kind == "cuda" else []
     return {
         **{"status": status, "reason": reason, **code},
-        **progress.describe(ended_at),
+        **progress.describe(watcher.find_moment(ended_at)),
         "disturbance": watcher.describe_disturbance(),
         "num_processes": count_processes(spec),
         "device_model": describe_gpu(uuids[0])["name"] if uuids else None,
