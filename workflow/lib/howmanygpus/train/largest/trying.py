@@ -179,14 +179,3 @@ def judge(status: str, words: str, device_kind: str, has_killed: bool) -> str:
         # The memory of a device that consists of cores is that of its host.
         return OUT_OF_MEMORY if is_cpu else OUT_OF_HOST_MEMORY
     return FAILED
-
-
-def find_memory_of_host() -> int:
-    """Return the bytes of memory that this process and its children may use, within the limits of control groups."""
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    groups = Path("/proc/self/cgroup")
-    own = groups.read_text().strip().rpartition(":")[2] if groups.exists() else ""
-    folder = Path("/sys/fs/cgroup") / own.lstrip("/")
-    limits = [path / "memory.max" for path in (folder, *folder.parents) if (path / "memory.max").exists()]
-    values = [limit.read_text().strip() for limit in limits]
-    return min([total, *(int(value) for value in values if value != "max")])
