@@ -13,7 +13,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable
@@ -44,6 +43,9 @@ from howmanygpus.train.start.settling import cancel_older_attempts
 
 GRACE_S = 10.0
 """How long processes may take to end after SIGTERM, in seconds."""
+
+LOCK_FOLDER = "HOWMANYGPUS_LOCK_FOLDER"
+"""Environment variable with another folder for the machine's lock, with which tests do not wait for other sessions."""
 
 
 @dataclass(frozen=True)
@@ -83,11 +85,14 @@ def ignore_signals() -> None:
 
 @contextmanager
 def hold_machine(placement: Placement):
-    """Wait until no other run of this user is being measured on this host; a scheduler gives each its own devices."""
+    """Wait until no other run of this user is being measured on this host; a scheduler gives each its own devices.
+
+    TMPDIR does not matter, because calls from shells with another one use the same cores.
+    """
     if placement.scheduler != "none":
         yield
         return
-    with hold_lock(Path(tempfile.gettempdir()) / f"howmanygpus-{os.getuid()}.lock"):
+    with hold_lock(Path(os.environ.get(LOCK_FOLDER, "/tmp")) / f"howmanygpus-{os.getuid()}.lock"):
         yield
 
 
