@@ -9,7 +9,10 @@ from howmanygpus.train.host.processes import list_cores
 
 GIB = 2**30
 V2 = "30 23 0:26 {root} {mounted} rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
-V1 = "31 23 0:27 {root} {mounted}/memory rw - cgroup cgroup rw,memory\n32 23 0:28 {root} {mounted}/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+V1 = (
+    "31 23 0:27 {root} {mounted}/memory rw - cgroup cgroup rw,memory\n"
+    "32 23 0:28 {root} {mounted}/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+)
 
 
 @pytest.fixture

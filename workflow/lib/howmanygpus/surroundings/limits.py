@@ -21,7 +21,7 @@ def list_groups(controller: str) -> tuple[int, list[Path]]:
 
     A container sees a part of the hierarchy, whose root is the fourth field of its mount (proc(5), mountinfo).
     """
-    paths = {}
+    paths: dict[str, str] = {}
     for line in _read_lines(SELF / "cgroup"):
         _, controllers, path = line.split(":", 2)
         paths |= dict.fromkeys(controllers.split(","), path)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from howmanygpus.files import write_json_atomic
+from howmanygpus.surroundings.environment import build_surroundings
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.input.writing import write_data
 from howmanygpus.train.largest.bisecting import FAILED, FITS, OUT_OF_HOST_MEMORY, OUT_OF_MEMORY
@@ -132,7 +133,8 @@ def run(command: list[str], path: Path, memory_bytes: int | None) -> tuple[int, 
     """Run a command, print its output, and return its exit status and output. path: file for the output."""
     with open(path, "wb") as file:
         prepare = partial(limit_memory, memory_bytes)
-        ended = subprocess.run(command, check=False, stdout=file, stderr=subprocess.STDOUT, preexec_fn=prepare)
+        options: dict[str, Any] = {"env": build_surroundings(os.environ), "preexec_fn": prepare}
+        ended = subprocess.run(command, check=False, stdout=file, stderr=subprocess.STDOUT, **options)
     said = path.read_text(errors="replace")
     print(said, end="", flush=True)
     return ended.returncode, said

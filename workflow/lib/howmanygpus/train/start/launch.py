@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from howmanygpus.files import hold_lock, sha256_of_file
+from howmanygpus.surroundings.environment import LEFT_OUT
 from howmanygpus.train.host import slurm
 from howmanygpus.train.host.devices import assign_devices, describe_host, describe_topology
 from howmanygpus.train.host.gpus import list_gpu_uuids
@@ -125,6 +126,8 @@ def run_processes(
     """
     meeting = open_meeting(attempt.path, spec, placement)
     command, environment = build_command(spec, placement, meeting, module, options), build_environment(spec, placement)
+    if left_out := environment.get(LEFT_OUT):
+        print(f"Environment variables that this run does not get: {left_out}", file=sys.stderr, flush=True)
     telemetry: AbstractContextManager = nullcontext()
     if placement.scheduler == "none":
         assignment = assign_devices(spec, placement.bind_cores)
@@ -197,6 +200,9 @@ def run_attempt(
     """Verify the inputs, run and publish; return the exit status. What becomes known is added to `record`."""
     gpu_uuids = list_gpu_uuids()[: spec.devices_per_node] if spec.device_kind == "cuda" else []
     record |= {"host": describe_host(gpu_uuids)}
+    if isinstance(spec, RunSpec):
+        environment = build_environment(spec, placement)
+        record |= {"environment": {"kept": sorted(environment), "left_out": environment[LEFT_OUT].split()}}
     if job_id := slurm.find_job_id():
         record |= {"job": slurm.describe_job(job_id) | {"packed": placement.scheduler == "none"}}
     if placement.scheduler == "slurm":
