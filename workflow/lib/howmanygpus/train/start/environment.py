@@ -4,7 +4,7 @@ import os
 import sysconfig
 from pathlib import Path
 
-from howmanygpus.surroundings.environment import build_surroundings, find_cache, find_names
+from howmanygpus.surroundings.environment import LEFT_OUT, build_surroundings, find_cache, find_names
 from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.host.processes import BINDING_IS_LEFT_ALONE, KEEP_FREED_MEMORY, LOCAL_RANKS, RANKS
 from howmanygpus.train.spec import LaunchSpec, RunSpec
@@ -43,6 +43,14 @@ def build_environment(spec: LaunchSpec, placement: Placement) -> dict[str, str]:
         **(cuda_environment() if spec.device_kind == "cuda" else {}),
         **({} if placement.bind_cores else {BINDING_IS_LEFT_ALONE: "1"}),
     }
+
+
+def describe_environment(spec: LaunchSpec, placement: Placement) -> dict[str, dict[str, list[str]]]:
+    """Return the entry `environment` of a run's record; empty for a user's program."""
+    if not isinstance(spec, RunSpec):
+        return {}
+    found = build_environment(spec, placement)
+    return {"environment": {"kept": sorted(found), "left_out": found[LEFT_OUT].split()}}
 
 
 def take_all() -> dict[str, str]:

@@ -37,7 +37,7 @@ from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.schema import write_record
 from howmanygpus.train.spec import LaunchSpec, RunSpec
 from howmanygpus.train.start.endings import find_crash, name_crash, write_last_words
-from howmanygpus.train.start.environment import build_environment
+from howmanygpus.train.start.environment import build_environment, describe_environment
 from howmanygpus.train.start.launchers import build_command
 from howmanygpus.train.start.rendezvous import open_meeting, read_all
 from howmanygpus.train.start.settling import cancel_older_attempts
@@ -199,10 +199,7 @@ def run_attempt(
 ) -> int:
     """Verify the inputs, run and publish; return the exit status. What becomes known is added to `record`."""
     gpu_uuids = list_gpu_uuids()[: spec.devices_per_node] if spec.device_kind == "cuda" else []
-    record |= {"host": describe_host(gpu_uuids)}
-    if isinstance(spec, RunSpec):
-        environment = build_environment(spec, placement)
-        record |= {"environment": {"kept": sorted(environment), "left_out": environment[LEFT_OUT].split()}}
+    record |= {"host": describe_host(gpu_uuids)} | describe_environment(spec, placement)
     if job_id := slurm.find_job_id():
         record |= {"job": slurm.describe_job(job_id) | {"packed": placement.scheduler == "none"}}
     if placement.scheduler == "slurm":
