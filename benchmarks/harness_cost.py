@@ -5,8 +5,7 @@ A real run (ResNet-44, 32x32 RGB, with launcher, loop, telemetry, prefetching an
 benchmarks/bare/<framework>.py, which users of the framework could have written, train side by side, each on its own
 cores; then again with the cores exchanged. The result is images/s of the run's measured windows over images/s of the
 bare loop in the same seconds, so that drift of the machine and differences between its cores cancel. A ratio of 1 means
-that the harness costs nothing. --same-malloc gives the bare loop the launcher's malloc settings too, which few users
-know of.
+that the harness costs nothing.
 """
 
 import argparse
@@ -32,7 +31,7 @@ from reporting import LIBRARY, ROOT, write_benchmark
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.runs import Run, complete_spec
 from howmanygpus.report.tables.runs import describe_timing
-from howmanygpus.train.host.processes import KEEP_FREED_MEMORY, die_with_parent, list_cores, stop_process_tree
+from howmanygpus.train.host.processes import die_with_parent, list_cores, stop_process_tree
 
 WARMUP_STEPS = 10
 REPORT_STEPS = 4
@@ -89,8 +88,8 @@ def read_reports(path: Path) -> tuple[np.ndarray, np.ndarray]:
     return times, images
 
 
-def run_once(framework: str, python: str, folder: Path, cores: list[int], batch_size: int, num_steps: int):
-    """Start one run by the launcher; returns its record and events."""
+def run_once(framework: str, python: str, folder: Path, cores: list[int], batch_size: int, num_steps: int, **changes):
+    """Start one run by the launcher; returns its record and events. changes: of the settings."""
     cell = f"synthetic_fp32_cpu_gpus{len(cores)}_batch{batch_size}_repeat1"
     settings = {
         "dataset": "noise",
@@ -99,6 +98,7 @@ def run_once(framework: str, python: str, folder: Path, cores: list[int], batch_
         "warmup_steps": WARMUP_STEPS,
     }
     settings |= {"random_flip": True, "random_crop_padding": 4, "optimizer": {"learning_rate": 0.01}}
+    settings |= changes
     run = Run.from_path(f"cost/{framework}/base/{cell}")
     spec = complete_spec(run, settings, str(folder / "data"), str(folder / "weights.safetensors"))
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
@@ -117,11 +117,9 @@ def run_once(framework: str, python: str, folder: Path, cores: list[int], batch_
         return record, [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
 
 
-def measure(
-    framework: str, python: str, folder: Path, cores: list[list[int]], batch_size: int, num_steps: int, memory: dict
-):
+def measure(framework: str, python: str, folder: Path, cores: list[list[int]], batch_size: int, num_steps: int):
     """Return images/s of a run on cores[0] and of the bare loop on cores[1] in the same seconds."""
-    with bare_loop(framework, python, folder, cores[1], batch_size, memory) as reports:
+    with bare_loop(framework, python, folder, cores[1], batch_size, {}) as reports:
         record, events = run_once(framework, python, folder, cores[0], batch_size, num_steps)
         times, images = read_reports(reports)
     started = datetime.fromisoformat(record["started_at"]).timestamp()
@@ -139,9 +137,7 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=32, help="images per device (default 32)")
     parser.add_argument("--steps", type=int, default=80, help="measured steps (default 80)")
     parser.add_argument("--pairs", type=int, default=3, help="pairs, each with the cores both ways (default 3)")
-    parser.add_argument("--same-malloc", action="store_true", help="give the bare loop the launcher's malloc settings")
     arguments = parser.parse_args()
-    memory = KEEP_FREED_MEMORY if arguments.same_malloc else {}
     cores, rows = list_cores(), []
     if len(cores) < 2 * arguments.num_devices:
         parser.error(f"--num-devices {arguments.num_devices} needs {2 * arguments.num_devices} cores, not {len(cores)}")
@@ -153,7 +149,7 @@ def main() -> None:
             python, measured = find_python(framework), []
             for _ in range(arguments.pairs):
                 for order in (sides, sides[::-1]):
-                    options = (arguments.batch_size, arguments.steps, memory)
+                    options = (arguments.batch_size, arguments.steps)
                     measured.append(measure(framework, python, folder, order, *options))
                     print(
                         f"{framework}: run {measured[-1][0]:.1f}, bare {measured[-1][1]:.1f} images/s", file=sys.stderr
@@ -164,7 +160,6 @@ def main() -> None:
                 {
                     "framework": framework,
                     "num_devices": arguments.num_devices,
-                    "same_malloc": arguments.same_malloc,
                     "run_images_per_s": statistics.median(run for run, _ in measured),
                     "bare_images_per_s": statistics.median(bare for _, bare in measured),
                     "ratio_median": statistics.median(ratios),

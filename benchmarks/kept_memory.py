@@ -1,5 +1,5 @@
 """
-Measure the gain of the launcher's malloc settings: a bare loop with them against the same loop without.
+Measure the gain of the malloc settings of the tier `best`: a bare loop with them against the same loop without.
 
 The two loops train side by side (ResNet-44, 32x32 RGB), each on its own core, then with the cores exchanged. The result
 is images/s with the settings over images/s without, in the same seconds.

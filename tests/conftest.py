@@ -12,6 +12,7 @@ import pytest
 import passed
 from environments import build, read_python
 from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.train.start.launch import LOCK_FOLDER
 from kept import Keeper
 from project import ROOT, Project, study
 from script_server import make_venv
@@ -52,8 +53,8 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(scope="session", autouse=True)
 def own_temporary_folder(tmp_path_factory):
-    """Give each test session a temporary folder, because measured runs wait for each other by a lock file there."""
-    tempfile.tempdir = os.environ["TMPDIR"] = str(tmp_path_factory.mktemp("tmp"))
+    """Give each test session a temporary folder, and a machine's lock there, so that it waits for no other session."""
+    tempfile.tempdir = os.environ["TMPDIR"] = os.environ[LOCK_FOLDER] = str(tmp_path_factory.mktemp("tmp"))
 
 
 @pytest.fixture(scope="session", autouse=True)

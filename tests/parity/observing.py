@@ -11,6 +11,7 @@ from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.gated import list_defaults
 from howmanygpus.plan.invalidation.pins import hash_pins
 from howmanygpus.plan.networks import name_network
+from howmanygpus.surroundings.environment import KEEP
 from howmanygpus.train.input.prepared import DESCRIPTION
 from howmanygpus.train.parity.task import WEIGHTS
 from kept import hash_code, keep
@@ -93,8 +94,9 @@ class Observer:
 
     def _run(self, environment: str, words: list[str], folder: Path, **variables) -> None:
         command = [self.find_python(environment), *words, "--folder", str(folder)]
-        variables = os.environ | {"PYTHONPATH": str(self.library), **self.variables, **variables}
-        result = subprocess.run(command, env=variables, capture_output=True, text=True)
+        own = self.variables | variables
+        environment = os.environ | {"PYTHONPATH": str(self.library), **own, KEEP: " ".join(own)}
+        result = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert result.returncode == 0, result.stdout[-1000:] + result.stderr[-3000:]
 
 

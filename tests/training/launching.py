@@ -13,6 +13,7 @@ from safetensors.numpy import load_file, save_file
 from environments import run_script
 from howmanygpus.files import sha256_of_file
 from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.surroundings.environment import KEEP
 from howmanygpus.train.input import writing
 from howmanygpus.train.input.prepared import open_data
 from howmanygpus.train.models.initialization import draw_weights
@@ -24,7 +25,7 @@ from specs import make_data, make_spec
 BACKENDS = list(FRAMEWORKS)
 BY_MPI = {"horovod_controller": "mpi"}
 """Horovod's processes start sooner by MPI than by horovodrun, which imports the framework itself first."""
-COMPILE_SOON = {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
+COMPILE_SOON = {"XLA_FLAGS": "--xla_backend_optimization_level=0", KEEP: "XLA_FLAGS"}
 """This setting halves the time of a JAX run. The gate in tests/parity/ tests the code that XLA has optimised."""
 
 

@@ -2,6 +2,7 @@
 
 import json
 import sysconfig
+import tempfile
 import threading
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.start.attempts import build_launch_command, create_attempt
 from howmanygpus.train.start.environment import build_environment
-from howmanygpus.train.start.launch import Work, hold_publishing, publish
+from howmanygpus.train.start.launch import Work, hold_machine, hold_publishing, publish
 from records import make_run
 from specs import make_spec
 
@@ -74,6 +75,23 @@ def test_an_attempt_waits_while_another_of_its_run_publishes(tmp_path):
     publishing.join(timeout=120)
     assert json.loads((run_dir / "run.json").read_text()) == record
     assert (run_dir / "events.jsonl").read_text() == "newer\n" and not attempts[1].path.exists()
+
+
+def test_calls_of_shells_with_different_folders_for_temporary_files_wait_for_each_other(tmp_path, monkeypatch):
+    entered = threading.Event()
+
+    def enter() -> None:
+        with hold_machine(Placement()):
+            entered.set()
+
+    other = threading.Thread(target=enter)
+    with hold_machine(Placement()):
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        monkeypatch.setenv("TMPDIR", str(tmp_path))
+        other.start()
+        assert not entered.wait(0.5)
+    assert entered.wait(60)
+    other.join()
 
 
 @pytest.mark.parametrize(

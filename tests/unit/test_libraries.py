@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from howmanygpus.train.host import libraries, variables
+from shells import PASSWORD, PLANTED, TOKENS
 
 
 def test_a_loaded_library_is_found_by_its_name(tmp_path, monkeypatch):
@@ -42,3 +43,19 @@ def test_variables_of_libraries_are_listed_without_those_of_one_process(monkeypa
     left_out |= {"RANK": "0", "OMPI_MCA_ess_base_jobid": "1", "_HOROVOD_SECRET_KEY": "s", "TOKEN_TF_X": "s"}
     monkeypatch.setattr("os.environ", kept | left_out)
     assert variables.list_variables() == kept
+
+
+def test_tokens_and_places_of_a_user_are_in_no_record(monkeypatch):
+    """A token may be in any variable, also in one of a family that is kept for the networks of a cluster."""
+    given = TOKENS | {
+        "HOME": "/home/me",
+        "NCCL_NEW_TOKEN": PLANTED,
+        "XLA_FLAGS": "--xla_dump_to=/home/me/x --y=/home/meat",
+    }
+    given |= {"CUDA_CACHE_PATH": f"https://me:{PASSWORD}@host/cache"}
+    monkeypatch.setattr("os.environ", given)
+    assert variables.list_variables() == {
+        "CUDA_CACHE_PATH": "https://host/cache",
+        "NCCL_NEW_TOKEN": "set",
+        "XLA_FLAGS": "--dump=~/x --y=/home/meat",
+    }

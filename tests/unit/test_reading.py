@@ -60,9 +60,3 @@ def test_arrays_are_read_by_file(tmp_path, read):
     mapped = type(data)(**vars(data) | {"train_images": np.load(tmp_path / "images.npy", mmap_mode="r")})
     assert read_images(make_spec(), mapped, 1)
     assert read == [str(tmp_path / "images.npy")]
-
-
-def test_a_limit_of_a_control_group_counts_but_not_the_files_that_it_keeps(tmp_path, monkeypatch):
-    (tmp_path / "memory.current").write_text("900\n")
-    (tmp_path / "memory.stat").write_text("anon 300\nfile 600\nactive_file 250\ninactive_file 350\n")
-    assert reading.read_kept_bytes(tmp_path) == 300

@@ -42,6 +42,7 @@ from howmanygpus.plan.plan import Plan
 from howmanygpus.report.check_gpu import findings
 from howmanygpus.report.check_gpu.page import render_page
 from howmanygpus.report.check_gpu.waits import describe_wait
+from howmanygpus.surroundings.environment import build_surroundings
 from howmanygpus.train.host.devices import describe_host
 from howmanygpus.train.host.gpus import GIB, find_compute_capability, find_smallest_memory_gib, list_gpu_uuids
 from howmanygpus.train.preflight.waits import WaitRun
@@ -138,7 +139,7 @@ def plan_waits(plan: Plan, device: str) -> list[WaitRun]:
 
 def try_waits(runs: list[WaitRun], deadline: float) -> bool:
     """Do the runs without wait that have no outcome; return whether there was time for all. deadline: as above."""
-    environment = os.environ | {"PYTHONPATH": "workflow/lib"}
+    environment = build_surroundings(os.environ) | {"PYTHONPATH": "workflow/lib"}
     for run in runs:
         if not run.shows_it or run.explain_refusal() or not run.has_inputs() or run.find_outcome():
             continue

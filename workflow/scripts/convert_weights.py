@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from howmanygpus.environments.find import find_python
+from howmanygpus.surroundings.environment import build_surroundings
 
 
 def main() -> None:
@@ -12,7 +13,9 @@ def main() -> None:
     parser.add_argument("--environment", type=Path, required=True, help="record of PyTorch's environment")
     arguments, options = parser.parse_known_args()
     python = find_python(arguments.environment)
-    os.execv(python, [python, "-m", "howmanygpus.train.frameworks.torch.published", *options])
+    os.execve(
+        python, [python, "-m", "howmanygpus.train.frameworks.torch.published", *options], build_surroundings(os.environ)
+    )
 
 
 if __name__ == "__main__":

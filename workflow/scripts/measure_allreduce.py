@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import subprocess
 import tempfile
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from howmanygpus.environments.find import find_python
 from howmanygpus.files import write_json_atomic
 from howmanygpus.ledger.recording import ALLREDUCE, is_packed, list_nodes, recorded
+from howmanygpus.surroundings.environment import build_surroundings
 
 
 def main() -> None:
@@ -37,7 +39,7 @@ def main() -> None:
         ]
         command += ["--num-devices", str(size["num_gpus"]), "--num-nodes", str(size["num_nodes"])]
         command += ["--placement", arguments.placement, "--folder", folder]
-        subprocess.run(command, check=True)
+        subprocess.run(command, env=build_surroundings(os.environ), check=True)
         measured = json.loads((Path(folder) / "allreduce.json").read_text())
     write_json_atomic(arguments.record, {"device": device, **size, "nodes": nodes, **measured})
 

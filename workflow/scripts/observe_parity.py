@@ -2,12 +2,14 @@
 
 import argparse
 import json
+import os
 import subprocess
 from pathlib import Path
 
 from howmanygpus.environments.find import find_python
 from howmanygpus.files import atomic_folder, write_json_atomic
 from howmanygpus.ledger.recording import GATE, is_packed, recorded
+from howmanygpus.surroundings.environment import build_surroundings
 from howmanygpus.train.preflight.stacks import find_refusal
 
 
@@ -24,7 +26,8 @@ def observe(python: str, tasks: list[str], layout: str, keys: list[str], placeme
     num_devices, _, num_nodes = layout.partition("x")
     command = [python, "-m", "howmanygpus.train.parity.observe", *tasks, "--keys", *keys]
     command += ["--num-devices", num_devices, "--num-nodes", num_nodes]
-    subprocess.run([*command, "--placement", placement, "--folder", str(folder / layout)], check=True)
+    command += ["--placement", placement, "--folder", str(folder / layout)]
+    subprocess.run(command, env=build_surroundings(os.environ), check=True)
 
 
 def describe_layout(layout: str) -> str:

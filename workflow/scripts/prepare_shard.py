@@ -8,12 +8,13 @@ from pathlib import Path
 
 from howmanygpus.prepare.listing import read_task
 from howmanygpus.prepare.shards import prepare_shard
+from howmanygpus.surroundings.environment import build_surroundings
 
 
 def switch_environment(record: Path) -> None:
     """Start this script again in another environment, without the option that requests the environment."""
     python, place = json.loads(record.read_text())["python"], sys.argv.index("--environment")
-    os.execv(python, [python, *sys.argv[:place], *sys.argv[place + 2 :]])
+    os.execve(python, [python, *sys.argv[:place], *sys.argv[place + 2 :]], build_surroundings(os.environ))
 
 
 def main() -> None:

@@ -20,6 +20,7 @@ from howmanygpus.ledger.recording import is_packed, recorded
 from howmanygpus.plan.cluster.retrying import STARTED
 from howmanygpus.plan.largest.known import FAILED, GAVE_UP, REFUSED, read_found
 from howmanygpus.plan.largest.search import STUDY, complete_try
+from howmanygpus.surroundings.limits import find_memory_bytes
 from howmanygpus.train.largest import bisecting, trying
 from howmanygpus.train.largest.bisecting import Found, Next, SearchError
 from howmanygpus.train.largest.notebook import Notebook
@@ -66,7 +67,7 @@ def find_memory(launch: dict, kind: str | None) -> int | None:
         return None
     if launch["memory_mb"] is not None:
         return launch["memory_mb"] * 10**6
-    return trying.find_memory_of_host() // launch["devices_of_host"]
+    return find_memory_bytes() // launch["devices_of_host"]
 
 
 def fail(arguments: argparse.Namespace, reason: str, tries: list[dict]) -> NoReturn:

@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,6 +17,7 @@ from howmanygpus.environments.find import find_python
 from howmanygpus.ledger.recording import RUN, SIZE, is_packed, start_record
 from howmanygpus.plan.cluster.retrying import find_used_min
 from howmanygpus.plan.runs import Run, complete_spec
+from howmanygpus.surroundings.environment import build_surroundings, find_names
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.spec import PLACES_OF_MODELS
 from howmanygpus.train.start.attempts import RUNS, DoneByAnotherError, build_launch_command, create_attempt
@@ -24,9 +26,9 @@ PARENT = os.getppid()
 """Process that started this one. If it dies before the launcher asks for the kernel's signal, the launcher ends."""
 
 
-def become(command: list[str]) -> NoReturn:
+def become(command: list[str], environment: Mapping[str, str]) -> NoReturn:
     """Become the launcher, which keeps the number and the parent of this process."""
-    os.execv(command[0], [*command, "--parent", str(PARENT)])
+    os.execve(command[0], [*command, "--parent", str(PARENT)], environment)
 
 
 def start_attempt(run: str, spec: dict, placement: dict) -> AttemptFolder:
@@ -63,7 +65,7 @@ def start_program(arguments: argparse.Namespace) -> NoReturn:
     python = find_python(arguments.environment) if arguments.environment else spec["program"]["python"]
     prefer_interpreter(python)
     command = build_program_command(attempt, run, arguments.time_limit_min)
-    become(command)
+    become(command, os.environ)
 
 
 def main() -> None:
@@ -94,7 +96,8 @@ def main() -> None:
     attempt = start_attempt(run, spec, arguments.launch["placement"])
     parity = arguments.launch["parity"]
     command = build_launch_command(python, attempt, run, arguments.verdict, parity, arguments.time_limit_min)
-    become(command)
+    scratch = arguments.launch["placement"].get("scratch") or ""
+    become(command, build_surroundings(os.environ, find_names(scratch)))
 
 
 if __name__ == "__main__":

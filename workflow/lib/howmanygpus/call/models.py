@@ -10,6 +10,7 @@ from typing import Any
 
 from howmanygpus.plan.own.model import OwnModel
 from howmanygpus.plan.plan import Plan
+from howmanygpus.surroundings.environment import build_surroundings
 
 RULE = "initialize_own_weights"
 LONGEST_S = 120.0
@@ -54,7 +55,7 @@ def try_model(python: str, model: OwnModel, options: dict, wildcards: Any) -> st
         command += ["--image-shape", wildcards.height, wildcards.width, wildcards.channels]
         command += ["--num-classes", wildcards.num_classes, "--seed", wildcards.seed]
         command += ["--weights", str(Path(folder, "weights.safetensors"))]
-        variables = os.environ | {"PYTHONPATH": "workflow/lib", "OMP_NUM_THREADS": "1"}
+        variables = build_surroundings(os.environ) | {"PYTHONPATH": "workflow/lib", "OMP_NUM_THREADS": "1"}
         try:
             done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=LONGEST_S)
         except subprocess.TimeoutExpired:

@@ -14,9 +14,17 @@ from howmanygpus.environments.command import replace_command
 from howmanygpus.files import atomic_path
 
 WRAPPER = """#!/bin/bash -l
-{load}exec {python} "$@"
+before=" $(compgen -e | tr '\\n' ' ')"
+{load}for name in $(compgen -e); do
+    [[ $before == *" $name "* ]] || HOWMANYGPUS_KEEP+=" $name"
+done
+export HOWMANYGPUS_KEEP
+exec {python} "$@"
 """
-"""The script starts a login shell, because only a login shell defines `module`."""
+"""
+The script starts a login shell, because only a login shell defines `module`. Runs keep the variables that the modules
+set, see howmanygpus.surroundings.environment.
+"""
 NEEDED = "import numpy, psutil, pynvml, safetensors, filelock, jsonschema, yaml"
 
 
@@ -27,17 +35,26 @@ def take_existing(name: str, pins: list[Path], existing: dict) -> dict:
     """
     digest = hashlib.sha256(json.dumps(existing, sort_keys=True).encode()).hexdigest()
     python = find_cache() / f"{name}-existing-{digest[:12]}" / "python"
-    python.parent.mkdir(parents=True, exist_ok=True)
+    write_wrapper(python, existing)
     given = existing["python"]
-    start = shlex.quote(given) if Path(given).exists() else given
-    load = "".join(f"module load {shlex.quote(module)} || exit 1\n" for module in existing["modules"])
-    with atomic_path(python) as partial:
-        partial.write_text(WRAPPER.format(load=load, python=start))
-        partial.chmod(0o755)
     if subprocess.run([str(python), "-c", NEEDED]).returncode:
         sys.exit(f"{given} with modules {existing['modules']} cannot `{NEEDED}`: install envs/measured.txt there")
     record = {"name": name, "python": str(python), "pins": [str(path) for path in pins], "sha256": digest}
     return record | {"existing": existing, "packages": list_packages(python)}
+
+
+def write_wrapper(path: Path, existing: dict) -> None:
+    """Write the script that loads an interpreter's modules and starts it, unless it is there."""
+    given = existing["python"]
+    start = shlex.quote(given) if Path(given).exists() else given
+    load = "".join(f"module load {shlex.quote(module)} || exit 1\n" for module in existing["modules"])
+    text = WRAPPER.format(load=load, python=start)
+    if path.exists() and path.read_text() == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(path) as partial:
+        partial.write_text(text)
+        partial.chmod(0o755)
 
 
 def link(record: dict, path: Path) -> None:

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from howmanygpus.environments.build import build_environment, is_complete
+from howmanygpus.environments.existing import write_wrapper
 from howmanygpus.environments.horovod import build_horovod
 
 
@@ -15,7 +16,11 @@ def find_python(record: Path) -> str:
     pins. While another process builds it, this one waits.
     """
     environment = json.loads(Path(record).read_text())
-    if "existing" in environment or is_complete(environment["python"]):
+    if "existing" in environment:
+        # An older version may have written another one.
+        write_wrapper(Path(environment["python"]), environment["existing"])
+        return environment["python"]
+    if is_complete(environment["python"]):
         return environment["python"]
     horovod = environment.get("horovod")
     if horovod and not Path(horovod["wheel"]).exists():

@@ -19,6 +19,7 @@ from howmanygpus.environments.cache import find_cache
 from howmanygpus.environments.horovod import find_packages
 from howmanygpus.environments.pins import read_requirements
 from howmanygpus.environments.wheelhouse import MEASURED, WheelhouseError, normalize
+from howmanygpus.surroundings.environment import build_surroundings
 
 IMPORTS = {
     "pytorch": "import torch as framework",
@@ -100,7 +101,7 @@ def find_frameworks(environments: list[str], pythons: list[str], on_gpu: bool) -
 
 def _own() -> dict[str, str]:
     """Return environment variables with which a Python sees only its own packages."""
-    return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    return {key: value for key, value in build_surroundings(os.environ).items() if key != "PYTHONPATH"}
 
 
 def _ask(python: str, program: str, *arguments: str) -> list[str]:

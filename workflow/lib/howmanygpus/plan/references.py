@@ -18,7 +18,7 @@ from howmanygpus.plan.loaders import NATIVE_LOADERS
 from howmanygpus.plan.networks import list_models, read_model
 from howmanygpus.plan.study.published import PROTOCOLS, list_published, read_rows
 
-DOCUMENTS = (Path("config/README.md"), Path("profiles/README.md"), Path("docs/studies.md"))
+DOCUMENTS = (Path("config/README.md"), Path("profiles/README.md"), Path("docs/studies.md"), Path("docs/tiers.md"))
 MARKED = re.compile(r"(?P<start><!-- generated: (?P<name>[a-z_]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 NOTHING = "-"
 PROCESSES = {

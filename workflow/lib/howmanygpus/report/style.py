@@ -6,12 +6,16 @@ colour and differ in markers and lines.
 """
 
 import math
+import os
 import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+os.environ.pop("MPLBACKEND", None)  # A user's backend may not be installed here.
+
 import matplotlib
 
+matplotlib.rcdefaults()  # not those of a user's matplotlibrc
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt

@@ -13,6 +13,7 @@ from howmanygpus.plan.config.files import expand_path, read_yaml
 from howmanygpus.plan.config.sbatch import check_sbatch_options
 from howmanygpus.plan.config.schema import fill_defaults, read_schema
 from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.surroundings.limits import count_cores_in_quota
 
 if TYPE_CHECKING:
     from howmanygpus.plan.runs import Run
@@ -264,7 +265,8 @@ def _find_kind(name: str, options: dict) -> str:
 
 
 def _count_cores() -> int:
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    present = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return min(present, count_cores_in_quota() or present)
 
 
 def _has_nvml() -> bool:

@@ -16,6 +16,8 @@ from typing import Any
 
 import psutil
 
+from howmanygpus.surroundings.limits import count_cores_in_quota
+
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 """prctl(2), Linux"""
 MOST_MS = 2**31 - 1
@@ -73,10 +75,10 @@ def prepare_child(cores: list[int], parent: int) -> None:
 KEPT_BYTES = {"TRIM": 2**31 - 1, "MMAP": 32 * 2**20}
 """Thresholds of glibc's malloc with the largest value that each accepts (mallopt(3))"""
 KEEP_FREED_MEMORY = {f"MALLOC_{name}_THRESHOLD_": str(most) for name, most in KEPT_BYTES.items()}
-"""Environment variables with which malloc keeps the memory of one training step for the next.
+"""Environment variables with which malloc keeps the memory of one training step for the next, in the `best` tier.
 
 By default, malloc may return memory to the kernel after each step and pay for page faults in the next one. Whether it
-does depends on what the process has freed before. This would look like a difference between frameworks.
+does depends on what the process has freed before.
 """
 NUMBERS_OF_MALLOPT = {"TRIM": -1, "MMAP": -3}
 """malloc.h of glibc"""
@@ -145,9 +147,12 @@ class Suspensions:
 
 
 def list_cores() -> list[int]:
-    """Return the cores that this process may use: one hardware thread of each physical core before any second one."""
-    allowed = sorted(os.sched_getaffinity(0))
-    return sorted(allowed, key=lambda core: (_position_among_siblings(core), core))
+    """Return the cores that this process may use: one hardware thread of each physical core before any second one.
+
+    They are no more than a quota of processor time allows to be used at a time.
+    """
+    allowed = sorted(os.sched_getaffinity(0), key=lambda core: (_position_among_siblings(core), core))
+    return allowed[: count_cores_in_quota()]
 
 
 def _position_among_siblings(core: int) -> int:

@@ -1,6 +1,7 @@
 """What the processes of a run and the program that started them said before they ended."""
 
 import io
+import os
 import re
 import signal
 import sys
@@ -8,6 +9,8 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from howmanygpus.surroundings.secrets import make_hiding
 
 FIRST = (
     re.compile(r"^Process name: (?P<rank>\d+)\nExit code: (?P<status>\d+)", re.MULTILINE),
@@ -31,13 +34,15 @@ class Failure:
 def keep_what_is_said(stream, path: Path) -> threading.Thread:
     """Copy the lines of a stream of bytes to stderr and to a new file, in a thread that ends with the stream.
 
+    Secrets in this process's variables are replaced.
+
     The writers use the encoding of the locale. The file is UTF-8. On a full disk the lines are lost, but they are still
     read, so that the writers do not block.
     """
     path.unlink(missing_ok=True)
 
     def pass_on() -> None:
-        for line in io.TextIOWrapper(stream, errors="replace"):
+        for line in map(make_hiding(os.environ), io.TextIOWrapper(stream, errors="replace")):
             with suppress(OSError):
                 # Python's stderr escapes what it cannot encode.
                 sys.stderr.write(line)

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import psutil
-
+from howmanygpus.surroundings.limits import find_free_bytes
 from howmanygpus.train.input.draws import Shares
 from howmanygpus.train.input.image_files import ImageFiles
 from howmanygpus.train.input.prepared import PreparedData
@@ -38,26 +37,6 @@ def read_file(path: str) -> None:
     with open(path, "rb", buffering=0) as file:
         while file.read(CHUNK_BYTES):
             pass
-
-
-def find_free_bytes() -> int:
-    """Return the memory that files may fill, within the limits of this process's control groups (cgroup v2)."""
-    free = psutil.virtual_memory().available
-    groups = Path("/proc/self/cgroup")
-    own = groups.read_text().strip().rpartition(":")[2] if groups.exists() else ""
-    folder = Path("/sys/fs/cgroup") / own.lstrip("/")
-    for path in (folder, *folder.parents):
-        limit = path / "memory.max"
-        if limit.exists() and (most := limit.read_text().strip()) != "max":
-            free = min(free, int(most) - read_kept_bytes(path))
-    return free
-
-
-def read_kept_bytes(group: Path) -> int:
-    """Return the memory of a control group without the content of files, which the kernel can drop."""
-    used = int((group / "memory.current").read_text())
-    lines = (line.split() for line in (group / "memory.stat").read_text().splitlines())
-    return used - sum(int(value) for name, value in lines if name in ("active_file", "inactive_file"))
 
 
 def read_images(spec: RunSpec, data: PreparedData, num_threads: int) -> bool:

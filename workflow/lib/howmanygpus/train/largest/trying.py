@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from howmanygpus.files import write_json_atomic
+from howmanygpus.surroundings.environment import build_surroundings
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.input.writing import write_data
 from howmanygpus.train.largest.bisecting import FAILED, FITS, OUT_OF_HOST_MEMORY, OUT_OF_MEMORY
@@ -132,7 +133,8 @@ def run(command: list[str], path: Path, memory_bytes: int | None) -> tuple[int, 
     """Run a command, print its output, and return its exit status and output. path: file for the output."""
     with open(path, "wb") as file:
         prepare = partial(limit_memory, memory_bytes)
-        ended = subprocess.run(command, check=False, stdout=file, stderr=subprocess.STDOUT, preexec_fn=prepare)
+        options: dict[str, Any] = {"env": build_surroundings(os.environ), "preexec_fn": prepare}
+        ended = subprocess.run(command, check=False, stdout=file, stderr=subprocess.STDOUT, **options)
     said = path.read_text(errors="replace")
     print(said, end="", flush=True)
     return ended.returncode, said
@@ -179,14 +181,3 @@ def judge(status: str, words: str, device_kind: str, has_killed: bool) -> str:
         # The memory of a device that consists of cores is that of its host.
         return OUT_OF_MEMORY if is_cpu else OUT_OF_HOST_MEMORY
     return FAILED
-
-
-def find_memory_of_host() -> int:
-    """Return the bytes of memory that this process and its children may use, within the limits of control groups."""
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    groups = Path("/proc/self/cgroup")
-    own = groups.read_text().strip().rpartition(":")[2] if groups.exists() else ""
-    folder = Path("/sys/fs/cgroup") / own.lstrip("/")
-    limits = [path / "memory.max" for path in (folder, *folder.parents) if (path / "memory.max").exists()]
-    values = [limit.read_text().strip() for limit in limits]
-    return min([total, *(int(value) for value in values if value != "max")])

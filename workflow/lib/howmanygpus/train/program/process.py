@@ -26,6 +26,7 @@ from typing import IO, Any
 import psutil
 
 from howmanygpus.files import write_json_atomic
+from howmanygpus.surroundings.secrets import make_hiding
 from howmanygpus.train.host.gpus import describe_gpu, list_gpu_uuids
 from howmanygpus.train.host.other_work import OtherWork
 from howmanygpus.train.host.processes import Suspensions, bind_to_device_cores, die_with_parent, stop_process_tree
@@ -88,7 +89,7 @@ def run_program(
 ) -> tuple[int, list[str], float]:
     """Run a command until it ends or the watcher needs no more.
 
-    Returns its exit status, its last lines, and when it ended.
+    Returns its exit status, its last lines without secrets, and when it ended by time.monotonic().
     """
     child = subprocess.Popen(
         command,
@@ -101,14 +102,16 @@ def run_program(
     assert child.stdout is not None
     output: IO[bytes] = child.stdout
     last: deque[str] = deque(maxlen=KEPT_LINES)
+    hide = make_hiding(environment)
 
     def pass_on() -> None:
-        for line in read_lines(output):
+        for said in read_lines(output):
+            line = hide(said)
             with suppress(OSError):  # on a full disk; the program must not wait to write more
                 print(line, flush=True)
             last.append(line)
             if watcher:
-                watcher.take_output(line)
+                watcher.take_output(said)
 
     reader = threading.Thread(target=pass_on, name="output", daemon=True)
     reader.start()
@@ -116,7 +119,7 @@ def run_program(
         if watcher and watcher.ended.is_set():
             stop_process_tree(psutil.Process(child.pid), GRACE_S)
         time.sleep(POLL_S)
-    ended_at = time.time()
+    ended_at = time.monotonic()
     # A process that the program left behind may hold the output open.
     reader.join(GRACE_S)
     return child.wait(), list(last), ended_at
@@ -155,7 +158,7 @@ def describe_outcome(spec: ProgramSpec, watcher: Watcher, ended_at: float) -> di
     uuids = list_gpu_uuids() if spec.device_kind == "cuda" else []
     return {
         **{"status": status, "reason": reason, **code},
-        **progress.describe(ended_at),
+        **progress.describe(watcher.find_moment(ended_at)),
         "disturbance": watcher.describe_disturbance(),
         "num_processes": count_processes(spec),
         "device_model": describe_gpu(uuids[0])["name"] if uuids else None,
@@ -202,7 +205,7 @@ def run(spec: ProgramSpec, attempt: AttemptFolder, started_at: float) -> int:
         return 0
     watcher.close()
     if mistake := find_mistake(watcher):
-        attempt.error_of(rank).write_text(mistake)
+        attempt.error_of(rank).write_text(make_hiding(environment)(mistake))
         return 1
     outcome = describe_outcome(spec, watcher, ended_at)
     if outcome["status"] == "completed":

@@ -4,7 +4,8 @@ Turns a program's reports into windows, evaluations and clocks, with the definit
 Each report of a step ends a window that began with the report before. The first report with a step above 0 ends the
 window `compile`, and those up to warmup_steps are `warmup`. A report of a metric ends an evaluation, which began with
 the last report of a step. The window after it is measured only if the metric's report repeats that step. Otherwise it
-is unknown how much of the time was training; the window is then `unclear` and counts in no rate.
+is unknown how much of the time was training; the window is then `unclear` and counts in no rate. So is a window during
+which a clock was set.
 """
 
 import math
@@ -31,7 +32,7 @@ class Progress:
         self._last_time = started_at
         self._has_first = False
         self._is_clean = True
-        """Whether the number of steps was known when the open window began."""
+        """Whether it is known how long the steps of the open window take."""
 
     def add(self, report: Report) -> None:
         """Take one report. Raises ReportError if it contradicts an earlier one."""
@@ -39,6 +40,7 @@ class Progress:
             problem = f"a report has the time {report.time}, which is before the start or an earlier report"
             raise ReportError(f"{problem}; give seconds since 1970, or leave the time out")
         self.versions |= report.versions
+        self._is_clean = self._is_clean and report.is_clear
         is_step = report.step is not None and not report.metric
         if is_step:
             self._end_window(report)

@@ -2,7 +2,7 @@
 Reports of a program about its progress: lines of JSON in a file, or lines of output that regular expressions match.
 
 A report has `step` (steps done so far), `epoch` with `metric`, or an outcome under `status`. `time` is when it was
-made, in seconds since 1970; without it, the moment of its arrival counts.
+made, in seconds since 1970; without it, the moment of its arrival counts. train.program.timeline compares both.
 """
 
 import json
@@ -31,9 +31,14 @@ class ReportError(ValueError):
 
 @dataclass(frozen=True)
 class Report:
-    """One report. samples: of all devices since the start. metric: values by name. time: seconds since 1970."""
+    """One report. samples: of all devices since the start. metric: values by name. time: seconds since 1970.
+
+    has_time: whether the program gave the time. is_clear: whether no clock was set since the report before.
+    """
 
     time: float
+    has_time: bool = False
+    is_clear: bool = True
     step: int | None = None
     samples: int | None = None
     epoch: int | None = None
@@ -77,7 +82,7 @@ def sort_groups(groups: dict[str, Any]) -> dict[str, Any]:
 
 
 def _build(values: dict, line: str, arrived: float) -> Report:
-    read: dict[str, Any] = {"time": arrived}
+    read: dict[str, Any] = {"time": arrived, "has_time": "time" in values}
     try:
         read |= {name: _convert(kind, values[name]) for name, kind in NUMBERS.items() if name in values}
         read["metric"] = {str(name): float(value) for name, value in dict(values.get("metric", {})).items()}

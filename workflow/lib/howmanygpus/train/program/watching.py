@@ -4,17 +4,17 @@ import json
 import re
 import threading
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from howmanygpus.train.host.other_work import OtherWork
 from howmanygpus.train.program.progress import Progress
 from howmanygpus.train.program.reports import REPORT_VARIABLE, Report, ReportError, match_output, parse_json
 from howmanygpus.train.program.spec import ProgramSpec
+from howmanygpus.train.program.timeline import CLOCKS_APART_S, Timeline
 from howmanygpus.train.records import AttemptFolder
 
 POLL_S = 0.05
-CLOCKS_APART_S = 3600.0
-"""How far the clock of the host on which a report was made may be ahead. Milliseconds since 1970 are far beyond."""
 
 
 class Watcher:
@@ -28,6 +28,8 @@ class Watcher:
         self._patterns = [re.compile(text) for text in spec.program["report"] or ()]
         self._events = attempt.events.open("a", encoding="utf-8")
         self.path = attempt.path / "report.jsonl"
+        # The host's clock may be set at any time, for example by NTP, and a duration would contain the change.
+        self._epoch, self._timeline = time.time() - time.monotonic(), Timeline(started_at)
         self.progress = Progress(spec.warmup_steps, spec.global_batch_size, started_at, self._write)
         self.ended, self.error, self.num_reports = threading.Event(), "", 0
         self._others, self._measures = others, False
@@ -37,12 +39,16 @@ class Watcher:
             self.path.touch()
             self._thread.start()
 
+    def find_moment(self, monotonic_s: float) -> float:
+        """Return a time of the monotonic clock as seconds since 1970, by the host's clock when this object was made."""
+        return self._epoch + monotonic_s
+
     def take_output(self, line: str) -> None:
         """Take a line of the program's output, which counts if the study has regular expressions."""
         if self._patterns and not self.ended.is_set():
             try:
-                for report in match_output(self._patterns, line, time.time()):
-                    self._add(report)
+                arrived = self.find_moment(time.monotonic())
+                self._add(match_output(self._patterns, line, arrived), arrived)
             except Exception as error:  # without this thread, the program would wait to write more
                 self._fail(error)
 
@@ -73,12 +79,12 @@ class Watcher:
             while not self.ended.is_set():
                 is_last = is_last or self._stop.is_set()
                 *lines, rest = (rest + file.read()).split("\n")
+                arrived = self.find_moment(time.monotonic())
                 if is_last and not self._is_cut:
                     # Nobody writes to the end of this line any more.
                     lines.append(rest)
                 try:
-                    for line in filter(str.strip, lines):
-                        self._add(parse_json(line, time.time()))
+                    self._add((parse_json(line, arrived) for line in filter(str.strip, lines)), arrived)
                 except Exception as error:  # what was not taken must not look like a shorter training
                     self._fail(error)
                 if is_last:
@@ -96,9 +102,18 @@ class Watcher:
             return f"printed no line that {expressions} would match; correct the study's `report`"
         return f"wrote no report to the file that ${REPORT_VARIABLE} names; see docs/program.md for how it reports"
 
-    def _add(self, report: Report) -> None:
+    def _add(self, found: Iterable[Report], arrived: float) -> None:
+        """Take reports that arrived together. One that is no report is an error after those before it."""
+        reports: list[Report] = []
+        try:
+            reports.extend(found)
+        finally:
+            for report in self._timeline.place(reports, arrived):
+                self._take(report, arrived)
+
+    def _take(self, report: Report, arrived: float) -> None:
         self.num_reports += 1
-        if report.time > time.time() + CLOCKS_APART_S:
+        if report.time > arrived + CLOCKS_APART_S:
             problem = f"a report has the time {report.time}, which has not come yet"
             raise ReportError(f"{problem}; give seconds since 1970, or leave the time out")
         self.progress.add(report)

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from howmanygpus.files import read_each, write_json_atomic
+from howmanygpus.surroundings.secrets import make_hiding
 from howmanygpus.train.host.slurm import ask
 
 CALLS = Path(".snakemake/howmanygpus/calls")
@@ -53,7 +54,7 @@ def announce(name: str, calls: Path = CALLS) -> None:
     calls.mkdir(parents=True, exist_ok=True)
     read_each(calls, "*.json", _mark_if_killed)
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    command = " ".join(["snakemake", *sys.argv[1:]])
+    command = make_hiding(os.environ)(" ".join(["snakemake", *sys.argv[1:]]))
     call = Call(name, identify_folder(), os.uname().nodename, os.getpid(), find_birth(os.getpid()), now, command)
     path = (calls / f"{name}.json").absolute()
     write_json_atomic(path, asdict(call))

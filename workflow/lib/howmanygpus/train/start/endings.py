@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from howmanygpus.files import write_json_atomic
+from howmanygpus.surroundings.secrets import make_hiding
 from howmanygpus.train.host.processes import describe_suspension
 from howmanygpus.train.host.said import explain_abort, explain_failure, find_first
 from howmanygpus.train.host.telemetry import find_gap
@@ -64,6 +65,8 @@ def find_crash(attempt: AttemptFolder, exit_status: int) -> dict:
 def write_last_words(attempt: AttemptFolder, record: dict) -> None:
     """Write how the attempt ended, on a full disk too: the record is worth more than the attempt's other files.
 
+    What a program has written of its user's secrets is replaced.
+
     A record that violates its schema is an internal error. Then only the keys that every record has are written, with
     the violation as the reason.
     """
@@ -72,6 +75,9 @@ def write_last_words(attempt: AttemptFolder, record: dict) -> None:
     except RecordError as error:
         reason = f"{error}; the attempt had ended with {record['status']}: {record['reason']}"
         record = {key: record[key] for key in KEPT} | {"status": "crashed", "reason": reason}
+    reports = attempt.path / "report.jsonl"
+    with suppress(OSError):  # most attempts have no such file
+        reports.write_text(make_hiding(os.environ)(reports.read_text(errors="replace")))
     leftovers = list_leftovers(attempt)
     while True:
         try:

@@ -4,9 +4,10 @@ import os
 import sysconfig
 from pathlib import Path
 
+from howmanygpus.surroundings.environment import LEFT_OUT, build_surroundings, find_cache, find_names
 from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.host.processes import BINDING_IS_LEFT_ALONE, KEEP_FREED_MEMORY, LOCAL_RANKS, RANKS
-from howmanygpus.train.spec import LaunchSpec
+from howmanygpus.train.spec import LaunchSpec, RunSpec
 
 CUDA_CACHE_BYTES = 2**32
 """The largest size that CUDA accepts (CUDA C++ Programming Guide, environment variables: 4 GiB); by default 1 GiB."""
@@ -27,18 +28,42 @@ def is_of_others(variable: str) -> bool:
 
 
 def build_environment(spec: LaunchSpec, placement: Placement) -> dict[str, str]:
-    """Return the environment variables of the run's processes, before their launcher numbers them."""
+    """Return the environment variables of the run's processes, before their launcher numbers them.
+
+    A framework's processes get what they need of the caller's. A user's program gets all of them, because only its user
+    knows what it needs.
+    """
     return {
-        **{name: value for name, value in os.environ.items() if not is_of_others(name)},
+        **(take_needed(spec, placement) if isinstance(spec, RunSpec) else take_all()),
         "OMP_NUM_THREADS": str(spec.cores_per_device),
-        "TF_CPP_MIN_LOG_LEVEL": "1",
         # Open MPI refuses to run as root otherwise, and containers usually run as root.
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "PYTHONUNBUFFERED": "1",
-        **KEEP_FREED_MEMORY,
         **(cuda_environment() if spec.device_kind == "cuda" else {}),
         **({} if placement.bind_cores else {BINDING_IS_LEFT_ALONE: "1"}),
+    }
+
+
+def describe_environment(spec: LaunchSpec, placement: Placement) -> dict[str, dict[str, list[str]]]:
+    """Return the entry `environment` of a run's record; empty for a user's program."""
+    if not isinstance(spec, RunSpec):
+        return {}
+    found = build_environment(spec, placement)
+    return {"environment": {"kept": sorted(found), "left_out": found[LEFT_OUT].split()}}
+
+
+def take_all() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not is_of_others(name)}
+
+
+def take_needed(spec: RunSpec, placement: Placement) -> dict[str, str]:
+    """Return the variables of the caller that a framework needs, and those by which the `best` tier is faster."""
+    found = build_surroundings(os.environ, find_names(placement.scratch or ""))
+    return {
+        **{name: value for name, value in found.items() if not is_of_others(name)},
+        "TF_CPP_MIN_LOG_LEVEL": "1",
+        **(KEEP_FREED_MEMORY if spec.tier == "best" else {}),
     }
 
 
@@ -49,10 +74,9 @@ def cuda_environment() -> dict[str, str]:
     and too small for TensorFlow's kernels, so that every run would compile them again. The parity gate fills the cache
     before a run is timed.
     """
-    cache = Path(os.environ.get("HOWMANYGPUS_CACHE") or "~/.cache/howmanygpus").expanduser() / "cuda"
     return {
         "LD_LIBRARY_PATH": os.pathsep.join(find_cuda_libraries()),
-        "CUDA_CACHE_PATH": os.environ.get("CUDA_CACHE_PATH") or str(cache),
+        "CUDA_CACHE_PATH": os.environ.get("CUDA_CACHE_PATH") or str(find_cache() / "cuda"),
         "CUDA_CACHE_MAXSIZE": os.environ.get("CUDA_CACHE_MAXSIZE") or str(CUDA_CACHE_BYTES),
     }
 

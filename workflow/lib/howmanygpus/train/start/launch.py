@@ -13,7 +13,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from howmanygpus.files import hold_lock, sha256_of_file
+from howmanygpus.surroundings.environment import LEFT_OUT
 from howmanygpus.train.host import slurm
 from howmanygpus.train.host.devices import assign_devices, describe_host, describe_topology
 from howmanygpus.train.host.gpus import list_gpu_uuids
@@ -37,13 +37,16 @@ from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.schema import write_record
 from howmanygpus.train.spec import LaunchSpec, RunSpec
 from howmanygpus.train.start.endings import doubt_frozen, find_crash, name_crash, write_last_words
-from howmanygpus.train.start.environment import build_environment
+from howmanygpus.train.start.environment import build_environment, describe_environment
 from howmanygpus.train.start.launchers import build_command
 from howmanygpus.train.start.rendezvous import open_meeting, read_all
 from howmanygpus.train.start.settling import cancel_older_attempts
 
 GRACE_S = 10.0
 """How long processes may take to end after SIGTERM, in seconds."""
+
+LOCK_FOLDER = "HOWMANYGPUS_LOCK_FOLDER"
+"""Environment variable with another folder for the machine's lock, with which tests do not wait for other sessions."""
 
 
 @dataclass(frozen=True)
@@ -83,11 +86,14 @@ def ignore_signals() -> None:
 
 @contextmanager
 def hold_machine(placement: Placement):
-    """Wait until no other run of this user is being measured on this host; a scheduler gives each its own devices."""
+    """Wait until no other run of this user is being measured on this host; a scheduler gives each its own devices.
+
+    TMPDIR does not matter, because calls from shells with another one use the same cores.
+    """
     if placement.scheduler != "none":
         yield
         return
-    with hold_lock(Path(tempfile.gettempdir()) / f"howmanygpus-{os.getuid()}.lock"):
+    with hold_lock(Path(os.environ.get(LOCK_FOLDER, "/tmp")) / f"howmanygpus-{os.getuid()}.lock"):
         yield
 
 
@@ -120,6 +126,8 @@ def run_processes(
     """
     meeting = open_meeting(attempt.path, spec, placement)
     command, environment = build_command(spec, placement, meeting, module, options), build_environment(spec, placement)
+    if left_out := environment.get(LEFT_OUT):
+        print(f"Environment variables that this run does not get: {left_out}", file=sys.stderr, flush=True)
     telemetry: AbstractContextManager = nullcontext()
     if placement.scheduler == "none":
         assignment = assign_devices(spec, placement.bind_cores)
@@ -191,7 +199,7 @@ def run_attempt(
 ) -> int:
     """Verify the inputs, run and publish; return the exit status. What becomes known is added to `record`."""
     gpu_uuids = list_gpu_uuids()[: spec.devices_per_node] if spec.device_kind == "cuda" else []
-    record |= {"host": describe_host(gpu_uuids)}
+    record |= {"host": describe_host(gpu_uuids)} | describe_environment(spec, placement)
     if job_id := slurm.find_job_id():
         record |= {"job": slurm.describe_job(job_id) | {"packed": placement.scheduler == "none"}}
     if placement.scheduler == "slurm":

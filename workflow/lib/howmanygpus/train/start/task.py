@@ -16,6 +16,7 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
+from howmanygpus.surroundings.environment import is_usable
 from howmanygpus.train.host.devices import assign_devices, describe_topology
 from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.host.processes import describe_cores, die_with_parent
@@ -91,6 +92,9 @@ def prepare(folder: Path, spec: LaunchSpec, placement: Placement) -> None:
         copy, seconds = stage(Path(spec.data_dir), placement.scratch)
         os.environ[STAGED] = str(copy)
         meet_again(folder, place.rank, place.num_processes, {"staging_s": seconds})
+    if not is_usable(os.environ.get("TMPDIR", "")):
+        # It may have been needed to find the scratch folder.
+        del os.environ["TMPDIR"]
     set_environment(place, [other["address"] for other in others], placement.network_interface)
     os.environ |= assignment.variables if spec.device_kind == "cuda" else describe_cores(assignment.cores_by_device)
     if placement.bind_cores:

@@ -109,7 +109,7 @@ class CountSteps(keras.callbacks.Callback):
     def on_train_batch_begin(self, batch: int, logs: dict | None = None) -> None:
         if batch > 0:
             self._loop.after_step()
-        else:
+        elif self._loop.spec.tier == "best":
             # The first iterator over a generator's data set makes malloc map each large block anew (TensorFlow 2.21).
             keep_freed_memory()
         self._loop.begin_step()

@@ -26,8 +26,9 @@ class TfDataBatches(TrainingBatches):
         # On the host, also under a strategy that has other devices.
         with tf.device("/cpu:0"):
             batches = self.build().as_numpy_iterator()
-        # The first iterator over a generator's data set makes malloc map each large block anew (TensorFlow 2.21).
-        keep_freed_memory()
+        if self.spec.tier == "best":
+            # The first iterator over a generator's data set makes malloc map each large block anew (TensorFlow 2.21).
+            keep_freed_memory()
         yield from batches
 
     def build(self) -> tf.data.Dataset:

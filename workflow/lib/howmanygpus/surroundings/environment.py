@@ -1,0 +1,62 @@
+"""
+Build the environment variables of the workflow's own processes from what they are known to need.
+
+Everything else that a user's shell has is left out, and named. A user's program gets all variables of its user, because
+the workflow does not know what it needs.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from howmanygpus.surroundings.names import FAMILIES, OF_DEVICES, OF_MODULES, OF_SYSTEM
+
+KEEP = "HOWMANYGPUS_KEEP"
+"""Environment variable with the names of further variables to keep, with spaces between them."""
+LEFT_OUT = "HOWMANYGPUS_LEFT_OUT"
+"""Environment variable with the names of what was left out."""
+NEEDED = {*OF_SYSTEM, *OF_MODULES, *OF_DEVICES}
+OF_SHELLS = {"_", "SHLVL", "PWD", "OLDPWD"}
+"""Variables that every shell sets anew."""
+LONGEST_TMPDIR = 60
+"""
+Most characters of a folder for temporary files. The name of a Unix socket has at most 107 (unix(7)), of which
+multiprocessing takes 33 for the folder and name of its own, torch 34, and Open MPI up to 45.
+"""
+
+
+def find_cache() -> Path:
+    """Return the folder of what calls in any clone share."""
+    return Path(os.environ.get("HOWMANYGPUS_CACHE") or "~/.cache/howmanygpus").expanduser()
+
+
+def is_needed(name: str) -> bool:
+    """Whether a process of the workflow that fetches nothing needs an environment variable."""
+    return name in NEEDED or any(family.fullmatch(name) for family in FAMILIES.values())
+
+
+def build_surroundings(given: Mapping[str, str], names: Iterable[str] = ()) -> dict[str, str]:
+    """Return the environment variables of a process of the workflow. It is the same if done twice.
+
+    given: those of the caller. names: further variables that the process needs. The variable LEFT_OUT of the result
+    names what was left out. Keras takes its settings from a folder of the workflow instead of the user's.
+    """
+    named = {*given.get(KEEP, "").split(), *names}
+    kept = {name: value for name, value in given.items() if is_needed(name) or name in named}
+    if "TMPDIR" not in named and not is_usable(kept.get("TMPDIR", "")):
+        del kept["TMPDIR"]
+    built = {"KERAS_HOME": str(find_cache() / "keras"), "PYTHONUNBUFFERED": "1", **kept}
+    lost = {name for name in given if built.get(name) != given[name]} - OF_SHELLS
+    earlier = {*given.get(LEFT_OUT, "").split()} - named
+    return built | {LEFT_OUT: " ".join(sorted(earlier | lost))}
+
+
+def is_usable(folder: str) -> bool:
+    """Whether processes can keep temporary files, and sockets, in a folder. An empty name stands for the default."""
+    return not folder or (len(folder) <= LONGEST_TMPDIR and os.access(folder, os.W_OK))
+
+
+def find_names(text: str) -> list[str]:
+    """Return the variables that a path names, such as $SCRATCH or ${SCRATCH}."""
+    return re.findall(r"\$\{?(\w+)", text)
