@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from howmanygpus.prepare.acquire.acquisition import Acquisition
-from howmanygpus.prepare.checks.kinds import CONVERT, check_kinds, describe_endings
+from howmanygpus.prepare.checks.kinds import CONVERT, check_kinds, check_levels, describe_endings
 from howmanygpus.prepare.checks.listed import check_listing, describe_listing
 from howmanygpus.prepare.images import BadImageError
 from howmanygpus.prepare.images.headers import read_file, read_header
@@ -66,7 +66,7 @@ class Task:
 
     def fingerprint_shard(self, shard: int) -> str:
         """Return a hash of what a shard's pixels depend on: path, size and time of files, and their preparation."""
-        how = [self.image_shape, self.preparation.filter, self.preparation.needs_pillow_simd]
+        how = [self.image_shape, *self.preparation.pixel_options]
         digest = hashlib.sha256(json.dumps(how).encode())
         for entry in self.shards[shard]:
             if self.is_acquired:
@@ -75,7 +75,7 @@ class Task:
             try:
                 status = (self.listing.folder / entry.path).stat()
                 state = f"{status.st_size} {status.st_mtime_ns}"
-            except FileNotFoundError:
+            except OSError:
                 state = "missing"
             digest.update(f"{entry.path}\t{state}\n".encode())
         return digest.hexdigest()[:16]
@@ -102,6 +102,7 @@ class Task:
         check_listing(self.listing)
         if not self.is_acquired:
             check_kinds(self.listing)
+            check_levels(self.listing, self.preparation)
         splits = [entry.split for entry in self.listing.entries]
         counts = splits.count("train"), splits.count("test")
         num_classes, remarks = len(self.listing.classes), describe_listing(self.listing)
