@@ -17,7 +17,7 @@ from howmanygpus.prepare.checks.kinds import CONVERT, check_kinds, check_levels,
 from howmanygpus.prepare.checks.listed import check_listing, describe_listing
 from howmanygpus.prepare.images import BadImageError
 from howmanygpus.prepare.images.headers import read_file, read_header
-from howmanygpus.prepare.options import Preparation, split_options
+from howmanygpus.prepare.options import Preparation, check_texts, split_options
 from howmanygpus.prepare.sources import Description, Entry, Listing, OptionError, load_source, name_some
 
 
@@ -140,6 +140,7 @@ def read_task(source: str, options: dict, acquired: str = "") -> Task:
 
     acquired: the folder of files that the workflow fetches or extracts for the data set.
     """
+    check_texts(load_source(source).list_images, options)
     return _read_task(source, json.dumps(options, sort_keys=True), acquired)
 
 
@@ -158,4 +159,6 @@ def describe_dataset(source: str, options: dict) -> Description:
     """Return shape and counts of a data set of any kind; nothing is decoded."""
     if is_listed(source):
         return read_task(source, options).description
-    return load_source(source).describe(**options)
+    module = load_source(source)
+    check_texts(module.describe, options)
+    return module.describe(**options)

@@ -12,7 +12,10 @@ on_bad_file     fail, or skip: leave out a file that cannot be read correctly, a
 shard_images    approximate number of images that one job prepares
 """
 
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from typing import Any, get_args
 
 from howmanygpus.prepare.images import FILTERS, LIBRARIES, PILLOW_SIMD
 from howmanygpus.prepare.sources import OptionError, check_choice
@@ -67,6 +70,27 @@ def split_options(options: dict, usual: Preparation) -> tuple[Preparation, dict]
     preparation = replace(usual, **given)
     preparation.check()
     return preparation, {name: value for name, value in options.items() if name not in names}
+
+
+def check_texts(takes: Callable, options: dict) -> None:
+    """Raise OptionError for an option that is no text, although the function that takes it needs one.
+
+    YAML reads a bare `no` as false, and what looks like a number or a date as one.
+    """
+    for name, parameter in inspect.signature(takes).parameters.items():
+        kinds = get_args(parameter.annotation) or (parameter.annotation,)
+        value = options.get(name, "")
+        if str in kinds and not isinstance(value, kinds):
+            raise OptionError(name, value, "is not text", _explain_quotes(name, value))
+
+
+def _explain_quotes(name: str, value: Any) -> str:
+    if isinstance(value, list | dict):
+        return "write one text"
+    bare = {"True": "yes", "False": "no", "None": "null"}.get(str(value))
+    if bare:
+        return f'write it in quotes, such as {name}: "{bare}", because YAML reads a bare {bare} as another value'
+    return f'write it in quotes, as in {name}: "{value}"'
 
 
 def _are_levels(values: tuple) -> bool:
