@@ -182,6 +182,7 @@ def test_a_link_to_a_folder_above_and_one_to_itself_do_not_repeat_images(tmp_pat
 @pytest.mark.parametrize(
     ("option", "value", "remedy"),
     [
+        ("separator", "", "between two labels"),
         ("nothing", False, 'nothing: "no"'),
         ("nothing", None, 'nothing: "null"'),
         ("finding", 1, 'finding: "1"'),
@@ -193,6 +194,8 @@ def test_a_link_to_a_folder_above_and_one_to_itself_do_not_repeat_images(tmp_pat
     ],
 )
 def test_an_option_that_yaml_does_not_read_as_text_is_refused(tmp_path, option, value, remedy):
+    (tmp_path / "labels.csv").write_text("path,labels\na.png,x\nb.png,no\n")
+    (tmp_path / "a.png").touch()
     given = {"folder": str(tmp_path), "table": str(tmp_path / "labels.csv"), **SPLIT, option: value}
     with pytest.raises(OptionError) as error:
         describe_dataset("multilabel_csv", given)

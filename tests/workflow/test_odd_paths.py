@@ -64,7 +64,8 @@ def test_names_are_utf8_whatever_the_locale_is(tmp_path):
     project = Project(tmp_path / "project", fakes=["sleeping"])
     write_tree(tmp_path / "Größe", {"train/Größe": 3, "train/鳥": 3, "test/Größe": 2, "test/鳥": 2})
     options = {"source": "image_folder", "options": {"folder": str(tmp_path / "Größe"), "channels": 1}}
-    small = study(dataset="sizes", frameworks=["sleeping"], deviations=["Größere Bilder"])
+    small = study(dataset="sizes", frameworks=["sleeping"], num_gpus=[1], per_device_batch_size=[2])
+    small["deviations"] = ["Größere Bilder"]
     config = {"studies": {"small": small}, "datasets": {"sizes": options}}
     (project.folder / "config" / "config.yaml").write_text(yaml.safe_dump(config, allow_unicode=True), "utf-8")
     ascii_locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
