@@ -77,11 +77,11 @@ def list_started(command: str, folder: Path | None) -> list[Started]:
         words = _unwrap(words)
         if words and words[0] in ("cd", "pushd"):
             target = words[1] if len(words) > 1 else "$HOME"
-            is_known = folder is not None and not set(target) & UNKNOWN and target != "-"
-            if is_known and not found and not (folder / target).is_dir():
+            inner = folder / target if folder and not set(target) & UNKNOWN and target != "-" else None
+            if inner and not found and not inner.is_dir():
                 found.append(Started("", folder, target))
             # An earlier command may make the folder.
-            folder = folder / target if is_known and (folder / target).is_dir() else None
+            folder = inner if inner and inner.is_dir() else None
         elif words and words[0] == "popd":
             folder = None
         elif words:

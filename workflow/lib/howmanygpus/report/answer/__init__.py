@@ -57,8 +57,11 @@ def answer(
     elif is_program(runs) and runs["variant"].nunique() > 1:
         found = ["Combinations of the program's axes may do different work, so that each is ranked by itself."]
         for variant in runs["variant"].unique():
-            own = [table[table["variant"] == variant] for table in (runs, time_to_accuracy, real, batch_sizes)]
-            found += [f"{variant}: {line}" for line in rank(*own, datasets)] or [f"{variant}: It has no rate yet."]
+            own, times, rates, batches = (
+                table[table["variant"] == variant] for table in (runs, time_to_accuracy, real, batch_sizes)
+            )
+            lines = [line for line in rank(own, times, rates, batches, datasets) if line]
+            found += [f"{variant}: {line}" for line in lines] or [f"{variant}: It has no rate yet."]
     else:
         found = rank(runs, time_to_accuracy, real, batch_sizes, datasets)
     found.append(describe_largest(batch_search))

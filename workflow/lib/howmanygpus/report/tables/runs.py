@@ -60,7 +60,11 @@ def tabulate(
     for outcome in outcomes:
         identity = tuple(outcome.identity.values())
         row = describe_run(outcome, plan["billing"], quality.get(identity, {}))
-        if outcome.status == "completed" and "program" in outcome.record["spec"] and identity not in quality:
+        if (
+            outcome.status == "completed"
+            and identity not in quality
+            and "program" in plan["runs"][outcome.path]["spec"]
+        ):
             row["reason"] = explain_missing(outcome.read_events(), metric)
         if outcome.status == "missing" and outcome.path in decided:
             row["status"], row["reason"] = decided[outcome.path]
