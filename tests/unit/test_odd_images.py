@@ -8,15 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import ExifTags, Image
 
 from howmanygpus.prepare.images import LIBRARIES, BadImageError
 from howmanygpus.prepare.images.decoding import decode
 from howmanygpus.prepare.images.headers import read_file
-from pictures import encode, flip_bit, png_by_hand, smooth
+from pictures import chunk, encode, flip_bit, png_by_hand, smooth
 
 GRAY, RGB = smooth(), smooth(channels=3)
 
-pytestmark = pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 
 
 def find_reason(data: bytes, library: str, channels: int = 1) -> str:
@@ -120,6 +121,34 @@ def test_a_jpeg_whose_oddity_changes_no_pixel_is_read(oddity, library):
 def test_a_progressive_jpeg_whose_oddity_changes_no_pixel_is_read(oddity, library):
     data = encode(RGB, "JPEG", progressive=True)
     assert np.array_equal(decode(ODDITIES[oddity](data), 3, library), decode(data, 3))
+
+
+PNG_ODDITIES = {
+    "bytes after the end": lambda data: data + b"notes of a camera" + data,
+    "damaged EXIF": lambda data: data[:33] + chunk(b"eXIf", b"garbage") + data[33:],
+    "significant bits": lambda data: data[:33] + chunk(b"sBIT", b"\x08") + data[33:],
+    "a private chunk": lambda data: data[:33] + chunk(b"prVt", b"private") + data[33:],
+    "a damaged colour profile": lambda data: data[:33] + chunk(b"iCCP", b"x\0\0no zlib") + data[33:],
+    "a damaged text": lambda data: data[:33] + chunk(b"zTXt", b"x\0\0no zlib") + data[33:],
+}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("oddity", PNG_ODDITIES)
+def test_a_png_whose_oddity_changes_no_pixel_is_read(oddity, library):
+    assert np.array_equal(decode(PNG_ODDITIES[oddity](encode(GRAY)), 1, library)[..., 0], GRAY)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+def test_no_damage_of_exif_is_a_traceback(kind):
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation], exif[ExifTags.Base.Make] = 6, "a camera"
+    random, notes = np.random.default_rng(0), exif.tobytes()
+    for _ in range(300):
+        damaged = bytearray(notes)
+        for position in random.integers(6, len(notes), 3):
+            damaged[position] = random.integers(256)
+        assert decode(encode(RGB, kind, exif=bytes(damaged)), 3).size == RGB.size
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -7,8 +7,10 @@ pixel is no damage (see tidying.py).
 """
 
 import io
+import struct
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 import cv2
@@ -88,7 +90,9 @@ def _decode_by_pillow(data: bytes, header: Header, levels: Levels | None = None)
             if image.size != (header.width, header.height):
                 raise BadImageError("damaged", "it has a second header with another size")
             image.load()
-            ImageOps.exif_transpose(image, in_place=True)
+            # EXIF that cannot be read says nothing about how the image lies.
+            with suppress(SyntaxError, ValueError, TypeError, struct.error):
+                ImageOps.exif_transpose(image, in_place=True)
             pixels = _opaque_pixels(image, levels)
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise BadImageError("damaged", str(error)) from None
