@@ -2,6 +2,7 @@
 
 import importlib
 import math
+import os
 import re
 
 import pandas as pd
@@ -17,6 +18,7 @@ from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
 from howmanygpus.report.tables.jobs import COLUMNS as JOBS
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
+from howmanygpus.train.program.process import read_lines
 from howmanygpus.train.program.reports import RANGES, ReportError, match_output, parse_json
 
 PATTERNS = [
@@ -44,6 +46,18 @@ PATTERNS = [
 def test_what_a_terminal_does_not_show_hides_no_number(line):
     (report,) = match_output(PATTERNS, line, 1.0)
     assert report.step == 12
+
+
+@pytest.mark.parametrize("back", ["\r", "\x08" * 30, "\x1b[2K\x1b[1G", "\x1b[1A\x1b[2K", "\x1b[F", "\x1b[3;1H"])
+def test_a_line_that_a_progress_bar_overwrites_counts_at_once(back):
+    reading, writing = os.pipe()
+    with open(reading, "rb") as stream:
+        lines = read_lines(stream)
+        for step in (1, 2, 3):
+            os.write(writing, f"\x1b[32mstep {step}\x1b[0m of 9{back}".encode())
+            found = next(line for line in lines if match_output(PATTERNS, line, 1.0))
+            assert match_output(PATTERNS, found, 1.0)[0].step == step
+        os.close(writing)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ RANGES = {
 """Lowest and highest value of the metrics that the workflow knows; see RANGE in report/metrics/."""
 PER_CENT = "_percent"
 """End of the name of a metric that is reported in per cent, such as accuracy_percent."""
+LINE_END = re.compile(r"[\r\n\x08]|\x1b\[[\d;]*[ABEFGHf]")
+"""What ends a line, or moves a terminal's cursor back so that the next line overwrites it, as progress bars do."""
 TERMINAL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\].*?(\x07|\x1b\\)|\x1b[ -/]*[0-~]|[\x00-\x08\x0e-\x1f\x7f]")
 """What a terminal obeys instead of showing it: colours, movements of the cursor, titles, backspaces (ECMA-48)."""
 
