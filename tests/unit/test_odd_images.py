@@ -103,6 +103,9 @@ ODDITIES = {
     "unknown colour transform": lambda data: after_first_segment(data, ADOBE),
     "unknown colour transform alone": lambda data: data[:2] + ADOBE + data[4 + int.from_bytes(data[4:6]) :],
     "several": lambda data: change_revision(change_scan(data), b"\0\0")[:-2] + bytes(50) + data[-2:],
+    "zeros before the end, and a thumbnail": lambda data: after_first_segment(
+        data[:-2] + bytes(40) + data[-2:], segment(0xE2, encode(GRAY[:8, :8], "JPEG"))
+    ),
     "bytes after the end": lambda data: data + b"notes of a camera" + data,
     "damaged EXIF": lambda data: after_first_segment(data, segment(0xE1, b"Exif\0\0II*\0\x08\0\0\0\xff\xff\x12\x01")),
 }

@@ -1,5 +1,8 @@
 """What a command starts and does not exist gets a word before anything starts, wherever it stands."""
 
+import errno
+import os
+
 import pytest
 
 from howmanygpus.plan.config.errors import ConfigError
@@ -126,3 +129,13 @@ def test_true_and_false_are_no_values_of_an_axis(folder):
 def test_a_metric_in_per_cent_is_the_studys(folder):
     report = [r"step (?P<step>\d+)", r"epoch (?P<epoch>\d+) (?P<accuracy_percent>\S+)"]
     assert find_words("python3 train.py", report=report) == ""
+
+
+def test_a_file_that_cannot_be_read_is_named(folder, monkeypatch):
+    def fail(path):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    (folder / "secret.py").touch()
+    monkeypatch.setattr("howmanygpus.plan.program.files.sha256_of_file", fail)
+    found = find_words("python3 train.py", files=["secret.py"])
+    assert "program.files[0]" in found and "secret.py: Permission denied; make it readable" in found

@@ -49,7 +49,8 @@ def drop_padding(data: bytes, warning: str) -> bytes:
     left over, and stay.
     """
     found = EXTRANEOUS.search(warning)
-    end = data.find(END, data.find(bytes([0xFF, START_OF_SCAN])))
+    *_, (_, start, length) = jpeg_segments(data)
+    end = data.index(END, start + length)
     padding = data[end - int(found[1]) : end] if found else b""
     is_padding = len(set(padding)) == 1 or set(padding) <= {0, 0xFF}
     return data[: end - len(padding)] + data[end:] if is_padding else data
