@@ -42,7 +42,7 @@ class Task:
         reasons: dict[str, str] = {}
         for entry in self.listing.entries:
             try:
-                return _read_size(read_file(self.listing.folder / entry.path), self.preparation.channels)
+                return _read_size(read_file(self.listing.folder / entry.path), self.preparation)
             except BadImageError as error:
                 reasons.setdefault(error.reason, f"{entry.path} ({error})")
         found = f"{describe_endings(self.listing)}, such as {name_some(reasons.values())}"
@@ -109,7 +109,7 @@ class Task:
         return Description(self.image_shape, num_classes, *counts, self.listing.multi_label, remarks)
 
 
-def _read_size(data: bytes, channels: int) -> tuple[int, int]:
+def _read_size(data: bytes, preparation: Preparation) -> tuple[int, int]:
     """(height, width) of an image that is upright. Raises BadImageError."""
     header = read_header(data)
     if header.plain:
@@ -117,7 +117,7 @@ def _read_size(data: bytes, channels: int) -> tuple[int, int]:
     # An orientation can exchange height and width. Few calls need OpenCV, which this module imports.
     from howmanygpus.prepare.images.decoding import decode
 
-    height, width, _ = decode(data, channels).shape
+    height, width, _ = decode(data, preparation.channels, levels=preparation.levels).shape
     return height, width
 
 
