@@ -19,7 +19,7 @@ STUDY_KEYS = (
     *("stop_below_efficiency", "budget_device_h"),
 )
 """Keys that a study with a program can have."""
-USUAL = (*LAUNCHERS, "python", "python3")
+USUAL = {"python", "python3", *LAUNCHERS}
 LIKENESS = 0.8
 """Ratio of difflib above which the name of a program is probably a misspelt usual one."""
 LISTS = {

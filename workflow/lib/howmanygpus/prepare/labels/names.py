@@ -13,10 +13,32 @@ UNWRITABLE = ("Cc", "Cs", "Zl", "Zp")
 lines and paragraphs."""
 INVISIBLE, SPACES = ("Cf",), re.compile(r"\s+")
 MADE_BY_SYSTEMS = {
-    *("@eadir", "@recycle", "@recently-snapshot", "@sharebin", "@snapshot", "@tmp", "@transcode", "@__thumb"),
-    *("#recycle", "#snapshot", "~snapshot", "lost+found", "found.000", "$recycle.bin", "system volume information"),
-    *("network trash folder", "temporary items", "__macosx", "__pycache__", "icon\r", "desktop.ini", "thumbs.db"),
-    *("ehthumbs.db", "ehthumbs_vista.db", "picasa.ini", "zbthumbnail.info"),
+    "@eadir",
+    "@recycle",
+    "@recently-snapshot",
+    "@sharebin",
+    "@snapshot",
+    "@tmp",
+    "@transcode",
+    "@__thumb",
+    "#recycle",
+    "#snapshot",
+    "~snapshot",
+    "lost+found",
+    "found.000",
+    "$recycle.bin",
+    "system volume information",
+    "network trash folder",
+    "temporary items",
+    "__macosx",
+    "__pycache__",
+    "icon\r",
+    "desktop.ini",
+    "thumbs.db",
+    "ehthumbs.db",
+    "ehthumbs_vista.db",
+    "picasa.ini",
+    "zbthumbnail.info",
 }
 """Files and folders of Synology, QNAP and NetApp, of Windows, macOS and Linux, and of programs, in lower case."""
 OF_SYNOLOGY = re.compile(r"@Syno(EAStream|Resource)$")

@@ -21,7 +21,10 @@ KNOWN = {*NUMBERS, "metric", "status", "reason", "versions"}
 PLAIN_GROUPS = ("step", "samples", "epoch", "loss")
 """Groups of a regular expression that are no metrics."""
 RANGES = {
-    **dict.fromkeys(("accuracy", "top5_accuracy", "macro_auc", "roc_auc"), (0.0, 1.0)),
+    "accuracy": (0.0, 1.0),
+    "top5_accuracy": (0.0, 1.0),
+    "macro_auc": (0.0, 1.0),
+    "roc_auc": (0.0, 1.0),
     "test_loss": (0.0, math.inf),
 }
 """Lowest and highest value of the metrics that the workflow knows; see RANGE in report/metrics/."""
