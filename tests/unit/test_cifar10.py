@@ -9,7 +9,7 @@ from cifar import NAMES, PYTHON_VERSION, write_real, write_small
 from howmanygpus.prepare.acquire.acquisition import Acquisition
 from howmanygpus.prepare.listing import describe_dataset
 from howmanygpus.prepare.sources import OptionError, cifar10
-from pictures import needs
+from samples import needs
 
 REMEDY = "fetch the binary version, cifar-10-binary.tar.gz, from https://www.cs.toronto.edu/~kriz/cifar.html"
 

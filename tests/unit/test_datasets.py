@@ -12,7 +12,8 @@ from howmanygpus.prepare.merging import merge_shards
 from howmanygpus.prepare.shards import prepare_shard
 from howmanygpus.prepare.sources import OptionError, chestxray14, multilabel_csv, patterns
 from howmanygpus.train.input.prepared import open_data
-from pictures import SHARED_DATA, encode, needs, smooth
+from pictures import SHARED_DATA, encode, smooth
+from samples import needs
 
 HEADER = (
     "Image Index,Finding Labels,Follow-up #,Patient ID,Patient Age,Patient Gender,View Position,"

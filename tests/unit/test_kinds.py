@@ -1,11 +1,13 @@
 """Images of other kinds than PNG and JPEG are refused, and the message names the kind and the remedy."""
 
+import numpy as np
 import pytest
 
 from howmanygpus.prepare.checks.excluded import check_exclusions
 from howmanygpus.prepare.images import BadImageError
 from howmanygpus.prepare.images.headers import read_header
 from howmanygpus.prepare.listing import _read_task, describe_dataset, read_task
+from howmanygpus.prepare.shards import prepare_image
 from howmanygpus.prepare.sources import OptionError
 from pictures import encode, smooth
 
@@ -50,6 +52,26 @@ def test_a_folder_of_another_kind_without_endings_is_refused_if_no_size_is_given
     options = write_images(tmp_path, "", KINDS["DICOM"])
     message = rf"8 files without an ending, such as train/cat/0 \(unknown: a DICOM file\); convert .*, {ONLY}"
     with pytest.raises(OptionError, match=f"size: None finds no image that can be read in .*, which has {message}"):
+        describe_dataset("image_folder", options)
+
+
+@pytest.mark.parametrize("size", [None, [8, 8]])
+def test_levels_of_12_bits_are_refused_before_any_job_and_kept_if_they_are_given(tmp_path, size):
+    image = (smooth().astype(np.uint32) * 4095 // 255).astype(np.uint16)
+    options = write_images(tmp_path, ".png", encode(image)) | {"size": size, "channels": 1}
+    with pytest.raises(OptionError, match=r"levels: None .*train/cat/0\.png") as error:
+        describe_dataset("image_folder", options)
+    assert "[0, 4095]" in error.value.remedy and str(image.max()) in error.value.problem
+    options |= {"levels": [0, 4095]}
+    assert describe_dataset("image_folder", options).image_shape == (*(size or image.shape), 1)
+    kept = prepare_image(read_task("image_folder", options | {"size": None}), encode(image))
+    assert np.array_equal(kept[..., 0], smooth())
+
+
+@pytest.mark.parametrize("levels", [4095, [4095], [0, 65536], [10, 10], [0, True], ["0", "4095"]])
+def test_levels_that_are_none_are_refused(tmp_path, levels):
+    options = write_images(tmp_path, ".png", encode(smooth())) | {"levels": levels}
+    with pytest.raises(OptionError, match=r"levels: .* no levels .*\[0, 4095\]"):
         describe_dataset("image_folder", options)
 
 

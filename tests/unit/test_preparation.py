@@ -2,6 +2,8 @@
 
 import csv
 import hashlib
+import resource
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -65,6 +67,18 @@ def test_arrays_hold_each_image_in_its_place_however_many_shards_there_are(tree,
         for image, source in zip(data.train_images, sources, strict=False):
             assert np.array_equal(image, resize(decode(source.read_bytes(), 1), (20, 28)))
     assert (tmp_path / "100/arrays/manifest.tsv").read_bytes() == (tmp_path / "3/arrays/manifest.tsv").read_bytes()
+
+
+def test_more_shards_than_files_may_be_open_are_merged(tree, tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    task = read_task("image_folder", options_of(tree, shard_images=1))
+    assert task.num_shards == 16
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(list(Path("/proc/self/fd").iterdir())) + 8, hard))
+    try:
+        arrays = prepare(task, tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    verify_hashes(arrays, read_description(arrays)["sha256"])
 
 
 def test_the_description_says_what_the_arrays_are(tree, tmp_path):

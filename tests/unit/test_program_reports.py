@@ -80,6 +80,20 @@ def test_a_window_with_an_evaluation_at_an_unknown_step_is_in_no_rate():
     assert progress.clocks.measured_steps == 5
 
 
+def test_steps_that_are_counted_anew_in_each_epoch_are_added_up():
+    lines = [{"epoch": epoch, "step": step, "samples": 50 * step} for epoch in (1, 2, 3) for step in range(1, 5)]
+    progress, events = follow(*(line | {"time": 101.0 + index} for index, line in enumerate(lines)))
+    assert (progress.steps, progress.samples, progress.clocks.measured_steps) == (12, 600, 10)
+    assert [event["first_step"] for event in events] == list(range(1, 13))
+    assert sum(event["samples"] for event in events) == 600
+
+
+def test_without_samples_the_steps_of_all_epochs_count():
+    lines = [{"epoch": epoch, "step": step} for epoch in (1, 2) for step in (2, 4)]
+    progress, _ = follow(*(line | {"time": 101.0 + index} for index, line in enumerate(lines)))
+    assert (progress.steps, progress.samples) == (8, 8 * 64)
+
+
 def test_without_a_report_of_step_0_start_and_first_step_are_unknown():
     progress, _ = follow({"step": 5, "time": 110.0}, {"step": 10, "time": 111.0})
     found = progress.describe(112.0)
@@ -90,6 +104,14 @@ def test_without_a_report_of_step_0_start_and_first_step_are_unknown():
     ("lines", "message"),
     [
         ([{"step": 5, "time": 101}, {"step": 5, "time": 102}], "step 5 was reported after step 5"),
+        (
+            [{"step": 5, "epoch": 1, "time": 101}, {"step": 5, "epoch": 1, "time": 102}],
+            "step 5 was reported after step 5",
+        ),
+        (
+            [{"step": 5, "epoch": 1, "time": 101}, {"step": 0, "epoch": 2, "time": 102}],
+            "step 0 was reported after step 5",
+        ),
         ([{"step": 5, "time": 99}], "before the start or an earlier report"),
         (
             [{"step": 5, "samples": 9, "time": 101}, {"step": 6, "samples": 8, "time": 102}],

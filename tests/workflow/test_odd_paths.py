@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 
 import pytest
 import yaml
@@ -57,3 +58,21 @@ def test_make_demo_trains_reports_and_answers_there(environment_record, tmp_path
     assert made.returncode == 0, made.stdout[-2000:] + made.stderr[-3000:]
     assert "short: small_cnn on digits, 1 run planned: 1 completed." in made.stdout
     assert "short" in project.read("results/report.html")
+
+
+def test_names_are_utf8_whatever_the_locale_is(tmp_path):
+    project = Project(tmp_path / "project", fakes=["sleeping"])
+    write_tree(tmp_path / "Größe", {"train/Größe": 3, "train/鳥": 3, "test/Größe": 2, "test/鳥": 2})
+    options = {"source": "image_folder", "options": {"folder": str(tmp_path / "Größe"), "channels": 1}}
+    small = study(dataset="sizes", frameworks=["sleeping"], num_gpus=[1], per_device_batch_size=[2])
+    small["deviations"] = ["Größere Bilder"]
+    config = {"studies": {"small": small}, "datasets": {"sizes": options}}
+    (project.folder / "config" / "config.yaml").write_text(yaml.safe_dump(config, allow_unicode=True), "utf-8")
+    ascii_locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "workflow/scripts/start_snakemake.py", "prepared", "--profile", "profiles/local"]
+    made = subprocess.run(
+        command, cwd=project.folder, env=project.environment() | ascii_locale, capture_output=True, text=True
+    )
+    assert made.returncode == 0, made.stderr[-3000:]
+    classes = (project.folder / "results/prepared/sizes/arrays/classes.tsv").read_text("utf-8")
+    assert "Größe\t3\t2" in classes and "鳥\t3\t2" in classes

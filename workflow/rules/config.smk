@@ -15,7 +15,17 @@ from snakemake.utils import update_config
 gc.freeze()
 gc.set_threshold(100_000, 50, 100)
 
-sys.path.insert(0, str(Path(workflow.basedir) / "workflow" / "lib"))
+CLONE = Path(str(workflow.current_basedir)).resolve().parents[1]
+
+if Path(workflow.basedir).resolve() != CLONE:
+    sys.exit(f"snakemake: the workflow in {CLONE} cannot be a module of another one; call it there: `cd {CLONE}` first")
+if Path.cwd().resolve() != CLONE:
+    sys.exit(
+        f"snakemake: the workflow keeps its results and its .venv in {CLONE}, and was called in {Path.cwd()}; "
+        f"`cd {CLONE}` first or give `--directory {CLONE}`, and the full paths of your files"
+    )
+
+sys.path.insert(0, str(CLONE / "workflow" / "lib"))
 
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.files import check_config_files

@@ -4,13 +4,19 @@ Start Snakemake, with targets at any place of the command line, and in as many p
 `.venv/bin/snakemake` is this script in the folder of a clone; see howmanygpus.environments.command.
 """
 
+import locale
 import os
 import sys
 from pathlib import Path
 
-if __name__ == "__main__" and os.environ.pop("PYTHONPATH", None):
-    # A site's modules may set it. Packages in it would shadow those of .venv, here and in jobs.
-    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+if __name__ == "__main__":
+    # A site's modules may set PYTHONPATH. Packages in it would shadow those of .venv, here and in jobs.
+    has_path = os.environ.pop("PYTHONPATH", None)
+    # Names of files and texts are UTF-8, whatever the locale is. Every process that this one starts inherits that.
+    is_utf8 = sys.flags.utf8_mode or locale.getencoding().lower() in ("utf-8", "utf8")
+    if has_path or not is_utf8:
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 

@@ -13,11 +13,11 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from howmanygpus.prepare.acquire.acquisition import Acquisition
-from howmanygpus.prepare.checks.kinds import CONVERT, check_kinds, describe_endings
+from howmanygpus.prepare.checks.kinds import CONVERT, check_kinds, check_levels, describe_endings
 from howmanygpus.prepare.checks.listed import check_listing, describe_listing
 from howmanygpus.prepare.images import BadImageError
 from howmanygpus.prepare.images.headers import read_file, read_header
-from howmanygpus.prepare.options import Preparation, split_options
+from howmanygpus.prepare.options import Preparation, check_texts, split_options
 from howmanygpus.prepare.sources import Description, Entry, Listing, OptionError, load_source, name_some
 
 
@@ -42,7 +42,7 @@ class Task:
         reasons: dict[str, str] = {}
         for entry in self.listing.entries:
             try:
-                return _read_size(read_file(self.listing.folder / entry.path), self.preparation.channels)
+                return _read_size(read_file(self.listing.folder / entry.path), self.preparation)
             except BadImageError as error:
                 reasons.setdefault(error.reason, f"{entry.path} ({error})")
         found = f"{describe_endings(self.listing)}, such as {name_some(reasons.values())}"
@@ -66,7 +66,7 @@ class Task:
 
     def fingerprint_shard(self, shard: int) -> str:
         """Return a hash of what a shard's pixels depend on: path, size and time of files, and their preparation."""
-        how = [self.image_shape, self.preparation.filter, self.preparation.needs_pillow_simd]
+        how = [self.image_shape, *self.preparation.pixel_options]
         digest = hashlib.sha256(json.dumps(how).encode())
         for entry in self.shards[shard]:
             if self.is_acquired:
@@ -75,7 +75,7 @@ class Task:
             try:
                 status = (self.listing.folder / entry.path).stat()
                 state = f"{status.st_size} {status.st_mtime_ns}"
-            except FileNotFoundError:
+            except OSError:
                 state = "missing"
             digest.update(f"{entry.path}\t{state}\n".encode())
         return digest.hexdigest()[:16]
@@ -102,13 +102,14 @@ class Task:
         check_listing(self.listing)
         if not self.is_acquired:
             check_kinds(self.listing)
+            check_levels(self.listing, self.preparation)
         splits = [entry.split for entry in self.listing.entries]
         counts = splits.count("train"), splits.count("test")
         num_classes, remarks = len(self.listing.classes), describe_listing(self.listing)
         return Description(self.image_shape, num_classes, *counts, self.listing.multi_label, remarks)
 
 
-def _read_size(data: bytes, channels: int) -> tuple[int, int]:
+def _read_size(data: bytes, preparation: Preparation) -> tuple[int, int]:
     """(height, width) of an image that is upright. Raises BadImageError."""
     header = read_header(data)
     if header.plain:
@@ -116,7 +117,7 @@ def _read_size(data: bytes, channels: int) -> tuple[int, int]:
     # An orientation can exchange height and width. Few calls need OpenCV, which this module imports.
     from howmanygpus.prepare.images.decoding import decode
 
-    height, width, _ = decode(data, channels).shape
+    height, width, _ = decode(data, preparation.channels, levels=preparation.levels).shape
     return height, width
 
 
@@ -139,6 +140,7 @@ def read_task(source: str, options: dict, acquired: str = "") -> Task:
 
     acquired: the folder of files that the workflow fetches or extracts for the data set.
     """
+    check_texts(load_source(source).list_images, options)
     return _read_task(source, json.dumps(options, sort_keys=True), acquired)
 
 
@@ -157,4 +159,6 @@ def describe_dataset(source: str, options: dict) -> Description:
     """Return shape and counts of a data set of any kind; nothing is decoded."""
     if is_listed(source):
         return read_task(source, options).description
-    return load_source(source).describe(**options)
+    module = load_source(source)
+    check_texts(module.describe, options)
+    return module.describe(**options)

@@ -47,7 +47,7 @@ def _read_sample(task: Task, num_images: int) -> list[bytes]:
     for entry in entries[:: max(1, len(entries) // num_images)][:num_images]:
         try:
             data = read_file(task.listing.folder / entry.path)
-            decode(data, task.preparation.channels)
+            _decode(task, data)
             sample.append(data)
         except BadImageError:
             continue
@@ -56,12 +56,16 @@ def _read_sample(task: Task, num_images: int) -> list[bytes]:
     return sample
 
 
+def _decode(task: Task, data: bytes, library: str = "fast") -> np.ndarray:
+    return decode(data, task.preparation.channels, library, task.preparation.levels)
+
+
 def _measure_libraries(task: Task, sample: list[bytes]) -> list[dict]:
     """Speed of decoding and resizing together, with the options of the data set."""
-    height, width, channels = task.image_shape
+    height, width, _ = task.image_shape
 
     def prepare(library: str) -> Callable[[bytes], np.ndarray]:
-        return lambda data: resize(decode(data, channels, library), (height, width), task.preparation.filter)
+        return lambda data: resize(_decode(task, data, library), (height, width), task.preparation.filter)
 
     rates = _time_in_turns({library: prepare(library) for library in LIBRARIES}, sample)
     mb_per_image = sum(map(len, sample)) / len(sample) / 1e6
@@ -76,8 +80,8 @@ def _measure_filters(task: Task, sample: list[bytes]) -> list[dict]:
 
     The reference is Pillow's LANCZOS in float32. OpenCV's LINEAR is included to show the effect of aliasing.
     """
-    height, width, channels = task.image_shape
-    images = [decode(data, channels) for data in sample]
+    height, width, _ = task.image_shape
+    images = [_decode(task, data) for data in sample]
     if all(image.shape[:2] == (height, width) for image in images):
         return []
     ways: dict[str, Callable] = {name: partial(resize, size=(height, width), filter_name=name) for name in FILTERS}
@@ -93,7 +97,7 @@ def _measure_filters(task: Task, sample: list[bytes]) -> list[dict]:
 def _measure_formats(task: Task, sample: list[bytes]) -> list[dict]:
     """Size of prepared images as files, the error of JPEG, and the speed of reading the files."""
     height, width, channels = task.image_shape
-    images = [resize(decode(data, channels), (height, width), task.preparation.filter) for data in sample]
+    images = [resize(_decode(task, data), (height, width), task.preparation.filter) for data in sample]
     formats = {"PNG": [_encode_png(image) for image in images]}
     formats |= {f"JPEG {quality}": [encode_jpeg(image, quality) for image in images] for quality in QUALITIES}
     rows = []

@@ -1,11 +1,11 @@
 """Merge the shards of a data set into arrays in the order of its listing, with a manifest and remarks."""
 
 import math
-import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -61,8 +61,10 @@ def merge_shards(task: Task, images: list[Path], records: list[Path], folder: Pa
     columns = ("path", "source_sha256", *(["group"] if has_groups else []))
     with write_prepared(folder, columns) as writer:
         for split, items in chosen.items():
-            shape = (len(items), *task.image_shape)
-            writer.write_images(split, shape, _read_pixels(items, images, math.prod(task.image_shape)))
+            shape, num_bytes = (len(items), *task.image_shape), math.prod(task.image_shape)
+            places = sorted(range(len(items)), key=lambda place: (items[place].shard, items[place].place))
+            in_shards = [items[place] for place in places]
+            writer.write_images(split, shape, _read_pixels(in_shards, images, num_bytes), places)
             writer.write_labels(split, _make_labels(task, items), (_line(item, has_groups) for item in items))
         rows = [(entry.path, entry.split, _format_label(entry.label), record.reason) for entry, record in excluded]
         writer.write_table(EXCLUSIONS, ("path", "split", "label", "reason"), rows)
@@ -132,14 +134,18 @@ def _check(task: Task, prepared: list[Prepared], excluded: list[tuple[Entry, Rec
 
 
 def _read_pixels(items: list[Prepared], images: list[Path], num_bytes: int) -> Iterator[bytes]:
-    """Yield the pixels of each item; raises ValueError for a shard that ends early."""
-    with ExitStack() as stack:
-        shards = [stack.enter_context(open(path, "rb", buffering=0)).fileno() for path in images]
-        for item in items:
-            pixels = os.pread(shards[item.shard], num_bytes, item.place * num_bytes)
-            if len(pixels) != num_bytes:
-                raise ValueError(f"{images[item.shard]} ends early; delete it and run the workflow again")
-            yield pixels
+    """Yield the pixels of each item, in the order of their shards; raises ValueError for a shard that ends early.
+
+    One shard is open at a time, since a system limits how many files are.
+    """
+    for shard, own in groupby(items, key=attrgetter("shard")):
+        with open(images[shard], "rb") as file:
+            for item in own:
+                file.seek(item.place * num_bytes)
+                pixels = file.read(num_bytes)
+                if len(pixels) != num_bytes:
+                    raise ValueError(f"{images[shard]} ends early; delete it and run the workflow again")
+                yield pixels
 
 
 def _make_labels(task: Task, items: list[Prepared]) -> np.ndarray:

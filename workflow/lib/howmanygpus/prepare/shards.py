@@ -76,7 +76,7 @@ def prepare_file(task: Task, path: str) -> tuple[np.ndarray | None, Record, int]
 def prepare_image(task: Task, data: bytes) -> np.ndarray:
     """Decode and resize one image to the task's shape, uint8, contiguous; raises BadImageError."""
     preparation = task.preparation
-    image = decode(data, preparation.channels, preparation.decoder)
+    image = decode(data, preparation.channels, preparation.decoder, preparation.levels)
     height, width, _ = task.image_shape
     if preparation.size is None and image.shape[:2] != (height, width):
         raise BadImageError(

@@ -89,7 +89,7 @@ def find_earlier(recorded: list[str] | None, others: list[str]) -> str | None:
 
 def describe_shard(task: Task, shard: int) -> str:
     """Return a hash of everything besides file contents that the pixels of a shard depend on."""
-    how = [task.image_shape, task.preparation.filter, task.preparation.needs_pillow_simd]
+    how = [task.image_shape, *task.preparation.pixel_options]
     paths = [entry.path for entry in task.shards[shard]]
     return hashlib.sha256(json.dumps([how, paths]).encode()).hexdigest()[:16]
 

@@ -16,11 +16,16 @@ LONGEST = 100
 def expand_axes(place: str, axes: dict[str, list]) -> dict[str, dict]:
     """Return the values of each variant by its name, such as model_small for {model: [small, large]}.
 
-    Raises ConfigError for a name that is taken, and for values whose names in paths are the same.
+    Raises ConfigError for a name that is taken, for true and false, and for values whose names in paths are the same.
     """
-    for name in axes:
+    for name, given in axes.items():
         if name in TAKEN:
             raise refuse(f"{place}.{name}", name, "is a name of the workflow's own", "choose another name")
+        for position, value in enumerate(given):
+            if isinstance(value, bool):
+                problem = f"is read by YAML, also where {'yes or on' if value else 'no or off'} was written"
+                remedy = 'write the text that the command gets in quotes, such as "no" or "false"'
+                raise refuse(f"{place}.{name}[{position}]", value, problem, remedy)
     variants: dict[str, dict] = {}
     for values in itertools.product(*axes.values()):
         chosen = dict(zip(axes, values, strict=True))
@@ -34,7 +39,7 @@ def expand_axes(place: str, axes: dict[str, list]) -> dict[str, dict]:
     return variants
 
 
-def slug(value: str | float | bool) -> str:
+def slug(value: str | float) -> str:
     """Return a value as part of a path: lower-case letters, digits and underscores."""
     return re.sub(r"[^a-z0-9]+", "_", str(value).lower().replace("-", "m" if _is_number(value) else "_"))
 

@@ -1,6 +1,6 @@
 """Checks the program of a study before anything starts: its command, how it starts, where it runs, how it reports."""
 
-import itertools
+import difflib
 import os
 import re
 import shlex
@@ -9,8 +9,9 @@ from pathlib import Path
 
 from howmanygpus.plan.config.errors import ConfigError, refuse, suggest
 from howmanygpus.plan.frameworks import FRAMEWORKS
+from howmanygpus.plan.program.commands import LAUNCHERS, SCRIPTS, Started, list_started
 from howmanygpus.train.program.command import PLACEHOLDERS, CommandError, find_placeholders
-from howmanygpus.train.program.reports import PLAIN_GROUPS
+from howmanygpus.train.program.reports import PER_CENT, PLAIN_GROUPS
 
 STUDY_KEYS = (
     *("program", "devices", "num_gpus", "num_nodes", "per_device_batch_size", "scaling", "precision", "repeats"),
@@ -18,13 +19,9 @@ STUDY_KEYS = (
     *("stop_below_efficiency", "budget_device_h"),
 )
 """Keys that a study with a program can have."""
-SHELL_WORDS = {
-    *("cd", "exec", "eval", "export", "source", ".", "set", "unset", "ulimit", "umask", "test", "[", "[[", "time"),
-    *("if", "for", "while", "until", "case", "{", "(", "((", "!", "true", "false", "echo", "trap", "module"),
-}
-"""Words of the shell that may begin a command."""
-SCRIPTS = (".py", ".sh", ".jl", ".R")
-INTERPRETERS = ("python", "python3", "bash", "sh", "julia", "Rscript")
+USUAL = {"python", "python3", *LAUNCHERS}
+LIKENESS = 0.8
+"""Ratio of difflib above which the name of a program is probably a misspelt usual one."""
 LISTS = {
     "per_device_batch_size": ("per_device_batch_size", "global_batch_size"),
     "precision": ("precision",),
@@ -69,25 +66,31 @@ def check_command(place: str, program: dict, config: dict) -> None:
 
 
 def _check_program(where: str, program: dict) -> None:
-    """Raise ConfigError if the program at the beginning of the command is known not to exist."""
+    """Raise ConfigError if the command is none of the shell, or if the program with which it begins does not exist."""
     try:
-        words = shlex.split(program["command"], comments=True)
+        started, words = list_started(program["command"], Path()), shlex.split(program["command"], comments=True)
     except ValueError as error:
         raise refuse(where, program["command"], f"is no command of the shell ({error})", "close the quote") from None
     named = [word for word in words if not re.match(r"\w+=", word)]
     if not named:
         raise refuse(where, program["command"], "starts no program", "write the command that trains")
-    first = named[0]
-    if first in SHELL_WORDS or first.startswith("(") or "{" in first or "$" in first:
-        return
-    is_elsewhere = program["modules"] or program["container"] or program["environment"]
-    if is_elsewhere and "/" not in first:
-        return
-    if program["container"] and first.startswith("/"):
-        return
-    if not _is_found(first, program):
+    if started and named[0] == started[0].program and _is_missing(started[0], program):
         problem = "is no program that can be executed"
-        raise refuse(where, first, problem, "correct it, `chmod +x` it, or name `environment`, `python` or `modules`")
+        raise refuse(
+            where, named[0], problem, "correct it, `chmod +x` it, or name `environment`, `python` or `modules`"
+        )
+
+
+def _is_missing(started: Started, program: dict) -> bool:
+    """Whether it is known that a program does not exist where the command runs."""
+    name = started.program
+    if "/" in name:
+        path = started.find(name)
+        is_inside = bool(program["container"]) and path is not None and path.is_absolute()
+        return not is_inside and path is not None and shutil.which(path.absolute()) is None
+    if program["modules"] or program["container"] or program["environment"]:
+        return False
+    return not _is_found(name, program)
 
 
 def _is_found(name: str, program: dict) -> bool:
@@ -135,7 +138,7 @@ def check_report(place: str, program: dict, quality: dict, gives_thresholds: boo
         if not metrics and "step" not in own:
             remedy = "add a group named after a metric, such as (?P<accuracy>[0-9.]+), or a group step"
             raise refuse(where, text, "has a group epoch and no metric", remedy)
-        groups |= metrics or own
+        groups |= {name.removesuffix(PER_CENT) for name in metrics} or own
     if program["report"] and "step" not in groups:
         remedy = r"add one such as step (?P<step>\d+), from which rates are computed"
         raise refuse(f"{place}.report", program["report"], "has no expression for steps alone", remedy)
@@ -157,28 +160,30 @@ def doubt_files(place: str, program: dict, files: dict[str, str]) -> list[str]:
     ]
 
 
-def doubt_scripts(place: str, program: dict) -> list[str]:
-    """Return a warning for each script that the command gives to an interpreter and that is not there.
+def doubt_programs(place: str, program: dict) -> list[str]:
+    """Return a warning for each program and script that the command starts anywhere, and that does not exist.
 
-    It may be there where the command has changed to, or in the container.
+    What a container or an environment has is not known; a name that is nearly that of a usual program is a doubt.
     """
-    words = shlex.split(program["command"], comments=True)
-    if program["container"] or {"cd", "pushd"} & set(words):
-        return []
-    # Options of the interpreter stand before the script.
-    words = [word for word in words if not word.startswith("-")]
-    scripts = [word for before, word in itertools.pairwise(words) if Path(before).name in INTERPRETERS]
-    return [
-        f"{place}.command: {word} does not exist, seen from {Path.cwd()}; correct the path"
-        for word in dict.fromkeys(scripts)
-        if Path(word).suffix in SCRIPTS and not set("{$*`") & set(word) and not Path(word).expanduser().exists()
-    ]
+    doubts = []
+    for started in list_started(program["command"], Path()):
+        name, script = started.program, started.script
+        near = difflib.get_close_matches(name, USUAL, n=1, cutoff=LIKENESS)
+        is_misspelt = near and name not in USUAL and not _is_found(name, program)
+        if name and (is_misspelt or _is_missing(started, program)):
+            hint = f"; did you mean {near[0]}?" if near else "; correct it"
+            doubts.append(f"{place}.command: {name} is no program that can be executed here{hint}")
+        path = started.find(script) if script and not program["container"] else None
+        if path is not None and not path.exists():
+            where = (Path.cwd() / (started.folder or "")).resolve()
+            doubts.append(f"{place}.command: {script} does not exist, seen from {where}; correct the path")
+    return list(dict.fromkeys(doubts))
 
 
 def doubt_report(place: str, program: dict, metric: str) -> list[str]:
     """Return a warning if regular expressions have metrics, but not the one by which the study is judged."""
     groups = {group for text in program["report"] or () for group in re.compile(text).groupindex}
-    others = sorted(groups - set(PLAIN_GROUPS))
+    others = sorted(name.removesuffix(PER_CENT) for name in groups - set(PLAIN_GROUPS))
     if not others or metric in others:
         return []
     problem = f"has the group {' and '.join(others)} and not {metric}, the study's quality.metric"

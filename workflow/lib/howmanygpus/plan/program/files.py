@@ -20,7 +20,8 @@ def expand_paths(place: str, program: dict) -> dict:
 def hash_program_files(place: str, given: list[str]) -> dict[str, str]:
     """Return the SHA-256 of each file, by its path; those of a folder are all files below it that are not hidden.
 
-    Raises ConfigError for a path that does not exist, a folder without files, and files that are too large.
+    Raises ConfigError for a path that does not exist, a folder without files, and files that cannot be read or are too
+    large.
     """
     found: dict[str, str] = {}
     for position, text in enumerate(given):
@@ -31,7 +32,11 @@ def hash_program_files(place: str, given: list[str]) -> dict[str, str]:
         if (size := sum(path.stat().st_size for path in paths)) > MOST_BYTES:
             remedy = "name the code alone: each call of snakemake reads these files"
             raise refuse(where, text, f"has {size >> 20} MiB, more than {MOST_BYTES >> 20}", remedy)
-        found |= {str(path): _hash(path, path.stat().st_mtime_ns) for path in paths}
+        try:
+            found |= {str(path): _hash(path, path.stat().st_mtime_ns) for path in paths}
+        except OSError as error:
+            problem = f"cannot be read at {error.filename}: {error.strerror}"
+            raise refuse(where, text, problem, "make it readable, or leave it out") from None
     return dict(sorted(found.items()))
 
 

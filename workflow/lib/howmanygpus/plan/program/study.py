@@ -18,8 +18,8 @@ from howmanygpus.plan.program.checks import (
     check_report,
     check_surroundings,
     doubt_files,
+    doubt_programs,
     doubt_report,
-    doubt_scripts,
 )
 from howmanygpus.plan.program.files import expand_paths, hash_program_files
 from howmanygpus.plan.runs import Run, drop_usual_layout, usual_layout
@@ -145,7 +145,7 @@ class ProgramStudy(Study):
 
     def find_doubts(self) -> list[str]:
         place = f"{self.place}.program"
-        doubts = [*doubt_files(place, self.program, self.files), *doubt_scripts(place, self.program)]
+        doubts = [*doubt_files(place, self.program, self.files), *doubt_programs(place, self.program)]
         return [*doubts, *doubt_report(place, self.program, self.config["quality"]["metric"])]
 
     def describe(self) -> dict:

@@ -43,6 +43,8 @@ def _explain(excluded: list[Exclusion]) -> str:
     heading = f"{len(excluded)} files cannot be prepared ({_count_reasons(excluded)}):"
     if any(reason.startswith("unknown") for _, reason in excluded):
         lines.append("Only PNG and JPEG are read: convert images of other kinds.")
+    if any(reason.startswith("unreadable") for _, reason in excluded):
+        lines.append("Ask for the right to read them if it is denied: `ls -l` shows who has it.")
     return "\n".join([heading, *lines, "Repair or remove them, or set `on_bad_file: skip`."])
 
 

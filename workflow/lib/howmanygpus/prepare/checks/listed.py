@@ -1,7 +1,9 @@
 """Check a listing before anything is prepared: refuse one that cannot be trained on, and remark on oddities."""
 
 from collections import Counter
+from collections.abc import Callable
 
+from howmanygpus.prepare.labels.names import find_look
 from howmanygpus.prepare.sources import Listing, OptionError, name_some
 
 SPLITS = ("train", "test")
@@ -17,6 +19,9 @@ def check_listing(listing: Listing) -> None:
         raise _refuse(listing, f"has {len(shared)} files both as training and as test images: {names}", "correct it")
     if not listing.classes:
         raise _refuse(listing, "has no label of any image", "correct `label_column` or `nothing`, or write labels")
+    if same := _group_alike(listing.classes, find_look):
+        names = name_some(" and ".join(map(ascii, names)) for names in same)
+        raise _refuse(listing, f"has classes whose names look the same: {names}", "give them one name")
     if listing.multi_label:
         return
     if len(listing.classes) < 2:
@@ -36,14 +41,20 @@ def describe_listing(listing: Listing) -> tuple[str, ...]:
 
 def _describe_alike(classes: tuple[str, ...]) -> tuple[str, ...]:
     """Return a remark on names that differ only in case, except for single letters, which may be classes."""
-    same: dict[str, list[str]] = {}
-    for name in classes:
-        same.setdefault(name.casefold(), []).append(name)
-    alike = [" and ".join(names) for name, names in same.items() if len(names) > 1 and len(name) > 1]
+    same = _group_alike(classes, str.casefold)
+    alike = [" and ".join(names) for names in same if len(names[0]) > 1]
     if not alike:
         return ()
     told = f"classes whose names differ only in case count as different: {name_some(alike)}"
     return (f"{told}; if they are one, give them one name",)
+
+
+def _group_alike(classes: tuple[str, ...], find_key: Callable[[str], str]) -> list[list[str]]:
+    """Return the classes that have the same key as another one, together."""
+    groups: dict[str, list[str]] = {}
+    for name in classes:
+        groups.setdefault(find_key(name), []).append(name)
+    return [names for names in groups.values() if len(names) > 1]
 
 
 def _missing_classes(listing: Listing, split: str) -> list[str]:

@@ -6,6 +6,7 @@ A file that cannot be read correctly is refused with one of REASONS; nothing is 
 
 REASONS = {
     "missing": "the file does not exist",
+    "unreadable": "the file exists and cannot be read, or is no plain file",
     "empty": "the file has no bytes",
     "unknown": "the file is not a PNG or JPEG image",
     "too_large": "the file or the image is larger than is safe to decode",
@@ -13,6 +14,7 @@ REASONS = {
     "damaged": "the file's checksums or codes are wrong",
     "transparent": "the image has pixels that are not opaque",
     "unsupported": "the image is of a rare kind that no decoder here reads correctly",
+    "levels": "the levels of a 16-bit image do not fit the option `levels`, or its default",
     "other_size": "the size differs from that of the first image, and the option `size` is not set",
 }
 

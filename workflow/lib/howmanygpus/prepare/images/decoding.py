@@ -2,12 +2,16 @@
 Decode one image: a plain image by the decoder of the chosen library, any other image by Pillow.
 
 The choice of the library changes no pixel. The checksums of a PNG are compared before or while it is decoded. A JPEG
-has no checksums; its codes are decoded strictly, that is, without guesses.
+has no checksums; its codes are decoded strictly, that is, without guesses. What is unusual in a file and changes no
+pixel is no damage (see tidying.py).
 """
 
 import io
+import struct
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 
 import cv2
 import numpy as np
@@ -16,18 +20,24 @@ from PIL import Image, ImageOps
 
 from howmanygpus.prepare.images import BadImageError
 from howmanygpus.prepare.images.headers import MAX_PIXELS, Header, check_png_sums, read_header
+from howmanygpus.prepare.images.tidying import drop_padding, tidy_jpeg
 
 Image.MAX_IMAGE_PIXELS = MAX_PIXELS
+Levels = tuple[int, int]
+FULL = 2**16 - 1
+HALF = FULL // 2
+"""Largest level up to which it is doubtful that an image uses 16 bits: many are of 10, 12 or 14 bits."""
 
 
-def decode(data: bytes, channels: int, library: str = "fast") -> np.ndarray:
+def decode(data: bytes, channels: int, library: str = "fast", levels: Levels | None = None) -> np.ndarray:
     """Decode an image, upright, to uint8 (height, width, channels) with 1 (gray) or 3 (RGB) channels.
 
-    library: one of LIBRARIES. Raises BadImageError.
+    library: one of LIBRARIES. levels: the levels of 16-bit gray that become 0 and 255; None for 0 and 65535, which
+    refuses an image without levels above HALF. Raises BadImageError.
     """
     header = read_header(data)
-    decoder = DECODERS[library] if header.plain else _decode_by_pillow
-    return to_channels(decoder(data, header), channels)
+    pixels = DECODERS[library](data, header) if header.plain else _decode_by_pillow(data, header, levels)
+    return to_channels(pixels, channels)
 
 
 def to_channels(pixels: np.ndarray, channels: int) -> np.ndarray:
@@ -49,7 +59,7 @@ def _decode_fast(data: bytes, header: Header) -> np.ndarray:
     """
     if header.format == "jpeg":
         colours = "GRAY" if header.kind == "gray" else "RGB"
-        return _drop_channel(_strictly(lambda: simplejpeg.decode_jpeg(data, colours)))
+        return _drop_channel(_decode_strictly(data, header, partial(simplejpeg.decode_jpeg, colorspace=colours))[0])
     from kornia_rs.io import decode_image_png_u8
 
     check_png_sums(data, trusted=b"IDAT")
@@ -63,16 +73,16 @@ def _decode_fast(data: bytes, header: Header) -> np.ndarray:
 
 def _decode_by_opencv(data: bytes, header: Header) -> np.ndarray:
     """Decode by OpenCV after a check of checksums and codes, since OpenCV ignores wrong ones."""
-    _check_codes(data, header)
+    data = _check_codes(data, header)
     pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
     if pixels is None:
         raise BadImageError("damaged", "OpenCV cannot decode it")
     return pixels if pixels.ndim == 2 else cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB)
 
 
-def _decode_by_pillow(data: bytes, header: Header) -> np.ndarray:
+def _decode_by_pillow(data: bytes, header: Header, levels: Levels | None = None) -> np.ndarray:
     """Decode by Pillow after a check of checksums and codes, since Pillow ignores wrong ones."""
-    _check_codes(data, header)
+    data = _check_codes(data, header)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
@@ -80,20 +90,25 @@ def _decode_by_pillow(data: bytes, header: Header) -> np.ndarray:
             if image.size != (header.width, header.height):
                 raise BadImageError("damaged", "it has a second header with another size")
             image.load()
-            ImageOps.exif_transpose(image, in_place=True)
-            return _opaque_pixels(image)
+            # EXIF that cannot be read says nothing about how the image lies.
+            with suppress(SyntaxError, ValueError, TypeError, struct.error):
+                ImageOps.exif_transpose(image, in_place=True)
+            pixels = _opaque_pixels(image, levels)
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise BadImageError("damaged", str(error)) from None
+    if header.depth == 16 and header.kind != "gray":
+        _check_colours(pixels, levels)
+    return pixels
 
 
-def _opaque_pixels(image: Image.Image) -> np.ndarray:
+def _opaque_pixels(image: Image.Image, levels: Levels | None) -> np.ndarray:
     """Convert an image of any mode to uint8 gray (height, width) or RGB (height, width, 3); refuses transparency."""
     gray = image.mode in ("1", "L", "LA") or image.mode.startswith("I")
     if image.mode.startswith("I"):
         if "transparency" in image.info:
             raise BadImageError("unsupported", "16-bit gray with a transparent level")
-        # Levels of 0 to 65535 are scaled to the nearest of 0 to 255. Pillow's own conversion clips them.
-        return ((np.asarray(image).astype(np.uint32) + 128) // 257).astype(np.uint8)
+        # Pillow's own conversion clips the levels.
+        return _scale(np.asarray(image), levels)
     if image.mode in ("LA", "PA", "RGBA") or "transparency" in image.info:
         image = image.convert("LA" if gray else "RGBA")
         if np.asarray(image.getchannel("A")).min() < 255:
@@ -101,21 +116,48 @@ def _opaque_pixels(image: Image.Image) -> np.ndarray:
     return np.asarray(image.convert("L" if gray else "RGB"))
 
 
-def _check_codes(data: bytes, header: Header) -> None:
-    """Raise BadImageError for a PNG with a wrong checksum, or a JPEG that cannot be decoded without guesses."""
+def _scale(pixels: np.ndarray, levels: Levels | None) -> np.ndarray:
+    """Scale gray levels of 16 bits to the nearest of 0 to 255; those beyond `levels` become 0 or 255."""
+    if levels is None and 0 < pixels.max() <= HALF:
+        most = (1 << int(pixels.max()).bit_length()) - 1
+        problem = f"16-bit gray with levels of at most {pixels.max()}, few of which would remain of 0 to {FULL}"
+        raise BadImageError("levels", f"{problem}; set `levels: [0, {most}]`, or [0, {FULL}] if it is dark")
+    low, high = levels or (0, FULL)
+    width = high - low
+    return (((pixels.clip(low, high).astype(np.uint32) - low) * 255 + width // 2) // width).astype(np.uint8)
+
+
+def _check_colours(pixels: np.ndarray, levels: Levels | None) -> None:
+    """Raise BadImageError if colours, or gray with opacity, of 16 bits need other levels than 0 to 65535.
+
+    pixels: as Pillow converts them, by their upper 8 bits.
+    """
+    if levels not in (None, (0, FULL)) or (levels is None and 0 < pixels.max() <= HALF >> 8):
+        raise BadImageError("levels", f"16-bit colours that do not use the levels up to {FULL}; convert it to 8 bits")
+
+
+def _check_codes(data: bytes, header: Header) -> bytes:
+    """Return the file, a JPEG without its oddities. Raises BadImageError for a wrong checksum, or codes to guess."""
     if header.format == "png":
         check_png_sums(data)
-    else:
-        # At an eighth of the size all codes are read, but few pixels are computed.
-        _strictly(lambda: simplejpeg.decode_jpeg(data, "GRAY", min_height=1, min_width=1, min_factor=8))
+        return data
+    # At an eighth of the size all codes are read, but few pixels are computed.
+    smallest = partial(simplejpeg.decode_jpeg, colorspace="GRAY", min_height=1, min_width=1, min_factor=8)
+    return _decode_strictly(data, header, smallest)[1]
 
 
-def _strictly(decode_jpeg: Callable[[], np.ndarray]) -> np.ndarray:
-    try:
-        return decode_jpeg()
-    except ValueError as error:
-        reason = "truncated" if "Premature end of JPEG" in str(error) else "damaged"
-        raise BadImageError(reason, str(error)) from None
+def _decode_strictly(
+    data: bytes, header: Header, decode_jpeg: Callable[[bytes], np.ndarray]
+) -> tuple[np.ndarray, bytes]:
+    """Return the pixels of a JPEG, and the file without its oddities. Raises BadImageError for codes to guess."""
+    warning = ""
+    for change in (lambda data, _: data, lambda data, _: tidy_jpeg(data, header.kind == "cmyk"), drop_padding):
+        data = change(data, warning)
+        try:
+            return decode_jpeg(data), data
+        except ValueError as error:
+            warning = str(error)
+    raise BadImageError("truncated" if "Premature end of JPEG" in warning else "damaged", warning)
 
 
 def _drop_channel(pixels: np.ndarray) -> np.ndarray:

@@ -1,5 +1,7 @@
 """Read and check the headers of PNG and JPEG files, without decoding anything."""
 
+import re
+import stat
 import struct
 import zlib
 from dataclasses import dataclass
@@ -17,10 +19,12 @@ PNG_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (
 PNG_SPECIAL = {b"tRNS", b"eXIf", b"acTL"}
 """Chunks that change the meaning of the pixels: transparency, orientation, animation."""
 JPEG_KINDS = {1: "gray", 3: "rgb", 4: "cmyk"}
-JPEG_FRAMES = {0xC0, 0xC1, 0xC2}
+PROGRESSIVE = 0xC2
+JPEG_FRAMES = {0xC0, 0xC1, PROGRESSIVE}
 """Markers of baseline, extended and progressive frames with Huffman codes."""
+JPEG_MARKER = re.compile(rb"\xff+[^\x00\xff]")
 OTHER_JPEG_FRAMES = {0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF}
-START_OF_SCAN, END_OF_IMAGE, APP1 = 0xDA, 0xD9, 0xE1
+START_OF_SCAN, END_OF_IMAGE, APP0, APP1, APP14 = 0xDA, 0xD9, 0xE0, 0xE1, 0xEE
 EXIF_BEGINNINGS = (b"Exif", b"Raw profile type exif\0", b"XML:com.adobe.xmp\0\1")
 """Beginnings of notes that can have an orientation: EXIF of JPEG, EXIF of PNG by ImageMagick, and compressed XMP."""
 XMP_ORIENTATION = b"tiff:Orientation"
@@ -45,14 +49,24 @@ class Header:
 
 
 def read_file(path: Path) -> bytes:
-    """Return all bytes of a file; raises BadImageError if it does not exist or is too large for an image."""
+    """Return all bytes of a file; raises BadImageError if there is none, if it is no plain file, or if it is too large.
+
+    Reading a pipe or a device could wait for ever.
+    """
     try:
-        size = path.stat().st_size
-        if size > MAX_FILE_BYTES:
-            raise BadImageError("too_large", f"{size} bytes")
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise BadImageError("missing", "there is a folder of this name, and no file")
+        if not stat.S_ISREG(status.st_mode):
+            raise BadImageError("unreadable", "a pipe, a socket or a device, and no plain file")
+        if status.st_size > MAX_FILE_BYTES:
+            raise BadImageError("too_large", f"{status.st_size} bytes")
         return path.read_bytes()
-    except (FileNotFoundError, IsADirectoryError):
-        raise BadImageError("missing", "there is no such file") from None
+    except FileNotFoundError:
+        found = f"a link to {path.readlink()}, which does not exist" if path.is_symlink() else "there is no such file"
+        raise BadImageError("missing", found) from None
+    except OSError as error:
+        raise BadImageError("unreadable", error.strerror or str(error)) from None
 
 
 def read_header(data: bytes) -> Header:
@@ -120,9 +134,8 @@ def _read_png(data: bytes) -> Header:
 
 
 def _read_jpeg(data: bytes) -> Header:
-    frame, special, position, marker = None, False, 2, 0
-    while marker != START_OF_SCAN:
-        marker, start, length = _jpeg_segment(data, position)
+    frame, special, position = None, False, 2
+    for marker, start, length in jpeg_segments(data):
         if marker in OTHER_JPEG_FRAMES:
             raise BadImageError("unsupported", f"a JPEG frame of kind {marker:#x} (lossless, hierarchical, arithmetic)")
         if marker in JPEG_FRAMES:
@@ -147,18 +160,30 @@ def _has_orientation(note: bytes) -> bool:
     return note.startswith(EXIF_BEGINNINGS) or XMP_ORIENTATION in note
 
 
+def jpeg_segments(data: bytes):
+    """Yield marker, start and length of the content of each segment up to the first scan; raises BadImageError.
+
+    Bytes between two segments are passed over, as decoders do.
+    """
+    position, marker = 2, 0
+    while marker != START_OF_SCAN:
+        marker, start, length = _jpeg_segment(data, position)
+        yield marker, start, length
+        position = start + length
+
+
 def _jpeg_segment(data: bytes, position: int) -> tuple[int, int, int]:
-    """Return marker, start and length of the content of the segment at `position`."""
-    while data[position : position + 2] == b"\xff\xff":
-        position += 1
-    if position + 4 > len(data):
+    """Return marker, start and length of the content of the first segment from `position` on."""
+    found = JPEG_MARKER.search(data, position)
+    if not found or found.end() + 2 > len(data):
         raise BadImageError("truncated", f"ends after {len(data)} bytes, before the pixels")
-    marker, length = data[position + 1], int.from_bytes(data[position + 2 : position + 4])
-    if data[position] != 0xFF or length < 2 or marker in (0, END_OF_IMAGE):
-        raise BadImageError("damaged", f"a segment is missing at byte {position}")
-    if position + 2 + length > len(data):
+    marker, start = data[found.end() - 1], found.end() + 2
+    length = int.from_bytes(data[found.end() : start])
+    if length < 2 or marker == END_OF_IMAGE:
+        raise BadImageError("damaged", f"a segment is missing at byte {found.start()}")
+    if found.end() + length > len(data):
         raise BadImageError("truncated", f"ends after {len(data)} bytes, before the pixels")
-    return marker, position + 4, length - 2
+    return marker, start, length - 2
 
 
 def _check_size(width: int, height: int) -> None:

@@ -5,6 +5,7 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 
+from howmanygpus.prepare.labels.names import LeftOut, is_writable, normalize, show
 from howmanygpus.prepare.sources import OptionError, name_some
 
 Tree = dict[str, list[str]]
@@ -19,25 +20,36 @@ def is_split_name(name: str) -> bool:
     return name.lower() in TRAIN_NAMES + TEST_NAMES
 
 
-def scan_classes(root: Path, folder: str) -> Tree:
-    """Return the files of each class: those at any depth below the folders of `folder`, which is relative to `root`."""
-    names = list_folders(root / folder)
-    for name in names:
-        _check_name(root, folder, name)
-    return {name: _scan_files(root, join(folder, name)) for name in names}
+def scan_classes(root: Path, folder: str, left_out: LeftOut) -> Tree:
+    """Return the files of each class: those at any depth below the folders of `folder`, which is relative to `root`.
+
+    Raises OptionError for what cannot be read, and for names that cannot be those of classes or images.
+    """
+    tree: Tree = {}
+    try:
+        for name in list_folders(root / folder, left_out):
+            _check_name(root, folder, name)
+            if normalize(name) in tree:
+                problem = f"has two folders {name}, whose names are the same text in two encodings (NFC and NFD)"
+                raise OptionError("folder", str(root / folder), problem, "move the files of one into the other")
+            tree[normalize(name)] = _scan_files(root, join(folder, name), left_out)
+    except OSError as error:
+        problem = f"has {error.filename}, which cannot be read: {error.strerror}"
+        raise OptionError("folder", str(root), problem, "make it readable, or move it elsewhere") from None
+    return tree
 
 
-def select_classes(paths: list[str], folder: str, listing: str | None) -> Tree:
+def select_classes(paths: list[str], folder: str, listing: str | None, left_out: LeftOut) -> Tree:
     """Return the files of each class from the paths of a listing; empty if it does not have the folder."""
     start = f"{folder}/" if folder else ""
     tree: Tree = {}
     for path in paths:
         parts = Path(path).parts
-        if path.startswith(start) and not any(part.startswith(".") and part != ".." for part in parts):
+        if path.startswith(start) and not any(part != ".." and left_out.takes(part) for part in parts):
             name, _, file = path.removeprefix(start).partition("/")
             if not file or ".." in parts:
                 raise OptionError("listing", listing, f"has {path}, not {join(folder, 'class')}/file", "correct it")
-            tree.setdefault(name, []).append(path)
+            tree.setdefault(normalize(name), []).append(path)
     return tree
 
 
@@ -45,9 +57,19 @@ def join(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder else name
 
 
-def list_folders(folder: Path) -> list[str]:
+def list_folders(folder: Path, left_out: LeftOut | None = None) -> list[str]:
+    """Return the names of the folders that may be classes. left_out: counts the other files and folders."""
+    left_out = left_out or LeftOut()
     with os.scandir(folder) as found:
-        return sorted(entry.name for entry in found if entry.is_dir() and not entry.name.startswith("."))
+        return sorted(entry.name for entry in found if not left_out.takes(entry.name) and _is_folder(entry))
+
+
+def _is_folder(entry: os.DirEntry) -> bool:
+    """Whether an entry is a folder or a link to one; a link to itself is none."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def refuse_split(root: Path, option: str, folder: str) -> OptionError:
@@ -69,7 +91,7 @@ def refuse_split(root: Path, option: str, folder: str) -> OptionError:
 def describe_folder(root: Path) -> str:
     """Return a folder's content, such as `2 folders (normal with 400 files, pneumonia with 400 files) and 1 file`."""
     counts = {name: _count_files(root / name) for name in list_folders(root)}
-    folders = name_some([f"{_show(name)} with {number}" for name, number in counts.items()], most=5)
+    folders = name_some([f"{show(name)} with {number}" for name, number in counts.items()], most=5)
     with os.scandir(root) as found:
         num_files = sum(entry.is_file() for entry in found)
     told = [f"{_count(len(counts), 'folder')} ({folders})"] if counts else []
@@ -85,7 +107,7 @@ def describe_unused(root: Path, used: list[str]) -> tuple[str, ...]:
 def describe_loose_files(root: Path, folder: str) -> tuple[str, ...]:
     """Return a remark on images beside the folders of the classes."""
     with os.scandir(root / folder) as found:
-        names = sorted(entry.name for entry in found if entry.is_file() and not entry.name.startswith("."))
+        names = sorted(entry.name for entry in found if entry.is_file() and not LeftOut().takes(entry.name))
     kinds = Counter(Path(name).suffix.lower() for name in names)
     images = sum(kinds[suffix] for suffix in (".png", ".jpg", ".jpeg"))
     return (f"{_count(images, 'image')} left out in {root / folder}, beside the folders of the classes",) * bool(images)
@@ -104,23 +126,27 @@ def _count(number: int, word: str) -> str:
 
 def _check_name(root: Path, folder: str, name: str) -> None:
     """Raise OptionError for a name that a table cannot hold: one with a tab, or in an encoding other than UTF-8."""
-    if not name.isprintable():
-        problem = f"has the unprintable name {join(folder, _show(name))}"
+    if not is_writable(name):
+        problem = f"has the unprintable name {join(folder, show(name))}"
         raise OptionError("folder", str(root), problem, "rename it, in UTF-8 and without control characters")
 
 
-def _show(name: str) -> str:
-    return name if name.isprintable() else ascii(name)
-
-
-def _scan_files(root: Path, folder: str) -> list[str]:
-    """Return the paths of all files at any depth below a folder, except hidden ones."""
+def _scan_files(root: Path, folder: str, left_out: LeftOut) -> list[str]:
+    """Return the paths of all files at any depth below a folder, except those that are left out."""
     found = []
     with os.scandir(root / folder) as entries:
         for entry in entries:
             path = f"{folder}/{entry.name}"
-            if entry.name.startswith("."):
+            if left_out.takes(entry.name):
                 continue
             _check_name(root, folder, entry.name)
-            found.extend(_scan_files(root, path) if entry.is_dir() else [path])
+            is_folder = _is_folder(entry)
+            if (
+                is_folder
+                and entry.is_symlink()
+                and Path(root / folder).resolve().is_relative_to((root / path).resolve())
+            ):
+                remedy = "remove the link"
+                raise OptionError("folder", str(root), f"has the link {path} to a folder that contains it", remedy)
+            found.extend(_scan_files(root, path, left_out) if is_folder else [path])
     return found

@@ -4,10 +4,12 @@ import difflib
 import posixpath
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from howmanygpus.prepare.acquire.acquisition import acquire_downloads
+from howmanygpus.prepare.labels.matching import FileNames
+from howmanygpus.prepare.labels.names import normalize
 from howmanygpus.prepare.labels.splits import BY_FILE, Split, find_groups, read_split
 from howmanygpus.prepare.labels.tables import list_columns, read_columns
 from howmanygpus.prepare.sources import OptionError, check_folder, name_some
@@ -44,9 +46,6 @@ def read_rows(table: LabelTable) -> tuple[list[Row], tuple[str, ...]]:
     """Return the images to prepare, in the order of the table, and remarks on those left out. Raises OptionError."""
     if not Path(table.table).is_file():
         raise OptionError("table", table.table, "is not a file here", "give the table of labels")
-    for option in ("path_column", "label_column", "split_column", "train", "test"):
-        if not isinstance(getattr(table, option), str):
-            raise OptionError(option, getattr(table, option), "is not text", "write it in quotes")
     if table.split is not None:
         return _read_unsplit(table, read_split(table.split))
     rows, values = _read_splits(table)
@@ -67,18 +66,27 @@ def read_images(
     if is_here:
         check_folder("folder", folder, "give a folder with the images")
     rows, remarks = read_rows(table)
-    if is_here:
-        _check_some_exist(table.table, root, rows)
-    return root, rows, remarks
+    return root, _match_files(table.table, root, rows) if is_here else rows, remarks
 
 
-def _check_some_exist(table: str, folder: Path, rows: list[Row]) -> None:
-    """Raise OptionError if the folder has none of the images, in place of an error for every file."""
-    if rows and not any((folder / row.path).exists() for row in rows):
+def _match_files(table: str, folder: Path, rows: list[Row]) -> list[Row]:
+    """Return the images with their paths as the file system has them; those of missing images stay as they are.
+
+    Raises OptionError if the folder has none of the images, in place of an error for every file, and for a path that
+    only looks like that of a file.
+    """
+    names = FileNames(folder)
+    found = [names.find(row.path) for row in rows]
+    if rows and not any(found):
         problem = f"names {rows[0].path}, which is not in {folder}, nor is any other of its {len(rows)} images"
-        raise OptionError(
-            "table", table, problem, "write paths below the folder, with their ending, or correct the folder"
-        )
+        remedy = "write paths below the folder, with their ending, or correct the folder"
+        raise OptionError("table", table, problem, remedy)
+    pairs = [(row.path, path) for row, path in zip(rows, found, strict=True) if path]
+    if alike := [(path, other) for path, other in pairs if normalize(path) != normalize(other)]:
+        path, other = map(ascii, alike[0])
+        problem = f"names {len(alike)} files that are not in {folder}, such as {path}, where {other} looks the same"
+        raise OptionError("table", table, problem, "write the names as the files have them, or rename the files")
+    return [replace(row, path=path) if path else row for row, path in zip(rows, found, strict=True)]
 
 
 def _read_unsplit(table: LabelTable, split: Split) -> tuple[list[Row], tuple[str, ...]]:

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from howmanygpus.prepare.labels.names import normalize
 from howmanygpus.prepare.sources import OptionError
 
 DELIMITERS = (",", ";", "\t")
@@ -50,8 +51,15 @@ def list_columns(path: Path, option: str, wanted: list[str]) -> list[str]:
 
 
 def read_text(path: Path, option: str) -> str:
-    """Return the text of a table without Excel's byte-order mark. Raises OptionError if it is damaged or not UTF-8."""
-    content = path.read_bytes()
+    """Return the text of a table without Excel's byte-order mark, its letters and accents composed as in Unicode's NFC.
+
+    Raises OptionError if it cannot be read, is damaged, or is not UTF-8.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror}"
+        raise OptionError(option, str(path), problem, "make it readable, or give another table") from None
     try:
         content = gzip.decompress(content) if path.suffix == ".gz" else content
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -60,7 +68,7 @@ def read_text(path: Path, option: str) -> str:
     if not content.strip():
         raise OptionError(option, str(path), "is empty", "write a header and one line for each image")
     try:
-        return content.decode("utf-8-sig")
+        return normalize(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         problem = f"is not UTF-8 in line {line} (byte {content[error.start : error.start + 1].hex()})"

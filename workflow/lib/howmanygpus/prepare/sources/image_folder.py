@@ -1,7 +1,8 @@
 """
 Any folder of images in a tree `split/class/file`, or in a tree `class/file`, which the option `split` splits. Classes
-are the folders of the training split, in the order of their names. Every file in them that is not hidden is an image,
-also in folders below them.
+are the folders of the training split, in the order of their names. Every file in them is an image, also in folders
+below them. What is hidden, or made by a system or a NAS such as `@eaDir` or `Thumbs.db`, is neither a class nor an
+image (prepare/labels/names.py).
 
 Options:
 folder       folder that contains the two splits or, with `split`, the classes
@@ -16,7 +17,7 @@ and the options of prepare/options.py.
 """
 
 import posixpath
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from howmanygpus.prepare.acquire.acquisition import Acquisition, acquire_downloads
 from howmanygpus.prepare.labels.folders import (
@@ -26,11 +27,11 @@ from howmanygpus.prepare.labels.folders import (
     describe_loose_files,
     describe_unused,
     is_split_name,
-    join,
     refuse_split,
     scan_classes,
     select_classes,
 )
+from howmanygpus.prepare.labels.names import LeftOut, find_look
 from howmanygpus.prepare.labels.splits import find_groups, read_split, split_listing
 from howmanygpus.prepare.options import Preparation
 from howmanygpus.prepare.sources import Entry, Listing, OptionError, check_folder
@@ -70,40 +71,51 @@ def _list_splits(root: Path, splits: dict[str, str], paths: list[str] | None, li
     if posixpath.normpath(train) == posixpath.normpath(test):
         remedy = "name another folder, or leave `test` out and split the images by `split: {test: 0.2}`"
         raise OptionError("test", test, "is the folder of the training images too", remedy)
-    trees = {option: _read_split(root, option, name, paths, listing) for option, name in splits.items()}
+    left_out = LeftOut()
+    trees = {option: _read_split(root, option, name, paths, listing, left_out) for option, name in splits.items()}
     classes = tuple(sorted(trees["train"]))
     if unknown := sorted(set(trees["test"]) - set(classes)):
-        raise OptionError("test", test, f"has a class {unknown[0]} that {train} does not have", "correct the folders")
+        raise _refuse_class(unknown[0], test, train, classes)
     entries = [
         Entry(path, split, label)
         for split, tree in trees.items()
         for label, name in enumerate(classes)
         for path in sorted(tree.get(name, []))
     ]
-    remarks: tuple[str, ...] = ()
+    remarks = left_out.describe()
     if paths is None:
         loose = (remark for folder in splits.values() for remark in describe_loose_files(root, folder))
-        remarks = (*describe_unused(root, [train, test]), *loose)
+        remarks = (*describe_unused(root, [train, test]), *loose, *remarks)
     return Listing(root, classes, entries, remarks=remarks)
 
 
-def _read_split(root: Path, option: str, folder: str, paths: list[str] | None, listing: str | None) -> Tree:
+def _refuse_class(name: str, test: str, train: str, classes: tuple[str, ...]) -> OptionError:
+    """Return the error for a class without training images, which names a class that looks the same."""
+    problem, remedy = f"has a class {name} that {train} does not have", "correct the folders"
+    if same := [each for each in classes if find_look(each).casefold() == find_look(name).casefold()]:
+        remedy = f"{same[0]!a} looks like {name!a}: give both one name"
+    return OptionError("test", test, problem, remedy)
+
+
+def _read_split(
+    root: Path, option: str, folder: str, paths: list[str] | None, listing: str | None, left_out: LeftOut
+) -> Tree:
     if paths is not None:
-        return _select(paths, option, folder, listing)
+        return _select(paths, option, folder, listing, left_out)
     if not (root / folder).is_dir():
         raise refuse_split(root, option, folder)
-    if tree := scan_classes(root, folder):
+    if tree := scan_classes(root, folder, left_out):
         return tree
     raise OptionError(option, folder, f"has {describe_folder(root / folder)} in {root}", OF_A_TABLE)
 
 
 def _split_classes(root: Path, folder: str, given: dict, paths: list[str] | None, listing: str | None) -> Listing:
     """Return the images of a tree class/file, split by `split`. folder: that of the classes, relative to `root`."""
-    split = read_split(given)
+    split, left_out = read_split(given), LeftOut()
     if paths is not None:
-        tree = _select(paths, "train", folder, listing)
+        tree = _select(paths, "train", folder, listing, left_out)
     elif (root / folder).is_dir():
-        tree = scan_classes(root, folder)
+        tree = scan_classes(root, folder, left_out)
     else:
         problem = f"is not a folder in {root}, which has {describe_folder(root)}"
         raise OptionError("train", folder, problem, "give the folder of the classes")
@@ -115,11 +127,11 @@ def _split_classes(root: Path, folder: str, given: dict, paths: list[str] | None
     if empty := [name for name in classes if not tree[name]]:
         raise OptionError("folder", str(root / folder), f"has an empty class {empty[0]}", "add images or remove it")
     labelled = [(path, label) for label, name in enumerate(classes) for path in sorted(tree[name])]
-    starts = [len(join(folder, name)) + 1 for name in classes]
-    groups = find_groups([path[starts[label] :] for path, label in labelled], split)
+    depth = len(Path(folder).parts) + 1
+    groups = find_groups([str(PurePosixPath(*PurePosixPath(path).parts[depth:])) for path, _ in labelled], split)
     entries = [Entry(path, "", label, group) for (path, label), group in zip(labelled, groups, strict=True)]
     loose = describe_loose_files(root, folder) if paths is None else ()
-    return split_listing(Listing(root, classes, entries, remarks=loose), given)
+    return split_listing(Listing(root, classes, entries, remarks=(*loose, *left_out.describe())), given)
 
 
 def _refuse_split_twice(classes: tuple[str, ...], splits: list[str], split: dict) -> None:
@@ -133,12 +145,12 @@ def _read_listing(path: str | None) -> list[str]:
     if path is None or not Path(path).is_file():
         remedy = "tar --list --file ARCHIVE > LISTING writes it"
         raise OptionError("listing", path, "is not a file here, and downloads need one", remedy)
-    paths = [line.removeprefix("./") for line in Path(path).read_text().splitlines()]
+    paths = [line.removeprefix("./") for line in Path(path).read_text(encoding="utf-8").splitlines()]
     return [path for path in paths if path and not path.endswith("/")]
 
 
-def _select(paths: list[str], option: str, folder: str, listing: str | None) -> Tree:
-    tree = select_classes(paths, folder, listing)
+def _select(paths: list[str], option: str, folder: str, listing: str | None, left_out: LeftOut) -> Tree:
+    tree = select_classes(paths, folder, listing, left_out)
     if not tree:
         remedy = "give the path of the split in the archives"
         raise OptionError(option, folder, f"is not a folder in {listing}", remedy)

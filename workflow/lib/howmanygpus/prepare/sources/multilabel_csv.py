@@ -30,7 +30,7 @@ from howmanygpus.prepare.labels.findings import Findings, doubt_separator, split
 from howmanygpus.prepare.labels.rows import LabelTable, read_images
 from howmanygpus.prepare.labels.splits import split_listing
 from howmanygpus.prepare.options import Preparation
-from howmanygpus.prepare.sources import Entry, Listing
+from howmanygpus.prepare.sources import Entry, Listing, OptionError
 
 PREPARATION = Preparation()
 
@@ -55,6 +55,8 @@ def list_images(
     unknown: str | None = None,
     finding: str | None = None,
 ) -> Listing:
+    if not separator:
+        raise OptionError("separator", separator, "is empty", "give the text between two labels, such as |")
     columns = LabelTable(table, path_column, label_column, split_column, train, test, split)
     root, rows, remarks = read_images(folder, downloads, columns)
     remarks = (*remarks, *doubt_separator((row.text for row in rows), separator, nothing))

@@ -27,7 +27,7 @@ from howmanygpus.report.answer.study import (
     describe_unmeasured,
 )
 from howmanygpus.report.answer.throughput import answer_throughput
-from howmanygpus.report.inputs import choose_inputs
+from howmanygpus.report.inputs import choose_inputs, is_program
 from howmanygpus.report.published.protocols import is_fair
 
 
@@ -54,9 +54,16 @@ def answer(
         found = [describe_nothing(runs)]
         # Runs that are too short for a rate may have reached a threshold.
         found += answer_accuracy(runs, time_to_accuracy, datasets) if (runs["status"] == "completed").any() else []
+    elif is_program(runs) and runs["variant"].nunique() > 1:
+        found = ["Combinations of the program's axes may do different work, so that each is ranked by itself."]
+        for variant in runs["variant"].unique():
+            own, times, rates, batches = (
+                table[table["variant"] == variant] for table in (runs, time_to_accuracy, real, batch_sizes)
+            )
+            lines = [line for line in rank(own, times, rates, batches, datasets) if line]
+            found += [f"{variant}: {line}" for line in lines] or [f"{variant}: It has no rate yet."]
     else:
-        found = [*answer_accuracy(runs, time_to_accuracy, datasets), *answer_throughput(runs, real, datasets)]
-        found += [*answer_placement(runs), *answer_batches(batch_sizes)]
+        found = rank(runs, time_to_accuracy, real, batch_sizes, datasets)
     found.append(describe_largest(batch_search))
     # What puts the order of the frameworks in doubt stands before it.
     in_doubt = are_mostly_disturbed(planned)
@@ -68,3 +75,16 @@ def answer(
     facts += describe_protocols(protocols)
     lines = [f"- {line}" for line in [*describe_grid(runs, decision), *found, *facts] if line]
     return "\n".join([describe_runs(planned), "", *lines, ""])
+
+
+def rank(
+    runs: pd.DataFrame,
+    time_to_accuracy: pd.DataFrame,
+    real: pd.DataFrame,
+    batch_sizes: pd.DataFrame,
+    datasets: pd.DataFrame,
+) -> list[str]:
+    """Name the best configurations by each criterion. real: the rows of `scaling` that count and have a rate."""
+    found = answer_accuracy(runs, time_to_accuracy, datasets)
+    found += answer_throughput(runs, real, datasets) if len(real) else []
+    return [*found, *answer_placement(runs), *answer_batches(batch_sizes)]

@@ -53,7 +53,9 @@ def describe_quality(runs: pd.DataFrame, row: pd.Series, datasets: pd.DataFrame)
     repeats = find_repeats(runs, row)
     reached = repeats["quality_last"].dropna().astype(float)
     if reached.empty:
-        return " It was not evaluated."
+        reasons = repeats.loc[repeats["status"] == "completed", "reason"].dropna()
+        why = next((f": {reason}" for reason in reasons if reason), "")
+        return f" It was not evaluated{why}."
     metric = repeats["quality_metric"].dropna().iloc[0]
     scope = "in one repeat" if len(reached) == 1 else f"on average over {len(reached)} repeats"
     guessed = describe_guess(metric, row, datasets)

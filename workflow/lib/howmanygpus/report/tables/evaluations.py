@@ -50,8 +50,28 @@ def evaluate(outcome: Outcome, metric: str, guesses: dict[str, float]) -> list[d
 def compute_qualities(outcome: Outcome, moments: list[dict], metric: str) -> list[float | None]:
     """Return the metric of each evaluation: as a user's program has reported it, or computed from the predictions."""
     if (outcome.record or {})["spec"].get("program"):
-        return [moment["metric"].get(metric) for moment in moments]
+        return [read_reported(moment["metric"], metric) for moment in moments]
     return list(map(load_metric(metric).compute, read_predictions(outcome.folder / "predictions.npz")))
+
+
+def read_reported(reported: dict[str, float], metric: str) -> float | None:
+    """Return the value of a metric that a program reported; None if it has not, or if the metric cannot have it."""
+    value, (low, high) = reported.get(metric), getattr(load_metric(metric), "RANGE", (None, None))
+    is_possible = value is not None and (low is None or low <= value) and (high is None or value <= high)
+    return value if is_possible else None
+
+
+def explain_missing(events: list[dict], metric: str) -> str:
+    """Say why a program's run has no quality although the program has reported some; empty if it has reported none."""
+    reported = {
+        name: value for event in events if event["event"] == "evaluation" for name, value in event["metric"].items()
+    }
+    if metric in reported:
+        return f"the program reported the {metric} {reported[metric]:g}, which is impossible; report a fraction"
+    if not reported:
+        return ""
+    names = " and ".join(sorted(reported))
+    return f"the program reported {names} and no {metric}; report it under that name, or set quality.metric"
 
 
 def compute_areas(outcome: Outcome, moments: list[dict]) -> list[float | None]:

@@ -17,6 +17,7 @@ from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.outcomes import IDENTITY, RUNS, Outcome, read_outcomes
 from howmanygpus.report.published.protocols import describe_protocol
 from howmanygpus.report.rows.learning import describe_own_rates
+from howmanygpus.report.tables.evaluations import explain_missing
 
 READS = ("results", "evaluations", "losses", "decision")
 USES_METRIC = True
@@ -52,12 +53,19 @@ def tabulate(
     """
     decided = decision["runs"] if decision else {}
     outcomes = list(read_outcomes(plan, results))
-    quality = summarize_quality(evaluations, plan["config"]["quality"]["metric"])
+    metric = plan["config"]["quality"]["metric"]
+    quality = summarize_quality(evaluations, metric)
     trajectories = trajectory.summarize_trajectories(losses)
     rows = []
     for outcome in outcomes:
         identity = tuple(outcome.identity.values())
         row = describe_run(outcome, plan["billing"], quality.get(identity, {}))
+        if (
+            outcome.status == "completed"
+            and identity not in quality
+            and "program" in plan["runs"][outcome.path]["spec"]
+        ):
+            row["reason"] = explain_missing(outcome.read_events(), metric)
         if outcome.status == "missing" and outcome.path in decided:
             row["status"], row["reason"] = decided[outcome.path]
         names = outcome.identity["framework"], outcome.identity["variant"]

@@ -5,6 +5,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -25,16 +26,24 @@ class PreparedWriter:
         self._hashed = {MANIFEST}
         self.write_table(MANIFEST, (*COLUMNS, *columns), ())
 
-    def write_images(self, split: str, shape: tuple[int, ...], images: Iterable[memoryview | bytes]) -> None:
+    def write_images(
+        self,
+        split: str,
+        shape: tuple[int, ...],
+        images: Iterable[memoryview | bytes],
+        places: Iterable[int] | None = None,
+    ) -> None:
         """Write the images of a split as an array, one by one, so that memory does not grow with their number.
 
-        shape: (count, height, width, channels). images: the pixels of each image, uint8, contiguous.
-        Raises ValueError if the images do not fill the array.
+        shape: (count, height, width, channels). images: the pixels of each image, uint8, contiguous. places: the index
+        of each image in the array, if they do not come in its order. Raises ValueError if they do not fill the array.
         """
         name, num_bytes = f"{split}_images.npy", 0
         with open(self.folder / name, "wb") as file:
             np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
-            for image in images:
+            start, size = file.tell(), math.prod(shape[1:])
+            for place, image in zip(count() if places is None else places, images, strict=False):
+                file.seek(start + place * size)
                 num_bytes += file.write(image)
         if num_bytes != math.prod(shape):
             raise ValueError(f"{split} images have {num_bytes} bytes, not the {math.prod(shape)} of the shape {shape}")

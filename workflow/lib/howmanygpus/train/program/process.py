@@ -32,7 +32,7 @@ from howmanygpus.train.host.other_work import OtherWork
 from howmanygpus.train.host.processes import Suspensions, bind_to_device_cores, die_with_parent, stop_process_tree
 from howmanygpus.train.loop.clocks import Doubts, Laps, read_second_clock
 from howmanygpus.train.program.command import build_shell, fill_command
-from howmanygpus.train.program.reports import REPORT_VARIABLE
+from howmanygpus.train.program.reports import LINE_END, REPORT_VARIABLE
 from howmanygpus.train.program.spec import ProgramSpec
 from howmanygpus.train.program.watching import POLL_S, Watcher
 from howmanygpus.train.records import AttemptFolder
@@ -72,13 +72,13 @@ def build_environment(spec: ProgramSpec, rank: int, local_rank: int, report: Pat
 
 
 def read_lines(stream: IO[bytes]) -> Iterator[str]:
-    """Yield the lines of a stream, without empty ones, as soon as they end: also by a carriage return.
+    """Yield the lines of a stream, without empty ones, as soon as they end: also where a progress bar moves back.
 
     Python's own text streams keep a carriage return until they know whether a line feed follows.
     """
     decoder, rest = codecs.getincrementaldecoder("utf-8")("replace"), ""
     while chunk := os.read(stream.fileno(), 65536):
-        *lines, rest = re.split(r"[\r\n]", rest + decoder.decode(chunk))
+        *lines, rest = LINE_END.split(rest + decoder.decode(chunk))
         yield from filter(str.strip, lines)
     if rest.strip():
         yield rest

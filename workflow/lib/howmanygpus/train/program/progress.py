@@ -10,6 +10,7 @@ which a clock was set.
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from howmanygpus.train.loop.clocks import Clocks
@@ -31,6 +32,9 @@ class Progress:
         self.versions: dict[str, str] = {}
         self._last_time = started_at
         self._has_first = False
+        self._epoch: int | None = None
+        self._steps_before, self._samples_before = 0, 0
+        """Steps and samples of the epochs before, if the program counts them anew in each epoch."""
         self._is_clean = True
         """Whether it is known how long the steps of the open window take."""
 
@@ -41,6 +45,7 @@ class Progress:
             raise ReportError(f"{problem}; give seconds since 1970, or leave the time out")
         self.versions |= report.versions
         self._is_clean = self._is_clean and report.is_clear
+        report = self._count_on(report)
         is_step = report.step is not None and not report.metric
         if is_step:
             self._end_window(report)
@@ -56,13 +61,28 @@ class Progress:
         """Whether the next window is a measured one."""
         return self._has_first and self.steps >= self._warmup_steps
 
+    def _count_on(self, report: Report) -> Report:
+        """Return a report with steps and samples since the start, also if the program counts anew in each epoch."""
+        if report.step is None:
+            return report
+        is_later = report.epoch is not None and self._epoch is not None and report.epoch > self._epoch
+        if is_later and not report.metric and 0 < report.step <= self.steps - self._steps_before:
+            self._steps_before = self.steps
+            is_anew = report.samples is not None and report.samples <= self.samples - self._samples_before
+            self._samples_before = self.samples if is_anew else self._samples_before
+        if not report.metric:
+            self._epoch = report.epoch
+        samples = None if report.samples is None else report.samples + self._samples_before
+        return replace(report, step=report.step + self._steps_before, samples=samples)
+
     def _end_window(self, report: Report) -> None:
         step = report.step or 0
         if step == 0 and not self._has_first:
             self.init_s, self._last_time = report.time - self._started_at, report.time
             return
         if step <= self.steps:
-            raise ReportError(f"step {step} was reported after step {self.steps}; report steps done since the start")
+            remedy = "report steps done since the start, or the epoch with each step that is counted anew in it, from 1"
+            raise ReportError(f"step {step} was reported after step {self.steps}; {remedy}")
         samples = step * self._global_batch_size if report.samples is None else report.samples
         if samples < self.samples:
             raise ReportError(f"{samples} samples were reported after {self.samples}; report those since the start")

@@ -20,7 +20,20 @@ NUMBERS = {"step": int, "samples": int, "epoch": int, "loss": float, "time": flo
 KNOWN = {*NUMBERS, "metric", "status", "reason", "versions"}
 PLAIN_GROUPS = ("step", "samples", "epoch", "loss")
 """Groups of a regular expression that are no metrics."""
-
+RANGES = {
+    "accuracy": (0.0, 1.0),
+    "top5_accuracy": (0.0, 1.0),
+    "macro_auc": (0.0, 1.0),
+    "roc_auc": (0.0, 1.0),
+    "test_loss": (0.0, math.inf),
+}
+"""Lowest and highest value of the metrics that the workflow knows; see RANGE in report/metrics/."""
+PER_CENT = "_percent"
+"""End of the name of a metric that is reported in per cent, such as accuracy_percent."""
+LINE_END = re.compile(r"[\r\n\x08]|\x1b\[[\d;]*[ABEFGHf]")
+"""What ends a line, or moves a terminal's cursor back so that the next line overwrites it, as progress bars do."""
+TERMINAL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\].*?(\x07|\x1b\\)|\x1b[ -/]*[0-~]|[\x00-\x08\x0e-\x1f\x7f]")
+"""What a terminal obeys instead of showing it: colours, movements of the cursor, titles, backspaces (ECMA-48)."""
 
 EXAMPLE = 'write one object a line, such as {"step": 10, "samples": 640}'
 
@@ -68,7 +81,8 @@ def parse_json(line: str, arrived: float) -> Report:
 
 
 def match_output(patterns: Iterable[re.Pattern], line: str, arrived: float) -> list[Report]:
-    """Return a report for each expression that matches a line of output."""
+    """Return a report for each expression that matches a line of output, as a terminal would show it."""
+    line = TERMINAL.sub("", line)
     found = [match.groupdict() for pattern in patterns if (match := pattern.search(line))]
     return [_build(sort_groups(groups), line.strip(), arrived) for groups in found]
 
@@ -85,7 +99,7 @@ def _build(values: dict, line: str, arrived: float) -> Report:
     read: dict[str, Any] = {"time": arrived, "has_time": "time" in values}
     try:
         read |= {name: _convert(kind, values[name]) for name, kind in NUMBERS.items() if name in values}
-        read["metric"] = {str(name): float(value) for name, value in dict(values.get("metric", {})).items()}
+        read["metric"] = dict(_read_metric(str(name), value) for name, value in dict(values.get("metric", {})).items())
     except (TypeError, ValueError):
         remedy = "step, samples and epoch are whole numbers, loss and time numbers, metric an object of numbers"
         raise ReportError(f"the report {line!r} has a value that is not a number; {remedy}") from None
@@ -94,11 +108,23 @@ def _build(values: dict, line: str, arrived: float) -> Report:
         raise ReportError(f"the report {line!r} has a metric or a time that is not finite; {remedy}")
     if min(read.get("step", 0), read.get("samples", 0)) < 0:
         raise ReportError(f"the report {line!r} has a negative number; count from the start of the training")
+    for name, value in read["metric"].items():
+        low, high = RANGES.get(name, (-math.inf, math.inf))
+        if not low <= value <= high:
+            problem = f"has the {name} {value:g}, which is not between {low:g} and {high:g}"
+            raise ReportError(f"the report {line!r} {problem}; report per cent under the name {name}{PER_CENT}")
     named = values.get("versions", {})
     if not isinstance(named, dict):
         raise ReportError(f'the report {line!r} has versions that are no object; write {{"torch": "2.13"}}')
     versions = {str(name): str(version) for name, version in named.items()}
     return Report(**read, status=values.get("status", ""), reason=str(values.get("reason", "")), versions=versions)
+
+
+def _read_metric(name: str, value: Any) -> tuple[str, float]:
+    """Return name and value of a metric, as a fraction if it is in per cent."""
+    if name.endswith(PER_CENT):
+        return name.removesuffix(PER_CENT), float(value) / 100
+    return name, float(value)
 
 
 def _convert(kind: type, value: Any) -> float | int:

@@ -1,0 +1,141 @@
+"""What a command starts and does not exist gets a word before anything starts, wherever it stands."""
+
+import errno
+import os
+
+import pytest
+
+from howmanygpus.plan.config.errors import ConfigError
+from howmanygpus.plan.plan import Plan
+from refusing import CPU
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "code").mkdir()
+    for name in ("train.py", "code/deep.py", "run.sh"):
+        (tmp_path / name).touch()
+    (tmp_path / "start").write_text("#!/bin/sh\n")
+    (tmp_path / "start").chmod(0o755)
+    for name in ("torchrun", "srun", "mpirun", "accelerate", "apptainer"):
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        (tmp_path / "bin" / name).write_text("#!/bin/sh\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def find_words(command: str, **program) -> str:
+    """Return the errors and warnings of a study with a command."""
+    files = {"files": ["train.py", "run.sh", "code"]}
+    study = {"program": {"command": command, **files, **program}, "num_gpus": [1]}
+    try:
+        plan = Plan({"studies": {"p": study}}, CPU)
+    except ConfigError as error:
+        return str(error)
+    return "\n".join(doubt for each in plan.studies.values() for doubt in each.find_doubts())
+
+
+GONE = [
+    ("torhrun train.py", "torhrun"),
+    ("CUDA_LAUNCH_BLOCKING=1 torhrun train.py", "torhrun"),
+    ("env A=1 B=2 torhrun train.py", "torhrun"),
+    ("env -u A torhrun train.py", "torhrun"),
+    ("nice -n 5 torhrun train.py", "torhrun"),
+    ("timeout -k 5 60 torhrun train.py", "torhrun"),
+    ("exec torhrun train.py", "torhrun"),
+    ("time torhrun train.py", "torhrun"),
+    ("nohup torhrun train.py", "torhrun"),
+    ("srun -n 2 --gpus 1 torhrun train.py", "torhrun"),
+    ("srun --ntasks=2 torhrun train.py", "torhrun"),
+    ("mpirun -np 2 torhrun train.py", "torhrun"),
+    ("cd code && torhrun deep.py", "torhrun"),
+    ("echo start; torhrun train.py", "torhrun"),
+    ("echo start\ntorhrun train.py", "torhrun"),
+    ("python3 train.py | torhrun", "torhrun"),
+    ("python3 train.py & torhrun train.py", "torhrun"),
+    ("(cd code; torhrun deep.py)", "torhrun"),
+    ("{{ torhrun train.py; }}", "torhrun"),
+    ("if true; then torhrun train.py; fi", "torhrun"),
+    ("for i in 1 2; do torhrun train.py; done", "torhrun"),
+    ("bash -c 'torhrun train.py'", "torhrun"),
+    ("bash -lc 'cd code && torhrun deep.py'", "torhrun"),
+    ("srun bash -c 'torhrun train.py'", "torhrun"),
+    ("torchrun missing.py", "missing.py"),
+    ("torchrun --nproc-per-node 2 missing.py --lr 1", "missing.py"),
+    ("python3 -m torch.distributed.run --nnodes 1 missing.py", "missing.py"),
+    ("accelerate launch missing.py", "missing.py"),
+    ("cd code && torchrun train.py", "train.py does not exist, seen from"),
+    ("cd code && python3 -u missing.py", "missing.py"),
+    ("cd gone && python3 train.py", "gone"),
+    ("(cd code && python3 deep.py) && python3 deep.py", "deep.py"),
+    ("srun -n 2 python3 missing.py", "missing.py"),
+    ("bash -c 'python3 missing.py'", "missing.py"),
+    ("bash missing.sh", "missing.sh"),
+    ("python3.11 missing", "missing"),
+    ("echo a && ./missing.sh", "./missing.sh"),
+    ("A=1 ./missing.sh", "./missing.sh"),
+]
+
+
+@pytest.mark.parametrize(("command", "name"), GONE)
+def test_what_cannot_start_is_named(folder, command, name):
+    assert name in find_words(command)
+
+
+@pytest.mark.parametrize("key", [{"environment": "pytorch_ddp"}, {"modules": ["cuda"]}])
+def test_a_misspelt_launcher_is_named_where_programs_are_not_known(folder, key):
+    assert "torhrun" in find_words("torhrun train.py", **key) and "torchrun?" in find_words("torhrun train.py", **key)
+    assert find_words("deepspeed train.py", **key) == "" == find_words("mytool train.py", **key)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 train.py",
+        "A=1 python3 -u train.py --config other.py > log.txt 2>&1",
+        "cd code && python3 deep.py",
+        "(cd code && python3 deep.py) && python3 train.py",
+        "cd $CODE && python3 deep.py",
+        "mkdir new && cd new && python3 train.py",
+        "srun -n 2 --gpus-per-task=1 python3 train.py",
+        "srun -l python3 train.py",
+        "mpirun -np 2 -x PATH python3 train.py",
+        "timeout 60 bash run.sh",
+        "bash -c 'set -e; python3 train.py && echo \"a; b\"'",
+        "torchrun --standalone --nproc-per-node {num_gpus} train.py",
+        "./start && echo done",
+        "export A=1; ./start",
+        "python3 -c 'import missing.py'",
+        "python3 -m module missing.py",
+        "test -f x.sh || python3 train.py",
+        "for i in 1 2; do python3 train.py; done",
+        "python3 train.py # bash missing.sh",
+        "cat <<< hello; python3 train.py",
+        "python3 train.py \\\n  --lr 1",
+    ],
+)
+def test_what_can_start_needs_no_word(folder, command):
+    assert find_words(command) == ""
+
+
+def test_true_and_false_are_no_values_of_an_axis(folder):
+    for value in (True, False):
+        found = find_words("python3 train.py {amp}", axes={"amp": [value]})
+        assert f"program.axes.amp[0]: {str(value).lower()}" in found and "quotes" in found
+
+
+def test_a_metric_in_per_cent_is_the_studys(folder):
+    report = [r"step (?P<step>\d+)", r"epoch (?P<epoch>\d+) (?P<accuracy_percent>\S+)"]
+    assert find_words("python3 train.py", report=report) == ""
+
+
+def test_a_file_that_cannot_be_read_is_named(folder, monkeypatch):
+    def fail(path):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    (folder / "secret.py").touch()
+    monkeypatch.setattr("howmanygpus.plan.program.files.sha256_of_file", fail)
+    found = find_words("python3 train.py", files=["secret.py"])
+    assert "program.files[0]" in found and "secret.py: Permission denied; make it readable" in found

@@ -1,0 +1,84 @@
+"""
+Names of files, folders and classes: which cannot be written into tables, which look the same, and which a system made.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+
+from howmanygpus.prepare.sources import name_some
+
+UNWRITABLE = ("Cc", "Cs", "Zl", "Zp")
+"""Unicode's categories of what a line of a table cannot have: control characters, bytes that are not UTF-8, and ends of
+lines and paragraphs."""
+INVISIBLE, SPACES = ("Cf",), re.compile(r"\s+")
+MADE_BY_SYSTEMS = {
+    "@eadir",
+    "@recycle",
+    "@recently-snapshot",
+    "@sharebin",
+    "@snapshot",
+    "@tmp",
+    "@transcode",
+    "@__thumb",
+    "#recycle",
+    "#snapshot",
+    "~snapshot",
+    "lost+found",
+    "found.000",
+    "$recycle.bin",
+    "system volume information",
+    "network trash folder",
+    "temporary items",
+    "__macosx",
+    "__pycache__",
+    "icon\r",
+    "desktop.ini",
+    "thumbs.db",
+    "ehthumbs.db",
+    "ehthumbs_vista.db",
+    "picasa.ini",
+    "zbthumbnail.info",
+}
+"""Files and folders of Synology, QNAP and NetApp, of Windows, macOS and Linux, and of programs, in lower case."""
+OF_SYNOLOGY = re.compile(r"@Syno(EAStream|Resource)$")
+
+
+def is_writable(name: str) -> bool:
+    """Whether a line of a table can have a name."""
+    return not any(unicodedata.category(character) in UNWRITABLE for character in name)
+
+
+def show(name: str) -> str:
+    return name if name.isprintable() else ascii(name)
+
+
+def normalize(name: str) -> str:
+    """Return a name as Unicode composes it. macOS takes letters and accents apart, which makes the same text of it."""
+    return unicodedata.normalize("NFC", name)
+
+
+def find_look(name: str) -> str:
+    """Return a text that is the same for names that look the same to a person, except for their case."""
+    visible = (character for character in normalize(name) if unicodedata.category(character) not in INVISIBLE)
+    return SPACES.sub(" ", "".join(visible)).strip()
+
+
+class LeftOut:
+    """Counts the files and folders that are neither images nor classes, since they are hidden or made by a system."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def takes(self, name: str) -> bool:
+        """Return whether a file or folder is left out, and count it if it is."""
+        is_taken = name.startswith(".") or name.lower() in MADE_BY_SYSTEMS or bool(OF_SYNOLOGY.search(name))
+        if is_taken:
+            self._counts["._*" if name.startswith("._") else show(name)] += 1
+        return is_taken
+
+    def describe(self) -> tuple[str, ...]:
+        if not self._counts:
+            return ()
+        names = name_some((f"{name} ({count})" for name, count in self._counts.most_common()), most=10)
+        return (f"left out, because they are hidden or made by a system or a NAS: {names}",)
