@@ -14,9 +14,8 @@ from snakemake.io import IOFile
 from snakemake.logging import logger
 
 from howmanygpus import snakemake_patches
-from howmanygpus.call import deciding, passes, starting
+from howmanygpus.call import deciding, ending, existing, passes, starting
 from howmanygpus.call.disk import find_full_disks, find_lack_of_space, list_folders
-from howmanygpus.call.ending import describe_end, describe_success
 from howmanygpus.call.waiting import watch_queue
 from howmanygpus.ledger.settling import settle_jobs
 from howmanygpus.environments.cache import CacheError, check_cache
@@ -71,7 +70,7 @@ except (CacheError, ConfigError, InUseError, OlderResultsError) as error:
 
 deciding.take_decisions(PLAN, is_job=bool(workflow.remote_exec))
 
-# The report begins with the answers, and describes the method by the complete configuration, including defaults.
+# The report begins with the answers, and describes the method by the complete configuration.
 config |= read_first_page(PLAN.studies, sys.argv) | {"concurrency": describe_concurrency(MACHINE)}
 config["studies"] = {name: study.config for name, study in PLAN.studies.items()}
 config["sources"] = {name: describe_sources(study.config) for name, study in PLAN.studies.items()}
@@ -86,13 +85,14 @@ data = DataRules(
 ACCOUNT = find_account(workflow.resource_settings)
 cluster, environments, own_models = ClusterRules(PLAN, ACCOUNT), EnvironmentRules(MACHINE), OwnModelRules(PLAN)
 weights, largest = WeightRules(PLAN), LargestRules(PLAN)
-takes_existing = lambda: "available" in workflow.dag_settings.targets
-products = Products(PLAN, takes_existing, tables.list_tables, figures.list_figures, tables.list_merged())
+products = Products(
+    PLAN, lambda: existing.takes_existing(workflow), tables.list_tables, figures.list_figures, tables.list_merged()
+)
 
-SHORTAGES = []
+SHORTAGES, DOUBTS = [], []
 if workflow.is_main_process:
     SHORTAGES = PLAN.find_shortages() + find_misfits(PLAN, account=ACCOUNT) + find_lack_of_space(PLAN)
-DOUBTS = [*PLAN.find_excesses(), *PLAN.find_doubts(), *PLAN.list_remarks()] if workflow.is_main_process else []
+    DOUBTS = [*PLAN.find_excesses(), *PLAN.find_doubts(), *PLAN.list_remarks()]
 for warning in [*DOUBTS, *SHORTAGES]:
     logger.warning(warning)
 
@@ -137,7 +137,7 @@ onsuccess:
     settle_jobs()
     if not deciding.end_pass(PLAN, logger.info, is_last=bool(find_interruption())):
         made = [path for job in workflow.dag.jobs for path in job.output]
-        if answered := describe_success(made, sys.argv, workflow.dag_settings.targets):
+        if answered := ending.describe_success(made, sys.argv, workflow.dag_settings.targets):
             logger.info(answered)
 
 
@@ -146,4 +146,4 @@ onerror:
     settle_jobs()
     is_last = bool(find_interruption()) or not workflow.execution_settings.keep_going
     deciding.end_pass(PLAN, logger.info, is_last, has_failed=True)
-    logger.error(describe_end(find_interruption(), MACHINE.submits, sys.argv, workflow.dag_settings.targets))
+    logger.error(ending.describe_end(find_interruption(), MACHINE.submits, sys.argv, workflow.dag_settings.targets))

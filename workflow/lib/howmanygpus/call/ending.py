@@ -7,8 +7,11 @@ AVAILABLE = "available"
 
 
 def repeat_call(target: str, command_line: list[str], targets: Iterable[str]) -> str:
-    """Return the command line of the same call with another target, which stands before the options."""
-    return shlex.join([".venv/bin/snakemake", target, *_find_options(command_line, targets)])
+    """Return the command line of the same call with another target, which stands before the options.
+
+    target: empty for none. targets: those of the call, which are left out.
+    """
+    return shlex.join([".venv/bin/snakemake", *filter(None, [target]), *_find_options(command_line, targets)])
 
 
 def _find_options(command_line: list[str], targets: Iterable[str]) -> list[str]:

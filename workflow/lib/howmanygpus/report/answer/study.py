@@ -45,6 +45,22 @@ def describe_unchecked(runs: pd.DataFrame) -> str:
     return f'{which} checked by the parity gate (parity: "off"), so that their frameworks may have done different work.'
 
 
+def describe_stale(runs: pd.DataFrame) -> str:
+    """Say which runs a full call would do again, why, and whether they count; nothing if there are none."""
+    is_other = runs["status"] == "stale"
+    stale = runs[is_other | runs["stale_because"].notna()]
+    if stale.empty:
+        return ""
+    reasons = stale["stale_because"].fillna(stale["reason"]).value_counts()
+    named = [f"{reason} ({name_count(count, 'run')})" for reason, count in reasons.items()]
+    more = [f"and {len(named) - MOST_REASONS} more reasons in runs.tsv"] if len(named) > MOST_REASONS else []
+    are = "is" if len(stale) == 1 else "are"
+    text = f"{len(stale)} of {name_count(len(runs), 'run')} {are} stale: {'; '.join(named[:MOST_REASONS] + more)}."
+    counted = len(stale) - int(is_other.sum())
+    text += f" {name_count(counted, 'run')} with the settings of this config count here." if counted else ""
+    return f"{text} Only a call without the target available repeats stale runs."
+
+
 def describe_rates(runs: pd.DataFrame) -> str:
     """Say which frameworks have their own learning rates; nothing if all have the same."""
     named = name_own_rates(runs)
