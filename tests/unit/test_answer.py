@@ -114,9 +114,7 @@ def test_the_bill_is_that_of_everything_and_says_what_it_was_for():
     )
     own = [make_job("run", "completed", 2.0, counted_by="job")]
     line = find_line(write_answer({"framework": "a"}, jobs=own), "Used")
-    assert line.startswith(
-        "- Used: 4 device-hours (the machine file has no price), of which runs 4. Jobs: 1 from start"
-    )
+    assert line.startswith("- Used: 4 device-hours (the machine file has no price), of which runs 4. Jobs: 1 as their")
 
 
 def test_a_study_that_no_run_can_answer_says_so_and_why():

@@ -126,7 +126,7 @@ onstart:
     deciding.leave_decisions(PLAN)
     starting.announce_gate(workflow, logger.info)
     # The names of all jobs of a call end with this.
-    announce(getattr(workflow.scheduler._executor, "run_uuid", f"local-{uuid.uuid4()}"))
+    announce(getattr(workflow.scheduler._executor, "run_uuid", f"local-{uuid.uuid4()}"), logger.warning)
     if MACHINE.submits and workflow.executor_settings:
         every_s = workflow.executor_settings.init_seconds_before_status_checks
         watch_queue(workflow.scheduler._executor.run_uuid, every_s, logger.warning)

@@ -128,12 +128,14 @@ rule observe_parity:
         code=parity.observing_code,
         request=parity.group_request,
         layouts=parity.layouts,
+        studies=parity.studies,
         placement=parity.placement,
     shell:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/observe_parity.py \
             --request {params.request:q} \
             --layouts {params.layouts:q} \
+            --studies {params.studies:q} \
             --placement {params.placement:q} \
             --environment {input.environment:q} \
             --probe {input.probe:q} \

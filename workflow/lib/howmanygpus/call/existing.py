@@ -105,8 +105,8 @@ def _leave_report_out(command_line: list[str]) -> list[str]:
 def allow(dag: Any, makes_products: bool) -> None:
     """Allow a plan only the jobs that make tables and figures from what exists, or only all others.
 
-    Nothing is forced on jobs that are not allowed. Parameters of the rule plan_runs are computed anew, because they name
-    the stale runs.
+    Nothing is forced on jobs that are not allowed. The parameters of the rule plan_runs name the stale runs, so they
+    are computed anew.
     """
     stages = {rule: find_stage(rule) for rule in dag.workflow.rules}
     products = {rule.name for rule, stage in stages.items() if stage == PRODUCTS}

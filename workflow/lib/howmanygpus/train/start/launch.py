@@ -41,6 +41,7 @@ from howmanygpus.train.start.environment import build_environment
 from howmanygpus.train.start.launchers import build_command
 from howmanygpus.train.start.rendezvous import open_meeting, read_all
 from howmanygpus.train.start.settling import cancel_older_attempts
+from howmanygpus.train.turns import take_turn
 
 GRACE_S = 10.0
 """How long processes may take to end after SIGTERM, in seconds."""
@@ -82,12 +83,15 @@ def ignore_signals() -> None:
 
 
 @contextmanager
-def hold_machine(placement: Placement):
-    """Wait until no other run of this user is being measured on this host; a scheduler gives each its own devices."""
+def hold_machine(placement: Placement, purpose: str):
+    """Wait until no other run of this user is being measured on this host; a scheduler gives each its own devices.
+
+    purpose: what the machine is needed for, for those who wait.
+    """
     if placement.scheduler != "none":
         yield
         return
-    with hold_lock(Path(tempfile.gettempdir()) / f"howmanygpus-{os.getuid()}.lock"):
+    with take_turn(Path(tempfile.gettempdir()) / f"howmanygpus-{os.getuid()}.lock", purpose):
         yield
 
 
@@ -200,7 +204,8 @@ def run_attempt(
     module_options = ["--attempt", str(attempt.path), *(["--save-weights"] if options.save_weights else [])]
     if placement.scheduler == "none":
         record |= {"topology": describe_topology(assign_devices(spec, placement.bind_cores))}
-    with hold_machine(placement):
+    with hold_machine(placement, str(options.run_dir)):
+        record |= {"held_at": now()}
         record |= work.verify(spec)  # reading all data would disturb another run
         module_options += ["--started-at", repr(time.time())]
         try:
@@ -246,7 +251,7 @@ def launch(
 ) -> int:
     """Do one attempt and return the exit status. However an attempt fails, its record says why."""
     record = {"spec": spec.to_dict(), "status": "running", "reason": "", "pid": os.getpid(), "started_at": now()}
-    record |= {"parity": options.parity}
+    record |= {"parity": options.parity, "held_at": None}
     try:
         if options.refuse and isinstance(spec, RunSpec):
             return refuse(spec, run_dir, attempt, record, options.refuse)
