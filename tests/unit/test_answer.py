@@ -196,7 +196,8 @@ def test_disturbed_runs_are_counted():
     rows = [{"framework": "a", "disturbed": disturbed} for disturbed in (True, False, False)]
     text = write_answer(*rows)
     first = "- 1 of 3 runs was disturbed by other work on the machine; figures mark it by a ring. To repeat it: "
-    command = ".venv/bin/python workflow/scripts/retry_runs.py --disturbed, and then the same call while nothing else"
+    command = ".venv/bin/python workflow/scripts/retry_runs.py --disturbed --study s"
+    command += ", and then the same call while nothing else"
     assert f"{first}{command} runs." in text and "chance" not in find_line(text, "1 of 3 runs")
     assert "1 of its 3 repeats was disturbed by other work." in find_line(text, "Highest throughput")
     text = write_answer({"framework": "a", "disturbed": True})

@@ -14,9 +14,8 @@ from snakemake.io import IOFile
 from snakemake.logging import logger
 
 from howmanygpus import snakemake_patches
-from howmanygpus.call import deciding, ending, existing, passes, starting
+from howmanygpus.call import deciding, ending, existing, passes, starting, waiting
 from howmanygpus.call.disk import find_full_disks, find_lack_of_space, list_folders
-from howmanygpus.call.waiting import watch_queue
 from howmanygpus.ledger.settling import settle_jobs
 from howmanygpus.environments.cache import CacheError, check_cache
 from howmanygpus.plan.cluster import retrying
@@ -129,7 +128,7 @@ onstart:
     announce(getattr(workflow.scheduler._executor, "run_uuid", f"local-{uuid.uuid4()}"), logger.warning)
     if MACHINE.submits and workflow.executor_settings:
         every_s = workflow.executor_settings.init_seconds_before_status_checks
-        watch_queue(workflow.scheduler._executor.run_uuid, every_s, logger.warning)
+        waiting.watch_queue(workflow.scheduler._executor.run_uuid, every_s, logger.warning)
 
 
 onsuccess:
@@ -146,4 +145,5 @@ onerror:
     settle_jobs()
     is_last = bool(find_interruption()) or not workflow.execution_settings.keep_going
     deciding.end_pass(PLAN, logger.info, is_last, has_failed=True)
-    logger.error(ending.describe_end(find_interruption(), MACHINE.submits, sys.argv, workflow.dag_settings.targets))
+    cause, targets = snakemake_patches.failing.find_first_cause(), workflow.dag_settings.targets
+    logger.error(ending.describe_end(find_interruption(), MACHINE.submits, sys.argv, targets, cause))

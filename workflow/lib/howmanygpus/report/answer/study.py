@@ -13,7 +13,7 @@ FINAL = ("unsupported", "failed_parity", "diverged", "out_of_memory", "clock_mis
 MOST_REASONS = 3
 MOST_DISTURBED = 0.5
 REPEAT = ".venv/bin/python workflow/scripts/retry_runs.py --disturbed"
-"""Command that sets disturbed runs aside."""
+"""Command that sets disturbed runs aside, before the study whose runs are meant."""
 
 
 def describe_runs(runs: pd.DataFrame) -> str:
@@ -183,7 +183,8 @@ def describe_disturbed(runs: pd.DataFrame) -> str:
     text = f"{which} {were} disturbed by other work on the machine; figures mark {them} by a ring."
     if are_mostly_disturbed(runs):
         text += " Rates are lower and times are longer than on an idle machine, and their order may be chance."
-    return f"{text} To repeat {them}: {REPEAT}, and then the same call while nothing else runs."
+    repeat = f"{REPEAT} --study {runs['study'].iloc[0]}"
+    return f"{text} To repeat {them}: {repeat}, and then the same call while nothing else runs."
 
 
 def describe_trajectories(runs: pd.DataFrame) -> str:
