@@ -177,7 +177,7 @@ rule measure_preparation:
         code=data.code("measure_preparation"),
         fingerprint=data.listing_fingerprint,
         source=data.source,
-        options=data.options,
+        options=data.options_anywhere,
         acquired=data.acquired_folder,
         num_images=SAMPLE_IMAGES,
     shell:
