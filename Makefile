@@ -16,6 +16,13 @@ TESTABLE := $(VENV)/testable
 # Without HOME, as in some containers and services, Python finds the folder in the list of users.
 CACHE := $(or $(HOWMANYGPUS_CACHE),$(or $(HOME),$(shell $(PYTHON) -c 'import pathlib; print(pathlib.Path.home())'))/.cache/howmanygpus)
 
+# A shim of a version manager refuses a Python that is not switched on, with a status that says nothing.
+define CHECK_PYTHON
+@$(PYTHON) -c "" || { echo "PYTHON=$(PYTHON): this Python does not start here, as the message above says. Name one that does, \
+also by its path: make PYTHON=/path/to/python3 ... With a version manager, switch it on first, as by: pyenv local VERSION" >&2; exit 1; }
+@PYTHONPATH=workflow/lib $(PYTHON) workflow/scripts/check_python.py
+endef
+
 # pip installs into .venv and nowhere else, as in environments/build.py.
 unexport PIP_TARGET PIP_PREFIX PIP_ROOT
 export PIP_USER := 0
@@ -91,18 +98,18 @@ check-gpu: $(if $(WHEELS),$(VENV)/bin/snakemake,$(INSTALLED))
 		--wheels $(if $(WHEELS),"$(WHEELS_FOLDER)") --minutes "$(MINUTES)"
 
 $(VENV)/bin/snakemake:
-	@PYTHONPATH=workflow/lib $(PYTHON) workflow/scripts/check_python.py
+	$(CHECK_PYTHON)
 	@mkdir -p "$(CACHE)/environments"
 	PYTHONPATH="workflow/lib:$$(ls "$(WHEELS)"/pip-*.whl 2>/dev/null | head -n 1)" flock "$(CACHE)/environments/workflow.lock" \
 		$(PYTHON) workflow/scripts/install_wheelhouse.py --wheels "$(WHEELS)" --link $(VENV)
 
 adopt:
-	@PYTHONPATH=workflow/lib $(PYTHON) workflow/scripts/check_python.py
+	$(CHECK_PYTHON)
 	@PYTHONPATH=workflow/lib $(PYTHON) workflow/scripts/adopt_results.py --source "$$FROM"
 
 # flock(1) takes the lock, so that two calls at once build one environment: nothing is installed yet that could lock.
 $(INSTALLED): envs/workflow.txt workflow/lib/howmanygpus/environments/command.py
-	@PYTHONPATH=workflow/lib $(PYTHON) workflow/scripts/check_python.py
+	$(CHECK_PYTHON)
 	@mkdir -p "$(CACHE)/environments"
 	PIP_QUIET=1 PYTHONPATH=workflow/lib flock "$(CACHE)/environments/workflow.lock" \
 		$(PYTHON) workflow/scripts/build_environment.py --name workflow --pins $< --link $(VENV)

@@ -82,7 +82,7 @@ def main() -> None:
     options = ["process", "--spec", str(arguments.spec), "--pairs", str(arguments.pairs)]
     options += ["--folder", str(arguments.folder)]
     attempt, placement = AttemptFolder(arguments.folder), Placement()
-    with hold_machine(placement):
+    with hold_machine(placement, "the benchmark sleeping_input"):
         raise SystemExit(run_processes(spec, placement, attempt, "sleeping_input", options, DEADLINE_S))
 
 

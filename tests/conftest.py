@@ -11,6 +11,7 @@ import pytest
 
 import passed
 from environments import build, read_python
+from howmanygpus.environments.pins import find_newest_python, find_pins
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.train.start.launch import LOCK_FOLDER
 from kept import Keeper
@@ -109,9 +110,19 @@ def kept(scratch):
 
 @pytest.fixture(scope="session")
 def environment_record(tmp_path_factory):
-    """Return a function from an environment's name to its record. It builds a missing environment in the cache."""
+    """Return a function from an environment's name to its record. It builds a missing environment in the cache.
+
+    Tests of frameworks that this Python cannot have are skipped.
+    """
     folder = tmp_path_factory.mktemp("environments")
-    return lambda name: build(name, folder)
+
+    def get(name):
+        newest = find_newest_python(find_pins(name))
+        if newest and newest < sys.version_info[:2]:
+            pytest.skip(f"{name} needs Python {newest[0]}.{newest[1]} or earlier: make test PYTHON=python3.11")
+        return build(name, folder)
+
+    return get
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,7 @@ def main() -> None:
     record = {"pid": os.getpid(), "started_at": now(), "parity": "not_checked", "host": describe_host([])}
     record |= {"topology": describe_topology(assign_devices(spec, placement.bind_cores))}
     checked = {attempt: TRAINING.verify(own) for attempt, own in attempts.items()}
-    with hold_machine(placement):
+    with hold_machine(placement, "a test"):
         options = ["--started-at", repr(time.time()), "--attempts", *sys.argv[1:]]
         status = run_processes(spec, placement, first, MODULE, options, DEADLINE_S)
     if status != 0:

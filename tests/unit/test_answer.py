@@ -114,9 +114,7 @@ def test_the_bill_is_that_of_everything_and_says_what_it_was_for():
     )
     own = [make_job("run", "completed", 2.0, counted_by="job")]
     line = find_line(write_answer({"framework": "a"}, jobs=own), "Used")
-    assert line.startswith(
-        "- Used: 4 device-hours (the machine file has no price), of which runs 4. Jobs: 1 from start"
-    )
+    assert line.startswith("- Used: 4 device-hours (the machine file has no price), of which runs 4. Jobs: 1 as their")
 
 
 def test_a_study_that_no_run_can_answer_says_so_and_why():
@@ -198,7 +196,8 @@ def test_disturbed_runs_are_counted():
     rows = [{"framework": "a", "disturbed": disturbed} for disturbed in (True, False, False)]
     text = write_answer(*rows)
     first = "- 1 of 3 runs was disturbed by other work on the machine; figures mark it by a ring. To repeat it: "
-    command = ".venv/bin/python workflow/scripts/retry_runs.py --disturbed, and then the same call while nothing else"
+    command = ".venv/bin/python workflow/scripts/retry_runs.py --disturbed --study s"
+    command += ", and then the same call while nothing else"
     assert f"{first}{command} runs." in text and "chance" not in find_line(text, "1 of 3 runs")
     assert "1 of its 3 repeats was disturbed by other work." in find_line(text, "Highest throughput")
     text = write_answer({"framework": "a", "disturbed": True})

@@ -141,7 +141,8 @@ def gate(folder):
     job = SimpleNamespace(rule=SimpleNamespace(name="observe_parity"), is_group=lambda: False, log=[str(log)])
     inputs = {name: folder / f"{name}.json" for name in ("data", "weights", "verdict")}
     waiting = [make_job(input=inputs, params=SimpleNamespace(settings="{}")), make_job("tabulate_runs")]
-    return job, SimpleNamespace(depending={}, bfs=lambda direction, failed: [failed, *waiting])
+    dag = SimpleNamespace(depending={}, bfs=lambda direction, failed: [failed, *waiting], needrun_jobs=lambda: [])
+    return job, dag
 
 
 def read_blocked(folder) -> list[dict]:

@@ -17,6 +17,7 @@ from howmanygpus.files import (
     write_json_atomic,
     write_text_atomic,
 )
+from listing import noticing
 
 
 def names(folder: Path) -> list[str]:
@@ -163,20 +164,18 @@ def test_a_hash_is_that_of_the_content(tmp_path):
     assert sha256_of_file(tmp_path / "file") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
 
-def test_files_are_found_while_folders_vanish(tmp_path, monkeypatch):
+def test_files_are_found_while_folders_vanish(tmp_path):
     """A run that completes removes its attempt, also after the folder was listed."""
     for name in ("stays", "vanishes"):
         (tmp_path / "attempts" / name).mkdir(parents=True)
     (tmp_path / "attempts" / "stays" / "file").touch()
-    scandir = os.scandir
 
     def vanish(path):
         if Path(path).name == "vanishes":
             Path(path).rmdir()
-        return scandir(path)
 
-    monkeypatch.setattr(os, "scandir", vanish)
-    assert find_files(tmp_path / "attempts", "**/file") == [tmp_path / "attempts" / "stays" / "file"]
+    with noticing(vanish):
+        assert find_files(tmp_path / "attempts", "**/file") == [tmp_path / "attempts" / "stays" / "file"]
     assert find_files(tmp_path / "missing", "**/file") == []
 
 

@@ -41,12 +41,15 @@ def test_values_stay_although_another_part_lacks_them_or_has_no_row(tmp_path):
     assert read_table(tmp_path / "table.tsv")["reason"].tolist()[0] == ROWS["reason"][0]
 
 
-def test_a_shared_record_has_the_row_of_the_last_part(tmp_path):
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_a_record_that_serves_all_studies_has_the_row_of_the_last_part_and_a_divided_one_all(tmp_path, is_shared):
     for name, records in {"first": ["a", "b"], "second": ["c", "a"]}.items():
-        write_table(tmp_path / f"{name}.tsv", pd.DataFrame({"study": name, "record": records}))
+        table = pd.DataFrame({"study": None if is_shared else name, "part": name, "record": records})
+        write_table(tmp_path / f"{name}.tsv", table)
     merge_tables([tmp_path / "first.tsv", tmp_path / "second.tsv"], tmp_path / "table.tsv")
     table = read_table(tmp_path / "table.tsv")
-    assert list(zip(table["study"], table["record"], strict=True)) == [("first", "b"), ("second", "c"), ("second", "a")]
+    rows = list(zip(table["part"], table["record"], strict=True))
+    assert rows == [*([] if is_shared else [("first", "a")]), ("first", "b"), ("second", "c"), ("second", "a")]
 
 
 @pytest.mark.parametrize("length", [10, 200_000])

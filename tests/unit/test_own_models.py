@@ -3,8 +3,10 @@
 import json
 import re
 
+import numpy as np
 import pytest
 import yaml
+from safetensors.numpy import save_file
 
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
@@ -163,3 +165,28 @@ def test_the_examples_can_be_planned_in_all_strategies_of_their_frameworks(monke
         of_family = {name for name, family in families.items() if family == each.own_model.family}
         assert {run.framework for run in each.runs} == of_family
         assert not any(run.unsupported for run in each.runs if run.num_gpus == 1)
+
+
+def describe_recorded(plan: Plan) -> list[str]:
+    """Return what Snakemake records of a study, of its groups in the gate and of their cells."""
+    cells = [plan.parity_cells[verdict].request() for verdict in sorted(plan.checked_verdicts)]
+    return [
+        repr(plan.studies["s"].request()),
+        *(repr(group.request()) for group in plan.parity_groups.values()),
+        *map(repr, cells),
+    ]
+
+
+def test_another_place_of_the_model_and_of_its_weights_reruns_no_gate_and_no_table(tmp_path):
+    recorded = []
+    for place in ("one", "other"):
+        (tmp_path / place).mkdir()
+        save_file({"weight": np.ones(1, np.float32)}, tmp_path / place / "start.safetensors")
+        plan = make_plan(
+            tmp_path, model=f"{place}/net.py", init=f"{place}/start.safetensors", frameworks=["pytorch_ddp"]
+        )
+        recorded.append(describe_recorded(plan))
+        assert f"{place}/net.py" in str(plan.studies["s"].request()), "jobs get the place"
+        assert all(f"{place}/net.py" in str(group.request()) for group in plan.parity_groups.values())
+    assert recorded[0] == recorded[1]
+    assert describe_recorded(make_plan(tmp_path, model="other/net.py", frameworks=["pytorch_ddp"])) != recorded[1]

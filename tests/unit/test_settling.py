@@ -18,6 +18,7 @@ from howmanygpus.train.start.settling import (
     refuse_older_results,
     settle,
 )
+from listing import noticing
 
 RUN = Path("study", "framework", "base", "cell")
 
@@ -66,15 +67,15 @@ def test_logs_and_other_folders_are_not_attempts(tmp_path, file):
     refuse_older_results(tmp_path / "missing")
 
 
-def test_each_folder_of_logs_is_listed_once(tmp_path, monkeypatch):
+def test_each_folder_of_logs_is_listed_once(tmp_path):
     for framework in range(20):
         folder = tmp_path / "study" / str(framework) / "base"
         folder.mkdir(parents=True)
         for cell in range(50):
             (folder / f"{cell}.log").touch()
-    listed, scandir = [], os.scandir
-    monkeypatch.setattr(os, "scandir", lambda path: listed.append(str(path)) or scandir(path))
-    refuse_older_results(tmp_path)
+    listed = []
+    with noticing(listed.append):
+        refuse_older_results(tmp_path)
     assert len(listed) == len(set(listed)) == 42
 
 

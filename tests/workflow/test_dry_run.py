@@ -35,7 +35,7 @@ def test_a_dry_run_prints_a_summary_and_with_one_option_more_all_jobs(project):
         "at most 4 h",
         "guess by time limit, as none like it was done here",
     ]
-    assert read_stage(printed, "parity gate")[:3] == ["3", "missing", "unknown"]
+    assert read_stage(printed, "parity gate")[:3] == ["2", "missing", "unknown"]
     assert "device-hours: at most 6" in printed
     assert "Add --printshellcmds for all jobs" in printed
     listed = project.snakemake("--dry-run", *LISTED)

@@ -14,10 +14,8 @@ from snakemake.io import IOFile
 from snakemake.logging import logger
 
 from howmanygpus import snakemake_patches
-from howmanygpus.call import deciding, passes, starting
+from howmanygpus.call import deciding, ending, existing, passes, starting, waiting
 from howmanygpus.call.disk import find_full_disks, find_lack_of_space, list_folders
-from howmanygpus.call.ending import describe_end, describe_success
-from howmanygpus.call.waiting import watch_queue
 from howmanygpus.ledger.settling import settle_jobs
 from howmanygpus.environments.cache import CacheError, check_cache
 from howmanygpus.plan.cluster import retrying
@@ -70,7 +68,7 @@ except (CacheError, ConfigError, InUseError, OlderResultsError) as error:
 
 deciding.take_decisions(PLAN, is_job=bool(workflow.remote_exec))
 
-# The report begins with the answers, and describes the method by the complete configuration, including defaults.
+# The report begins with the answers, and describes the method by the complete configuration.
 config |= read_first_page(PLAN.studies, sys.argv) | {"concurrency": describe_concurrency(MACHINE)}
 config["studies"] = {name: study.config for name, study in PLAN.studies.items()}
 config["sources"] = {name: describe_sources(study.config) for name, study in PLAN.studies.items()}
@@ -85,13 +83,14 @@ data = DataRules(
 ACCOUNT = find_account(workflow.resource_settings)
 cluster, environments, own_models = ClusterRules(PLAN, ACCOUNT), EnvironmentRules(MACHINE), OwnModelRules(PLAN)
 weights, largest = WeightRules(PLAN), LargestRules(PLAN)
-takes_existing = lambda: "available" in workflow.dag_settings.targets
-products = Products(PLAN, takes_existing, tables.list_tables, figures.list_figures, tables.list_merged())
+products = Products(
+    PLAN, lambda: existing.takes_existing(workflow), tables.list_tables, figures.list_figures, tables.list_merged()
+)
 
-SHORTAGES = []
+SHORTAGES, DOUBTS = [], []
 if workflow.is_main_process:
     SHORTAGES = PLAN.find_shortages() + find_misfits(PLAN, account=ACCOUNT) + find_lack_of_space(PLAN)
-DOUBTS = [*PLAN.find_excesses(), *PLAN.find_doubts(), *PLAN.list_remarks()] if workflow.is_main_process else []
+    DOUBTS = [*PLAN.find_excesses(), *PLAN.find_doubts(), *PLAN.list_remarks()]
 for warning in [*DOUBTS, *SHORTAGES]:
     logger.warning(warning)
 
@@ -125,10 +124,10 @@ onstart:
     deciding.leave_decisions(PLAN)
     starting.announce_gate(workflow, logger.info)
     # The names of all jobs of a call end with this.
-    announce(getattr(workflow.scheduler._executor, "run_uuid", f"local-{uuid.uuid4()}"))
+    announce(getattr(workflow.scheduler._executor, "run_uuid", f"local-{uuid.uuid4()}"), logger.warning)
     if MACHINE.submits and workflow.executor_settings:
         every_s = workflow.executor_settings.init_seconds_before_status_checks
-        watch_queue(workflow.scheduler._executor.run_uuid, every_s, logger.warning)
+        waiting.watch_queue(workflow.scheduler._executor.run_uuid, every_s, logger.warning)
 
 
 onsuccess:
@@ -136,7 +135,7 @@ onsuccess:
     settle_jobs()
     if not deciding.end_pass(PLAN, logger.info, is_last=bool(find_interruption())):
         made = [path for job in workflow.dag.jobs for path in job.output]
-        if answered := describe_success(made, sys.argv, workflow.dag_settings.targets):
+        if answered := ending.describe_success(made, sys.argv, workflow.dag_settings.targets):
             logger.info(answered)
 
 
@@ -145,4 +144,5 @@ onerror:
     settle_jobs()
     is_last = bool(find_interruption()) or not workflow.execution_settings.keep_going
     deciding.end_pass(PLAN, logger.info, is_last, has_failed=True)
-    logger.error(describe_end(find_interruption(), MACHINE.submits, sys.argv, workflow.dag_settings.targets))
+    cause, targets = snakemake_patches.failing.find_first_cause(), workflow.dag_settings.targets
+    logger.error(ending.describe_end(find_interruption(), MACHINE.submits, sys.argv, targets, cause))

@@ -28,11 +28,13 @@ rule search_batch_size:
     params:
         code=largest.code,
         request=largest.request,
+        studies=largest.studies,
         launch=largest.launch,
     shell:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/search_batch_size.py \
             --request {params.request:q} \
+            --studies {params.studies:q} \
             --launch {params.launch:q} \
             --code {params.code:q} \
             --weights {input.weights:q} \

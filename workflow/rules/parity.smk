@@ -126,6 +126,7 @@ rule observe_parity:
         defaults=parity.defaults,
         request=parity.group_request,
         layouts=parity.layouts,
+        studies=parity.studies,
         placement=parity.placement,
     shell:
         r"""
@@ -133,6 +134,7 @@ rule observe_parity:
             --request {params.request:q} \
             --defaults {params.defaults:q} \
             --layouts {params.layouts:q} \
+            --studies {params.studies:q} \
             --placement {params.placement:q} \
             --environment {input.environment:q} \
             --probe {input.probe:q} \

@@ -20,6 +20,8 @@ PREPARED_FILES = [
 ]
 
 
+BEFORE_THE_GATE = 1200000
+"""Priority of steps that may refuse data, which a user should know before the gate takes its minutes."""
 SAMPLE_IMAGES = 48
 """Number of images of a data set with which the preparation is measured."""
 
@@ -45,6 +47,7 @@ rule acquire:
         record="results/raw/{dataset}.json",
     log:
         "results/logs/acquire/{dataset}.log",
+    priority: BEFORE_THE_GATE
     params:
         code=data.code("acquire"),
         acquisition=data.described_acquisition,
@@ -73,6 +76,7 @@ rule prepare_arrays:
         "results/logs/prepare_arrays/{dataset}.log",
     wildcard_constraints:
         dataset=data.match(listed=False),
+    priority: BEFORE_THE_GATE
     params:
         code=data.code("prepare_arrays"),
         source=data.source,
@@ -99,6 +103,7 @@ rule prepare_shard:
         records="results/prepared/{dataset}/shards/shard{shard}of{num_shards}.tsv",
     log:
         "results/logs/prepare_shard/{dataset}/shard{shard}of{num_shards}.log",
+    priority: BEFORE_THE_GATE
     params:
         code=data.code("prepare_shard"),
         fingerprint=data.shard_fingerprint,
@@ -132,6 +137,7 @@ rule merge_shards:
         "results/logs/merge_shards/{dataset}.log",
     wildcard_constraints:
         dataset=data.match(listed=True),
+    priority: BEFORE_THE_GATE
     params:
         code=data.code("merge_shards"),
         fingerprint=data.listing_fingerprint,
@@ -171,7 +177,7 @@ rule measure_preparation:
         code=data.code("measure_preparation"),
         fingerprint=data.listing_fingerprint,
         source=data.source,
-        options=data.options,
+        options=data.options_anywhere,
         acquired=data.acquired_folder,
         num_images=SAMPLE_IMAGES,
     shell:

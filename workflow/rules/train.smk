@@ -28,10 +28,12 @@ rule plan_runs:
     params:
         code=hash_script("plan_runs"),
         request=training.request,
+        stale=lambda wildcards: existing.find_stale(wildcards.study),
     shell:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/plan_runs.py \
             --request {params.request:q} \
+            --stale {params.stale:q} \
             --plan {output.plan:q} \
             >{log:q} 2>&1
         """

@@ -17,8 +17,8 @@ def main() -> None:
     listed = {
         path: record
         for path, record in settle_jobs().items()
-        if record["kind"] != RUN
-        or record["name"].startswith(f"{arguments.study}/")
+        if record["name"].startswith(f"{arguments.study}/")
+        or (record["kind"] != RUN and arguments.study in record.get("shares", [arguments.study]))
         or record.get("job", {}).get("packed")
     }
     write_json_atomic(arguments.ledger, listed)

@@ -4,11 +4,13 @@ import argparse
 import json
 import os
 import subprocess
+import time
+from collections import Counter
 from pathlib import Path
 
 from howmanygpus.environments.find import find_python
 from howmanygpus.files import atomic_folder, write_json_atomic
-from howmanygpus.ledger.recording import GATE, is_packed, recorded
+from howmanygpus.ledger.recording import GATE, is_packed, recorded, share_by_seconds
 from howmanygpus.surroundings.environment import build_surroundings
 from howmanygpus.train.preflight.stacks import find_refusal
 
@@ -45,11 +47,22 @@ def find_size(device: str, layouts: list[str]) -> dict:
     return {"device": device, "num_gpus": num_nodes * per_node, "num_nodes": num_nodes}
 
 
+def measure_cells(folder: Path, layout: str, keys: list[str], started: float) -> dict[str, float]:
+    """Return the seconds that each cell took on one layout, by the times of its files. Cells go one after the other.
+
+    folder: of the group's observations. started: when the layout was started, in seconds since 1970.
+    """
+    ends = {key: max(path.stat().st_mtime for path in (folder / layout / key).rglob("*")) for key in keys}
+    moments = [started, *sorted(ends.values())]
+    return {key: max(0.0, end - moments[moments.index(end) - 1]) for key, end in ends.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--request", required=True, help="JSON: see howmanygpus.plan.parity.ParityGroup.request")
     parser.add_argument("--defaults", required=True, help="JSON: default of every setting of a run")
     parser.add_argument("--layouts", type=json.loads, required=True, help="JSON: cells by devices x nodes, such as 2x1")
+    parser.add_argument("--studies", type=json.loads, required=True, help="JSON: studies that need each cell")
     parser.add_argument("--placement", default="{}", help="JSON: how processes start, see train.host.placement")
     parser.add_argument("--environment", type=Path, required=True, help="record of the framework's environment")
     parser.add_argument("--probe", type=Path, nargs="?", help="what was found on the devices, if they were probed")
@@ -60,14 +73,18 @@ def main() -> None:
     tasks = ["--request", arguments.request, "--defaults", arguments.defaults]
     device, framework = next(iter(request["cells"].values()))["device"], request["framework"]["framework"]
     size, packed = find_size(device, list(arguments.layouts)), is_packed(json.loads(arguments.placement))
+    shares, seconds = share_by_seconds(arguments.studies, {}), Counter[str]()
     # The folder is beside the record, because processes on other nodes write their files there too.
     with (
-        recorded(GATE, arguments.record.stem, size, packed, framework=framework),
+        recorded(GATE, arguments.record.stem, size, packed, framework=framework, shares=shares) as job,
         atomic_folder(arguments.record.with_suffix("")) as folder,
     ):
         for number, (layout, keys) in enumerate({} if refusal else arguments.layouts.items(), start=1):
             print(f"Layout {number} of {len(arguments.layouts)}: {describe_layout(layout)}", flush=True)
+            started = time.time()
             observe(find_python(arguments.environment), tasks, layout, keys, arguments.placement, folder)
+            seconds += Counter(measure_cells(folder, layout, keys, started))
+        job["shares"] = share_by_seconds(arguments.studies, seconds)
     write_json_atomic(arguments.record, {"layouts": arguments.layouts, "unsupported": refusal})
 
 

@@ -13,10 +13,15 @@ def main() -> None:
     parser.add_argument(
         "--request", type=json.loads, required=True, help="JSON: see howmanygpus.plan.plan.Study.request"
     )
+    parser.add_argument(
+        "--stale", type=Path, nargs="?", help="JSON: why runs that exist are stale, for the target `available`"
+    )
     parser.add_argument("--plan", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
     (study,) = Plan.from_request(arguments.request).studies.values()
-    write_json_atomic(arguments.plan, study.describe() | {"billing": arguments.request.get("billing", {})})
+    plan = study.describe() | {"billing": arguments.request.get("billing", {})}
+    stale = json.loads(arguments.stale.read_text()) if arguments.stale else {}
+    write_json_atomic(arguments.plan, plan | {"stale": stale})
 
 
 if __name__ == "__main__":

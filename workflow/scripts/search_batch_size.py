@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from howmanygpus.environments.find import find_python
 from howmanygpus.files import write_json_atomic
-from howmanygpus.ledger.recording import is_packed, recorded
+from howmanygpus.ledger.recording import is_packed, recorded, share_equally
 from howmanygpus.plan.cluster.retrying import STARTED
 from howmanygpus.plan.largest.known import FAILED, GAVE_UP, REFUSED, read_found
 from howmanygpus.plan.largest.search import STUDY, complete_try
@@ -92,6 +92,7 @@ def search(arguments: argparse.Namespace, notebook: Notebook) -> Found:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--request", type=json.loads, required=True, help="JSON: see howmanygpus.plan.largest.search")
+    parser.add_argument("--studies", nargs="+", required=True, help="studies that share the bill of the search")
     parser.add_argument(
         "--launch",
         type=json.loads,
@@ -120,7 +121,8 @@ def main() -> None:
             arguments.record.parent / "tries" / f"{request['name']}.json", arguments.code, request["bound"]
         )
         try:
-            with recorded(STUDY, name, size, packed, framework=request["framework"]):
+            shares = share_equally(arguments.studies)
+            with recorded(STUDY, name, size, packed, framework=request["framework"], shares=shares):
                 found = asdict(search(arguments, notebook))
         except SearchError as error:
             fail(arguments, str(error), notebook.rows)

@@ -7,8 +7,11 @@ AVAILABLE = "available"
 
 
 def repeat_call(target: str, command_line: list[str], targets: Iterable[str]) -> str:
-    """Return the command line of the same call with another target, which stands before the options."""
-    return shlex.join([".venv/bin/snakemake", target, *_find_options(command_line, targets)])
+    """Return the command line of the same call with another target, which stands before the options.
+
+    target: empty for none. targets: those of the call, which are left out.
+    """
+    return shlex.join([".venv/bin/snakemake", *filter(None, [target]), *_find_options(command_line, targets)])
 
 
 def _find_options(command_line: list[str], targets: Iterable[str]) -> list[str]:
@@ -30,11 +33,13 @@ def describe_success(made: Iterable[str], command_line: list[str], targets: Iter
     return f"The answer is in {answers[0]}. This writes the report: {report}"
 
 
-def describe_end(interruption: str, submits: bool, command_line: list[str], targets: Iterable[str]) -> str:
+def describe_end(
+    interruption: str, submits: bool, command_line: list[str], targets: Iterable[str], cause: str = ""
+) -> str:
     """Return the last message of a call that failed or was interrupted.
 
     interruption: signal that ended the call, see snakemake_patches.interrupting; empty if none did. targets: those of
-    the call.
+    the call. cause: what failed first, which the last line names, see snakemake_patches.failing.
     """
     if interruption:
         jobs = "jobs that had not started were cancelled" if submits else "no other job was started"
@@ -42,10 +47,7 @@ def describe_end(interruption: str, submits: bool, command_line: list[str], targ
             jobs = "its jobs were cancelled" if submits else "its jobs were stopped"
         return f"The call was interrupted by {interruption}; {jobs}. The same call continues with what is missing."
     targets = list(targets)
-    message = (
-        "Some steps failed; each failed run keeps its files under results/attempts/ and its log under "
-        "results/logs/train/. The same call tries the missing ones again."
-    )
-    if AVAILABLE in targets:
-        return message
-    return f"{message} Tables and figures from the runs that exist: {repeat_call(AVAILABLE, command_line, targets)}"
+    message = "Some steps failed. The same call tries the missing ones again."
+    if AVAILABLE not in targets:
+        message += f" Tables and figures from the runs that exist: {repeat_call(AVAILABLE, command_line, targets)}"
+    return f"{message}\nThe first that failed: {cause}" if cause else message

@@ -57,6 +57,14 @@ def _find_failure(attempts: str, since: str) -> str:
     return ""
 
 
+def _count_until_now(record: dict) -> float:
+    """Return the seconds for which a running job has had its devices, without its waits for other jobs."""
+    now = datetime.now(UTC).timestamp()
+    if "held_s" not in record:
+        return max(0.0, now - accounting.to_seconds(record["started_at"]))
+    return record["held_s"] + max(0.0, now - (record["holding_since"] or now))
+
+
 def sum_device_hours(jobs: dict[str, dict], billing: dict[str, dict]) -> float:
     """Return the device-hours of some jobs as they are billed, or as they were used if nothing is billed.
 
@@ -67,7 +75,7 @@ def sum_device_hours(jobs: dict[str, dict], billing: dict[str, dict]) -> float:
     for path, record in jobs.items():
         used = hours.get(path)
         if used is None and record["status"] == "running":
-            used = max(0.0, datetime.now(UTC).timestamp() - accounting.to_seconds(record["started_at"])) / 3600
+            used = _count_until_now(record) / 3600
         row = describe_job(path, record, used, billing.get(record["device"]))
         total += row.get("billed_device_hours", row.get("device_hours", 0.0))
     return total

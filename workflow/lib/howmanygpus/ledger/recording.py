@@ -9,18 +9,22 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.train.host import slurm
 from howmanygpus.train.start.calls import find_birth
+from howmanygpus.train.turns import HELD
 
 JOBS = Path("results/jobs")
 RUN, GATE, PROBE, ALLREDUCE = "run", "gate", "probe", "allreduce"
 """Kinds of jobs, which are the folders of their records."""
+HELD_SUFFIX = ".held"
+"""Suffix of the file beside a job's record in which the job notes when it has the machine, see train.turns."""
 SIZE = ("device", "num_gpus", "num_nodes")
 
 
@@ -33,28 +37,32 @@ def is_packed(placement: dict) -> bool:
     return slurm.find_job_id() is not None and placement.get("scheduler", "none") == "none"
 
 
-def start_record(kind: str, name: str, size: dict, packed: bool, **more: str) -> Path:
+def start_record(kind: str, name: str, size: dict, packed: bool, **more: Any) -> Path:
     """Write the record of a job that starts now, and return its path.
 
     size: the values of SIZE. packed: whether the job is part of an allocation that it shares with others. more: further
-    facts about the job, such as its framework.
+    facts about the job, such as its framework, and `shares`, the share of its bill that each study has, by name.
     """
     job_id, pid, host = slurm.find_job_id(), os.getpid(), os.uname().nodename
     record: dict = {"kind": kind, "name": name, **{key: size[key] for key in SIZE}, **more}
     record |= {"status": "running", "reason": "", "pid": pid, "born": find_birth(pid)}
     record |= {"hostname": host, "started_at": now()}
+    # The probe takes no turn, and a job of SLURM has its devices all the time.
+    record |= {"held_s": 0.0, "holding_since": None} if kind != PROBE and (packed or not job_id) else {}
     if job_id:
         record["job"] = slurm.describe_job(job_id) | {"packed": packed}
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     path = JOBS / kind / name / f"{moment}-{f'job{job_id}' if job_id and not packed else f'{host}-{pid}'}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json_atomic(path, record)
+    os.environ[HELD] = str(path.with_suffix(HELD_SUFFIX).absolute())
     return path
 
 
 @contextmanager
-def recorded(kind: str, name: str, size: dict, packed: bool, **more: str) -> Iterator[dict]:
-    """Record a job from its start to its end. Yields the record. Arguments as in start_record.
+def recorded(kind: str, name: str, size: dict, packed: bool, **more: Any) -> Iterator[dict]:
+    """Record a job from its start to its end. Yields the record, to which facts can be added. Arguments as in
+    start_record.
 
     SIGTERM ends the block by SystemExit, so that the record says so.
     """
@@ -72,6 +80,25 @@ def recorded(kind: str, name: str, size: dict, packed: bool, **more: str) -> Ite
         raise
     finally:
         write_json_atomic(path, record | ending | {"finished_at": now()})
+
+
+def share_equally(studies: Iterable[str]) -> dict[str, float]:
+    names = list(studies)
+    return dict.fromkeys(names, 1 / len(names))
+
+
+def share_by_seconds(studies: dict[str, list[str]], seconds: dict[str, float]) -> dict[str, float]:
+    """Return the share of each study in a job whose parts serve different studies.
+
+    studies: those that each part serves, equally. seconds: how long each part took; if any is unknown, all count alike.
+    """
+    total = sum(seconds.values())
+    weights = seconds if total > 0 and seconds.keys() == studies.keys() else dict.fromkeys(studies, 1.0)
+    shares: dict[str, float] = {}
+    for part, names in studies.items():
+        for name in names:
+            shares[name] = shares.get(name, 0.0) + weights[part] / sum(weights.values()) / len(names)
+    return shares
 
 
 def list_nodes(record: dict) -> list[str]:

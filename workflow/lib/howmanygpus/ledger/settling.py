@@ -9,12 +9,13 @@ import json
 import os
 from pathlib import Path
 
-from howmanygpus.ledger.recording import JOBS, RUN
+from howmanygpus.ledger.recording import HELD_SUFFIX, JOBS, RUN
 from howmanygpus.ledger.scheduler import ask_scheduler, count_seconds, find_start, has_ended
 from howmanygpus.train.host.slurm import explain
 from howmanygpus.train.start.attempts import RUNS
 from howmanygpus.train.start.calls import is_alive
 from howmanygpus.train.start.settling import write_if_room
+from howmanygpus.train.turns import read_held
 
 ENDED_BY_SIGNAL = ("running", "interrupted", "crashed")
 """Statuses about which SLURM may know more than the job."""
@@ -42,7 +43,8 @@ def complete_jobs(jobs: Path = JOBS, results: Path = Path()) -> tuple[dict[Path,
     for path, record in waiting.items():
         told = find_outcome(path, record, results) if record["kind"] == RUN else {}
         answer = find_start(known.get(record["job"]["id"], []), record) if "job" in record else {}
-        if (ended := complete(record | told, answer)) != record:
+        held = read_held(path.with_suffix(HELD_SUFFIX)) if "held_s" in record else {}
+        if (ended := complete(record | told | held, answer)) != record:
             completed[path] = ended
     return records, completed
 

@@ -17,6 +17,7 @@ from typing import Any
 from howmanygpus.plan.config.machine import Device
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.code import hash_checked
+from howmanygpus.plan.invalidation.recorded import leave_places_out
 from howmanygpus.plan.loaders import FILES, NATIVE, SHARED, resolve_loader
 from howmanygpus.plan.networks import name_network
 from howmanygpus.plan.own.folder import ModelFolder
@@ -160,7 +161,12 @@ class ParityCell:
         return known | vars(self.path) | {"crop": self.shape[:2]}
 
     def request(self) -> str:
-        return json.dumps(self.describe())
+        return leave_places_out(json.dumps(self.describe()), self.places)
+
+    @property
+    def places(self) -> dict[str, str]:
+        """The key of the user's model by its path, which is no part of what is recorded."""
+        return {path: key for key, path in self.own_model.place.items()} if self.own_model else {}
 
     def layouts(self, device: Device) -> list[str]:
         """Return the layouts to observe, each written as devices x nodes.
@@ -224,7 +230,8 @@ class ParityGroup:
         entry = FRAMEWORKS[self.first.framework]
         names = {"framework": self.first.framework}
         names |= {key: getattr(entry, key) for key in ("family", "strategy", "launcher")}
-        return json.dumps({"framework": names, "cells": cells})
+        places = {path: key for cell in self.cells for path, key in cell.places.items()}
+        return leave_places_out(json.dumps({"framework": names, "cells": cells}), places)
 
 
 def group_cells(cells: Iterable[ParityCell]) -> list[ParityGroup]:

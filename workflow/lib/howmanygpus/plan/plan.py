@@ -129,7 +129,7 @@ class Plan:
         ]
 
     @cached_property
-    def _gated(self) -> list[tuple[Study, ParityCell]]:
+    def gated(self) -> list[tuple[Study, ParityCell]]:
         """The cells of all runs, and of those behind searches, each with its study."""
         runs = [(study, self.cells[run.path]) for study, run in self._supported]
         return [*runs, *((study, study.parity_cell(run)) for study, _, run in self._searched)]
@@ -142,13 +142,13 @@ class Plan:
     @cached_property
     def _strict_cells(self) -> dict[str, ParityCell]:
         """The strict cells that verdicts on checked cells require, by the file of their verdict."""
-        checked = [cell for study, cell in self._gated if study.config["parity"] != "off"]
+        checked = [cell for study, cell in self.gated if study.config["parity"] != "off"]
         return {strict.verdict: strict for cell in checked if (strict := cell.strict)}
 
     @cached_property
     def parity_cells(self) -> dict[str, ParityCell]:
         """All cells of the parity gate, by the file of their verdict."""
-        return {cell.verdict: cell for _, cell in self._gated} | self._strict_cells
+        return {cell.verdict: cell for _, cell in self.gated} | self._strict_cells
 
     @property
     def needed_verdicts(self) -> list[str]:
@@ -161,7 +161,7 @@ class Plan:
     @cached_property
     def checked_verdicts(self) -> set[str]:
         """The verdicts that are checked. A cell is not checked if parity is off in all studies that use it."""
-        checked = {cell.verdict for study, cell in self._gated if study.config["parity"] != "off"}
+        checked = {cell.verdict for study, cell in self.gated if study.config["parity"] != "off"}
         return checked | self._strict_cells.keys()
 
     @cached_property

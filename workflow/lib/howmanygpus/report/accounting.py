@@ -81,7 +81,8 @@ def measure_hours(record: dict) -> float | None:
     """Return the hours for which the devices of a run or an attempt were occupied, or None if that is not known.
 
     They count from the start of its job, or of its launcher if it shared an allocation with others. A run outside of
-    jobs occupied them for its wall time only, because its launcher may first have waited for other runs of the machine.
+    jobs occupied them for its wall time only, and a failed attempt from when it had the machine to itself, because the
+    launcher may first have waited for other jobs of the machine.
     """
     job: dict = record.get("job") or {}
     if not job and "wall_time_s" in record:
@@ -89,5 +90,7 @@ def measure_hours(record: dict) -> float | None:
     if "finished_at" not in record or (job and job["started_at"] is None):
         return None
     shared = not job or job.get("packed", False)
-    started = to_seconds(record["started_at"]) if shared else job["started_at"]
+    if shared and record.get("held_at", "") is None:
+        return 0.0
+    started = to_seconds(record.get("held_at", record["started_at"])) if shared else job["started_at"]
     return (to_seconds(record["finished_at"]) - started) / 3600

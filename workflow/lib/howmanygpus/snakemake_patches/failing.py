@@ -10,7 +10,10 @@ failure: a full disk, and how the attempt at a run ended. On a full disk, Snakem
 that it cannot write to its own log; the patch leaves these out.
 
 If a job that runs need fails, such as the parity gate, nothing is recorded about these runs when the call ends. With
-the patch, each gets an attempt with the status `blocked`, and the last words of that job as the reason.
+the patch, each gets an attempt with the status `blocked`, and the last words of that job as the reason. Jobs of the
+gate and searches on which only such runs wait are not started, as they would take minutes in vain.
+
+Snakemake's last message does not say what failed. With the patch, the first failure is known when the call ends.
 
 Upstream: https://github.com/snakemake/snakemake/issues/204 asks for empty logs before submission. For `rich` and the
 full disk no issue is known; docs/upstream.md has the text of a report.
@@ -32,6 +35,12 @@ from howmanygpus.snakemake_patches.patching import check_version, replace
 
 NOT_STARTED = "This job has not started.\n"
 """Content of the log of a job that waits."""
+LONG_STEPS = ("compute_reference", "compute_noise", "compute_own_reference", "observe_parity", "search_batch_size")
+"""Rules whose jobs are not started if no run that waits for them can begin."""
+_FIRST_CAUSE: list[str] = []
+"""What failed for good in this call, in the order of time."""
+MOST_LINES = 8
+"""Lines of a message that are shown when the call ends. The last ones have the remedy."""
 DISK_CHECK_S = 60.0
 """Smallest time between two checks of the disk, in seconds, because many jobs may fail at once."""
 
@@ -71,6 +80,20 @@ def find_last_words(logs: Sequence[Path]) -> str:
     return f"see {logs[-1]}"
 
 
+def find_last_message(logs: Sequence[Path]) -> str:
+    """Return the last message of the first log that has one: its last line, and the list before it with its heading."""
+    for log in logs:
+        lines = [line.rstrip() for line in read_end(log).splitlines() if line.strip()]
+        if not lines or lines == [NOT_STARTED.strip()]:
+            continue
+        first = len(lines) - 1
+        while first > 0 and lines[first - 1].startswith("  "):
+            first -= 1
+        is_list = 0 < first < len(lines) - 1 and not lines[first - 1].startswith("Traceback")
+        return "\n".join(lines[first - 1 :][-MOST_LINES:] if is_list else lines[-1:])
+    return f"see {logs[-1]}" if logs else "it has no log"
+
+
 def renew_logs(logs: Iterable[Path]) -> None:
     """Replace the logs of earlier starts of a job. On a full disk they are only removed."""
     for log in logs:
@@ -80,11 +103,21 @@ def renew_logs(logs: Iterable[Path]) -> None:
             log.write_text(NOT_STARTED)
 
 
+def describe_attempt(job: Any, folder: Path, record: dict) -> str:
+    return f"{name_run(job)}: {record['status']}: {record['reason']}; the attempt is kept in {folder}"
+
+
+def find_first_cause() -> str:
+    """Return the step that failed first in this call for good, and why; empty if none did."""
+    return _FIRST_CAUSE[0] if _FIRST_CAUSE else ""
+
+
 class Failures:
     """Explains the failed jobs of one call. say: prints a message."""
 
     def __init__(self, say: Any):
         self._say, self._attempts, self._checked_at = say, dict[str, set[Path]](), -DISK_CHECK_S
+        self._blocked: set[str] = set()
 
     def begin(self, job: Any) -> None:
         """Prepare for the start of a job."""
@@ -98,22 +131,41 @@ class Failures:
             if words := find_words_of_full_disk(log):
                 self._say(f"{log}: the disk or the quota was full: {words}")
         self._check_disks()
+        found = self._find_attempt(job)
+        if found and not any(found[1]["reason"] in read_end(log) for log in list_logs(job)):
+            self._say(describe_attempt(job, *found))
+
+    def _find_attempt(self, job: Any) -> tuple[Path, dict] | None:
+        """Return folder and record of the last attempt at a run in this call; None if there is none."""
         run = name_run(job)
-        if run and (found := find_new_attempt(run, self._attempts.get(run, set()))):
-            folder, record = found
-            if not any(record["reason"] in read_end(log) for log in list_logs(job)):
-                self._say(f"{run}: {record['status']}: {record['reason']}; the attempt is kept in {folder}")
+        return find_new_attempt(run, self._attempts.get(run, set())) if run else None
 
     def block(self, dag: Any, failed: Any) -> None:
-        """Record that no run that waits for a finally failed job can begin."""
+        """Record that no run that waits for a finally failed job can begin, and start nothing that only these need."""
         for job in failed.jobs if failed.is_group() else [failed]:
             logs = list_logs(job)
             words = f": {find_last_words(logs)}; its log is {logs[-1]}" if logs else ""
+            found = self._find_attempt(job)
+            said = f"{job.rule.name} ({', '.join(map(str, logs))}): {find_last_message(logs)}"
+            _FIRST_CAUSE.append(describe_attempt(job, *found) if found else said)
             reason = f"the step {job.rule.name}, which the run needs, failed{words}"
             waiting = () if name_run(job) else dag.bfs(dag.depending, job)
-            problems = filter(None, [_record_block(found, reason) for found in waiting if name_run(found)])
+            blocked = [found for found in waiting if name_run(found)]
+            self._blocked |= set(map(name_run, blocked))
+            problems = filter(None, [_record_block(found, reason) for found in blocked])
             for problem in dict.fromkeys(problems):
                 self._say(f"What waits for {job.rule.name} could not be recorded: {problem}")
+            if blocked:
+                self._leave_useless_out(dag)
+
+    def _leave_useless_out(self, dag: Any) -> None:
+        """Keep steps from starting that take long and on which only runs wait that cannot begin."""
+        for job in dag.needrun_jobs():
+            if job.rule.name in LONG_STEPS and not dag.finished(job):
+                waiting = {name_run(found) for found in dag.bfs(dag.depending, job) if dag.needrun(found)} - {""}
+                if waiting and waiting <= self._blocked:
+                    dag._ready_jobs.discard(job)
+                    dag._n_until_ready[job] += 1
 
     def _check_disks(self) -> None:
         if time.monotonic() - self._checked_at >= DISK_CHECK_S:

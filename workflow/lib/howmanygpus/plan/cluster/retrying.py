@@ -56,7 +56,9 @@ def find_used_min(run: str, attempts: Path = ATTEMPTS) -> float:
     """Return the known minutes of earlier attempts at a run in this call."""
     folder, started = attempts / run, os.environ.get(STARTED, "")
     ended = [record for record in _read_since(folder, started) if "finished_at" in record]
-    times = [[datetime.fromisoformat(record[key]) for key in ("started_at", "finished_at")] for record in ended]
+    # An attempt that has waited for other jobs of the machine has used it since, or never.
+    spans = [(record.get("held_at", record["started_at"]), record["finished_at"]) for record in ended]
+    times = [[datetime.fromisoformat(moment) for moment in span] for span in spans if span[0]]
     return sum((finished - began).total_seconds() for began, finished in times) / 60
 
 

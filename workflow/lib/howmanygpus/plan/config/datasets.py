@@ -9,7 +9,9 @@ from howmanygpus.plan.config.files import expand_path
 from howmanygpus.prepare.listing import describe_dataset
 from howmanygpus.prepare.sources import Description, OptionError, list_sources
 
-INDIFFERENT_OPTIONS = ("folder", "table", "listing", "downloads", "library", "on_bad_file", "shard_images")
+PLACES = ("folder", "table", "listing", "downloads")
+"""Options that say where files are. The same contents elsewhere rerun nothing."""
+INDIFFERENT_OPTIONS = (*PLACES, "library", "on_bad_file", "shard_images")
 """Options whose change reruns no run by itself: the record of the prepared data shows their effect, if any."""
 PATH_OPTIONS = ("folder", "table", "listing")
 CHANNELS = (1, 2, 3, 4)

@@ -21,9 +21,10 @@ STAGES = {
 BEFORE_RUNS = ("environments", "data and weights", "probes", GATE, SEARCHES)
 MEASURED = ("probes", GATE, SEARCHES, RUNS)
 """Stages whose jobs go one at a time on one machine."""
+MADE_FROM_RECORDS = ("plan_runs", "write_parity_page", "tabulate_probes")
+"""Rules of earlier stages whose jobs make products from the records that exist."""
 
 
 def find_stage(rule: Any) -> str | None:
     """Return the stage of a rule; None for a target, whose job does nothing."""
-    stage = STAGES.get(Path(str(rule.snakefile)).stem)
-    return PRODUCTS if stage == RUNS and rule.name != "train" else stage
+    return PRODUCTS if rule.name in MADE_FROM_RECORDS else STAGES.get(Path(str(rule.snakefile)).stem)

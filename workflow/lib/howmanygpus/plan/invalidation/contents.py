@@ -25,21 +25,6 @@ READERS = 8
 """Files that are read at the same time."""
 
 
-class Recorded(str):
-    """A parameter that is recorded as another text, such as an earlier parameter with the same meaning.
-
-    Snakemake compares and records the representation, which is that of the other text. Commands get the text itself.
-    """
-
-    def __new__(cls, text: str, recorded: str):
-        made = super().__new__(cls, text)
-        made._recorded = recorded  # type: ignore[attr-defined]
-        return made
-
-    def __repr__(self) -> str:
-        return repr(self._recorded)  # type: ignore[attr-defined]
-
-
 class Contents:
     """Knowledge about the sources of one data set, in a file beside the prepared data.
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+from howmanygpus.plan.config.datasets import options_of_runs
 from howmanygpus.plan.invalidation.code import hash_script
 from howmanygpus.plan.invalidation.contents import (
     Contents,
-    Recorded,
     describe_files,
     describe_shard,
     find_earlier,
@@ -17,6 +17,7 @@ from howmanygpus.plan.invalidation.contents import (
     has_shape_of_arrays,
 )
 from howmanygpus.plan.invalidation.pins import environment_record
+from howmanygpus.plan.invalidation.recorded import Recorded
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.rules.answers import Answers
 from howmanygpus.prepare.acquire.acquisition import Acquisition
@@ -44,6 +45,11 @@ class DataRules(Answers):
 
     def options(self, wildcards) -> str:
         return json.dumps(self._options[wildcards.dataset]["options"])
+
+    def options_anywhere(self, wildcards) -> str:
+        """Return the options, recorded without the places of the files, whose change reruns nothing by itself."""
+        recorded = {"options": self._options[wildcards.dataset]["options"]}
+        return Recorded(self.options(wildcards), json.dumps(options_of_runs(recorded)))
 
     def array_options(self, wildcards) -> str:
         """Return the options of a data set of arrays, recorded with the state of the files that it is read from.

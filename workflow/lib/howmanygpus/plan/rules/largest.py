@@ -47,6 +47,10 @@ class LargestRules(Answers):
         """Return a verdict of the parity gate on the framework; the same one in whatever order the studies are."""
         return min(cell.verdict for cell in self._plan.search_cells[wildcards.search])
 
+    def studies(self, wildcards, input) -> list[str]:
+        """Return the names of the studies that share the bill of a search."""
+        return [study.name for study in self._studies(wildcards)]
+
     def launch(self, wildcards, input) -> str:
         """Return as JSON the settings that affect no result. They depend on `input`, so they rerun nothing."""
         search, studies = self._search(wildcards), self._studies(wildcards)

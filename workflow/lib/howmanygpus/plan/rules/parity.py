@@ -63,6 +63,15 @@ class ParityRules(Answers):
         group = self._group(wildcards)
         return json.dumps(group.layouts(self._machine.device(group.first.device)))
 
+    def studies(self, wildcards, input) -> str:
+        """Return as JSON the studies that need each cell of the group, by the cell's key. They share its bill."""
+        needing: dict[str, list[str]] = {}
+        for study, cell in self._plan.gated:
+            for needed in filter(None, (cell, cell.strict)):
+                names = needing.setdefault(needed.verdict, [])
+                names += [study.name] if study.name not in names and study.config["parity"] != "off" else []
+        return json.dumps({cell.key: needing[cell.verdict] for cell in self._group(wildcards).cells})
+
     def placement(self, wildcards, input) -> str:
         return placement(self._machine, self._machine.device(self._group(wildcards).first.device))
 

@@ -14,6 +14,7 @@ from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.gated import find_more
+from howmanygpus.plan.invalidation.recorded import leave_places_out
 from howmanygpus.plan.largest.known import Find, read_found
 from howmanygpus.plan.largest.resolving import Largest, find_series, take_max
 from howmanygpus.plan.largest.sizes import MAX, UNRESOLVED, list_numbers
@@ -32,6 +33,7 @@ from howmanygpus.plan.study.cells import expand
 from howmanygpus.plan.study.checks import check_names, check_runs, check_shapes, doubt_study
 from howmanygpus.plan.study.counts import take_counts
 from howmanygpus.plan.study.grid import resolve_devices
+from howmanygpus.plan.study.places import find_places
 from howmanygpus.plan.study.placing import take_numbers
 from howmanygpus.plan.study.start import Start, check_normalization, check_starts, doubt_normalization, find_start
 from howmanygpus.prepare.sources import Description
@@ -280,7 +282,10 @@ class Study:
         return plan | {"defaults": self.defaults, "machinery": machinery, "protocols": protocols.describe(self)}
 
     def request(self) -> str:
-        """Return the study as JSON, without defaults. Plan.from_request rebuilds the study from it."""
+        """Return the study as JSON, without defaults. Plan.from_request rebuilds the study from it.
+
+        It is recorded without the places of the user's files. A change of these files reruns what it affects.
+        """
         different, datasets = self._request_study()
         # The number of devices only decides how many nodes a cluster's runs use, so other machines leave it out.
         nodes = ("devices_per_node", "max_nodes") if self.machine.is_cluster else ()
@@ -290,7 +295,8 @@ class Study:
         request = {"studies": {self.name: different}, "datasets": datasets, "devices": described}
         billing = {name: billing for name in devices if (billing := self.machine.billing(name))}
         request |= {"billing": billing} if billing else {}
-        return json.dumps(request | ({"largest": self.largest.found} if self.largest else {}))
+        text = json.dumps(request | ({"largest": self.largest.found} if self.largest else {}))
+        return leave_places_out(text, find_places(self))
 
     def _request_study(self) -> tuple[dict, dict]:
         """Return the study and its data sets as a config would give them, without defaults."""

@@ -22,6 +22,7 @@ from howmanygpus.report.answer.study import (
     describe_rates,
     describe_remarks,
     describe_runs,
+    describe_stale,
     describe_trajectories,
     describe_unchecked,
     describe_unmeasured,
@@ -68,6 +69,7 @@ def answer(
     # What puts the order of the frameworks in doubt stands before it.
     in_doubt = are_mostly_disturbed(planned)
     found = [describe_disturbed(planned)] * in_doubt + found
+    found = [describe_stale(planned), *found]
     facts = [describe_rates(runs), describe_data(runs, datasets), describe_left_out(datasets)]
     facts += [describe_remarks(datasets), describe_unchecked(planned)]
     facts += [describe_disturbed(planned)] * (not in_doubt)

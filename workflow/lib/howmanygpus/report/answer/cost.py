@@ -46,7 +46,7 @@ def describe_counting(jobs: pd.DataFrame) -> str:
     own = jobs[jobs["kind"] != "allocation"]
     by_slurm, by_job = (int((own["counted_by"] == who).sum()) for who in ("SLURM", "job"))
     parts = [f"{by_slurm} as SLURM counted"] if by_slurm else []
-    parts += [f"{by_job} from start to end of their program"] if by_job else []
+    parts += [f"{by_job} as their programs had the devices"] if by_job else []
     open_ended = own[own["hours"].isna()]
     running = int((open_ended["status"] == "running").sum())
     unknown = len(open_ended) - running

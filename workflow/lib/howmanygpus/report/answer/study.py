@@ -13,7 +13,7 @@ FINAL = ("unsupported", "failed_parity", "diverged", "out_of_memory", "clock_mis
 MOST_REASONS = 3
 MOST_DISTURBED = 0.5
 REPEAT = ".venv/bin/python workflow/scripts/retry_runs.py --disturbed"
-"""Command that sets disturbed runs aside."""
+"""Command that sets disturbed runs aside, before the study whose runs are meant."""
 
 
 def describe_runs(runs: pd.DataFrame) -> str:
@@ -43,6 +43,22 @@ def describe_unchecked(runs: pd.DataFrame) -> str:
     were = "was" if unchecked == 1 else "were"
     which = "No run was" if unchecked == len(done) else f"{unchecked} of {len(done)} runs {were} not"
     return f'{which} checked by the parity gate (parity: "off"), so that their frameworks may have done different work.'
+
+
+def describe_stale(runs: pd.DataFrame) -> str:
+    """Say which runs a full call would do again, why, and whether they count; nothing if there are none."""
+    is_other = runs["status"] == "stale"
+    stale = runs[is_other | runs["stale_because"].notna()]
+    if stale.empty:
+        return ""
+    reasons = stale["stale_because"].fillna(stale["reason"]).value_counts()
+    named = [f"{reason} ({name_count(count, 'run')})" for reason, count in reasons.items()]
+    more = [f"and {len(named) - MOST_REASONS} more reasons in runs.tsv"] if len(named) > MOST_REASONS else []
+    are = "is" if len(stale) == 1 else "are"
+    text = f"{len(stale)} of {name_count(len(runs), 'run')} {are} stale: {'; '.join(named[:MOST_REASONS] + more)}."
+    counted = len(stale) - int(is_other.sum())
+    text += f" {name_count(counted, 'run')} with the settings of this config count here." if counted else ""
+    return f"{text} Only a call without the target available repeats stale runs."
 
 
 def describe_rates(runs: pd.DataFrame) -> str:
@@ -167,7 +183,8 @@ def describe_disturbed(runs: pd.DataFrame) -> str:
     text = f"{which} {were} disturbed by other work on the machine; figures mark {them} by a ring."
     if are_mostly_disturbed(runs):
         text += " Rates are lower and times are longer than on an idle machine, and their order may be chance."
-    return f"{text} To repeat {them}: {REPEAT}, and then the same call while nothing else runs."
+    repeat = f"{REPEAT} --study {runs['study'].iloc[0]}"
+    return f"{text} To repeat {them}: {repeat}, and then the same call while nothing else runs."
 
 
 def describe_trajectories(runs: pd.DataFrame) -> str:

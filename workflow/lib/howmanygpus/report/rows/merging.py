@@ -11,7 +11,10 @@ RECORD = "record"
 
 
 def merge_tables(parts: list[Path], table: Path) -> None:
-    """Write the rows of all parts, whose values stay as they are. A record that several parts share has one row."""
+    """Write the rows of all parts, whose values stay as they are.
+
+    A record that serves all studies alike has one row, and one that belongs to studies has a row for each.
+    """
     columns: dict[str, None] = {}
     rows: list[dict[str, str]] = []
     usual = csv.field_size_limit(sys.maxsize)  # A reason may be longer than the usual limit.
@@ -24,7 +27,7 @@ def merge_tables(parts: list[Path], table: Path) -> None:
     finally:
         csv.field_size_limit(usual)
     if RECORD in columns:
-        last = {row.get(RECORD, ""): position for position, row in enumerate(rows)}
+        last = {(row.get(RECORD, ""), row.get("study", "")): position for position, row in enumerate(rows)}
         rows = [rows[position] for position in sorted(last.values())]
     with atomic_path(table) as partial, open(partial, "w", newline="") as file:
         writer = csv.DictWriter(file, list(columns), restval="", delimiter="\t", lineterminator="\n")

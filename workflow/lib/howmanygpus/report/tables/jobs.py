@@ -2,9 +2,10 @@
 Every job that used devices: its purpose, how long it had them, and its bill.
 
 `hours` are counted as `counted_by` says: by SLURM, which counts from before a job's program starts until after it ends,
-or by the job itself. Runs, failed attempts and superseded runs have the name of their run. Jobs of the parity gate, of
-searches for the largest batch, of the probe and of the all-reduce measurement serve several studies, so that `study` is
-empty. Jobs inside of a packed allocation are not billed, because their allocation is.
+or by the job itself, without its waits for other jobs of the machine. Runs, failed attempts and superseded runs have
+the name of their run. A job of the parity gate, or a search for the largest batch, that serves several studies has a
+row in each, with the study's share of its hours. The probe and the all-reduce measurement serve all studies, so that
+`study` is empty. Jobs inside of a packed allocation are not billed, because their allocation is.
 """
 
 from collections.abc import Iterator
@@ -34,15 +35,22 @@ def tabulate(plan: dict, ledger: dict[str, dict]) -> pd.DataFrame:
     devices, frameworks = ({spec[key] for spec in specs} for key in ("device", "framework"))
     hours = count_hours(ledger)
     own = [
-        describe_job(path, record, hours.get(path), plan["billing"].get(record["device"]))
+        describe_job(path, record, hours.get(path), plan["billing"].get(record["device"]), plan["study"])
         for path, record in ledger.items()
-        if record["device"] in devices
-        and (record["kind"] != RUN or record["name"].startswith(f"{plan['study']}/"))
-        and (record["kind"] not in OF_FRAMEWORKS or record["framework"] in frameworks)
-        and (record["kind"] != SEARCH or asks_for_largest(plan["config"]))
+        if (plan["study"] in record["shares"] if "shares" in record else is_of_study(record, plan, devices, frameworks))
     ]
     rows = [*own, *describe_allocations(ledger, devices, plan["billing"])]
     return pd.DataFrame(rows, columns=list(COLUMNS)).sort_values("started_at", kind="stable")
+
+
+def is_of_study(record: dict, plan: dict, devices: set[str], frameworks: set[str]) -> bool:
+    """Return whether a job without shares is in the bill of a study: a run, a probe, or a job of an older version."""
+    return (
+        record["device"] in devices
+        and (record["kind"] != RUN or record["name"].startswith(f"{plan['study']}/"))
+        and (record["kind"] not in OF_FRAMEWORKS or record["framework"] in frameworks)
+        and (record["kind"] != SEARCH or asks_for_largest(plan["config"]))
+    )
 
 
 def asks_for_largest(config: dict) -> bool:
@@ -51,12 +59,18 @@ def asks_for_largest(config: dict) -> bool:
     return LARGEST in (sizes if isinstance(sizes, list) else [sizes])
 
 
-def describe_job(path: str, record: dict, hours: float | None, billing: dict | None) -> dict:
-    """Return the row of one job. billing: prices of its device, from the machine file, if there are any."""
+def describe_job(path: str, record: dict, hours: float | None, billing: dict | None, study: str = "") -> dict:
+    """Return the row of one job. billing: prices of its device, from the machine file, if there are any.
+
+    study: the one in whose bill a job with shares is.
+    """
     job = record.get("job") or {}
     row = {key: record[key] for key in ("kind", "status", "name", "device", "num_gpus", "num_nodes", "started_at")}
     row |= {"study": PurePath(record["name"]).parts[0] if record["kind"] == RUN else None, "record": path}
     row |= {"job_id": job.get("id"), "nodes": job.get("nodes") or record["hostname"]}
+    if study in record.get("shares", {}):
+        row["study"] = study
+        hours = None if hours is None else hours * record["shares"][study]
     if hours is None:
         return row
     counted_by = "SLURM" if is_counted(record) else "job"
@@ -101,6 +115,10 @@ def count_hours(ledger: dict[str, dict]) -> dict[str, float]:
         shared.setdefault(key, []).append(path)
     hours: dict[str, float] = {}
     for paths in shared.values():
+        if (held := count_held_s(ledger[paths[0]])) is not None:
+            hours[paths[0]] = held / 3600
+        if "held_s" in ledger[paths[0]]:
+            continue
         ordered = sorted(paths, key=lambda path: ledger[path]["started_at"])
         first, *later = (ledger[path] for path in ordered)
         start = first["job"]["started_at"] if is_alone(first) else None
@@ -110,6 +128,20 @@ def count_hours(ledger: dict[str, dict]) -> dict[str, float]:
             marks.append(end)
         hours |= {path: (until - since) / 3600 for path, (since, until) in zip(ordered, pairwise(marks), strict=False)}
     return hours
+
+
+def count_held_s(record: dict) -> float | None:
+    """Return the seconds for which an ended job had the machine to itself, without its waits for other jobs.
+
+    None if the job goes on, if nobody knows when it ended, or if it did not take turns, see train.turns.
+    """
+    if record["status"] == "running" or "held_s" not in record:
+        return None
+    if record["holding_since"] is None:
+        return record["held_s"]
+    if "finished_at" not in record:
+        return None
+    return record["held_s"] + max(0.0, accounting.to_seconds(record["finished_at"]) - record["holding_since"])
 
 
 def find_end(record: dict, start: float) -> float | None:

@@ -3,7 +3,9 @@ Every planned run: its status, its rates and quality, and its versions.
 
 A rate is all images over all seconds of the measured windows. Values that are undefined are empty. `protocol` says why
 a run that repeats an unfair protocol is not comparable; it is empty for all others. `own_rates` has the learning rates
-that the study gives to this framework alone. `roc_auc_last` is the area under the ROC curve of two classes.
+that the study gives to this framework alone. `roc_auc_last` is the area under the ROC curve of two classes. A run with
+other settings than the plan's has the status `stale`, and no numbers. `stale_because` says why a run is not repeated by
+the target `available`, although a full call would repeat it: besides settings, its code, data or pins may have changed.
 """
 
 from pathlib import Path
@@ -25,7 +27,16 @@ IS_MERGED = True
 GIB = 2**30
 
 OUTCOME = (
-    *("status", "reason", "disturbed", "images_per_s", "step_s_median", "step_s_p95", "data_wait_frac"),
+    *(
+        "status",
+        "reason",
+        "stale_because",
+        "disturbed",
+        "images_per_s",
+        "step_s_median",
+        "step_s_p95",
+        "data_wait_frac",
+    ),
     *("staging_s", "init_s", "compile_s", "train_s", "eval_s", "wall_time_s", "images_seen", "peak_memory_gib"),
     *("skipped_steps", "loss_scale"),
     "host_to_device_gib_per_s",
@@ -71,6 +82,7 @@ def tabulate(
         names = outcome.identity["framework"], outcome.identity["variant"]
         row["model_options"] = describe_options(plan["runs"][outcome.path]["spec"]["model_options"])
         row["own_rates"] = describe_own_rates(plan["config"], *names)
+        row["stale_because"] = plan.get("stale", {}).get(outcome.path)
         row["protocol"] = describe_protocol(outcome.protocol) if outcome.protocol else None
         rows.append(row | trajectories.get(identity, {}))
     # A column of floats, which runs without images make of it, would be written with six digits.

@@ -87,7 +87,7 @@ def start(tasks: list[dict], spec: RunSpec, placement: Placement, attempt: Attem
     path = attempt.path / "tasks.json"
     write_json_atomic(path, {"tasks": tasks})
     options = ["--tasks", str(path), "--errors", str(attempt.path)]
-    with hold_machine(placement):
+    with hold_machine(placement, f"the parity gate of {spec.framework} on {describe_devices(spec)}"):
         return run_processes(spec, placement, attempt, "howmanygpus.train.parity.probe", options, DEADLINE_S)
 
 

@@ -98,7 +98,7 @@ def main() -> None:
     placement = Placement.without_data(arguments.placement)
     write_json_atomic(attempt.spec, spec.to_dict())
     options = ["--measure", "--folder", str(arguments.folder)]
-    with hold_machine(placement):
+    with hold_machine(placement, f"the all-reduce of {arguments.num_devices} devices"):
         sys.exit(run_processes(spec, placement, attempt, "howmanygpus.train.preflight.allreduce", options, DEADLINE_S))
 
 

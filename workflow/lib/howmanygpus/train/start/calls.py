@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
@@ -24,6 +25,9 @@ from howmanygpus.train.host.slurm import ask
 CALLS = Path(".snakemake/howmanygpus/calls")
 VARIABLE = "HOWMANYGPUS_CALL"
 """The environment variable by which a job knows the name of its call."""
+TOLD = Path(".snakemake/howmanygpus/told")
+"""Folder with a file for each call, in which its jobs leave what it says on its screen."""
+TOLD_EVERY_S = 0.5
 TOUCHED_EVERY_S = 30.0
 SILENT_FOR_S = 300.0
 """After this time without a touch, other hosts consider a call dead. NFS may show the touch a minute late."""
@@ -49,8 +53,11 @@ class Call:
         return f"process {self.pid} on {self.host}, since {self.started_at} ({self.command})"
 
 
-def announce(name: str, calls: Path = CALLS) -> None:
-    """Announce this process as a call until it ends. Its jobs inherit the name by the environment variable."""
+def announce(name: str, say: Callable[[str], None] = print, calls: Path = CALLS) -> None:
+    """Announce this process as a call until it ends. Its jobs inherit the name by the environment variable.
+
+    say: prints on the screen what jobs of the call tell it.
+    """
     calls.mkdir(parents=True, exist_ok=True)
     read_each(calls, "*.json", _mark_if_killed)
     now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -61,6 +68,24 @@ def announce(name: str, calls: Path = CALLS) -> None:
     os.environ[VARIABLE] = name
     atexit.register(path.unlink, missing_ok=True)
     threading.Thread(target=_keep_touching, args=(path,), name="call", daemon=True).start()
+    watch_told(say)
+
+
+def tell_call(message: str, told: Path = TOLD) -> None:
+    """Print a message on the screen of the call of which this process is a job, see watch_told."""
+    path = told / os.environ.get(VARIABLE, "")
+    if path.is_file():
+        with open(path, "a") as file:
+            file.write(f"{message}\n")
+
+
+def watch_told(say: Callable[[str], None], told: Path = TOLD) -> None:
+    """Say what the jobs of this call tell it while it is at work."""
+    path = (told / os.environ[VARIABLE]).absolute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    atexit.register(path.unlink, missing_ok=True)
+    threading.Thread(target=_keep_saying, args=(path, say), name="told", daemon=True).start()
 
 
 def find_living(folder: Path = Path()) -> list[Call]:
@@ -161,3 +186,11 @@ def _keep_touching(path: Path) -> None:
             return
         except OSError:
             pass  # the file server may be back when it is touched again
+
+
+def _keep_saying(path: Path, say: Callable[[str], None]) -> None:
+    with suppress(OSError), open(path) as file:
+        while path.exists():
+            for line in file:
+                say(line.rstrip("\n"))
+            time.sleep(TOLD_EVERY_S)

@@ -41,6 +41,7 @@ from howmanygpus.train.start.environment import build_environment, describe_envi
 from howmanygpus.train.start.launchers import build_command
 from howmanygpus.train.start.rendezvous import open_meeting, read_all
 from howmanygpus.train.start.settling import cancel_older_attempts
+from howmanygpus.train.turns import take_turn
 
 GRACE_S = 10.0
 """How long processes may take to end after SIGTERM, in seconds."""
@@ -85,15 +86,16 @@ def ignore_signals() -> None:
 
 
 @contextmanager
-def hold_machine(placement: Placement):
+def hold_machine(placement: Placement, purpose: str):
     """Wait until no other run of this user is being measured on this host; a scheduler gives each its own devices.
 
-    TMPDIR does not matter, because calls from shells with another one use the same cores.
+    TMPDIR does not matter, because calls from shells with another one use the same cores. purpose: what the machine is
+    needed for, for those who wait.
     """
     if placement.scheduler != "none":
         yield
         return
-    with hold_lock(Path(os.environ.get(LOCK_FOLDER, "/tmp")) / f"howmanygpus-{os.getuid()}.lock"):
+    with take_turn(Path(os.environ.get(LOCK_FOLDER, "/tmp")) / f"howmanygpus-{os.getuid()}.lock", purpose):
         yield
 
 
@@ -208,7 +210,8 @@ def run_attempt(
     module_options = ["--attempt", str(attempt.path), *(["--save-weights"] if options.save_weights else [])]
     if placement.scheduler == "none":
         record |= {"topology": describe_topology(assign_devices(spec, placement.bind_cores))}
-    with hold_machine(placement):
+    with hold_machine(placement, str(options.run_dir)):
+        record |= {"held_at": now()}
         record |= work.verify(spec)  # reading all data would disturb another run
         started_at = time.time()
         module_options += ["--started-at", repr(started_at)]
@@ -255,7 +258,7 @@ def launch(
 ) -> int:
     """Do one attempt and return the exit status. However an attempt fails, its record says why."""
     record = {"spec": spec.to_dict(), "status": "running", "reason": "", "pid": os.getpid(), "started_at": now()}
-    record |= {"parity": options.parity}
+    record |= {"parity": options.parity, "held_at": None}
     try:
         if options.refuse and isinstance(spec, RunSpec):
             return refuse(spec, run_dir, attempt, record, options.refuse)

@@ -1,0 +1,25 @@
+"""`make` says what to do about a Python that does not start."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from project import ROOT
+
+SHIM = "#!/bin/sh\necho 'pyenv: python3.12: command not found' >&2\nexit 127\n"
+
+
+@pytest.mark.parametrize("target", ["demo", "adopt"])
+@pytest.mark.parametrize("is_there", [True, False], ids=["shim", "missing"])
+def test_a_python_that_does_not_start_is_named_with_the_remedy(tmp_path, target, is_there):
+    for name in ("Makefile", "envs/workflow.txt", "workflow/lib/howmanygpus/environments/command.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, tmp_path / name)
+    python = tmp_path / "python3.12"
+    if is_there:
+        python.write_text(SHIM)
+        python.chmod(0o755)
+    ended = subprocess.run(["make", target, f"PYTHON={python}"], cwd=tmp_path, capture_output=True, text=True)
+    assert ended.returncode == 2 and "127" not in ended.stderr.splitlines()[-1]
+    assert f"PYTHON={python}: " in ended.stderr and "make PYTHON=" in ended.stderr and "pyenv" in ended.stderr

@@ -1,0 +1,142 @@
+"""A job that waits for the machine says for whom, and is billed for the time in which it had the machine alone."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from calling import work_without_calls
+from howmanygpus.call.measured import sum_device_hours
+from howmanygpus.ledger import recording
+from howmanygpus.ledger.recording import recorded, share_by_seconds
+from howmanygpus.ledger.settling import settle_jobs
+from howmanygpus.report.accounting import account
+from howmanygpus.report.tables.jobs import count_hours, tabulate
+from howmanygpus.train.start.calls import VARIABLE, watch_told
+from howmanygpus.train.turns import HELD, take_turn
+from project import ROOT
+from specs import make_spec
+from stored import plan_of
+
+SIZE = {"device": "cpu", "num_gpus": 2, "num_nodes": 1}
+BILLING = {"devices_per_node": 4, "billed": "device", "price_per_hour": 3.0, "currency": "EUR"}
+WAIT_S, HOLD_S = 1.5, 0.5
+HOLDER = """
+import sys, time
+from pathlib import Path
+from howmanygpus.train.turns import take_turn
+
+with take_turn(Path(sys.argv[1]), "results/runs/theirs"):
+    print("holds", flush=True)
+    time.sleep(float(sys.argv[2]))
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    monkeypatch.setenv(HELD, "")
+    return work_without_calls(tmp_path, monkeypatch)
+
+
+def start_holder(lock, seconds):
+    """Let another process have the machine."""
+    variables = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+    command = [sys.executable, "-c", HOLDER, str(lock), str(seconds)]
+    holder = subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True)
+    assert holder.stdout.readline() == "holds\n"
+    return holder
+
+
+def test_a_wait_is_said_at_once_with_the_holder_since_when_and_for_what(folder, monkeypatch, capfd):
+    monkeypatch.setenv(VARIABLE, "mine")
+    said = []
+    watch_told(said.append)
+    holder = start_holder(folder / "lock", WAIT_S)
+    started = datetime.now(UTC)
+    with take_turn(folder / "lock", "results/runs/ours"):
+        log = capfd.readouterr().err
+    (waiting,) = said
+    assert waiting in log
+    assert waiting.startswith("results/runs/ours: ")
+    for word in (f"process {holder.pid} ", str(folder), "results/runs/theirs"):
+        assert word in waiting
+    since = next(word for word in waiting.replace(",", " ").split() if word.startswith("20"))
+    assert abs(datetime.fromisoformat(since) - started) < timedelta(seconds=60)
+
+
+def test_nothing_is_said_without_a_wait(folder, capfd):
+    with take_turn(folder / "lock", "results/runs/ours"):
+        pass
+    with take_turn(folder / "lock", "results/runs/ours"):
+        pass
+    assert capfd.readouterr().err == ""
+
+
+def test_a_job_is_billed_without_its_waits(folder):
+    start_holder(folder / "lock", WAIT_S)
+    with recorded("gate", "g", SIZE, packed=False, framework="f"):
+        for _ in range(2):
+            with take_turn(folder / "lock", "the gate"):
+                time.sleep(HOLD_S)
+        jobs = settle_jobs()
+        assert 2 * HOLD_S <= 3600 * sum_device_hours(jobs, {}) / 2 < 2 * HOLD_S + WAIT_S / 2
+    (hours,) = count_hours(settle_jobs()).values()
+    assert 2 * HOLD_S <= 3600 * hours < 2 * HOLD_S + WAIT_S / 2
+
+
+def test_a_budget_counts_a_job_that_waits_as_nothing_and_one_that_works_until_now(folder):
+    start_holder(folder / "lock", WAIT_S)
+    with recorded("run", "s/a", SIZE, packed=False, attempt="none"):
+        time.sleep(HOLD_S)
+        assert sum_device_hours(settle_jobs(), {}) == 0
+        with take_turn(folder / "lock", "results/runs/s/a"):
+            time.sleep(HOLD_S)
+            assert HOLD_S <= 3600 * sum_device_hours(settle_jobs(), {}) / 2 < 2 * HOLD_S
+
+
+def test_a_job_that_never_had_the_machine_costs_nothing():
+    with pytest.raises(SystemExit), recorded("gate", "g", SIZE, packed=False, framework="f"):
+        time.sleep(HOLD_S)
+        sys.exit(1)
+    assert list(count_hours(settle_jobs()).values()) == [0.0]
+
+
+def test_a_record_of_an_earlier_version_counts_from_start_to_end():
+    with recorded("gate", "g", SIZE, packed=False, framework="f"):
+        pass
+    (path,) = recording.JOBS.rglob("*.json")
+    record = json.loads(path.read_text())
+    older = {key: value for key, value in record.items() if key not in ("held_s", "holding_since")}
+    path.write_text(json.dumps(older | {"started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T01:00:00Z"}))
+    assert list(count_hours(settle_jobs()).values()) == [1.0]
+
+
+@pytest.mark.parametrize(("held_at", "hours"), [("2026-01-01T00:30:00+00:00", 0.5), (None, 0.0)])
+def test_a_failed_attempt_is_billed_from_when_it_had_the_machine(held_at, hours):
+    times = {"started_at": "2026-01-01T00:00:00+00:00", "finished_at": "2026-01-01T01:00:00+00:00"}
+    attempt = {"status": "crashed", "spec": SIZE, "held_at": held_at, **times}
+    assert account(None, [attempt], BILLING)["billed_device_hours"] == 2 * hours
+
+
+@pytest.mark.parametrize("kind", ["gate", "batch_search"])
+def test_a_job_that_serves_several_studies_is_divided_among_them(kind):
+    ledger = {}
+    for name, shares in (("shared", {"s": 0.25, "other": 0.75}), ("not_mine", {"other": 1.0})):
+        with recorded(kind, name, SIZE, packed=False, framework="f", shares=shares) as job:
+            pass
+        ledger[name] = job | {"status": "completed", "held_s": 3600.0}
+    for study, hours in (("s", 0.25), ("other", 1.75), ("third", 0.0)):
+        table = tabulate(plan_of(make_spec(), billing={"cpu": BILLING}) | {"study": study}, ledger)
+        assert table["hours"].sum() == hours and set(table["study"]) <= {study}
+        assert table["billed_device_hours"].sum() == 2 * hours
+
+
+def test_parts_are_weighed_by_their_seconds_and_alike_if_any_is_unknown():
+    studies = {"small": ["a", "b"], "large": ["b"]}
+    assert share_by_seconds(studies, {"small": 1.0, "large": 3.0}) == {"a": 0.125, "b": 0.875}
+    assert share_by_seconds(studies, {"small": 1.0}) == {"a": 0.25, "b": 0.75}

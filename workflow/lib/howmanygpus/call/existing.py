@@ -1,0 +1,127 @@
+"""
+What is made from the runs that exist: tables and figures for the target `available`, and the report.
+
+The target `available` starts nothing but the jobs that make tables and figures. A report is written of results that are
+up to date, so that no page describes other settings than those its runs were made with.
+
+A run that exists may be stale: a call without `available` would do it again, because its settings, code, data or pins
+have changed since. Snakemake's own plan of such a call says which runs these are. They are named when the call begins
+and, by way of the plans of their studies, in the tables and answers.
+"""
+
+import hashlib
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from howmanygpus.call.ending import AVAILABLE, repeat_call
+from howmanygpus.files import write_json_atomic
+from howmanygpus.plan.dry_run.reasons import Reasons, is_missing
+from howmanygpus.plan.dry_run.stages import PRODUCTS, find_stage
+from howmanygpus.plan.dry_run.words import count, name_some
+
+STALE = Path(".snakemake/howmanygpus/stale")
+"""Folder with a file for each study that has stale runs, from which the study's plan takes them."""
+_FOUND: dict[str, dict[str, str]] = defaultdict(dict)
+"""Why runs are stale, by study and path."""
+
+
+def takes_existing(workflow: Any) -> bool:
+    """Return whether a call builds from what exists. It works once the targets are known. workflow: Snakemake's."""
+    return AVAILABLE in workflow.dag_settings.targets
+
+
+def note_stale(dag: Any) -> list[str]:
+    """Note the runs that exist and that a full call would do again, and return lines that name them.
+
+    dag: Snakemake's plan of the full call. Unless it is a dry run, the files that find_stale names are written.
+    """
+    by_reason = _find_again(dag)
+    for reason, runs in by_reason.items():
+        for run in runs:
+            _FOUND[run.partition("/")[0]][run] = reason
+    if not dag.workflow.dryrun:
+        _write_found()
+    again = f"only a call without `{AVAILABLE}` does these runs again:"
+    return ["\n".join([f"Stale, because {reason}; {again}", *runs]) for reason, runs in _name_runs(by_reason)]
+
+
+def _write_found() -> None:
+    """Write the runs found for the jobs of this call, and remove the files of earlier calls."""
+    STALE.mkdir(parents=True, exist_ok=True)
+    for path in STALE.iterdir():
+        path.unlink()
+    for study, found in _FOUND.items():
+        write_json_atomic(str(find_stale(study)), found)
+
+
+def _find_again(dag: Any) -> dict[str, list[str]]:
+    """Return the runs that exist and that a plan does again, by reason."""
+    reasons, found = Reasons(dag, dag.workflow.persistence, is_forced=False), defaultdict(list)
+    for job in dag.needrun_jobs(exclude_finished=False):
+        if job.rule.name == "train" and not is_missing(job):
+            found[reasons.explain_run(job)].append(job.wildcards_dict["run"])
+    return found
+
+
+def _name_runs(by_reason: dict[str, list[str]]) -> list[tuple[str, list[str]]]:
+    return [(reason, name_some(sorted(runs))) for reason, runs in sorted(by_reason.items())]
+
+
+def refuse_report(dag: Any, command_line: list[str]) -> str:
+    """Return why no report is written, with the remedy; empty if all that it shows is up to date.
+
+    dag: Snakemake's plan of the call without --report. The plan of a study, which the report describes, must be up to
+    date whatever --rerun-triggers says.
+    """
+    persistence, targets = dag.workflow.persistence, dag.workflow.dag_settings.targets
+    jobs = {job for job in dag.needrun_jobs(exclude_finished=False) if job.output}
+    jobs |= {job for job in dag.jobs if job.rule.name == "plan_runs" and persistence.params_changed(job)}
+    if not jobs:
+        return ""
+    lines = ["--report: no report is written, because the results are not those of this config."]
+    for reason, runs in _name_runs(_find_again(dag)):
+        lines += [f"Runs that exist and would be done again, because {reason}:", *runs]
+    if missing := [job.wildcards_dict["run"] for job in jobs if job.rule.name == "train" and is_missing(job)]:
+        lines += ["Runs that are missing:", *name_some(sorted(missing))]
+    lines += [f"Jobs to do: {', '.join(count(job.rule.name for job in jobs))}"]
+    call = _leave_report_out(command_line)
+    lines += [f"Do them first, by the same call without --report: {repeat_call('', call, ())}"]
+    if AVAILABLE not in targets:
+        existing = repeat_call(AVAILABLE, call, targets)
+        lines += [f"Or have a report that names stale and missing runs: {existing}, and then the same with --report"]
+    return "\n".join(lines)
+
+
+def _leave_report_out(command_line: list[str]) -> list[str]:
+    kept: list[str] = []
+    for before, word in zip(["", *command_line], command_line, strict=False):
+        is_file = before == "--report" and not word.startswith("-")
+        kept += [] if is_file or word.partition("=")[0] == "--report" else [word]
+    return kept
+
+
+def allow(dag: Any, makes_products: bool) -> None:
+    """Allow a plan only the jobs that make tables and figures from what exists, or only all others.
+
+    Nothing is forced on jobs that are not allowed. The parameters of the rule plan_runs name the stale runs, so they
+    are computed anew.
+    """
+    stages = {rule: find_stage(rule) for rule in dag.workflow.rules}
+    products = {rule.name for rule, stage in stages.items() if stage == PRODUCTS}
+    others = {rule.name for rule, stage in stages.items() if stage not in (PRODUCTS, None)}
+    dag.rules_allowed_for_needrun = products | {AVAILABLE} if makes_products else others
+    dag.forcerules = {rule for rule in dag.forcerules if rule.name in products}
+    for job in dag.jobs:
+        dag.reason(job).clear()
+        if job.rule.name == "plan_runs":
+            job._params = job._non_derived_params = None
+
+
+def find_stale(study: str) -> str | list:
+    """Return the file from which the plan of a study takes its stale runs; nothing if it has none."""
+    if study not in _FOUND:
+        return []
+    digest = hashlib.sha256(json.dumps(_FOUND[study], sort_keys=True).encode()).hexdigest()[:16]
+    return str(STALE / f"{study}-{digest}.json")
