@@ -41,6 +41,11 @@ def list_logs(job: Any) -> list[Path]:
     return [] if job.is_group() else [Path(log) for log in job.log]
 
 
+def has_started(job: Any) -> bool:
+    """Whether a job has begun since it was handed to its executor; true for a job without a log."""
+    return not any(read_end(log) == NOT_STARTED for log in list_logs(job))
+
+
 def name_run(job: Any) -> str:
     """Return the path of the run that a job of the rule `train` makes; empty for another job."""
     return str(job.wildcards.run) if not job.is_group() and job.rule.name == "train" else ""
