@@ -35,7 +35,7 @@ rule run:
 
 
 class FakeSlurm:
-    """A folder in which commands of that name answer as a plan says; see tests/fakes/slurm/slurm.py."""
+    """A folder in which commands of that name answer as a plan says; see tests/fakes/pretend_slurm.py."""
 
     def __init__(self, folder: Path):
         self.folder, self.state = folder, folder / "slurm"
@@ -43,7 +43,7 @@ class FakeSlurm:
         (self.state / "bin").mkdir()
         for command in COMMANDS:
             (self.state / "bin" / command).write_text(
-                f"#!{sys.executable} -SE\n" + (ROOT / "tests/fakes/slurm/slurm.py").read_text()
+                f"#!{sys.executable} -SE\n" + (ROOT / "tests/fakes/pretend_slurm.py").read_text()
             )
             (self.state / "bin" / command).chmod(0o755)
         self.plan()

@@ -26,6 +26,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from howmanygpus.snakemake_patches.failing import has_started
@@ -147,7 +148,7 @@ def is_final(job: dict[str, str]) -> bool:
 
 def has_left_results(job: Any) -> bool:
     """Whether a job that nobody knows any more has succeeded: its Snakemake removes older results when it begins."""
-    return has_started(job) and all(os.path.exists(path) for path in job.output)
+    return has_started(job) and all(Path(path).exists() for path in job.output)
 
 
 def _succeed(executor: Any, job_info: Any) -> None:

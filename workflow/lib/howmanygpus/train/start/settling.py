@@ -26,7 +26,7 @@ ALIVE |= {"REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_H
 
 SLURM's commands print one word for a job: a flag that they know, or else the state.
 """
-DATABASE_LINE = re.compile(r"(?P<JobState>[A-Z_]+)(?: by \d+)?\|(?P<NodeList>[^|]*)\|(?P<TimeLimit>[^|]*)")
+DATABASE_LINE = re.compile(r"(?P<JobState>[A-Z_]+)(?: by [^|]*)?\|(?P<NodeList>[^|]*)\|(?P<TimeLimit>[^|]*)")
 """A line of sacct; sites wrap it in scripts that may print others."""
 TERMINATED = ("exit status 143", "killed by SIGTERM")
 """Reasons of attempts that got SIGTERM while the controller was too busy to say why; 143 is 128 + SIGTERM."""
