@@ -6,7 +6,8 @@ The folder $FAKE_SLURM has a folder `jobs` with a file for each job, and `plan.j
     run_s           how long a job runs after sbatch has taken it
     forget_s        how long after its end the controller knows a job
     most            number of jobs that sbatch takes at a time
-    <command>       how a command answers, one of a list at random: "well", "nothing", "garbage", "error", "delay"
+    <command>       how a command answers, one of a list at random: "well", "nothing", "garbage", "error", "delay",
+                    "refused"
     away            seconds of the controller's absence, two numbers since the first job was submitted
 
 The command of a job is not started. At its end its outputs appear, whose names are in the file `outputs` as
@@ -113,6 +114,8 @@ def main() -> None:
         case "garbage":
             print(GARBAGE)
             return
+        case "refused":
+            sys.exit(f"{command}: error: Batch job submission failed: Invalid account or account/partition combination")
         case "error":
             sys.exit(f"{command}: error: Socket timed out on send/recv operation")
     if printed := answer(command, words):

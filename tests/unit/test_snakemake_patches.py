@@ -28,8 +28,8 @@ from howmanygpus.snakemake_patches import (
     one_snakemake,
     patching,
     planning,
-    refusing,
     states,
+    submitting,
 )
 from project import ROOT
 
@@ -46,7 +46,9 @@ PATCHES = [
     (ending, SLURM_PLUGIN, slurm_plugin.Executor, "sleep"),
     (ending, "snakemake-interface-executor-plugins", slurm_plugin.Executor, "sleep"),
     (one_snakemake, SLURM_PLUGIN, slurm_plugin.Executor, "additional_general_args"),
-    (refusing, SLURM_PLUGIN, slurm_plugin.Executor, "_report_job_error_threadsafe"),
+    (submitting, SLURM_PLUGIN, slurm_plugin.Executor, "_report_job_error_threadsafe"),
+    (submitting, SLURM_PLUGIN, slurm_plugin.Executor, "_report_job_submission_threadsafe"),
+    (submitting, SLURM_PLUGIN, slurm_plugin.Executor, "run_job"),
     (failing, "snakemake", JobScheduler, "run"),
     (failing, "snakemake", JobScheduler, "_handle_error"),
 ]

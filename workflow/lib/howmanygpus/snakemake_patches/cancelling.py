@@ -55,11 +55,13 @@ def cancel_waiting_jobs(executor: Any) -> None:
             executor.next_seconds_between_status_checks = REPEAT_S
             time.sleep(REPEAT_S)
 
+    executor.is_ending = True
     threading.Thread(target=cancel, name="cancelling", daemon=True).start()
 
 
 def _cancel_all(upstream: Any) -> Any:
     def cancel_jobs(executor: Any, active_jobs: list) -> None:
+        executor.is_ending = True
         executor._job_submission_executor.shutdown(cancel_futures=True)
         listed = [job.external_jobid for job in (*active_jobs, *getattr(executor, "asked_about", ()))]
         if problem := _cancel(filter(None, [*listed, *list_jobs([executor.run_uuid], "--me")])):

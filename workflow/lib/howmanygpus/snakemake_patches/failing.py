@@ -28,6 +28,7 @@ from typing import Any
 
 from howmanygpus.call.attempts import find_new_attempt, list_attempts, record_blocked
 from howmanygpus.call.disk import FULL, find_full_disks, find_words_of_full_disk, list_folders, read_end
+from howmanygpus.call.taking_over import find_older
 from howmanygpus.snakemake_patches.patching import check_version, replace
 
 NOT_STARTED = "This job has not started.\n"
@@ -92,10 +93,13 @@ class Failures:
         self._say, self._attempts, self._checked_at = say, dict[str, set[Path]](), -DISK_CHECK_S
 
     def begin(self, job: Any) -> None:
-        """Prepare for the start of a job."""
-        renew_logs(list_logs(job))
+        """Prepare for the start of a job. A job of a killed call, which goes on, writes to its log already."""
+        older = find_older(job)
+        if older is None:
+            renew_logs(list_logs(job))
         if run := name_run(job):
-            self._attempts[run] = list_attempts(run)
+            ends = f"-job{older.job}" if older else "/"
+            self._attempts[run] = {path for path in list_attempts(run) if not path.parent.name.endswith(ends)}
 
     def explain(self, job: Any) -> None:
         """Say why a job failed, if that is known. Loggers show the content of logs, except for a full disk."""

@@ -47,10 +47,15 @@ def _call(command: list[str]) -> subprocess.CompletedProcess | None:
         return None
 
 
+def ask_or_fail(command: list[str]) -> str | None:
+    """Return what a command of SLURM prints; None if it fails or takes too long."""
+    answer = _call(command)
+    return answer.stdout if answer and answer.returncode == 0 else None
+
+
 def ask(command: list[str]) -> str:
     """Return what a command of SLURM prints; empty if it fails or takes too long."""
-    answer = _call(command)
-    return answer.stdout if answer and answer.returncode == 0 else ""
+    return ask_or_fail(command) or ""
 
 
 def parse_fields(line: str) -> dict[str, str]:
