@@ -53,7 +53,7 @@ POLL_S = 0.5
 BASE = "snakemake_interface_executor_plugins.executors.base.AbstractExecutor"
 
 _submission = threading.local()
-"""What run_job of this thread knows: `since`, when it first called sbatch, and `refusal`, the message to be reported."""
+"""State of run_job in this thread: `since`, when it first called sbatch, and `refusal`, what sbatch said last."""
 
 
 def find_refusal(message: str) -> str:
