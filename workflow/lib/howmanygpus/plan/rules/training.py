@@ -126,7 +126,7 @@ class TrainingRules(Answers):
         A run that was made without this input is not repeated for it.
         """
         run = self.run(wildcards)
-        if not (self._plan.studies[run.study].is_program and self._machine.submits):
+        if not (self._plan.studies[run.study].is_program and self._machine.is_cluster):
             return []
         record, inputs = f"results/probe/{run.device}.json", self._find_inputs(f"results/runs/{run.path}/run.json")
         return record if inputs is None or record in inputs else []
