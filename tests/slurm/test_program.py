@@ -1,7 +1,6 @@
 """A program of a user runs as jobs of a cluster: over two nodes, once per node, once per device, and by mpirun."""
 
 import json
-import os
 import re
 import shutil
 
@@ -78,6 +77,9 @@ for step in range(9):
 """
 
 
+REPEATS = 2
+
+
 def find_torchrun() -> str:
     """Return the line of docs/program.md that starts torchrun over several nodes."""
     return re.search(r"`(torchrun --nnodes .*?) train\.py`", (ROOT / "docs" / "program.md").read_text())[1]
@@ -88,8 +90,7 @@ def test_the_documented_torchrun_reports_from_the_first_of_two_nodes(cluster, en
     (project.folder / "train.py").write_text(TORCHRUN)
     program = {"command": f"{find_torchrun()} train.py", "files": ["train.py"], "start": "per_node"}
     program |= {"python": str(environment_python("pytorch-cpu")), "report": ["step (?P<step>\\d+)"]}
-    repeats = int(os.environ.get("TORCHRUN_REPEATS", 2))
-    grid = {"devices": ["fake"], "num_gpus": [4], "num_nodes": [2], "warmup_steps": 2, "repeats": repeats}
+    grid = {"devices": ["fake"], "num_gpus": [4], "num_nodes": [2], "warmup_steps": 2, "repeats": REPEATS}
     project.write_config(spread={"program": program, **grid})
     process = project.start("--until", "train")
     probe = project.folder / "results" / "probe" / "fake.json"
@@ -97,7 +98,7 @@ def test_the_documented_torchrun_reports_from_the_first_of_two_nodes(cluster, en
     output, _ = process.communicate(timeout=1200)
     assert process.returncode == 0, output[-3000:]
     records = list(project.read_records().values())
-    assert [record["status"] for record in records] == ["completed"] * repeats
+    assert [record["status"] for record in records] == ["completed"] * REPEATS
     assert all(record["job"]["started_at"] >= probe.stat().st_mtime - 1 for record in records), (
         "runs wait for the probe"
     )

@@ -68,13 +68,13 @@ def find_refusal(message: str) -> str:
 
 def find_patience_s(message: str, has_jobs: bool) -> float:
     """Return how long sbatch is tried again after a message. has_jobs: whether jobs of this call go on."""
-    if not SAID.search(message):
+    if not (quoted := SAID.search(message)):
         return 0.0
     if TOO_MANY.search(message):
         return float("inf") if has_jobs else AWAY_S
     if AWAY.search(message):
         return AWAY_S
-    return 0.0 if FINAL.search(SAID.search(message)[1]) else UNKNOWN_S
+    return 0.0 if FINAL.search(quoted[1]) else UNKNOWN_S
 
 
 def keep_refusal(job: Any, reason: str) -> None:
