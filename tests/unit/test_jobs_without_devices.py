@@ -28,9 +28,9 @@ def scontrol(monkeypatch):
     monkeypatch.setattr(slurm.subprocess, "run", run)
 
 
-def make_job(rule="compute_reference", threads=1, is_local=False, **resources):
+def make_job(rule="compute_reference", threads=1, is_local=False, of_rule=(), **resources):
     return SimpleNamespace(
-        rule=SimpleNamespace(name=rule),
+        rule=SimpleNamespace(name=rule, resources=of_rule),
         threads=threads,
         is_local=is_local,
         resources={"runtime": 20, "mem_mb": 4000} | resources,
@@ -59,4 +59,4 @@ def test_a_job_that_could_never_start_is_named_with_the_remedy(job, words):
 def test_jobs_that_fit_run_here_or_have_devices_are_not_mentioned():
     large = {"threads": 4, "runtime": 60}
     jobs = [make_job(), make_job(**large, slurm_partition="long"), make_job(**large, is_local=True)]
-    assert find_misfits_without_devices([*jobs, make_job(**large, limit_min=10)]) == []
+    assert find_misfits_without_devices([*jobs, make_job(**large, of_rule=["limit_min"])]) == []

@@ -6,7 +6,7 @@ from typing import Any
 from howmanygpus.plan.cluster.offer import Offer, PartitionError, ask_for_offer
 
 OF_DEVICES = "limit_min"
-"""A resource that only jobs with devices have; see plan.jobs."""
+"""A resource that only rules of jobs with devices have; see plan.jobs."""
 PROFILE = "config.yaml of the profile"
 
 
@@ -18,7 +18,7 @@ def find_misfits_without_devices(jobs: Iterable[Any], account: str | None = None
     """
     partitions: dict[str | None, list[Any]] = {}
     for job in jobs:
-        if not (job.is_local or job.is_group() or OF_DEVICES in dict(job.resources.items())):
+        if not (job.is_local or job.is_group() or OF_DEVICES in job.rule.resources):
             partitions.setdefault(job.resources.get("slurm_partition"), []).append(job)
     messages: list[str] = []
     for partition, submitted in partitions.items():
