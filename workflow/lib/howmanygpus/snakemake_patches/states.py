@@ -84,7 +84,8 @@ class Watch:
     """The states of the jobs of one executor, and the silence about them."""
 
     def __init__(self, executor: Any):
-        self._executor, self._silent_since, self._told_at = executor, dict[str, float](), 0.0
+        self._executor, self._silent_since = executor, dict[str, float]()
+        self._told_at: float | None = None
 
     async def find_states(self, ids: Iterable[str]) -> dict[str, str]:
         """Return the states of jobs that SLURM tells. A job that it does not know any more has the state `GONE`."""
@@ -115,10 +116,11 @@ class Watch:
 
     def _tell(self, silent: list[str], problems: list[str], now: float) -> None:
         since = min((self._silent_since[job_id] for job_id in silent), default=now)
-        if not silent and self._told_at:
-            self._told_at = 0.0
+        is_due = self._told_at is None or now - self._told_at >= REPORT_S
+        if not silent and self._told_at is not None:
+            self._told_at = None
             self._executor.logger.warning("SLURM tells the states of all jobs again.")
-        elif now - since >= SILENT_S and now - self._told_at >= REPORT_S:
+        elif now - since >= SILENT_S and is_due:
             self._told_at = now
             why = "; ".join(problems) or "its answers leave them out"
             self._executor.logger.warning(
