@@ -1,6 +1,7 @@
 """A program of a user runs as jobs of a cluster: over two nodes, once per node, once per device, and by mpirun."""
 
 import json
+import re
 import shutil
 
 from project import ROOT
@@ -62,3 +63,42 @@ def test_a_program_runs_over_two_nodes(cluster, environment_python, tmp_path):
     rows = {row["study"]: row for row in project.read_rows()}
     assert float(rows["device"]["images_per_s"]) > 0 and rows["device"]["num_nodes"] == "2"
     assert "uses one node" in rows["alone"]["reason"] and rows["alone"]["status"] == "unsupported"
+
+
+TORCHRUN = """
+import os, time
+import torch.distributed
+
+torch.distributed.init_process_group("gloo")
+for step in range(9):
+    torch.distributed.barrier()
+    if torch.distributed.get_rank() == 0:
+        print("step", step, "on node", os.environ["GROUP_RANK"], flush=True)
+"""
+
+
+REPEATS = 2
+
+
+def find_torchrun() -> str:
+    """Return the line of docs/program.md that starts torchrun over several nodes."""
+    return re.search(r"`(torchrun --nnodes .*?) train\.py`", (ROOT / "docs" / "program.md").read_text())[1]
+
+
+def test_the_documented_torchrun_reports_from_the_first_of_two_nodes(cluster, environment_python, tmp_path):
+    project = ClusterProject(tmp_path / "project", cluster)
+    (project.folder / "train.py").write_text(TORCHRUN)
+    program = {"command": f"{find_torchrun()} train.py", "files": ["train.py"], "start": "per_node"}
+    program |= {"python": str(environment_python("pytorch-cpu")), "report": ["step (?P<step>\\d+)"]}
+    grid = {"devices": ["fake"], "num_gpus": [4], "num_nodes": [2], "warmup_steps": 2, "repeats": REPEATS}
+    project.write_config(spread={"program": program, **grid})
+    process = project.start("--until", "train")
+    probe = project.folder / "results" / "probe" / "fake.json"
+    project.wait_until(probe.exists, "the probe")
+    output, _ = process.communicate(timeout=1200)
+    assert process.returncode == 0, output[-3000:]
+    records = list(project.read_records().values())
+    assert [record["status"] for record in records] == ["completed"] * REPEATS
+    assert all(record["job"]["started_at"] >= probe.stat().st_mtime - 1 for record in records), (
+        "runs wait for the probe"
+    )

@@ -82,3 +82,15 @@ def test_a_limit_of_an_account_that_a_job_exceeds_is_named_while_it_waits(projec
         cluster.run(*CHANGE, "modify", "user", "root", "set", "MaxTRESMins=cpu=-1")
     (said,) = re.findall(r"SLURM cannot start job \d+ .*", output)
     assert "AssocMaxCpuMinutesPerJobLimit: the job asks for more, or less, than the account or QOS allows" in said
+
+
+def test_more_jobs_than_the_account_may_submit_are_submitted_as_others_end(project, cluster):
+    write_study(project, repeats=4)
+    cluster.run(*CHANGE, "modify", "user", "root", "set", "MaxSubmitJobs=2")
+    try:
+        output = project.snakemake("--until", "train")
+    finally:
+        cluster.run(*CHANGE, "modify", "user", "root", "set", "MaxSubmitJobs=-1")
+    assert [record["status"] for record in project.read_records().values()] == ["completed"] * 4
+    assert "not submitted yet, sbatch is tried again" in output and "MaxSubmitJob" in output
+    assert project.find_attempts("grid/") == [], "no run was refused"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from howmanygpus.train.host.slurm import FIELD
+from howmanygpus.train.host.slurm import parse_fields
 from project import ROWS, RUNS, study
 from slurm.cluster import CORES_PER_NODE, GPUS_PER_NODE, MEMORY_PER_NODE_MB
 
@@ -19,7 +19,7 @@ def short_partition(cluster):
 
 def find_request(cluster, attempt) -> tuple[str, str]:
     """Return the time limit and the memory of an attempt's job."""
-    job = dict(FIELD.findall(cluster.run("scontrol", "--oneliner", "show", "job", attempt["job"]["id"])))
+    job = parse_fields(cluster.run("scontrol", "--oneliner", "show", "job", attempt["job"]["id"]))
     return job["TimeLimit"], job["MinMemoryNode"]
 
 

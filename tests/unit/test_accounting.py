@@ -27,6 +27,15 @@ def test_a_job_is_billed_by_its_devices_or_by_their_nodes(tmp_path, changes, bil
     assert row["cost"] == cost if cost else pd.isna(row["cost"])
 
 
+def test_jobs_that_share_a_node_are_billed_their_shares_of_its_price(tmp_path):
+    spec = make_spec(num_gpus=2)
+    store_run(tmp_path, "run0", spec, job=JOB, finished_at="1970-01-01T01:16:40+00:00")
+    row = collect(plan_of(spec, billing={"cpu": NODE_OF_FOUR | {"shared": True}}), tmp_path)[0].iloc[0]
+    assert (row["billed_device_hours"], row["cost"]) == (2.0, 4.0)
+    devices = {"a100": Device(4, options=NODE_OF_FOUR | {"nodes": "shared"})}
+    assert Machine("m", devices, scheduler="slurm").billing("a100")["shared"] is True
+
+
 def test_a_job_is_billed_for_all_devices_that_an_exclusive_node_gave_it(tmp_path):
     spec, job = make_spec(num_gpus=2), JOB | {"allocated": "cpu=8,mem=16G,node=1,gres/gpu=4,gres/gpu:a100=4"}
     store_run(tmp_path, "run0", spec, job=job, finished_at="1970-01-01T01:16:40+00:00")

@@ -1,6 +1,5 @@
-"""Ctrl-C and SIGTERM cancel the jobs of a call, and leave the plugin its own attempt if SLURM does not answer."""
+"""Ctrl-C and SIGTERM cancel the jobs of a call, and Ctrl-C says how to do so later if SLURM does not answer."""
 
-import functools
 import subprocess
 import threading
 import time
@@ -16,12 +15,16 @@ from howmanygpus.snakemake_patches import cancelling
 
 @pytest.fixture
 def called(monkeypatch) -> list:
-    """Return the list of calls of scancel and of the plugin's own cancelling after the patch is applied."""
-    calls = []
-    own = functools.wraps(slurm_plugin.Executor.cancel_jobs)(lambda executor, jobs: calls.append(jobs))
-    monkeypatch.setattr(slurm_plugin.Executor, "cancel_jobs", own)
+    """Return the list of calls of scancel after the patch is applied."""
+    calls: list = []
+    monkeypatch.setattr(slurm_plugin.Executor, "cancel_jobs", slurm_plugin.Executor.cancel_jobs)
     monkeypatch.setattr(cancelling, "list_jobs", lambda calls, *options: ["7", "8"] if calls == ["the-call"] else [])
-    monkeypatch.setattr(cancelling.subprocess, "run", lambda command, **_: calls.append(command))
+
+    def scancel(command, **_):
+        calls.append(command)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(cancelling.subprocess, "run", scancel)
     cancelling.apply()
     return calls
 
@@ -33,9 +36,10 @@ def test_ctrl_c_cancels_every_job_of_the_call_and_submits_no_more(called):
     shutdown = submitting.shutdown
     # The first submission ends once the second one has been given up.
     submitting.shutdown = lambda wait=True, **how: (shutdown(wait=False, **how), gate.set(), shutdown(wait=wait))
-    executor = SimpleNamespace(run_uuid="the-call", _job_submission_executor=submitting)
+    asked_about = [SimpleNamespace(external_jobid="6")]
+    executor = SimpleNamespace(run_uuid="the-call", _job_submission_executor=submitting, asked_about=asked_about)
     slurm_plugin.Executor.cancel_jobs(executor, [])
-    assert called == ["first", ["scancel", "7", "8"], []]
+    assert called == ["first", ["scancel", "6", "7", "8"]]
 
 
 def test_sigterm_cancels_waiting_jobs_until_the_call_ends(called, monkeypatch):
@@ -53,11 +57,13 @@ def test_sigterm_cancels_waiting_jobs_until_the_call_ends(called, monkeypatch):
     assert executor.next_seconds_between_status_checks == 0.05, "the plugin soon asks for the jobs' states"
 
 
-def test_a_controller_that_does_not_answer_leaves_the_plugin_its_own_attempt(called, monkeypatch):
+def test_jobs_that_cannot_be_cancelled_are_named_with_the_command_for_later(called, monkeypatch):
     def wait(command, timeout, **_):
         raise subprocess.TimeoutExpired(command, timeout)
 
     monkeypatch.setattr(cancelling.subprocess, "run", wait)
+    told = []
     executor = SimpleNamespace(run_uuid="the-call", _job_submission_executor=ThreadPoolExecutor(1))
-    slurm_plugin.Executor.cancel_jobs(executor, ["a job"])
-    assert called == [["a job"]]
+    executor.logger = SimpleNamespace(error=told.append)
+    slurm_plugin.Executor.cancel_jobs(executor, [SimpleNamespace(external_jobid="7")])
+    assert "could not be cancelled: scancel did not answer" in told[0] and "`scancel 7` cancels them" in told[0]

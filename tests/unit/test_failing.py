@@ -12,9 +12,9 @@ import snakemake_executor_plugin_slurm as slurm_plugin
 from snakemake.iocontainers import Namedlist
 
 from howmanygpus.call import attempts
-from howmanygpus.snakemake_patches import failing, refusing
+from howmanygpus.snakemake_patches import failing, submitting
 from howmanygpus.snakemake_patches.failing import NOT_STARTED, Failures, write_quietly
-from howmanygpus.snakemake_patches.refusing import find_last_words, find_refusal
+from howmanygpus.snakemake_patches.submitting import find_last_words, find_refusal
 
 RUN = "small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat1"
 LOG = "results/logs/train/run.log"
@@ -114,7 +114,7 @@ def test_snakemake_hears_of_a_refusal_that_cannot_be_recorded(folder, monkeypatc
     heard, said = [], []
     own = functools.wraps(slurm_plugin.Executor._report_job_error_threadsafe)(lambda *values: heard.append(values))
     monkeypatch.setattr(slurm_plugin.Executor, "_report_job_error_threadsafe", own)
-    refusing.apply()
+    submitting.apply()
     executor = SimpleNamespace(logger=SimpleNamespace(error=said.append))
     info = SimpleNamespace(job=make_job(input={}))
     slurm_plugin.Executor._report_job_error_threadsafe(executor, info, MESSAGE)
@@ -124,7 +124,7 @@ def test_snakemake_hears_of_a_refusal_that_cannot_be_recorded(folder, monkeypatc
 
 def test_a_repeated_refusal_is_told_once_and_another_one_again(folder):
     said = []
-    report = refusing._keep_refusals(lambda *values: None)
+    report = submitting._keep_refusals(lambda *values: None)
     (folder / LOG).parent.mkdir(parents=True)
     executor, info = SimpleNamespace(logger=SimpleNamespace(error=said.append)), SimpleNamespace(job=make_job("other"))
     for message in (MESSAGE, MESSAGE, MESSAGE.replace("account", "partition")):

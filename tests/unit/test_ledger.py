@@ -180,6 +180,15 @@ def test_a_run_tells_its_job_how_it_ended_and_a_failed_attempt_too(slurm):
     assert set(table["study"]) == {"s"}
 
 
+def test_a_job_whose_run_was_done_again_has_completed(slurm):
+    for moment, started in (("20260101T000000", "13:46:42"), ("20260102T000000", "15:46:42")):
+        values = {"attempt": f"results/attempts/s/a/{moment}", "started_at": f"1970-01-12T{started}+00:00"}
+        write_job("run", "s/a", moment=moment, status="running", **values)
+    times = {"started_at": "1970-01-12T15:46:43+00:00", "finished_at": "1970-01-12T16:00:00+00:00"}
+    store_outcome("s/a", make_run(make_spec(framework="pytorch_ddp"), **times))
+    assert [record["status"] for record in settle_jobs().values()] == ["completed"] * 2
+
+
 def test_a_table_has_the_jobs_of_its_study_and_those_that_serve_it():
     write_job("run", "s/a", attempt="none")
     write_job("run", "other/a", attempt="none")

@@ -129,7 +129,8 @@ def test_a_partition_whose_jobs_are_too_short_for_the_gate_is_refused(tmp_path, 
     scontrol["partition"] = PARTITIONS.replace("MaxTime=01:00:00", "MaxTime=00:30:00")
     (message,) = find(tmp_path, changes={"time_limit_min": 20, "parity": "required"})
     assert "devices.a100.partition: a job of the parity gate takes up to 35 minutes, and" in message
-    assert 'ends jobs after 30; name another partition, or set `parity: "off"`' in message
+    assert "ends jobs after 30; lower `slurm.gate_limit_min` of " in message and " to 25, or name another" in message
+    assert find(tmp_path, {"gate_limit_min": 25}, changes={"time_limit_min": 20, "parity": "required"}) == []
     assert find(tmp_path, changes={"time_limit_min": 20}) == []
 
 

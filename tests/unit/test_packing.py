@@ -44,6 +44,23 @@ def test_a_job_requests_a_whole_node_as_the_machine_file_describes_it(read):
     assert options[-2:] == ["--reservation=y", "--nice=10"]
 
 
+@pytest.mark.parametrize(
+    ("time_limit", "seconds"),
+    [
+        ("12:00:00", 600),
+        ("00:10:00", 150),
+        ("10", 150),
+        ("10:00", 150),
+        ("0-1", 600),
+        ("1-00", 600),
+        ("UNLIMITED", 600),
+    ],
+)
+def test_a_short_job_is_not_ended_at_its_start(read, time_limit, seconds):
+    options = list_options(choose_device(read(a100=A100), None), None, time_limit)
+    assert f"--signal=B:TERM@{seconds}" in options
+
+
 def test_a_job_on_a_shared_node_requests_its_share(read):
     request = "--gpus-per-node=a100-40:{n}"
     options = ask(read(a100=A100 | {"nodes": "shared", "request": request, "partition": None, "sbatch_options": ""}))

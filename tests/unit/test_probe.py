@@ -1,5 +1,7 @@
 """Test what a probe reports about a node, and how the numbers of the preflight are computed."""
 
+import os
+
 import pytest
 
 from howmanygpus.report.probes import tabulate as tabulate_probes
@@ -17,6 +19,8 @@ EXPECTED = {
         "environments": ["pytorch-cuda13"],
         "longest_job_min": 65,
         "packed": False,
+        "modules": [],
+        "starts_steps": True,
     },
 }
 GPU = {"uuid": "GPU-1", "name": "A100", "compute_capability": "8.0", "memory_gib": 40.0, "mig": False}
@@ -24,7 +28,8 @@ FOUND = {
     **{"host": {"hostname": "n1", "cpu_model": "c", "driver_version": "580.95.05"}, "visible_devices": "0,1"},
     **{"gpus": [GPU, GPU], "topology": None, "num_cores": 8, "memory_gib": 64, "address": "10.0.0.1"},
     **{"interfaces": {"ib0": {"address": "10.1.0.1", "mbit_per_s": 200000}}, "scratch": None},
-    **{"reaches_package_index": True, "partition_limit": "1-00:00:00"},
+    **{"reaches_package_index": True, "partition_limit": "1-00:00:00", "srun": "/usr/bin/srun"},
+    **{"home": {"path": "/home/me", "is_folder": True}, "modules": {"cuda": ""}},
     "job": {"TRES": "cpu=8", "TresPerNode": None, "NodeList": "n1"},
 }
 
@@ -46,6 +51,19 @@ def test_a_node_that_matches_the_machine_file_has_no_findings():
         ({}, {"network_interface": "ib7"}, "error", "there is no network_interface ib7; choose from ib0"),
         ({"address": None}, {"network_interface": None}, "error", "leads to no address"),
         ({"scratch": {"path": "/s", "writable": False, "free_gib": None}}, {}, "error", "/s cannot be written to"),
+        ({"srun": None}, {}, "error", "srun is not in the PATH of jobs"),
+        (
+            {"home": {"path": "/home/me", "is_folder": False}},
+            {},
+            "error",
+            "the home folder /home/me is not on the node",
+        ),
+        (
+            {"modules": {"cuda/13": "not known"}},
+            {},
+            "error",
+            "`module load cuda/13` fails: not known; correct `modules`",
+        ),
         ({"reaches_package_index": False}, {}, "warning", "compute_nodes_have_network: false"),
         ({"partition_limit": "01:00:00"}, {}, "error", "at 01:00:00; lower `time_limit_min` of the studies by 5"),
     ],
@@ -85,3 +103,16 @@ def test_bus_bandwidth_counts_what_each_device_sends():
     assert compute_bus_bandwidth(1000, 1000, 1.0) == pytest.approx(2 * 1.048576, rel=2e-3)
     record = {"device": "d", "num_gpus": 2, "num_nodes": 1, "sizes": [{"size_mib": 16, "median_s": 0.5, "seconds": []}]}
     assert tabulate({}, [record])["bus_gb_per_s"].tolist() == pytest.approx([16 * 2**20 / 0.5 / 1e9])
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "fails"), [(1, "Lmod: unknown", True), (0, "ERROR:105: Unable", True), (0, "", False)]
+)
+def test_modules_are_tried_in_a_login_shell(tmp_path, monkeypatch, status, said, fails):
+    (tmp_path / "bash").write_text(f"#!/bin/sh\n[ -z '{said}' ] || echo '{said}' $2 >&2\nexit {status}\n")
+    (tmp_path / "bash").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    found = look_around(EXPECTED | {"kind": "cpu", "modules": [["cuda/13"]]})
+    assert found["modules"] == {"cuda/13": f"{said} module load cuda/13" if fails else ""}
+    assert found["home"] == {"path": str(tmp_path), "is_folder": True}

@@ -11,6 +11,7 @@ import yaml
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.plan import Plan
+from howmanygpus.plan.program.checks import doubt_ranks
 from howmanygpus.plan.program.study import complete_program_spec
 from howmanygpus.plan.runs import Run
 from howmanygpus.report.tables import describe_table, list_tables, load_table
@@ -69,6 +70,14 @@ def test_a_script_whose_change_would_rerun_nothing_is_a_doubt():
     assert make_plan().find_doubts() == []
     (doubt,) = make_plan(program={"files": []}).find_doubts()
     assert doubt.startswith("studies.p.program.files: t.sh is in the command and not here")
+
+
+def test_a_torchrun_that_chooses_its_first_node_is_a_doubt():
+    place, command = "studies.p.program", "torchrun --rdzv-backend c10d --rdzv-endpoint {rendezvous} t.py"
+    (doubt,) = doubt_ranks(place, {"command": command}, 2)
+    assert doubt.startswith("studies.p.program.command: ") and "`--node-rank $NODE_RANK " in doubt
+    assert not doubt_ranks(place, {"command": command}, 1)
+    assert not doubt_ranks(place, {"command": "torchrun --node-rank $NODE_RANK t.py"}, 2)
 
 
 def test_a_script_that_is_not_there_is_a_doubt(tmp_path):

@@ -206,14 +206,14 @@ JOB = (
     ],
 )
 def test_what_slurm_says_of_a_job_becomes_a_status(state, status, words):
-    job = dict(slurm.FIELD.findall(JOB.format(state=state)))
+    job = slurm.parse_fields(JOB.format(state=state))
     assert (job["JobName"], job["Restarts"]) == ("a b", "1")
     found = slurm.explain(job)
     assert found["status"] == status and words in found["reason"]
 
 
 def test_a_running_job_explains_nothing():
-    assert slurm.explain(dict(slurm.FIELD.findall(JOB.format(state="RUNNING")))) == {}
+    assert slurm.explain(slurm.parse_fields(JOB.format(state="RUNNING"))) == {}
 
 
 @pytest.fixture

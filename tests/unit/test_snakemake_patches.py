@@ -28,8 +28,8 @@ from howmanygpus.snakemake_patches import (
     one_snakemake,
     patching,
     planning,
-    refusing,
     states,
+    submitting,
 )
 from project import ROOT
 
@@ -38,17 +38,17 @@ PATCHES = [
     (planning, "snakemake", DAG, "bfs"),
     (planning, "snakemake", DAG, "update_needrun"),
     (interrupting, "snakemake", JobScheduler, "schedule"),
-    (states, SLURM_PLUGIN, slurm_plugin, "query_job_status"),
+    (states, SLURM_PLUGIN, slurm_plugin.Executor, "check_active_jobs"),
     (cancelling, SLURM_PLUGIN, slurm_plugin.Executor, "cancel_jobs"),
     (accounts, SLURM_PLUGIN, slurm_plugin.Executor, "get_account_arg"),
     (naming, SLURM_PLUGIN, slurm_plugin, "get_submit_command"),
-    (naming, SLURM_PLUGIN, slurm_plugin, "query_job_status_squeue"),
-    (naming, SLURM_PLUGIN, slurm_plugin, "query_job_status_sacct"),
     (naming, SLURM_PLUGIN, efficiency_report, "get_sacct_data"),
     (ending, SLURM_PLUGIN, slurm_plugin.Executor, "sleep"),
     (ending, "snakemake-interface-executor-plugins", slurm_plugin.Executor, "sleep"),
     (one_snakemake, SLURM_PLUGIN, slurm_plugin.Executor, "additional_general_args"),
-    (refusing, SLURM_PLUGIN, slurm_plugin.Executor, "_report_job_error_threadsafe"),
+    (submitting, SLURM_PLUGIN, slurm_plugin.Executor, "_report_job_error_threadsafe"),
+    (submitting, SLURM_PLUGIN, slurm_plugin.Executor, "_report_job_submission_threadsafe"),
+    (submitting, SLURM_PLUGIN, slurm_plugin.Executor, "run_job"),
     (failing, "snakemake", JobScheduler, "run"),
     (failing, "snakemake", JobScheduler, "_handle_error"),
 ]
@@ -144,50 +144,63 @@ def test_a_patch_and_the_page_for_the_maintainers_name_the_same_issues(patch):
     assert "Upstream: " in patch.__doc__ and "Tested with " in patch.__doc__
 
 
+def answer(states_of_jobs: str, monkeypatch, tmp_path) -> tuple[list[str], list[str], list[str]]:
+    """Return the jobs that succeed, that fail and that go on, if squeue prints these states."""
+    squeue = tmp_path / "squeue"
+    squeue.write_text(f"#!/bin/sh\ncat <<'END'\n{states_of_jobs}\nEND\n")
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    states.apply()
+    succeeded, failed, active = [], [], []
+    settings = SimpleNamespace(init_seconds_before_status_checks=20, keep_successful_logs=False, requeue=False)
+    executor = SimpleNamespace(
+        wait=True,
+        next_seconds_between_status_checks=20,
+        workflow=SimpleNamespace(executor_settings=settings),
+        get_status_command=lambda: "squeue",
+        report_job_success=lambda job: succeeded.append(job.external_jobid),
+        report_job_error=lambda job, **_: failed.append(job.external_jobid),
+    )
+    jobs = [SimpleNamespace(external_jobid=each, aux={}) for each in ("1", "2", "3")]
+
+    async def check():
+        async for job in slurm_plugin.Executor.check_active_jobs(executor, jobs):
+            active.append(job.external_jobid)
+
+    asyncio.run(check())
+    return succeeded, failed, active
+
+
 @pytest.mark.parametrize(
-    ("state", "named"),
+    ("printed", "expected"),
     [
-        ("CANCELLED by 1000", "CANCELLED"),
-        ("COMPLETED", "COMPLETED"),
-        ("RUNNING", "RUNNING"),
-        ("PREEMPTED", "CANCELLED"),
+        ("1|COMPLETED\n2|CANCELLED by 1000\n3|RUNNING", (["1"], ["2"], ["3"])),
+        ("1|TIMEOUT\n2|UNKNOWN\n3|SOMETHING_NEW", ([], ["1"], ["2", "3"])),
+        ("", ([], [], ["1", "2", "3"])),
+        ("squeue: warning: maintenance\n1|COMPLETED", (["1"], [], ["2", "3"])),
     ],
 )
-def test_the_plugin_sees_states_by_names_that_it_knows(monkeypatch, state, named):
-    async def answer(*_):
-        return {"7": state}, 0.1
-
-    function = functools.wraps(slurm_plugin.query_job_status)(answer)
-    monkeypatch.setattr(slurm_plugin, "query_job_status", function)
-    monkeypatch.setattr(states, "ask_for_job", lambda job_id: {"Requeue": "0"})
-    states.apply()
-    assert asyncio.run(slurm_plugin.query_job_status("squeue", None)) == ({"7": named}, 0.1)
+def test_a_job_ends_only_by_a_state_in_which_jobs_end(monkeypatch, tmp_path, printed, expected):
+    assert answer(printed, monkeypatch, tmp_path) == expected
 
 
-def test_a_question_that_slurm_does_not_answer_stays_unanswered(monkeypatch):
-    async def fail(*_):
-        return None, None
-
-    monkeypatch.setattr(slurm_plugin, "query_job_status", functools.wraps(slurm_plugin.query_job_status)(fail))
-    states.apply()
-    assert asyncio.run(slurm_plugin.query_job_status("squeue", None)) == (None, None)
-
-
-def test_a_preempted_job_that_will_start_again_is_waited_for(monkeypatch):
-    monkeypatch.setattr(states, "ask_for_job", lambda job_id: {"Requeue": "1", "JobState": "PENDING"})
-    assert states.name_state("7", "PREEMPTED") == "PREEMPTED"
-
-
-def test_a_preempted_job_that_slurm_has_cancelled_is_not_waited_for(monkeypatch):
-    """With PreemptMode=CANCEL, SLURM requeues no job, also if the job allows it, which is the default of a site."""
-    monkeypatch.setattr(states, "ask_for_job", lambda job_id: {"Requeue": "1", "JobState": "PREEMPTED"})
-    assert states.name_state("7", "PREEMPTED") == "CANCELLED"
+@pytest.mark.parametrize(
+    ("job", "expected"),
+    [
+        ({"Requeue": "1", "JobState": "PENDING"}, []),
+        ({"Requeue": "0", "JobState": "PENDING"}, ["1"]),
+        ({"Requeue": "1", "JobState": "PREEMPTED"}, ["1"]),
+    ],
+    ids=["requeued", "not to be requeued", "cancelled with PreemptMode=CANCEL"],
+)
+def test_a_preempted_job_is_waited_for_if_it_starts_again(monkeypatch, tmp_path, job, expected):
+    monkeypatch.setattr(states, "ask_for_job", lambda job_id: job)
+    assert answer("1|PREEMPTED\n2|RUNNING\n3|RUNNING", monkeypatch, tmp_path)[1] == expected
 
 
 def test_a_job_has_a_name_that_says_what_it_does_and_is_asked_for_by_it(monkeypatch):
     monkeypatch.setattr(naming, "NAMES", defaultdict(set))
     naming.apply()
-    assert "--name a-call" in slurm_plugin.query_job_status_squeue("a-call")
     params = {"run_uuid": "a-call", "slurm_logfile": "log", "comment_str": "", "account": "", "partition": ""}
     params |= {"workdir": "."}
     cell = "digits/jax_sharding/base/arrays_fp32_a100_gpus4_batch32_repeat1"
@@ -198,8 +211,6 @@ def test_a_job_has_a_name_that_says_what_it_does_and_is_asked_for_by_it(monkeypa
         job.is_group = lambda: False
         slurm_plugin.get_submit_command(job, params)
     names = "jax_sharding_gpus4_a-call,jax_sharding_gpus4_nodes2_a-call,plan_a-call,probe_device_a100_a-call"
-    for query in (slurm_plugin.query_job_status_squeue, slurm_plugin.query_job_status_sacct):
-        assert f"--name {names}" in query("a-call")
     monkeypatch.setattr(
         efficiency_report.subprocess, "run", lambda command, **_: SimpleNamespace(stdout=" ".join(command))
     )

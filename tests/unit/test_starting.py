@@ -21,6 +21,7 @@ def start(machine: Machine, executor: str, shortages=(), touch=False) -> tuple[l
         executor_plugin=SimpleNamespace(name=executor),
         local_exec=executor in ("local", "touch"),
         touch=touch,
+        resource_settings=SimpleNamespace(overwrite_resources={}, default_resources=None),
         dag=SimpleNamespace(needrun_jobs=list),
     )
     plan = Plan({"studies": {"s": study(frameworks=["pytorch_ddp"], num_gpus=[1], devices=["cpu"])}}, machine)

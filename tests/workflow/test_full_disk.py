@@ -1,4 +1,4 @@
-"""A full disk is refused at the start of a call, and named on the screen if it fills up during the call."""
+"""A full disk is refused at the start of a call; one that fills up during the call is named, and ends the call."""
 
 import subprocess
 import time
@@ -50,9 +50,10 @@ def test_a_full_disk_is_refused_at_the_start(small_project):
 
 
 @pytest.mark.parametrize("logger", [[], ["--logger", "rich"]], ids=["default", "rich"])
-def test_a_disk_that_fills_up_is_named(small_project, logger):
+def test_a_disk_that_fills_up_is_named_and_ends_the_call(small_project, logger):
+    small_project.write_config(small=study(frameworks=["sleeping"], num_gpus=[1], repeats=3))
     small_project.behave(sleeping="wait_for_file")
-    process = small_project.start(*RUNS, *logger)
+    process = small_project.start(*RUNS, *logger, "--retries", "2")
     deadline = time.monotonic() + 600
     while not any(path.read_text() for path in find_files(small_project.folder / "results", "**/events.jsonl")):
         assert time.monotonic() < deadline
@@ -63,3 +64,5 @@ def test_a_disk_that_fills_up_is_named(small_project, logger):
     assert process.returncode == 1 and "Some steps failed" in output, output
     assert f"{small_project.folder / 'results'}: 16 MiB cannot be written: No space left on device" in output, output
     assert "Traceback" not in output, output
+    started = list(find_files(small_project.folder / "results" / "logs" / "train", "**/*.log"))
+    assert output.count("16 MiB cannot be written") == 1 and len(started) == 1, "no other run is started"

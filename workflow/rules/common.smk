@@ -76,7 +76,7 @@ config["sources"] = {name: describe_sources(study.config) for name, study in PLA
 if limit := limit_measurements(MACHINE):
     workflow.register_resource("measurement", limit)
 
-training, parity = TrainingRules(PLAN), ParityRules(PLAN)
+training, parity = TrainingRules(PLAN, lambda path: workflow.persistence.input(IOFile(path))), ParityRules(PLAN)
 data = DataRules(
     PLAN, lambda path: None if workflow.remote_exec else workflow.persistence.params(IOFile(path)), logger.info
 )

@@ -45,6 +45,7 @@ rule train:
         weights=training.weights,
         environment=ancient(training.environment),
         verdict=ancient(training.verdict),
+        probe=ancient(training.probe),
     output:
         run="results/runs/{run}/run.json",
     log:

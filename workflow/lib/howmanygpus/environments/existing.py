@@ -25,6 +25,8 @@ exec {python} "$@"
 The script starts a login shell, because only a login shell defines `module`. Runs keep the variables that the modules
 set, see howmanygpus.surroundings.environment.
 """
+LOAD = """module load {module} || {{ echo 'module load '{module}' failed' >&2; exit 1; }}
+"""
 NEEDED = "import numpy, psutil, pynvml, safetensors, filelock, jsonschema, yaml"
 
 
@@ -37,8 +39,14 @@ def take_existing(name: str, pins: list[Path], existing: dict) -> dict:
     python = find_cache() / f"{name}-existing-{digest[:12]}" / "python"
     write_wrapper(python, existing)
     given = existing["python"]
-    if subprocess.run([str(python), "-c", NEEDED]).returncode:
-        sys.exit(f"{given} with modules {existing['modules']} cannot `{NEEDED}`: install envs/measured.txt there")
+    answer = subprocess.run([str(python), "-c", NEEDED], stderr=subprocess.PIPE, text=True, errors="replace")
+    if answer.returncode:
+        lines = [line for line in answer.stderr.splitlines() if line.strip()] or [f"exit status {answer.returncode}"]
+        print(answer.stderr, file=sys.stderr)
+        sys.exit(
+            f"{given} with modules {existing['modules']} cannot `{NEEDED}`: {lines[-1].strip()}; correct "
+            f"environments.{name} of the machine file, or install envs/measured.txt there"
+        )
     record = {"name": name, "python": str(python), "pins": [str(path) for path in pins], "sha256": digest}
     return record | {"existing": existing, "packages": list_packages(python)}
 
@@ -47,7 +55,7 @@ def write_wrapper(path: Path, existing: dict) -> None:
     """Write the script that loads an interpreter's modules and starts it, unless it is there."""
     given = existing["python"]
     start = shlex.quote(given) if Path(given).exists() else given
-    load = "".join(f"module load {shlex.quote(module)} || exit 1\n" for module in existing["modules"])
+    load = "".join(LOAD.format(module=shlex.quote(module)) for module in existing["modules"])
     text = WRAPPER.format(load=load, python=start)
     if path.exists() and path.read_text() == text:
         return

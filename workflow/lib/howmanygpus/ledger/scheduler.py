@@ -51,9 +51,9 @@ def _ask(command: list[str], job_ids: list[str]) -> list[dict]:
         return []
     if answer.returncode:
         return []
-    # With several clusters, their names stand on lines of their own.
-    lines = [line for line in answer.stdout.splitlines() if "|" in line]
-    found = [dict(zip(NAMES, line.split("|"), strict=False)) for line in lines]
+    # With several clusters, their names stand on lines of their own; wrappers of the commands may print others.
+    rows = [line.split("|") for line in answer.stdout.splitlines()]
+    found = [dict(zip(NAMES, row, strict=False)) for row in rows if len(row) > NAMES.index("NodeList") and all(row[:3])]
     # sacct names the user who cancelled a job, as in "CANCELLED by 1000".
     return [each | {"JobState": each["JobState"].split()[0]} for each in found]
 

@@ -62,7 +62,11 @@ def find_outcome(path: Path, record: dict, results: Path) -> dict:
     later = [json.loads(other.read_text()) for other in path.parent.glob("*.json") if other.name > path.name]
     starts = [record["started_at"], *(other["started_at"] for other in later)]
     is_own = max((start for start in starts if start <= ended["started_at"]), default="") == record["started_at"]
-    return {key: ended[key] for key in TOLD} if is_own else {}
+    if is_own:
+        return {key: ended[key] for key in TOLD}
+    # Only an attempt that publishes its run removes its folder.
+    is_replaced = bool(later) and not attempt.parent.exists()
+    return {"status": "completed", "reason": "its results were replaced by those of a later job"} if is_replaced else {}
 
 
 def complete(record: dict, answer: dict) -> dict:

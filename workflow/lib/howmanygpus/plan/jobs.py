@@ -86,14 +86,21 @@ def list_resources(machine: Machine) -> tuple[str, ...]:
     return ("limit_min", "runtime", *layout, "slurm_partition", "constraint", "qos", "slurm_extra")
 
 
-def expectation(machine: Machine, device: Device, frameworks: set[str], longest_job_min: float) -> dict:
-    """Return the expected values with which a probe compares a node; see howmanygpus.train.preflight.probe.judge."""
+def expectation(
+    machine: Machine, device: Device, frameworks: set[str], modules: list[list[str]], longest_job_min: float
+) -> dict:
+    """Return the expected values with which a probe compares a node; see howmanygpus.train.preflight.probe.judge.
+
+    modules: those that programs of users load.
+    """
     keys = ("devices_per_node", "max_nodes", "cores_per_device", "compute_capability", "request")
     shared = ("bind_cores", "network_interface", "rendezvous_suffix", "scratch", "compute_nodes_have_network")
     environments = sorted({FRAMEWORKS[framework].environments.get(device.kind, "") for framework in frameworks} - {""})
+    loaded = [machine.environments[name]["modules"] for name in environments if name in machine.environments]
     return {
         **{key: device.options[key] for key in keys},
         **{key: machine.slurm[key] for key in shared},
+        **{"modules": [each for each in [*loaded, *modules] if each], "starts_steps": machine.submits},
         **{"kind": device.kind, "environments": environments, "longest_job_min": longest_job_min},
         "packed": machine.packed,
     }

@@ -44,13 +44,16 @@ def account(record: dict | None, attempts: Iterable[dict], billing: dict | None)
     return columns | {"failed_billed_device_hours": in_vain["billed_device_hours"]}
 
 
-def bill(hours: float, num_gpus: int, num_nodes: int, billing: dict) -> dict:
+def bill(hours: float, num_gpus: int, num_nodes: float, billing: dict) -> dict:
     """Return the billed device-hours of a job and, if there is a price, its cost.
 
-    If nodes are billed, all their devices are. billing: prices of the device, from the machine file.
+    If nodes are billed, all their devices are. On nodes that jobs share, each job is billed its share of the devices.
+    billing: prices of the device, from the machine file.
     """
-    is_by_node = billing["billed"] == "node"
-    devices = num_nodes * billing["devices_per_node"] if is_by_node else num_gpus
+    is_by_node, per_node = billing["billed"] == "node", billing["devices_per_node"]
+    if billing.get("shared"):
+        num_nodes = num_gpus / per_node
+    devices = num_nodes * per_node if is_by_node else num_gpus
     billed = {"billed_device_hours": hours * devices}
     if billing["price_per_hour"] is None:
         return billed

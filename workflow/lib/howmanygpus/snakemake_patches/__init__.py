@@ -13,8 +13,8 @@ from howmanygpus.snakemake_patches import (
     naming,
     one_snakemake,
     planning,
-    refusing,
     states,
+    submitting,
 )
 
 
@@ -37,5 +37,5 @@ def patch_scheduling(submits: bool) -> None:
     interrupting.apply()
     failing.apply()
     if submits:
-        for patch in (states, cancelling, accounts, naming, ending, one_snakemake, refusing):
+        for patch in (states, cancelling, accounts, naming, ending, one_snakemake, submitting):
             patch.apply()

@@ -6,7 +6,8 @@ call, or there is none: the logger `rich` then prints a traceback of its own for
 job are emptied when the job is handed to its executor.
 
 `rich` also drops the message with which an executor explains a failure. With the patch, separate messages explain a
-failure: a full disk, and how the attempt at a run ended. On a full disk, Snakemake prints a traceback for each message
+failure: a full disk, and how the attempt at a run ended. If the disk is full, no other job is started, because each
+would fail in the same way. On a full disk, Snakemake prints a traceback for each message
 that it cannot write to its own log; the patch leaves these out.
 
 If a job that runs need fails, such as the parity gate, nothing is recorded about these runs when the call ends. With
@@ -31,6 +32,8 @@ from typing import Any
 
 from howmanygpus.call.attempts import find_new_attempt, list_attempts, record_blocked
 from howmanygpus.call.disk import FULL, find_full_disks, find_words_of_full_disk, list_folders, read_end
+from howmanygpus.call.taking_over import find_older
+from howmanygpus.snakemake_patches.interrupting import stop_starting
 from howmanygpus.snakemake_patches.patching import check_version, replace
 
 NOT_STARTED = "This job has not started.\n"
@@ -48,6 +51,11 @@ DISK_CHECK_S = 60.0
 def list_logs(job: Any) -> list[Path]:
     """Return the logs of a job; none for a group of jobs."""
     return [] if job.is_group() else [Path(log) for log in job.log]
+
+
+def has_started(job: Any) -> bool:
+    """Whether a job has begun since it was handed to its executor; true for a job without a log."""
+    return not any(read_end(log) == NOT_STARTED for log in list_logs(job))
 
 
 def name_run(job: Any) -> str:
@@ -118,12 +126,16 @@ class Failures:
     def __init__(self, say: Any):
         self._say, self._attempts, self._checked_at = say, dict[str, set[Path]](), -DISK_CHECK_S
         self._blocked: set[str] = set()
+        self.is_disk_full = False
 
     def begin(self, job: Any) -> None:
-        """Prepare for the start of a job."""
-        renew_logs(list_logs(job))
+        """Prepare for the start of a job. A job of a killed call, which goes on, writes to its log already."""
+        older = find_older(job)
+        if older is None:
+            renew_logs(list_logs(job))
         if run := name_run(job):
-            self._attempts[run] = list_attempts(run)
+            ends = f"-job{older.job}" if older else "/"
+            self._attempts[run] = {path for path in list_attempts(run) if not path.parent.name.endswith(ends)}
 
     def explain(self, job: Any) -> None:
         """Say why a job failed, if that is known. Loggers show the content of logs, except for a full disk."""
@@ -170,7 +182,9 @@ class Failures:
     def _check_disks(self) -> None:
         if time.monotonic() - self._checked_at >= DISK_CHECK_S:
             self._checked_at = time.monotonic()
-            for message in find_full_disks(list_folders()):
+            messages = find_full_disks(list_folders())
+            self.is_disk_full = bool(messages)
+            for message in messages:
                 self._say(message)
 
 
@@ -189,7 +203,10 @@ def _begin_jobs(failures: Failures) -> Any:
 def _explain_errors(failures: Failures) -> Any:
     def explain(upstream: Any) -> Any:
         def handle_error(scheduler: Any, job: Any, postprocess_job: bool = True) -> None:
+            was_full = failures.is_disk_full
             failures.explain(job)
+            if failures.is_disk_full and not was_full:
+                stop_starting(scheduler)
             upstream(scheduler, job, postprocess_job)
             if job in scheduler.failed:
                 failures.block(scheduler.workflow.dag, job)

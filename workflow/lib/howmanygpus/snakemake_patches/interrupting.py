@@ -15,6 +15,7 @@ Upstream: no issue is known; docs/upstream.md has the text of a report.
 Tested with snakemake 9.27.1. tests/workflow/test_interrupting.py fails if Snakemake alone no longer loses a Ctrl-C.
 """
 
+import functools
 import os
 import signal
 import sys
@@ -84,14 +85,12 @@ def find_interruption() -> str:
     return "Ctrl-C" if "Ctrl-C" in INTERRUPTIONS else "".join(INTERRUPTIONS[:1])
 
 
-def _stop_starting(scheduler: Any) -> Callable[[], None]:
-    def stop() -> None:
-        scheduler._user_kill = "graceful"
-        # Only the executor of a cluster has jobs that wait for others to end.
-        if cancel := getattr(scheduler._executor, "cancel_waiting_jobs", None):
-            cancel()
-
-    return stop
+def stop_starting(scheduler: Any) -> None:
+    """Let a scheduler start no other job, and end when the running ones have ended."""
+    scheduler._user_kill = "graceful"
+    # Only the executor of a cluster has jobs that wait for others to end.
+    if cancel := getattr(scheduler._executor, "cancel_waiting_jobs", None):
+        cancel()
 
 
 @contextmanager
@@ -111,7 +110,7 @@ def _handle_signals(news: Interruptible):
 
 def _interrupt_between_steps(upstream: Any) -> Any:
     def schedule(scheduler: Any) -> bool:
-        scheduler._open_jobs = news = Interruptible(scheduler._open_jobs, _stop_starting(scheduler))
+        scheduler._open_jobs = news = Interruptible(scheduler._open_jobs, functools.partial(stop_starting, scheduler))
         with _handle_signals(news):
             return upstream(scheduler)
 

@@ -1,10 +1,10 @@
 """
 Patch: squeue shows which run each job is.
 
-The plugin gives all jobs of a call the same name, a random identifier, by which it asks SLURM for their states. With
-the patch, the name begins with what the job does, such as `jax_sharding_gpus4` or `prepare_dataset`, and ends with the
-identifier. The plugin asks for all names that it has given. A call with many thousands of runs gives a few hundred
-names at most, because runs that differ in batch size or repeat share one.
+The plugin gives all jobs of a call the same name, a random identifier. With the patch, the name begins with what the
+job does, such as `jax_sharding_gpus4` or `prepare_dataset`, and ends with the identifier. The plugin's report of
+efficiency asks for all names that it has given. A call with many thousands of runs gives a few hundred names at most,
+because runs that differ in batch size or repeat share one.
 
 Upstream: one name for all jobs is intended, https://github.com/snakemake/snakemake-executor-plugin-slurm/issues/17 and
 issue 407 ask for others. The job's comment has rule and wildcards, but squeue does not print it by default.
@@ -52,7 +52,7 @@ def _ask_for_all(upstream: Any) -> Any:
 
 
 def apply() -> None:
-    """Patch get_submit_command, which names a job, and the three functions that ask SLURM for jobs of a name."""
+    """Patch get_submit_command, which names a job, and the function that asks SLURM for jobs of a name."""
     check_version("snakemake-executor-plugin-slurm")
     import snakemake_executor_plugin_slurm as plugin  # installed with the workflow, imported on clusters only
     from snakemake_executor_plugin_slurm import efficiency_report
@@ -60,7 +60,5 @@ def apply() -> None:
     place = "snakemake_executor_plugin_slurm"
     written_for = f"{place}.submit_string.get_submit_command(job, params, settings, failed_nodes, array_job)"
     replace(plugin, "get_submit_command", written_for, _name_jobs)
-    for name in ("query_job_status_squeue", "query_job_status_sacct"):
-        replace(plugin, name, f"{place}.job_status_query.{name}(runid)", _ask_for_all)
     written_for = f"{place}.efficiency_report.get_sacct_data(run_uuid, logger)"
     replace(efficiency_report, "get_sacct_data", written_for, _ask_for_all)

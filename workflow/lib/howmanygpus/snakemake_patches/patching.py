@@ -40,7 +40,7 @@ def check_version(package: str) -> None:
             f"{package} {installed} is installed, but the project's patches of it were tested with {TESTED[package]} "
             "only. Install the versions that envs/workflow.txt pins (`make` does), or test the patches (`pytest "
             "tests/unit/test_snakemake_patches.py tests/workflow/test_planning.py tests/workflow/test_interrupting.py "
-            f"tests/slurm`) and widen the range in {__file__}."
+            f"tests/workflow/test_states.py tests/slurm`) and widen the range in {__file__}."
         )
 
 

@@ -76,4 +76,5 @@ def list_rows(what: str, conditions: list[str]) -> list[dict[str, str]]:
     """Return what the accounting database knows of each QOS, association or user; empty if it does not answer."""
     shown = ["show", what, *conditions, f"format={','.join(FIELDS[what])}"]
     lines = ask(["sacctmgr", "--noheader", "--parsable2", *shown]).splitlines()
-    return [dict(zip(FIELDS[what], line.split("|"), strict=True)) for line in lines if line.count("|")]
+    rows = [line.split("|") for line in lines]
+    return [dict(zip(FIELDS[what], row, strict=True)) for row in rows if len(row) == len(FIELDS[what])]

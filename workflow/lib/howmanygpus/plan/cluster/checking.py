@@ -8,7 +8,7 @@ from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.dry_run.recorded_runs import RUNS
 from howmanygpus.plan.jobs import asks_by_gres
 from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.rules.parity import LIMIT_MIN as GATE_MIN
+from howmanygpus.plan.rules.parity import find_limit_min
 from howmanygpus.plan.runs import Run
 from howmanygpus.plan.study.study import Study
 
@@ -123,11 +123,12 @@ def count_resources(device: Device, num_gpus: int, num_nodes: int) -> dict[str, 
 
 def _check_times(offer: Offer, studies: list[Study], machine: Machine, place: str) -> Iterator[str]:
     overhead_min, longest_min = machine.slurm["overhead_min"], offer.longest_job_min
-    gate_min = GATE_MIN + overhead_min
+    gate_min = find_limit_min(machine) + overhead_min
     if gate_min > longest_min and any(study.config["parity"] != "off" for study in studies):
         yield (
             f"{place}.partition: a job of the parity gate takes up to {gate_min} minutes, and {offer.longest_is_of} "
-            f'ends jobs after {longest_min:.0f}; name another partition, or set `parity: "off"`'
+            f"ends jobs after {longest_min:.0f}; lower `slurm.gate_limit_min` of {machine.path} to "
+            f"{longest_min - overhead_min:.0f}, or name another partition"
         )
     for study in studies:
         limit_min = study.config["time_limit_min"]

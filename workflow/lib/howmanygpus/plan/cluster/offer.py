@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import inf
 
 from howmanygpus.plan.cluster.limits import UNKNOWN, Limits, ask_for_limits
-from howmanygpus.train.host.slurm import FIELD, ask
+from howmanygpus.train.host.slurm import ask, parse_fields
 from howmanygpus.train.preflight.limits import to_minutes
 
 PLAIN_FEATURES = re.compile(r"[\w.-]+(?:[&,][\w.-]+)*")
@@ -122,5 +122,6 @@ def count_devices(gres: str, request: str | None) -> int | None:
 
 
 def _ask(what: str) -> list[dict[str, str]]:
-    """Return the fields of each partition or node; empty if the controller does not answer."""
-    return [dict(FIELD.findall(line)) for line in ask(["scontrol", "--oneliner", "show", what]).splitlines()]
+    """Return the fields of each partition or node, hidden ones included; empty if the controller does not answer."""
+    lines = ask(["scontrol", "--all", "--oneliner", "show", what]).splitlines()
+    return [parse_fields(line) for line in lines if line.startswith(f"{what.capitalize()}Name=")]

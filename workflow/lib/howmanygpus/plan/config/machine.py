@@ -118,8 +118,8 @@ class Machine:
         options = self.devices[name].options if name in self.devices else {}
         if not options or (not self.is_cluster and options["price_per_hour"] is None):
             return None
-        exclusive = {"exclusive": True} if self.is_cluster and options["nodes"] == "exclusive" else {}
-        return {key: options[key] for key in ("devices_per_node", *PRICING)} | exclusive
+        use = {options["nodes"]: True} if self.is_cluster else {}
+        return {key: options[key] for key in ("devices_per_node", *PRICING)} | use
 
     def resolve(self, device: str, place: str) -> str:
         """Resolve `auto` to cuda if there is a GPU, otherwise to cpu. Raises ConfigError for unknown names."""

@@ -12,6 +12,8 @@ from typing import Any
 from snakemake.settings.enums import Quietness
 from snakemake_interface_logger_plugins.common import LogEvent
 
+from howmanygpus.plan.cluster.associations import find_account
+from howmanygpus.plan.cluster.without_devices import find_misfits_without_devices
 from howmanygpus.plan.dry_run.summary import Summary
 from howmanygpus.plan.plan import Plan
 
@@ -45,7 +47,14 @@ class SummaryFilter:
         workflow = self._workflow
         asked, cores = workflow.dag_settings, workflow.resource_settings.cores or 1
         is_forced = bool(asked.forceall or asked.forcetargets or asked.forcerun)
-        return Summary(self._plan, workflow.dag, workflow.persistence, cores, is_forced).write()
+        summary = Summary(self._plan, workflow.dag, workflow.persistence, cores, is_forced).write()
+        return "\n".join([*self._find_misfits(), summary])
+
+    def _find_misfits(self) -> list[str]:
+        workflow = self._workflow
+        if not self._plan.machine.submits:
+            return []
+        return find_misfits_without_devices(workflow.dag.needrun_jobs(), find_account(workflow.resource_settings))
 
 
 def summarize_dry_run(workflow: Any, plan: Plan, logger: logging.Logger) -> None:

@@ -188,3 +188,14 @@ def doubt_report(place: str, program: dict, metric: str) -> list[str]:
         return []
     problem = f"has the group {' and '.join(others)} and not {metric}, the study's quality.metric"
     return [f"{place}.report: {problem}, so that runs have no quality; rename the group or set quality.metric"]
+
+
+def doubt_ranks(place: str, program: dict, num_nodes: int) -> list[str]:
+    """Return a message if torchrun chooses the node of its rank 0, because only the first node's reports are read."""
+    if num_nodes == 1 or "c10d" not in program["command"]:
+        return []
+    return [
+        f"{place}.command: with --rdzv-backend c10d, torchrun may put rank 0 on another node than the first one, and "
+        "nothing that it reports there is read; write `--node-rank $NODE_RANK --master-addr $MASTER_ADDR "
+        "--master-port $MASTER_PORT` instead (docs/program.md)"
+    ]

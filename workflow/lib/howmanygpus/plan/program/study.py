@@ -19,6 +19,7 @@ from howmanygpus.plan.program.checks import (
     check_surroundings,
     doubt_files,
     doubt_programs,
+    doubt_ranks,
     doubt_report,
 )
 from howmanygpus.plan.program.files import expand_paths, hash_program_files
@@ -146,6 +147,8 @@ class ProgramStudy(Study):
     def find_doubts(self) -> list[str]:
         place = f"{self.place}.program"
         doubts = [*doubt_files(place, self.program, self.files), *doubt_programs(place, self.program)]
+        num_nodes = max((self.machine.count_nodes(run) for run in self.runs if not run.unsupported), default=1)
+        doubts += doubt_ranks(place, self.program, num_nodes)
         return [*doubts, *doubt_report(place, self.program, self.config["quality"]["metric"])]
 
     def describe(self) -> dict:

@@ -69,7 +69,11 @@ class ClusterRules(Answers):
         device = self._machine.device(wildcards.device)
         frameworks = {run.framework for run in self._plan.runs.values() if run.device == wildcards.device}
         frameworks &= FRAMEWORKS.keys()  # a program of the user is none
-        return json.dumps(expectation(self._machine, device, frameworks, self._longest_job_min(wildcards.device)))
+        studies = [study for study in self._plan.studies.values() if study.is_program]
+        used = [study for study in studies if any(run.device == wildcards.device for run in study.runs)]
+        modules = [study.config["program"]["modules"] for study in used]
+        longest_min = self._longest_job_min(wildcards.device)
+        return json.dumps(expectation(self._machine, device, frameworks, modules, longest_min))
 
     def _longest_job_min(self, device: str) -> float:
         """Return the longest time limit in minutes of a job on a device, at its first attempt.

@@ -3,6 +3,7 @@
 import json
 import re
 
+from howmanygpus.plan.config.machine import Machine
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.gated import list_defaults
 from howmanygpus.plan.invalidation.code import hash_parity
@@ -14,6 +15,11 @@ from howmanygpus.plan.rules.answers import Answers
 
 LIMIT_MIN = 30
 """Time limit in minutes for the observation of a group. The model resnet44 takes a few minutes on all layouts."""
+
+
+def find_limit_min(machine: Machine) -> int:
+    """Return the time limit in minutes for the observation of a group; the machine file of a cluster may change it."""
+    return machine.slurm.get("gate_limit_min", LIMIT_MIN) if machine.is_cluster else LIMIT_MIN
 
 
 class ParityRules(Answers):
@@ -82,7 +88,7 @@ class ParityRules(Answers):
         layouts = [tuple(map(int, layout.split("x"))) for layout in self._group(wildcards).layouts(device)]
         num_nodes = max(nodes for _, nodes in layouts)
         num_gpus = num_nodes * max(devices // nodes for devices, nodes in layouts)
-        return JobSize(device, FRAMEWORKS[cell.framework].launcher, num_gpus, num_nodes, LIMIT_MIN)
+        return JobSize(device, FRAMEWORKS[cell.framework].launcher, num_gpus, num_nodes, find_limit_min(self._machine))
 
     def num_gpus(self, wildcards) -> int:
         return self.size(wildcards).num_gpus

@@ -29,9 +29,10 @@ class TrainingRules(Answers):
     Snakemake compares parameters with those of the last execution, except parameters whose function takes `input`.
     """
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: Plan, find_inputs: Callable[[str], list[str] | None] = lambda path: None):
+        """find_inputs: returns the inputs of a file as Snakemake has recorded them, or None."""
         super().__init__()
-        self._plan, self._machine = plan, plan.machine
+        self._plan, self._machine, self._find_inputs = plan, plan.machine, find_inputs
 
     def run(self, wildcards) -> Run:
         return self._plan.runs[wildcards.run]
@@ -118,6 +119,17 @@ class TrainingRules(Answers):
     def verdict(self, wildcards) -> str | list:
         """Return the verdict of the parity gate, or nothing for a program."""
         return self._plan.verdicts.get(wildcards.run, [])
+
+    def probe(self, wildcards) -> str | list:
+        """Return the probe of a program's devices on a cluster. Other runs wait for it by their verdict.
+
+        A run that was made without this input is not repeated for it.
+        """
+        run = self.run(wildcards)
+        if not (self._plan.studies[run.study].is_program and self._machine.is_cluster):
+            return []
+        record, inputs = f"results/probe/{run.device}.json", self._find_inputs(f"results/runs/{run.path}/run.json")
+        return record if inputs is None or record in inputs else []
 
     def launch(self, wildcards, input) -> str:
         """Return as JSON the settings that affect no result: the effect of a failed gate (`parity`), and how processes

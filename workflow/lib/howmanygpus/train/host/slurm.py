@@ -15,7 +15,8 @@ TIMES = {"SLURM_TIME_FORMAT": "standard"}
 """Variable for times in one format, whatever the user prefers. They are local, as those of this process."""
 FORGOTTEN = "Invalid job id specified"
 """What scontrol says of a job that the controller does not know (ESLURM_INVALID_JOB_ID in slurm_errno.c)."""
-FIELD = re.compile(r"(\S+?)=(.*?)(?=\s\S+?=|\s*$)")
+FIELD = re.compile(r"(\S+?)=(.*?)(?=\s+\S+?=|\s*$)")
+"""A field of a line of scontrol. A value may be empty or contain blanks, and more than one blank may follow it."""
 STATES = {
     "TIMEOUT": ("time_limit", "SLURM ended the job at its time limit of {TimeLimit}"),
     "DEADLINE": ("time_limit", "SLURM ended the job at its deadline"),
@@ -46,10 +47,20 @@ def _call(command: list[str]) -> subprocess.CompletedProcess | None:
         return None
 
 
+def ask_or_fail(command: list[str]) -> str | None:
+    """Return what a command of SLURM prints; None if it fails or takes too long."""
+    answer = _call(command)
+    return answer.stdout if answer and answer.returncode == 0 else None
+
+
 def ask(command: list[str]) -> str:
     """Return what a command of SLURM prints; empty if it fails or takes too long."""
-    answer = _call(command)
-    return answer.stdout if answer and answer.returncode == 0 else ""
+    return ask_or_fail(command) or ""
+
+
+def parse_fields(line: str) -> dict[str, str]:
+    """Return the fields of a line of scontrol. The first one of a name counts, because a remark may look like one."""
+    return dict(reversed(FIELD.findall(line)))
 
 
 def ask_for_job(job_id: str) -> dict[str, str] | None:
@@ -59,7 +70,7 @@ def ask_for_job(job_id: str) -> dict[str, str] | None:
     """
     answer = _call(["scontrol", "--oneliner", "show", "job", job_id])
     if answer and answer.returncode == 0:
-        return dict(FIELD.findall(answer.stdout))
+        return parse_fields(answer.stdout)
     return {} if answer and FORGOTTEN in answer.stderr else None
 
 

@@ -2,6 +2,8 @@
 
 import math
 import os
+import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -38,6 +40,9 @@ def look_around(expected: dict) -> dict:
         "interfaces": describe_interfaces(),
         "address": resolve(socket.gethostname() + expected["rendezvous_suffix"]),
         "scratch": describe_scratch(expected["scratch"]),
+        "srun": shutil.which("srun"),
+        "home": {"path": str(home := Path.home()), "is_folder": home.is_dir()},
+        "modules": {" ".join(modules): try_modules(modules) for modules in expected["modules"]},
         "reaches_package_index": ask(sys.executable, "-m", "pip", "index", "versions", "pip") is not None,
         "job": {key: job.get(key) for key in ("JobId", "Partition", "NodeList", "TRES", "TresPerNode")},
         "partition_limit": find_partition_limit(job.get("Partition")),
@@ -76,6 +81,18 @@ def describe_scratch(scratch: str | None) -> dict | None:
         "writable": os.access(path, os.W_OK),
         "free_gib": round(shutil.disk_usage(path).free / GIB, 1) if path.exists() else None,
     }
+
+
+def try_modules(modules: list[str]) -> str:
+    """Return why environment modules cannot be loaded here; empty if they can. Some versions of `module` end with 0."""
+    script = " && ".join(f"module load {shlex.quote(module)}" for module in modules)
+    try:
+        answer = subprocess.run(["bash", "-lc", script], capture_output=True, text=True, timeout=PATIENCE_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    lines = [line.strip() for line in answer.stderr.splitlines() if line.strip()]
+    has_failed = answer.returncode or any(re.search(r"error|unable to locate", line, re.IGNORECASE) for line in lines)
+    return " ".join(lines)[:300] or f"exit status {answer.returncode}" if has_failed else ""
 
 
 def resolve(name: str) -> str | None:
@@ -132,6 +149,19 @@ def judge_node(found: dict, expected: dict) -> Iterator[str]:
         yield f"there is no network_interface {interface}; choose from {', '.join(found['interfaces'])}"
     if expected["max_nodes"] > 1 and interface is None and found["address"] is None:
         yield "the node's own name leads to no address; set `network_interface` or `rendezvous_suffix`"
+    if expected["starts_steps"] and found["srun"] is None:
+        yield (
+            "srun is not in the PATH of jobs, and it starts the processes of runs; load SLURM's module in the shell "
+            "that calls snakemake, or ask an administrator to put it into the PATH of the nodes"
+        )
+    if not found["home"]["is_folder"]:
+        yield (
+            f"the home folder {found['home']['path']} is not on the node, and frameworks write to it; call snakemake "
+            "with HOME set to a folder that the nodes have"
+        )
+    for modules, problem in found["modules"].items():
+        if problem:
+            yield f"`module load {modules}` fails: {problem}; correct `modules`"
     if found["scratch"] and not found["scratch"]["writable"]:
         yield f"scratch: {found['scratch']['path']} cannot be written to; name another folder, or null"
     if (longest_min := to_minutes(found["partition_limit"])) < expected["longest_job_min"]:

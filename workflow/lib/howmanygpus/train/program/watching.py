@@ -26,6 +26,8 @@ class Watcher:
 
     def __init__(self, spec: ProgramSpec, attempt: AttemptFolder, started_at: float, others: OtherWork | None):
         self._patterns = [re.compile(text) for text in spec.program["report"] or ()]
+        is_spread = spec.num_nodes > 1 and spec.program["start"] == "per_node"
+        self._on_which_node = ", or let the node with NODE_RANK 0 report: no other one is read" if is_spread else ""
         self._events = attempt.events.open("a", encoding="utf-8")
         self.path = attempt.path / "report.jsonl"
         # The host's clock may be set at any time, for example by NTP, and a duration would contain the change.
@@ -99,8 +101,9 @@ class Watcher:
             return "reported no step above 0; report the steps done so far, see docs/program.md"
         if self._patterns:
             expressions = ", ".join(repr(each.pattern) for each in self._patterns)
-            return f"printed no line that {expressions} would match; correct the study's `report`"
-        return f"wrote no report to the file that ${REPORT_VARIABLE} names; see docs/program.md for how it reports"
+            return f"printed no line that {expressions} would match; correct the study's `report`{self._on_which_node}"
+        place = f"the file that ${REPORT_VARIABLE} names"
+        return f"wrote no report to {place}; see docs/program.md for how it reports{self._on_which_node}"
 
     def _add(self, found: Iterable[Report], arrived: float) -> None:
         """Take reports that arrived together. One that is no report is an error after those before it."""

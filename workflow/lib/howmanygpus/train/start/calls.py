@@ -108,11 +108,21 @@ def find_call(name: str | None) -> Call | None:
     return next((call for call in find_living() if call.name == name), None)
 
 
+def find_dead(folder: Path = Path()) -> list[Call]:
+    """Return the calls in a folder that were killed."""
+    living = {call.name for call in find_living(folder)}
+    return [call for call in _find_all(folder) if call.name not in living]
+
+
 def find_jobs(folder: Path) -> list[str]:
     """Return the ids of the jobs in SLURM's queue that calls in a folder have submitted; empty without SLURM."""
+    return list_jobs([call.name for call in _find_all(folder)])
+
+
+def _find_all(folder: Path) -> list[Call]:
     # Files whose names begin with a dot are not complete.
     calls = read_each(folder / CALLS, "[!.]*.*", _read)
-    return list_jobs([call.name for call in calls if call.folder_id == identify_folder(folder)])
+    return [call for call in calls if call.folder_id == identify_folder(folder)]
 
 
 def list_jobs(calls: list[str], *options: str) -> list[str]:

@@ -8,6 +8,7 @@ tables are made from the records alone.
 import errno
 import json
 import os
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -25,6 +26,8 @@ ALIVE |= {"REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_H
 
 SLURM's commands print one word for a job: a flag that they know, or else the state.
 """
+DATABASE_LINE = re.compile(r"(?P<JobState>[A-Z_]+)(?: by [^|]*)?\|(?P<NodeList>[^|]*)\|(?P<TimeLimit>[^|]*)")
+"""A line of sacct; sites wrap it in scripts that may print others."""
 TERMINATED = ("exit status 143", "killed by SIGTERM")
 """Reasons of attempts that got SIGTERM while the controller was too busy to say why; 143 is 128 + SIGTERM."""
 
@@ -103,10 +106,9 @@ def cancel_older_attempts(attempts: Path, job_id: str) -> None:
 def ask_database(job_id: str) -> dict[str, str]:
     """Return what the accounting database knows of a job, under scontrol's names; empty without a database."""
     command = ["sacct", "--allocations", "--noheader", "--parsable2", "--format=State,NodeList,Timelimit", "-j", job_id]
-    if not (answer := ask(command)).strip():
+    if not (found := [match for line in ask(command).splitlines() if (match := DATABASE_LINE.fullmatch(line))]):
         return {}
-    state, nodes, limit = answer.splitlines()[-1].split("|")
-    return {"JobId": job_id, "JobState": state.split()[0], "NodeList": nodes, "TimeLimit": limit}
+    return {"JobId": job_id, **found[-1].groupdict()}
 
 
 def settle(attempts: Path = ATTEMPTS) -> list[Path]:
