@@ -34,6 +34,7 @@ OF_SYSTEM = [
     "LC_PAPER",
     "LC_TELEPHONE",
     "PYTHONPATH",
+    "PYTHONUTF8",
 ]
 """
 Who and where a process is, its libraries and compilers. The rules' shell lines replace a user's PYTHONPATH by the
