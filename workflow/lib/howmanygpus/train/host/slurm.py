@@ -11,6 +11,8 @@ from howmanygpus.train.spec import LaunchSpec
 
 PATIENCE_S = 20.0
 """How long to wait for a command of SLURM, in seconds; without a limit it waits long for a lost controller."""
+AWAY_S, PAUSE_S = 300.0, 5.0
+"""How long a run that begins waits for a controller that is away, and the time between two questions, in seconds."""
 TIMES = {"SLURM_TIME_FORMAT": "standard"}
 """Variable for times in one format, whatever the user prefers. They are local, as those of this process."""
 FORGOTTEN = "Invalid job id specified"
@@ -72,6 +74,16 @@ def ask_for_job(job_id: str) -> dict[str, str] | None:
     if answer and answer.returncode == 0:
         return parse_fields(answer.stdout)
     return {} if answer and FORGOTTEN in answer.stderr else None
+
+
+def ask_patiently_for_job(job_id: str) -> dict[str, str]:
+    """Return what ask_for_job returns, as soon as the controller answers. Raises RuntimeError after AWAY_S."""
+    until = time.monotonic() + AWAY_S
+    while (job := ask_for_job(job_id)) is None:
+        if time.monotonic() > until:
+            raise RuntimeError(f"SLURM's controller has not told the nodes of job {job_id} for {AWAY_S:.0f} s")
+        time.sleep(PAUSE_S)
+    return job
 
 
 def to_seconds(moment: str) -> float | None:
@@ -136,7 +148,7 @@ def restore_environment(spec: LaunchSpec, placement: Placement) -> dict[str, str
     """
     job_id = find_job_id()
     assert job_id is not None, "SLURM_JOB_ID is not set: mpirun must start inside a job of SLURM"
-    nodes = ",".join(list_nodes(ask_for_job(job_id) or {})[: spec.num_nodes])
+    nodes = ",".join(list_nodes(ask_patiently_for_job(job_id))[: spec.num_nodes])
     each = str(spec.devices_per_node) + (f"(x{spec.num_nodes})" if spec.num_nodes > 1 else "")
     return {
         **dict.fromkeys(("SLURM_NODELIST", "SLURM_JOB_NODELIST"), nodes),
