@@ -24,7 +24,14 @@ COMPLETE = "complete"
 """File in a folder that is complete. A folder is not renamed, because what is in it may name its path."""
 LIBRARY, TESTS, EXAMPLES = ROOT / "workflow" / "lib" / "howmanygpus", ROOT / "tests", ROOT / "examples"
 CODE = {
-    LIBRARY: ("files.py", "train/**/*.py", "prepare/**/*.py", "plan/frameworks.py", "plan/loaders.py"),
+    LIBRARY: (
+        "files.py",
+        "surroundings/**/*.py",
+        "train/**/*.py",
+        "prepare/**/*.py",
+        "plan/frameworks.py",
+        "plan/loaders.py",
+    ),
     TESTS: ("specs.py", "nvml.py", "ending.py", "published_networks.py", "training/**/*.py", "loading/**/*.py"),
     EXAMPLES: ("**/*.py",),
 }

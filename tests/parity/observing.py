@@ -24,7 +24,7 @@ CELL |= {"cores_per_device": 1, "tier": "stock", "loader": "shared", "loader_kin
 CELL |= {"model_options": {}, "crop": [int(size) for size in SHAPE[:2]]}
 CELL |= {"gradient_compression": "none", "powersgd_rank": 0, "horovod_controller": "gloo", "variation": f"_{ADAM}"}
 DEFAULTS = ["--defaults", json.dumps(list_defaults())]
-CODE = ("howmanygpus/files.py", "howmanygpus/train/**/*.py")
+CODE = ("howmanygpus/files.py", "howmanygpus/surroundings/**/*.py", "howmanygpus/train/**/*.py")
 """The code of a copy of workflow/lib/ that can change what is observed."""
 OF_REFERENCE = ("cross_entropy", "keys", "noise", "own/folder", "own/reference", "rates", "reference")
 OF_REFERENCE += ("relus", "rounding", "shards")
