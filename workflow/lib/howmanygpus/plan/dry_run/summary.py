@@ -12,12 +12,16 @@ from howmanygpus.plan.dry_run.reasons import Reasons, is_missing
 from howmanygpus.plan.dry_run.recorded_jobs import RecordedJobs
 from howmanygpus.plan.dry_run.recorded_runs import RecordedRuns
 from howmanygpus.plan.dry_run.stages import BEFORE_RUNS, GATE, MEASURED, RUNS, STAGES, find_stage
-from howmanygpus.plan.dry_run.words import align, count, describe_duration, format_h, name_some
+from howmanygpus.plan.dry_run.words import align, count, describe_duration, format_h, format_s, name_some
 from howmanygpus.plan.plan import Plan
 from howmanygpus.train.start.settling import ATTEMPTS
 
 HEADER = ("stage", "jobs", "why", "expected", "based on")
 UNKNOWN_YET = "how long they take is not known, as none like them was done here; small networks take minutes"
+UNKNOWN_AT_FIRST = (
+    "not known, as nothing like it was done here: small networks take minutes, and a dry run after the first runs knows "
+    "more"
+)
 GATE_RULES = ("compute_reference", "observe_parity")
 """The rules of the gate that take long, in the order of their jobs. The logs of a rule exist once its jobs start."""
 NOT_ATTEMPTED = ("running", "blocked")
@@ -89,9 +93,14 @@ class Summary:
         return found
 
     def _describe_total(self) -> str:
-        text = f"Expected: {describe_duration(self._add_up(self._estimates))}"
-        if RUNS in self._estimates and self._estimates.keys() & set(BEFORE_RUNS):
-            text += f"; before the first run: {describe_duration(self._add_up(BEFORE_RUNS))}"
+        total = self._add_up(self._estimates)
+        if total.seconds:
+            text = f"Expected: {describe_duration(total)}"
+            if RUNS in self._estimates and self._estimates.keys() & set(BEFORE_RUNS):
+                text += f"; before the first run: {describe_duration(self._add_up(BEFORE_RUNS))}"
+        else:
+            text = f"Expected: {UNKNOWN_AT_FIRST}"
+            text += f"; the time limits add up to {format_s(total.limit_s)}" if total.limit_s else ""
         if self._plan.machine.is_cluster:
             text += " (one job after the other, without the waits in the queue)"
         used = add_up(estimate.device_time for estimate in self._estimates.values())
