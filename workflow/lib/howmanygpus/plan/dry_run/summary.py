@@ -19,8 +19,8 @@ from howmanygpus.train.start.settling import ATTEMPTS
 HEADER = ("stage", "jobs", "why", "expected", "based on")
 UNKNOWN_YET = "how long they take is not known, as none like them was done here; small networks take minutes"
 UNKNOWN_AT_FIRST = (
-    "not known, as nothing like it was done here: small networks take minutes, and a dry run after the first runs knows "
-    "more"
+    "not known, as nothing like it was done here: small networks take minutes, and a dry run after the first runs "
+    "knows more"
 )
 GATE_RULES = ("compute_reference", "observe_parity")
 """The rules of the gate that take long, in the order of their jobs. The logs of a rule exist once its jobs start."""
