@@ -97,7 +97,7 @@ def test_without_records_the_gate_counts_by_its_time_limit(project):
     project.write_config(small=study(**SMALL, parity="required"))
     printed = project.snakemake("--dry-run", *RUNS)
     assert read_stage(printed, "parity gate")[2].startswith("at most 30 min")
-    assert "Expected: not known" in printed and "; the time limits add up to 90 min" in printed
+    assert "Expected: not known" in printed and "; the time limits add up to 1 h 30 min" in printed
     gate_devices = min(3, len(os.sched_getaffinity(0)))
     hours = 1 + gate_devices / 2
     assert f"device-hours: at most {hours:g}\n" in printed, f"the gate has {gate_devices} devices for half an hour"
