@@ -100,5 +100,7 @@ def find_variants(framework: str) -> dict[str, dict]:
             cells[name] = SMALL | vars(TrainingPath.find(framework, "png", settings)) | BY_MPI
     if "native" in cells:
         cells["native_sigmoid"] = cells["native"] | {"variation": SIGMOID["variation"]}
-        cells["native_resized"] = cells["native"] | {"variation": f"_resized_{ADAM}"}
+        resizing = usual | VARIANTS["native"] | {"random_resized_crop": {"size": [8, 8]}}
+        if not find_missing_loader(framework, "png", resizing):
+            cells["native_resized"] = cells["native"] | {"variation": f"_resized_{ADAM}"}
     return cells
