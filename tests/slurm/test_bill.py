@@ -92,7 +92,8 @@ def test_each_job_says_what_it_was_and_how_it_ended(billed):
         "run": ["cancelled", *["completed"] * 4, "crashed"],
     }
     assert set(jobs.loc[jobs["kind"] == "run", "study"]) == {"gated", "other"}
-    assert jobs.loc[jobs["kind"] != "run", "study"].isna().all()
+    assert set(jobs.loc[jobs["kind"] == "gate", "study"]) == {"gated"}, "the other study skips the gate"
+    assert jobs.loc[jobs["kind"].isin(["probe", "allreduce"]), "study"].isna().all()
     assert jobs["nodes"].str.fullmatch(r"node\d").all()
 
 
