@@ -67,10 +67,11 @@ class ObservedLoop(TrainingLoop):
     """A training loop that records each batch's hash as it goes to the device, and the weights after the first step.
 
     first_batch: (images, targets) of this process in the first step. own_losses: of each step, before an average over
-    all processes.
+    all processes. numbers: formats after the last step, before an evaluation averages running statistics.
     """
 
     first_batch: tuple[np.ndarray, np.ndarray]
+    numbers: Numbers | None = None
 
     def __init__(self, spec: RunSpec, data: PreparedData, backend: Backend, *arguments: Any):
         self.own_losses: list[float] = []
@@ -95,9 +96,15 @@ class ObservedLoop(TrainingLoop):
         if self.steps_done == 0:
             # Before the window closes, which ends the training if the loss is not finite.
             self.first_weights = self.backend.weights()
+        if self.steps_done == NUM_STEPS - 1:
+            self.numbers = self.read_numbers()
         super().after_step()
         if has_skipped_step(self.spec) and self.steps_done in (SKIPPED_STEP - 1, SKIPPED_STEP):
             self._scale_losses(OVERFLOWING if self.steps_done == SKIPPED_STEP - 1 else LOSS_SCALE)
+
+    def read_numbers(self) -> Numbers:
+        family = importlib.import_module(f"howmanygpus.train.frameworks.numbers.{self.spec.family}")
+        return family.read(self.backend, self.first_batch)
 
     def _scale_losses(self, scale_of_last: float) -> None:
         """Set the loss scale of the run's last device, and that of the others to the task's."""
@@ -190,13 +197,13 @@ def observe(spec: RunSpec, optimizer: str) -> tuple[Backend, dict[str, np.ndarra
     with ObservedLoop(spec, data, backend, rates, losses) as loop, suppress(DivergedError):
         backend.train(loop)
     arrays |= observe_after(backend, loop)
-    # The last of all, because it may change the running statistics.
-    read_numbers = importlib.import_module(f"howmanygpus.train.frameworks.numbers.{spec.family}").read
+    # A training that diverged has not reached the last step.
+    numbers = loop.numbers or loop.read_numbers()
     facts = {
         **{"rank": backend.rank, "num_processes": backend.num_processes, "losses": losses.values},
         **{"hashes": loop.hashes, "differing_replicas": count_differing_replicas(backend.replicas())},
         **{"running_statistics": backend.running_statistics, "versions": backend.versions()},
-        "numbers": describe_numbers(read_numbers(backend, loop.first_batch), loop.own_losses),
+        "numbers": describe_numbers(numbers, loop.own_losses),
     }
     if loop.loss_scale:
         facts["skipped_steps"] = loop.loss_scale.skipped_steps

@@ -41,6 +41,6 @@ def read(backend: Any, batch: tuple[np.ndarray, np.ndarray]) -> Numbers:
                 add(numbers, "statistics", f"{name}.{key}", getattr(link, key))
     hook = NoteFormat()
     with hook, chainer.using_config("train", False), chainer.no_backprop_mode():
-        backend.network(*backend.put_for_prediction(batch[0][:2]).take())
+        backend.network(backend.device.xp.asarray(batch[0][:2]))
     numbers.activations = hook.found
     return numbers

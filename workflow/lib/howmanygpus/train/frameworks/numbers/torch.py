@@ -38,7 +38,7 @@ def read(backend: TorchBackend, batch: tuple[np.ndarray, np.ndarray]) -> Numbers
 
 
 def read_activations(backend: TorchBackend, images: np.ndarray) -> set[str]:
-    """Return the formats of what convolutions and linear layers return in a forward pass of training."""
+    """Return the formats of what convolutions and linear layers return in a forward pass."""
     found: set[str] = set()
     network = backend.own_network
     hooks = [
@@ -49,8 +49,8 @@ def read_activations(backend: TorchBackend, images: np.ndarray) -> set[str]:
     was_training = network.training
     # The method itself, because the `best` tier compiles the call, which would not see the hooks.
     with torch.no_grad():
-        network.train()
-        network.forward(*backend.put_on_device(images[:2], np.zeros(2, np.int32)).take()[:1])
+        network.eval()
+        network.forward(torch.from_numpy(images[:2]).to(backend.device))
     network.train(was_training)
     for hook in hooks:
         hook.remove()
