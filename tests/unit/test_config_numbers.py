@@ -39,6 +39,7 @@ ZERO = {
     "eval_batch_size": False,
     "eval_every_epochs": False,
     "eval_other_images.pytorch_ddp": False,
+    "gate_limit_min": False,
     "gradient_noise_every_epochs": False,
     "image_shape[0]": False,
     "label_smoothing": True,
