@@ -23,6 +23,8 @@ from project import ROOT
 from specs import make_spec
 from training.launching import COMPILE_SOON, write_inputs
 
+SHORTENED = 0.5
+"""Ratio of medians from which on windows are not shorter. Other work on the machine moves it by less than that."""
 LARGE = {"num_train": 800, "image_shape": (32, 32, 3), "num_test": 4}
 """Steps of several milliseconds."""
 
@@ -63,7 +65,8 @@ def test_windows_take_as_long_with_signals_that_come_too_early(environment_pytho
     result = train(python, tmp_path, "training.lying", LIES=lies)
     assert result.returncode == 0, result.stderr[-3000:]
     lying_s, honest_s = read_windows(tmp_path)
-    assert lying_s == pytest.approx(honest_s, rel=0.15)
+    # Without the other signals a window would only have the time in which its step is enqueued.
+    assert lying_s > SHORTENED * honest_s
 
 
 @pytest.mark.parametrize("framework", ASYNCHRONOUS_ON_CPU)
