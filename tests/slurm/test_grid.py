@@ -110,7 +110,9 @@ def test_runs_are_accounted_for(grid):
     runs = read_table(grid.folder / "results" / "tables" / "runs.tsv")
     done = runs[runs["status"] == "completed"]
     assert (done["queue_wait_s"] >= 0).all() and (done["device_hours"] > 0).all()
-    assert (done["billed_device_hours"] / done["device_hours"]).round(3).eq(1).all(), "its share of nodes that jobs share"
+    assert (done["billed_device_hours"] / done["device_hours"]).round(3).eq(1).all(), (
+        "its share of nodes that jobs share"
+    )
     assert (done["cost"] / done["billed_device_hours"]).round(3).eq(2.0 / GPUS_PER_NODE).all()
 
 

@@ -15,6 +15,7 @@ from howmanygpus.train.input.prepared import MISSING
 from howmanygpus.train.loop.targets import read_targets, weigh_labels
 from howmanygpus.train.parity.cross_entropy import sigmoid_cross_entropy
 from howmanygpus.train.parity.task import draw_data
+from howmanygpus.train.parity.variation import Variation
 from project import study
 from specs import make_data, make_spec
 
@@ -46,8 +47,8 @@ def plan(several, **changes) -> Plan:
 def test_several_labels_have_a_task_of_their_own(several):
     (run,) = plan(several).runs.values()
     cell = plan(several).cells[run.path]
-    assert cell.task == "small_cnn_8x8x1_classes3_local_multilabel"
-    assert "label_smoothing" not in cell.describe()
+    assert cell.task.startswith("small_cnn_8x8x1_classes3_local_multilabel_sgd-")
+    assert Variation.read(cell.describe()["variation"]).label_smoothing == 0
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_one_class_is_refused_and_no_metric_is_offered_for_it(metric):
 @pytest.mark.parametrize("metric", ["macro_auc", "test_loss"])
 def test_one_label_that_images_have_or_not_can_be_judged(metric):
     (cell,) = plan_patterns(1, metric, multi_label=True).cells.values()
-    assert cell.task == "small_cnn_8x8x1_classes1_local_multilabel"
+    assert cell.task.startswith("small_cnn_8x8x1_classes1_local_multilabel_sgd-")
 
 
 def test_a_smoothed_loss_has_a_task_of_its_own_and_no_smoothing_changes_nothing():
@@ -117,9 +118,9 @@ def test_a_smoothed_loss_has_a_task_of_its_own_and_no_smoothing_changes_nothing(
     variants = {"base": {}, "smooth": {"label_smoothing": 0.1}}
     planned = Plan({"studies": {"s": study(variants=variants, **common)}}, CPU)
     tasks = {run.variant: planned.cells[path] for path, run in planned.runs.items()}
-    assert tasks["base"].task == "small_cnn_8x8x1_classes10_local"
-    assert tasks["smooth"].task == "small_cnn_8x8x1_classes10_local_smoothing0.1"
-    assert tasks["smooth"].describe()["label_smoothing"] == 0.1
+    assert tasks["base"].task.startswith("small_cnn_8x8x1_classes10_local_sgd-")
+    assert tasks["smooth"].task.startswith("small_cnn_8x8x1_classes10_local_smoothing0.1_sgd-")
+    assert Variation.read(tasks["smooth"].describe()["variation"]).label_smoothing == 0.1
     settings = {run.variant: planned.settings[path] for path, run in planned.runs.items()}
     assert "label_smoothing" in settings["smooth"] and "label_smoothing" not in settings["base"]
 

@@ -81,11 +81,11 @@ def test_calls_of_shells_with_different_folders_for_temporary_files_wait_for_eac
     entered = threading.Event()
 
     def enter() -> None:
-        with hold_machine(Placement()):
+        with hold_machine(Placement(), "a test"):
             entered.set()
 
     other = threading.Thread(target=enter)
-    with hold_machine(Placement()):
+    with hold_machine(Placement(), "a test"):
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
         monkeypatch.setenv("TMPDIR", str(tmp_path))
         other.start()

@@ -57,5 +57,5 @@ def test_tokens_and_places_of_a_user_are_in_no_record(monkeypatch):
     assert variables.list_variables() == {
         "CUDA_CACHE_PATH": "https://host/cache",
         "NCCL_NEW_TOKEN": "set",
-        "XLA_FLAGS": "--dump=~/x --y=/home/meat",
+        "XLA_FLAGS": "--xla_dump_to=~/x --y=/home/meat",
     }

@@ -4,7 +4,7 @@ import pytest
 
 from howmanygpus.report.parity.judge import CHECKS
 from parity.document import IN_FP32, PATH, render
-from parity.faults import FAMILIES, FAULTS, FAULTS_OF_FP16
+from parity.faults import FAMILIES, FAULTS, FAULTS_OF_FP16, FAULTS_OF_NUMBERS, IGNORED_PRECISION
 from project import FAKES
 
 
@@ -20,4 +20,6 @@ def test_every_fault_is_planted_in_the_family(family):
 
 
 def test_each_check_is_shown_to_fail():
-    assert {fault.check for fault in (FAULTS | FAULTS_OF_FP16).values()} == set(CHECKS)
+    assert {fault.check for fault in (FAULTS | FAULTS_OF_FP16 | FAULTS_OF_NUMBERS | IGNORED_PRECISION).values()} == set(
+        CHECKS
+    )

@@ -14,17 +14,17 @@ def test_variants_of_a_framework_are_rows_of_their_own():
         {"loader": "torch.loader", "loader_kind": "processes", "input": "png"},
         {"gradient_compression": "powersgd", "powersgd_rank": 2},
         {"horovod_controller": "mpi"},
-        {"accumulate": 2},
+        {"more": {"new_key": 3}},
     ]
     named = {"task": "a_task", "framework": "one", "model": "small_cnn"}
     page = render_page(tabulate([named | CELL | changes | VERDICT for changes in cells]))
     rows = page.split("<tr><td>one")[1:]
     assert sorted(row.partition("<small>")[0] for row in rows) == [
         "",
-        ", accumulated batches",
         ", best",
         ", controller MPI",
         ", gradients by powersgd of rank 2",
+        ", new_key: 3",
         ", torch.loader with processes on png",
     ]
 

@@ -47,9 +47,13 @@ def project(tmp_path_factory, environment_record):
     return project
 
 
+def find_verdicts(project, network: str) -> list:
+    """Return the verdicts on a network in tasks with local BatchNorm, whatever their optimizer."""
+    return list((project.folder / "results" / "parity").glob(f"{network}_local_*/*-*.json"))
+
+
 def read_verdicts(project, network: str = NET) -> dict[str, dict]:
-    folder = project.folder / "results" / "parity" / f"{network}_local"
-    verdicts = [json.loads(path.read_text()) for path in folder.glob("*-*.json")]
+    verdicts = [json.loads(path.read_text()) for path in find_verdicts(project, network)]
     return {verdict["framework"]: verdict for verdict in verdicts}
 
 
@@ -127,7 +131,7 @@ def test_devices_that_exchange_nothing_fail_and_are_reported(project, tmp_path):
     copy.edit("workflow/lib/howmanygpus/train/frameworks/torch/ddp.py", ALONE)
     copy.write_config(own=own_study(frameworks=["pytorch_ddp"], num_gpus=[2]))
     shutil.rmtree(copy.folder / "results" / "parity" / "observed")
-    for path in (copy.folder / "results" / "parity" / f"{NET}_local").glob("*-*.json"):
+    for path in find_verdicts(copy, NET):
         path.unlink()
     copy.snakemake(*ROWS, timeout_s=900)
     (verdict,) = read_verdicts(copy).values()
