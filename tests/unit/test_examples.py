@@ -81,7 +81,7 @@ def test_findings_of_xrays(tmp_path):
     assert config["datasets"]["xrays"]["options"]["folder"] == "/data/nih"
     config["datasets"]["xrays"]["options"]["folder"] = str(tmp_path)
     planned = plan(config)
-    assert {cell.multi_label for cell in planned.cells.values()} == {True} and len(planned.runs) == 3 * 2 * 2
+    assert {cell.variation.multi_label for cell in planned.cells.values()} == {True} and len(planned.runs) == 3 * 2 * 2
 
 
 def test_remarks_name_their_data_set_once(tmp_path, monkeypatch):

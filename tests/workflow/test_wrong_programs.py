@@ -97,8 +97,8 @@ CASES = {
     "steps going back": (
         write('{"step": 10}', '{"step": 5}'),
         "crashed",
-        "step 5 was reported after step 10; report steps done since the start, or the epoch with each step that is counted "
-        "anew in it, from 1",
+        "step 5 was reported after step 10; report steps done since the start, or the epoch with each step that is "
+        "counted anew in it, from 1",
     ),
     "samples going back": (
         write('{"step": 1, "samples": 64}', '{"step": 2, "samples": 32}'),

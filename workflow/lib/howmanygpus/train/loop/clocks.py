@@ -30,6 +30,9 @@ A step takes the mean time of a step in the window, or the median time from the 
 is shorter. An honest marker leaves only the time in which threads notice the end: on one core, beside other programs,
 more than a quarter of a step of 10 ms in one window of a hundred.
 """
+HANDOVERS = 4
+"""How often the thread that ends a window waits for another one, such as the loader's, to hand over the interpreter,
+which takes up to 5 ms (sys.getswitchinterval): after each of the three signals, and once in the thread of markers."""
 EARLY_FRAC, INVENTED_FRAC = 0.1, 0.01
 """Fraction of a window that is missing in the times of its steps, or in which it waited for input, from which on early
 markers matter."""
@@ -41,6 +44,13 @@ SLEPT_S = 0.1
 def read_second_clock() -> float:
     """Return the seconds of the machine's hardware clock, which nothing sets or slews."""
     return time.clock_gettime(time.CLOCK_MONOTONIC_RAW)
+
+
+def time_handover() -> float:
+    """Return the seconds that this thread now waits for the interpreter if it lets other threads have it."""
+    started = time.perf_counter()
+    time.sleep(0)
+    return time.perf_counter() - started
 
 
 @dataclass

@@ -25,7 +25,16 @@ from howmanygpus.train.host.processes import read_core_wait_s
 from howmanygpus.train.input.loaders import SHARED, load_loader
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import Backend
-from howmanygpus.train.loop.clocks import END_S, READ_S, Clocks, Laps, WindowChecks, read_second_clock
+from howmanygpus.train.loop.clocks import (
+    END_S,
+    HANDOVERS,
+    READ_S,
+    Clocks,
+    Laps,
+    WindowChecks,
+    read_second_clock,
+    time_handover,
+)
 from howmanygpus.train.loop.completions import Completions
 from howmanygpus.train.loop.evaluation import Evaluation
 from howmanygpus.train.loop.feeding import Ahead, feed_device
@@ -237,7 +246,8 @@ class TrainingLoop:
         self._completions.wait_for(self.steps_done)
         own_s = self.laps.end("window")
         computed_s = min(time.thread_time() - computed_before, END_S + READ_S * num_steps)
-        return loss, own_s, computed_s + read_core_wait_s() - waited_before
+        waited_s = read_core_wait_s() - waited_before + HANDOVERS * time_handover()
+        return loss, own_s, computed_s + waited_s
 
     def _time_steps(self, elapsed_s: float, host_s: float) -> tuple[list[float], float]:
         """Return the seconds of each step of the window, and those in which the devices waited for a batch.
