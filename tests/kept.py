@@ -32,7 +32,15 @@ CODE = {
         "plan/frameworks.py",
         "plan/loaders.py",
     ),
-    TESTS: ("specs.py", "nvml.py", "ending.py", "published_networks.py", "training/**/*.py", "loading/**/*.py"),
+    TESTS: (
+        "specs.py",
+        "shells.py",
+        "nvml.py",
+        "ending.py",
+        "published_networks.py",
+        "training/**/*.py",
+        "loading/**/*.py",
+    ),
     EXAMPLES: ("**/*.py",),
 }
 """Code that can change what a program of tests/training/ or tests/loading/ does."""

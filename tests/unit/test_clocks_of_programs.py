@@ -27,7 +27,8 @@ class Host:
 @pytest.mark.parametrize("jump_s", [-30.0, -0.5, 30.0])
 def test_a_clock_that_is_set_does_not_change_what_output_tells(tmp_path, monkeypatch, jump_s):
     host = Host(monkeypatch)
-    spec = SimpleNamespace(program={"report": [r"step (?P<step>\d+)"]}, warmup_steps=2, global_batch_size=32)
+    program = {"report": [r"step (?P<step>\d+)"], "start": "once"}
+    spec = SimpleNamespace(program=program, num_nodes=1, warmup_steps=2, global_batch_size=32)
     attempt = SimpleNamespace(events=tmp_path / "events.jsonl", path=tmp_path)
     watcher = Watcher(spec, attempt, host.offset, None)
     for step in range(1, 21):
