@@ -53,7 +53,7 @@ running statistics. A framework that computes in float32 does not overflow, and 
 
 ## Limits
 
-- fp32: fixed numbers; in short networks every framework stays within half of them. They are widened by the effects
+- fp32: fixed numbers; in short networks frameworks stay within 0.6 of them. They are widened by the effects
   of rounding that the reference measures: {float32} times what PyTorch's own float32 changes, and what ReLU inputs
   change that are so near to zero that rounding decides their sign.
 - bf16: a multiple of the noise that the reference measures for each array by simulating the rounding of bf16, eight
