@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from howmanygpus.train.loop.completions import Completions
 from howmanygpus.train.loop.loop import TrainingLoop
 from simulated import STEPS, Schedule, Simulated, explain, train
 from specs import make_data, make_spec
@@ -13,6 +14,17 @@ LIES = {"wait": ("wait_until_idle",), "marker": ("mark_step",), "both": ("wait_u
 """Methods that return at once, as if every step were complete."""
 STEP_S = {"of half a millisecond": 0.0005, "of 3 ms": 0.003, "of 100 ms": 0.1}
 WINDOWS = {"one step": {"window_steps": 1}, "four": {"window_steps": 4}, "all": {}, "epochs of three": {"steps": None}}
+
+
+LOOP = "howmanygpus.train.loop.loop"
+
+
+@pytest.fixture(autouse=True)
+def free_host(monkeypatch):
+    """The host takes no time, whatever else runs on this machine."""
+    monkeypatch.setattr(f"{LOOP}.time.thread_time", lambda: 0.0)
+    for name in ("read_core_wait_s", "time_handover"):
+        monkeypatch.setattr(f"{LOOP}.{name}", lambda: 0.0)
 
 
 def lie(backend, which):
@@ -106,10 +118,32 @@ def test_a_thread_that_waits_for_its_core_is_not_accused(monkeypatch, has_core):
     """Between the last marker and the end of a window, the thread waits 50 ms for its core, as the kernel counts."""
     backend = delay_last(Simulated(Schedule(0.001, [0.003], 2)), "take_window_loss", 0.05)
     counts_s = itertools.count(step=0.0 if has_core else 0.05)
-    monkeypatch.setattr("howmanygpus.train.loop.loop.read_core_wait_s", lambda: next(counts_s))
+    monkeypatch.setattr(f"{LOOP}.read_core_wait_s", lambda: next(counts_s))
     loop = train(backend)
     assert loop.clocks.data_wait_s > 0 and bool(explain(loop)) == has_core
     assert sum(loop.laps.seconds.values()) == pytest.approx(backend.clock())
+
+
+class Computing(Simulated):
+    """A device that completes each step before it returns, so that there are no markers, in no time."""
+
+    def mark_step(self):
+        return None
+
+
+def test_what_the_host_does_after_a_step_that_is_complete_makes_no_marker_early(monkeypatch):
+    """It takes a millisecond of work to begin the end of a window, which is longer than the step."""
+    backend = Computing(Schedule(0.0, [0.003], 0))
+    fast_add = Completions.add
+
+    def add_slowly(completions, step, marker):
+        fast_add(completions, step, marker)
+        backend.see(backend.clock() + 0.001)
+
+    monkeypatch.setattr(Completions, "add", add_slowly)
+    monkeypatch.setattr(f"{LOOP}.time.thread_time", backend.clock)
+    loop = train(backend, window_steps=1, prefetch=0)
+    assert loop.clocks.data_wait_s > 0 and explain(loop) == ""
 
 
 @pytest.mark.parametrize(("name", "added_s"), [("take_window_loss", 1.0), ("average_loss", 0.0)])

@@ -167,11 +167,15 @@ class TrainingLoop:
         An evaluation's first batches are read during the last steps before it.
         """
         self.steps_done += 1
-        self._completions.add(self.steps_done, self.backend.mark_step())
+        marker = self.backend.mark_step()
         if self._steps_to_evaluation <= self.spec.prefetch:
             self.evaluation.start_feeding()
-        if self.steps_done == self._window_end:
-            self.close_window()
+        is_last = self.steps_done == self._window_end
+        # A step without a marker is complete here, and what this thread does from now on delays the window's end.
+        host_before = self._read_host_s() if is_last else (0.0, 0.0)
+        self._completions.add(self.steps_done, marker)
+        if is_last:
+            self.close_window(*host_before)
 
     def _open_window(self) -> None:
         """A window ends with the first step, the warm-up, an epoch, the run, or after window_steps steps."""
@@ -187,9 +191,10 @@ class TrainingLoop:
         self.laps.end("barrier")
         self._window_opened = self.laps.last_end
 
-    def close_window(self) -> None:
+    def close_window(self, computed_s: float, waited_s: float) -> None:
+        """Wait for the window's steps, count them, and record them. See _read_host_s for the seconds before."""
         num_steps = self.steps_done - self._window_start
-        loss, own_s, host_s = self._end_window(num_steps)
+        loss, own_s, host_s = self._end_window(num_steps, computed_s, waited_s)
         if self.others and self.steps_done == self.num_steps > max(1, self._warmup_steps):
             self.others.stop()
         steps_s, own_data_wait_s = self._time_steps(own_s, host_s)
@@ -234,13 +239,19 @@ class TrainingLoop:
         self.loss_scale = after
         return {"skipped_steps": after.skipped_steps - before.skipped_steps, "loss_scale": after.scale}
 
-    def _end_window(self, num_steps: int) -> tuple[float, float, float]:
+    @staticmethod
+    def _read_host_s() -> tuple[float, float]:
+        """Return the seconds that this thread has computed, and those that it has waited for a core."""
+        computed_s = time.thread_time()
+        return computed_s, read_core_wait_s()
+
+    def _end_window(self, num_steps: int, computed_before: float, waited_before: float) -> tuple[float, float, float]:
         """Wait until all signals say that the steps are complete, and end the window.
 
-        Returns the loss, the seconds of the window, and those in which this thread computed or waited for a core. It
-        may also compute all the time while it waits for the device, so its computing explains only so much.
+        Returns the loss, the seconds of the window, and those in which this thread computed or waited for a core since
+        the seconds before. It may also compute all the time while it waits for the device, so its computing explains
+        only so much.
         """
-        waited_before, computed_before = read_core_wait_s(), time.thread_time()
         self.backend.wait_until_idle()
         loss = self.backend.take_window_loss(num_steps)
         self._completions.wait_for(self.steps_done)
