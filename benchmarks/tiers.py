@@ -1,10 +1,12 @@
 """
 Compare the tiers with a plain training script, which users of the framework could have written.
 
-Each round runs benchmarks/plain/<framework>.py, a run of the tier `stock` and, if the framework has a faster path on
-CPUs, one of `best`: one after the other on the same cores, and in the opposite order in the next round. The launcher
-starts the runs (ResNet-44, 32x32 RGB). The results are medians of the ratios of rates in the same round. `stock` is
-what a user of the framework gets if its rate over that of the script is 1.
+The ways are benchmarks/plain/<framework>.py, a run of the tier `stock` and, if the framework has a faster path on
+CPUs, one of `best`. The launcher starts the runs (ResNet-44, 32x32 RGB). Each round compares `stock` with the script,
+and `best` with `stock`. Two ways train at the same time, each on its own cores, and again with the cores exchanged, so
+that drift of the machine and differences between its cores cancel. On a machine with too few cores for this, one way
+trains after the other on the same cores, and in the opposite order after that. The results are medians of the ratios of
+the rounds. `stock` is what a user of the framework gets if its rate over that of the script is 1.
 """
 
 import argparse
@@ -14,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness_cost import run_once
@@ -46,25 +49,45 @@ def run_script(framework: str, python: str, folder: Path, cores: list[int], batc
     return float(found[1])
 
 
-def run_round(framework: str, python: str, folder: Path, ways: list[str], *size) -> dict[str, float]:
-    """Return images/s of each way. size: cores, images per device, and steps."""
-    rates = {}
-    for way in ways:
-        if way == "script":
-            rates[way] = run_script(framework, python, folder, *size)
-        else:
-            rates[way] = describe_timing(*run_once(framework, python, folder, *size, tier=way, **UNAUGMENTED))[
-                "images_per_s"
-            ]
-        print(f"{framework}, {len(size[0])} devices, {way}: {rates[way]:.1f} images/s", file=sys.stderr)
-    return rates
+def run_way(way: str, framework: str, python: str, folder: Path, cores: list[int], *size: int) -> float:
+    """Return images/s of one way on these cores. size: images per device, and steps."""
+    if way == "script":
+        rate = run_script(framework, python, folder, cores, *size)
+    else:
+        record, events = run_once(framework, python, folder, cores, *size, tier=way, **UNAUGMENTED)
+        rate = describe_timing(record, events)["images_per_s"]
+    print(f"{framework}, {len(cores)} devices, {way}: {rate:.1f} images/s", file=sys.stderr)
+    return rate
 
 
-def describe(rounds: list[dict[str, float]], way: str, baseline: str) -> dict[str, float]:
-    """Return the median, the smallest and the largest ratio of two ways."""
-    ratios = sorted(rates[way] / rates[baseline] for rates in rounds)
-    name = f"{way}_over_{baseline}"
-    return {name: statistics.median(ratios), f"{name}_min": ratios[0], f"{name}_max": ratios[-1]}
+def compare(ways: tuple[str, str], framework: str, python: str, folder: Path, num_devices: int, *size: int):
+    """Return images/s of two ways, as geometric means of two trainings each. size: see run_way."""
+    cores = list_cores()
+    sides = [cores[:num_devices], cores[num_devices : 2 * num_devices]]
+    at_once = len(sides[1]) == num_devices
+    rates: dict[str, list[float]] = {way: [] for way in ways}
+    for order in (1, -1):
+        own_cores = dict(zip(ways, sides[::order], strict=True)) if at_once else dict.fromkeys(ways, sides[0])
+        with ThreadPoolExecutor(max_workers=2 if at_once else 1) as pool:
+            started = {
+                way: pool.submit(run_way, way, framework, python, folder, own_cores[way], *size)
+                for way in ways[::order]
+            }
+        for way, training in started.items():
+            rates[way].append(training.result())
+    return {way: statistics.geometric_mean(both) for way, both in rates.items()}
+
+
+def describe(framework: str, num_devices: int, rounds: list[list[dict[str, float]]]) -> dict[str, float | int | str]:
+    """Return a row of the table. rounds: of each pair of ways, images/s of both in each round."""
+    row: dict[str, float | int | str] = {"framework": framework, "num_devices": num_devices, "rounds": len(rounds[0])}
+    for pairs in rounds:
+        baseline, way = pairs[0]
+        ratios = sorted(rates[way] / rates[baseline] for rates in pairs)
+        row |= {f"{name}_images_per_s": statistics.median(rates[name] for rates in pairs) for name in (baseline, way)}
+        name = f"{way}_over_{baseline}"
+        row |= {name: statistics.median(ratios), f"{name}_min": ratios[0], f"{name}_max": ratios[-1]}
+    return row
 
 
 def main() -> None:
@@ -72,28 +95,25 @@ def main() -> None:
     parser.add_argument("--layouts", nargs="+", default=LAYOUTS, help="framework:devices of one core each")
     parser.add_argument("--batch-size", type=int, default=32, help="images per device (default 32)")
     parser.add_argument("--steps", type=int, default=80, help="measured steps (default 80)")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds (default 5)")
+    parser.add_argument("--rounds", type=int, default=4, help="rounds (default 4)")
     arguments = parser.parse_args()
-    cores, rows = list_cores(), []
+    rows = []
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         prepare(folder)
         for layout in arguments.layouts:
             framework, _, count = layout.partition(":")
-            if len(own := cores[: int(count)]) < int(count):
-                parser.error(f"--layouts {layout} needs {count} cores, not {len(cores)}")
-            has_best = "cpu" in FRAMEWORKS[framework].best
-            ways = ["script", "stock", *(["best"] if has_best else [])]
-            size = (own, arguments.batch_size, arguments.steps)
+            num_devices = int(count)
+            if len(list_cores()) < num_devices:
+                parser.error(f"--layouts {layout} needs {num_devices} cores, not {len(list_cores())}")
+            pairs = [("script", "stock"), *([("stock", "best")] if "cpu" in FRAMEWORKS[framework].best else [])]
+            size = (arguments.batch_size, arguments.steps)
             python = find_python(framework)
             rounds = [
-                run_round(framework, python, folder, ways[:: (-1) ** number], *size)
-                for number in range(arguments.rounds)
+                [compare(ways, framework, python, folder, num_devices, *size) for _ in range(arguments.rounds)]
+                for ways in pairs
             ]
-            row = {"framework": framework, "num_devices": int(count), "rounds": len(rounds)}
-            row |= {f"{way}_images_per_s": statistics.median(rates[way] for rates in rounds) for way in ways}
-            row |= describe(rounds, "stock", "script")
-            rows.append(row | (describe(rounds, "best", "stock") if has_best else {}))
+            rows.append(describe(framework, num_devices, rounds))
     write_benchmark("tiers", rows)
 
 
