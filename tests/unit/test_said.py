@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from howmanygpus.train.host.said import keep_what_is_said
+from howmanygpus.train.host.stderr_log import tee_stderr
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.start.endings import find_crash
 from howmanygpus.train.start.settling import TERMINATED
@@ -98,7 +98,7 @@ def test_what_is_said_is_passed_on_and_read_also_if_it_cannot_be_kept(tmp_path, 
     program += "sys.stderr.buffer.write(b'\\xff')"
     for path in (tmp_path / "said.txt", tmp_path / "no" / "folder"):
         child = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, env=os.environ)
-        thread = keep_what_is_said(child.stderr, path)
+        thread = tee_stderr(child.stderr, path)
         assert child.wait(timeout=300) == 0
         thread.join(timeout=300)
         assert not thread.is_alive() and capfd.readouterr().err.count("\n") == lines
@@ -108,7 +108,7 @@ def test_what_is_said_is_passed_on_and_read_also_if_it_cannot_be_kept(tmp_path, 
 
 def test_what_is_said_is_kept_in_a_locale_that_lacks_its_characters(tmp_path):
     """The words of other programs need not be in the locale's encoding. An error would leave the writers blocked."""
-    keep = "import pathlib, sys; from howmanygpus.train.host.said import keep_what_is_said as keep; "
+    keep = "import pathlib, sys; from howmanygpus.train.host.stderr_log import tee_stderr as keep; "
     keep += f"keep(sys.stdin.buffer, pathlib.Path({str(tmp_path / 'said.txt')!r})).join()"
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     environment = os.environ | ascii_only | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}

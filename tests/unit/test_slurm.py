@@ -18,6 +18,7 @@ from howmanygpus.plan.jobs import JobSize, job_resources, list_resources, placem
 from howmanygpus.plan.plan import Plan
 from howmanygpus.train.host import slurm
 from howmanygpus.train.host.placement import Placement
+from howmanygpus.train.start import jobs
 from howmanygpus.train.start.calls import list_jobs
 from howmanygpus.train.start.launchers import build_command
 from howmanygpus.train.start.settling import ask_database, settle
@@ -208,12 +209,12 @@ JOB = (
 def test_what_slurm_says_of_a_job_becomes_a_status(state, status, words):
     job = slurm.parse_fields(JOB.format(state=state))
     assert (job["JobName"], job["Restarts"]) == ("a b", "1")
-    found = slurm.explain(job)
+    found = jobs.explain(job)
     assert found["status"] == status and words in found["reason"]
 
 
 def test_a_running_job_explains_nothing():
-    assert slurm.explain(slurm.parse_fields(JOB.format(state="RUNNING"))) == {}
+    assert jobs.explain(slurm.parse_fields(JOB.format(state="RUNNING"))) == {}
 
 
 @pytest.fixture

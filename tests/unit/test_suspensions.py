@@ -19,9 +19,7 @@ import pytest
 
 from howmanygpus.report.outcomes import has_failed
 from howmanygpus.train.host import telemetry
-from howmanygpus.train.host.telemetry import FROZEN_S, Telemetry, find_gap, gaps_of, path_of_node
-from howmanygpus.train.records import AttemptFolder
-from howmanygpus.train.start.endings import doubt_frozen
+from howmanygpus.train.host.telemetry import FROZEN_S, Telemetry, doubt_frozen, find_gap, gaps_of, path_of_node
 from project import ROOT
 
 SAMPLER = """
@@ -140,7 +138,7 @@ def test_a_run_that_was_frozen_while_it_trained_is_no_measurement(tmp_path, outc
     meeting.mkdir()
     if gap_at:
         gaps_of(path_of_node(meeting, 3)).write_text(f"{gap_at} 20.5\n")
-    found = doubt_frozen(outcome, AttemptFolder(tmp_path), started_at=100.0)
+    found = doubt_frozen(outcome, tmp_path, started_at=100.0)
     assert found["status"] == status
     for word in ("20.5 s", "retry_runs.py --status suspended"):
         assert (word in found["reason"]) == (status == "suspended")

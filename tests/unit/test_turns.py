@@ -16,7 +16,8 @@ from howmanygpus.ledger.recording import recorded, share_by_seconds
 from howmanygpus.ledger.settling import settle_jobs
 from howmanygpus.report.accounting import account
 from howmanygpus.report.tables.jobs import count_hours, tabulate
-from howmanygpus.train.start.calls import VARIABLE, watch_told
+from howmanygpus.train.host.telling import VARIABLE
+from howmanygpus.train.start.calls import watch_told
 from howmanygpus.train.turns import HELD, take_turn
 from project import ROOT
 from specs import make_spec

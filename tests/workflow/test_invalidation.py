@@ -95,6 +95,13 @@ def test_what_people_read_reruns_nothing(copy, path):
     assert copy.planned() == []
 
 
+@pytest.mark.parametrize("name", ["endings", "settling", "calls", "jobs", "attempts"])
+def test_what_explains_how_runs_end_reruns_none(copy, name):
+    """Also not the gate, whose verdict names a crash by the same code."""
+    copy.edit(f"workflow/lib/howmanygpus/train/start/{name}.py", CONSTANT)
+    assert copy.planned_runs() == [] and "leave_unchecked" not in copy.planned()
+
+
 def test_a_comment_in_pins_reruns_nothing(copy):
     for name in ("measured", "fake-cpu"):
         copy.edit(f"envs/{name}.txt", "\n# A comment.\n\n")

@@ -10,8 +10,9 @@ from pathlib import Path
 from howmanygpus.files import find_files, read_each
 from howmanygpus.plan.program.study import complete_program_spec
 from howmanygpus.plan.runs import Run, complete_spec
-from howmanygpus.train.host.slurm import ask_for_job, explain
+from howmanygpus.train.host.slurm import ask_for_job
 from howmanygpus.train.schema import write_record
+from howmanygpus.train.start.jobs import explain
 from howmanygpus.train.start.settling import ATTEMPTS, ask_database, find_working, settle
 
 

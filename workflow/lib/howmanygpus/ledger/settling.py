@@ -11,9 +11,9 @@ from pathlib import Path
 
 from howmanygpus.ledger.recording import HELD_SUFFIX, JOBS, RUN
 from howmanygpus.ledger.scheduler import ask_scheduler, count_seconds, find_start, has_ended
-from howmanygpus.train.host.slurm import explain
 from howmanygpus.train.start.attempts import RUNS
 from howmanygpus.train.start.calls import is_alive
+from howmanygpus.train.start.jobs import explain
 from howmanygpus.train.start.settling import write_if_room
 from howmanygpus.train.turns import read_held
 

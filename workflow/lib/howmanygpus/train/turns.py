@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.train.start.calls import tell_call
+from howmanygpus.train.host.telling import tell_call
 
 HELD = "HOWMANYGPUS_HELD"
 """The environment variable with the file in which a job notes when it has the machine: it is billed for this time."""

@@ -11,7 +11,8 @@ from datetime import datetime
 from pathlib import Path
 
 from howmanygpus.files import read_each
-from howmanygpus.train.host.slurm import ask_for_job, explain
+from howmanygpus.train.host.slurm import ask_for_job
+from howmanygpus.train.start.jobs import explain
 from howmanygpus.train.start.settling import ATTEMPTS, ask_database, settle
 
 JOB_LOGS = Path("results/logs/slurm")

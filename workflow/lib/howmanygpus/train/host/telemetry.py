@@ -12,11 +12,12 @@ import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pynvml
 
-from howmanygpus.train.host.processes import Suspensions, read_core_wait_s, see_end
+from howmanygpus.train.host.processes import Suspensions, describe_suspension, read_core_wait_s, see_end
 
 COLUMNS = ("time_s", "node", "device", "utilisation_frac", "memory_gib", "power_w", "energy_j")
 GIB = 2**30
@@ -190,6 +191,17 @@ def merge_nodes(folder: Path, path: Path) -> None:
     # A lost node may have left half a line.
     lines = [line for part in parts for line in part[1:] if line.endswith("\n")]
     path.write_text(",".join(COLUMNS) + "\n" + "".join(lines))
+
+
+def doubt_frozen(outcome: dict[str, Any], folder: Path, started_at: float) -> dict[str, Any]:
+    """Return the outcome of an attempt: no measurement if everything on a node was frozen while it trained.
+
+    folder: of the attempt. started_at: of its processes, in seconds since 1970.
+    """
+    frozen_s = find_gap(folder, started_at + (outcome.get("init_s") or 0.0))
+    if not frozen_s or outcome["status"] != "completed" or "measured_s" not in outcome:
+        return outcome
+    return outcome | describe_suspension(f"nothing on one of its nodes went on for {frozen_s:.3g} s")
 
 
 def main() -> None:

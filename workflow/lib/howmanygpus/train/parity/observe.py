@@ -20,8 +20,7 @@ from howmanygpus.train.host.processes import die_with_parent
 from howmanygpus.train.parity.task import OPTIMIZERS, UNSUPPORTED, make_spec
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.spec import RunSpec
-from howmanygpus.train.start.endings import find_crash
-from howmanygpus.train.start.launch import hold_machine, run_processes
+from howmanygpus.train.start.launch import hold_machine, import_late, run_processes
 from howmanygpus.train.start.launchers import count_processes
 
 DEADLINE_S = 1800.0
@@ -101,7 +100,8 @@ def observe(tasks: list[Task], placement: Placement, attempt: AttemptFolder) -> 
         print(f"Starting {spec.framework} on {describe_devices(spec)}: {left}", flush=True)
         status = start([task.describe(len(tasks), started_at) for task in at_once], spec, placement, attempt)
         if crashed := next((task for task in at_once if not task.is_over), None):
-            crashes.append(f"{crashed.describe_place()} crashed: {find_crash(attempt, status)['reason']}")
+            reason = import_late("endings").find_crash(attempt, status)["reason"]
+            crashes.append(f"{crashed.describe_place()} crashed: {reason}")
             waiting = [task for task in waiting if task.folder != crashed.folder]
     print(f"{time.time() - started_at:6.1f} s: all tasks of {describe_devices(tasks[0].spec)} have ended", flush=True)
     return crashes

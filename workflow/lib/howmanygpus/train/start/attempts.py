@@ -7,8 +7,9 @@ from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.train.host.slurm import find_job_id
+from howmanygpus.train.host.telling import VARIABLE
 from howmanygpus.train.records import AttemptFolder
-from howmanygpus.train.start.calls import VARIABLE, find_birth, find_call, identify_folder
+from howmanygpus.train.start.calls import find_birth, find_call, identify_folder
 from howmanygpus.train.start.settling import OWNER, REPLACED, Owner, find_working, settle
 
 ATTEMPTS, RUNS = Path("results/attempts"), Path("results/runs")

@@ -21,12 +21,9 @@ from pathlib import Path
 from howmanygpus.files import read_each, write_json_atomic
 from howmanygpus.surroundings.secrets import make_hiding
 from howmanygpus.train.host.slurm import ask
+from howmanygpus.train.host.telling import TOLD, VARIABLE
 
 CALLS = Path(".snakemake/howmanygpus/calls")
-VARIABLE = "HOWMANYGPUS_CALL"
-"""The environment variable by which a job knows the name of its call."""
-TOLD = Path(".snakemake/howmanygpus/told")
-"""Folder with a file for each call, in which its jobs leave what it says on its screen."""
 TOLD_EVERY_S = 0.5
 TOUCHED_EVERY_S = 30.0
 SILENT_FOR_S = 300.0
@@ -69,14 +66,6 @@ def announce(name: str, say: Callable[[str], None] = print, calls: Path = CALLS)
     atexit.register(path.unlink, missing_ok=True)
     threading.Thread(target=_keep_touching, args=(path,), name="call", daemon=True).start()
     watch_told(say)
-
-
-def tell_call(message: str, told: Path = TOLD) -> None:
-    """Print a message on the screen of the call of which this process is a job, see watch_told."""
-    path = told / os.environ.get(VARIABLE, "")
-    if path.is_file():
-        with open(path, "a") as file:
-            file.write(f"{message}\n")
 
 
 def watch_told(say: Callable[[str], None], told: Path = TOLD) -> None:

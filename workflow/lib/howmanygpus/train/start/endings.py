@@ -1,18 +1,19 @@
-"""Why an attempt ended without an outcome, or with one that is no measurement, and the record of it."""
+"""
+Why an attempt ended without an outcome, and the record of it.
+
+The launcher imports this module by its name once a run has ended, so that no run is repeated if it is changed.
+"""
 
 import errno
 import os
 import re
 import signal
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.surroundings.secrets import make_hiding
-from howmanygpus.train.host.processes import describe_suspension
-from howmanygpus.train.host.said import explain_abort, explain_failure, find_first
-from howmanygpus.train.host.telemetry import find_gap
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.schema import RecordError, check_record
 from howmanygpus.train.start.settling import OWNER, REPLACED
@@ -30,6 +31,25 @@ LARGE = (".csv", ".npz", ".safetensors")
 """Suffixes of files that grow with the length of a run or the size of a network."""
 KEPT = ("spec", "status", "reason", "pid", "started_at", "finished_at", "parity")
 """Keys of the record of every attempt that has ended."""
+
+
+FIRST = (
+    re.compile(r"^Process name: (?P<rank>\d+)\nExit code: (?P<status>\d+)", re.MULTILINE),
+    re.compile(r"^srun: error: \S+: tasks? (?P<rank>\d+)\S*: (?P<how>(?!Terminated)[^\n(]+)", re.MULTILINE),
+)
+"""How horovodrun and train.start.spawn, and how srun, name a process that has failed."""
+LABEL = re.compile(r"^\[(?P<rank>\d+)\]<stderr>:")
+"""Prefix that horovodrun puts before each line of a process."""
+ABORTED = re.compile(r"(?:^\s*what\(\):|uncaught exception:|^Fatal Python error:)\s*(?P<words>.*\S)")
+"""Message of a process that libraries such as gloo and NCCL abort without a traceback of Python."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The process that failed first, as its launcher reports it. how: for example `killed by SIGKILL`."""
+
+    rank: int
+    how: str
 
 
 def name_crash(reason: str) -> dict:
@@ -107,12 +127,39 @@ def give_up(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def doubt_frozen(outcome: dict[str, Any], attempt: AttemptFolder, started_at: float) -> dict[str, Any]:
-    """Return the outcome of an attempt: no measurement if everything on a node was frozen while it trained.
+def find_first(said: str) -> Failure | None:
+    """Return the process that failed first; None if no launcher names one, or if the process got SIGTERM."""
+    for pattern in FIRST:
+        if not (found := pattern.search(said)):
+            continue
+        known = found.groupdict()
+        how = known.get("how") or _name_status(int(known["status"]))
+        return None if how == f"killed by {signal.SIGTERM.name}" else Failure(int(known["rank"]), how.strip())
+    return None
 
-    started_at: of its processes, in seconds since 1970.
-    """
-    frozen_s = find_gap(attempt.path, started_at + (outcome.get("init_s") or 0.0))
-    if not frozen_s or outcome["status"] != "completed" or "measured_s" not in outcome:
-        return outcome
-    return outcome | describe_suspension(f"nothing on one of its nodes went on for {frozen_s:.3g} s")
+
+def _name_status(status: int) -> str:
+    return f"killed by {signal.Signals(status - 128).name}" if status > 128 else f"exit status {status}"
+
+
+def find_abort_messages(said: str) -> dict[int | None, str]:
+    """Return the message with which a library aborted a process, by the process's rank; None for an unknown rank."""
+    spoken: dict[int | None, str] = {}
+    for line in said.splitlines():
+        label = LABEL.match(line)
+        if words := ABORTED.search(line[label.end() :] if label else line):
+            spoken.setdefault(int(label["rank"]) if label else None, words["words"])
+    return spoken
+
+
+def explain_abort(said: str) -> str:
+    """Return the first message with which a library aborted a process; empty if there is none."""
+    return next(iter(find_abort_messages(said).values()), "")
+
+
+def explain_failure(first: Failure, said: str) -> str:
+    """Return how the first process failed, with its last words or those of a process that lost its connection to it."""
+    text, spoken = f"process {first.rank} failed first, {first.how}", find_abort_messages(said)
+    if own := spoken.get(first.rank) or spoken.get(None):
+        return f"{text}: {own}"
+    return "; ".join([text, *(f"then process {rank}: {words}" for rank, words in list(spoken.items())[:1])])

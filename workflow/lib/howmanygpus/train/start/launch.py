@@ -7,6 +7,7 @@ why, and the exit status is not 0.
 """
 
 import argparse
+import importlib
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from howmanygpus.files import hold_lock, sha256_of_file
@@ -29,18 +31,23 @@ from howmanygpus.train.host.devices import assign_devices, describe_host, descri
 from howmanygpus.train.host.gpus import list_gpu_uuids
 from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.host.processes import die_with_parent, list_cores, see_end, start_processes, stop_descendants
-from howmanygpus.train.host.said import keep_what_is_said
-from howmanygpus.train.host.telemetry import Telemetry, find_problem, find_sources, merge_nodes, path_of_node
+from howmanygpus.train.host.stderr_log import tee_stderr
+from howmanygpus.train.host.telemetry import (
+    Telemetry,
+    doubt_frozen,
+    find_problem,
+    find_sources,
+    merge_nodes,
+    path_of_node,
+)
 from howmanygpus.train.input.prepared import read_description, verify_data, verify_hashes
 from howmanygpus.train.loop.predictions import PredictionStore, merge_predictions
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.schema import write_record
 from howmanygpus.train.spec import LaunchSpec, RunSpec
-from howmanygpus.train.start.endings import doubt_frozen, find_crash, name_crash, write_last_words
 from howmanygpus.train.start.environment import build_environment, describe_environment
 from howmanygpus.train.start.launchers import build_command
 from howmanygpus.train.start.rendezvous import open_meeting, read_all
-from howmanygpus.train.start.settling import cancel_older_attempts
 from howmanygpus.train.turns import take_turn
 
 GRACE_S = 10.0
@@ -73,6 +80,14 @@ class Interrupted(Exception):
 
 def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def import_late(name: str) -> ModuleType:
+    """Return a module of this folder that nothing needs while a run is measured, such as what explains its end.
+
+    Import statements name the code of a run. Without one, no run is repeated if the module is changed.
+    """
+    return importlib.import_module(f"howmanygpus.train.start.{name}")
 
 
 def raise_interrupted(signum: int, _frame) -> None:
@@ -141,7 +156,7 @@ def run_processes(
         # The processes of each node take their cores and devices and start the telemetry themselves.
         environment |= slurm.restore_environment(spec, placement)
         child = start_processes(command, environment, list_cores())
-    said = keep_what_is_said(child.stderr, attempt.said)
+    said = tee_stderr(child.stderr, attempt.said)
     try:
         with telemetry:
             return child.wait(timeout=0.0 if see_end(child.pid, deadline_s) is False else deadline_s)
@@ -205,7 +220,7 @@ def run_attempt(
     if job_id := slurm.find_job_id():
         record |= {"job": slurm.describe_job(job_id) | {"packed": placement.scheduler == "none"}}
     if placement.scheduler == "slurm":
-        cancel_older_attempts(attempt.path.parent, record["job"]["id"])
+        import_late("settling").cancel_older_attempts(attempt.path.parent, record["job"]["id"])
     write_record(attempt.record, record)
     module_options = ["--attempt", str(attempt.path), *(["--save-weights"] if options.save_weights else [])]
     if placement.scheduler == "none":
@@ -230,10 +245,10 @@ def run_attempt(
                 record |= {"staging_s": max(staged)}
         if attempt.outcome.exists():
             ignore_signals()  # a run that is done is not lost to a late Ctrl-C
-            outcome = doubt_frozen(json.loads(attempt.outcome.read_text()), attempt, started_at)
+            outcome = doubt_frozen(json.loads(attempt.outcome.read_text()), attempt.path, started_at)
             publish(spec, attempt, options.run_dir, record | outcome | {"finished_at": now()}, work)
             return 0
-    record |= slurm.explain_end() or find_crash(attempt, exit_status)
+    record |= import_late("jobs").explain_end() or import_late("endings").find_crash(attempt, exit_status)
     return exit_status if exit_status > 0 else 1
 
 
@@ -271,12 +286,12 @@ def launch(
         record |= {"status": "time_limit", "reason": str(error)}
     except Interrupted as error:
         exit_status = 128 + error.signum
-        record |= slurm.explain_end() or {"status": "interrupted", "reason": f"stopped by {error}"}
+        record |= import_late("jobs").explain_end() or {"status": "interrupted", "reason": f"stopped by {error}"}
     except Exception as error:
         exit_status = 1
-        record |= name_crash(f"{type(error).__name__}: {error}")
+        record |= import_late("endings").name_crash(f"{type(error).__name__}: {error}")
         traceback.print_exc()
-    write_last_words(attempt, record | {"finished_at": now()})
+    import_late("endings").write_last_words(attempt, record | {"finished_at": now()})
     print(f"{run_dir}: {record['status']}: {record['reason']}; the attempt is kept in {attempt.path}", file=sys.stderr)
     return exit_status
 

@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from howmanygpus.files import read_each, write_json_atomic
-from howmanygpus.train.host.slurm import ask, ask_for_job, cancel, explain
+from howmanygpus.train.host.slurm import ask, ask_for_job
 from howmanygpus.train.start.calls import find_birth, identify_folder, is_alive
+from howmanygpus.train.start.jobs import cancel, explain
 
 OWNER, REPLACED = "owner.json", "replaced.json"
 """Files of an attempt that name its owner and the attempt that replaced it."""

@@ -1,0 +1,17 @@
+"""What a job says on the screen of the call of Snakemake that started it."""
+
+import os
+from pathlib import Path
+
+VARIABLE = "HOWMANYGPUS_CALL"
+"""The environment variable by which a job knows the name of its call."""
+TOLD = Path(".snakemake/howmanygpus/told")
+"""Folder with a file for each call, in which its jobs leave what it says on its screen."""
+
+
+def tell_call(message: str, told: Path = TOLD) -> None:
+    """Print a message on the screen of the call of which this process is a job, see calls.watch_told."""
+    path = told / os.environ.get(VARIABLE, "")
+    if path.is_file():
+        with open(path, "a") as file:
+            file.write(f"{message}\n")
