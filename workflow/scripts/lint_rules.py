@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 DECIDED = {
-    "Specify a conda environment or container for each rule.": "every step runs in the pinned .venv (docs/decisions)",
+    "Specify a conda environment or container for each rule.": "every step runs in the pinned .venv (docs/design)",
 }
 """Titles of lints that are not followed, with the reason."""
 SUBJECT, TITLE = re.compile(r"Lints for (.+):$"), re.compile(r" {4}\* (.+):$")
