@@ -101,7 +101,7 @@ def test_without_records_the_gate_counts_by_its_time_limit(project):
     assert "Expected: unknown" in printed and "(time limits: 1 h 30 min)" in printed
     gate_devices = min(3, len(os.sched_getaffinity(0)))
     hours = 1 + gate_devices / 2
-    assert f"device-hours: unknown, at most {hours:g}\n" in printed, f"the gate has {gate_devices} devices for half an hour"
+    assert f"device-hours: unknown, at most {hours:g}\n" in printed, "the gate has them for half an hour"
 
 
 def lengthen(project, path, seconds: float) -> None:
