@@ -8,7 +8,7 @@ The folder $FAKE_SLURM has a folder `jobs` with a file for each job, and `plan.j
     most            number of jobs that sbatch takes at a time
     <command>       how a command answers, one of a list at random: "well", "nothing", "garbage", "error", "delay",
                     "refused"
-    away            seconds of the controller's absence, two numbers since the first job was submitted
+    away            whether the controller is away
 
 The command of a job is not started. At its end its outputs appear, whose names are in the file `outputs` as
 {comment of the job: [path, ...]}.
@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 
 FOLDER = Path(os.environ["FAKE_SLURM"])
-PLAN = {"run_s": 1.0, "forget_s": 1e9, "most": 10**6, "away": [0, 0]} | json.loads((FOLDER / "plan.json").read_text())
+PLAN = {"run_s": 1.0, "forget_s": 1e9, "most": 10**6, "away": False} | json.loads((FOLDER / "plan.json").read_text())
 JOBS = FOLDER / "jobs"
 GARBAGE = ")=> \x1b[0m slurm_load_jobs|error|\n|||\n"
 
@@ -104,9 +104,7 @@ def main() -> None:
         time.sleep(2)
     lock = (FOLDER / "lock").open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
-    jobs, now = read_jobs(), time.time()
-    since = now - min((job["submitted"] for job in jobs.values()), default=now)
-    if PLAN["away"][0] < since < PLAN["away"][1] or "always" in PLAN.get(command, []):
+    if PLAN["away"] or "always" in PLAN.get(command, []):
         sys.exit(f"{command}: error: Unable to contact slurm controller (connect failure)")
     match random.choice(PLAN.get(command, ["well"])):
         case "nothing":

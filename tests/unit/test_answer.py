@@ -97,7 +97,7 @@ def test_costs_are_prices_and_billed_hours_where_there_is_a_price():
 
 def make_job(kind, status, hours, **changes):
     counted = {"hours": hours, "device_hours": 2 * hours, "counted_by": "SLURM"} if hours else {}
-    return {"kind": kind, "status": status} | counted | changes
+    return {"kind": kind, "status": status, "record": f"{kind}-{status}-{hours}"} | counted | changes
 
 
 def test_the_bill_is_that_of_everything_and_says_what_it_was_for():
@@ -112,6 +112,8 @@ def test_the_bill_is_that_of_everything_and_says_what_it_was_for():
         "- Billed: 12 device-hours, 24 EUR, of which runs 8, parity gate 1, probe 0.4, failed attempts 2.6. Jobs: 5 as"
         " SLURM counted, 1 still running, 1 left out because nobody knows when they ended."
     )
+    shares = [make_job("probe", "completed", 0.05, record="shared") for _ in range(2)]
+    assert "Jobs: 1 as SLURM counted." in write_answer({"framework": "a"}, jobs=shares), "two studies share it"
     own = [make_job("run", "completed", 2.0, counted_by="job")]
     line = find_line(write_answer({"framework": "a"}, jobs=own), "Used")
     assert line.startswith("- Used: 4 device-hours (the machine file has no price), of which runs 4. Jobs: 1 as their")

@@ -202,8 +202,10 @@ def test_durations_in_words():
     words = [format_s(seconds) for seconds in (0, 89, 90, 3600, 7200, 7800)]
     assert words == ["0 s", "89 s", "2 min", "60 min", "2 h", "2 h 10 min"]
     assert [format_h(3600 * hours) for hours in (0, 0.001, 0.22, 1.5, 1234)] == ["0", "< 0.01", "0.22", "1.5", "1234"]
-    assert describe_duration(Duration(60, 1800, is_complete=False)) == "60 s + at most 30 min + an unknown rest"
-    assert describe_duration(Duration(is_complete=False)) == "unknown"
+    assert describe_duration(Duration(60, 1800)) == "60 s + an unknown rest of at most 30 min"
+    assert describe_duration(Duration(60, 1800, is_complete=False)) == "60 s + an unknown rest"
+    assert describe_duration(Duration(0, 1800)) == "unknown, at most 30 min"
+    assert describe_duration(Duration(0, 1800, is_complete=False)) == "unknown", "other jobs have no limit"
     assert describe_duration(Duration()) == "0 s"
 
 

@@ -138,6 +138,22 @@ def test_the_preflight_measures_what_can_be_placed():
         assert rules.num_nodes(wildcards) == rules.allreduce_size(wildcards).num_nodes == nodes
 
 
+def test_studies_share_the_bill_of_the_preflight_that_they_need():
+    given = {"devices": ["a100"], "frameworks": ["pytorch_ddp"]}
+    studies = {
+        "one": study(**given, num_gpus=[1]),
+        "two": study(**given, num_gpus=[2]),
+        "four": study(**given, num_gpus=[2, 4]),
+    }
+    products = Products(
+        Plan({"studies": studies}, CLUSTER), lambda: False, tables.list_tables, figures.list_figures, []
+    )
+    assert products.studies_on_device(SimpleNamespace(device="a100"), []) == ["one", "two", "four"]
+    assert products.studies_on_device(SimpleNamespace(device="cpu"), []) == []
+    sharing = [products.studies_of_allreduce(None, [], [f"results/probe/a100_gpus{count}.json"]) for count in (2, 4)]
+    assert sharing == [["two", "four"], ["four"]]
+
+
 def test_only_a_study_with_several_numbers_of_nodes_has_their_table_and_figure():
     def made(**changes):
         plan = make_plan(**changes)

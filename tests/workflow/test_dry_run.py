@@ -32,11 +32,12 @@ def test_a_dry_run_prints_a_summary_and_with_one_option_more_all_jobs(project):
     assert read_stage(printed, "runs") == [
         "4",
         "missing",
-        "at most 4 h",
-        "guess by time limit, as none like it was done here",
+        "unknown, at most 4 h",
+        "time limit, as none like it was done here",
     ]
     assert read_stage(printed, "parity gate")[:3] == ["2", "missing", "unknown"]
-    assert "device-hours: at most 6" in printed
+    expected = "Expected: unknown before the first runs here; small networks take minutes (time limits: 4 h); device-"
+    assert f"{expected}hours: unknown, at most 6\n" in printed
     assert "Add --printshellcmds for all jobs" in printed
     listed = project.snakemake("--dry-run", *LISTED)
     assert listed.count("rule train:") == 4 and read_stage(listed, "runs")[:2] == ["4", "missing"]
@@ -96,11 +97,11 @@ def test_the_steps_before_the_first_run_are_part_of_the_estimate(project):
 def test_without_records_the_gate_counts_by_its_time_limit(project):
     project.write_config(small=study(**SMALL, parity="required"))
     printed = project.snakemake("--dry-run", *RUNS)
-    assert read_stage(printed, "parity gate")[2].startswith("at most 30 min")
-    assert "Expected: not known" in printed and "; the time limits add up to 1 h 30 min" in printed
+    assert read_stage(printed, "parity gate")[2] in ("unknown", "unknown, at most 30 min")
+    assert "Expected: unknown" in printed and "(time limits: 1 h 30 min)" in printed
     gate_devices = min(3, len(os.sched_getaffinity(0)))
     hours = 1 + gate_devices / 2
-    assert f"device-hours: at most {hours:g}\n" in printed, f"the gate has {gate_devices} devices for half an hour"
+    assert f"device-hours: unknown, at most {hours:g}\n" in printed, "the gate has them for half an hour"
 
 
 def lengthen(project, path, seconds: float) -> None:

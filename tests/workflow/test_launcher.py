@@ -64,6 +64,14 @@ def fail(source):
 
 ProcessTree.sample = fail
 """
+DEADLINE_AT_OUTCOME = """
+
+def see_end(pid, timeout_s=None):
+    while not Path("attempt/outcome.json").exists():
+        time.sleep(0.05)
+    return False
+"""
+"""Code appended to howmanygpus/train/host/processes.py, by which the deadline passes when the run is done."""
 RUN_FILES = ["events.jsonl", "predictions.npz", "run.json", "telemetry.csv"]
 
 
@@ -163,7 +171,8 @@ def test_the_deadline_ends_a_run_with_its_reason(project):
 
 
 def test_a_process_that_hangs_when_its_run_is_done_does_not_undo_it(project):
-    attempt = Attempt(project, "hang_at_end", deadline_s=30)
+    project.edit("workflow/lib/howmanygpus/train/host/processes.py", DEADLINE_AT_OUTCOME)
+    attempt = Attempt(project, "hang_at_end")
     assert attempt.run() == 0
     assert attempt.published == RUN_FILES and attempt.run_record["status"] == "completed"
 

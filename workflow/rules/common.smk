@@ -42,6 +42,7 @@ from howmanygpus.plan.study.published import describe_sources
 from howmanygpus.report import figures, tables
 from howmanygpus.report.files import read_first_page
 from howmanygpus.snakemake_patches.interrupting import find_interruption
+from howmanygpus.surroundings.secrets import hide_everywhere
 from howmanygpus.train.start.calls import InUseError, announce, refuse_to_unlock
 from howmanygpus.train.start.settling import OlderResultsError, refuse_older_results, settle
 
@@ -70,7 +71,7 @@ deciding.take_decisions(PLAN, is_job=bool(workflow.remote_exec))
 
 # The report begins with the answers, and describes the method by the complete configuration.
 config |= read_first_page(PLAN.studies, sys.argv) | {"concurrency": describe_concurrency(MACHINE)}
-config["studies"] = {name: study.config for name, study in PLAN.studies.items()}
+config["studies"] = {name: hide_everywhere(study.config) for name, study in PLAN.studies.items()}
 config["sources"] = {name: describe_sources(study.config) for name, study in PLAN.studies.items()}
 
 if limit := limit_measurements(MACHINE):

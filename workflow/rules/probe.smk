@@ -25,11 +25,13 @@ rule probe_device:
     params:
         code=hash_script("probe_device"),
         expected=cluster.expectation,
+        studies=products.studies_on_device,
     shell:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/probe_device.py \
             --device {wildcards.device:q} \
             --expected {params.expected:q} \
+            --studies {params.studies:q} \
             --record {output.record:q} \
             >{log:q} 2>&1
         """
@@ -75,6 +77,7 @@ rule measure_allreduce:
         device=cluster.allreduce_device,
         num_nodes=cluster.num_nodes,
         placement=cluster.placement,
+        studies=products.studies_of_allreduce,
     shell:
         r"""
         PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/measure_allreduce.py \
@@ -82,6 +85,7 @@ rule measure_allreduce:
             --num-devices {wildcards.num_gpus} \
             --num-nodes {params.num_nodes} \
             --placement {params.placement:q} \
+            --studies {params.studies:q} \
             --environment {input.environment:q} \
             --record {output.record:q} \
             >{log:q} 2>&1

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from howmanygpus.environments.find import find_python
 from howmanygpus.files import write_json_atomic
-from howmanygpus.ledger.recording import ALLREDUCE, is_packed, list_nodes, recorded
+from howmanygpus.ledger.recording import ALLREDUCE, is_packed, list_nodes, recorded, share_equally
 from howmanygpus.surroundings.environment import build_surroundings
 
 
@@ -19,14 +19,15 @@ def main() -> None:
     parser.add_argument("--num-devices", type=int, required=True)
     parser.add_argument("--num-nodes", type=int, required=True)
     parser.add_argument("--placement", required=True, help="JSON: see howmanygpus.train.host.placement")
+    parser.add_argument("--studies", nargs="+", required=True, help="studies that share the bill of the measurement")
     parser.add_argument("--environment", type=Path, required=True, help="record of PyTorch's environment")
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
     size = {"num_gpus": arguments.num_devices, "num_nodes": arguments.num_nodes}
     device = json.loads(arguments.device)["device"]
-    packed = is_packed(json.loads(arguments.placement))
+    packed, shares = is_packed(json.loads(arguments.placement)), share_equally(arguments.studies)
     with (
-        recorded(ALLREDUCE, arguments.record.stem, {"device": device, **size}, packed) as job,
+        recorded(ALLREDUCE, arguments.record.stem, {"device": device, **size}, packed, shares=shares) as job,
         tempfile.TemporaryDirectory(prefix=".measured-", dir=arguments.record.parent) as folder,
     ):
         nodes = list_nodes(job)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.plan.plan import Plan
+from howmanygpus.surroundings.secrets import hide_everywhere
 
 
 def main() -> None:
@@ -21,7 +22,7 @@ def main() -> None:
     (study,) = Plan.from_request(arguments.request).studies.values()
     plan = study.describe() | {"billing": arguments.request.get("billing", {})}
     stale = json.loads(arguments.stale.read_text()) if arguments.stale else {}
-    write_json_atomic(arguments.plan, plan | {"stale": stale})
+    write_json_atomic(arguments.plan, hide_everywhere(plan | {"stale": stale}))
 
 
 if __name__ == "__main__":

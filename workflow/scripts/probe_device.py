@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.ledger.recording import PROBE, recorded
+from howmanygpus.ledger.recording import PROBE, recorded, share_equally
 from howmanygpus.train.preflight.probe import judge, look_around
 
 
@@ -19,10 +19,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", required=True, help="its name in the machine file")
     parser.add_argument("--expected", type=json.loads, required=True, help="JSON: what the machine file says of it")
+    parser.add_argument("--studies", nargs="+", required=True, help="studies that share the bill of the probe")
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
     size = {"device": arguments.device, "num_gpus": arguments.expected["devices_per_node"], "num_nodes": 1}
-    with recorded(PROBE, arguments.device, size, arguments.expected["packed"]):
+    shares = share_equally(arguments.studies)
+    with recorded(PROBE, arguments.device, size, arguments.expected["packed"], shares=shares):
         found = look_around(arguments.expected)
     findings = judge(found, arguments.expected)
     for finding in findings:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from howmanygpus.files import read_each
 from howmanygpus.report.rows.counting import name_count
+from howmanygpus.surroundings.secrets import hide_everywhere
 from howmanygpus.train.schema import RecordError, read_record
 from howmanygpus.train.spec import PLACES_OF_MODELS
 
@@ -108,7 +109,9 @@ def find_changes(planned: dict, record: dict, defaults: dict) -> list[str]:
     """Return the keys in which a planned specification differs from that of an existing run. record: a run.json."""
     # A run that is older than a key of the config used the key's default. A user's model may have moved.
     was = defaults | FORMER_DEFAULTS | record["spec"]
-    return [key for key, value in planned.items() if key not in PLACES_OF_MODELS and was.get(key) != value]
+    changed = [key for key, value in planned.items() if key not in PLACES_OF_MODELS and was.get(key) != value]
+    # Records have no credentials of addresses.
+    return [key for key in changed if was.get(key) != hide_everywhere(planned[key])]
 
 
 def _explain_staleness(changed: list[str], was: dict) -> str:

@@ -4,9 +4,16 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 CREDENTIALS = re.compile(r"(?<=://)[^/\s@'\"]+@")
 """User and password in an address, such as that of a proxy."""
+SIGNATURES = re.compile(
+    r"(?<=[?&])((?:[\w.-]*(?:signature|credential|token|secret|passw|api_?key|accesskey)[\w.-]*|sig|key|auth|jwt)=)"
+    r"[^&#\s'\"]+",
+    re.IGNORECASE,
+)
+"""A value in the query of an address that lets whoever has it fetch the file."""
 SECRETS = re.compile(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|(^|_)(PWD|KEY|JWT|AUTH)$"
 )
@@ -30,13 +37,27 @@ def make_hiding(environment: Mapping[str, str]) -> Callable[[str], str]:
     def hide(text: str) -> str:
         for value, name in secret:
             text = text.replace(value, name)
-        return CREDENTIALS.sub("", text)
+        return hide_in_addresses(text)
 
     return hide
+
+
+def hide_in_addresses(text: str) -> str:
+    """Return a text without user, password and signatures in addresses."""
+    return SIGNATURES.sub(r"\1...", CREDENTIALS.sub("", text))
+
+
+def hide_everywhere(value: Any) -> Any:
+    """Return a value of JSON, all texts of which are as hide_in_addresses returns them."""
+    if isinstance(value, dict):
+        return {key: hide_everywhere(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [hide_everywhere(each) for each in value]
+    return hide_in_addresses(value) if isinstance(value, str) else value
 
 
 def shorten(value: str) -> str:
     """Return the value of a variable as records show it: with ~ for the home folder, and without credentials."""
     for home in {str(Path.home()), os.path.realpath(Path.home())} - {"/"}:
         value = re.sub(rf"(?<![\w.-]){re.escape(home)}(?![\w.-])", "~", value)
-    return CREDENTIALS.sub("", value)
+    return hide_in_addresses(value)

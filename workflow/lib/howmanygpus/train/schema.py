@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.exceptions import best_match
 
 from howmanygpus.files import write_json_atomic
+from howmanygpus.surroundings.secrets import hide_everywhere
 
 SCHEMA = Path(__file__).resolve().parents[3] / "schemas" / "run.schema.yaml"
 
@@ -29,9 +30,12 @@ def read_record(path: Path) -> dict:
 
 
 def write_record(path: Path, record: dict) -> None:
-    """Write a run.json or an attempt.json. Raises RecordError, and writes nothing, if it violates the schema."""
+    """Write a run.json or an attempt.json, without credentials in addresses.
+
+    Raises RecordError, and writes nothing, if it violates the schema.
+    """
     check_record(path, record)
-    write_json_atomic(path, record)
+    write_json_atomic(path, hide_everywhere(record))
 
 
 def check_record(path: Path, record: dict) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 UNKNOWN = "none like it was done here"
-BY_LIMIT = "guess by time limit, as none like it was done here"
+BY_LIMIT = "time limit, as none like it was done here"
 
 
 class Expectation(NamedTuple):

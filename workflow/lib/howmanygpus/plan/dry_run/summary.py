@@ -18,10 +18,7 @@ from howmanygpus.train.start.settling import ATTEMPTS
 
 HEADER = ("stage", "jobs", "why", "expected", "based on")
 UNKNOWN_YET = "how long they take is not known, as none like them was done here; small networks take minutes"
-UNKNOWN_AT_FIRST = (
-    "not known, as nothing like it was done here: small networks take minutes, and a dry run after the first runs "
-    "knows more"
-)
+UNKNOWN_AT_FIRST = "unknown before the first runs here; small networks take minutes"
 GATE_RULES = ("compute_reference", "observe_parity")
 """The rules of the gate that take long, in the order of their jobs. The logs of a rule exist once its jobs start."""
 NOT_ATTEMPTED = ("running", "blocked")
@@ -100,7 +97,7 @@ class Summary:
                 text += f"; before the first run: {describe_duration(self._add_up(BEFORE_RUNS))}"
         else:
             text = f"Expected: {UNKNOWN_AT_FIRST}"
-            text += f"; the time limits add up to {format_s(total.limit_s)}" if total.limit_s else ""
+            text += f" (time limits: {format_s(total.limit_s)})" if total.limit_s else ""
         if self._plan.machine.is_cluster:
             text += " (one job after the other, without the waits in the queue)"
         used = add_up(estimate.device_time for estimate in self._estimates.values())

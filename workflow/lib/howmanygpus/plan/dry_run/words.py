@@ -48,8 +48,14 @@ def format_h(seconds: float) -> str:
 
 
 def describe_duration(duration: Duration, form: Callable[[float], str] = format_s) -> str:
-    """Return what is known of a duration, such as `12 min + at most 30 min + an unknown rest`."""
-    parts = [form(duration.seconds)] if duration.seconds else []
-    parts += [f"at most {form(duration.limit_s)}"] if duration.limit_s else []
-    parts += [] if duration.is_complete else ["an unknown rest" if parts else "unknown"]
-    return " + ".join(parts) or form(0.0)
+    """Return what is known of a duration, such as `12 min + an unknown rest of at most 30 min`.
+
+    Limits of some jobs say nothing about all of them.
+    """
+    known = form(duration.seconds)
+    if duration.is_complete and not duration.limit_s:
+        return known
+    most = f"at most {form(duration.limit_s)}" if duration.is_complete else ""
+    if not duration.seconds:
+        return f"unknown, {most}" if most else "unknown"
+    return f"{known} + an unknown rest of {most}" if most else f"{known} + an unknown rest"

@@ -1,6 +1,6 @@
 """Lists the products of the workflow, and the inputs of tables, figures and the report."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from howmanygpus.plan.plan import Plan
@@ -111,17 +111,19 @@ class Products:
         return self._existing([f"results/probe/{device}.json" for device in self._plan.devices])
 
     def allreduces(self, wildcards) -> list[str]:
-        """Return the all-reduce measurements of a study.
-
-        There is one for each device and each number of devices above one. A study with the key `num_nodes` has one
-        for each number of nodes on which some run can have them.
-        """
+        """Return the all-reduce measurements of a study."""
         study = self._plan.studies[wildcards.study]
-        runs = [run for run in filter(self._plan.is_asked_for, study.runs) if run.num_gpus > 1]
-        runs = [run for run in runs if not run.unsupported] if study.config["num_nodes"] else runs
-        layouts = sorted({(run.device, run.num_gpus, run.num_nodes or 0) for run in runs})
-        names = [f"{device}_gpus{count}{f'_nodes{nodes}' if nodes else ''}" for device, count, nodes in layouts]
-        return self._existing([f"results/probe/{name}.json" for name in names])
+        return self._existing(list_allreduces(study.config, filter(self._plan.is_asked_for, study.runs)))
+
+    def studies_on_device(self, wildcards, input) -> list[str]:
+        """Return the names of the studies that share the bill of a probe."""
+        studies = self._plan.studies.values()
+        return [study.name for study in studies if any(run.device == wildcards.device for run in study.runs)]
+
+    def studies_of_allreduce(self, wildcards, input, output) -> list[str]:
+        """Return the names of the studies that share the bill of an all-reduce measurement."""
+        studies = self._plan.studies.values()
+        return [study.name for study in studies if output[0] in list_allreduces(study.config, study.runs)]
 
     def published(self, wildcards) -> list[str]:
         """Return the published numbers beside which a study stands, and their sources."""
@@ -170,3 +172,15 @@ class Products:
         probes = ["results/tables/probes.tsv"] if self._plan.machine.is_cluster else []
         studies = [product for study in self._plan.studies for product in self.of_study(study)]
         return [*merged, f"results/tables/{ANSWER}", *probes, "results/parity/parity.html", *studies]
+
+
+def list_allreduces(config: dict, runs: Iterable[Run]) -> list[str]:
+    """Return the all-reduce measurements of runs of a study. config: the study's.
+
+    There is one for each device and each number of devices above one. A study with the key `num_nodes` has one for each
+    number of nodes on which some run can have them.
+    """
+    several = [run for run in runs if run.num_gpus > 1 and not (config["num_nodes"] and run.unsupported)]
+    layouts = sorted({(run.device, run.num_gpus, run.num_nodes or 0) for run in several})
+    names = [f"{device}_gpus{count}{f'_nodes{nodes}' if nodes else ''}" for device, count, nodes in layouts]
+    return [f"results/probe/{name}.json" for name in names]

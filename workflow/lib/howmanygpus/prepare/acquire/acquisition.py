@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from howmanygpus.prepare.sources import OptionError
+from howmanygpus.surroundings.secrets import hide_in_addresses
 
 CHECKSUMS = {"sha256": 64, "md5": 32}
 """Number of hexadecimal digits of each kind of checksum."""
@@ -30,6 +31,11 @@ class Download:
     url: str
     checksum: str
     num_bytes: int | None = None
+
+    @property
+    def shown(self) -> str:
+        """The address as messages show it, without credentials."""
+        return hide_in_addresses(self.url)
 
     @property
     def name(self) -> str:

@@ -50,7 +50,7 @@ def _fetch(download: Download, folder: Path, pause_s: float, timeout_s: float) -
     problem = ""
     for attempt in range(ATTEMPTS):
         if attempt:
-            print(f"{download.url}: {problem}; attempt {attempt + 1} of {ATTEMPTS}", flush=True)
+            print(f"{download.shown}: {problem}; attempt {attempt + 1} of {ATTEMPTS}", flush=True)
             time.sleep(pause_s * 2 ** (attempt - 1))
         resumed = part.exists()
         try:
@@ -60,7 +60,7 @@ def _fetch(download: Download, folder: Path, pause_s: float, timeout_s: float) -
             return path
         except _BrokenOffError as error:
             problem = str(error)
-    raise AcquisitionError(f"{download.url}: {problem}, {ATTEMPTS} times")
+    raise AcquisitionError(f"{download.shown}: {problem}, {ATTEMPTS} times")
 
 
 def _continue(download: Download, part: Path, timeout_s: float) -> None:
@@ -87,7 +87,7 @@ def _continue(download: Download, part: Path, timeout_s: float) -> None:
         if error.code == 416 or error.code in PASSING:
             raise _BrokenOffError(f"the server answers {error.code} {error.reason}") from None
         meaning = "requires a login" if error.code in (401, 403) else "has no such file"
-        raise AcquisitionError(f"{download.url}: the server {meaning} ({error.code} {error.reason})") from None
+        raise AcquisitionError(f"{download.shown}: the server {meaning} ({error.code} {error.reason})") from None
     except (OSError, http.client.HTTPException) as error:
         raise _BrokenOffError(f"the connection broke off ({error or type(error).__name__})") from None
 
@@ -107,7 +107,7 @@ def _find_start(download: Download, response, part: Path, have: int) -> int:
         expected = download.num_bytes or "an archive"
         doubt = f", or num_bytes is wrong; correct {expected}" if download.num_bytes else ""
         raise AcquisitionError(
-            f"{download.url}: the server offers {length} bytes of {kind}, not {expected}; "
+            f"{download.shown}: the server offers {length} bytes of {kind}, not {expected}; "
             f"the file was moved or changed, or requires a login{doubt}"
         )
     return 0
@@ -124,7 +124,7 @@ def _copy(download: Download, response, file, start: int) -> None:
             file.truncate(0)
             problem = f"the server sends more than the file's {_most_bytes(download)} bytes"
             remedy = "; the file was changed, or num_bytes is wrong" if download.num_bytes else ""
-            raise AcquisitionError(f"{download.url}: {problem}{remedy}")
+            raise AcquisitionError(f"{download.shown}: {problem}{remedy}")
         file.write(block)
         if received - reported >= PROGRESS_BYTES:
             reported = received
@@ -143,7 +143,7 @@ def _check(download: Download, part: Path, resumed: bool) -> None:
     if found != download.checksum:
         part.unlink()
         problem = f"the checksum is {found}, not the published {download.checksum}"
-        raise _BrokenOffError(problem) if resumed else AcquisitionError(f"{download.url}: {problem}")
+        raise _BrokenOffError(problem) if resumed else AcquisitionError(f"{download.shown}: {problem}")
 
 
 def _checksum(download: Download, path: Path) -> str:

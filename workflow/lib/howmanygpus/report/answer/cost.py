@@ -43,7 +43,8 @@ def has_failed_itself(statuses: pd.Series) -> pd.Series:
 
 def describe_counting(jobs: pd.DataFrame) -> str:
     """Say who counted the hours of the jobs, and how many jobs were not counted."""
-    own = jobs[jobs["kind"] != "allocation"]
+    # A job that several studies share has a row for each.
+    own = jobs[jobs["kind"] != "allocation"].drop_duplicates("record")
     by_slurm, by_job = (int((own["counted_by"] == who).sum()) for who in ("SLURM", "job"))
     parts = [f"{by_slurm} as SLURM counted"] if by_slurm else []
     parts += [f"{by_job} as their programs had the devices"] if by_job else []

@@ -3,9 +3,9 @@ Every job that used devices: its purpose, how long it had them, and its bill.
 
 `hours` are counted as `counted_by` says: by SLURM, which counts from before a job's program starts until after it ends,
 or by the job itself, without its waits for other jobs of the machine. Runs, failed attempts and superseded runs have
-the name of their run. A job of the parity gate, or a search for the largest batch, that serves several studies has a
-row in each, with the study's share of its hours. The probe and the all-reduce measurement serve all studies, so that
-`study` is empty. Jobs inside of a packed allocation are not billed, because their allocation is.
+the name of their run. Any other job that serves several studies has a row in each, with the study's share of its
+hours. `study` is empty for those of an older version. Jobs inside of a packed allocation are not billed, because their
+allocation is.
 """
 
 from collections.abc import Iterator

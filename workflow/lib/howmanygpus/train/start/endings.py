@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.surroundings.secrets import make_hiding
+from howmanygpus.surroundings.secrets import hide_everywhere, make_hiding
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.schema import RecordError, check_record
 from howmanygpus.train.start.settling import OWNER, REPLACED
@@ -85,7 +85,7 @@ def find_crash(attempt: AttemptFolder, exit_status: int) -> dict:
 def write_last_words(attempt: AttemptFolder, record: dict) -> None:
     """Write how the attempt ended, on a full disk too: the record is worth more than the attempt's other files.
 
-    What a program has written of its user's secrets is replaced.
+    What a program has written of its user's secrets is replaced, and what its command has of them in addresses.
 
     A record that violates its schema is an internal error. Then only the keys that every record has are written, with
     the violation as the reason.
@@ -98,6 +98,11 @@ def write_last_words(attempt: AttemptFolder, record: dict) -> None:
     reports = attempt.path / "report.jsonl"
     with suppress(OSError):  # most attempts have no such file
         reports.write_text(make_hiding(os.environ)(reports.read_text(errors="replace")))
+    if (shown := hide_everywhere(record)) != record:
+        record = shown
+        for path in attempt.path.rglob(attempt.spec.name):
+            with suppress(OSError):
+                write_json_atomic(path, record["spec"])
     leftovers = list_leftovers(attempt)
     while True:
         try:
