@@ -41,6 +41,8 @@ SITE ?= $(PYTHON)
 DEVICE ?= cuda
 MINUTES ?= 120
 SITE_HAS ?=
+FRAMEWORKS ?=
+STEPS ?=
 
 .PHONY: demo test test-workflow test-training test-cluster check resolve references adopt check-gpu wheelhouse
 
@@ -95,7 +97,8 @@ check-gpu: export PIP_FIND_LINKS := $(shell $(PYTHON) -c 'import pathlib, sys; p
 endif
 check-gpu: $(if $(WHEELS),$(VENV)/bin/snakemake,$(INSTALLED))
 	PYTHONPATH=workflow/lib $(VENV)/bin/python workflow/scripts/check_gpu.py --site $(SITE) --device "$(DEVICE)" \
-		--wheels $(if $(WHEELS),"$(WHEELS_FOLDER)") --minutes "$(MINUTES)"
+		--wheels $(if $(WHEELS),"$(WHEELS_FOLDER)") --minutes "$(MINUTES)" \
+		$(if $(FRAMEWORKS),--frameworks $(FRAMEWORKS)) $(if $(STEPS),--steps $(STEPS))
 
 $(VENV)/bin/snakemake:
 	$(CHECK_PYTHON)

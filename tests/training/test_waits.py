@@ -89,7 +89,7 @@ def test_the_check_of_a_gpu_trains_without_wait_through_the_launcher(environment
     environment = os.environ | COMPILE_SOON | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
     result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-3000:]
-    record, row = run.find_outcome(), describe_wait(run)
+    record, row = run.find_outcome(), describe_wait(run, "")
     assert (row["status"], row["reason"], row["problem"]) == ("completed", "", "")
     assert row["with_wait_s"] > 0 and record["parity"] == "passed"
     assert run.find_last_attempt() is None and not (tmp_path / "results").exists()

@@ -146,13 +146,14 @@ def test_the_largest_batch_is_the_last_one_before_the_memory_is_full():
         ("c", 1024, *completed),
         ("d", 1024, "missing", "not run yet", None, None),
     )
-    full, crashed, unlimited, missing = findings.find_largest(batches, 1024, on_gpu=True)
+    full, crashed, unlimited, missing = findings.find_largest(batches, 1024, on_gpu=True, why="the disk is full")
     assert (full["largest"], full["next"], full["reason"]) == (1024, 2048, "tried to allocate 7 GiB")
     assert full["problem"] == ""
     assert crashed["problem"] == "batch 2048: crashed, not out_of_memory: cuDNN error"
     assert unlimited["problem"] == "memory for every batch up to 1024 of 1024 images; the end was not reached"
-    assert missing["problem"] == f"batch 1024: {findings.TIME_UP}"
-    assert findings.find_largest(batches, 1024, on_gpu=False)[2]["problem"] == "", "memory of hosts is not filled"
+    assert missing["problem"] == "batch 1024: not run: the disk is full; the same call continues"
+    on_cpu = findings.find_largest(batches, 1024, on_gpu=False, why="")
+    assert on_cpu[2]["problem"] == "", "memory of hosts is not filled"
 
 
 def store(results, plan: dict, path: str, status: str, **changes) -> None:
@@ -191,16 +192,17 @@ def test_everything_that_failed_is_on_the_page_with_its_reason(tmp_path):
         store(tmp_path, plan, status, status, **({} if status == "missing" else {"reason": "7 GiB"}))
     rates = findings.tabulate(plan, tmp_path)
     telemetry = [{"run": "r", **summarize_samples(tmp_path / "none.csv", 9.0, on_gpu=True)}]
-    largest = findings.find_largest(make_batches(("a", 8, "crashed", "why", None, None)), 8, on_gpu=True)
+    largest = findings.find_largest(make_batches(("a", 8, "crashed", "why", None, None)), 8, on_gpu=True, why="")
     waits = [{"framework": "b", "status": "diverged", "with_wait_s": None, "without_s": 0.004}]
     waits[0] |= {"reason": "nan", "problem": "diverged: nan"}
     broken = {"environment": "jax-cuda13", "version": "", "python": "p", "reason": "AssertionError: it finds no GPU"}
-    failures = findings.list_failures(VERDICTS, rates, telemetry, waits, largest, [broken])
+    why = {"gate": findings.TIME_UP, "rates": "Snakemake was killed by SIGKILL"}
+    failures = findings.list_failures(VERDICTS, rates, telemetry, waits, largest, [broken], why)
     assert failures == [
         "jax-cuda13: AssertionError: it finds no GPU",
         "gate of pytorch_ddp in bf16: failed: gradients: 1 > 0.1 | worst",
-        f"gate of jax_sharding in fp32: {findings.TIME_UP}",
-        f"run pytorch_ddp (arrays, fp32, batch 8): {findings.TIME_UP}",
+        "gate of jax_sharding in fp32: not run: the time was up; the same call continues",
+        "run pytorch_ddp (arrays, fp32, batch 8): not run: Snakemake was killed by SIGKILL; the same call continues",
         "run pytorch_ddp (arrays, fp32, batch 8): out_of_memory: 7 GiB",
         "telemetry of r: telemetry has no GPU samples",
         "wait of b: diverged: nan",
@@ -217,6 +219,8 @@ def test_everything_that_failed_is_on_the_page_with_its_reason(tmp_path):
 
 def test_a_page_without_failures_says_so():
     verdicts, none = VERDICTS[:2], pd.DataFrame()
-    assert findings.list_failures(verdicts, none, [], [], [], []) == []
+    assert findings.list_failures(verdicts, none, [], [], [], [], {}) == []
     page = render_page({"host": "h"}, [], verdicts, none, [], [], [], [])
     assert "Everything passed on h, " in page and "## What failed, and why\n\nNothing." in page
+    page = render_page({"host": "h", "steps": "site, gate"}, [], verdicts, none, [], [], [], [])
+    assert "Everything passed in the steps site, gate on h, " in page

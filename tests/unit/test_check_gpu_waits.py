@@ -13,7 +13,7 @@ from howmanygpus.files import sha256_of_file
 from howmanygpus.plan.check_gpu import describe_changes, list_wait_runs
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.plan import Plan
-from howmanygpus.report.check_gpu.findings import TIME_UP
+from howmanygpus.report.check_gpu.findings import explain_missing
 from howmanygpus.report.check_gpu.waits import COMPLETES_STEPS, describe_wait
 from howmanygpus.train.preflight.waits import LIBRARY, WaitRun
 from project import ROOT
@@ -22,6 +22,7 @@ from specs import make_spec
 
 GPU = Machine("machine.yaml", {"cpu": Device(8, 1), "cuda": Device(1, 8, "cuda", 1, "9.0")})
 FOUND = ["pytorch_ddp", "pytorch_dp", "jax_sharding"]
+WHY = "the machine was shut down"
 
 
 def plan_check(device: str) -> Plan:
@@ -62,7 +63,7 @@ def test_a_gpu_that_shares_the_hosts_memory_is_not_taken_for_none(monkeypatch):
 def test_on_a_cpu_only_asynchronous_frameworks_can_show_that_their_wait_is_missing():
     runs = list_wait_runs(plan_check("cpu"), None)
     assert {run.framework: run.shows_it for run in runs} == dict.fromkeys(FOUND, False) | {"jax_sharding": True}
-    row = describe_wait(runs[0])
+    row = describe_wait(runs[0], WHY)
     assert (row["status"], row["reason"], row["problem"]) == ("", COMPLETES_STEPS, "")
 
 
@@ -98,7 +99,7 @@ def store_windows(folder, seconds) -> None:
 def test_windows_without_wait_may_not_be_shorter_than_those_with_it(tmp_path, without_s, is_problem):
     """The odd windows end without it."""
     store_windows(tmp_path, [9.0, *[0.1, without_s] * 9, 5.0, 7.0])
-    row = describe_wait(make_wait(tmp_path, "completed"))
+    row = describe_wait(make_wait(tmp_path, "completed"), WHY)
     assert (row["status"], row["with_wait_s"], row["without_s"]) == ("completed", 0.1, without_s)
     assert bool(row["problem"]) == is_problem
     for words in (f"{1000 * without_s:.3g} ms", "100 ms", "wait_until_idle"):
@@ -109,7 +110,7 @@ def test_windows_that_other_work_makes_longer_and_shorter_are_no_problem(tmp_pat
     """The medians differ by more than the limit, but not the windows of each pair."""
     pairs = [(0.1, 0.08), (0.1, 0.08), (0.15, 0.12), (0.07, 0.075), (0.1, 0.11), (0.1, 0.08), (0.12, 0.08), (0.1, 0.3)]
     store_windows(tmp_path, [9.0, *itertools.chain(*pairs)])
-    row = describe_wait(make_wait(tmp_path, "completed"))
+    row = describe_wait(make_wait(tmp_path, "completed"), WHY)
     assert row["without_s"] < 0.85 * row["with_wait_s"] and row["problem"] == ""
 
 
@@ -119,25 +120,25 @@ def test_windows_that_other_work_makes_longer_and_shorter_are_no_problem(tmp_pat
         ("clock_mismatch", "clock_mismatch: 7 GiB"),
         ("out_of_memory", "out_of_memory: 7 GiB"),
         ("unsupported", ""),
-        (None, TIME_UP),
+        (None, explain_missing(WHY)),
     ],
 )
 def test_any_other_end_without_wait_is_a_problem(tmp_path, status, problem):
-    assert describe_wait(make_wait(tmp_path, status, reason="7 GiB"))["problem"] == problem
+    assert describe_wait(make_wait(tmp_path, status, reason="7 GiB"), WHY)["problem"] == problem
 
 
 def test_a_run_without_wait_that_crashed_says_why_and_one_that_was_stopped_is_missing(tmp_path):
     run = make_wait(tmp_path)
     store_attempt(run, "20260101T000000-1", "crashed")
-    assert describe_wait(run)["problem"] == "crashed: why crashed"
+    assert describe_wait(run, WHY)["problem"] == "crashed: why crashed"
     store_attempt(run, "20260101T000001-1", "interrupted")
-    assert describe_wait(run)["problem"] == TIME_UP
+    assert describe_wait(run, WHY)["problem"] == explain_missing(WHY)
 
 
 def test_a_framework_that_the_gate_found_unsupported_is_not_trained_without_wait(tmp_path):
     run = make_wait(tmp_path, verdict="unsupported")
     assert run.explain_refusal() == "why not"
-    row = describe_wait(run)
+    row = describe_wait(run, WHY)
     assert (row["status"], row["reason"], row["problem"]) == ("unsupported", "why not", "")
 
 

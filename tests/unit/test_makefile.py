@@ -23,3 +23,12 @@ def test_a_python_that_does_not_start_is_named_with_the_remedy(tmp_path, target,
     ended = subprocess.run(["make", target, f"PYTHON={python}"], cwd=tmp_path, capture_output=True, text=True)
     assert ended.returncode == 2 and "127" not in ended.stderr.splitlines()[-1]
     assert f"PYTHON={python}: " in ended.stderr and "make PYTHON=" in ended.stderr and "pyenv" in ended.stderr
+
+
+def test_check_gpu_gets_the_frameworks_and_steps_that_are_named():
+    options = ["FRAMEWORKS=pytorch_ddp jax_sharding", "STEPS=gate rates"]
+    named = ["--frameworks", "pytorch_ddp", "jax_sharding", "--steps", "gate", "rates"]
+    for given, passed in ((options, named), ([], [])):
+        made = subprocess.run(["make", "-n", "check-gpu", *given], cwd=ROOT, capture_output=True, text=True)
+        words = made.stdout.replace("\\\n", "").split()
+        assert words[words.index("--minutes") + 2 :] == passed, made.stdout + made.stderr

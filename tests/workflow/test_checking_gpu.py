@@ -1,8 +1,10 @@
 """`make check-gpu` goes through all its steps: it finds a framework, runs both studies, and writes the page."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 import yaml
@@ -32,12 +34,34 @@ wait
 """
 
 
-def start(project, *options: str, **variables: str) -> subprocess.CompletedProcess:
-    """Run the command for this Python's fake framework on a CPU."""
+def start(project, *options: str) -> subprocess.Popen:
+    """Start the command for this Python's fake framework on a CPU."""
     command = [sys.executable, "workflow/scripts/check_gpu.py", "--site", sys.executable, "--device", "cpu", *options]
-    environment = project.environment() | {"PYTHONPATH": "workflow/lib"} | variables
-    keywords = {"cwd": project.folder, "env": environment, "capture_output": True, "text": True, "timeout": 1260}
-    return subprocess.run(command, **keywords)
+    environment = project.environment() | {"PYTHONPATH": "workflow/lib"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=project.folder, env=environment, text=True, **pipes)
+
+
+def finish(check: subprocess.Popen) -> subprocess.CompletedProcess:
+    printed = check.communicate(timeout=1260)
+    return subprocess.CompletedProcess(check.args, check.returncode, *printed)
+
+
+def wait_for(project, pattern: str) -> None:
+    """Wait for a file of a copy."""
+    deadline = time.monotonic() + 300
+    while not list(project.folder.glob(pattern)):
+        assert time.monotonic() < deadline, f"{pattern} did not appear"
+        time.sleep(0.1)
+
+
+def replace_snakemake(project) -> None:
+    """Let a script that waits for Ctrl-C take the place of Snakemake."""
+    (project.folder / ".venv").unlink()
+    snakemake = project.folder / ".venv" / "bin" / "snakemake"
+    snakemake.parent.mkdir(parents=True)
+    snakemake.write_text(STOPPABLE)
+    snakemake.chmod(0o755)
 
 
 @pytest.fixture
@@ -54,26 +78,50 @@ def checked(tmp_path, monkeypatch):
 
 
 def test_when_time_is_up_snakemake_and_its_jobs_are_stopped(checked):
-    (checked.folder / ".venv").unlink()
-    snakemake = checked.folder / ".venv" / "bin" / "snakemake"
-    snakemake.parent.mkdir(parents=True)
-    snakemake.write_text(STOPPABLE)
-    snakemake.chmod(0o755)
-    result = start(checked, "--minutes", "0.01")
+    replace_snakemake(checked)
+    result = finish(start(checked, "--minutes", "0.01"))
     assert result.returncode == 1 and "results/check_gpu.md: 2 failures" in result.stdout
     page = checked.read("results/check_gpu.md")
     assert "run sleeping (stock, synthetic, fp32, batch 16): not run: the time was up" in page
     assert "largest batch of sleeping: batch 32: not run: the time was up" in page
     assert (checked.folder / "stopped").exists() and not checked.processes()
     called = checked.read("called").split()
-    assert called[:2] == ["check_gpu_rates", "results/parity/parity.html"]
+    assert called[:2] == ["results/parity/parity.html", "check_gpu_rates"]
     assert called[-2:] == ["config/check_gpu.yaml", "results/check_gpu/config.yaml"]
+
+
+def test_a_check_that_is_told_to_end_stops_snakemake_and_writes_the_page(checked):
+    replace_snakemake(checked)
+    check = start(checked, "--minutes", "20")
+    wait_for(checked, "called")
+    check.send_signal(signal.SIGTERM)
+    assert finish(check).returncode == 1
+    page = checked.read("results/check_gpu.md")
+    assert "run sleeping (stock, synthetic, fp32, batch 16): not run: the check was interrupted" in page
+    assert (checked.folder / "stopped").exists() and not checked.processes()
+
+
+def test_a_check_whose_snakemake_is_killed_says_so_and_the_next_one_continues(checked):
+    checked.behave(check_gpu_rates="hang")
+    check = start(checked, "--minutes", "20", "--steps", "rates")
+    wait_for(checked, "results/attempts/check_gpu_rates/**/events.jsonl")
+    calls = [process for process in checked.processes() if "check_gpu_rates" in process.cmdline()]
+    min(calls, key=lambda process: process.create_time()).kill()
+    killed = finish(check)
+    assert killed.returncode == 1 and "ends here: Snakemake was killed by SIGKILL" in killed.stdout
+    assert not checked.processes() and list((checked.folder / ".snakemake" / "locks").iterdir())
+    checked.behave(check_gpu_rates={"sleep_s": 2.5})
+    result = finish(start(checked, "--minutes", "20", "--steps", "rates"))
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+    page = checked.read("results/check_gpu.md")
+    assert "Everything passed in the steps site, rates on " in page
+    assert "| sleeping | stock | synthetic | fp32 | completed |" in page
 
 
 def test_the_command_ends_with_a_page_of_what_it_saw(checked, tmp_path):
     # The first sample is taken after one second.
     checked.behave(check_gpu_rates={"sleep_s": 2.5}, check_gpu_batches__sleeping__base__gpus1_batch64="out_of_memory")
-    result = start(checked, "--minutes", "20")
+    result = finish(start(checked, "--minutes", "20"))
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
     page = checked.read("results/check_gpu.md")
     assert "Everything passed on " in page
@@ -93,7 +141,7 @@ def test_a_rate_that_depends_on_the_wait_fails_the_check_and_is_tried_once(check
     behaviours = {"check_gpu_rates": {"sleep_s": 2.5}, "check_gpu_batches": "unsupported"}
     checked.behave(**behaviours, check_gpu_waits={"owed_s": 0.01})
     for _ in range(2):
-        result = start(checked, "--minutes", "20")
+        result = finish(start(checked, "--minutes", "20"))
         assert result.returncode == 1 and "results/check_gpu.md: 1 failures" in result.stdout, result.stdout[-3000:]
         assert "FAILED wait of sleeping: " in result.stdout and "do not wait" in result.stdout, result.stdout[-3000:]
         assert "| sleeping | clock_mismatch | " in checked.read("results/check_gpu.md")

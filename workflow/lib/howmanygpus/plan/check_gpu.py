@@ -18,6 +18,8 @@ from howmanygpus.train.preflight.waits import WaitRun
 from howmanygpus.train.spec import RANDOM_INPUTS
 
 RATES, BATCHES = "check_gpu_rates", "check_gpu_batches"
+STEPS = ("site", "gate", "rates", "waits", "batches")
+"""The steps of the check in their order. The first is always done: it looks for frameworks."""
 REFERENCE = "pytorch-cpu"
 """The environment in which the parity gate computes its reference, on the CPU; any build of PyTorch can."""
 REHEARSAL = {
@@ -66,12 +68,16 @@ def take_one_per_family(frameworks: list[str]) -> list[str]:
     return [name for name in frameworks if name in first.values()]
 
 
-def describe_changes(frameworks: list[str], device: str, machine: str) -> dict:
-    """Return the keys that override the config. frameworks: those found; device: `cuda` or `cpu`; machine: its file."""
+def describe_changes(frameworks: list[str], device: str, machine: str, has_gate: bool = True) -> dict:
+    """Return the keys that override the config. frameworks: those found; device: `cuda` or `cpu`; machine: its file.
+
+    Without the gate, runs are trained unchecked. A later check with it gives verdicts and repeats no run.
+    """
     changes: dict = copy.deepcopy(REHEARSAL) if device == "cpu" else {"studies": {RATES: {}, BATCHES: {}}}
     found = [name for name in FRAMEWORKS if name in frameworks]
     for study, names in {RATES: found, BATCHES: take_one_per_family(found)}.items():
         changes["studies"][study] |= {"devices": [device], "frameworks": names}
+        changes["studies"][study] |= {} if has_gate else {"parity": "off"}
     return changes | {"machine": machine}
 
 

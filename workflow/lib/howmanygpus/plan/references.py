@@ -18,7 +18,12 @@ from howmanygpus.plan.loaders import NATIVE_LOADERS
 from howmanygpus.plan.networks import list_models, read_model
 from howmanygpus.plan.study.published import PROTOCOLS, list_published, read_rows
 
-DOCUMENTS = (Path("config/README.md"), Path("profiles/README.md"), Path("docs/studies.md"), Path("docs/tiers.md"))
+DOCUMENTS = (
+    *(Path("config/README.md"), Path("profiles/README.md")),
+    *(Path("docs/gpu.md"), Path("docs/studies.md"), Path("docs/tiers.md")),
+)
+CARDS = Path("docs/gpu")
+"""Folder with a file for each card and date, see benchmarks/gpu/summarize.py."""
 MARKED = re.compile(r"(?P<start><!-- generated: (?P<name>[a-z_]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 NOTHING = "-"
 PROCESSES = {
@@ -245,6 +250,28 @@ def describe_processes() -> str:
     return format_table(("processes of a run", "frameworks", "on a cluster"), rows)
 
 
+def describe_cards() -> str:
+    """Return a table of the runs of benchmarks/gpu/first_minutes.yaml on each card, or that there is none."""
+    rows = []
+    for path in sorted(CARDS.glob("*.json")):
+        card = json.loads(path.read_text())
+        for run in card["runs"]:
+            if run["study"].startswith("first_"):
+                rows.append([card["card"], card["date"], card["commit"][:12], *_describe_rate(run)])
+    header = ("card", "date", "commit", "network, batch", "framework, tier", "images/s", "step, ms", "first step, s")
+    return format_table((*header, "memory, GiB", "over the expert's"), rows) if rows else "No card was measured yet.\n"
+
+
+def _describe_rate(run: dict) -> list[str]:
+    named = f"{run['model']}, {run['per_device_batch_size']}", f"`{run['framework']}`, {run['tier']}"
+    if run["status"] != "completed":
+        return [*named, run["status"], *[NOTHING] * 4]
+    memory_gib, ratio = run["peak_memory_gib"], run.get("over_expert")
+    rates = f"{run['images_per_s']:,.0f}", f"{1000 * run['step_s_median']:.2f}", f"{run['first_step_s']:.1f}"
+    beside = NOTHING if ratio is None else f"{ratio:.3f} ({run['expert_way']})"
+    return [*named, *rates, NOTHING if memory_gib is None else f"{memory_gib:.1f}", beside]
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "config_keys": partial(describe_keys, "config"),
     "dataset_keys": partial(describe_keys, "config", "dataset"),
@@ -267,5 +294,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "best_tiers": describe_best_tiers,
     "loaders": describe_loaders,
     "processes": describe_processes,
+    "cards": describe_cards,
 }
 """All generated tables, by the name in their comments."""

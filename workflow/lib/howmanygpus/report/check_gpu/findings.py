@@ -1,6 +1,7 @@
 """Findings of `make check-gpu`: verdicts, runs, telemetry, the largest batch, and what failed and why."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -9,8 +10,13 @@ from howmanygpus.report.check_gpu.telemetry import summarize_samples
 from howmanygpus.report.outcomes import read_outcomes
 from howmanygpus.report.tables import describe_table, load_table
 
-TIME_UP = "not run: the time was up or its step failed; the same call continues"
+TIME_UP = "the time was up"
 EXPECTED_END = "out_of_memory"
+
+
+def explain_missing(why: str) -> str:
+    """Return the failure of something that was not done. why: how its step ended."""
+    return f"not run: {why}; the same call continues"
 
 
 def tabulate(plan: dict, results: Path = Path(), table: str = "runs") -> pd.DataFrame:
@@ -47,12 +53,12 @@ def find_growing(plan: dict, results: Path = Path()) -> list[str]:
     return [outcome.identity["framework"] for outcome in at_largest if outcome.status == "completed"]
 
 
-def find_largest(batches: pd.DataFrame, most: int, on_gpu: bool) -> list[dict]:
+def find_largest(batches: pd.DataFrame, most: int, on_gpu: bool, why: str) -> list[dict]:
     """Return for each framework its largest batch and how the search ended.
 
-    most: the training images, which limit the search. Keys: framework, largest (None if no run completed),
-    peak_memory_gib and images_per_s there, next (the first size that did not complete, or None), status and reason of
-    that, and `problem`: any end other than `out_of_memory`, which is only expected on a GPU.
+    most: the training images, which limit the search. why: how the step ended. Keys: framework, largest (None if no run
+    completed), peak_memory_gib and images_per_s there, next (the first size that did not complete, or None), status and
+    reason of that, and `problem`: any end other than `out_of_memory`, which is only expected on a GPU.
     """
     found = []
     for framework, rows in batches.groupby("framework", sort=False):
@@ -64,15 +70,15 @@ def find_largest(batches: pd.DataFrame, most: int, on_gpu: bool) -> list[dict]:
         row |= {key: None if best is None else best[key] for key in ("peak_memory_gib", "images_per_s")}
         row |= {"next": None if end is None else end["per_device_batch_size"]}
         row |= {"status": "" if end is None else end["status"], "reason": "" if end is None else end["reason"]}
-        found.append(row | {"problem": _find_batch_problem(row, most, on_gpu)})
+        found.append(row | {"problem": _find_batch_problem(row, most, on_gpu, why)})
     return found
 
 
-def _find_batch_problem(row: dict, most: int, on_gpu: bool) -> str:
+def _find_batch_problem(row: dict, most: int, on_gpu: bool, why: str) -> str:
     if row["status"] in (EXPECTED_END, "unsupported"):
         return ""
     if row["status"] == "missing":
-        return f"batch {row['next']}: {TIME_UP}"
+        return f"batch {row['next']}: {explain_missing(why)}"
     if row["status"]:
         return f"batch {row['next']}: {row['status']}, not {EXPECTED_END}: {row['reason']}"
     return f"memory for every batch up to {row['largest']} of {most} images; the end was not reached" if on_gpu else ""
@@ -85,22 +91,24 @@ def list_failures(
     waits: list[dict],
     largest: list[dict],
     not_found: list[dict],
+    why: Mapping[str, str],
 ) -> list[str]:
     """Return every failure of the check as one line: what failed, and why. `unsupported` is no failure.
 
     verdicts: `framework`, `precision`, `status` (empty without a verdict) and `reason` of each cell. waits: see
     report.check_gpu.waits. not_found: frameworks that are installed in the site's Python but do not work, as
-    `environment` and `reason`.
+    `environment` and `reason`. why: how the steps `gate` and `rates` ended.
     """
     failures = [f"{found['environment']}: {found['reason']}" for found in not_found]
     for verdict in verdicts:
         if verdict["status"] not in ("passed", "unsupported"):
-            why = f"{verdict['status']}: {verdict['reason']}" if verdict["status"] else TIME_UP
-            failures.append(f"gate of {verdict['framework']} in {verdict['precision']}: {why}")
+            said = f"{verdict['status']}: {verdict['reason']}" if verdict["status"] else explain_missing(why["gate"])
+            failures.append(f"gate of {verdict['framework']} in {verdict['precision']}: {said}")
     for _, row in rates.iterrows():
         if row["status"] not in ("completed", "unsupported"):
-            why = TIME_UP if row["status"] == "missing" else f"{row['status']}: {row['reason']}"
-            failures.append(f"run {describe_run(row)}: {why}")
+            is_missing = row["status"] == "missing"
+            said = explain_missing(why["rates"]) if is_missing else f"{row['status']}: {row['reason']}"
+            failures.append(f"run {describe_run(row)}: {said}")
     failures += [f"telemetry of {row['run']}: {row['problem']}" for row in telemetry if row["problem"]]
     failures += [f"wait of {row['framework']}: {row['problem']}" for row in waits if row["problem"]]
     failures += [f"largest batch of {row['framework']}: {row['problem']}" for row in largest if row["problem"]]

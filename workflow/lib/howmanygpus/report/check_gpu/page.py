@@ -38,6 +38,7 @@ def render_page(
 ) -> str:
     """Return the page. machine: values by what they describe. Other arguments: see the modules of this folder."""
     said = f"{len(failures)} failures" if failures else "Everything passed"
+    said += f" in the steps {machine['steps']}" if "steps" in machine else ""
     date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     sections = {
         "What failed, and why": "\n".join(f"- {escape(failure)}" for failure in failures) or "Nothing.",

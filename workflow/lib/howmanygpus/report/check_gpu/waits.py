@@ -3,7 +3,7 @@
 import json
 import statistics
 
-from howmanygpus.report.check_gpu.findings import TIME_UP
+from howmanygpus.report.check_gpu.findings import explain_missing
 from howmanygpus.train.preflight.waits import UNSUPPORTED, WaitRun
 
 COMPLETES_STEPS = "completes steps before they return on a CPU, so that there is nothing to wait for"
@@ -16,8 +16,8 @@ machine also makes windows longer or shorter, but not always the same ones: of 1
 """
 
 
-def describe_wait(run: WaitRun) -> dict:
-    """Return what is known of a run without wait.
+def describe_wait(run: WaitRun, why: str) -> dict:
+    """Return what is known of a run without wait. why: how it ended if it has no record.
 
     Keys: framework, status (empty if it was not done), with_wait_s and without_s (median seconds of a window, None if
     it was not measured), reason, and `problem`: empty if nothing is wrong.
@@ -30,7 +30,7 @@ def describe_wait(run: WaitRun) -> dict:
         return row | {"status": UNSUPPORTED, "reason": refusal}
     record = run.find_outcome() or run.find_last_attempt()
     if record is None or record["status"] in STOPPED:
-        return row | {"problem": TIME_UP}
+        return row | {"problem": explain_missing(why)}
     row |= {"status": record["status"], "reason": record["reason"]}
     if record["status"] != "completed":
         is_problem = record["status"] != UNSUPPORTED

@@ -45,11 +45,11 @@ class WaitRun:
     def framework(self) -> str:
         return self.spec["framework"]
 
-    def has_inputs(self) -> bool:
-        """Return whether there is everything that earlier steps of the check make for it."""
-        weights = Path(self.spec["weights_file"]).with_suffix(".json")
-        records = (self.environment, self.verdict, Path(self.spec["data_dir"], "dataset.json"), weights)
-        return all(Path(record).is_file() for record in records)
+    def list_missing(self) -> list[str]:
+        """Return the records that do not exist of what Snakemake makes for it."""
+        weights = str(Path(self.spec["weights_file"]).with_suffix(".json"))
+        records = (self.environment, self.verdict, f"{self.spec['data_dir']}/dataset.json", weights)
+        return [record for record in records if not Path(record).is_file()]
 
     def explain_refusal(self) -> str:
         """Return why it is not started; empty if it is, or if the gate has not said yet."""
