@@ -88,7 +88,7 @@ def list_failures(
 ) -> list[str]:
     """Return every failure of the check as one line: what failed, and why. `unsupported` is no failure.
 
-    verdicts: `framework`, `precision`, `status` (empty without a verdict) and `reason` of each cell. waits: see
+    verdicts: `framework`, `variant`, `precision`, `status` (empty without a verdict) and `reason` of each cell. waits: see
     report.check_gpu.waits. not_found: frameworks that are installed in the site's Python but do not work, as
     `environment` and `reason`.
     """
@@ -96,7 +96,8 @@ def list_failures(
     for verdict in verdicts:
         if verdict["status"] not in ("passed", "unsupported"):
             why = f"{verdict['status']}: {verdict['reason']}" if verdict["status"] else TIME_UP
-            failures.append(f"gate of {verdict['framework']} in {verdict['precision']}: {why}")
+            name = f"{verdict['framework']} ({verdict['variant']})"
+            failures.append(f"gate of {name} in {verdict['precision']}: {why}")
     for _, row in rates.iterrows():
         if row["status"] not in ("completed", "unsupported"):
             why = TIME_UP if row["status"] == "missing" else f"{row['status']}: {row['reason']}"
