@@ -27,7 +27,7 @@ import json, sys
 from howmanygpus.train.parity import reference
 
 folder, defaults, *models = sys.argv[1:]
-MORE = ["--variation", "_sgd-constant", "--defaults", defaults]
+MORE = ["--variation", "_sgd-constant", "--defaults", defaults, "--devices", "1", "3"]
 refusals = {}
 for model in models:
     options = ["--model", model, "--image-shape", "6", "6", "1", "--num-classes", "3", "--batchnorm", "local", *MORE]
@@ -154,10 +154,16 @@ def refusals(environment_python, kept):
         result = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert result.returncode == 0, result.stderr[-3000:]
         shutil.rmtree(library)
+        made = sorted(path.name for path in (folder / "small_cnn").glob("*.devices*"))
         (folder / "refusals.json").write_text(result.stdout.splitlines()[-1])
+        (folder / "made.json").write_text(json.dumps(made))
 
     folder = kept("refusals-of-the-reference", "pytorch-cpu", make, SCRIPT, OWN_RELUS)
-    return json.loads((folder / "refusals.json").read_text())
+    return json.loads((folder / "refusals.json").read_text()) | {"made": json.loads((folder / "made.json").read_text())}
+
+
+def test_a_reference_is_computed_for_the_numbers_of_devices_that_are_asked_for(refusals):
+    assert refusals["made"] == [f"{name}.devices{number}.safetensors" for name in ("own", "sgd") for number in (1, 3)]
 
 
 def test_the_layer_is_accepted(refusals):

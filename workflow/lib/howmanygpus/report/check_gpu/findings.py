@@ -88,8 +88,8 @@ def list_failures(
 ) -> list[str]:
     """Return every failure of the check as one line: what failed, and why. `unsupported` is no failure.
 
-    verdicts: `framework`, `variant`, `precision`, `status` (empty without a verdict) and `reason` of each cell. waits: see
-    report.check_gpu.waits. not_found: frameworks that are installed in the site's Python but do not work, as
+    verdicts: `framework`, `variant`, `precision`, `status` (empty without a verdict) and `reason` of each cell. waits:
+    see report.check_gpu.waits. not_found: frameworks that are installed in the site's Python but do not work, as
     `environment` and `reason`.
     """
     failures = [f"{found['environment']}: {found['reason']}" for found in not_found]

@@ -15,7 +15,7 @@ from howmanygpus.files import write_json_atomic
 from howmanygpus.train.frameworks.torch.layers.relu import replace_relu
 from howmanygpus.train.input.prepared import PreparedData, open_data
 from howmanygpus.train.parity.own.folder import check_or_exit
-from howmanygpus.train.parity.reference import Arrays, compute, make_specs, read_arguments, write_for_devices
+from howmanygpus.train.parity.reference import Arrays, compute, read_arguments, write_for_devices
 from howmanygpus.train.parity.relus import GatedRelu
 from howmanygpus.train.parity.rounding import Rounded
 from howmanygpus.train.parity.task import NOISE, NOISES, SKIPPED, SKIPPED_STEP, WEIGHTS
@@ -65,7 +65,7 @@ def main() -> None:
             exact = load_file(folder / f"{stem}.safetensors")
             return measure(spec, data, weights, num_shards, exact, seeds)
 
-        write_for_devices(make_specs(arguments), folder, NOISE, measure_one)
+        write_for_devices(arguments, NOISE, measure_one)
     facts = {"model": arguments.model, "simulated": list(NOISES)}
     write_json_atomic(folder / "noise.json", facts)
     print(json.dumps(facts))
