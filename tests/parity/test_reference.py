@@ -133,6 +133,9 @@ noise.compute = compute
 noise.Rounded = lambda precision, seed: type("Arithmetic", (), {"precision": precision})
 measured = noise.measure(None, None, {}, 1, {"array": np.zeros(1)}, [1, 2])
 print(*(f"{name}={array.item():.4f}" for name, array in measured.items()))
+resnet44, large = 658_586, 25_600_000
+cases = [(50_000, (224, 224, 3)), (resnet44, (8, 8, 3)), (resnet44, (32, 32, 3)), (large, (8, 8, 3))]
+print(*(len(noise.find_seeds(*case)) for case in cases))
 """
 
 
@@ -215,11 +218,16 @@ def test_rounding_stays_small_in_the_task_of_a_deep_network(say):
 
 def test_weights_are_rounded_to_nearest_in_products_alone(say):
     """As frameworks cast them. Otherwise each result would be rounded by itself, which cancels in a mean."""
-    products, others, _ = say("simulated-rounding", ROUNDING)
+    products, others, *_ = say("simulated-rounding", ROUNDING)
     assert products == "1.0 1.0", "a convolution by 1 + 2**-9 and its gradient"
     assert others == "2", "BatchNorm's scale stays in float32"
 
 
 def test_noise_is_a_mean_over_simulations(say):
     """In root mean square."""
-    assert say("simulated-rounding", ROUNDING)[-1] == "skipped/array=0.0000 noise/array=3.5355 fine_noise/array=0.5000"
+    assert say("simulated-rounding", ROUNDING)[2] == "skipped/array=0.0000 noise/array=3.5355 fine_noise/array=0.5000"
+
+
+def test_noise_is_simulated_often_where_one_simulation_tells_too_little(say):
+    """In a network with few parameters or small images, whether rounding moves one ReLU input decides by much."""
+    assert say("simulated-rounding", ROUNDING)[3] == "8 8 1 1"

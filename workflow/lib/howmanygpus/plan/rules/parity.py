@@ -94,7 +94,7 @@ class ParityRules(Answers):
         task = f"{network}{wildcards.options}_{size}_{wildcards.batchnorm}{wildcards.variation}"
         earlier = Path("results", "parity", task, "reference.json")
         found = {*json.loads(earlier.read_text()).get("devices", [])} if earlier.exists() else set()
-        for cell in map(self._plan.parity_cells.get, self._plan.checked_verdicts):
+        for cell in (self._plan.parity_cells[verdict] for verdict in self._plan.checked_verdicts):
             if cell.task == task:
                 found |= {int(layout.split("x")[0]) for layout in cell.layouts(self._machine.device(cell.device))}
         return sorted(found)

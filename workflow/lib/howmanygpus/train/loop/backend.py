@@ -237,10 +237,10 @@ class StepwiseBackend(Backend):
 
 def list_causes(error: BaseException) -> list[BaseException]:
     """Return an error and those from which it arose, the last one first."""
-    found: list[BaseException] = []
-    while error is not None and error not in found:
-        found.append(error)
-        error = error.__cause__ or error.__context__
+    found, cause = [error], error.__cause__ or error.__context__
+    while cause is not None and cause not in found:
+        found.append(cause)
+        cause = cause.__cause__ or cause.__context__
     return found
 
 
