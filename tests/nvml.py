@@ -11,6 +11,7 @@ class FakeGpu:
     """One GPU. cores: near it; parts: UUIDs of its MIG devices; peers: UUIDs that it reaches by NVLink.
 
     denied: by a cgroup, as SLURM does with the GPUs of other jobs. memory_gib: None if it shares the host's memory.
+    used_frac: fraction of the memory that programs use; None for 1 GiB.
     """
 
     uuid: str
@@ -19,6 +20,7 @@ class FakeGpu:
     memory_gib: float | None = 80.0
     peers: tuple[str, ...] = field(default=())
     denied: bool = False
+    used_frac: float | None = None
 
 
 class FakeNvml:
@@ -91,7 +93,9 @@ class FakeNvml:
         memory_gib = self._board(handle).memory_gib
         if memory_gib is None:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-        return SimpleNamespace(total=int(memory_gib * 2**30), used=2**30)
+        used_frac = self._board(handle).used_frac
+        used_gib = 1 if used_frac is None else used_frac * memory_gib
+        return SimpleNamespace(total=int(memory_gib * 2**30), used=int(used_gib * 2**30))
 
     def nvmlDeviceGetCpuAffinity(self, handle, num_words):
         words = [0] * num_words

@@ -57,8 +57,8 @@ running statistics. A framework that computes in float32 does not overflow, and 
   of rounding that the reference measures: {float32} times what PyTorch's own float32 changes, and what ReLU inputs
   change that are so near to zero that rounding decides their sign.
 - bf16: a multiple of the noise that the reference measures for each array by simulating the rounding of bf16, eight
-  times if the network is small. It is {many} for arrays of {elements} elements or more and for all arrays together, and
-  {few} for others.
+  times if the network or its images are small. It is {many} for arrays of {elements} elements or more and for all
+  arrays together, and {few} for others.
 - tf32 and fp16: the same with the noise of their significant bits; both have three more than bf16.
 
 In reduced precision an array whose limit exceeds {told} is not judged by itself. The limits of whole gradients and

@@ -23,6 +23,8 @@ CELL = {"precision": "fp32", "device": "cpu", "device_kind": "cpu", "batchnorm":
 CELL |= {"cores_per_device": 1, "tier": "stock", "loader": "shared", "loader_kind": "threads", "input": "arrays"}
 CELL |= {"model_options": {}, "crop": [int(size) for size in SHAPE[:2]]}
 CELL |= {"gradient_compression": "none", "powersgd_rank": 0, "horovod_controller": "gloo", "variation": f"_{ADAM}"}
+DEVICES = ["--devices", "1", "2", "3"]
+"""Those with which the tests compare."""
 DEFAULTS = ["--defaults", json.dumps(list_defaults())]
 CODE = ("howmanygpus/files.py", "howmanygpus/surroundings/**/*.py", "howmanygpus/train/**/*.py")
 """The code of a copy of workflow/lib/ that can change what is observed."""
@@ -52,7 +54,8 @@ class Observer:
         cell = CELL | cell
         model, model_options, batchnorm = (cell[key] for key in ("model", "model_options", "batchnorm"))
         options = ["--model", model, "--options", json.dumps(model_options), "--image-shape", *SHAPE]
-        options += ["--num-classes", NUM_CLASSES, "--batchnorm", batchnorm, "--variation", cell["variation"], *DEFAULTS]
+        options += ["--num-classes", NUM_CLASSES, "--batchnorm", batchnorm, "--variation", cell["variation"]]
+        options += [*DEFAULTS, *DEVICES]
         modules = ["reference"] if cell["precision"] == "fp32" else ["reference", "noise"]
 
         def make(folder: Path) -> None:

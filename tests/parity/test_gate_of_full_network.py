@@ -21,10 +21,10 @@ SHAPE, NUM_CLASSES = ("32", "32", "3"), "10"
 FRAMEWORK, ENVIRONMENT = "pytorch_ddp", "pytorch-cpu"
 CELL_OF_FULL = CELL | {"framework": FRAMEWORK, "model": "resnet18", "crop": [int(size) for size in SHAPE[:2]]}
 LAYOUTS = (1, 2)
-FEWER = f"""
+FEWER = """
 from howmanygpus.train.parity import observe, reference, task
 del task.OPTIMIZERS["own"]
-reference.NUM_CANDIDATES, reference.SHARDS = 1, {LAYOUTS}
+reference.NUM_CANDIDATES = 1
 """
 
 
@@ -37,7 +37,10 @@ class FullObserver(Observer):
         words = ["--model", CELL_OF_FULL["model"], "--image-shape", *SHAPE, "--num-classes", NUM_CLASSES]
         self.do(
             "reference",
-            [*words, "--batchnorm", CELL_OF_FULL["batchnorm"], "--variation", CELL["variation"], *DEFAULTS],
+            [
+                *(*words, "--batchnorm", CELL_OF_FULL["batchnorm"], "--variation", CELL["variation"], *DEFAULTS),
+                *("--devices", *map(str, LAYOUTS)),
+            ],
             top / "task",
         )
         cells = {"full": CELL_OF_FULL | {"task": str(top / "task")}}

@@ -11,7 +11,7 @@ from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.report.parity.judge import judge
 from howmanygpus.report.parity.own import OwnComparison
 from kept import keep
-from parity.observing import CELL, DEFAULTS, NUM_CLASSES, SHAPE, Observer, names_of
+from parity.observing import CELL, DEFAULTS, DEVICES, NUM_CLASSES, SHAPE, Observer, names_of
 from project import ROOT
 
 FILES = {"torch": "pytorch_net", "keras": "keras_net", "flax": "flax_net"}
@@ -53,7 +53,7 @@ class OwnObserver(Observer):
             subprocess.run([*command, *model, "--seed", "1", "--weights", weights], env=variables, check=True)
             words = ["-m", "howmanygpus.train.parity.own.reference", *model, "--model", cell["model"]]
             words += ["--batchnorm", batchnorm, "--weights", str(weights.with_suffix(".json"))]
-            words += ["--variation", CELL["variation"], *DEFAULTS]
+            words += ["--variation", CELL["variation"], *DEFAULTS, *DEVICES]
             self._run(ENVIRONMENTS[family], words, folder)
 
         return keep(f"own-task-{family}-{batchnorm}", [self._code], self.scratch, make)

@@ -27,7 +27,7 @@ import json, sys
 from howmanygpus.train.parity import reference
 
 folder, defaults, *models = sys.argv[1:]
-MORE = ["--variation", "_sgd-constant", "--defaults", defaults]
+MORE = ["--variation", "_sgd-constant", "--defaults", defaults, "--devices", "1", "3"]
 refusals = {}
 for model in models:
     options = ["--model", model, "--image-shape", "6", "6", "1", "--num-classes", "3", "--batchnorm", "local", *MORE]
@@ -133,6 +133,9 @@ noise.compute = compute
 noise.Rounded = lambda precision, seed: type("Arithmetic", (), {"precision": precision})
 measured = noise.measure(None, None, {}, 1, {"array": np.zeros(1)}, [1, 2])
 print(*(f"{name}={array.item():.4f}" for name, array in measured.items()))
+resnet44, large = 658_586, 25_600_000
+cases = [(50_000, (224, 224, 3)), (resnet44, (8, 8, 3)), (resnet44, (32, 32, 3)), (large, (8, 8, 3))]
+print(*(len(noise.find_seeds(*case)) for case in cases))
 """
 
 
@@ -154,10 +157,16 @@ def refusals(environment_python, kept):
         result = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert result.returncode == 0, result.stderr[-3000:]
         shutil.rmtree(library)
+        made = sorted(path.name for path in (folder / "small_cnn").glob("*.devices*"))
         (folder / "refusals.json").write_text(result.stdout.splitlines()[-1])
+        (folder / "made.json").write_text(json.dumps(made))
 
     folder = kept("refusals-of-the-reference", "pytorch-cpu", make, SCRIPT, OWN_RELUS)
-    return json.loads((folder / "refusals.json").read_text())
+    return json.loads((folder / "refusals.json").read_text()) | {"made": json.loads((folder / "made.json").read_text())}
+
+
+def test_a_reference_is_computed_for_the_numbers_of_devices_that_are_asked_for(refusals):
+    assert refusals["made"] == [f"{name}.devices{number}.safetensors" for name in ("own", "sgd") for number in (1, 3)]
 
 
 def test_the_layer_is_accepted(refusals):
@@ -209,11 +218,16 @@ def test_rounding_stays_small_in_the_task_of_a_deep_network(say):
 
 def test_weights_are_rounded_to_nearest_in_products_alone(say):
     """As frameworks cast them. Otherwise each result would be rounded by itself, which cancels in a mean."""
-    products, others, _ = say("simulated-rounding", ROUNDING)
+    products, others, *_ = say("simulated-rounding", ROUNDING)
     assert products == "1.0 1.0", "a convolution by 1 + 2**-9 and its gradient"
     assert others == "2", "BatchNorm's scale stays in float32"
 
 
 def test_noise_is_a_mean_over_simulations(say):
     """In root mean square."""
-    assert say("simulated-rounding", ROUNDING)[-1] == "skipped/array=0.0000 noise/array=3.5355 fine_noise/array=0.5000"
+    assert say("simulated-rounding", ROUNDING)[2] == "skipped/array=0.0000 noise/array=3.5355 fine_noise/array=0.5000"
+
+
+def test_noise_is_simulated_often_where_one_simulation_tells_too_little(say):
+    """In a network with few parameters or small images, whether rounding moves one ReLU input decides by much."""
+    assert say("simulated-rounding", ROUNDING)[3] == "8 8 1 1"

@@ -35,7 +35,78 @@ def pytorch() -> dict:
 
     torch.cuda.get_allocator_backend = lambda: "native"
     seen = {tier: flags(tier) for tier in ("stock", "best")} | {"settings": describe_cuda()}
+    seen |= compile_by_pytorch() | {"autotunes": autotune_by_pytorch()}
     return seen | copy_by_pytorch() | run_pytorch_without_nccl() | join_pytorch()
+
+
+def autotune_by_pytorch() -> list[bool]:
+    """Return whether cuDNN's algorithms are measured in tasks of both tiers that one process does."""
+    import torch
+
+    from howmanygpus.train.frameworks.torch.family import apply_tier
+
+    found = []
+    for tier in ("stock", "best", "stock"):
+        apply_tier(torch.nn.Identity(), make_spec(tier=tier, device="cuda", device_kind="cuda"), compiles=False)
+        found.append(torch.backends.cudnn.benchmark)
+    return found
+
+
+def compile_by_pytorch() -> dict:
+    """Return how often networks of one process ran as graphs, by a compiler that only counts, and what records say."""
+    import functools
+
+    import torch
+
+    from howmanygpus.train.frameworks.torch.family import apply_tier
+    from howmanygpus.train.frameworks.torch.settings import describe_execution
+
+    class Network(torch.nn.Module):
+        """Is compiled again for every text."""
+
+        text = ""
+
+        def forward(self, x):
+            return x * len(self.text)
+
+    class NotCompiled(Network):
+        forward = torch._dynamo.disable(Network.forward)
+
+    ran = []
+
+    def count(graph, inputs):
+        def run(*arguments):
+            ran[-1] += 1
+            return graph(*arguments)
+
+        return run
+
+    def build(network, **changes):
+        return apply_tier(network, make_spec(tier="best", device="cuda", device_kind="cuda", **changes), compiles=True)
+
+    def call(network, length=0):
+        network.text = length * "a"
+        ran.append(0)
+        network(torch.ones(3))
+
+    torch.nn.Module.compile = functools.partialmethod(torch.nn.Module.compile, backend=count)
+    for length in range(12):
+        call(build(Network()), length)
+    seen: dict = {"graphs": ran.copy()}
+    one = build(Network())
+    try:
+        for length in range(12):
+            call(one, length)
+    except torch._dynamo.exc.FailOnRecompileLimitHit as error:
+        seen["limited"] = type(error).__name__
+    own = build(Network(), model_file="own.py")
+    for length in range(12):
+        call(own, length)
+    seen["executions"] = [describe_execution(own)]
+    for network in (Network(), NotCompiled()):
+        call(build(network))
+        seen["executions"].append(describe_execution(network))
+    return seen
 
 
 def copy_by_pytorch() -> dict:
@@ -114,6 +185,7 @@ def join_pytorch() -> dict:
 def chainer() -> dict:
     from chainer.backends import cuda
 
+    from howmanygpus.train.frameworks.chainer.family import apply_tier
     from howmanygpus.train.frameworks.chainer.multi_node import ChainerMn
     from howmanygpus.train.frameworks.chainer.settings import describe_cuda
     from howmanygpus.train.loop.backend import UnsupportedError
@@ -127,7 +199,10 @@ def chainer() -> dict:
     cuda.cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=properties))
     backend.is_cuda, backend.device = True, SimpleNamespace(device=SimpleNamespace(id=3))
     seen = {"reason": reason, "tf32": os.environ.get("NVIDIA_TF32_OVERRIDE"), "settings": describe_cuda()}
-    seen |= {"device_model": backend.device_model()}
+    seen |= {"device_model": backend.device_model(), "autotunes": []}
+    for tier in ("stock", "best", "stock"):
+        apply_tier(tier)
+        seen["autotunes"].append(describe_cuda()["autotune"].endswith("on"))
     cuda.Stream = SimpleNamespace(null=SimpleNamespace(record=lambda event: event))
     cuda.cupy = SimpleNamespace(cuda=SimpleNamespace(Event=lambda **options: options))
     return seen | {"marker": backend.mark_step(), "calls": copy_by_chainer()}
@@ -192,6 +267,11 @@ def jax() -> dict:
     backend = object.__new__(JaxSharding)
     backend.devices = [uncounted]
     seen |= {"uncounted": [backend.peak_memory_bytes(), describe_cuda(uncounted)["allocator"]]}
+    pools = [SimpleNamespace(memory_stats=lambda: {"peak_bytes_in_use": 30, "bytes_limit": 40}), uncounted]
+    jax.local_devices = lambda: pools
+    seen["in_use"] = [JaxSharding.find_memory_in_use_frac()]
+    pools.pop(0)
+    seen["in_use"].append(JaxSharding.find_memory_in_use_frac())
     jax.config.update("jax_default_matmul_precision", "highest")
     return seen | {"settings": describe_cuda(SimpleNamespace(memory_stats=lambda: {"bytes_limit": 38 * 2**30}))}
 
@@ -258,7 +338,11 @@ def set_up_tensorflow() -> dict:
         backend.prepare_training(None)
     tf.config.experimental.get_memory_growth = lambda gpu: False
     tf.config.experimental.enable_tensor_float_32_execution(False)
-    return {"fit": told, "devices": devices, "growing": growing, "settings": describe_cuda("GPU 0")}
+    tf.config.list_logical_devices = lambda kind: [SimpleNamespace(name="/device:GPU:0")]
+    tf.config.experimental.get_memory_info = lambda name: {"peak": {"GPU:0": 30 * 2**30}[name]}
+    in_use = KerasMirrored.find_memory_in_use_frac()
+    seen = {"fit": told, "devices": devices, "growing": growing, "in_use": in_use}
+    return seen | {"settings": describe_cuda("GPU 0")}
 
 
 def copy_by_tensorflow() -> dict:

@@ -39,6 +39,27 @@ def test_stock_leaves_pytorch_the_choice_of_the_optimizers_implementation(check)
     assert check("pytorch")["best"]["fused"] is True
 
 
+@pytest.mark.parametrize("framework", ["pytorch", "chainer"])
+def test_a_task_of_the_best_tier_leaves_stock_its_algorithms(check, framework):
+    """The parity gate does tasks of both tiers in one process."""
+    assert check(framework)["autotunes"] == [False, True, False]
+
+
+def test_every_network_of_a_process_is_compiled(check):
+    """PyTorch has one limit for all networks that call the same function, and runs the others eagerly."""
+    assert check("pytorch")["graphs"] == [1] * 12
+
+
+def test_a_network_that_is_not_compiled_is_refused_or_recorded(check):
+    seen = check("pytorch")
+    assert seen["limited"] == "FailOnRecompileLimitHit"
+    assert seen["executions"] == [
+        "torch.compile, eager after its limit of recompilations",
+        "torch.compile",
+        "eager: torch.compile has compiled nothing",
+    ]
+
+
 def test_ddp_of_older_pytorch_gets_the_option_that_it_knows(check):
     """A site's own PyTorch may be older than the pinned one."""
     assert check("pytorch")["sync_options"] == ["forward_sync_buffers", "broadcast_buffers"]
@@ -81,6 +102,12 @@ def test_jax_refuses_to_train_on_fewer_devices(check):
 
 def test_an_allocator_of_jax_that_counts_nothing_loses_no_run(check):
     assert check("jax")["uncounted"] == [None, "default"]
+
+
+@pytest.mark.parametrize(("framework", "in_use"), [("jax", [0.75, None]), ("tensorflow", 0.75)])
+def test_memory_in_use_is_that_of_a_pool_that_holds_the_whole_device(check, framework, in_use):
+    """To the driver, such a device is always full."""
+    assert check(framework)["in_use"] == in_use
 
 
 @pytest.mark.parametrize(("framework", "device"), [("pytorch", "device 1"), ("chainer", "device")])

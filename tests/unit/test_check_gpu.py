@@ -1,6 +1,7 @@
 """`make check-gpu` plans what was found, doubles batch sizes to the end, and says what failed and why."""
 
 import json
+from importlib.util import module_from_spec, spec_from_file_location
 
 import pandas as pd
 import pytest
@@ -177,11 +178,17 @@ def test_a_framework_grows_if_its_largest_batch_completed(tmp_path):
     assert findings.find_growing(plan, tmp_path) == ["pytorch_ddp"]
 
 
+def make_verdict(framework, variant, precision, status, reason="") -> dict:
+    named = {"framework": framework, "variant": variant, "precision": precision}
+    return named | {"status": status, "reason": reason}
+
+
 VERDICTS = [
-    {"framework": "pytorch_ddp", "precision": "fp32", "status": "passed", "reason": ""},
-    {"framework": "pytorch_ddp", "precision": "tf32", "status": "unsupported", "reason": "no tf32"},
-    {"framework": "pytorch_ddp", "precision": "bf16", "status": "failed", "reason": "gradients: 1 > 0.1 | worst"},
-    {"framework": "jax_sharding", "precision": "fp32", "status": "", "reason": ""},
+    make_verdict("pytorch_ddp", "stock", "fp32", "passed"),
+    make_verdict("pytorch_ddp", "stock", "tf32", "unsupported", "no tf32"),
+    make_verdict("pytorch_ddp", "stock", "bf16", "failed", "gradients: 1 > 0.1 | worst"),
+    make_verdict("pytorch_ddp", "best", "bf16", "passed"),
+    make_verdict("jax_sharding", "stock", "fp32", ""),
 ]
 
 
@@ -200,8 +207,8 @@ def test_everything_that_failed_is_on_the_page_with_its_reason(tmp_path):
     failures = findings.list_failures(VERDICTS, rates, telemetry, waits, largest, [broken], why)
     assert failures == [
         "jax-cuda13: AssertionError: it finds no GPU",
-        "gate of pytorch_ddp in bf16: failed: gradients: 1 > 0.1 | worst",
-        "gate of jax_sharding in fp32: not run: the time was up; the same call continues",
+        "gate of pytorch_ddp (stock) in bf16: failed: gradients: 1 > 0.1 | worst",
+        "gate of jax_sharding (stock) in fp32: not run: the time was up; the same call continues",
         "run pytorch_ddp (arrays, fp32, batch 8): not run: Snakemake was killed by SIGKILL; the same call continues",
         "run pytorch_ddp (arrays, fp32, batch 8): out_of_memory: 7 GiB",
         "telemetry of r: telemetry has no GPU samples",
@@ -211,10 +218,22 @@ def test_everything_that_failed_is_on_the_page_with_its_reason(tmp_path):
     page = render_page({"host": "h"}, [broken], VERDICTS, rates, telemetry, waits, largest, failures)
     assert "8 failures on h, " in page
     assert "gradients: 1 > 0.1 \\| worst" in page, "a bar would end the cell"
-    assert "| framework | fp32 | tf32 | bf16 |" in page
-    assert "| jax_sharding | missing | — | — |" in page
+    assert "| framework | variant | fp32 | tf32 | bf16 |" in page
+    assert "| pytorch_ddp | stock | passed | unsupported | failed |" in page, "the other tier passed"
+    assert "| pytorch_ddp | best | — | — | passed |" in page
+    assert "| jax_sharding | stock | missing | — | — |" in page
     assert "## Waits\n\n| framework | status | median step with the wait, ms | without it, ms | reason |" in page
     assert "| b | diverged | — | 4.00 | nan |" in page
+
+
+def test_each_tier_has_a_verdict_of_its_own_on_the_page():
+    file = spec_from_file_location("check_gpu", ROOT / "workflow" / "scripts" / "check_gpu.py")
+    script = module_from_spec(file)
+    file.loader.exec_module(script)
+    verdicts = script.list_verdicts(plan_check("cuda", ["pytorch_ddp"]))
+    found = [(verdict["variant"], verdict["precision"]) for verdict in verdicts]
+    stock = [("stock", precision) for precision in ("fp32", "tf32", "bf16", "fp16")]
+    assert found == [*stock, ("best", "fp32"), ("best", "bf16")]
 
 
 def test_a_page_without_failures_says_so():

@@ -184,6 +184,14 @@ def test_no_memory_on_cpus_is_told_from_a_failure(status, words):
         ("crashed", "killed by SIGKILL", "cpu", True, OUT_OF_MEMORY),
         ("crashed", "exit status 137", "cpu", True, OUT_OF_MEMORY),
         ("crashed", "the launcher ended without a word, by SIGKILL", "cpu", True, OUT_OF_MEMORY),
+        # A library prints that the device is full, and then ends the process.
+        (
+            "crashed",
+            "killed by SIGABRT\nF0000 gpu.cc:9] failed: CUDA_ERROR_OUT_OF_MEMORY",
+            "cuda",
+            False,
+            OUT_OF_MEMORY,
+        ),
         # Nobody says that memory was the reason.
         ("crashed", "killed by SIGKILL", "cpu", False, FAILED),
         ("crashed", "exit status 1", "cpu", True, FAILED),

@@ -229,6 +229,6 @@ def test_bandwidth_is_that_of_each_device_while_all_are_fed(tmp_path):
     backend.wait_for_batch = lambda batch: setattr(backend, "now", backend.now + 0.5)
     spec = make_spec(num_gpus=2, global_batch_size=1024, device_kind="cuda")
     data = make_data(image_shape=(64, 64, 1))
-    assert measure_host_to_device(backend, spec, data, backend.clock) == pytest.approx(2 * 2 / 1024)
+    assert measure_host_to_device(backend, spec, data, backend.clock) == (pytest.approx(2 * 2 / 1024), "")
     assert all(images.all() for images in backend.put), "pages that nobody has written are read from the cache"
-    assert measure_host_to_device(backend, make_spec(), data, backend.clock) is None
+    assert measure_host_to_device(backend, make_spec(), data, backend.clock) == (None, "")

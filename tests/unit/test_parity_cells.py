@@ -2,13 +2,16 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from howmanygpus.plan.cluster.concurrency import MEASURED_RUN
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.gated import list_defaults
 from howmanygpus.plan.plan import Plan
+from howmanygpus.plan.rules.parity import ParityRules
 from howmanygpus.train.parity.task import GLOBAL_BATCH_SIZE, OPTIMIZERS, make_spec
 from project import ROOT, study
 
@@ -109,6 +112,43 @@ def test_three_devices_are_used_where_the_machine_has_them(devices, layouts):
     plan = make_plan(devices, num_gpus=[1])
     (cell,) = plan.parity_cells.values()
     assert cell.layouts(plan.machine.device("cpu")) == layouts
+
+
+def find_devices(plan: Plan, cell) -> list[int]:
+    names = ("height", "width", "channels", "num_classes", "batchnorm", "variation")
+    found = re.fullmatch(r"small_cnn_(\d+)x(\d+)x(\d+)_classes(\d+)_(local|synchronized)(_.+)", cell.task)
+    wildcards = SimpleNamespace(model="small_cnn", options="", **dict(zip(names, found.groups(), strict=True)))
+    return ParityRules(plan).devices(wildcards)
+
+
+@pytest.mark.parametrize(("devices", "numbers"), [(1, [1]), (2, [1, 2]), (8, [1, 3])])
+def test_a_reference_is_for_the_numbers_of_devices_of_its_cells(devices, numbers, tmp_path, monkeypatch):
+    """Those that an earlier call had computed stay, so that calls with different numbers repeat nothing."""
+    plan = make_plan(devices, num_gpus=[1])
+    (cell,) = map(plan.parity_cells.get, plan.checked_verdicts)
+    monkeypatch.chdir(tmp_path)
+    assert find_devices(plan, cell) == numbers
+    earlier = tmp_path / "results" / "parity" / cell.task / "reference.json"
+    earlier.parent.mkdir(parents=True)
+    earlier.write_text('{"devices": [1, 2]}')
+    assert find_devices(plan, cell) == sorted({*numbers, 1, 2})
+    earlier.write_text('{"model": "small_cnn"}')
+    assert find_devices(plan, cell) == numbers, "an older version does not say it"
+
+
+def test_observing_waits_for_no_noise_and_lets_it_be_computed_meanwhile():
+    """Noise takes minutes in large networks, and only judging needs it."""
+    text = (ROOT / "workflow" / "rules" / "parity.smk").read_text()
+    rule = re.compile(r"^(?:use )?rule (?:\w+ as )?(\w+).*?:\n((?: .*\n|\n)+)", re.MULTILINE)
+    texts = dict(rule.findall(text))
+    reference, observe, noise = (texts[name] for name in ("compute_reference", "observe_parity", "compute_noise"))
+    priorities = [int(re.search(r"priority: (\d+)", rule)[1]) for rule in (reference, observe, noise)]
+    assert priorities == sorted({*priorities}, reverse=True)
+    assert "noise" not in observe
+    local, submitted = make_plan(), Machine("m.yaml", {"cpu": Device(8, 1)}, scheduler="slurm")
+    taken = ParityRules(local).measurement(None)
+    assert MEASURED_RUN / 2 < taken < MEASURED_RUN, "no other group, and other jobs"
+    assert ParityRules(SimpleNamespace(machine=submitted)).measurement(None) == MEASURED_RUN
 
 
 def test_another_controller_needs_another_start():

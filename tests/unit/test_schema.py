@@ -62,6 +62,12 @@ def test_a_record_of_each_end_of_an_attempt_is_accepted(tmp_path, status):
     assert read_record(tmp_path / "attempt.json")["status"] == status
 
 
+def test_a_record_says_why_a_completed_run_lacks_the_rate_of_copies(tmp_path):
+    changes = {"host_to_device_gib_per_s": None, "host_to_device_problem": "CUDA out of memory"}
+    write_record(tmp_path / "run.json", make_run(make_spec(), **changes))
+    assert read_record(tmp_path / "run.json")["host_to_device_problem"] == "CUDA out of memory"
+
+
 @pytest.mark.parametrize(
     ("status", "changes", "message"),
     [

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from howmanygpus.surroundings.environment import KEEP, LEFT_OUT, build_surroundings
+from howmanygpus.surroundings.environment import KEEP, LEFT_OUT, PASSIVE, build_surroundings, build_unmeasured
 from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.program.spec import ProgramSpec
 from howmanygpus.train.start.environment import build_environment
@@ -72,6 +72,18 @@ def test_a_folder_in_which_sockets_fail_is_not_used(tmp_path, name):
     found = build_surroundings({"TMPDIR": str(folder)})
     assert "TMPDIR" not in found and found[LEFT_OUT] == "TMPDIR"
     assert build_surroundings({"TMPDIR": "/tmp"})["TMPDIR"] == "/tmp"
+
+
+def test_idle_threads_of_openmp_sleep_where_nothing_is_measured(shell):
+    """They would otherwise keep the gate's other threads from their cores. The gate's processes start others."""
+    shell(build_unmeasured(NEEDED | RUBBISH | {"OMP_WAIT_POLICY": "ACTIVE"}))
+    found = build_environment(make_spec(), Placement())
+    assert found.items() >= PASSIVE.items()
+    assert found["OMP_NUM_THREADS"] == "1", "other variables of the shell change nothing"
+    shell(build_unmeasured(NEEDED | {"GOMP_SPINCOUNT": "9", KEEP: "GOMP_SPINCOUNT"}))
+    assert build_environment(make_spec(), Placement())["GOMP_SPINCOUNT"] == "9"
+    shell(NEEDED | PASSIVE)
+    assert not PASSIVE.keys() & build_environment(make_spec(), Placement()).keys(), "a measured run"
 
 
 def test_malloc_keeps_memory_in_the_tier_best_alone(shell):

@@ -53,11 +53,12 @@ rule compute_own_reference:
         reference=f"results/parity/{TASK_OF_OWN}/reference.json",
     log:
         f"results/logs/compute_own_reference/{TASK_OF_OWN}.log",
-    priority: 1000000
+    priority: 1000002
     threads: 4
     params:
         code=own_models.reference,
         defaults=parity.defaults,
+        devices=parity.devices,
         options=own_models.options,
         family=own_models.family,
         model_file=own_models.file,
@@ -78,6 +79,7 @@ rule compute_own_reference:
             --defaults {params.defaults:q} \
             --weights {input.weights:q} \
             --threads {threads} \
+            --devices {params.devices} \
             --folder "$(dirname {output.reference:q})" \
             >{log:q} 2>&1
         """

@@ -32,12 +32,13 @@ rule compute_reference:
         f"results/parity/{TASK_OF_NETWORK}/reference.json",
     log:
         f"results/logs/compute_reference/{TASK_OF_NETWORK}.log",
-    # Before runs of other networks, because a user's folder is checked first.
-    priority: 1000000
+    # Before runs of other networks, because a user's folder is checked first. Observing waits for it.
+    priority: 1000002
     threads: 4
     params:
         code=training.reference_code,
         defaults=parity.defaults,
+        devices=parity.devices,
         module="reference",
         options=training.network_options,
         model_folder=training.model_folder,
@@ -51,6 +52,7 @@ rule compute_reference:
             --image-shape {wildcards.height} {wildcards.width} {wildcards.channels} \
             --num-classes {wildcards.num_classes} \
             --threads {threads} \
+            --devices {params.devices} \
             --batchnorm {wildcards.batchnorm} \
             --variation {wildcards.variation:q} \
             --defaults {params.defaults:q} \
@@ -69,9 +71,12 @@ use rule compute_reference as compute_noise with:
         f"results/parity/{TASK_OF_NETWORK}/noise.json",
     log:
         f"results/logs/compute_noise/{TASK_OF_NETWORK}.log",
+    # Only judging waits for it.
+    priority: 1000000
     params:
         code=training.noise_code,
         defaults=parity.defaults,
+        devices=parity.devices,
         module="noise",
         options=training.network_options,
         model_folder=training.model_folder,
@@ -115,12 +120,12 @@ rule observe_parity:
         record="results/parity/observed/{group}.json",
     log:
         "results/logs/observe_parity/{group}.log",
-    priority: 1000000
+    priority: 1000001
     retries: 1
     threads: parity.num_gpus
     resources:
         **cluster.resources(parity.size, cluster.growth("observe_parity")),
-        measurement=100,
+        measurement=parity.measurement,
     params:
         code=parity.observing_code,
         defaults=parity.defaults,

@@ -45,6 +45,7 @@ from howmanygpus.plan.plan import Plan
 from howmanygpus.report.check_gpu import findings
 from howmanygpus.report.check_gpu.page import render_page
 from howmanygpus.report.check_gpu.waits import describe_wait
+from howmanygpus.report.parity.page import describe_variant
 from howmanygpus.surroundings.environment import build_surroundings
 from howmanygpus.surroundings.sessions import explain_end, run_until
 from howmanygpus.train.host.devices import describe_host
@@ -255,15 +256,20 @@ class Check:
 
 
 def list_verdicts(plan: Plan) -> list[dict]:
-    """Return framework, precision, status and reason of each checked cell; no status for a missing verdict."""
+    """Return framework, variant, precision, status and reason of each checked cell; no status for a missing verdict."""
     cells = []
     for path in plan.checked_verdicts:
         cell = plan.parity_cells[path]
         verdict = json.loads(Path(path).read_text()) if Path(path).exists() else {"status": "", "reason": ""}
         said = {key: verdict[key] for key in ("status", "reason")}
-        cells.append({"framework": cell.framework, "precision": cell.precision} | said)
-    order = {name: place for place, name in enumerate(plan.studies[RATES].config["frameworks"])}
-    return sorted(cells, key=lambda cell: (order[cell["framework"]], PRECISIONS.index(cell["precision"])))
+        variant = describe_variant(cell.describe()) or cell.path.tier
+        cells.append({"framework": cell.framework, "variant": variant, "precision": cell.precision} | said)
+    frameworks, variants = plan.studies[RATES].config["frameworks"], list(plan.studies[RATES].config["variants"])
+
+    def place(cell: dict) -> tuple:
+        return frameworks.index(cell["framework"]), variants.index(cell["variant"]), PRECISIONS.index(cell["precision"])
+
+    return sorted(cells, key=place)
 
 
 def describe_machine_seen(device: str, rates) -> dict:

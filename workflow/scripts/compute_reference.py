@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from howmanygpus.environments.find import find_python
-from howmanygpus.surroundings.environment import build_surroundings
+from howmanygpus.surroundings.environment import build_unmeasured
 
 
 def main() -> None:
@@ -16,7 +16,7 @@ def main() -> None:
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write, with the arrays beside it")
     arguments, options = parser.parse_known_args()
     command = [find_python(arguments.environment), "-m", f"howmanygpus.train.parity.{arguments.module}", *options]
-    subprocess.run([*command, "--folder", str(arguments.record.parent)], env=build_surroundings(os.environ), check=True)
+    subprocess.run([*command, "--folder", str(arguments.record.parent)], env=build_unmeasured(os.environ), check=True)
 
 
 if __name__ == "__main__":

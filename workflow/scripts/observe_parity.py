@@ -11,7 +11,7 @@ from pathlib import Path
 from howmanygpus.environments.find import find_python
 from howmanygpus.files import atomic_folder, write_json_atomic
 from howmanygpus.ledger.recording import GATE, is_packed, recorded, share_by_seconds
-from howmanygpus.surroundings.environment import build_surroundings
+from howmanygpus.surroundings.environment import build_unmeasured
 from howmanygpus.train.preflight.stacks import find_refusal
 
 
@@ -29,7 +29,7 @@ def observe(python: str, tasks: list[str], layout: str, keys: list[str], placeme
     command = [python, "-m", "howmanygpus.train.parity.observe", *tasks, "--keys", *keys]
     command += ["--num-devices", num_devices, "--num-nodes", num_nodes]
     command += ["--placement", placement, "--folder", str(folder / layout)]
-    subprocess.run(command, env=build_surroundings(os.environ), check=True)
+    subprocess.run(command, env=build_unmeasured(os.environ), check=True)
 
 
 def describe_layout(layout: str) -> str:

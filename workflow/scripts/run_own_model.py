@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from howmanygpus.environments.find import find_python
-from howmanygpus.surroundings.environment import build_surroundings
+from howmanygpus.surroundings.environment import build_unmeasured
 
 
 def main() -> None:
@@ -14,7 +14,7 @@ def main() -> None:
     parser.add_argument("--module", required=True, help="module below howmanygpus.train, which gets all other options")
     arguments, options = parser.parse_known_args()
     python = find_python(arguments.environment)
-    os.execve(python, [python, "-m", f"howmanygpus.train.{arguments.module}", *options], build_surroundings(os.environ))
+    os.execve(python, [python, "-m", f"howmanygpus.train.{arguments.module}", *options], build_unmeasured(os.environ))
 
 
 if __name__ == "__main__":

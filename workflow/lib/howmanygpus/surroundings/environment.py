@@ -17,6 +17,12 @@ KEEP = "HOWMANYGPUS_KEEP"
 LEFT_OUT = "HOWMANYGPUS_LEFT_OUT"
 """Environment variable with the names of what was left out."""
 NEEDED = {*OF_SYSTEM, *OF_MODULES, *OF_DEVICES}
+PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
+"""Variables with which threads of OpenMP (of GNU, LLVM and Intel) sleep as soon as they have nothing to do.
+
+By default they wait for more work in a loop, and if there are more threads than free cores, they keep those that have
+work from their core.
+"""
 OF_SHELLS = {"_", "SHLVL", "PWD", "OLDPWD"}
 """Variables that every shell sets anew."""
 LONGEST_TMPDIR = 60
@@ -50,6 +56,16 @@ def build_surroundings(given: Mapping[str, str], names: Iterable[str] = ()) -> d
     lost = {name for name in given if built.get(name) != given[name]} - OF_SHELLS
     earlier = {*given.get(LEFT_OUT, "").split()} - named
     return built | {LEFT_OUT: " ".join(sorted(earlier | lost))}
+
+
+def build_unmeasured(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables of a process in which nothing is timed, and of all that it starts.
+
+    given: those of the caller, whose user may keep the default by naming it. Measured runs get build_surroundings,
+    because a thread that sleeps begins its next work later.
+    """
+    found = PASSIVE | build_surroundings(given)
+    return found | {KEEP: " ".join([*given.get(KEEP, "").split(), *PASSIVE])}
 
 
 def is_usable(folder: str) -> bool:

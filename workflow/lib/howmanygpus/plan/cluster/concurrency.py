@@ -3,7 +3,7 @@
 from howmanygpus.plan.config.machine import Machine
 
 MEASURED_RUN = 100
-"""Amount of the resource `measurement` that the rules train, observe_parity and measure_allreduce take."""
+"""Amount of the resource `measurement` that a measured run takes."""
 
 
 def limit_measurements(machine: Machine) -> int | None:

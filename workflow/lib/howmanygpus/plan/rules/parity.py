@@ -2,7 +2,9 @@
 
 import json
 import re
+from pathlib import Path
 
+from howmanygpus.plan.cluster.concurrency import MEASURED_RUN
 from howmanygpus.plan.config.machine import Machine
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.gated import list_defaults
@@ -81,6 +83,22 @@ class ParityRules(Answers):
     def placement(self, wildcards, input) -> str:
         return placement(self._machine, self._machine.device(self._group(wildcards).first.device))
 
+    def devices(self, wildcards) -> list[int]:
+        """Return the numbers of devices on which cells of a task are observed, with those of an earlier reference.
+
+        The wildcards are those of a network's task, or of that of a user's own model. Calls for one and for several
+        devices that take turns repeat nothing.
+        """
+        network = getattr(wildcards, "own_model", None) or wildcards.model
+        size = f"{wildcards.height}x{wildcards.width}x{wildcards.channels}_classes{wildcards.num_classes}"
+        task = f"{network}{wildcards.options}_{size}_{wildcards.batchnorm}{wildcards.variation}"
+        earlier = Path("results", "parity", task, "reference.json")
+        found = {*json.loads(earlier.read_text()).get("devices", [])} if earlier.exists() else set()
+        for cell in (self._plan.parity_cells[verdict] for verdict in self._plan.checked_verdicts):
+            if cell.task == task:
+                found |= {int(layout.split("x")[0]) for layout in cell.layouts(self._machine.device(cell.device))}
+        return sorted(found)
+
     def size(self, wildcards) -> JobSize:
         """Return the size of the group's job, which is the maximum over its layouts."""
         cell = self._group(wildcards).first
@@ -89,6 +107,14 @@ class ParityRules(Answers):
         num_nodes = max(nodes for _, nodes in layouts)
         num_gpus = num_nodes * max(devices // nodes for devices, nodes in layouts)
         return JobSize(device, FRAMEWORKS[cell.framework].launcher, num_gpus, num_nodes, find_limit_min(self._machine))
+
+    def measurement(self, wildcards) -> int:
+        """Return the part of `measurement` that observing takes.
+
+        Nothing is timed then. On one machine, references and noise may be computed beside it, but no run is measured,
+        and no other group is observed, whose devices would be the same.
+        """
+        return MEASURED_RUN if self._machine.submits else MEASURED_RUN // 2 + 1
 
     def num_gpus(self, wildcards) -> int:
         return self.size(wildcards).num_gpus

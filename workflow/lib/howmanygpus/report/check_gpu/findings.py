@@ -95,15 +95,16 @@ def list_failures(
 ) -> list[str]:
     """Return every failure of the check as one line: what failed, and why. `unsupported` is no failure.
 
-    verdicts: `framework`, `precision`, `status` (empty without a verdict) and `reason` of each cell. waits: see
-    report.check_gpu.waits. not_found: frameworks that are installed in the site's Python but do not work, as
+    verdicts: `framework`, `variant`, `precision`, `status` (empty without a verdict) and `reason` of each cell. waits:
+    see report.check_gpu.waits. not_found: frameworks that are installed in the site's Python but do not work, as
     `environment` and `reason`. why: how the steps `gate` and `rates` ended.
     """
     failures = [f"{found['environment']}: {found['reason']}" for found in not_found]
     for verdict in verdicts:
         if verdict["status"] not in ("passed", "unsupported"):
             said = f"{verdict['status']}: {verdict['reason']}" if verdict["status"] else explain_missing(why["gate"])
-            failures.append(f"gate of {verdict['framework']} in {verdict['precision']}: {said}")
+            name = f"{verdict['framework']} ({verdict['variant']})"
+            failures.append(f"gate of {name} in {verdict['precision']}: {said}")
     for _, row in rates.iterrows():
         if row["status"] not in ("completed", "unsupported"):
             is_missing = row["status"] == "missing"

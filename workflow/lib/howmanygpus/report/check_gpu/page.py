@@ -58,13 +58,14 @@ def render_page(
 
 
 def render_verdicts(verdicts: list[dict]) -> str:
-    """Return a table of frameworks by precisions."""
+    """Return a table of frameworks and variants by precisions."""
     precisions = list(dict.fromkeys(verdict["precision"] for verdict in verdicts))
-    rows: dict[str, dict] = {}
+    rows: dict[tuple, dict] = {}
     for verdict in verdicts:
-        said = verdict["status"].replace("_", " ") or "missing"
-        rows.setdefault(verdict["framework"], {"framework": verdict["framework"]})[verdict["precision"]] = said
-    return render_table({name: name for name in ("framework", *precisions)}, rows.values())
+        cell = {name: verdict[name] for name in ("framework", "variant")}
+        row = rows.setdefault(tuple(cell.values()), cell)
+        row[verdict["precision"]] = verdict["status"].replace("_", " ") or "missing"
+    return render_table({name: name for name in ("framework", "variant", *precisions)}, rows.values())
 
 
 def render_table(columns: dict[str, str], rows: Iterable[Mapping]) -> str:

@@ -99,6 +99,16 @@ def find_memory_gib(uuid: str) -> float | None:
     return None
 
 
+def find_memory_in_use_frac() -> float | None:
+    """Return the fraction of its memory that all programs use on the fullest visible GPU; None if none tells it."""
+    fractions = []
+    for uuid in list_gpu_uuids():
+        with suppress(pynvml.NVMLError):
+            memory = pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByUUID(uuid))
+            fractions += [memory.used / memory.total] if memory.total else []
+    return max(fractions, default=None)
+
+
 def find_near_cores(uuid: str) -> set[int]:
     """Return the cores of the NUMA node of a GPU; empty if NVML does not know it."""
     with suppress(pynvml.NVMLError):

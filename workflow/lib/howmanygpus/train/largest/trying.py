@@ -25,6 +25,7 @@ from howmanygpus.surroundings.environment import build_surroundings
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.input.writing import write_data
 from howmanygpus.train.largest.bisecting import FAILED, FITS, OUT_OF_HOST_MEMORY, OUT_OF_MEMORY
+from howmanygpus.train.loop.backend import FAILED_ALLOCATION
 from howmanygpus.train.records import AttemptFolder
 
 LONGEST_S = 1800.0
@@ -167,7 +168,7 @@ def judge(status: str, words: str, device_kind: str, has_killed: bool) -> str:
     """Return the outcome of a try from how it ended.
 
     status: of the run or of the attempt at it. words: the reason in the first line, then the whole output, because
-    TensorFlow and libraries on CPUs print that memory is exhausted, and then end by a signal. has_killed: whether the
+    TensorFlow and libraries print that memory is exhausted, and then end by a signal. has_killed: whether the
     kernel killed a process for lack of memory meanwhile.
     """
     if status in TRAINED:
@@ -175,6 +176,8 @@ def judge(status: str, words: str, device_kind: str, has_killed: bool) -> str:
     if status == OUT_OF_MEMORY:
         return OUT_OF_MEMORY
     is_cpu = device_kind == "cpu"
+    if status == "crashed" and not is_cpu and FAILED_ALLOCATION.search(words):
+        return OUT_OF_MEMORY
     reason = words.partition("\n")[0]
     was_killed = has_killed and ("SIGKILL" in reason or reason == f"exit status {128 + 9}")
     if status == OUT_OF_HOST_MEMORY or was_killed or (is_cpu and status == "crashed" and CPU_WORDS.search(words)):

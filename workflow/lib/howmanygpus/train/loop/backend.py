@@ -8,20 +8,44 @@ from typing import Any
 
 import numpy as np
 
+from howmanygpus.train.host.gpus import find_memory_in_use_frac
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loss_scaling import LossScale
 from howmanygpus.train.models.folder import add_folder
 from howmanygpus.train.spec import RunSpec
 
 FAILED_ALLOCATION = re.compile(
-    r"CU(BLAS|DNN|SOLVER|SPARSE|RAND)_STATUS_ALLOC(ATION)?_FAILED|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY"
-    r"|CUDA(?: runtime| driver)? error: out of memory|Cuda failure (?:\d+ )?'out of memory'"
-    r"|Dst tensor is not initialized"
+    r"CU(BLAS|DNN|SOLVER|SPARSE|RAND)_STATUS_ALLOC(ATION)?_FAILED|CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"
+    r"|CUFFT_ALLOC_FAILED|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|CUDA out of memory"
+    r"|(?:CUDA(?: runtime| driver)? error|Triton Error \[CUDA\]): out of memory|Cuda failure (?:\d+ )?'out of memory'"
+    r"|Failed to CUDA [cm]alloc|Out of memory (?:while )?trying to allocate|Dst tensor is not initialized"
 )
 """Messages of CUDA, its libraries and NCCL that frameworks quote if the device has no memory left.
 
 cuBLAS, cuDNN and NCCL allocate their workspaces and buffers themselves. If that fails, frameworks raise errors of other
-classes than if one of their own allocations fails. TensorFlow has the last message if a copy from the host has no room.
+classes than if one of their own allocations fails, and so do compilers that try kernels. TensorFlow has the last
+message if a copy from the host has no room.
+"""
+DOUBTFUL = re.compile(
+    r"(?:GET|FIND) was unable to find an engine to execute this computation"
+    r"|(?:CUBLAS|CUDNN)_STATUS_NOT_INITIALIZED|CUDNN_STATUS_INTERNAL_ERROR(?!_)"
+    r"|unhandled cuda error(?![\s\S]*Cuda failure)"
+    r"|Failed to find any \w+ convolution algorithm|No algorithm worked|All algorithms tried for"
+    r"|Failed to determine best cudnn convolution algorithm|No valid config found",
+    re.IGNORECASE,
+)
+"""Messages of libraries that find no memory for a workspace, a handle or a trial, or that fail for another reason.
+
+PyTorch and MXNet try one algorithm of cuDNN after the other, and XLA and TensorFlow measure them. If there is no memory
+for any, they only say that none has worked, as if cuDNN had none for such a layer. cuBLAS and cuDNN say that they are
+not initialized if there is no memory for their handles.
+"""
+OF_A_KERNEL = re.compile("shared memory|register spilling", re.IGNORECASE)
+"""Memory of a multiprocessor, which a kernel exhausts whatever the batch size. XLA has the same status for it."""
+MUCH_FRAC = 0.5
+"""Least fraction of a device's memory in use with which a doubtful message counts as exhausted memory.
+
+A layer without an algorithm fails in the first step, when little more than weights and one batch are on the device.
 """
 
 
@@ -168,10 +192,31 @@ class Backend(abc.ABC):
         """Return the name of the accelerator; None on a CPU, whose name the launcher records."""
 
     @classmethod
-    def is_out_of_memory(cls, error: Exception) -> bool:
-        """Return whether a device's memory is exhausted, in the framework or in a library of CUDA that it calls."""
-        by_framework = isinstance(error, cls.out_of_memory_errors) and cls.out_of_memory_text in str(error)
-        return by_framework or bool(FAILED_ALLOCATION.search(str(error)))
+    def find_memory_in_use_frac(cls) -> float | None:
+        """Return the fraction of its memory that is in use on the fullest device; None if unknown.
+
+        A framework that takes a device's memory when it starts asks its own allocator instead of the driver.
+        """
+        return find_memory_in_use_frac()
+
+    @classmethod
+    def explain_out_of_memory(cls, error: BaseException) -> str:
+        """Return why a device's memory is exhausted, in the framework or in a library of CUDA; empty if it is not.
+
+        The error may be that of a compiler or of a thread that wraps the first one.
+        """
+        doubtful = ""
+        for each in list_causes(error):
+            text = str(each)
+            said = (text.strip() or type(each).__name__).splitlines()[0]
+            by_framework = isinstance(each, cls.out_of_memory_errors) and cls.out_of_memory_text in text
+            if (by_framework and not OF_A_KERNEL.search(said)) or FAILED_ALLOCATION.search(text):
+                return said
+            doubtful = doubtful or (said if DOUBTFUL.search(text) else "")
+        in_use = cls.find_memory_in_use_frac() if doubtful else None
+        if in_use is None or in_use < MUCH_FRAC:
+            return ""
+        return f"{doubtful} ({in_use:.0%} of the device's memory was in use)"
 
     def close(self) -> None:  # noqa: B027
         """Leave the process group, if there is one."""
@@ -188,6 +233,15 @@ class StepwiseBackend(Backend):
         for batch in loop.batches():
             self.train_step(batch, loop.learning_rate)
             loop.after_step()
+
+
+def list_causes(error: BaseException) -> list[BaseException]:
+    """Return an error and those from which it arose, the last one first."""
+    found, cause = [error], error.__cause__ or error.__context__
+    while cause is not None and cause not in found:
+        found.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    return found
 
 
 def load_backend(spec: RunSpec) -> type[Backend]:

@@ -109,22 +109,34 @@ class Ahead:
 
 def measure_host_to_device(
     backend: Backend, spec: RunSpec, data: PreparedData, clock=time.perf_counter
-) -> float | None:
+) -> tuple[float | None, str]:
     """Return the GiB/s at which each device gets its part of a batch, all devices at the same time; None on a CPU.
 
     It is measured from the array that a loader yields to the device's memory, including a copy into pinned memory if
-    there is one.
+    there is one. A training that is over may have left no room for a further batch. Then the rate is None too, and the
+    second value is the reason, which only the process without memory knows.
     """
     if spec.device_kind == "cpu":
-        return None
+        return None, ""
     local_batch_size = spec.global_batch_size // backend.num_processes
     # Pages of zeros that nobody has written are all the same page, which stays in the processor's cache.
     images = np.ones((local_batch_size, *data.image_shape), np.uint8)
     labels = np.zeros(*target_shape(local_batch_size, data.num_classes, data.multi_label))
-    backend.wait_for_batch(backend.put_on_device(images, labels))
-    backend.max_over_ranks(0.0)  # all processes begin together
-    started = clock()
-    for _ in range(COPIES):
-        backend.wait_for_batch(backend.put_on_device(images, labels))
-    elapsed_s = backend.max_over_ranks(clock() - started)
-    return COPIES * (spec.global_batch_size // spec.num_gpus) * math.prod(data.image_shape) / elapsed_s / GIB
+    problem = ""
+
+    def copy(times: int) -> float:
+        """Return the seconds of the slowest process; infinite if any has no memory, since all must take part."""
+        nonlocal problem
+        started = clock()
+        try:
+            for _ in range(times):
+                backend.wait_for_batch(backend.put_on_device(images, labels))
+        except Exception as error:
+            if not (problem := backend.explain_out_of_memory(error)):
+                raise
+        return backend.max_over_ranks(math.inf if problem else clock() - started)
+
+    # All processes begin the second time together.
+    if math.isinf(copy(1)) or math.isinf(elapsed_s := copy(COPIES)):
+        return None, problem or "another process had no memory for a further batch"
+    return COPIES * (spec.global_batch_size // spec.num_gpus) * math.prod(data.image_shape) / elapsed_s / GIB, ""

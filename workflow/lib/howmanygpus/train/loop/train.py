@@ -61,7 +61,7 @@ def describe_training(loop: TrainingLoop, started_at: float) -> dict[str, Any]:
     """Return what the loop and its backend know at the end of training. Every process must call it."""
     spec, backend, clocks = loop.spec, loop.backend, loop.clocks
     peak_bytes = backend.peak_memory_bytes()
-    return {
+    described = {
         "compile_s": clocks.compile_s,
         "warmup_s": clocks.warmup_s,
         "measured_s": clocks.measured_s,
@@ -82,8 +82,10 @@ def describe_training(loop: TrainingLoop, started_at: float) -> dict[str, Any]:
         "settings": backend.settings() | list_variables(),
         "device_model": backend.device_model(),
         **({"loss_scaling": dataclasses.asdict(loop.loss_scale)} if loop.loss_scale else {}),
-        "host_to_device_gib_per_s": measure_host_to_device(backend, spec, loop.data),
     }
+    # The last, because a batch that finds no room changes neither times nor the peak.
+    rate, problem = measure_host_to_device(backend, spec, loop.data)
+    return described | {"host_to_device_gib_per_s": rate} | ({"host_to_device_problem": problem} if problem else {})
 
 
 def read_before_training(backend: Backend, spec: RunSpec, data: PreparedData, num_threads: int) -> bool:
@@ -134,10 +136,9 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
     except DivergedError as error:
         status, reason = "diverged", str(error)
     except Exception as error:
-        if not backend_class.is_out_of_memory(error):
+        if not (reason := backend_class.explain_out_of_memory(error)):
             raise
         # The other ranks wait for this one in a collective, so leave without any collective of our own.
-        reason = str(error).splitlines()[0]
         write_json_atomic(attempt.outcome, {"status": "out_of_memory", "reason": reason, "code": hash_loaded_code()})
         os._exit(1)
     outcome: dict[str, Any] = {"status": status, "reason": reason, "code": hash_loaded_code()}

@@ -15,17 +15,30 @@ from howmanygpus.files import write_json_atomic
 from howmanygpus.train.frameworks.torch.layers.relu import replace_relu
 from howmanygpus.train.input.prepared import PreparedData, open_data
 from howmanygpus.train.parity.own.folder import check_or_exit
-from howmanygpus.train.parity.reference import Arrays, compute, make_specs, read_arguments, write_for_devices
+from howmanygpus.train.parity.reference import Arrays, compute, read_arguments, write_for_devices
 from howmanygpus.train.parity.relus import GatedRelu
 from howmanygpus.train.parity.rounding import Rounded
 from howmanygpus.train.parity.task import NOISE, NOISES, SKIPPED, SKIPPED_STEP, WEIGHTS
 from howmanygpus.train.spec import RunSpec
 
 SEEDS = range(1, 9)
-"""Of the simulations of a network with few parameters; others have the first one."""
+"""Of the simulations of a network for which one does not tell enough; others have the first one."""
 FEW_PARAMETERS = 100_000
-"""Below it, networks have arrays of so few elements that the norm of one draw may be an eighth of that of another. In
-larger networks one simulation may take minutes, and an array's noise is an average over more elements."""
+"""Below it, networks have arrays of so few elements that the norm of one draw may be an eighth of that of another."""
+LITTLE_WORK = 100_000_000
+"""Product of parameters and pixels below which several simulations take a minute or two.
+
+Such networks have large arrays too, but small images: BatchNorm normalises few values in their last layers, where
+rounding that moves one ReLU input to the other side of zero changes whole kernels. In resnet44 at 8x8 pixels, on two
+devices, the limits that follow from one simulation refuse others (docs/decisions/124-noise-of-small-images.md). Beyond,
+one simulation may take minutes, and an array's noise is an average over more values.
+"""
+
+
+def find_seeds(num_parameters: int, image_shape: tuple[int, ...]) -> range:
+    """Return the seeds of the simulations. image_shape: height, width, channels."""
+    is_little = num_parameters * image_shape[0] * image_shape[1] < LITTLE_WORK
+    return SEEDS if num_parameters < FEW_PARAMETERS or is_little else SEEDS[:1]
 
 
 def measure(
@@ -59,13 +72,13 @@ def main() -> None:
     with replace_relu(GatedRelu.apply):
         check_or_exit(arguments.model_folder, shape, arguments.num_classes, arguments.options)
         data, weights = open_data(folder / "arrays", crop_size=shape[:2]), load_file(folder / WEIGHTS)
-        seeds = SEEDS if sum(map(np.size, weights.values())) < FEW_PARAMETERS else SEEDS[:1]
+        seeds = find_seeds(sum(map(np.size, weights.values())), shape)
 
         def measure_one(spec: RunSpec, num_shards: int, stem: str) -> Arrays:
             exact = load_file(folder / f"{stem}.safetensors")
             return measure(spec, data, weights, num_shards, exact, seeds)
 
-        write_for_devices(make_specs(arguments), folder, NOISE, measure_one)
+        write_for_devices(arguments, NOISE, measure_one)
     facts = {"model": arguments.model, "simulated": list(NOISES)}
     write_json_atomic(folder / "noise.json", facts)
     print(json.dumps(facts))

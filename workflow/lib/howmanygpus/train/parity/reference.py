@@ -51,8 +51,6 @@ from howmanygpus.train.spec import RunSpec
 
 NUM_CANDIDATES = 4
 """Number of sets of random images; the task uses the set with the fewest ReLU inputs near zero."""
-SHARDS = (1, 2, 3)
-"""Numbers of devices of the layouts that the gate observes."""
 STATISTICS = {"mean": "mean of all devices", "first": "first device"}
 """Whose running statistics evaluation uses; see Backend.running_statistics."""
 Arrays = dict[str, np.ndarray]
@@ -171,7 +169,7 @@ def choose_images(arguments: argparse.Namespace, spec: RunSpec, weights: dict) -
     counted: list[tuple[int, PreparedData]] = []
     for seed in range(NUM_CANDIDATES):
         candidate = draw_data(shape, arguments.num_classes, seed, multi_label)
-        _, num_near = compute_and_count(spec, crop_data(candidate, shape[:2]), weights, SHARDS[-1])
+        _, num_near = compute_and_count(spec, crop_data(candidate, shape[:2]), weights, max(arguments.devices))
         counted.append((num_near, candidate))
         if counted[-1][0] == 0:
             break
@@ -190,6 +188,7 @@ def read_arguments(description: str) -> argparse.Namespace:
     parser.add_argument("--variation", type=Variation.read, required=True, help="end of the name of the task's folder")
     parser.add_argument("--defaults", type=json.loads, required=True, help="JSON: default of every setting of a run")
     parser.add_argument("--folder", type=Path, required=True, help="of the task")
+    parser.add_argument("--devices", type=int, nargs="+", required=True, help="numbers of devices to be compared with")
     parser.add_argument("--threads", type=int, default=1, help="cores for images of many pixels (default 1)")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads if math.prod(arguments.image_shape) >= LARGE else 1)
@@ -220,25 +219,26 @@ def is_same_on_all(spec: RunSpec, weights: dict) -> bool:
 
 
 def write_for_devices(
-    specs: dict[str, RunSpec], folder: Path, ending: str, compute_arrays: Callable[[RunSpec, int, str], Arrays]
+    arguments: argparse.Namespace, ending: str, compute_arrays: Callable[[RunSpec, int, str], Arrays]
 ) -> None:
     """Store what compute_arrays(spec, number of shards, stem of the file) returns, by optimizer and number of devices.
 
     Arrays that it returns again are stored once, because those of large networks take gigabytes. Each computation is
     printed, for the log of the job.
     """
-    started, steps = time.monotonic(), iter(range(1, len(specs) * len(SHARDS) + 1))
+    specs, devices = make_specs(arguments), sorted(arguments.devices)
+    started, steps = time.monotonic(), iter(range(1, len(specs) * len(devices) + 1))
     for optimizer, spec in specs.items():
         stored: tuple[Arrays, str] = {}, ""
-        for num_devices in SHARDS:
+        for num_devices in devices:
             stem = f"{optimizer}.devices{num_devices}"
-            of_all = f"step {next(steps)} of {len(specs) * len(SHARDS)}"
+            of_all = f"step {next(steps)} of {len(specs) * len(devices)}"
             where = f"{optimizer} on {num_devices} device{'s' if num_devices > 1 else ''}"
             print(f"{time.monotonic() - started:6.1f} s: {of_all}: {where}", flush=True)
             size = {"num_gpus": num_devices, "per_device_batch_size": spec.per_device_batch_size // num_devices}
             sized = RunSpec.from_dict(spec.to_dict() | size)
             arrays = compute_arrays(sized, num_devices if spec.batchnorm == "local" else 1, stem)
-            path = folder / f"{stem}{ending}"
+            path = arguments.folder / f"{stem}{ending}"
             path.unlink(missing_ok=True)
             if arrays is stored[0]:
                 path.symlink_to(stored[1])
@@ -253,9 +253,8 @@ def main() -> None:
     with replace_relu(GatedRelu.apply), RefuseOwnRelus(arguments.model):
         check_or_exit(arguments.model_folder, shape, arguments.num_classes, arguments.options)
         weights = draw_task_weights(arguments.model, shape, arguments.num_classes, **arguments.options)
-        specs = make_specs(arguments)
         print("Choosing images with few ReLU inputs near zero", flush=True)
-        num_near, stored = choose_images(arguments, specs["sgd"], weights)
+        num_near, stored = choose_images(arguments, make_specs(arguments)["sgd"], weights)
         write_task(folder, stored, weights)
         data = crop_data(stored, shape[:2])
         done: dict[str, Arrays] = {}
@@ -266,8 +265,9 @@ def main() -> None:
                 done[name] = compute_with_rounding(spec, data, weights, num_shards, has_near=num_near > 0)
             return done[name]
 
-        write_for_devices(specs, folder, ".safetensors", compute_one)
+        write_for_devices(arguments, ".safetensors", compute_one)
     facts = {"torch": torch.__version__, "global_batch_size": GLOBAL_BATCH_SIZE, "model": arguments.model}
+    facts |= {"devices": sorted(arguments.devices)}
     facts |= {"model_options": arguments.options, "batchnorm": arguments.batchnorm}
     write_json_atomic(folder / "reference.json", facts)
     print(json.dumps(facts))

@@ -22,11 +22,11 @@ OUT_OF_HOST_MEMORY = re.compile("^s(?:run|lurm).*(?:exceeded memory limit|oom-ki
 """What slurmstepd prints when it, or the kernel for it, has killed processes that took too much memory."""
 CRASHES = (
     ("RendezvousError", "no_rendezvous"),
-    (f"[Errno {errno.ENOSPC}]", "disk_full"),
-    ("No space left on device", "disk_full"),
-    ("MemoryError", "host_out_of_memory"),
+    (rf"\[Errno {errno.ENOSPC}\]|No space left on device", "disk_full"),
+    # Frameworks name the error of a device OutOfMemoryError.
+    ("(?<!OutOf)MemoryError|CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED", "host_out_of_memory"),
 )
-"""Statuses of a run that ended with an error, by part of its text."""
+"""Statuses of a run that ended with an error, by a pattern of its text."""
 LARGE = (".csv", ".npz", ".safetensors")
 """Suffixes of files that grow with the length of a run or the size of a network."""
 KEPT = ("spec", "status", "reason", "pid", "started_at", "finished_at", "parity")
@@ -54,7 +54,8 @@ class Failure:
 
 def name_crash(reason: str) -> dict:
     """Return the status of a run that ended with an error, and the error as the reason."""
-    return {"status": next((status for part, status in CRASHES if part in reason), "crashed"), "reason": reason}
+    status = next((status for pattern, status in CRASHES if re.search(pattern, reason)), "crashed")
+    return {"status": status, "reason": reason}
 
 
 def find_crash(attempt: AttemptFolder, exit_status: int) -> dict:

@@ -95,6 +95,11 @@ class Network(chainer.Chain):
         return arrays
 
 
+def apply_tier(tier: str) -> None:
+    """Have cuDNN's algorithms measured in the tier `best` alone, also if this process has done tasks of the other."""
+    chainer.global_config.autotune = tier == "best"
+
+
 def require_cudnn() -> None:
     """Raise UnsupportedError if Chainer would compute without cuDNN, by slower code of its own and without a word."""
     if not chainer.backends.cuda.cudnn_enabled:

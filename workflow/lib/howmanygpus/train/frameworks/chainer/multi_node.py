@@ -13,7 +13,7 @@ import numpy as np
 from chainermn.extensions import AllreducePersistent
 
 from howmanygpus.train.frameworks.chainer.batch import Batch, Copier
-from howmanygpus.train.frameworks.chainer.family import Network, Optimizer, require_cudnn
+from howmanygpus.train.frameworks.chainer.family import Network, Optimizer, apply_tier, require_cudnn
 from howmanygpus.train.frameworks.chainer.settings import describe_settings
 from howmanygpus.train.frameworks.losses.chainer import build_loss
 from howmanygpus.train.host.processes import bind_to_device_cores
@@ -37,8 +37,7 @@ class ChainerMn(StepwiseBackend):
         self.device = chainer.get_device(f"@cupy:{self.communicator.intra_rank}" if self.is_cuda else "@numpy")
         bind_to_device_cores(self.communicator.intra_rank, spec.cores_per_device)
         self.device.use()
-        if spec.tier == "best":
-            chainer.global_config.autotune = True
+        apply_tier(spec.tier)
         self.loss_function = build_loss(spec, data)
         self.network = Network(spec, data, self.communicator)
         self._weight_names = list(weights)

@@ -6,6 +6,7 @@ BatchNorm is local to each device, which keeps its own running statistics; evalu
 
 import functools
 import os
+from contextlib import suppress
 
 import jax
 import jax.numpy as jnp
@@ -173,6 +174,15 @@ class JaxSharding(StepwiseBackend):
         peaks = [(device.memory_stats() or {}).get("peak_bytes_in_use") for device in self.devices]
         known = [peak for peak in peaks if peak is not None]
         return max(known) if len(known) == len(peaks) else None
+
+    @classmethod
+    def find_memory_in_use_frac(cls) -> float | None:
+        """Return the peak in JAX's own pool: XLA has given back what it took to try algorithms when it reports them."""
+        with suppress(RuntimeError):  # of a JAX that could not begin
+            pools = [device.memory_stats() or {} for device in jax.local_devices()]
+            used = [pool["peak_bytes_in_use"] / pool["bytes_limit"] for pool in pools if pool.get("bytes_limit")]
+            return max(used, default=None)
+        return None
 
     def versions(self) -> dict[str, str]:
         versions = {"jax": jax.__version__, "optax": optax.__version__}

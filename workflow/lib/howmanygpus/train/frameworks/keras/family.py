@@ -14,6 +14,7 @@ from howmanygpus.train.frameworks.copying import Copier
 from howmanygpus.train.frameworks.keras.layers.context import LayerContext
 from howmanygpus.train.frameworks.keras.settings import describe_settings
 from howmanygpus.train.frameworks.loss_scaling.keras import LossScaler, scale_losses
+from howmanygpus.train.host.gpus import GIB, find_smallest_memory_gib
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.loop.backend import Backend, UnsupportedError
 from howmanygpus.train.loss_scaling import LossScale
@@ -198,6 +199,12 @@ def build_optimizer(
     return optimizer
 
 
+def find_peak_bytes() -> int | None:
+    """Return the peak of TensorFlow's allocator on the fullest GPU; None without a GPU."""
+    names = [gpu.name.removeprefix("/device:") for gpu in tf.config.list_logical_devices("GPU")]
+    return max((tf.config.experimental.get_memory_info(name)["peak"] for name in names), default=None)
+
+
 class KerasBackend(Backend):
     """One process and a model on its devices. Subclasses define how all devices train one model, by `optimizer`."""
 
@@ -257,8 +264,13 @@ class KerasBackend(Backend):
     def peak_memory_bytes(self) -> int | None:
         if self.spec.device_kind == "cpu":
             return None
-        gpus = tf.config.list_logical_devices("GPU")
-        return max(tf.config.experimental.get_memory_info(gpu.name.removeprefix("/device:"))["peak"] for gpu in gpus)
+        return find_peak_bytes()
+
+    @classmethod
+    def find_memory_in_use_frac(cls) -> float | None:
+        """Return the peak in TensorFlow's own pool, which may take the whole memory when it starts."""
+        memory_gib, peak_bytes = find_smallest_memory_gib(), find_peak_bytes()
+        return peak_bytes / GIB / memory_gib if memory_gib and peak_bytes is not None else None
 
     def settings(self) -> dict[str, str]:
         described = describe_settings(self.model, self.optimizer, self.compiles)

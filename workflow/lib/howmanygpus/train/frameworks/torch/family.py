@@ -67,15 +67,31 @@ def to_canonical(tensors: dict[str, torch.Tensor], names, inflations: dict[str, 
 
 
 def apply_tier(network: nn.Module, spec: RunSpec, compiles: bool) -> nn.Module:
-    """Apply the `best` tier: NHWC in memory and, on GPUs, autotuned and, with `compiles`, compiled kernels."""
-    if spec.tier == "stock":
+    """Apply the `best` tier: NHWC in memory and, on GPUs, autotuned and, with `compiles`, compiled kernels.
+
+    What holds for the whole process is set in both tiers, because the parity gate does tasks of both in one process.
+    """
+    is_best, is_cuda = spec.tier == "best", spec.device_kind == "cuda"
+    torch.backends.cudnn.benchmark = is_best and is_cuda
+    if not is_best:
         return network
     network = network.to(memory_format=torch.channels_last)
-    if spec.device_kind == "cuda":
-        torch.backends.cudnn.benchmark = True
-        if compiles:
-            network.compile()
+    if is_cuda and compiles:
+        begin_compiling(may_fall_back=spec.model_file is not None)
+        network.compile()
     return network
+
+
+def begin_compiling(may_fall_back: bool) -> None:
+    """Forget all that this process has compiled.
+
+    PyTorch compiles a function at most eight times for all networks of a process that call it, and then runs it eagerly
+    with a warning alone. may_fall_back: whether it may do so for this network, as a user's own, whose record then says
+    so. For another it is an error.
+    """
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    torch._dynamo.config.fail_on_recompile_limit_hit = not may_fall_back
 
 
 def set_precision(spec: RunSpec, device: torch.device) -> None:

@@ -9,17 +9,31 @@ from howmanygpus.train.frameworks.torch.optimizers import RULES, find_implementa
 from howmanygpus.train.host.libraries import find_cudnn_version
 from howmanygpus.train.spec import RunSpec
 
+LIMITED = re.compile("(recompile|cache_size)[_ ]limit")
+"""Reason for which torch.compile runs a function eagerly that it has compiled too often, in any version."""
 ONEDNN = re.compile(r"Intel\(R\) MKL-DNN v([0-9.]+)|oneDNN v([0-9.]+)")
 
 
 def describe_settings(network: nn.Module, spec: RunSpec, device: torch.device) -> dict[str, str]:
     """Return `settings` of run.schema.yaml. network: the network without a wrapper."""
     settings = {
-        "execution": "eager" if network._compiled_call_impl is None else "torch.compile",
+        "execution": describe_execution(network),
         "layout": find_layout(network),
         "optimizer": f"torch.optim.{RULES[spec.optimizer.name].__name__}, {find_implementation(spec, device)}",
     }
     return settings | (describe_cuda() if device.type == "cuda" else describe_cpu())
+
+
+def describe_execution(network: nn.Module) -> str:
+    """Say whether the network was compiled, as torch.compile counts it. It runs eagerly what it cannot compile."""
+    if network._compiled_call_impl is None:
+        return "eager"
+    counters = torch._dynamo.utils.counters
+    if not counters["stats"]["unique_graphs"]:
+        return "eager: torch.compile has compiled nothing"
+    if any(LIMITED.search(reason) for reason in counters["unimplemented"]):
+        return "torch.compile, eager after its limit of recompilations"
+    return "torch.compile, with graph breaks" if sum(counters["graph_break"].values()) else "torch.compile"
 
 
 def find_versions(is_cuda: bool) -> dict[str, str]:

@@ -38,8 +38,6 @@ from howmanygpus.train.parity.task import (
 from howmanygpus.train.parity.variation import Variation
 from howmanygpus.train.spec import RunSpec
 
-SHARDS = (1, 2, 3)
-"""Numbers of devices of the layouts that the gate observes."""
 OFF = 2.0**-22
 """Relative change of the weights in the second computation: two units in the last place."""
 Arrays = dict[str, np.ndarray]
@@ -126,6 +124,7 @@ def main() -> None:
     parser.add_argument("--defaults", type=json.loads, required=True, help="JSON: default of every setting of a run")
     parser.add_argument("--weights", type=Path, required=True, help="record of the initial weights, beside them")
     parser.add_argument("--folder", type=Path, required=True, help="where task and reference are written")
+    parser.add_argument("--devices", type=int, nargs="+", required=True, help="numbers of devices to be compared with")
     parser.add_argument("--threads", type=int, default=1, help="cores for images of many pixels (default 1)")
     arguments = parser.parse_args()
     shape, folder, variation = tuple(arguments.image_shape), arguments.folder, arguments.variation
@@ -142,9 +141,15 @@ def main() -> None:
     size = {"num_gpus": 1, "num_nodes": 1}
     measured: dict[str, Arrays] = {}
     specs = {name: make_spec(framework, cell, size, name, folder, arguments.defaults) for name in OPTIMIZERS}
-    for num_devices in SHARDS:
+    # What changes by rounding is measured on one device.
+    for num_devices in sorted({1, *arguments.devices}):
         write_expected(specs, num_devices, draws, measured, folder)
-    facts = {"own_model": True, "draws_in_training": draws, "global_batch_size": GLOBAL_BATCH_SIZE}
+    facts = {
+        "devices": sorted(arguments.devices),
+        "own_model": True,
+        "draws_in_training": draws,
+        "global_batch_size": GLOBAL_BATCH_SIZE,
+    }
     facts |= {"model": arguments.model, "model_options": arguments.options, "batchnorm": arguments.batchnorm}
     write_json_atomic(folder / "reference.json", facts)
     print(json.dumps(facts))
