@@ -51,7 +51,7 @@ FIXED: dict[str, Any] = {
     "prefetch": 2,
     "loss_scale": 2.0**10,
 }
-"""Settings of runs whose values the task chooses; see plan/gated.py. Others have their defaults or are the cell's."""
+"""Settings of runs whose values the task chooses; see settings.py. Others have their defaults or are the cell's."""
 RESIZED_CROP = {"area": (0.3, 1.0), "aspect": (0.75, 4 / 3)}
 LARGE = 32 * 32 * 3
 """Number of values of an image from which several threads are faster. Below it, they only wait for a busy core."""
@@ -85,8 +85,8 @@ Devices then have clearly different numbers of known labels.
 def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: Path, defaults: dict) -> RunSpec:
     """Make a run's specification.
 
-    framework: name, family, strategy, launcher. cell: see ParityCell.describe. size: layout. defaults: of all settings
-    of a run, as plan.gated.list_defaults returns them.
+    framework: name, family, strategy, launcher. cell: see ParityCell.describe. size: layout. defaults: of the
+    settings that the task does not choose, as plan.gated.list_gated_defaults returns them.
 
     The crop of a cell is the size of its network's input.
     """
