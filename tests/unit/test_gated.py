@@ -1,7 +1,8 @@
 """Every setting of a run is part of the gate's cell, or of its task, or declared with the reason why it is neither."""
 
 import itertools
-from dataclasses import replace
+from dataclasses import make_dataclass, replace
+from pathlib import Path
 
 import pytest
 
@@ -76,6 +77,18 @@ def test_the_planner_gives_the_gate_no_value_of_a_setting_that_the_task_must_cho
     """A task that forgot it would be done with the default, and its verdict would be for all values."""
     defaults = gated.list_gated_defaults()
     assert not set(defaults) & set(task.FIXED) and "learning_rate" not in defaults["optimizer"]
+
+
+@pytest.mark.parametrize(("place", "key"), [([], "init"), (["optimizer"], "fused")])
+def test_a_value_that_the_task_forgot_fails_the_gate_with_the_remedy(monkeypatch, place, key):
+    values, defaults = make_spec().to_dict(), gated.list_gated_defaults()
+    if place:
+        monkeypatch.setattr(task, "OptimizerSpec", make_dataclass("Longer", [*values["optimizer"], key]))
+    cell = {"crop": [8, 8], "variation": f"_{optimizers.SGD_FORM}"}
+    names = {name: values[name] for name in ("framework", "family", "strategy", "launcher")}
+    known = {name: value for name, value in (defaults | values).items() if name not in task.FIXED and name != key}
+    with pytest.raises(ValueError, match=f"no value for {'.'.join([*place, key])}; add one to FIXED"):
+        task.make_spec(names, cell, {"num_gpus": 1, "num_nodes": 1}, optimizers.SGD, Path("task"), known)
 
 
 def test_every_setting_is_in_the_table_of_the_documentation_once():

@@ -16,7 +16,7 @@ from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.loaders import resolve_loader
 from howmanygpus.plan.networks import choose_normalization
 from howmanygpus.settings import BY_FRAMEWORK, OPTIMIZER, SETTINGS, list_defaults
-from howmanygpus.train.spec import PLACES_OF_MODELS, LaunchSpec, OptimizerSpec, RunSpec
+from howmanygpus.train.spec import PLACES_OF_MODELS, LaunchSpec, OptimizerSpec, ResizedCropSpec, RunSpec
 
 HOW = (
     "framework",
@@ -143,5 +143,11 @@ check_fields(
     (field.name for field in fields(RunSpec)),
     "SETTINGS",
     RunSpec.__name__,
+)
+check_fields(
+    SETTINGS["random_resized_crop"].accepts["properties"],
+    (field.name for field in fields(ResizedCropSpec)),
+    "random_resized_crop",
+    ResizedCropSpec.__name__,
 )
 check_fields(OPTIMIZER, (field.name for field in fields(OptimizerSpec)), "OPTIMIZER", OptimizerSpec.__name__)

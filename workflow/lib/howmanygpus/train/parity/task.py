@@ -11,6 +11,7 @@ that the losses of two correct frameworks have nothing in common after a few ste
 """
 
 import importlib
+from dataclasses import fields
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from howmanygpus.train.input.writing import write_data
 from howmanygpus.train.models.initialization import draw_weights
 from howmanygpus.train.parity.optimizers import OWN, SGD, SGD_FORM, make_optimizer
 from howmanygpus.train.parity.variation import Variation
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.train.spec import OptimizerSpec, RunSpec
 
 GLOBAL_BATCH_SIZE = 12
 """One, two and three devices divide it."""
@@ -98,7 +99,7 @@ def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: P
     if variation.resizes:
         crops = {"crop": None, "random_resized_crop": {"size": height_and_width, **RESIZED_CROP}}
     del given["variation"]
-    return RunSpec.from_dict(
+    values = (
         defaults
         | FIXED
         | {"study": "parity", "dataset": "parity", "variant": "base", "input": "arrays", "repeat": 1, "seed": 1}
@@ -121,6 +122,19 @@ def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: P
         | given
         | {**more, "optimizer": defaults["optimizer"] | make_optimizer(form) | own}
     )
+    check_complete(values)
+    return RunSpec.from_dict(values)
+
+
+def check_complete(values: dict) -> None:
+    """Raise ValueError if the task gives no value to a setting that is declared as one whose values it chooses."""
+    lacking = [field.name for field in fields(RunSpec) if field.name not in values]
+    lacking += [f"optimizer.{field.name}" for field in fields(OptimizerSpec) if field.name not in values["optimizer"]]
+    if lacking:
+        remedy = (
+            "add one to FIXED in train/parity/task.py, or below `optimizer` to VALUES in train/parity/optimizers.py"
+        )
+        raise ValueError(f"the gate's task has no value for {', '.join(lacking)}; {remedy}")
 
 
 def has_noise(spec: RunSpec) -> bool:
