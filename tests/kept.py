@@ -26,6 +26,7 @@ LIBRARY, TESTS, EXAMPLES = ROOT / "workflow" / "lib" / "howmanygpus", ROOT / "te
 CODE = {
     LIBRARY: (
         "files.py",
+        "settings.py",
         "surroundings/**/*.py",
         "train/**/*.py",
         "prepare/**/*.py",

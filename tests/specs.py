@@ -2,53 +2,46 @@
 
 import numpy as np
 
+from howmanygpus.settings import list_defaults
 from howmanygpus.train.input.prepared import PreparedData
 from howmanygpus.train.spec import RunSpec
 
-OPTIMIZER = {
-    "name": "sgd",
-    "learning_rate": 0.1,
-    "momentum": 0.9,
-    "beta1": 0.9,
-    "beta2": 0.999,
-    "epsilon": 1e-8,
-    "weight_decay": 0.0,
-    "weight_decay_on": "all",
-    "lr_scaling": "none",
-    "lr_reference_batch_size": None,
-    "lr_warmup_epochs": 0,
-    "lr_schedule": "constant",
-    "lr_step_epochs": [],
-    "lr_step_factor": 0.1,
-}
+DEFAULTS = list_defaults()
+OPTIMIZER = DEFAULTS["optimizer"] | {"lr_scaling": "none"}
 
 
 def make_spec(optimizer=None, **changes) -> RunSpec:
     """A run on one device with 8 images per step, changed by keywords. global_batch_size sets the per-device batch."""
     values = {
-        **{"study": "s", "dataset": "d", "model": "small_cnn", "model_options": {}},
-        **{"framework": "pytorch_ddp", "variant": "base"},
-        **{"input": "arrays", "precision": "fp32", "device": "cpu", "device_kind": "cpu"},
-        **{"num_nodes": 1, "num_gpus": 1},
-        **{"per_device_batch_size": 8, "accumulate": 1, "global_batch_size": 8, "repeat": 1, "seed": 1},
-        **{
-            "family": "torch",
-            "strategy": "ddp",
-            "launcher": "per_device",
-            "cores_per_device": 1,
-            "data_dir": "",
-            "weights_file": "",
-            "model_file": None,
-            "model_folder": None,
-        },
-        **{"epochs": 1, "steps": None, "warmup_steps": 1, "window_steps": 50, "eval_every_epochs": 1},
-        **{"random_flip": False, "random_crop_padding": 0, "crop": None, "random_resized_crop": None, "prefetch": 0},
-        "gradient_noise_every_epochs": None,
-        **{"eval_batch_size": None, "eval_devices": "all", "label_smoothing": 0.0},
-        **{"init": "random", "normalization": "data"},
-        **{"loader": "shared", "loader_workers": 1, "loader_kind": "threads"},
-        **{"batchnorm": "local", "eval_batchnorm": "running", "tier": "stock", "loss_on_every_device": False},
-        **{"gradient_compression": "none", "powersgd_rank": 2, "loss_scale": 65536.0, "horovod_controller": "gloo"},
+        **DEFAULTS,
+        "study": "s",
+        "dataset": "d",
+        "model": "small_cnn",
+        "model_options": {},
+        "framework": "pytorch_ddp",
+        "variant": "base",
+        "input": "arrays",
+        "precision": "fp32",
+        "device": "cpu",
+        "device_kind": "cpu",
+        "num_nodes": 1,
+        "num_gpus": 1,
+        "global_batch_size": 8,
+        "repeat": 1,
+        "seed": 1,
+        "family": "torch",
+        "strategy": "ddp",
+        "launcher": "per_device",
+        "cores_per_device": 1,
+        "data_dir": "",
+        "weights_file": "",
+        "model_file": None,
+        "model_folder": None,
+        "epochs": 1,
+        "warmup_steps": 1,
+        "normalization": "data",
+        "prefetch": 0,
+        "loader_kind": "threads",
         "optimizer": OPTIMIZER | (optimizer or {}),
         **changes,
     }

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 
+from howmanygpus.plan.runs import HOW
 from howmanygpus.report.tables import datasets, losses
 from howmanygpus.report.tables import evaluations as evaluations_table
 from howmanygpus.report.tables import runs as runs_table_of
@@ -11,8 +12,8 @@ from records import make_attempt, make_run
 from specs import make_spec
 
 QUALITY = {"metric": "accuracy", "thresholds": [0.5, 0.9], "margin": 0.01}
-FIXED = {"config": {"num_nodes": None, "optimizer": {"by_framework": {}}, "variants": {}}}
-"""What tables of runs read of a plan's config, for a study without the key `num_nodes`."""
+FIXED = {"config": {"num_nodes": None, "optimizer": {"by_framework": {}}, "variants": {}}, "how": HOW}
+"""What tables of runs read of a plan, for a study without the key `num_nodes`."""
 
 
 def collect(plan, results):
@@ -24,7 +25,8 @@ def collect(plan, results):
 def plan_of(*specs, unsupported=(), billing=None):
     runs = {f"run{i}": {"spec": spec.to_dict(), "unsupported": ""} for i, spec in enumerate(specs)}
     runs |= {f"not{i}": {"spec": spec.to_dict(), "unsupported": "no such device"} for i, spec in enumerate(unsupported)}
-    return {"config": FIXED["config"] | {"quality": QUALITY}, "runs": runs, "billing": billing or {}, "defaults": {}}
+    plan = {"config": FIXED["config"] | {"quality": QUALITY}, "runs": runs, "billing": billing or {}}
+    return plan | {"defaults": {}, "how": HOW}
 
 
 def store_run(results, name, spec, accuracies=(0.4, 0.8), window_s=(2.0, 3.0), slowest_s=None, **changes):

@@ -78,8 +78,8 @@ format.
 ## How each setting is gated
 
 A verdict is for one cell of the gate. Settings that change the work are part of the cell: runs with other values need a
-verdict of their own. The task covers others for all their values. A new setting is part of the cell unless
-`plan/gated.py` says otherwise.
+verdict of their own. The task covers others for all their values. `workflow/lib/howmanygpus/settings.py` says of each
+setting which it is.
 
 | setting | gated by | how, or why not |
 |---|---|---|

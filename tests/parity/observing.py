@@ -8,9 +8,11 @@ from pathlib import Path
 
 from howmanygpus.files import sha256_of_file
 from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.gated import list_defaults
+from howmanygpus.plan.gated import list_gated_defaults
 from howmanygpus.plan.invalidation.pins import hash_pins
 from howmanygpus.plan.networks import name_network
+from howmanygpus.plan.parity import TrainingPath
+from howmanygpus.settings import list_defaults
 from howmanygpus.surroundings.environment import KEEP
 from howmanygpus.train.input.prepared import DESCRIPTION
 from howmanygpus.train.parity.task import WEIGHTS
@@ -19,13 +21,14 @@ from kept import hash_code, keep
 SHAPE, NUM_CLASSES = ("8", "8", "1"), "10"
 ADAM = "adam-decayweights-linear-sqrtscaled"
 """Form of the optimizer of most cells, whose decay, schedule and scaling are not those of the task's sgd."""
-CELL = {"precision": "fp32", "device": "cpu", "device_kind": "cpu", "batchnorm": "local", "loss_on_every_device": False}
-CELL |= {"cores_per_device": 1, "tier": "stock", "loader": "shared", "loader_kind": "threads", "input": "arrays"}
-CELL |= {"model_options": {}, "crop": [int(size) for size in SHAPE[:2]]}
-CELL |= {"gradient_compression": "none", "powersgd_rank": 0, "horovod_controller": "gloo", "variation": f"_{ADAM}"}
+SETTINGS = list_defaults()
+CELL = {"precision": "fp32", "device": "cpu", "device_kind": "cpu", "cores_per_device": 1, "model_options": {}}
+CELL |= {key: SETTINGS[key] for key in ("batchnorm", "loss_on_every_device")}
+CELL |= vars(TrainingPath.find("pytorch_ddp", "arrays", SETTINGS))
+CELL |= {"crop": [int(size) for size in SHAPE[:2]], "variation": f"_{ADAM}"}
 DEVICES = ["--devices", "1", "2", "3"]
 """Those with which the tests compare."""
-DEFAULTS = ["--defaults", json.dumps(list_defaults())]
+DEFAULTS = ["--defaults", json.dumps(list_gated_defaults())]
 CODE = ("howmanygpus/files.py", "howmanygpus/surroundings/**/*.py", "howmanygpus/train/**/*.py")
 """The code of a copy of workflow/lib/ that can change what is observed."""
 OF_REFERENCE = ("cross_entropy", "keys", "noise", "own/folder", "own/reference", "rates", "reference")

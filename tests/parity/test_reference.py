@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from howmanygpus.plan.gated import list_defaults
+from howmanygpus.plan.gated import list_gated_defaults
 from project import ROOT
 
 LAYER = "relu(getattr(self, name)(x))"
@@ -151,7 +151,7 @@ def refusals(environment_python, kept):
         for name, own in OWN_RELUS.items():
             copy = shutil.copytree(models / "small_cnn", models / name)
             (copy / "torch.py").write_text(text.replace(LAYER, own.format(x="getattr(self, name)(x)")))
-        words = ["-W", "ignore", "-c", SCRIPT, str(folder), json.dumps(list_defaults()), "small_cnn", *OWN_RELUS]
+        words = ["-W", "ignore", "-c", SCRIPT, str(folder), json.dumps(list_gated_defaults()), "small_cnn", *OWN_RELUS]
         environment = os.environ | {"PYTHONPATH": str(library)}
         command = [environment_python("pytorch-cpu"), *words]
         result = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -186,7 +186,7 @@ def say(environment_python, kept):
     def run(name, program):
         def make(folder):
             command = [environment_python("pytorch-cpu"), "-W", "ignore", "-c", program, str(folder)]
-            command.append(json.dumps(list_defaults()))
+            command.append(json.dumps(list_gated_defaults()))
             environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
             result = subprocess.run(command, env=environment, capture_output=True, text=True)
             assert result.returncode == 0, result.stderr[-3000:]

@@ -8,7 +8,7 @@ import pytest
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.gated import list_defaults
+from howmanygpus.plan.gated import list_gated_defaults
 from howmanygpus.plan.loaders import NATIVE_LOADERS
 from howmanygpus.plan.plan import Plan
 from howmanygpus.train.parity.task import draw_data, make_spec
@@ -96,7 +96,7 @@ def test_the_gate_crops_images_that_are_larger_than_the_networks_input():
     planned = make_study(crop=[6, 5])
     cell = planned.parity_cell(planned.runs[0]).describe()
     names = {"framework": "pytorch_ddp", "family": "torch", "strategy": "ddp", "launcher": "plain"}
-    spec = make_spec(names, cell, {"num_gpus": 1, "num_nodes": 1}, "sgd", Path("task"), list_defaults())
+    spec = make_spec(names, cell, {"num_gpus": 1, "num_nodes": 1}, "sgd", Path("task"), list_gated_defaults())
     assert spec.crop_size == (6, 5) and spec.random_flip
     _, height, width, channels = draw_data((6, 5, 1), 10, seed=0).train_images.shape
     assert height > 6 and width > 5 and channels == 1

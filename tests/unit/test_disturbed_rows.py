@@ -2,10 +2,10 @@
 
 import pytest
 
+from howmanygpus.plan.runs import HOW
 from howmanygpus.report.tables import losses
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy, summarize_time_to_accuracy
-from howmanygpus.report.trajectory import HOW
 from howmanygpus.train.spec import RunSpec
 from specs import make_spec
 from stored import QUALITY, collect, plan_of, store_run
@@ -40,4 +40,4 @@ def test_every_table_of_runs_says_which_were_disturbed(plan, tmp_path):
 
 def test_what_may_differ_between_runs_of_the_same_work_are_keys_of_a_run():
     """A key that was renamed would separate the runs of all frameworks, and none would be compared."""
-    assert {*RunSpec.__dataclass_fields__} >= HOW
+    assert {*RunSpec.__dataclass_fields__} >= {*HOW}

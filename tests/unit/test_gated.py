@@ -1,14 +1,15 @@
-"""Every setting of a run is part of the gate's cell, or of its task, or is listed with the reason why it is neither."""
+"""Every setting of a run is part of the gate's cell, or of its task, or declared with the reason why it is neither."""
 
 import itertools
+from dataclasses import make_dataclass, replace
+from pathlib import Path
 
 import pytest
 
 from howmanygpus.plan import gated
 from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.config.schema import read_schema, study_defaults
 from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.runs import EVAL_BATCHNORM, TRAINING_KEYS
+from howmanygpus.settings import CELL, NONE, OPTIMIZER, SETTINGS, TASK, in_cell, list_defaults
 from howmanygpus.train.loop.schedule import learning_rates
 from howmanygpus.train.parity import optimizers, task
 from howmanygpus.train.parity.rates import compute_rates
@@ -27,20 +28,13 @@ RATES = {
 
 
 def list_values(key: str) -> list:
-    """Return values of a key of a study that are not its default."""
-    schema = read_schema("config")
-    rule = schema["$defs"]["study"]["properties"][key]
-    rule = schema["$defs"][rule["$ref"].rpartition("/")[2]] | rule if "$ref" in rule else rule
-    default = study_defaults()[key]
-    if "enum" in rule:
-        values = [value for value in rule["enum"] if value != default]
-    elif rule.get("type") == "boolean":
-        values = [not default]
-    else:
-        values = {"label_smoothing": [0.1], "accumulate": [2], "powersgd_rank": [5]}.get(key, [])
+    """Return values of a setting that are not its default."""
+    rule, default = SETTINGS[key].accepts, SETTINGS[key].default
     if key == "loader_kind":
-        values.remove("processes")  # MXNet's usual kind
-    return [value for value in values if value is not None]
+        return ["threads"]  # MXNet's usual kind is `processes`.
+    if "enum" in rule:
+        return [value for value in rule["enum"] if value not in (default, None)]
+    return [{"boolean": not default, "integer": (default or 0) + 1, "number": (default or 0) + 0.1}[rule["type"]]]
 
 
 NEEDED = {
@@ -54,8 +48,8 @@ HAVE = {"loss_on_every_device": "pytorch_dp", "horovod_controller": "horovod_pyt
 """Frameworks that have a setting, if pytorch_ddp lacks it."""
 CELL_VALUES = [
     (key, value)
-    for key in TRAINING_KEYS
-    if key not in gated.FIXED | gated.NEUTRAL and key != "optimizer"
+    for key, setting in SETTINGS.items()
+    if setting.gate.by == CELL and key != "optimizer"
     for value in list_values(key)
 ]
 
@@ -65,33 +59,48 @@ def find_verdicts(framework: str, **changes) -> set[str]:
     return set(Plan({"studies": {"small": given}}, CPU).verdicts.values())
 
 
-def test_a_setting_is_in_one_list_at_most_and_every_name_in_a_list_is_a_setting():
-    lists = (gated.FIXED, gated.NEUTRAL, gated.NAMED)
-    names = [key for each in lists for key in each]
-    assert len(set(names)) == len(names)
-    assert set(names) <= {*TRAINING_KEYS, EVAL_BATCHNORM}
-    optimizer = set(gated.list_defaults()["optimizer"])
-    assert set(optimizers.FORMED_BY) | set(optimizers.TASKS_KEYS) == optimizer
+@pytest.mark.parametrize("key", SETTINGS)
+def test_a_setting_that_is_not_checked_has_a_reason(key):
+    gate = SETTINGS[key].gate
+    assert gate.by in (CELL, TASK) or (gate.by == NONE and len(gate.how.split()) > 5)
 
 
-def test_the_task_chooses_the_values_of_exactly_the_settings_that_are_listed_as_its_own():
-    assert set(task.FIXED) | {"crop", "eval_devices"} == set(gated.FIXED)
+def test_the_task_chooses_the_values_of_exactly_the_settings_that_are_declared_as_its_own():
+    assert set(task.FIXED) | {"crop", "eval_devices"} == {
+        key for key, setting in SETTINGS.items() if setting.gate.by == TASK
+    }
+    formed = optimizers.make_optimizer(optimizers.SGD_FORM)
+    assert set(formed) >= {key for key, setting in OPTIMIZER.items() if setting.gate.by == TASK}
+
+
+def test_the_planner_gives_the_gate_no_value_of_a_setting_that_the_task_must_choose():
+    """A task that forgot it would be done with the default, and its verdict would be for all values."""
+    defaults = gated.list_gated_defaults()
+    assert not set(defaults) & set(task.FIXED) and "learning_rate" not in defaults["optimizer"]
+
+
+@pytest.mark.parametrize(("place", "key"), [([], "init"), (["optimizer"], "fused")])
+def test_a_value_that_the_task_forgot_fails_the_gate_with_the_remedy(monkeypatch, place, key):
+    values, defaults = make_spec().to_dict(), gated.list_gated_defaults()
+    if place:
+        monkeypatch.setattr(task, "OptimizerSpec", make_dataclass("Longer", [*values["optimizer"], key]))
+    cell = {"crop": [8, 8], "variation": f"_{optimizers.SGD_FORM}"}
+    names = {name: values[name] for name in ("framework", "family", "strategy", "launcher")}
+    known = {name: value for name, value in (defaults | values).items() if name not in task.FIXED and name != key}
+    with pytest.raises(ValueError, match=f"no value for {'.'.join([*place, key])}; add one to FIXED"):
+        task.make_spec(names, cell, {"num_gpus": 1, "num_nodes": 1}, optimizers.SGD, Path("task"), known)
 
 
 def test_every_setting_is_in_the_table_of_the_documentation_once():
     names = [name for name, _, _ in gated.describe_gating()]
-    optimizer = [f"optimizer.{key}" for key in gated.list_defaults()["optimizer"]]
-    assert sorted(names) == sorted([*(set(TRAINING_KEYS) - {"optimizer"}), EVAL_BATCHNORM, *optimizer])
+    optimizer = [f"optimizer.{key}" for key in OPTIMIZER]
+    assert sorted(names) == sorted([*(set(SETTINGS) - {"optimizer"}), *optimizer])
 
 
 @pytest.mark.parametrize(("key", "value"), CELL_VALUES)
 def test_another_value_of_a_setting_of_the_cell_needs_another_verdict(key, value):
     framework, needed = HAVE.get(key, "pytorch_ddp"), NEEDED.get(key, {})
     assert find_verdicts(framework, **needed) != find_verdicts(framework, **needed, **{key: value})
-
-
-def test_there_are_values_of_every_setting_of_the_cell():
-    assert {key for key, _ in CELL_VALUES} == set(gated.NAMED) - {"optimizer"}
 
 
 @pytest.mark.parametrize(
@@ -127,15 +136,14 @@ def test_a_native_loader_that_resizes_needs_a_verdict_of_its_own(framework):
     assert find_verdicts(framework) == find_verdicts(framework, **resized)
 
 
-def test_a_setting_that_is_in_no_list_is_part_of_the_cell_if_it_is_not_the_default(monkeypatch):
-    monkeypatch.setattr(gated, "TRAINING_KEYS", (*TRAINING_KEYS, "new_key"))
-    monkeypatch.setattr(gated, "list_defaults", lambda: DEFAULTS | {"new_key": 0})
-    usual = DEFAULTS["optimizer"]
-    assert gated.find_more(DEFAULTS | {"new_key": 3, "optimizer": usual}) == {"new_key": 3}
-    assert gated.find_more(DEFAULTS | {"new_key": 0, "optimizer": usual}) == {}
-
-
-DEFAULTS = gated.list_defaults()
+@pytest.mark.parametrize(("table", "place"), [(SETTINGS, []), (OPTIMIZER, ["optimizer"])])
+def test_a_new_setting_of_the_cell_is_part_of_it_if_it_is_not_the_default(monkeypatch, table, place):
+    new = replace(SETTINGS["accumulate"], default=0, gate=in_cell())
+    monkeypatch.setitem(table, "new_key", new)
+    for value, more in ((3, {"new_key": 3}), (0, {})):
+        settings = list_defaults()
+        (settings["optimizer"] if place else settings)["new_key"] = value
+        assert gated.find_more(settings) == ({"optimizer": more} if place and more else more)
 
 
 @pytest.mark.parametrize("multi_label", [False, True])

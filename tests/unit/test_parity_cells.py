@@ -9,7 +9,7 @@ import pytest
 from howmanygpus.plan.cluster.concurrency import MEASURED_RUN
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.gated import list_defaults
+from howmanygpus.plan.gated import list_gated_defaults
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.rules.parity import ParityRules
 from howmanygpus.train.parity.task import GLOBAL_BATCH_SIZE, OPTIMIZERS, make_spec
@@ -69,7 +69,7 @@ def test_a_variant_that_trains_otherwise_has_a_verdict_of_its_own(framework, var
             {"num_gpus": 3, "num_nodes": 1},
             next(iter(OPTIMIZERS)),
             folder=Path("task"),
-            defaults=list_defaults(),
+            defaults=list_gated_defaults(),
         )
         assert spec.global_batch_size == GLOBAL_BATCH_SIZE and spec.per_device_batch_size == 4
 
@@ -81,7 +81,9 @@ def test_runs_that_accumulate_have_a_task_of_their_own():
     assert tasks[1] == tasks[2] == f"{usual}_accumulated_{optimizer}", "four devices accumulate nothing"
     (cell,) = [plan.cells[path] for path, run in plan.runs.items() if run.num_gpus == 2]
     names = {"framework": "pytorch_ddp", "family": "torch", "strategy": "ddp", "launcher": "plain"}
-    spec = make_spec(names, cell.describe(), {"num_gpus": 3, "num_nodes": 1}, "sgd", Path("task"), list_defaults())
+    spec = make_spec(
+        names, cell.describe(), {"num_gpus": 3, "num_nodes": 1}, "sgd", Path("task"), list_gated_defaults()
+    )
     assert (spec.accumulate, spec.per_device_batch_size, spec.global_batch_size) == (2, 2, GLOBAL_BATCH_SIZE)
 
 

@@ -20,7 +20,8 @@ import yaml
 from howmanygpus.prepare.sources import list_sources
 from project import FAKES, ROOT, Project, study
 
-PACKAGE, RUN_SCHEMA = "workflow/lib/howmanygpus", "workflow/schemas/run.schema.yaml"
+PACKAGE = "workflow/lib/howmanygpus"
+SETTINGS = f"{PACKAGE}/settings.py"
 ROOMS = ("plan", "prepare", "train", "report")
 """Paths that begin with these are below PACKAGE."""
 SECTION = re.compile(r"^## (?:A|An) (?P<kind>.+?)\n(?P<text>.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
@@ -42,7 +43,11 @@ FRAMEWORKS["toy"] = Framework(
 )
 """
 LOADER_ENTRY = '\nNATIVE_LOADERS["toys.toy_loader"] = NativeLoader(("threads",), description="the toys\' own loader")\n'
-STUDY_KEY = "      toy_setting:\n        description: A toy.\n        type: integer\n        default: 0\n"
+ENTRY = """\
+    "toy_setting": Setting(
+        default=0, accepts={{"type": "integer"}}, doc="A toy.", gate={gate}, memory=False, work=True
+    ),
+"""
 
 Edit = Callable[[str], str]
 
@@ -69,9 +74,9 @@ def replace(old: str, new: str) -> Edit:
     return edit
 
 
-def edit_schema(text: str) -> str:
-    text = insert(STUDY_KEY, "      time_limit_min:\n")(text)
-    return insert("      toy_setting: {type: integer}\n", "      optimizer: {$ref:")(text)
+def declare(gate: str) -> Edit:
+    """Return an edit that adds the toy key to the table of settings."""
+    return insert(ENTRY.format(gate=gate), '    "optimizer": Setting(')
 
 
 FOUND_BY = '\nIMPORTS["toy"], COUNTS["toy"] = "import toy as framework", "0"\n'
@@ -100,13 +105,9 @@ EXTENSIONS: dict[str, dict[str, str | Edit]] = {
     },
     "layer": {"train/frameworks/<family>/layers/<layer>.py": NEW, "train/models/<model>/<family>.py": NEW},
     "key of the config": {
-        "workflow/schemas/config.schema.yaml": edit_schema,
-        "config/README.md": GENERATED,
-        "plan/runs.py": insert('    "toy_setting",\n', '    *("horovod_controller", "accumulate", "loss_scale"),\n'),
-        "plan/gated.py": replace("\nNEUTRAL = {\n", '\nNEUTRAL = {\n    "toy_setting": "no framework looks at it",\n'),
+        SETTINGS: declare('not_gated("no framework looks at it")'),
         "train/spec.py": insert("    toy_setting: int\n", "    optimizer: OptimizerSpec\n"),
-        RUN_SCHEMA: insert("      toy_setting: {type: integer}\n", "      horovod_controller: {type: string"),
-        "tests/specs.py": replace('"horovod_controller": "gloo"', '"horovod_controller": "gloo", "toy_setting": 0'),
+        "config/README.md": GENERATED,
     },
     "table": {"report/tables/<table>.py": NEW},
     "figure": {"report/figures/<figure>.py": NEW, "workflow/report/<figure>.rst": NEW},
@@ -125,8 +126,6 @@ EXTENSIONS: dict[str, dict[str, str | Edit]] = {
     },
 }
 """The changes of each toy, by file. The edits of one file are made in this order."""
-if not (ROOT / RUN_SCHEMA).exists():
-    del EXTENSIONS["key of the config"][RUN_SCHEMA]
 
 
 def read_sections() -> dict[str, str]:

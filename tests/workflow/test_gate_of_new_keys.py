@@ -1,11 +1,9 @@
-"""A new key of the config that changes the gradients is not trained on the verdict of its default."""
-
-import shutil
+"""A new key of the config takes one entry and one field, and is not trained on the verdict of its default."""
 
 import pytest
 
-from project import ROOT, ROWS, Project, study
-from workflow.test_contributing import EXTENSIONS, resolve
+from project import ROWS, Project, study
+from workflow.test_contributing import EXTENSIONS, SETTINGS, declare, resolve
 
 KIND, TRIPLED = "key of the config", 3
 FAMILY = "workflow/lib/howmanygpus/train/frameworks/torch/family.py"
@@ -20,10 +18,8 @@ MULTIPLICATION = """\
 
 def add_key(project: Project) -> None:
     """Add the toy key by the list of CONTRIBUTING.md, as a key that changes the work."""
-    (project.folder / "tests").mkdir()
-    shutil.copy2(ROOT / "tests" / "specs.py", project.folder / "tests" / "specs.py")
-    for path, action in EXTENSIONS[KIND].items():
-        if path != "plan/gated.py" and callable(action):
+    for path, action in (EXTENSIONS[KIND] | {SETTINGS: declare("in_cell()")}).items():
+        if callable(action):
             target = project.folder / resolve(KIND, path)
             target.write_text(action(target.read_text()))
 

@@ -166,6 +166,14 @@ def test_a_key_added_to_the_schema_with_its_default_reruns_nothing(copy):
     assert copy.planned() == []
 
 
+def test_a_reworded_setting_reruns_no_run(copy):
+    table = copy.folder / "workflow" / "lib" / "howmanygpus" / "settings.py"
+    text = table.read_text()
+    assert text.count('doc="Momentum of sgd."') == 1
+    table.write_text(text.replace('doc="Momentum of sgd."', 'doc="The momentum of sgd."'))
+    assert copy.planned_runs() == []
+
+
 def test_touching_any_file_reruns_nothing(copy):
     for top in ("Snakefile", "workflow", "config", "profiles", "envs"):
         subprocess.run(["find", top, "-type", "f", "-exec", "touch", "{}", "+"], cwd=copy.folder, check=True)

@@ -4,7 +4,7 @@ import tomllib
 
 from project import ROOT
 
-REFERENCES = ("overrides", "exclusion", "own_rates", "augmentation")
+REFERENCES = ("overrides", "exclusion", "augmentation")
 """Parts of the schema whose keys are those of a study again."""
 
 

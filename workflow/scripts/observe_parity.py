@@ -60,7 +60,7 @@ def measure_cells(folder: Path, layout: str, keys: list[str], started: float) ->
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--request", required=True, help="JSON: see howmanygpus.plan.parity.ParityGroup.request")
-    parser.add_argument("--defaults", required=True, help="JSON: default of every setting of a run")
+    parser.add_argument("--defaults", required=True, help="JSON: defaults of the other settings")
     parser.add_argument("--layouts", type=json.loads, required=True, help="JSON: cells by devices x nodes, such as 2x1")
     parser.add_argument("--studies", type=json.loads, required=True, help="JSON: studies that need each cell")
     parser.add_argument("--placement", default="{}", help="JSON: how processes start, see train.host.placement")

@@ -6,31 +6,32 @@ job that starts the run both derive it here. A new key with a default therefore 
 """
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
-from howmanygpus.plan.config.learning import BY_FRAMEWORK
 from howmanygpus.plan.config.schema import study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.loaders import resolve_loader
 from howmanygpus.plan.networks import choose_normalization
-from howmanygpus.train.spec import PLACES_OF_MODELS
+from howmanygpus.settings import BY_FRAMEWORK, OPTIMIZER, SETTINGS, list_defaults
+from howmanygpus.train.spec import PLACES_OF_MODELS, LaunchSpec, OptimizerSpec, ResizedCropSpec, RunSpec
 
-TRAINING_KEYS = (
-    *("epochs", "steps", "warmup_steps", "window_steps"),
-    *("eval_every_epochs", "gradient_noise_every_epochs", "eval_batch_size", "eval_devices"),
-    *("init", "normalization", "label_smoothing", "random_flip", "random_crop_padding", "crop", "random_resized_crop"),
-    *("prefetch", "optimizer"),
-    *("loader", "loader_workers", "loader_kind"),
-    *("batchnorm", "tier", "loss_on_every_device", "gradient_compression", "powersgd_rank"),
-    *("horovod_controller", "accumulate", "loss_scale"),
+HOW = (
+    "framework",
+    "variant",
+    "family",
+    "strategy",
+    "launcher",
+    "data_dir",
+    "weights_file",
+    "cores_per_device",
+    "num_nodes",
+    *(key for key, setting in SETTINGS.items() if not setting.work),
+    *(f"optimizer.{key}" for key, setting in OPTIMIZER.items() if not setting.work),
 )
-"""Keys of a study that change what a run does, apart from the keys in its path."""
-
-EVAL_BATCHNORM = "eval_batchnorm"
-"""A setting that only an unfair protocol of a study changes."""
-
+"""Keys of a specification that say how a run does its work. Those that are not listed say which work it does."""
 PATH = re.compile(
     r"(?P<study>[^/]+)/(?P<framework>[^/]+)/(?P<variant>[^/]+)/(?P<input>[^_]+)_(?P<precision>[^_]+)_(?P<device>[^_]+)"
     r"_gpus(?P<num_gpus>\d+)(?:_nodes(?P<num_nodes>\d+))?"
@@ -98,8 +99,8 @@ def complete_spec(run: Run, settings: dict, data_dir: str, weights_file: str) ->
     settings: dataset, model, the path of a user's own below one of PLACES_OF_MODELS, and all values that differ from
     the default layout or from the schema's defaults.
     """
-    framework, defaults = FRAMEWORKS[run.framework], study_defaults()
-    training = {key: settings.get(key, defaults[key]) for key in TRAINING_KEYS}
+    framework, defaults = FRAMEWORKS[run.framework], list_defaults()
+    training = {key: settings.get(key, default) for key, default in defaults.items()}
     training["normalization"] = choose_normalization(training, settings["model"])
     optimizer = defaults["optimizer"] | settings.get("optimizer", {})
     return {
@@ -109,7 +110,7 @@ def complete_spec(run: Run, settings: dict, data_dir: str, weights_file: str) ->
         "model_options": settings.get("model_options", {}),
         **{key: settings.get(key, usual) for key, usual in usual_layout(run.device).items()},
         "global_batch_size": run.num_gpus * run.per_device_batch_size * training["accumulate"],
-        "seed": settings.get("seed", defaults["seed"]) + run.repeat - 1,
+        "seed": settings.get("seed", study_defaults()["seed"]) + run.repeat - 1,
         "family": framework.family,
         "strategy": framework.strategy,
         "launcher": framework.launcher,
@@ -117,7 +118,36 @@ def complete_spec(run: Run, settings: dict, data_dir: str, weights_file: str) ->
         "weights_file": weights_file,
         **{place: settings.get(place) for place in PLACES_OF_MODELS},
         **training,
-        EVAL_BATCHNORM: settings.get(EVAL_BATCHNORM, "running"),
         **resolve_loader(run.framework, training),
         "optimizer": {key: value for key, value in optimizer.items() if key != BY_FRAMEWORK},
     }
+
+
+def check_fields(declared: Iterable[str], known: Iterable[str], table: str, typed: str) -> None:
+    """Raise TypeError unless a table of howmanygpus.settings and the fields of its typed form have the same keys.
+
+    declared: keys of the table. known: names of the fields.
+    """
+    if lacking := sorted(set(declared) - set(known)):
+        key = lacking[0]
+        what = f"is declared in {table} of howmanygpus/settings.py, but {typed} in train/spec.py has no field for it"
+        raise TypeError(f"the setting {key!r} {what}; add `{key}: <type>` there, for the code that uses it")
+    if surplus := sorted(set(known) - set(declared)):
+        what = f"of {typed} in train/spec.py is not declared in {table} of howmanygpus/settings.py"
+        raise TypeError(f"the field {surplus[0]!r} {what}; add an entry there, or remove the field")
+
+
+# The runs' code does not read the table, so that no text of it reruns them. Here both are known.
+check_fields(
+    ("data_dir", "weights_file", *PLACES_OF_MODELS, *(field.name for field in fields(LaunchSpec)), *SETTINGS),
+    (field.name for field in fields(RunSpec)),
+    "SETTINGS",
+    RunSpec.__name__,
+)
+check_fields(
+    SETTINGS["random_resized_crop"].accepts["properties"],
+    (field.name for field in fields(ResizedCropSpec)),
+    "random_resized_crop",
+    ResizedCropSpec.__name__,
+)
+check_fields(OPTIMIZER, (field.name for field in fields(OptimizerSpec)), "OPTIMIZER", OptimizerSpec.__name__)

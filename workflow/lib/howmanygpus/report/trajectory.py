@@ -2,7 +2,8 @@
 Whether the losses of a run's first epoch coincide with those of all runs that do the same work.
 
 The parity gate checks a few steps in advance. This checks the runs themselves, also with device counts and variants
-that the gate never had. Runs do the same work if their specifications differ only in keys of HOW.
+that the gate never had. Runs do the same work if their specifications differ only in the keys that the plan lists as
+`how`.
 """
 
 import json
@@ -12,20 +13,6 @@ import pandas as pd
 
 from howmanygpus.report.outcomes import IDENTITY, identify
 
-HOW = {
-    *("framework", "variant", "family", "strategy", "launcher", "tier", "loss_on_every_device"),
-    *("data_dir", "weights_file", "prefetch", "loader", "loader_workers", "loader_kind", "cores_per_device"),
-    *(
-        "num_nodes",
-        "eval_every_epochs",
-        "gradient_noise_every_epochs",
-        "eval_batch_size",
-        "eval_devices",
-        "eval_batchnorm",
-        "horovod_controller",
-    ),
-}
-"""Keys of a run's specification that say how it does its work. A key that is not listed here changes the work."""
 ROUNDOFF = {"fp32": 2.0**-24, "tf32": 2.0**-11, "bf16": 2.0**-9, "fp16": 2.0**-11}
 COMPRESSED = 2.0**-11
 """Unit roundoff of gradients that were compressed to fp16."""
@@ -55,7 +42,7 @@ def add_differences(losses: pd.DataFrame, plan: dict, trained: set[tuple]) -> pd
         spec = planned["spec"]
         identity = tuple(identify(plan, spec).values())
         if identity in trained:
-            works[identity] = json.dumps({key: value for key, value in spec.items() if key not in HOW})
+            works[identity] = json.dumps(select_work(spec, plan["how"]))
             kernels[identity] = KERNELS.get(spec["family"], spec["family"])
     identities = list(losses[list(IDENTITY)].itertuples(index=False, name=None))
     work = pd.Series([works.get(identity) for identity in identities], index=losses.index, dtype=object)
@@ -70,6 +57,18 @@ def add_differences(losses: pd.DataFrame, plan: dict, trained: set[tuple]) -> pd
     for _, pool in compared.groupby(["precision", "input", "roundoff"]):
         losses.loc[pool.index, "difference_limit"] = find_limits(pool)
     return losses
+
+
+def select_work(spec: dict, how: list[str]) -> dict:
+    """Return the part of a specification that says which work a run does.
+
+    how: the other keys. A key below another one has its name before it, as `optimizer.name` has.
+    """
+    kept = {key: value for key, value in spec.items() if key not in how}
+    for key, value in kept.items():
+        if isinstance(value, dict):
+            kept[key] = {inner: each for inner, each in value.items() if f"{key}.{inner}" not in how}
+    return kept
 
 
 def find_limits(pool: pd.DataFrame) -> list[float]:
@@ -127,7 +126,7 @@ def summarize_trajectories(losses: pd.DataFrame) -> dict[tuple, dict]:
 
 
 def find_roundoff(work: dict) -> float:
-    """Return the unit roundoff of the coarsest numbers in a training step. work: a specification without HOW's keys."""
+    """Return the unit roundoff of the coarsest numbers in a training step. work: as select_work returns it."""
     own = ROUNDOFF.get(work["precision"], ROUNDOFF["bf16"])
     return own if work.get("gradient_compression", "none") == "none" else max(own, COMPRESSED)
 

@@ -1,9 +1,16 @@
-"""Read and write run.json and attempt.json, checked against workflow/schemas/run.schema.yaml."""
+"""
+Read and write run.json and attempt.json, checked against workflow/schemas/run.schema.yaml.
 
+The schema names no setting of a run. Each field of RunSpec that it lacks is added with the type of its annotation.
+"""
+
+import dataclasses
 import json
 import textwrap
 from functools import cache
 from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin
 
 import yaml
 from jsonschema import Draft202012Validator, ValidationError
@@ -11,8 +18,12 @@ from jsonschema.exceptions import best_match
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.surroundings.secrets import hide_everywhere
+from howmanygpus.train.spec import RunSpec
 
 SCHEMA = Path(__file__).resolve().parents[3] / "schemas" / "run.schema.yaml"
+TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", NoneType: "null"}
+TYPES |= {list: "array", tuple: "array", dict: "object"}
+"""Types of JSON Schema."""
 
 
 class RecordError(ValueError):
@@ -48,8 +59,33 @@ def check_record(path: Path, record: dict) -> None:
 @cache
 def _load_validator(kind: str) -> Draft202012Validator:
     """Return the validator of a kind of record: `run` or `attempt`."""
-    schema = yaml.safe_load(SCHEMA.read_text())
-    return Draft202012Validator({"$ref": f"#/$defs/{kind}", "$defs": schema["$defs"]})
+    return Draft202012Validator({"$ref": f"#/$defs/{kind}", "$defs": read_definitions()})
+
+
+def read_definitions() -> dict:
+    """Return `$defs` of the schema, with all fields of RunSpec."""
+    definitions = yaml.safe_load(SCHEMA.read_text())["$defs"]
+    definitions["spec"]["properties"] = describe_fields(RunSpec) | definitions["spec"]["properties"]
+    return definitions
+
+
+def describe_fields(kind: Any) -> dict[str, dict]:
+    """Return the rule of JSON Schema for each field of a dataclass."""
+    return {field.name: describe_type(field.type) for field in dataclasses.fields(kind)}
+
+
+def describe_type(annotation: Any) -> dict:
+    """Return the rule of JSON Schema for values of an annotated type, such as `list[int] | None`."""
+    rule: dict[str, Any] = {"type": []}
+    for kind in get_args(annotation) if isinstance(annotation, UnionType) else (annotation,):
+        if dataclasses.is_dataclass(kind):
+            rule["type"].append("object")
+            rule |= {"additionalProperties": False, "properties": describe_fields(kind)}
+            continue
+        rule["type"].append(TYPES[get_origin(kind) or kind])
+        if rule["type"][-1] == "array":
+            rule["items"] = describe_type(get_args(kind)[0])
+    return rule
 
 
 def _explain(error: ValidationError) -> str:

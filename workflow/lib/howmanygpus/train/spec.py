@@ -1,7 +1,8 @@
 """
 The typed form of the specification that the planner writes for a run.
 
-The planner fills in every default (workflow/schemas/config.schema.yaml is their only home), so nothing here has one.
+The planner fills in every default (howmanygpus/settings.py is their only home), so nothing here has one. It refuses to
+plan if the settings that are declared there are not the fields here.
 """
 
 import dataclasses
@@ -18,7 +19,7 @@ PLACES_OF_MODELS = ("model_file", "model_folder")
 
 @dataclass(frozen=True)
 class OptimizerSpec:
-    """Update rule and learning-rate schedule. Its keys are described in workflow/schemas/config.schema.yaml."""
+    """Update rule and learning-rate schedule. Its keys are described in howmanygpus/settings.py."""
 
     name: str
     learning_rate: float

@@ -5,8 +5,7 @@ In all functions, variants are the complete training settings of each variant, a
 """
 
 from howmanygpus.plan.config.errors import refuse, suggest
-
-BY_FRAMEWORK = "by_framework"
+from howmanygpus.settings import BY_FRAMEWORK
 
 
 def resolve_optimizer(optimizer: dict, framework: str) -> dict:

@@ -1,10 +1,16 @@
-"""Reads the schemas and applies the defaults of the config, which are defined only in the schemas."""
+"""
+Reads the schemas and applies the defaults of the config.
+
+The schema of the config gets the settings of a run from howmanygpus.settings; all other keys are in its file.
+"""
 
 import re
 from functools import cache
 from pathlib import Path
 
 import yaml
+
+from howmanygpus.settings import SETTINGS
 
 SCHEMAS = Path(__file__).resolve().parents[4] / "schemas"
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -14,9 +20,32 @@ MISREAD = re.compile(r"[-+]?(\d[\d_]*(:[0-5]?\d)+(\.[\d_]*)?|0[0-7_]+)")
 """Numbers that YAML 1.1 reads differently than users mean: 1:30 is 90 (base 60), and 010 is 8 (base 8)."""
 
 
+PLACE = "x-settings"
+"""Entry of an object's properties in the file of the schema whose place the settings take."""
+
+
 @cache
 def read_schema(name: str) -> dict:
-    return yaml.load((SCHEMAS / f"{name}.schema.yaml").read_text(), LOADER)
+    schema = yaml.load((SCHEMAS / f"{name}.schema.yaml").read_text(), LOADER)
+    if name == "config":
+        add_settings(schema["$defs"])
+    return schema
+
+
+def add_settings(definitions: dict) -> None:
+    """Add to the definitions of the config's schema the rule of each setting, and the keys of a study and a variant."""
+    settings = {key: setting for key, setting in SETTINGS.items() if setting.study}
+    keys = {key: {"$ref": f"#/$defs/{key}"} for key in settings}
+    described = {
+        key: rule | {"description": settings[key].doc, "default": settings[key].default} for key, rule in keys.items()
+    }
+    overrides = {key: rule for key, rule in keys.items() if settings[key].variant}
+    for name, added in {"study": described, "overrides": overrides}.items():
+        properties = definitions[name]["properties"]
+        before = list(properties)[: list(properties).index(PLACE)]
+        after = {key: rule for key, rule in properties.items() if key not in before and key != PLACE}
+        definitions[name]["properties"] = {key: properties[key] for key in before} | added | after
+    definitions |= {key: setting.accepts for key, setting in settings.items()}
 
 
 @cache

@@ -13,16 +13,11 @@ from typing import Any
 
 from howmanygpus.plan.config.schema import study_defaults
 from howmanygpus.plan.runs import Run, complete_spec
+from howmanygpus.settings import OPTIMIZER, SETTINGS
 
 FOLDER = "results/batch_sizes"
 STUDY = "batch_search"
 """Kind of the job of a search, and name of the study in the specification of a try."""
-MEMORY_KEYS = (
-    *("prefetch", "eval_batch_size", "label_smoothing", "batchnorm", "tier", "loss_on_every_device"),
-    *("gradient_compression", "powersgd_rank", "accumulate", "loss_scale"),
-)
-"""Settings of a run on which the memory can depend, beside the network, the optimizer and gradient noise."""
-OPTIMIZER_KEYS = ("name", "momentum", "weight_decay", "weight_decay_on")
 LEARNING_RATE = 1e-6
 """Learning rate of a try, at which nothing diverges."""
 STEPS, CONFIRMING_STEPS = 8, 24
@@ -86,13 +81,12 @@ class Search:
 
 def select_settings(settings: dict) -> dict:
     """Return the settings of a run, without defaults, on which the memory of its batch can depend."""
-    kept = {
-        key: settings[key]
-        for key in ("model", "model_options", "cores_per_device", "device_kind", *MEMORY_KEYS)
-        if key in settings
-    }
-    if optimizer := {key: value for key, value in settings.get("optimizer", {}).items() if key in OPTIMIZER_KEYS}:
+    needed = {"model", "model_options", "cores_per_device", "device_kind"}
+    needed |= {key for key, setting in SETTINGS.items() if setting.memory and key != "optimizer"}
+    kept = {key: value for key, value in settings.items() if key in needed}
+    if optimizer := {key: value for key, value in settings.get("optimizer", {}).items() if OPTIMIZER[key].memory}:
         kept["optimizer"] = optimizer
+    # The memory depends on whether the noise is measured, and not on how often.
     return kept | ({"gradient_noise_every_epochs": ONCE} if settings.get("gradient_noise_every_epochs") else {})
 
 

@@ -23,7 +23,7 @@ from howmanygpus.plan.program.checks import (
     doubt_report,
 )
 from howmanygpus.plan.program.files import expand_paths, hash_program_files
-from howmanygpus.plan.runs import Run, drop_usual_layout, usual_layout
+from howmanygpus.plan.runs import HOW, Run, drop_usual_layout, usual_layout
 from howmanygpus.plan.study.cells import choose_runs, list_batches
 from howmanygpus.plan.study.counts import take_counts
 from howmanygpus.plan.study.grid import check_layouts, check_number, resolve_devices
@@ -154,7 +154,7 @@ class ProgramStudy(Study):
     def describe(self) -> dict:
         runs = {run.path: {"spec": self.spec(run), "unsupported": run.unsupported} for run in self.runs}
         plan = {"study": self.name, "config": self.config, "curves": self.curves, "runs": runs}
-        return plan | {"defaults": self.defaults, "machinery": {}}
+        return plan | {"defaults": self.defaults, "how": HOW, "machinery": {}}
 
     def _request_study(self) -> tuple[dict, dict]:
         counts = {"num_gpus": self.config["num_gpus"]} if "num_gpus" in self._given else {}

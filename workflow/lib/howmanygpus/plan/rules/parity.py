@@ -7,7 +7,7 @@ from pathlib import Path
 from howmanygpus.plan.cluster.concurrency import MEASURED_RUN
 from howmanygpus.plan.config.machine import Machine
 from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.gated import list_defaults
+from howmanygpus.plan.gated import list_gated_defaults
 from howmanygpus.plan.invalidation.code import hash_parity
 from howmanygpus.plan.invalidation.pins import environment_record
 from howmanygpus.plan.jobs import JobSize, placement
@@ -47,8 +47,11 @@ class ParityRules(Answers):
         return self._group(wildcards).request()
 
     def defaults(self, wildcards, input) -> str:
-        """Return as JSON the default of every setting of a run. As it depends on `input`, it reruns nothing."""
-        return json.dumps(list_defaults())
+        """Return as JSON the default of each setting that the task does not choose.
+
+        As it depends on `input`, it reruns nothing.
+        """
+        return json.dumps(list_gated_defaults())
 
     def references(self, wildcards) -> list[str]:
         return self._group(wildcards).references

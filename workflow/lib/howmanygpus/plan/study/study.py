@@ -26,7 +26,7 @@ from howmanygpus.plan.own.model import OwnModel
 from howmanygpus.plan.own.naming import short_name
 from howmanygpus.plan.own.taking import take_own_model
 from howmanygpus.plan.parity import ParityCell, TrainingPath
-from howmanygpus.plan.runs import TRAINING_KEYS, Run, complete_spec, drop_usual_layout
+from howmanygpus.plan.runs import HOW, Run, complete_spec, drop_usual_layout
 from howmanygpus.plan.study import protocols
 from howmanygpus.plan.study.batches import accumulate_batches, find_curves
 from howmanygpus.plan.study.cells import expand
@@ -37,6 +37,7 @@ from howmanygpus.plan.study.places import find_places
 from howmanygpus.plan.study.placing import take_numbers
 from howmanygpus.plan.study.start import Start, check_normalization, check_starts, doubt_normalization, find_start
 from howmanygpus.prepare.sources import Description
+from howmanygpus.settings import TRAINING_KEYS
 from howmanygpus.train.parity.optimizers import name_form
 from howmanygpus.train.parity.variation import Variation
 from howmanygpus.train.spec import RANDOM_INPUTS, SYNTHETIC
@@ -279,7 +280,8 @@ class Study:
         plan = {"study": self.name, "config": self.config, "curves": self.curves, "runs": runs}
         machinery = {framework: FRAMEWORKS[framework].one_device for framework in self.config["frameworks"]}
         plan |= {"largest": self.largest.describe()} if self.largest else {}
-        return plan | {"defaults": self.defaults, "machinery": machinery, "protocols": protocols.describe(self)}
+        plan |= {"defaults": self.defaults, "how": HOW}
+        return plan | {"machinery": machinery, "protocols": protocols.describe(self)}
 
     def request(self) -> str:
         """Return the study as JSON, without defaults. Plan.from_request rebuilds the study from it.

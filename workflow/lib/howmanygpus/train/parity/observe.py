@@ -110,7 +110,7 @@ def observe(tasks: list[Task], placement: Placement, attempt: AttemptFolder) -> 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--request", type=json.loads, required=True, help="JSON: framework and cells")
-    parser.add_argument("--defaults", type=json.loads, required=True, help="JSON: default of every setting of a run")
+    parser.add_argument("--defaults", type=json.loads, required=True, help="JSON: defaults of the other settings")
     parser.add_argument("--keys", nargs="+", required=True, help="cells to observe on this layout")
     parser.add_argument("--num-devices", type=int, required=True)
     parser.add_argument("--num-nodes", type=int, default=1)

@@ -23,19 +23,6 @@ STEP_EPOCHS, WARMUP_EPOCHS = [1.25, 2.0], 0.75
 """Neither 1.25 nor 0.75 epochs of the task are whole numbers of steps, so that their rounding shows."""
 REFERENCE_BATCH_SIZE = 6
 """Half of the task's global batch."""
-TASKS_KEYS = ("learning_rate", "lr_step_epochs", *VALUES)
-"""Keys of the optimizer whose numbers the task chooses."""
-FORMED_BY = (
-    "name",
-    "momentum",
-    "weight_decay",
-    "weight_decay_on",
-    "lr_scaling",
-    "lr_reference_batch_size",
-    "lr_warmup_epochs",
-    "lr_schedule",
-)
-"""Keys of the optimizer that decide its form."""
 
 
 def name_form(optimizer: Mapping[str, Any]) -> str:

@@ -186,7 +186,7 @@ def read_arguments(description: str) -> argparse.Namespace:
     parser.add_argument("--num-classes", type=int, required=True)
     parser.add_argument("--batchnorm", choices=("local", "synchronized"), required=True)
     parser.add_argument("--variation", type=Variation.read, required=True, help="end of the name of the task's folder")
-    parser.add_argument("--defaults", type=json.loads, required=True, help="JSON: default of every setting of a run")
+    parser.add_argument("--defaults", type=json.loads, required=True, help="JSON: defaults of the other settings")
     parser.add_argument("--folder", type=Path, required=True, help="of the task")
     parser.add_argument("--devices", type=int, nargs="+", required=True, help="numbers of devices to be compared with")
     parser.add_argument("--threads", type=int, default=1, help="cores for images of many pixels (default 1)")

@@ -11,6 +11,7 @@ that the losses of two correct frameworks have nothing in common after a few ste
 """
 
 import importlib
+from dataclasses import fields
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from howmanygpus.train.input.writing import write_data
 from howmanygpus.train.models.initialization import draw_weights
 from howmanygpus.train.parity.optimizers import OWN, SGD, SGD_FORM, make_optimizer
 from howmanygpus.train.parity.variation import Variation
-from howmanygpus.train.spec import RunSpec
+from howmanygpus.train.spec import OptimizerSpec, RunSpec
 
 GLOBAL_BATCH_SIZE = 12
 """One, two and three devices divide it."""
@@ -51,7 +52,7 @@ FIXED: dict[str, Any] = {
     "prefetch": 2,
     "loss_scale": 2.0**10,
 }
-"""Settings of runs whose values the task chooses; see plan/gated.py. Others have their defaults or are the cell's."""
+"""Settings of runs whose values the task chooses; see settings.py. Others have their defaults or are the cell's."""
 RESIZED_CROP = {"area": (0.3, 1.0), "aspect": (0.75, 4 / 3)}
 LARGE = 32 * 32 * 3
 """Number of values of an image from which several threads are faster. Below it, they only wait for a busy core."""
@@ -85,8 +86,8 @@ Devices then have clearly different numbers of known labels.
 def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: Path, defaults: dict) -> RunSpec:
     """Make a run's specification.
 
-    framework: name, family, strategy, launcher. cell: see ParityCell.describe. size: layout. defaults: of all settings
-    of a run, as plan.gated.list_defaults returns them.
+    framework: name, family, strategy, launcher. cell: see ParityCell.describe. size: layout. defaults: of the
+    settings that the task does not choose, as plan.gated.list_gated_defaults returns them.
 
     The crop of a cell is the size of its network's input.
     """
@@ -98,7 +99,7 @@ def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: P
     if variation.resizes:
         crops = {"crop": None, "random_resized_crop": {"size": height_and_width, **RESIZED_CROP}}
     del given["variation"]
-    return RunSpec.from_dict(
+    values = (
         defaults
         | FIXED
         | {"study": "parity", "dataset": "parity", "variant": "base", "input": "arrays", "repeat": 1, "seed": 1}
@@ -121,6 +122,19 @@ def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: P
         | given
         | {**more, "optimizer": defaults["optimizer"] | make_optimizer(form) | own}
     )
+    check_complete(values)
+    return RunSpec.from_dict(values)
+
+
+def check_complete(values: dict) -> None:
+    """Raise ValueError if the task gives no value to a setting that is declared as one whose values it chooses."""
+    lacking = [field.name for field in fields(RunSpec) if field.name not in values]
+    lacking += [f"optimizer.{field.name}" for field in fields(OptimizerSpec) if field.name not in values["optimizer"]]
+    if lacking:
+        remedy = (
+            "add one to FIXED in train/parity/task.py, or below `optimizer` to VALUES in train/parity/optimizers.py"
+        )
+        raise ValueError(f"the gate's task has no value for {', '.join(lacking)}; {remedy}")
 
 
 def has_noise(spec: RunSpec) -> bool:

@@ -121,7 +121,7 @@ def main() -> None:
     parser.add_argument("--num-classes", type=int, required=True)
     parser.add_argument("--batchnorm", choices=("local", "synchronized"), required=True)
     parser.add_argument("--variation", type=Variation.read, required=True, help="end of the name of the task's folder")
-    parser.add_argument("--defaults", type=json.loads, required=True, help="JSON: default of every setting of a run")
+    parser.add_argument("--defaults", type=json.loads, required=True, help="JSON: defaults of the other settings")
     parser.add_argument("--weights", type=Path, required=True, help="record of the initial weights, beside them")
     parser.add_argument("--folder", type=Path, required=True, help="where task and reference are written")
     parser.add_argument("--devices", type=int, nargs="+", required=True, help="numbers of devices to be compared with")

@@ -1,0 +1,589 @@
+"""
+Declares every setting of a run: each key of a study that changes what a run does.
+
+The planner reads this table alone. The schema of the config, the reference in config/README.md, the settings that a
+variant may override, the gate's cells, the searches for the largest batch and the comparison of losses follow from it.
+The code that a run executes reads none of it, so that no text in it reruns anything: a run gets its complete
+specification, whose typed form (train/spec.py) is compared with the table when anything is planned.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+CELL, TASK, NONE = "cell", "task", "not checked"
+
+
+@dataclass(frozen=True)
+class Gate:
+    """How the parity gate covers a setting.
+
+    by: CELL, if runs with another value need a verdict of their own; TASK, if the gate's task (train/parity/task.py)
+    chooses values that cover all others; NONE, if the setting cannot change the mathematics. how: in what way, or why
+    not, in words for docs/parity.md.
+    """
+
+    by: str
+    how: str
+
+
+def in_cell(how: str = "its value") -> Gate:
+    return Gate(CELL, how)
+
+
+def by_task(how: str) -> Gate:
+    return Gate(TASK, how)
+
+
+def not_gated(why: str) -> Gate:
+    return Gate(NONE, why)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting of a run. `gate`, `memory` and `work` have no default, so that each setting is decided upon.
+
+    default: what a study without the key has; it must be what runs did before there was the key. accepts: rule of JSON
+    Schema. doc: for the reference. memory: whether the memory of a batch can depend on it, other than by the shape of
+    the network's input. work: whether it changes the work; False if it only says how the work is done, so that the
+    losses of runs with other values are compared. variant: whether a variant may override it. study: whether a study
+    may set it; otherwise only an unfair protocol does.
+    """
+
+    default: Any
+    accepts: dict[str, Any]
+    doc: str
+    gate: Gate
+    memory: bool
+    work: bool
+    variant: bool = True
+    study: bool = True
+
+    @property
+    def rule(self) -> dict[str, Any]:
+        """The rule of JSON Schema for the key, with what the reference says of it."""
+        return {"description": self.doc, **self.accepts, "default": self.default}
+
+
+WHETHER_ANY = "whether there is any; the task chooses the number"
+NUMBER = "a number that shows in six steps and is no framework's default"
+
+OPTIMIZER: dict[str, Setting] = {
+    "name": Setting(
+        default="sgd",
+        accepts={"enum": ["sgd", "adam", "adamw"]},
+        doc=(
+            "Update rule: `sgd` with momentum, `adam`, or `adamw`, which is adam with decoupled weight decay "
+            "(Loshchilov & Hutter 2019)."
+        ),
+        gate=in_cell(),
+        memory=True,
+        work=True,
+    ),
+    "learning_rate": Setting(
+        default=0.1,
+        accepts={"type": "number", "exclusiveMinimum": 0},
+        doc="Learning rate for the reference batch, before scaling.",
+        gate=by_task(NUMBER),
+        memory=False,
+        work=True,
+    ),
+    "momentum": Setting(
+        default=0.9,
+        accepts={"type": "number", "minimum": 0, "exclusiveMaximum": 1},
+        doc="Momentum of sgd.",
+        gate=in_cell(WHETHER_ANY),
+        memory=True,
+        work=True,
+    ),
+    "beta1": Setting(
+        default=0.9,
+        accepts={"type": "number", "minimum": 0, "exclusiveMaximum": 1},
+        doc="Decay rate of the first moment of adam and adamw.",
+        gate=by_task(NUMBER),
+        memory=False,
+        work=True,
+    ),
+    "beta2": Setting(
+        default=0.999,
+        accepts={"type": "number", "minimum": 0, "exclusiveMaximum": 1},
+        doc="Decay rate of the second moment of adam and adamw.",
+        gate=by_task(NUMBER),
+        memory=False,
+        work=True,
+    ),
+    "epsilon": Setting(
+        default=1e-08,
+        accepts={"type": "number", "exclusiveMinimum": 0},
+        doc="Epsilon of adam and adamw, added to the square root of the bias-corrected second moment.",
+        gate=by_task(NUMBER),
+        memory=False,
+        work=True,
+    ),
+    "weight_decay": Setting(
+        default=0,
+        accepts={"type": "number", "minimum": 0},
+        doc=(
+            "Factor of the weight decay. With `sgd` and `adam` it is L2 regularisation, which adds weight_decay "
+            "times the parameter to its gradient. With `adamw` the parameter is multiplied by 1 - learning rate * "
+            "weight_decay before each update."
+        ),
+        gate=in_cell(WHETHER_ANY),
+        memory=True,
+        work=True,
+    ),
+    "weight_decay_on": Setting(
+        default="all",
+        accepts={"enum": ["all", "weights"]},
+        doc=(
+            "Parameters that decay. `all` is every parameter, `weights` leaves out all biases and the scales and "
+            "offsets of normalisation layers."
+        ),
+        gate=in_cell(),
+        memory=True,
+        work=True,
+    ),
+    "lr_scaling": Setting(
+        default="linear",
+        accepts={"enum": ["none", "linear", "sqrt"]},
+        doc=(
+            "How the learning rate grows with the global batch. Linear scaling was shown to work for sgd; with "
+            "adam it is an assumption."
+        ),
+        gate=in_cell(),
+        memory=False,
+        work=True,
+    ),
+    "lr_reference_batch_size": Setting(
+        default=None,
+        accepts={"type": ["integer", "null"], "minimum": 1},
+        doc=(
+            "Global batch for which learning_rate is meant. null takes the batch of one device, so that linear "
+            "scaling multiplies the rate by the device count."
+        ),
+        gate=in_cell(WHETHER_ANY),
+        memory=False,
+        work=True,
+    ),
+    "lr_warmup_epochs": Setting(
+        default=0,
+        accepts={"type": "number", "minimum": 0},
+        doc="Epochs over which the learning rate rises linearly to its scaled value.",
+        gate=in_cell(WHETHER_ANY),
+        memory=False,
+        work=True,
+    ),
+    "lr_schedule": Setting(
+        default="constant",
+        accepts={"enum": ["constant", "step", "cosine", "linear"]},
+        doc=(
+            "Learning rate after the warm-up. `step` multiplies it by lr_step_factor at each of lr_step_epochs. "
+            "`cosine` falls along half a cosine, `linear` along a line, to zero at the end of the run."
+        ),
+        gate=in_cell(),
+        memory=False,
+        work=True,
+    ),
+    "lr_step_epochs": Setting(
+        default=[],
+        accepts={"type": "array", "items": {"type": "number", "exclusiveMinimum": 0}, "uniqueItems": True},
+        doc="Epochs after which the schedule `step` lowers the learning rate, in rising order, such as [30, 60, 80].",
+        gate=by_task(NUMBER),
+        memory=False,
+        work=True,
+    ),
+    "lr_step_factor": Setting(
+        default=0.1,
+        accepts={"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+        doc="Factor of the schedule `step` at each of lr_step_epochs.",
+        gate=by_task(NUMBER),
+        memory=False,
+        work=True,
+    ),
+}
+"""Keys of the setting `optimizer`."""
+
+BY_FRAMEWORK = "by_framework"
+OF_ONE_FRAMEWORK = ("learning_rate", "lr_scaling", "lr_reference_batch_size", "lr_warmup_epochs")
+"""Keys of the optimizer that a study can set for single frameworks."""
+
+SETTINGS: dict[str, Setting] = {
+    "epochs": Setting(
+        default=None,
+        accepts={"type": ["integer", "null"], "minimum": 1},
+        doc="Length of a run in passes over the training images. Give either this or `steps`.",
+        gate=by_task("six steps over three epochs"),
+        memory=False,
+        work=True,
+        variant=False,
+    ),
+    "steps": Setting(
+        default=None,
+        accepts={"type": ["integer", "null"], "minimum": 1},
+        doc="Length of a run in optimizer updates. Give either this or `epochs`.",
+        gate=by_task("six steps over three epochs"),
+        memory=False,
+        work=True,
+        variant=False,
+    ),
+    "accumulate": Setting(
+        default=1,
+        accepts={"type": "integer", "minimum": 1},
+        doc=(
+            "Batches of per_device_batch_size images that each device takes for one optimizer step. Their "
+            "gradients are added, and devices exchange the sum once. Under strong scaling this is the number at "
+            "the smallest device count; with more devices, each takes the fewest batches of at most "
+            "per_device_batch_size images."
+        ),
+        gate=in_cell("whether batches are accumulated; the task takes two"),
+        memory=True,
+        work=True,
+        variant=False,
+    ),
+    "warmup_steps": Setting(
+        default=10,
+        accepts={"type": "integer", "minimum": 1},
+        doc=(
+            "Number of first steps that are excluded from all rates. The very first step is reported separately "
+            "as compile_s."
+        ),
+        gate=by_task("one step; the shared loop counts them"),
+        memory=False,
+        work=True,
+    ),
+    "window_steps": Setting(
+        default=50,
+        accepts={"type": "integer", "minimum": 1},
+        doc="Steps between two synchronisations of the devices. A window also ends with each epoch.",
+        gate=by_task("a window for every step"),
+        memory=False,
+        work=True,
+    ),
+    "eval_every_epochs": Setting(
+        default=1,
+        accepts={"type": "integer", "minimum": 1},
+        doc="Epochs between two evaluations of the whole test split. The last epoch is always evaluated.",
+        gate=by_task("evaluations in the middle of training and after it"),
+        memory=False,
+        work=False,
+    ),
+    "gradient_noise_every_epochs": Setting(
+        default=None,
+        accepts={"type": ["integer", "null"], "minimum": 1},
+        doc=(
+            "Epochs between two measurements of the gradient noise scale (McCandlish et al. 2018), from which "
+            "batch on noise no longer limits the training; null measures none. Frameworks of the PyTorch family "
+            "measure it, the others ignore the key. A measurement takes the gradients of at least 8 per-device "
+            "batches without an update, between the timed windows. It needs the memory of two more copies of the "
+            "gradients, which is part of the peak memory."
+        ),
+        gate=not_gated("it is measured between windows, without an update"),
+        memory=True,
+        work=False,
+        variant=False,
+    ),
+    "eval_batch_size": Setting(
+        default=None,
+        accepts={"type": ["integer", "null"], "minimum": 1},
+        doc="Images per device and step of an evaluation. null takes per_device_batch_size.",
+        gate=by_task("a full batch and a short last one"),
+        memory=True,
+        work=False,
+    ),
+    "eval_devices": Setting(
+        default="all",
+        accepts={"enum": ["all", "first"]},
+        doc=(
+            "Devices that predict in an evaluation. `all` share the test images; with `first`, the other devices wait."
+        ),
+        gate=by_task("all devices with one optimizer, the first one with the other"),
+        memory=False,
+        work=False,
+    ),
+    "init": Setting(
+        default="random",
+        accepts={"type": "string"},
+        doc=(
+            "Initial weights. `random` draws them, `imagenet` takes those that torchvision publishes for the "
+            "network, and the path of a `.safetensors` file takes yours, with the canonical names and layouts. If "
+            "the number of classes differs, the last layer is drawn."
+        ),
+        gate=not_gated("every framework reads the weights from one file, and the gate compares what it has read"),
+        memory=False,
+        work=True,
+    ),
+    "normalization": Setting(
+        default=None,
+        accepts={"enum": ["data", "imagenet", "symmetric", None]},
+        doc=(
+            "What is subtracted from the images' levels, and what they are divided by. `data`: mean and standard "
+            "deviation of the training images, by channel. `imagenet`: those of ImageNet. `symmetric`: 127.5 and "
+            "127.5, which makes levels from -1 to 1. null takes what the weights of `init: imagenet` were trained "
+            "with, and `data` for other weights."
+        ),
+        gate=by_task("each channel has its own mean and deviation"),
+        memory=False,
+        work=True,
+    ),
+    "label_smoothing": Setting(
+        default=0,
+        accepts={"type": "number", "minimum": 0, "exclusiveMaximum": 1},
+        doc=(
+            "Part of the true class's probability that the loss spreads evenly over all classes, itself included. "
+            "Only for data sets with one label per image."
+        ),
+        gate=in_cell(),
+        memory=True,
+        work=True,
+    ),
+    "random_flip": Setting(
+        default=False,
+        accepts={"type": "boolean"},
+        doc="Flip each training image left to right with probability one half.",
+        gate=by_task("on; the bytes of each batch are compared"),
+        memory=False,
+        work=True,
+    ),
+    "random_crop_padding": Setting(
+        default=0,
+        accepts={"type": "integer", "minimum": 0},
+        doc=(
+            "Number of zero pixels added on each side before a random crop back to the image's size, or to that "
+            "of `crop`. 0 adds none."
+        ),
+        gate=by_task("on; the bytes of each batch are compared"),
+        memory=False,
+        work=True,
+    ),
+    "crop": Setting(
+        default=None,
+        accepts={"type": ["array", "null"], "items": {"type": "integer", "minimum": 1}, "minItems": 2, "maxItems": 2},
+        doc=(
+            "Height and width to which the stored images are cropped, `[224, 224]` for example, at a random place "
+            "in training and in the centre in evaluation. It is the size of the network's input. null does not "
+            "crop."
+        ),
+        gate=by_task("on; the bytes of each batch are compared, and evaluation takes the centre"),
+        memory=False,
+        work=True,
+    ),
+    "random_resized_crop": Setting(
+        default=None,
+        accepts={
+            "type": ["object", "null"],
+            "additionalProperties": False,
+            "required": ["size"],
+            "properties": {
+                "size": {
+                    "description": (
+                        "Height and width to which the part is resized, and those of the centre in evaluation. It is "
+                        "the size of the network's input."
+                    ),
+                    "type": "array",
+                    "items": {"type": "integer", "minimum": 1},
+                    "minItems": 2,
+                    "maxItems": 2,
+                },
+                "area": {
+                    "description": "Least and largest part of the image's area.",
+                    "type": "array",
+                    "items": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+                    "minItems": 2,
+                    "maxItems": 2,
+                    "default": [0.08, 1.0],
+                },
+                "aspect": {
+                    "description": "Least and largest ratio of the part's width to its height.",
+                    "type": "array",
+                    "items": {"type": "number", "minimum": 0.001, "maximum": 1000},
+                    "minItems": 2,
+                    "maxItems": 2,
+                    "default": [0.75, 1.3333333333333333],
+                },
+            },
+        },
+        doc=(
+            "Train on a random part of each image, resized to `size`, and evaluate on the centre. Takes the place "
+            "of `crop` and `random_crop_padding`. null turns it off."
+        ),
+        gate=not_gated(
+            "the shared loader resizes before any framework sees the images; native loaders have a cell of their own"
+        ),
+        memory=False,
+        work=True,
+    ),
+    "prefetch": Setting(
+        default=2,
+        accepts={"type": "integer", "minimum": 0},
+        doc=(
+            "Number of batches that a background thread loads and copies to the devices ahead of the training, "
+            "and number of steps by which the host may run ahead of the devices (at least one). 0 loads and "
+            "copies each batch when it is needed. Evaluation batches are read ahead too, beginning in the last "
+            "steps before the evaluation."
+        ),
+        gate=by_task("two batches ahead"),
+        memory=True,
+        work=False,
+    ),
+    "loader": Setting(
+        default="shared",
+        accepts={"enum": ["shared", "native"]},
+        doc=(
+            "Loader of the training images. `shared` is the same loader for all frameworks. `native` is each "
+            "framework's own loader, with the same images in the same order; a framework without one is reported "
+            "as unsupported."
+        ),
+        gate=in_cell("its value, and whether a native one resizes"),
+        memory=False,
+        work=False,
+    ),
+    "loader_workers": Setting(
+        default=1,
+        accepts={"type": "integer", "minimum": 1},
+        doc="Loader workers per device, so that every device count has the same number for each device.",
+        gate=not_gated("which images form a batch, and how each is changed, is drawn for each image by its number"),
+        memory=False,
+        work=False,
+    ),
+    "loader_kind": Setting(
+        default=None,
+        accepts={"enum": ["threads", "processes", None]},
+        doc=(
+            "Whether the workers of a native loader are `threads` or `processes`. null takes the framework's "
+            "usual kind. The shared loader always uses threads."
+        ),
+        gate=in_cell(),
+        memory=False,
+        work=False,
+    ),
+    "batchnorm": Setting(
+        default="local",
+        accepts={"enum": ["local", "synchronized"]},
+        doc="Whether BatchNorm uses the statistics of each device's own images or of the global batch.",
+        gate=in_cell(),
+        memory=True,
+        work=True,
+    ),
+    "eval_batchnorm": Setting(
+        default="running",
+        accepts={"enum": ["running", "batch"]},
+        doc=(
+            "Statistics that BatchNorm uses in evaluation: `running`, or `batch` for those of the images that are "
+            "predicted together."
+        ),
+        gate=not_gated("only unfair protocols set it, whose runs are in no ranking; their training is the cell's"),
+        memory=False,
+        work=False,
+        variant=False,
+        study=False,
+    ),
+    "tier": Setting(
+        default="stock",
+        accepts={
+            "enum": ["stock", "best"],
+            "x-former": {
+                "equal": (
+                    "this tier is now stock, which no longer switches PyTorch's optimizer to its slow loop: write stock"
+                )
+            },
+        },
+        doc=(
+            "Both tiers do the same mathematics. `stock` trains as the training loop in each framework's own "
+            "documentation does; the parity gate checks it. `best` is each framework's own recommended fast path."
+        ),
+        gate=in_cell(),
+        memory=True,
+        work=False,
+    ),
+    "loss_on_every_device": Setting(
+        default=False,
+        accepts={"type": "boolean"},
+        doc=(
+            "Compute the loss on each device instead of gathering the logits on the first. Only pytorch_dp has "
+            "this choice."
+        ),
+        gate=in_cell(),
+        memory=True,
+        work=False,
+    ),
+    "gradient_compression": Setting(
+        default="none",
+        accepts={"enum": ["none", "fp16", "powersgd"]},
+        doc=(
+            "How gradients are compressed before the devices exchange them. `fp16` halves their size. `powersgd` "
+            "sends two thin factors of each matrix and adds the approximation error to the next step's gradient "
+            "(Vogels et al. 2019). A framework that lacks the method is reported as unsupported."
+        ),
+        gate=in_cell(),
+        memory=True,
+        work=True,
+    ),
+    "powersgd_rank": Setting(
+        default=2,
+        accepts={"type": "integer", "minimum": 1},
+        doc="Rank of the PowerSGD approximation, which is the number of columns of each factor.",
+        gate=in_cell("its value, with PowerSGD"),
+        memory=True,
+        work=True,
+    ),
+    "loss_scale": Setting(
+        default=65536,
+        accepts={"type": "number", "minimum": 1, "maximum": 1e30},
+        doc=(
+            "Initial loss scale of `fp16`. It doubles after 2000 steps without an overflow, and halves after a "
+            "step whose gradients are not finite, which is skipped. PyTorch begins with 65536 and Keras with "
+            "32768; here both begin with this number."
+        ),
+        gate=by_task("a scale at which nothing overflows, and one step at which all gradients of one device do"),
+        memory=True,
+        work=True,
+    ),
+    "horovod_controller": Setting(
+        default="gloo",
+        accepts={"enum": ["gloo", "mpi"]},
+        doc=(
+            "How Horovod's processes communicate. `gloo` is started by horovodrun, or by srun in a SLURM job; "
+            "`mpi` is started by mpirun."
+        ),
+        gate=in_cell(),
+        memory=False,
+        work=False,
+    ),
+    "optimizer": Setting(
+        default={},
+        accepts={
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                **{key: setting.rule for key, setting in OPTIMIZER.items()},
+                BY_FRAMEWORK: {
+                    "description": (
+                        "Learning rates of single frameworks, such as `{chainer_mn: {lr_scaling: none}}`. An entry may "
+                        "have `learning_rate`, `lr_scaling`, `lr_reference_batch_size` and `lr_warmup_epochs`; what it "
+                        "leaves out is as for the other frameworks."
+                    ),
+                    "type": "object",
+                    "additionalProperties": {
+                        "type": "object",
+                        "additionalProperties": False,
+                        "minProperties": 1,
+                        "properties": {key: OPTIMIZER[key].accepts for key in OF_ONE_FRAMEWORK},
+                    },
+                    "default": {},
+                },
+            },
+        },
+        doc="Update rule and learning-rate schedule. The arithmetic is the same in every framework.",
+        gate=in_cell("its form, see below"),
+        memory=True,
+        work=True,
+    ),
+}
+"""All settings of a run, in the order of the reference."""
+TRAINING_KEYS = tuple(key for key, setting in SETTINGS.items() if setting.study)
+"""Settings that a study can set."""
+
+
+def list_defaults() -> dict[str, Any]:
+    """Return the default of every setting, with those of the optimizer's keys."""
+    optimizer = {key: setting.default for key, setting in OPTIMIZER.items()}
+    return {key: setting.default for key, setting in SETTINGS.items()} | {"optimizer": optimizer}
