@@ -45,7 +45,7 @@ def check_progress(project, printed: str):
     (reference,) = logs.glob("compute_reference/*.log")
     (observed,) = logs.glob("observe_parity/sleeping_cpu-*.log")
     assert "Before the first run, the parity gate does 3 jobs (how long they take is not known" in printed
-    assert "s: step 1 of 6: sgd on 1 device\n" in reference.read_text()
+    assert "s: step 1 of 4: sgd on 1 device\n" in reference.read_text()
     lines = observed.read_text().splitlines()
     starts = ["Layout 1 of 2: 1 device on 1 node", "Starting sleeping on 1 device: 2 of 2 tasks are left"]
     assert [line for line in starts if line in lines] == starts
