@@ -62,6 +62,7 @@ ASKED_OF_SNAKEMAKE = {
     "batches": (BATCHES, "train"),
 }
 """The target of a step, and the rule at which Snakemake ends."""
+NOT_CHECKED = "not_checked"
 LOCKS = Path(".snakemake/locks")
 DEVICES = ("cuda", "cpu")
 NUMBER = re.compile(r"\d+(\.\d+)?")
@@ -255,12 +256,15 @@ class Check:
 
 
 def list_verdicts(plan: Plan) -> list[dict]:
-    """Return framework, precision, status and reason of each checked cell; no status for a missing verdict."""
+    """Return framework, precision, status and reason of each checked cell; no status for a missing verdict.
+
+    A check without the gate leaves verdicts that say that nothing was checked.
+    """
     cells = []
     for path in plan.checked_verdicts:
         cell = plan.parity_cells[path]
-        verdict = json.loads(Path(path).read_text()) if Path(path).exists() else {"status": "", "reason": ""}
-        said = {key: verdict[key] for key in ("status", "reason")}
+        verdict = json.loads(Path(path).read_text()) if Path(path).exists() else {"status": NOT_CHECKED}
+        said = {key: "" if verdict["status"] == NOT_CHECKED else verdict[key] for key in ("status", "reason")}
         cells.append({"framework": cell.framework, "precision": cell.precision} | said)
     order = {name: place for place, name in enumerate(plan.studies[RATES].config["frameworks"])}
     return sorted(cells, key=lambda cell: (order[cell["framework"]], PRECISIONS.index(cell["precision"])))
