@@ -62,7 +62,7 @@ STEPS = {"cuda": 60, "cpu": 2}
 """Measured steps of an expert's loop."""
 REHEARSAL = {
     "datasets": {"image_shape": [32, 32, 3], "num_classes": 10, "num_train": 64, "num_test": 16},
-    "studies": {"devices": ["cpu"], "per_device_batch_size": [8], "loader_workers": 1}
+    "studies": {"devices": ["cpu"], "per_device_batch_size": [2], "loader_workers": 1}
     | {"steps": 6, "warmup_steps": 2, "window_steps": 2},
 }
 """Options of every data set and keys of every study on a machine without a GPU."""

@@ -25,7 +25,10 @@ def test_every_way_trains_and_says_its_rate(environment_python, tmp_path, enviro
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     command = [environment_python(environment), str(ROOT / "benchmarks" / "gpu" / "expert.py"), "--config"]
     command += [str(tmp_path / "config.json"), "--study", "study", "--steps", "3", *ways]
-    variables = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | {"TORCHDYNAMO_DISABLE": "1"}
+    variables = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | {
+        "TORCHDYNAMO_DISABLE": "1",
+        "OMP_NUM_THREADS": "1",
+    }
     ended = subprocess.run(command, env=variables, capture_output=True, text=True)
     rows = [json.loads(line) for line in ended.stdout.splitlines()]
     assert [row["way"] for row in rows] == ways, ended.stderr[-3000:]

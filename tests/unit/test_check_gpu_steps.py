@@ -1,5 +1,6 @@
 """`make check-gpu` does the steps that are asked for, says how each ended, and unlocks what a killed call left."""
 
+import json
 import os
 import signal
 import time
@@ -88,6 +89,15 @@ def test_without_the_gate_runs_are_trained_unchecked():
     for has_gate, checked in ((True, True), (False, False)):
         found = plan(describe_changes(["pytorch_ddp"], "cpu", "machine.yaml", has_gate))
         assert bool(found.checked_verdicts) == checked and found.runs
+
+
+def test_a_verdict_that_a_check_without_the_gate_has_left_is_missing(command):
+    found = plan(describe_changes(["pytorch_ddp"], "cpu", "machine.yaml"))
+    for path, status in zip(sorted(found.checked_verdicts), ["not_checked", "passed", "failed"], strict=False):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(json.dumps({"status": status, "reason": f"why {status}"}))
+    said = {(verdict["status"], verdict["reason"]) for verdict in command.list_verdicts(found)}
+    assert said == {("", ""), ("passed", "why passed"), ("failed", "why failed")}
 
 
 def fail(error):

@@ -63,6 +63,7 @@ ASKED_OF_SNAKEMAKE = {
     "batches": (BATCHES, "train"),
 }
 """The target of a step, and the rule at which Snakemake ends."""
+NOT_CHECKED = "not_checked"
 LOCKS = Path(".snakemake/locks")
 DEVICES = ("cuda", "cpu")
 NUMBER = re.compile(r"\d+(\.\d+)?")
@@ -256,12 +257,15 @@ class Check:
 
 
 def list_verdicts(plan: Plan) -> list[dict]:
-    """Return framework, variant, precision, status and reason of each checked cell; no status for a missing verdict."""
+    """Return framework, variant, precision, status and reason of each checked cell; no status for a missing verdict.
+
+    A check without the gate leaves verdicts that say that nothing was checked.
+    """
     cells = []
     for path in plan.checked_verdicts:
         cell = plan.parity_cells[path]
-        verdict = json.loads(Path(path).read_text()) if Path(path).exists() else {"status": "", "reason": ""}
-        said = {key: verdict[key] for key in ("status", "reason")}
+        verdict = json.loads(Path(path).read_text()) if Path(path).exists() else {"status": NOT_CHECKED}
+        said = {key: "" if verdict["status"] == NOT_CHECKED else verdict[key] for key in ("status", "reason")}
         variant = describe_variant(cell.describe()) or cell.path.tier
         cells.append({"framework": cell.framework, "variant": variant, "precision": cell.precision} | said)
     frameworks, variants = plan.studies[RATES].config["frameworks"], list(plan.studies[RATES].config["variants"])
