@@ -63,12 +63,14 @@ def test_make_demo_trains_reports_and_answers_there(environment_record, tmp_path
 def test_names_are_utf8_whatever_the_locale_is(tmp_path):
     project = Project(tmp_path / "project", fakes=["sleeping"])
     write_tree(tmp_path / "Größe", {"train/Größe": 3, "train/鳥": 3, "test/Größe": 2, "test/鳥": 2})
-    options = {"source": "image_folder", "options": {"folder": str(tmp_path / "Größe"), "channels": 1}}
+    (tmp_path / "Größe" / "train" / "鳥" / "übrig.png").write_text("damaged, so that a log names it")
+    given = {"folder": str(tmp_path / "Größe"), "channels": 1, "on_bad_file": "skip"}
+    options = {"source": "image_folder", "options": given}
     small = study(dataset="sizes", frameworks=["sleeping"], num_gpus=[1], per_device_batch_size=[2])
     small["deviations"] = ["Größere Bilder"]
     config = {"studies": {"small": small}, "datasets": {"sizes": options}}
     (project.folder / "config" / "config.yaml").write_text(yaml.safe_dump(config, allow_unicode=True), "utf-8")
-    ascii_locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    ascii_locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
     command = [sys.executable, "workflow/scripts/start_snakemake.py", "prepared", "--profile", "profiles/local"]
     made = subprocess.run(
         command, cwd=project.folder, env=project.environment() | ascii_locale, capture_output=True, text=True

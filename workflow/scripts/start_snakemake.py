@@ -12,9 +12,11 @@ from pathlib import Path
 if __name__ == "__main__":
     # A site's modules may set PYTHONPATH. Packages in it would shadow those of .venv, here and in jobs.
     has_path = os.environ.pop("PYTHONPATH", None)
-    # Names of files and texts are UTF-8, whatever the locale is. Every process that this one starts inherits that.
+    # Names of files and texts are UTF-8, whatever the locale or this variable is. Every process that this one starts
+    # inherits that.
+    has_encoding = os.environ.pop("PYTHONIOENCODING", None)
     is_utf8 = sys.flags.utf8_mode or locale.getencoding().lower() in ("utf-8", "utf8")
-    if has_path or not is_utf8:
+    if has_path or has_encoding or not is_utf8:
         os.environ["PYTHONUTF8"] = "1"
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
