@@ -66,16 +66,27 @@ def to_canonical(tensors: dict[str, torch.Tensor], names, inflations: dict[str, 
     }
 
 
-def apply_tier(network: nn.Module, spec: RunSpec, compiles: bool) -> nn.Module:
-    """Apply the `best` tier: NHWC in memory and, on GPUs, autotuned and, with `compiles`, compiled kernels."""
+def apply_tier(network: nn.Module, spec: RunSpec, compile_mode: str | None) -> nn.Module:
+    """Apply the `best` tier: NHWC in memory and, on GPUs, autotuned and compiled kernels; compile_mode: its mode."""
     if spec.tier == "stock":
         return network
     network = network.to(memory_format=torch.channels_last)
     if spec.device_kind == "cuda":
         torch.backends.cudnn.benchmark = True
-        if compiles:
-            network.compile()
+        if compile_mode:
+            compile_network(network, compile_mode)
     return network
+
+
+def compile_network(network: nn.Module, mode: str) -> None:
+    """Have the network compiled at its calls, once for each shape of its input. mode: see torch.compile.
+
+    By default PyTorch compiles a second shape, such as that of an evaluation, for all shapes, and so what is compiled
+    later. PyTorch compiles a function eight times at most and runs it uncompiled from then on, so that the parity gate
+    would observe its later networks uncompiled in the process of the first; that is forgotten here.
+    """
+    torch.compiler.reset()
+    network.compile(mode=mode, dynamic=False)
 
 
 def set_precision(spec: RunSpec, device: torch.device) -> None:
@@ -129,11 +140,11 @@ class Network(nn.Module):
 class TorchBackend(StepwiseBackend):
     """One process and the network on its device. Subclasses wrap `network` so that all devices train one model.
 
-    own_network: the network without the wrapper. devices: all devices of this process. compiles: whether the `best`
-    tier compiles the network on GPUs.
+    own_network: the network without the wrapper. devices: all devices of this process. compile_mode: mode in which the
+    `best` tier compiles the network on GPUs, see torch.compile; None if it does not.
     """
 
-    compiles = True
+    compile_mode: str | None = "default"
     out_of_memory_errors = (torch.OutOfMemoryError,)
 
     def set_up(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], device_index: int) -> None:
@@ -148,7 +159,7 @@ class TorchBackend(StepwiseBackend):
         self._weights_of = import_own_models() if spec.model_file else sys.modules[__name__]
         self._weights_of.load_weights(network.model, weights)
         self.model, self._weight_names = network.model, list(weights)
-        self.network = self.own_network = apply_tier(network.to(self.device), spec, self.compiles)
+        self.network = self.own_network = apply_tier(network.to(self.device), spec, self.compile_mode)
         self._copier = Copier(self.device)
         self.optimizer = build_optimizer(self._group_parameters(), spec)
         self.loss_function = build_loss(spec, data)

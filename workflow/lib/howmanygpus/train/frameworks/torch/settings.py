@@ -15,11 +15,23 @@ ONEDNN = re.compile(r"Intel\(R\) MKL-DNN v([0-9.]+)|oneDNN v([0-9.]+)")
 def describe_settings(network: nn.Module, spec: RunSpec, device: torch.device) -> dict[str, str]:
     """Return `settings` of run.schema.yaml. network: the network without a wrapper."""
     settings = {
-        "execution": "eager" if network._compiled_call_impl is None else "torch.compile",
+        "execution": describe_execution(network),
         "layout": find_layout(network),
         "optimizer": f"torch.optim.{RULES[spec.optimizer.name].__name__}, {find_implementation(spec, device)}",
     }
     return settings | (describe_cuda() if device.type == "cuda" else describe_cpu())
+
+
+def describe_execution(network: nn.Module) -> str:
+    """Say whether the network is compiled, and into CUDA graphs, which PyTorch does without where it must."""
+    if network._compiled_call_impl is None:
+        return "eager"
+    if not network._compiled_call_impl.get_compiler_config()["triton.cudagraphs"]:
+        return "torch.compile"
+    from torch._dynamo.utils import counters  # takes seconds, and is there once something is compiled
+
+    skipped = counters["inductor"]["cudagraph_skips"]
+    return "torch.compile, CUDA graphs" + (f" except in {skipped} parts" if skipped else "")
 
 
 def find_versions(is_cuda: bool) -> dict[str, str]:
