@@ -98,7 +98,7 @@ def _write_tables(folder, status_of, accuracy_of, change) -> dict[str, pd.DataFr
     change(tables["losses"])
     tables = {name: written(folder, name, table) for name, table in tables.items()}
     tables["scaling"] = written(
-        folder, "scaling", compute_scaling(tables["runs"], {"weak": [8], "strong": [8]}, {"a": "machinery"})
+        folder, "scaling", compute_scaling(tables["runs"], {"weak": [8], "strong": [8]}, {"base": {"a": "machinery"}})
     )
     accuracy = compute_time_to_accuracy(tables["runs"], tables["evaluations"], QUALITY)
     tables["time_to_accuracy"] = written(folder, "time_to_accuracy", accuracy)

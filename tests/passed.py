@@ -30,7 +30,7 @@ SHARED = {
     ROOT: (*(f"{name}/**/*" for name in COPIED), "Snakefile", "Makefile", "docs/own_model.md", "docs/program.md"),
     SANDBOX: ("**/*.py",),
     EXAMPLES: ("**/*",),
-    TESTS: ("*.py", "fakes/**/*.py", "*/conftest.py"),
+    TESTS: ("*.py", "fakes/**/*.py", "fakes/*.c", "*/conftest.py"),
 }
 """Files that each of these tests may depend on, with its own."""
 FRAMEWORKS = ("chainer", "flax", "gluon", "keras", "torch")

@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import optax
 from flax import nnx
 
-from howmanygpus.train.frameworks.flax import sharding
+from howmanygpus.train.frameworks.flax import family, sharding
 from howmanygpus.train.frameworks.planted import Planted
 
 MEAN, DECAY, SGD, COUNT = jax.lax.pmean, optax.add_decayed_weights, optax.sgd, sharding.count_steps
-ACCUMULATE, NETWORK = sharding.accumulate, sharding.Network
+ACCUMULATE, NETWORK = sharding.accumulate, family.Network
 
 
 def take_first(array, axis):
@@ -81,7 +81,7 @@ class PlantedFlax(Planted, sharding.JaxSharding):
         optax.add_decayed_weights = decay_kernels_only if fault == "decay_of_kernels_only" else DECAY
         optax.sgd = keep_rates if fault == "rate_inside_momentum" else SGD
         sharding.accumulate = sum_parts if fault == "parts_summed" else ACCUMULATE
-        sharding.Network = NetworkInFloat32 if fault == "precision_ignored" else NETWORK
+        family.Network = NetworkInFloat32 if fault == "precision_ignored" else NETWORK
         sharding.count_steps = count_none if fault == "same_units_in_every_step" else COUNT
         super().__init__(*arguments)
         if fault == "first_replicas_statistics":

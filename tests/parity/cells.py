@@ -89,6 +89,12 @@ def list_networks(family: str, num_devices: int) -> list[str]:
     return [name for name in NETWORKS_ON[num_devices] if family in WRITTEN_FOR[name]]
 
 
+def find_short_networks(family: str) -> dict[str, dict]:
+    """Return the options of a short version of each network of a family."""
+    options = {cell["model"]: cell.get("model_options", {}) for cell in (SMALL, DEEP, *NETWORKS.values())}
+    return {name: given for name, given in options.items() if family in WRITTEN_FOR.get(name, family)}
+
+
 def find_variants(framework: str) -> dict[str, dict]:
     """Return the cells of a framework's variants. Horovod's controller by MPI is that of every other test."""
     usual, cells = study_defaults(), {}

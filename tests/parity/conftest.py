@@ -20,14 +20,17 @@ from project import FAKES, ROOT
 def copies(tmp_path_factory):
     """A function from a name to a copy of the library with faulty backends.
 
-    `gate` is the gate as it is; `faults` does its tasks with one fault after the other.
+    `gate` is the gate as it is; `compiled` has a backend that compiles its network on CPUs too; `faults` does the
+    gate's tasks with one fault after the other.
     """
     folder = tmp_path_factory.mktemp("library")
-    for name in ("gate", "faults"):
+    for name in ("gate", "compiled", "faults"):
         library = shutil.copytree(
             ROOT / "workflow" / "lib", folder / name, ignore=shutil.ignore_patterns("__pycache__")
         )
         train = library / "howmanygpus" / "train"
+        if name == "compiled":
+            shutil.copy2(FAKES / "compiled_ddp.py", train / "frameworks" / "torch" / "compiled_ddp.py")
     for name, (family, *_) in FAULTY_HOROVOD.items():
         shutil.copy2(FAKES / f"{name}.py", train / "frameworks" / family / f"{name}.py")
     for family in FAMILIES:
@@ -66,6 +69,16 @@ def gate(copies, environment_python, scratch, compiled):
 def faulty_gate(copies, environment_python, scratch, compiled, gate):
     """The tasks and references are the gate's, since no fault is planted in what computes them."""
     observer = Observer(copies("faults"), scratch, environment_python, **compiled)
+    observer.task = gate.task
+    return observer
+
+
+@pytest.fixture(scope="session")
+def compiling_gate(copies, environment_python, scratch, gate):
+    """The tasks and references are the gate's. PyTorch keeps what it compiles in the cache."""
+    folder = find_cache().with_name("compiled") / f"pytorch-{hash_pins('pytorch-cpu')}"
+    variables = {"TORCHINDUCTOR_CACHE_DIR": str(folder)}
+    observer = Observer(copies("compiled"), scratch, environment_python, **variables)
     observer.task = gate.task
     return observer
 

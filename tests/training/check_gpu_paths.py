@@ -3,9 +3,12 @@
 Each function imports its framework itself.
 """
 
+import inspect
 import json
 import os
+import re
 import sys
+import threading
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -13,7 +16,7 @@ import numpy as np
 import pynvml
 
 from nvml import FakeGpu, FakeNvml
-from specs import make_spec
+from specs import make_data, make_spec
 
 
 def install_nvml() -> None:
@@ -36,7 +39,8 @@ def pytorch() -> dict:
     torch.cuda.get_allocator_backend = lambda: "native"
     seen = {tier: flags(tier) for tier in ("stock", "best")} | {"settings": describe_cuda()}
     seen |= compile_by_pytorch() | {"autotunes": autotune_by_pytorch()}
-    return seen | copy_by_pytorch() | run_pytorch_without_nccl() | join_pytorch()
+    seen |= copy_by_pytorch() | run_pytorch_without_nccl() | join_pytorch()
+    return seen | {"wrapped": wrap_by_pytorch(), "loading": load_by_pytorch()}
 
 
 def autotune_by_pytorch() -> list[bool]:
@@ -47,7 +51,7 @@ def autotune_by_pytorch() -> list[bool]:
 
     found = []
     for tier in ("stock", "best", "stock"):
-        apply_tier(torch.nn.Identity(), make_spec(tier=tier, device="cuda", device_kind="cuda"), compiles=False)
+        apply_tier(torch.nn.Identity(), make_spec(tier=tier, device="cuda", device_kind="cuda"), compile_mode=None)
         found.append(torch.backends.cudnn.benchmark)
     return found
 
@@ -82,7 +86,7 @@ def compile_by_pytorch() -> dict:
         return run
 
     def build(network, **changes):
-        return apply_tier(network, make_spec(tier="best", device="cuda", device_kind="cuda", **changes), compiles=True)
+        return apply_tier(network, make_spec(tier="best", device="cuda", device_kind="cuda", **changes), "default")
 
     def call(network, length=0):
         network.text = length * "a"
@@ -116,22 +120,21 @@ def copy_by_pytorch() -> dict:
     from howmanygpus.train.frameworks.torch.batch import Copier
     from howmanygpus.train.frameworks.torch.dp import PytorchDp
 
-    calls = []
+    calls, marked = [], []
     torch.cuda.set_device = lambda device: calls.append(f"device {device.index}")
-    torch.cuda.Stream = lambda device: SimpleNamespace(record_event=lambda: "arrived")
+    torch.cuda.Stream = lambda device: SimpleNamespace(record_event=lambda event: event)
     torch.cuda.stream = lambda stream: calls.append("stream") or nullcontext()
     torch.Tensor.pin_memory = lambda tensor: tensor
     torch.Tensor.to = lambda tensor, device, non_blocking: tensor
-    Copier(torch.device("cuda", 1)).put(np.zeros(3, np.uint8))
+    torch.cuda.Event = lambda blocking=False: SimpleNamespace(record=marked.append, blocking=blocking)
+    arrival = Copier(torch.device("cuda", 1)).put(np.zeros(3, np.uint8)).copied
     backend = object.__new__(PytorchDp)
     backend.device = torch.device("cuda", 1)
     backend.wait_for_step([SimpleNamespace(synchronize=lambda: calls.append("step"))])
-    marked: list[int] = []
     torch.cuda.current_stream = lambda device: device.index
-    torch.cuda.Event = lambda blocking: SimpleNamespace(record=marked.append)
     backend.is_cuda, backend.devices = True, [torch.device("cuda", 0), torch.device("cuda", 1)]
-    backend.mark_step()
-    return {"calls": calls, "marked_on": marked}
+    waits = [arrival, *backend.mark_step()]
+    return {"calls": calls, "marked_on": marked, "sleeps": [event.blocking for event in waits]}
 
 
 def run_pytorch_without_nccl() -> dict:
@@ -182,6 +185,45 @@ def join_pytorch() -> dict:
     return {"patience_s": [join("all"), join("first")]}
 
 
+def wrap_by_pytorch() -> dict[str, list]:
+    """Return the options of DDP, None without it, and the mode in which the network is compiled, by kind of run."""
+    import torch.distributed as dist
+
+    from howmanygpus.train.frameworks.torch import ddp
+
+    kinds: dict[str, dict] = {"stock": {}, "best": {"tier": "best"}, "several": {"tier": "best", "num_gpus": 2}}
+    kinds |= {"accumulated": {"tier": "best", "accumulate": 2}}
+    kinds |= {"compressed": {"tier": "best", "gradient_compression": "fp16"}}
+    dist.init_process_group = lambda *arguments, **options: None
+    ddp.DistributedDataParallel = lambda network, device_ids, **options: SimpleNamespace(
+        options=options, register_comm_hook=lambda *arguments: None
+    )
+    found = {}
+    for kind, changes in kinds.items():
+        backend = object.__new__(ddp.PytorchDdp)
+        vars(backend).update(set_up=lambda *arguments: None, spec=make_spec(**changes), device=None, network=None)
+        backend.__init__(backend.spec, None, {}, None)
+        found[kind] = [getattr(backend.network, "options", None), backend.compile_mode]
+    return found
+
+
+def load_by_pytorch() -> list[str]:
+    """Return in which order the thread that iterates over PyTorch's loader chooses its device and starts the loader."""
+    import torch
+
+    from howmanygpus.train.frameworks.torch import loader
+
+    calls: list[str] = []
+    torch.cuda.current_device, torch.cuda.set_device = lambda: 1, lambda device: calls.append(f"device {device}")
+    loader.use_clean_workers = lambda module: None
+    loader.DataLoader = lambda *_, **options: calls.append(f"loader, pin_memory {options['pin_memory']}") or []
+    batches = loader.TorchBatches(make_spec(device="cuda", device_kind="cuda"), make_data(), 0, 1)
+    thread = threading.Thread(target=list, args=[batches])
+    thread.start()
+    thread.join()
+    return calls
+
+
 def chainer() -> dict:
     from chainer.backends import cuda
 
@@ -204,14 +246,13 @@ def chainer() -> dict:
         apply_tier(tier)
         seen["autotunes"].append(describe_cuda()["autotune"].endswith("on"))
     cuda.Stream = SimpleNamespace(null=SimpleNamespace(record=lambda event: event))
-    cuda.cupy = SimpleNamespace(cuda=SimpleNamespace(Event=lambda **options: options))
-    return seen | {"marker": backend.mark_step(), "calls": copy_by_chainer()}
+    cuda.cupy = SimpleNamespace(cuda=SimpleNamespace(Event=lambda **options: options), asarray=np.asarray)
+    arrival, calls = copy_by_chainer()
+    return seen | {"events": [arrival, backend.mark_step()], "calls": calls}
 
 
-def copy_by_chainer() -> list[str]:
-    """Return in which order a thread chooses its device, copies, and waits for a step."""
-    from chainer.backends import cuda
-
+def copy_by_chainer() -> tuple[dict, list[str]]:
+    """Return the event of a copy, and in which order a thread chooses its device, copies, and waits for a step."""
     from howmanygpus.train.frameworks.chainer.batch import Copier
     from howmanygpus.train.frameworks.chainer.multi_node import ChainerMn
 
@@ -219,19 +260,18 @@ def copy_by_chainer() -> list[str]:
         def __enter__(self):
             calls.append("stream")
 
-        def record(self):
-            return "arrived"
+        def record(self, event):
+            return event
 
     calls = []
     device = SimpleNamespace(name="@numpy", use=lambda: calls.append("device"))
-    cuda.cupy = np
     copier = Copier(device)
     copier._stream = Stream()
-    copier.put(np.zeros(3, np.uint8))
+    arrival = copier.put(np.zeros(3, np.uint8)).copied
     backend = object.__new__(ChainerMn)
     backend.device = device
     backend.wait_for_step(SimpleNamespace(synchronize=lambda: calls.append("step")))
-    return calls
+    return arrival, calls
 
 
 def mxnet() -> dict:
@@ -245,6 +285,7 @@ def mxnet() -> dict:
 
 def jax() -> dict:
     import jax
+    from jaxlib import xla_client
 
     from howmanygpus.train.frameworks.flax.settings import describe_cuda
     from howmanygpus.train.frameworks.flax.sharding import JaxSharding, find_devices
@@ -252,7 +293,7 @@ def jax() -> dict:
     seen = {}
 
     def list_devices(backend: str) -> list:
-        seen["fraction"] = os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION")
+        seen["fraction"] = xla_client.generate_pjrt_gpu_plugin_options()["memory_fraction"]
         return [backend, backend]
 
     jax.local_devices = list_devices
@@ -273,7 +314,8 @@ def jax() -> dict:
     pools.pop(0)
     seen["in_use"].append(JaxSharding.find_memory_in_use_frac())
     jax.config.update("jax_default_matmul_precision", "highest")
-    return seen | {"settings": describe_cuda(SimpleNamespace(memory_stats=lambda: {"bytes_limit": 38 * 2**30}))}
+    seen |= {"settings": describe_cuda(SimpleNamespace(memory_stats=lambda: {"bytes_limit": 38 * 2**30}))}
+    return seen | {"read": re.findall(r"'(XLA_\w+)'", inspect.getsource(xla_client.generate_pjrt_gpu_plugin_options))}
 
 
 def find_visible_in_slurm(find_devices, spec) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from howmanygpus.surroundings.shown import SHOWN
 from project import ROOT
 
 
@@ -60,6 +61,15 @@ def test_a_network_that_is_not_compiled_is_refused_or_recorded(check):
     ]
 
 
+def test_the_best_tier_has_no_ddp_without_an_exchange_and_cuda_graphs_where_they_are_right(check):
+    """A CUDA graph would overwrite gradients that are added up, and DDP's hooks are no part of it."""
+    wrapped, buffers = check("pytorch")["wrapped"], {check("pytorch")["sync_options"][0]: False}
+    assert wrapped["stock"][0] == buffers
+    assert wrapped["best"] == [None, "reduce-overhead"] and wrapped["accumulated"] == [None, "default"]
+    for kind in ("several", "compressed"):
+        assert wrapped[kind] == [buffers | {"gradient_as_bucket_view": True}, "default"]
+
+
 def test_ddp_of_older_pytorch_gets_the_option_that_it_knows(check):
     """A site's own PyTorch may be older than the pinned one."""
     assert check("pytorch")["sync_options"] == ["forward_sync_buffers", "broadcast_buffers"]
@@ -88,7 +98,12 @@ def test_the_device_is_the_gpu(check, framework, name):
 def test_jax_takes_the_memory_before_it_finds_its_devices(check):
     """By default, JAX would take 75 % of the memory."""
     seen = check("jax")
-    assert (seen["fraction"], seen["devices"]) == ("0.950", ["cuda"])
+    assert (seen["fraction"], seen["devices"]) == (0.95, ["cuda"])
+
+
+def test_records_show_all_variables_that_jax_reads_for_a_gpu(check):
+    assert "XLA_CLIENT_MEM_FRACTION" in check("jax")["read"]
+    assert {*check("jax")["read"]} <= SHOWN
 
 
 def test_jax_takes_all_gpus_of_a_node_in_a_step_of_slurm(check):
@@ -116,6 +131,11 @@ def test_threads_choose_their_device_before_they_use_it(check, framework, device
     assert check(framework)["calls"] == [device, "stream", device, "step"]
 
 
+def test_pytorchs_thread_that_pins_memory_uses_the_device_of_its_process(check):
+    """It takes over the device of the thread that starts it, which is not the one that made the loader."""
+    assert check("pytorch")["loading"] == ["device 1", "loader, pin_memory True"]
+
+
 def test_pytorch_without_nccl_trains_on_one_gpu_and_refuses_ddp(check):
     seen = check("pytorch")
     assert seen["libraries"] == ["torch", "cuda", "cudnn"]
@@ -131,8 +151,10 @@ def test_pytorch_marks_a_step_on_each_gpu(check):
     assert check("pytorch")["marked_on"] == [0, 1]
 
 
-def test_chainer_marks_a_step_by_an_event_whose_wait_sleeps(check):
-    assert check("chainer")["marker"] == {"block": True, "disable_timing": True}
+def test_threads_that_wait_for_a_gpu_sleep(check):
+    """For a copy, and for a step on each GPU. A thread that spins would take a core from the loader."""
+    assert check("pytorch")["sleeps"] == [True, True, True]
+    assert check("chainer")["events"] == [{"block": True, "disable_timing": True}] * 2
 
 
 def test_tensorflow_marks_a_step_on_each_gpu(check):

@@ -223,12 +223,12 @@ def test_disturbance_of_half_of_the_runs_stands_before_their_order(num_disturbed
 
 def test_a_speedup_names_both_baselines_and_what_the_own_one_carries():
     rows = [{"framework": "a"}, {"framework": "a", "num_gpus": 2, "images_per_s": 180.0}]
-    text = write_answer(*rows, {"framework": "b", "images_per_s": 120.0}, machinery={"a": "DDP", "b": ""})
+    text = write_answer(*rows, {"framework": "b", "images_per_s": 120.0}, machinery={"base": {"a": "DDP", "b": ""}})
     assert (
         "That is 1.80 times its own rate on 1 device (that run carries DDP), and 1.50 times the best rate on one "
         "device, of b." in text
     )
-    alone = write_answer(*rows, machinery={"a": ""})
+    alone = write_answer(*rows, machinery={"base": {"a": ""}})
     assert "(that run carries no collective machinery; no framework is faster there)" in alone
 
 

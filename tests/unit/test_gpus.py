@@ -64,6 +64,22 @@ def test_gpus_that_a_cgroup_denies_have_no_number(host, monkeypatch, visible, ex
     assert gpus.list_gpu_uuids() == expected
 
 
+@pytest.mark.parametrize(("visible", "expected"), [("1,7,0", ["GPU-b"]), ("-1,0", []), ("0,", ["GPU-a"]), ("", [])])
+def test_an_entry_that_names_no_gpu_ends_the_list(host, monkeypatch, visible, expected):
+    """CUDA ignores what follows it; a run would use a GPU that the user has hidden."""
+    host(FakeGpu("GPU-a"), FakeGpu("GPU-b"))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert gpus.list_gpu_uuids() == expected
+
+
+def test_a_number_of_a_gpu_is_that_of_nvml_in_all_processes(host, monkeypatch):
+    """By default CUDA begins with the GPU that it takes for the fastest."""
+    host(FakeGpu("GPU-slow"), FakeGpu("GPU-fast"))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    variables = on_gpus(1).variables
+    assert (variables["CUDA_VISIBLE_DEVICES"], variables["CUDA_DEVICE_ORDER"]) == ("GPU-fast", "PCI_BUS_ID")
+
+
 def test_parts_of_gpus_cannot_be_used_together(host, monkeypatch):
     """A program of CUDA would see the first one only."""
     host(*SPLIT)
@@ -130,7 +146,7 @@ def test_jax_takes_a_gpus_memory_but_what_cuda_needs(host, monkeypatch, memory_g
     host(FakeGpu("GPU-large"), FakeGpu("GPU-small", memory_gib=memory_gib))
     monkeypatch.setattr("os.environ", {})
     take_whole_memory()
-    assert os.environ == {"XLA_PYTHON_CLIENT_MEM_FRACTION": fraction}
+    assert os.environ == {"XLA_CLIENT_MEM_FRACTION": fraction}
 
 
 @pytest.mark.parametrize("memory_gib", [None, 0.0])

@@ -107,7 +107,9 @@ def test_speedup_is_also_over_the_best_framework_on_one_device():
     slow = runs_table({(1, 8, 1): 50, (2, 8, 1): 100})
     fast = runs_table({(1, 8, 1): 80, (2, 8, 1): 100}).assign(framework="fast")
     failed = runs_table({(1, 8, 1): 900, (1, 8, 2): None}).assign(framework="lucky", status=["completed", "crashed"])
-    table = compute_scaling(pd.concat([slow, fast, failed]), {"weak": [8]}, {"fast": "", "pytorch_ddp": "DDP"})
+    table = compute_scaling(
+        pd.concat([slow, fast, failed]), {"weak": [8]}, {"base": {"fast": "", "pytorch_ddp": "DDP"}}
+    )
     two = table[table["num_gpus"] == 2]
     assert two["speedup"].tolist() == [2.0, 1.25]
     assert two["speedup_over_best"].tolist() == [1.25, 1.25] and set(two["best_one_device"]) == {"fast"}
@@ -115,7 +117,9 @@ def test_speedup_is_also_over_the_best_framework_on_one_device():
 
 
 def test_a_curve_that_begins_with_two_devices_has_no_run_on_one_to_carry_machinery():
-    table = compute_scaling(runs_table({(2, 8, 1): 100, (4, 8, 1): 180}), {"weak": [8]}, {"pytorch_ddp": "DDP"})
+    table = compute_scaling(
+        runs_table({(2, 8, 1): 100, (4, 8, 1): 180}), {"weak": [8]}, {"base": {"pytorch_ddp": "DDP"}}
+    )
     assert table["baseline_machinery"].isna().all() and table["best_one_device"].isna().all()
 
 

@@ -22,6 +22,7 @@ class Framework:
     native_loader: its own loader, a key of plan.loaders.NATIVE_LOADERS, or None if it has none.
     measures_noise: whether it measures gradient noise, see Backend.measure_gradients.
     one_device: its overhead for collective operations on one device, where it does not need them.
+    best_without: whether its `best` tier leaves that out on one device, unless gradients are compressed.
     """
 
     family: str
@@ -40,6 +41,12 @@ class Framework:
     native_loader: str | None = None
     measures_noise: bool = False
     one_device: str = ""
+    best_without: bool = False
+
+    def find_machinery(self, settings: dict[str, Any]) -> str:
+        """Return the overhead of a run on one device for collective operations. settings: `tier`, compression."""
+        needs_none = settings["tier"] == "best" and settings["gradient_compression"] == "none"
+        return "" if self.best_without and needs_none else self.one_device
 
     def spans_nodes(self, batchnorm: str) -> bool:
         return self.launcher != "plain" and (batchnorm == "local" or self.synchronizes_over_nodes)
@@ -51,6 +58,14 @@ PRECISIONS = {"cpu": ("fp32", "bf16"), "cuda": ("fp32", "tf32", "bf16")}
 WITH_FP16 = {kind: (*precisions, "fp16") for kind, precisions in PRECISIONS.items()}
 """Precisions of PyTorch and Keras, which have dynamic loss scaling. float16 works on every device of their builds."""
 ONLY_FP32: dict[str, tuple[str, ...]] = {"cpu": ("fp32",), "cuda": ("fp32",)}
+BEST_TORCH = {
+    "cpu": "channels_last and a fused optimizer",
+    "cuda": "channels_last, torch.compile, a fused optimizer and cudnn.benchmark",
+}
+BEST_DDP = {
+    "cpu": "gradients are views of DDP's buckets; no DDP on one device",
+    "cuda": "gradients are views of DDP's buckets; on one device CUDA graphs and no DDP",
+}
 TORCH: dict[str, Any] = {
     "family": "torch",
     "environments": {"cpu": "pytorch-cpu", "cuda": "pytorch-cuda13"},
@@ -58,10 +73,7 @@ TORCH: dict[str, Any] = {
     "precisions": WITH_FP16,
     "native_loader": "torch.loader",
     "measures_noise": True,
-    "best": {
-        "cpu": "channels_last and a fused optimizer",
-        "cuda": "channels_last, torch.compile, a fused optimizer and cudnn.benchmark",
-    },
+    "best": BEST_TORCH,
 }
 TENSORFLOW: dict[str, Any] = {
     "family": "keras",
@@ -87,10 +99,11 @@ FRAMEWORKS = {
         strategy="ddp",
         launcher="per_device",
         one_device="DistributedDataParallel with one process",
+        best_without=True,
         # torch.nn.SyncBatchNorm refuses tensors that are not on a GPU.
         batchnorm={"cpu": ("local",), "cuda": ("local", "synchronized")},
         compressions=("fp16", "powersgd"),
-        **TORCH,
+        **TORCH | {"best": {kind: f"{path}; {BEST_DDP[kind]}" for kind, path in BEST_TORCH.items()}},
     ),
     "pytorch_dp": Framework(
         strategy="dp",
@@ -99,7 +112,7 @@ FRAMEWORKS = {
         # On CPUs nn.DataParallel silently runs on one device.
         max_devices={"cpu": 1},
         # The code of torch.compile would compute the original network's output in every replica.
-        **TORCH | {"best": TORCH["best"] | {"cuda": "channels_last, a fused optimizer and cudnn.benchmark"}},
+        **TORCH | {"best": BEST_TORCH | {"cuda": "channels_last, a fused optimizer and cudnn.benchmark"}},
     ),
     "horovod_pytorch": Framework(
         strategy="horovod",

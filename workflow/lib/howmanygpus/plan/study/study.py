@@ -278,7 +278,10 @@ class Study:
         """Return the content of results/plans/{study}.json, from which tables are made, apart from `billing`."""
         runs = {run.path: {"spec": self.spec(run), "unsupported": run.unsupported} for run in self.runs}
         plan = {"study": self.name, "config": self.config, "curves": self.curves, "runs": runs}
-        machinery = {framework: FRAMEWORKS[framework].one_device for framework in self.config["frameworks"]}
+        machinery = {
+            variant: {name: FRAMEWORKS[name].find_machinery(settings) for name in self.config["frameworks"]}
+            for variant, settings in self.variants.items()
+        }
         plan |= {"largest": self.largest.describe()} if self.largest else {}
         plan |= {"defaults": self.defaults, "how": HOW}
         return plan | {"machinery": machinery, "protocols": protocols.describe(self)}

@@ -80,13 +80,13 @@ def name_largest(table: pd.DataFrame, largest: list[dict], config: dict) -> pd.D
     return table.assign(curve=table["curve"].where(~is_largest, shared))
 
 
-def compute_scaling(runs: pd.DataFrame, curves: dict[str, list[int]], machinery: dict[str, str]) -> pd.DataFrame:
+def compute_scaling(runs: pd.DataFrame, curves: dict[str, list[int]], machinery: dict[str, dict]) -> pd.DataFrame:
     """One row per configuration and scaling mode.
 
-    runs: the table of that name; curves: the batch sizes that each mode keeps constant; machinery: overhead of a
-    framework's run on one device for collective operations, see plan.frameworks. num_repeats counts the repeats that
-    completed, num_failed those that were tried and did not. Speed-up compares the median with that of the baseline, the
-    smallest planned device count of the curve. It is empty if no run completed there.
+    runs: the table of that name; curves: the batch sizes that each mode keeps constant; machinery: by variant and
+    framework, overhead of a run on one device for collective operations, see plan.frameworks. num_repeats counts the
+    repeats that completed, num_failed those that were tried and did not. Speed-up compares the median with that of the
+    baseline, the smallest planned device count of the curve. It is empty if no run completed there.
     """
     runs, frames = flag_outcomes(runs), []
     for mode in MODES:
@@ -100,7 +100,7 @@ def compute_scaling(runs: pd.DataFrame, curves: dict[str, list[int]], machinery:
     return add_speedup_over_best(add_speedup(table, machinery))[COLUMNS]
 
 
-def add_speedup(table: pd.DataFrame, machinery: dict[str, str]) -> pd.DataFrame:
+def add_speedup(table: pd.DataFrame, machinery: dict[str, dict]) -> pd.DataFrame:
     """Add the speed-up of each configuration over the same framework on the smallest device count of its curve.
 
     Numbers of nodes that cannot have this count are no baseline.
@@ -115,7 +115,9 @@ def add_speedup(table: pd.DataFrame, machinery: dict[str, str]) -> pd.DataFrame:
     table["speedup"] = table["images_per_s_median"] / baseline
     table["scaling_efficiency"] = table["speedup"] / (table["num_gpus"] / table["baseline_num_gpus"])
     has_one = table["baseline_num_gpus"] == 1
-    table["baseline_machinery"] = table["framework"].map(machinery).where(has_one).replace("", "none")
+    pairs = zip(table["variant"], table["framework"], strict=True)
+    carried = pd.Series([machinery.get(variant, {}).get(name) for variant, name in pairs], table.index, dtype=object)
+    table["baseline_machinery"] = carried.where(has_one).replace("", "none")
     return table
 
 

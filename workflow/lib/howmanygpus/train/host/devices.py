@@ -33,8 +33,12 @@ class Assignment:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Environment variables from which the run's processes learn their cores and GPUs."""
-        return describe_cores(self.cores_by_device) | {"CUDA_VISIBLE_DEVICES": ",".join(self.gpu_uuids)}
+        """Environment variables from which the run's processes learn their cores and GPUs.
+
+        Programs that choose a GPU by its number mean NVML's, and not the one that CUDA takes for the fastest.
+        """
+        order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if self.gpu_uuids else {}
+        return describe_cores(self.cores_by_device) | {"CUDA_VISIBLE_DEVICES": ",".join(self.gpu_uuids)} | order
 
 
 def assign_devices(spec: LaunchSpec, bind_cores: bool = True) -> Assignment:

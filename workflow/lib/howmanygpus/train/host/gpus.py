@@ -23,6 +23,7 @@ LINKS = {
 def list_gpu_uuids() -> list[str]:
     """Return UUIDs of the NVIDIA devices that CUDA_VISIBLE_DEVICES allows, in its order; empty without a driver.
 
+    A number is the one that nvidia-smi shows, by PCI address. An entry that names no device ends the list, as in CUDA.
     A GPU that is split (MIG) is replaced by its parts, because CUDA programs cannot use it as a whole. An entry may
     name a part by its UUID. A number names all parts of that GPU; CUDA itself would take only the first.
     """
@@ -36,10 +37,14 @@ def list_gpu_uuids() -> list[str]:
     if visible is None:
         return [part for each in parts for part in each]
     chosen: list[str] = []
-    for entry in filter(None, map(str.strip, visible.split(","))):
+    for entry in map(str.strip, visible.split(",")):
+        found: list[str] = []
         for index, (uuid, own) in enumerate(zip(uuids, parts, strict=True)):
-            is_whole = index == int(entry) if entry.isdigit() else uuid.startswith(entry)
-            chosen += own if is_whole else [part for part in own if part.startswith(entry)]
+            is_whole = index == int(entry) if entry.isdigit() else bool(entry) and uuid.startswith(entry)
+            found += own if is_whole else [part for part in own if entry and part.startswith(entry)]
+        if not found:
+            break
+        chosen += found
     return chosen
 
 

@@ -70,7 +70,8 @@ def read_cpu_s(processes: list[psutil.Process]) -> float:
 def list_gpu_pids(uuids: list[str]) -> set[int]:
     """Return the IDs of the processes that compute on GPUs, as far as the driver reports them."""
     pids: set[int] = set()
-    with suppress(pynvml.NVMLError):
+    # A driver that is older than the package knows another form of the question.
+    with suppress(pynvml.NVMLError, pynvml.NVMLLibraryMismatchError):
         pynvml.nvmlInit()
         for uuid in uuids:
             handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)

@@ -47,7 +47,9 @@ class Copier:
             if self._used is not None:
                 self._stream.wait_event(self._used)
             copies = tuple(chainer.backends.cuda.cupy.asarray(array) for array in arrays)
-            return Batch(copies, self._stream.record())
+            # A thread that waits for the event sleeps. By default it would spin, and take a core from the loader.
+            arrival = chainer.backends.cuda.cupy.cuda.Event(block=True, disable_timing=True)
+            return Batch(copies, self._stream.record(arrival))
 
     def note_use(self) -> None:
         """Call once all work on the batches taken so far is enqueued, while they are still referenced.

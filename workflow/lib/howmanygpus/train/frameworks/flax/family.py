@@ -51,6 +51,17 @@ class Network(nnx.Module):
         return self.model(x, *keys).astype(jnp.float32)
 
 
+def build_network(spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray]) -> Network:
+    """Return the network with canonical weights.
+
+    flax draws weights of its own, by a program for each shape that is compiled before. A network of the workflow is
+    therefore built from shapes alone. A user's model may compute with what it draws.
+    """
+    network = Network(spec, data) if spec.model_file else nnx.eval_shape(lambda: Network(spec, data))
+    load_weights(network, weights)
+    return network
+
+
 def set_precision(spec: RunSpec) -> None:
     jax.config.update("jax_default_matmul_precision", MATMUL_PRECISIONS[spec.precision])
 
@@ -76,7 +87,7 @@ def load_weights(network: nnx.Module, weights: dict[str, np.ndarray]) -> None:
     for path, name in names.items():
         if flat[path].get_value().shape != weights[name].shape:
             raise ValueError(f"{name} has shape {weights[name].shape}, the model's {flat[path].get_value().shape}")
-        flat[path] = flat[path].replace(jnp.asarray(weights[name]))
+        flat[path] = flat[path].replace(weights[name])
     nnx.update(network, nnx.from_flat_state(flat))
 
 
@@ -88,10 +99,9 @@ def read_weights(state: nnx.State) -> dict[str, np.ndarray]:
 
 def build_optimizer(spec: OptimizerSpec, learning_rates: np.ndarray) -> optax.GradientTransformation:
     """Return the optimizer. The weight decay of sgd and adam is L2 regularisation: it is added to the gradient."""
-    table = jnp.asarray(learning_rates)
 
     def rate(step):
-        return table[jnp.minimum(step, len(learning_rates) - 1)]
+        return jnp.asarray(learning_rates)[jnp.minimum(step, len(learning_rates) - 1)]
 
     mask, moments = functools.partial(find_decayed, spec), {"b1": spec.beta1, "b2": spec.beta2, "eps": spec.epsilon}
     if spec.name == "adamw":

@@ -5,7 +5,7 @@ import os
 from howmanygpus.train.host.gpus import find_smallest_memory_gib
 
 FRACTIONS = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
-"""Names of the same variable. XLA refuses both at once."""
+"""Names of the same variable; the second is deprecated. XLA refuses both at once."""
 LEFT_GIB = 2.0
 """Left for CUDA, cuDNN, cuBLAS and NCCL, which allocate outside JAX's pool. TensorFlow leaves up to 1.8 GiB."""
 
@@ -19,4 +19,4 @@ def take_whole_memory() -> None:
     total_gib = find_smallest_memory_gib()
     # A GPU that shares the host's memory keeps JAX's default, because the rest is all that the host's programs have.
     if total_gib and not any(name in os.environ for name in FRACTIONS):
-        os.environ[FRACTIONS[1]] = f"{max(0.75, 1 - LEFT_GIB / total_gib):.3f}"
+        os.environ[FRACTIONS[0]] = f"{max(0.75, 1 - LEFT_GIB / total_gib):.3f}"

@@ -9,7 +9,6 @@ import os
 from contextlib import suppress
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
@@ -18,10 +17,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from howmanygpus.train.frameworks.flax.accumulation import accumulate
 from howmanygpus.train.frameworks.flax.family import (
-    Network,
+    build_network,
     build_optimizer,
     count_steps,
-    load_weights,
     read_weights,
     set_precision,
 )
@@ -47,15 +45,15 @@ class JaxSharding(StepwiseBackend):
         # All devices of all processes. Those of one process are adjacent, so that its share of the batch is one block.
         mesh = Mesh(np.array(jax.devices(self.devices[0].platform)[: spec.num_gpus]), (DEVICE_AXIS,))
         self._sharded, everywhere = NamedSharding(mesh, SHARDED), NamedSharding(mesh, EVERYWHERE)
-        network = Network(spec, data)
-        load_weights(network, weights)
+        network = build_network(spec, data, weights)
         self.graph, parameters, statistics, self.rest = nnx.split(network, nnx.Param, nnx.BatchStat, ...)
         self.loss_function = build_loss(spec, data)
         self.optimizer = build_optimizer(spec.optimizer, learning_rates)
         self.parameters = jax.device_put(parameters, everywhere)
-        self.optimizer_state = jax.device_put(self.optimizer.init(parameters), everywhere)
+        # One program for all moments. Outside of jit, JAX would compile one for each shape.
+        self.optimizer_state = jax.jit(self.optimizer.init, out_shardings=everywhere)(self.parameters)
         # One copy of the running statistics per device, along a first axis.
-        copies = jax.tree.map(lambda array: jnp.stack([array] * spec.num_gpus), statistics)
+        copies = jax.tree.map(lambda array: np.stack([array] * spec.num_gpus), statistics)
         self.statistics = jax.device_put(copies, self._sharded)
         on_shards = functools.partial(jax.shard_map, mesh=mesh)
         step = on_shards(

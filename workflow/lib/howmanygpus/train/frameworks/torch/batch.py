@@ -47,4 +47,5 @@ class Copier:
         torch.cuda.set_device(self._device)
         with torch.cuda.stream(self._stream):
             tensors = [tensor.pin_memory().to(self._device, non_blocking=True) for tensor in tensors]
-            return Batch(tensors, self._stream.record_event())
+            # A thread that waits for the event sleeps. By default it would spin, and take a core from the loader.
+            return Batch(tensors, self._stream.record_event(torch.cuda.Event(blocking=True)))

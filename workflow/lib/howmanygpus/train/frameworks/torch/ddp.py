@@ -3,6 +3,10 @@ PyTorch DistributedDataParallel: one process per device; NCCL on GPUs, gloo on C
 
 BatchNorm is local to each process; evaluation uses the mean of the processes' running statistics. Gradients are
 exchanged as they are, or compressed by hooks that are part of PyTorch.
+
+The `best` tier leaves DDP out if there is nothing to exchange, and replays the compiled network as CUDA graphs then. It
+uses none with DDP, whose hooks take gradients in the middle of a replay, and none if gradients are accumulated, because
+the next replay would overwrite them. In DDP gradients are views of its buckets, and are not copied back.
 """
 
 import gc
@@ -10,6 +14,7 @@ import os
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from inspect import signature
+from typing import Any
 
 import numpy as np
 import torch
@@ -53,15 +58,21 @@ class PytorchDdp(TorchBackend):
         self.rank, self.num_processes = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         local_rank = int(os.environ["LOCAL_RANK"])
         bind_to_device_cores(local_rank, spec.cores_per_device)
+        self._has_wrapper = spec.tier == "stock" or spec.num_gpus > 1 or spec.gradient_compression != "none"
+        if not self._has_wrapper and spec.accumulate == 1:
+            self.compile_mode = "reduce-overhead"
         self.set_up(spec, data, weights, local_rank)
         options = {"device_id": self.device} if self.is_cuda else {}
         if not dist.is_initialized():  # the parity gate does several tasks in one process
             dist.init_process_group("nccl" if self.is_cuda else "gloo", timeout=PATIENCE, **options)
-        device_ids = [local_rank] if self.is_cuda else None
-        self.network = DistributedDataParallel(self.network, device_ids, **{SYNC_BUFFERS: False})
-        self._compress_gradients()
+        if self._has_wrapper:
+            self._wrap([local_rank] if self.is_cuda else None)
 
-    def _compress_gradients(self) -> None:
+    def _wrap(self, device_ids: list[int] | None) -> None:
+        options: dict[str, Any] = {SYNC_BUFFERS: False}
+        if self.spec.tier == "best":
+            options["gradient_as_bucket_view"] = True
+        self.network = DistributedDataParallel(self.network, device_ids, **options)
         if self.spec.gradient_compression == "fp16":
             self.network.register_comm_hook(None, fp16_compress_hook)
         elif self.spec.gradient_compression == "powersgd":
@@ -70,7 +81,7 @@ class PytorchDdp(TorchBackend):
             self.network.register_comm_hook(state, powerSGD_hook)
 
     def without_exchange(self) -> AbstractContextManager:
-        return self.network.no_sync()
+        return self.network.no_sync() if self._has_wrapper else super().without_exchange()
 
     @torch.no_grad()
     def prepare_evaluation(self) -> None:
@@ -92,10 +103,13 @@ class PytorchDdp(TorchBackend):
 
     def settings(self) -> dict[str, str]:
         """BatchNorm's running statistics stay local: their mean is what evaluation uses."""
+        if not self._has_wrapper:
+            return super().settings() | {"exchange": "none, one device"}
         bucket_mib, hook = self.network.bucket_bytes_cap / 2**20, self.spec.gradient_compression
         exchange = f"{dist.get_backend()}, buckets of {bucket_mib:g} MiB, compression {hook}"
         buffers = "broadcast in each step" if getattr(self.network, SYNC_BUFFERS) else "not broadcast"
-        return super().settings() | {"exchange": f"{exchange}, buffers {buffers}"}
+        views = ", gradients are views of buckets" if self.network.gradient_as_bucket_view else ""
+        return super().settings() | {"exchange": f"{exchange}, buffers {buffers}{views}"}
 
     def close(self) -> None:
         """Delete DDP before the process group.

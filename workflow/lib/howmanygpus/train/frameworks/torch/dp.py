@@ -31,7 +31,7 @@ class NetworkWithLoss(nn.Module):
 
 class PytorchDp(TorchBackend):
     running_statistics = "first device"
-    compiles = False
+    compile_mode = None
 
     def __init__(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], learning_rates: np.ndarray):
         self.set_up(spec, data, weights, device_index=0)

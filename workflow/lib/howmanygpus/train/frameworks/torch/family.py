@@ -66,8 +66,8 @@ def to_canonical(tensors: dict[str, torch.Tensor], names, inflations: dict[str, 
     }
 
 
-def apply_tier(network: nn.Module, spec: RunSpec, compiles: bool) -> nn.Module:
-    """Apply the `best` tier: NHWC in memory and, on GPUs, autotuned and, with `compiles`, compiled kernels.
+def apply_tier(network: nn.Module, spec: RunSpec, compile_mode: str | None) -> nn.Module:
+    """Apply the `best` tier: NHWC in memory and, on GPUs, autotuned and compiled kernels. compile_mode: their mode.
 
     What holds for the whole process is set in both tiers, because the parity gate does tasks of both in one process.
     """
@@ -76,22 +76,23 @@ def apply_tier(network: nn.Module, spec: RunSpec, compiles: bool) -> nn.Module:
     if not is_best:
         return network
     network = network.to(memory_format=torch.channels_last)
-    if is_cuda and compiles:
-        begin_compiling(may_fall_back=spec.model_file is not None)
-        network.compile()
+    if is_cuda and compile_mode:
+        compile_network(network, compile_mode, may_fall_back=spec.model_file is not None)
     return network
 
 
-def begin_compiling(may_fall_back: bool) -> None:
-    """Forget all that this process has compiled.
+def compile_network(network: nn.Module, mode: str, may_fall_back: bool = False) -> None:
+    """Have the network compiled at its calls, once for each shape of its input. mode: see torch.compile.
 
-    PyTorch compiles a function at most eight times for all networks of a process that call it, and then runs it eagerly
-    with a warning alone. may_fall_back: whether it may do so for this network, as a user's own, whose record then says
-    so. For another it is an error.
+    By default PyTorch compiles a second shape, such as that of an evaluation, for all shapes, and so what is compiled
+    later. All that this process has compiled is forgotten: PyTorch compiles a function at most eight times for all
+    networks of a process that call it, and then runs it eagerly with a warning alone. may_fall_back: whether it may do
+    so for this network, as a user's own, whose record then says so. For another it is an error.
     """
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     torch._dynamo.config.fail_on_recompile_limit_hit = not may_fall_back
+    network.compile(mode=mode, dynamic=False)
 
 
 def set_precision(spec: RunSpec, device: torch.device) -> None:
@@ -145,11 +146,11 @@ class Network(nn.Module):
 class TorchBackend(StepwiseBackend):
     """One process and the network on its device. Subclasses wrap `network` so that all devices train one model.
 
-    own_network: the network without the wrapper. devices: all devices of this process. compiles: whether the `best`
-    tier compiles the network on GPUs.
+    own_network: the network without the wrapper. devices: all devices of this process. compile_mode: mode in which the
+    `best` tier compiles the network on GPUs, see torch.compile; None if it does not.
     """
 
-    compiles = True
+    compile_mode: str | None = "default"
     out_of_memory_errors = (torch.OutOfMemoryError,)
 
     def set_up(self, spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray], device_index: int) -> None:
@@ -164,7 +165,7 @@ class TorchBackend(StepwiseBackend):
         self._weights_of = import_own_models() if spec.model_file else sys.modules[__name__]
         self._weights_of.load_weights(network.model, weights)
         self.model, self._weight_names = network.model, list(weights)
-        self.network = self.own_network = apply_tier(network.to(self.device), spec, self.compiles)
+        self.network = self.own_network = apply_tier(network.to(self.device), spec, self.compile_mode)
         self._copier = Copier(self.device)
         self.optimizer = build_optimizer(self._group_parameters(), spec)
         self.loss_function = build_loss(spec, data)

@@ -32,13 +32,18 @@ class TorchBatches(TrainingBatches):
     def __init__(self, *arguments):
         super().__init__(*arguments)
         use_clean_workers(__name__)
+        self._device = torch.cuda.current_device() if self.spec.device_kind == "cuda" else None
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        if self._device is not None:
+            # The thread that feeds the devices iterates, and a new thread has the first device. PyTorch's thread that
+            # pins memory takes over its device, for which CUDA makes a context of several hundred MiB.
+            torch.cuda.set_device(self._device)
         loader = DataLoader(
             Images(Items(self)),
             batch_size=self.shares.local_batch_size,
             num_workers=self.num_workers,
-            pin_memory=self.spec.device_kind == "cuda",
+            pin_memory=self._device is not None,
         )
         for images, labels in loader:
             # The arrays share the tensors' memory, so pinned memory stays pinned.

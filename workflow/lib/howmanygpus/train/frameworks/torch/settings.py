@@ -25,15 +25,23 @@ def describe_settings(network: nn.Module, spec: RunSpec, device: torch.device) -
 
 
 def describe_execution(network: nn.Module) -> str:
-    """Say whether the network was compiled, as torch.compile counts it. It runs eagerly what it cannot compile."""
+    """Say whether the network was compiled, and into CUDA graphs, as PyTorch counts it.
+
+    PyTorch runs eagerly what it cannot compile, and does without CUDA graphs where it must.
+    """
     if network._compiled_call_impl is None:
         return "eager"
     counters = torch._dynamo.utils.counters
     if not counters["stats"]["unique_graphs"]:
         return "eager: torch.compile has compiled nothing"
+    execution = "torch.compile"
+    # A compiler that is not PyTorch's own has no configuration.
+    if (network._compiled_call_impl.get_compiler_config() or {}).get("triton.cudagraphs"):
+        skipped = counters["inductor"]["cudagraph_skips"]
+        execution += ", CUDA graphs" + (f" except in {skipped} parts" if skipped else "")
     if any(LIMITED.search(reason) for reason in counters["unimplemented"]):
-        return "torch.compile, eager after its limit of recompilations"
-    return "torch.compile, with graph breaks" if sum(counters["graph_break"].values()) else "torch.compile"
+        return f"{execution}, eager after its limit of recompilations"
+    return f"{execution}, with graph breaks" if sum(counters["graph_break"].values()) else execution
 
 
 def find_versions(is_cuda: bool) -> dict[str, str]:

@@ -15,7 +15,7 @@ class LayerContext:
     batchnorm: `local` or `synchronized`.
     dtype: type of the arithmetic; parameters are float32.
     seed: seed of the layers' random draws in training.
-    rngs: random streams for flax's own weights, which the canonical ones then replace.
+    rngs: random streams for flax's own weights, which the canonical ones replace.
     eval_batchnorm: `running` or `batch`, the statistics that evaluation uses.
     """
 
