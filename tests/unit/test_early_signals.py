@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from howmanygpus.train.loop.clocks import WindowChecks
 from howmanygpus.train.loop.completions import Completions
 from howmanygpus.train.loop.loop import TrainingLoop
 from simulated import STEPS, Schedule, Simulated, explain, train
@@ -151,3 +152,15 @@ def test_reading_losses_is_part_of_a_window_and_their_exchange_is_not(name, adde
     """Processes that wait actively for each other on too few cores take a second for one exchange."""
     backend = delay_last(Simulated(Schedule(0.003, [0.0], 2)), name, 1.0)
     assert train(backend).laps.seconds["window"] == pytest.approx(backend.schedule.ended[-1] + added_s)
+
+
+@pytest.mark.parametrize(
+    ("num_early", "num_others", "is_shown"), [(4, 9, True), (3, 9, False), (1, 1, True), (1, 2, False)]
+)
+def test_markers_are_early_if_more_than_a_third_of_the_windows_show_it(num_early, num_others, is_shown):
+    """A wait that lies in every other window shows it in half of them, or in one less beside other work."""
+    checks = WindowChecks()
+    for window in range(1 + num_others):
+        rest_s = 0.01 if 1 <= window <= num_early else 0.0
+        checks.add(0.01 + rest_s, 0.0, [0.01], [0.01], 0.0)
+    assert (checks.find_early_s() > 0) == is_shown

@@ -36,6 +36,8 @@ which takes up to 5 ms (sys.getswitchinterval): after each of the three signals,
 EARLY_FRAC, INVENTED_FRAC = 0.1, 0.01
 """Fraction of a window that is missing in the times of its steps, or in which it waited for input, from which on early
 markers matter."""
+EARLY_WINDOWS = 1 / 3
+"""Part of the windows from which on markers are early. A wait that lies in every other window shows it in the rest."""
 ROUNDING_S = 1e-9
 SLEPT_S = 0.1
 """Shortest sleep of the machine that counts. The two clocks are not read at the same moment."""
@@ -173,9 +175,10 @@ class WindowChecks:
             self._early_s.append(rest_s)
 
     def find_early_s(self) -> float:
-        """Return by how much markers were early in the mean; 0 if at most half of the windows after the first show it.
+        """Return by how much markers were early in the mean; 0 if at most EARLY_WINDOWS of the windows show it.
 
-        The compilation in the first window hides it there.
+        The compilation in the first window hides it there. One window alone shows nothing if there are others.
         """
-        num = len(self._early_s)
-        return sum(self._early_s) / num if 2 * num > max(1, self._num_windows - 1) else 0.0
+        num, others = len(self._early_s), self._num_windows - 1
+        is_shown = num > EARLY_WINDOWS * others and num >= min(2, others)
+        return sum(self._early_s) / num if is_shown and num else 0.0
