@@ -26,7 +26,8 @@ def main() -> None:
     for asked in arguments.compiles:
         network = Network(spec, data)
         load_weights(network.model, load_file(spec.weights_file))
-        network = apply_tier(network, spec, PytorchDp.compile_mode if asked is None else "default").eval()
+        mode = PytorchDp.compile_mode if asked is None else "default"
+        network = apply_tier(network, spec, mode).eval()
         replica = network._replicate_for_data_parallel()
         replica.model = torch.nn.Flatten()
         with torch.no_grad():

@@ -5,6 +5,7 @@ import json
 import pandas as pd
 import pytest
 
+from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.report.answer import answer
 from howmanygpus.report.disturbance import is_disturbed
 from howmanygpus.report.files import read_table, write_table
@@ -114,6 +115,14 @@ def test_speedup_is_also_over_the_best_framework_on_one_device():
     assert two["speedup"].tolist() == [2.0, 1.25]
     assert two["speedup_over_best"].tolist() == [1.25, 1.25] and set(two["best_one_device"]) == {"fast"}
     assert two["baseline_machinery"].tolist() == ["DDP", "none"]
+
+
+@pytest.mark.parametrize(
+    ("tier", "compression", "carries"), [("stock", "none", True), ("best", "none", False), ("best", "fp16", True)]
+)
+def test_the_best_tier_of_ddp_carries_machinery_on_one_device_only_to_compress(tier, compression, carries):
+    machinery = FRAMEWORKS["pytorch_ddp"].find_machinery({"tier": tier, "gradient_compression": compression})
+    assert bool(machinery) == carries
 
 
 def test_a_curve_that_begins_with_two_devices_has_no_run_on_one_to_carry_machinery():
