@@ -30,7 +30,7 @@ LITTLE_WORK = 100_000_000
 
 Such networks have large arrays too, but small images: BatchNorm normalises few values in their last layers, where
 rounding that moves one ReLU input to the other side of zero changes whole kernels. In resnet44 at 8x8 pixels, on two
-devices, the limits that follow from one simulation refuse others (docs/decisions/124-noise-of-small-images.md). Beyond,
+devices, the limits that follow from one simulation refuse others (docs/design/parity-gate.md). Beyond,
 one simulation may take minutes, and an array's noise is an average over more values.
 """
 
