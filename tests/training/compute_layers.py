@@ -141,7 +141,8 @@ def compute_flax(layer, options, x, upstream, weights):
     holder = nnx.Module()
     if layer in WITH_WEIGHTS:
         holder.layer = build("flax", layer, LayerContext("local", **find_context(options)), x.shape[3], options)
-    family.load_weights(holder, {f"layer.{name}": array for name, array in weights.items()})
+    # Outside of a traced program, flax would write running statistics into arrays of NumPy, which are not its own.
+    family.load_weights(holder, {f"layer.{name}": jax.numpy.asarray(array) for name, array in weights.items()})
     holder.train()
     graph, state = nnx.split(holder)
 
