@@ -33,7 +33,10 @@ def project(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LD_LIBRARY_PATH", str(folder))
         patch.setenv("CUDA_VISIBLE_DEVICES", "1,0")
-        project.snakemake(*RUNS)
+        # The linker reads LD_LIBRARY_PATH when a process starts, so that a fork would not see it.
+        call = project.start(*RUNS)
+        printed = call.communicate()[0]
+    assert call.returncode == 0, printed[-4000:]
     return project
 
 
