@@ -190,3 +190,13 @@ def test_another_place_of_the_model_and_of_its_weights_reruns_no_gate_and_no_tab
         assert all(f"{place}/net.py" in str(group.request()) for group in plan.parity_groups.values())
     assert recorded[0] == recorded[1]
     assert describe_recorded(make_plan(tmp_path, model="other/net.py", frameworks=["pytorch_ddp"])) != recorded[1]
+
+
+def test_the_first_of_all_jobs_checks_a_model():
+    text = "".join(path.read_text() for path in (ROOT / "workflow" / "rules").glob("*.smk"))
+    rules = dict(
+        re.findall(r"^(?:rule|use rule \w+ as) (\w+)(.*?)(?=^(?:rule|use rule)|\Z)", text, re.DOTALL | re.MULTILINE)
+    )
+    fixed = {name: re.search(r"^    priority: (\d+)$", body, re.MULTILINE) for name, body in rules.items()}
+    priorities = {name: int(found[1]) for name, found in fixed.items() if found}
+    assert len(priorities) > 4 and max(priorities, key=priorities.get) == "initialize_own_weights"

@@ -10,9 +10,8 @@ from howmanygpus.plan.config.learning import check_learning, doubt_learning
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.loaders import check_loaders
 from howmanygpus.plan.networks import check_image_size, check_statistics, find_family_file, list_models
-from howmanygpus.plan.own.folder import ModelFolder
+from howmanygpus.plan.own.folder import ModelFolder, check_arrays
 from howmanygpus.plan.own.model import OwnModel
-from howmanygpus.plan.own.parameters import check_arrays
 from howmanygpus.plan.study.grid import check_layouts
 from howmanygpus.plan.study.published import check_published
 

@@ -20,10 +20,8 @@ from howmanygpus.plan.largest.resolving import Largest, find_series, take_max
 from howmanygpus.plan.largest.sizes import MAX, UNRESOLVED, list_numbers
 from howmanygpus.plan.loaders import NATIVE, check_inputs
 from howmanygpus.plan.networks import choose_options, name_network
-from howmanygpus.plan.own.environments import check_environments
 from howmanygpus.plan.own.folder import ModelFolder
-from howmanygpus.plan.own.model import OwnModel
-from howmanygpus.plan.own.naming import short_name
+from howmanygpus.plan.own.model import OwnModel, short_name
 from howmanygpus.plan.own.taking import take_own_model
 from howmanygpus.plan.parity import ParityCell, TrainingPath
 from howmanygpus.plan.runs import HOW, Run, complete_spec, drop_usual_layout
@@ -108,7 +106,6 @@ class Study:
             self.largest = Largest(self, self.runs, find_largest)
             self.runs = self.largest.resolve(self.runs)
         check_runs(self)
-        check_environments(self)
         if not (self.largest and self.largest.is_open):
             protocols.check_evaluations(self)
 
