@@ -10,7 +10,7 @@ from howmanygpus.plan.adaptive.cells import Decision
 from howmanygpus.plan.adaptive.keys import PROBE, split_probes
 from howmanygpus.plan.config.datasets import expand_paths
 from howmanygpus.plan.config.errors import check_schema
-from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.config.machine import Machine
 from howmanygpus.plan.config.models import split_models
 from howmanygpus.plan.config.schema import fill_defaults, read_schema
 from howmanygpus.plan.largest.known import Find, read_found
@@ -48,14 +48,6 @@ class Plan:
         self.studies, self._descriptions = make_studies(self.groups, datasets, machine, schema, find_largest)
         check_names([(study.place, study.own_model) for study in self._with_data if study.own_model])
         self.runs = {run.path: run for study in self.studies.values() for run in study.runs}
-
-    @classmethod
-    def from_request(cls, request: dict) -> "Plan":
-        values = dict(request)
-        devices = {name: Device(**described) for name, described in values.pop("devices").items()}
-        values.pop("billing", None)
-        found = values.pop("largest", {})
-        return cls(values, Machine("", devices), found.get)
 
     def plan_again(self) -> "Plan":
         """Return a new plan of the same config with the present results of searches."""

@@ -51,8 +51,7 @@ def refuse_max(place: str, config: dict) -> None:
 class Largest:
     """The batch sizes in place of `max` in one study.
 
-    samples: for each series that needs a number, its first run. searches, sizes: of each such series. found: results,
-    by the searches' records.
+    samples: for each series that needs a number, its first run. searches, sizes: of each such series.
     """
 
     def __init__(self, study: "Study", runs: list[Run], find: Find):
@@ -67,7 +66,6 @@ class Largest:
                 self.samples.setdefault(find_series(run), run)
         self.searches: dict[Series, Search] = {}
         self.sizes: dict[Series, Size] = {}
-        self.found: dict[str, dict | None] = {}
         self._find = find
 
     def list_sizes(self, series: Series) -> list[int]:
@@ -87,8 +85,7 @@ class Largest:
         """
         for series, run in self.samples.items():
             self.searches[series] = search = self._make_search(run)
-            self.found[search.record] = found = self._find(search.record)
-            self.sizes[series] = choose_size(found, self.bound, self._study.config)
+            self.sizes[series] = choose_size(self._find(search.record), self.bound, self._study.config)
         listed = {run.path for run in runs}
         resolved = [run if run.per_device_batch_size != UNRESOLVED else self._give_number(run) for run in runs]
         return [

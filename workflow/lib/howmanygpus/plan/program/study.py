@@ -3,7 +3,6 @@
 import itertools
 from typing import Any
 
-from howmanygpus.plan.adaptive.keys import leave_rules_out
 from howmanygpus.plan.config.checks import check_quality, check_seeds
 from howmanygpus.plan.config.errors import Errors
 from howmanygpus.plan.config.machine import Device, Machine
@@ -23,7 +22,7 @@ from howmanygpus.plan.program.checks import (
     doubt_report,
 )
 from howmanygpus.plan.program.files import expand_paths, hash_program_files
-from howmanygpus.plan.runs import HOW, Run, drop_usual_layout, usual_layout
+from howmanygpus.plan.runs import Run, drop_usual_layout, usual_layout
 from howmanygpus.plan.study.cells import choose_runs, list_batches
 from howmanygpus.plan.study.counts import take_counts
 from howmanygpus.plan.study.grid import check_layouts, check_number, resolve_devices
@@ -69,7 +68,7 @@ class ProgramStudy(Study):
     own_model = None
 
     def __init__(self, name: str, given: dict, machine: Machine, schema: dict, place: str):
-        self.name, self.place, self.machine, self._given = name, place, machine, given
+        self.name, self.place, self.machine = name, place, machine
         self.defaults = study_defaults()
         check_keys(place, given)
         filled = fill_defaults(given, schema["$defs"]["study"], schema)
@@ -151,12 +150,10 @@ class ProgramStudy(Study):
         doubts += doubt_ranks(place, self.program, num_nodes)
         return [*doubts, *doubt_report(place, self.program, self.config["quality"]["metric"])]
 
-    def describe(self) -> dict:
-        runs = {run.path: {"spec": self.spec(run), "unsupported": run.unsupported} for run in self.runs}
-        plan = {"study": self.name, "config": self.config, "curves": self.curves, "runs": runs}
-        return plan | {"defaults": self.defaults, "how": HOW, "machinery": {}}
+    @property
+    def places(self) -> dict[str, str]:
+        """Empty: a program starts in the folder of its files, so that their paths are part of what it does."""
+        return {}
 
-    def _request_study(self) -> tuple[dict, dict]:
-        counts = {"num_gpus": self.config["num_gpus"]} if "num_gpus" in self._given else {}
-        excluded = [*self.lacking, *self.config["exclude"]]
-        return leave_rules_out(self._given | counts | ({"exclude": excluded} if self.lacking else {})), {}
+    def _describe_more(self) -> dict:
+        return {"machinery": {}}

@@ -40,10 +40,6 @@ class TrainingRules(Answers):
     def study(self, wildcards) -> Study:
         return self._plan.studies[wildcards.study]
 
-    def request(self, wildcards) -> str:
-        """Return the study as text for the script that writes its plan."""
-        return self.study(wildcards).request()
-
     def code(self, wildcards) -> str:
         """Return the hash of the code that the run executes."""
         run = self.run(wildcards)

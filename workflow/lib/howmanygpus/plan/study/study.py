@@ -1,6 +1,5 @@
 """A study of the config: its complete configuration, its checks, and its planned runs."""
 
-import json
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +13,6 @@ from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.gated import find_more
-from howmanygpus.plan.invalidation.recorded import leave_places_out
 from howmanygpus.plan.largest.known import Find, read_found
 from howmanygpus.plan.largest.resolving import Largest, find_series, take_max
 from howmanygpus.plan.largest.sizes import MAX, UNRESOLVED, list_numbers
@@ -31,7 +29,6 @@ from howmanygpus.plan.study.cells import expand
 from howmanygpus.plan.study.checks import check_names, check_runs, check_shapes, doubt_study
 from howmanygpus.plan.study.counts import take_counts
 from howmanygpus.plan.study.grid import resolve_devices
-from howmanygpus.plan.study.places import find_places
 from howmanygpus.plan.study.placing import take_numbers
 from howmanygpus.plan.study.start import Start, check_normalization, check_starts, doubt_normalization, find_start
 from howmanygpus.prepare.sources import Description
@@ -272,38 +269,28 @@ class Study:
         return settings | drop_defaults(training, self.defaults, NESTED_KEYS) | drop_usual_layout(layout, run.device)
 
     def describe(self) -> dict:
-        """Return the content of results/plans/{study}.json, from which tables are made, apart from `billing`."""
+        """Return the content of results/plans/{study}.json, from which tables are made, apart from `stale`.
+
+        It lacks the keys that say which runs are done, because they change tables only through the runs.
+        """
         runs = {run.path: {"spec": self.spec(run), "unsupported": run.unsupported} for run in self.runs}
-        plan = {"study": self.name, "config": self.config, "curves": self.curves, "runs": runs}
+        config, devices = leave_rules_out(self.config), dict.fromkeys(run.device for run in self.runs)
+        billing = {name: prices for name in devices if (prices := self.machine.billing(name))}
+        common = {"study": self.name, "config": config, "curves": self.curves, "runs": runs, "billing": billing}
+        return common | {"defaults": self.defaults, "how": HOW} | self._describe_more()
+
+    def _describe_more(self) -> dict:
+        """Return what only studies without a program have in their plans."""
         machinery = {
             variant: {name: FRAMEWORKS[name].find_machinery(settings) for name in self.config["frameworks"]}
             for variant, settings in self.variants.items()
         }
-        plan |= {"largest": self.largest.describe()} if self.largest else {}
-        plan |= {"defaults": self.defaults, "how": HOW}
-        return plan | {"machinery": machinery, "protocols": protocols.describe(self)}
+        more = {"largest": self.largest.describe()} if self.largest else {}
+        return more | {"machinery": machinery, "protocols": protocols.describe(self)}
 
-    def request(self) -> str:
-        """Return the study as JSON, without defaults. Plan.from_request rebuilds the study from it.
-
-        It is recorded without the places of the user's files. A change of these files reruns what it affects.
-        """
-        different, datasets = self._request_study()
-        # The number of devices only decides how many nodes a cluster's runs use, so other machines leave it out.
-        nodes = ("devices_per_node", "max_nodes") if self.machine.is_cluster else ()
-        keys = ("cores_per_device", "kind", "compute_capability", *nodes)
-        devices = {name: self.machine.device(name) for name in dict.fromkeys(run.device for run in self.runs)}
-        described = {name: {key: getattr(device, key) for key in keys} for name, device in devices.items()}
-        request = {"studies": {self.name: different}, "datasets": datasets, "devices": described}
-        billing = {name: billing for name in devices if (billing := self.machine.billing(name))}
-        request |= {"billing": billing} if billing else {}
-        text = json.dumps(request | ({"largest": self.largest.found} if self.largest else {}))
-        return leave_places_out(text, find_places(self))
-
-    def _request_study(self) -> tuple[dict, dict]:
-        """Return the study and its data sets as a config would give them, without defaults."""
-        different = drop_defaults(self.config, self.defaults, NESTED_KEYS)
-        different |= {"model": self.given_model} if self.own_model else {}
-        different |= {"exclude": [*self.lacking, *self.config["exclude"]]} if self.lacking else {}
-        different = leave_rules_out(different)
-        return different, {self.config["dataset"]: self.dataset_options}
+    @property
+    def places(self) -> dict[str, str]:
+        """Names of the user's model and files of weights, by the paths that a plan has of them."""
+        own = {self.own_model.path: self.config["model"]} if self.own_model else {}
+        starts = {self.variants[variant]["init"]: start for variant, start in self.starts.items()}
+        return own | {given: start.identity for given, start in starts.items() if start.path}
