@@ -14,7 +14,7 @@ from howmanygpus.call.plans import hash_plan
 from howmanygpus.files import write_json_atomic
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.dry_run.recorded_runs import RecordedRuns
+from howmanygpus.plan.dry_run.durations import RecordedRuns
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.runs import Run
 from project import ROOT, study

@@ -14,8 +14,7 @@ from typing import Any
 
 from howmanygpus.call.ending import AVAILABLE, repeat_call
 from howmanygpus.plan.dry_run.reasons import Reasons, is_missing
-from howmanygpus.plan.dry_run.stages import PRODUCTS, find_stage
-from howmanygpus.plan.dry_run.words import count, name_some
+from howmanygpus.plan.dry_run.summary import PRODUCTS, count, find_stage, name_some
 
 _FOUND: dict[str, dict[str, str]] = defaultdict(dict)
 """Why runs are stale, by study and path."""
