@@ -29,14 +29,14 @@ rule plan_runs:
     log:
         "results/logs/plan_runs/{study}.log",
     params:
-        code=hash_script("plan_runs"),
+        code=hash_script("write_planned"),
         digest=lambda wildcards: plans.hash_plan(PLAN, wildcards.study),
         planned=lambda wildcards: plans.find_file(wildcards.study),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/plan_runs.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/write_planned.py \
             --planned {params.planned:q} \
-            --plan {output.plan:q} \
+            --record {output.plan:q} \
             >{log:q} 2>&1
         """
 

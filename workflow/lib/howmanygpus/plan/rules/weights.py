@@ -31,7 +31,7 @@ class WeightRules(Answers):
 
     def conversion(self, wildcards) -> str:
         modules = ("train.frameworks.torch.published", f"train.models.{wildcards.model}.published")
-        return hash_script("convert_weights", *modules, f"train.models.{wildcards.model}.parameters")
+        return hash_script("run_module", *modules, f"train.models.{wildcards.model}.parameters")
 
     def converted(self, wildcards) -> str | list:
         """Return the record of the published weights, or nothing for a file of the user."""

@@ -1,4 +1,4 @@
-"""Write the complete specification of every planned run of a study, for the tables."""
+"""Write what Snakemake's process has planned or decided about a study, for its tables and its answer."""
 
 import argparse
 import json
@@ -11,9 +11,9 @@ from howmanygpus.surroundings.secrets import hide_everywhere
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--planned", type=Path, required=True, help="JSON file that Snakemake's process left")
-    parser.add_argument("--plan", type=Path, required=True, help="JSON file to write")
+    parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
-    write_json_atomic(arguments.plan, hide_everywhere(json.loads(arguments.planned.read_text())))
+    write_json_atomic(arguments.record, hide_everywhere(json.loads(arguments.planned.read_text())))
 
 
 if __name__ == "__main__":
