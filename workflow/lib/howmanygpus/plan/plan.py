@@ -1,5 +1,6 @@
 """Combines all studies of a config into one plan, and checks it before anything starts."""
 
+import itertools
 import json
 import random
 from collections.abc import Mapping
@@ -19,8 +20,11 @@ from howmanygpus.plan.own.folder import ModelFolder
 from howmanygpus.plan.own.model import OwnModel
 from howmanygpus.plan.own.taking import check_names
 from howmanygpus.plan.parity import ParityCell, ParityGroup, group_cells
+from howmanygpus.plan.program.study import ProgramStudy, doubt_program
 from howmanygpus.plan.runs import Run
 from howmanygpus.plan.studies import make_studies
+from howmanygpus.plan.study.check_starts import doubt_normalization
+from howmanygpus.plan.study.checks import doubt_study
 from howmanygpus.plan.study.study import PREPARED, Study
 from howmanygpus.prepare.checks.remarks import read_remarks
 
@@ -275,7 +279,13 @@ class Plan:
         Probes have none, because they are meant to be shorter than their learning-rate schedules.
         """
         trained = [study for study in self.studies.values() if study.name not in self.probes.values()]
-        return list(dict.fromkeys(doubt for study in trained for doubt in study.find_doubts()))
+        doubts = (
+            doubt_program(study)
+            if isinstance(study, ProgramStudy)
+            else [*doubt_study(study), *doubt_normalization(study)]
+            for study in trained
+        )
+        return list(dict.fromkeys(itertools.chain.from_iterable(doubts)))
 
     def find_excesses(self) -> list[str]:
         """Return a message for each used device whose number in the machine file exceeds that of this machine."""
