@@ -46,10 +46,11 @@ class Plan:
         schema = read_schema("config")
         check_schema(config, schema, root="config")
         self._given, self._find_largest = dict(config), find_largest
-        self.config, self.machine = fill_defaults(config, schema, schema), machine
-        datasets = self.config["datasets"] = expand_paths(self.config["datasets"])
+        self.machine = machine
+        given = {key: value for key, value in config.items() if key != "studies"}
+        self._datasets = expand_paths(fill_defaults(given, schema, schema)["datasets"])
         self.groups = split_probes(split_models(config["studies"]))
-        self.studies, self._descriptions = make_studies(self.groups, datasets, machine, schema, find_largest)
+        self.studies, self._descriptions = make_studies(self.groups, self._datasets, machine, find_largest)
         check_names([(study.place, study.own_model) for study in self._with_data if study.own_model])
         self.runs = {run.path: run for study in self.studies.values() for run in study.runs}
 
@@ -202,7 +203,7 @@ class Plan:
     @cached_property
     def dataset_options(self) -> dict[str, dict]:
         """Source and options of all data sets: those of the config, and those that studies name by their source."""
-        return self.config["datasets"] | {study.config["dataset"]: study.dataset_options for study in self._with_data}
+        return self._datasets | {study.config["dataset"]: study.dataset_options for study in self._with_data}
 
     @property
     def targets(self) -> dict[str, list[str]]:

@@ -11,7 +11,7 @@ from howmanygpus.prepare.sources import Description
 
 
 def make_studies(
-    groups: dict[str, dict[str, dict]], datasets: dict[str, dict], machine: Machine, schema: dict, find_largest: Find
+    groups: dict[str, dict[str, dict]], datasets: dict[str, dict], machine: Machine, find_largest: Find
 ) -> tuple[dict[str, Study], dict[str, Description]]:
     """Return the studies and the descriptions of all data sets, used ones first, both by name.
 
@@ -24,9 +24,9 @@ def make_studies(
             place = f"studies.{group}"
             with errors.collect():
                 studies[name] = (
-                    make_program_study(name, given, machine, schema, place)
+                    make_program_study(name, given, machine, place)
                     if "program" in given
-                    else make_study(name, given, datasets, machine, schema, place, find_largest)
+                    else make_study(name, given, datasets, machine, place, find_largest)
                 )
     descriptions = {study.config["dataset"]: study.description for study in studies.values() if not study.is_program}
     for name, options in datasets.items():

@@ -7,7 +7,7 @@ from howmanygpus.plan.config.checks import check_seeds
 from howmanygpus.plan.config.errors import Errors
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.metrics import check_quality
-from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, read_schema, study_defaults
+from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, fill_study, read_schema, study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.largest.resolving import refuse_max
 from howmanygpus.plan.program.axes import expand_axes
@@ -109,10 +109,10 @@ class ProgramStudy(Study):
         return {}
 
 
-def make_program_study(name: str, given: dict, machine: Machine, schema: dict, place: str) -> ProgramStudy:
+def make_program_study(name: str, given: dict, machine: Machine, place: str) -> ProgramStudy:
     """Return a study with a program. given: as the config gives it. Raises ConfigError."""
     check_keys(place, given)
-    filled = fill_defaults(given, schema["$defs"]["study"], schema)
+    filled = fill_study(given)
     where = f"{place}.program"
     program = expand_paths(where, filled["program"])
     program_name = program["name"] or name

@@ -4,7 +4,7 @@ from howmanygpus.plan.config.checks import locate
 from howmanygpus.plan.config.datasets import describe_or_refuse
 from howmanygpus.plan.config.errors import Errors
 from howmanygpus.plan.config.machine import Machine
-from howmanygpus.plan.config.schema import fill_defaults, study_defaults
+from howmanygpus.plan.config.schema import fill_study, study_defaults
 from howmanygpus.plan.largest.known import Find, read_found
 from howmanygpus.plan.largest.resolving import resolve_max, take_max
 from howmanygpus.plan.largest.sizes import MAX
@@ -26,7 +26,6 @@ def make_study(
     given: dict,
     datasets: dict,
     machine: Machine,
-    schema: dict,
     place: str,
     find_largest: Find = read_found,
 ) -> Study:
@@ -34,7 +33,7 @@ def make_study(
 
     given: the study as the config gives it. find_largest: returns the result of a search for the largest batch.
     """
-    config = fill_defaults(given, schema["$defs"]["study"], schema)
+    config = fill_study(given)
     take_numbers(config)
     take_max(place, config)
     lacking = take_counts(place, config, machine)
