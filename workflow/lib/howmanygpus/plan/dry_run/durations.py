@@ -193,11 +193,23 @@ def count_evaluations(images: int, images_per_epoch: int, every: int) -> int:
 
 LIKENESS: dict[str, Callable[[Run], tuple]] = {
     "runs of the same configuration": lambda run: (
-        *(run.study, run.framework, run.variant, run.input, run.precision),
-        *(run.device, run.num_gpus, run.num_nodes, run.per_device_batch_size),
+        run.study,
+        run.framework,
+        run.variant,
+        run.input,
+        run.precision,
+        run.device,
+        run.num_gpus,
+        run.num_nodes,
+        run.per_device_batch_size,
     ),
     "runs of the same framework, device count and batch size": lambda run: (
-        *(run.framework, run.input, run.precision, run.device, run.num_gpus, run.per_device_batch_size),
+        run.framework,
+        run.input,
+        run.precision,
+        run.device,
+        run.num_gpus,
+        run.per_device_batch_size,
     ),
     "runs of the same framework and device count": lambda run: (run.framework, run.device, run.num_gpus),
     "runs of the same framework": lambda run: (run.framework, run.device),

@@ -60,12 +60,16 @@ def complete_program_spec(run: Run, settings: dict) -> dict:
     program = program_defaults() | settings["program"]
     return {
         **run.identity,
-        **{"dataset": DATASET, "model": run.framework, "model_options": {}},
+        "dataset": DATASET,
+        "model": run.framework,
+        "model_options": {},
         **{key: settings.get(key, usual) for key, usual in usual_layout(run.device).items()},
         "accumulate": 1,
         "global_batch_size": run.num_gpus * run.per_device_batch_size,
         "seed": settings.get("seed", defaults["seed"]) + run.repeat - 1,
-        **{"family": "program", "strategy": program["start"], "launcher": LAUNCHERS[program["start"]]},
+        "family": "program",
+        "strategy": program["start"],
+        "launcher": LAUNCHERS[program["start"]],
         "warmup_steps": settings.get("warmup_steps", defaults["warmup_steps"]),
         "program": {key: value for key, value in program.items() if key != "name"},
     }

@@ -111,7 +111,8 @@ def check_runs(study: Study) -> None:
         if steps_per_epoch == 0:
             times = f", accumulated {count} times," if count > 1 else ""
             raise refuse(
-                *(f"{study.place}.per_device_batch_size", size),
+                f"{study.place}.per_device_batch_size",
+                size,
                 f"on {num_gpus} device{'s' * (num_gpus > 1)}{times} is more than the {num_train} training images",
                 "lower it, accumulate or num_gpus" if count > 1 else "lower it or num_gpus",
             )
@@ -122,7 +123,8 @@ def check_runs(study: Study) -> None:
             num_steps = settings["steps"] or settings["epochs"] * steps_per_epoch
             if num_steps <= settings["warmup_steps"]:
                 raise refuse(
-                    *(f"{study.place}.warmup_steps", settings["warmup_steps"]),
+                    f"{study.place}.warmup_steps",
+                    settings["warmup_steps"],
                     f"leaves no step to measure of the {num_steps} of variant {variant} with {num_gpus} x {size}",
                     "lower it or train longer",
                 )

@@ -108,7 +108,8 @@ def check_layouts(study: Study) -> None:
         device = study.machine.device(name)
         if device.max_nodes >= device.num_nodes(num_gpus) and num_gpus % device.num_nodes(num_gpus):
             raise refuse(
-                *(f"{study.place}.num_gpus", num_gpus),
+                f"{study.place}.num_gpus",
+                num_gpus,
                 f"does not spread evenly over {device.num_nodes(num_gpus)} nodes of {name} devices",
                 f"choose {' or '.join(map(str, device.find_nearest_counts(num_gpus)))}",
             )
