@@ -7,8 +7,9 @@ from pathlib import Path
 
 from howmanygpus.call.existing import list_stale
 from howmanygpus.files import write_json_atomic
+from howmanygpus.plan.config.schema import drop_defaults
 from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.study.study import Study
+from howmanygpus.plan.study.study import NESTED_KEYS, Study
 
 PLANS = Path(".snakemake/howmanygpus/plans")
 """Folder in which the deciding process leaves the plans for the jobs of a call, one file for each study."""
@@ -30,11 +31,15 @@ def describe_plan(study: Study) -> dict:
 
 
 def hash_plan(plan: Plan, study: str) -> str:
-    """Return the hash of the content that leave_plans writes.
+    """Return the hash of the content that leave_plans writes, apart from defaults of the config.
 
-    It does not depend on the places of the user's files, whose contents rerun what they affect.
+    A new key with a default therefore makes no table again. The hash does not depend on the places of the user's files
+    either, whose contents rerun what they affect.
     """
-    text = json.dumps(describe_plan(plan.studies[study]), sort_keys=True)
+    described = describe_plan(plan.studies[study])
+    defaults = described.pop("defaults")
+    different = {"config": drop_defaults(described["config"], defaults, NESTED_KEYS)}
+    text = json.dumps(described | different, sort_keys=True)
     for path, name in plan.studies[study].places.items():
         text = text.replace(json.dumps(path), json.dumps(name))
     return hashlib.sha256(text.encode()).hexdigest()
