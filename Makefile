@@ -2,7 +2,7 @@
 # make test        runs the whole test suite, on all cores; WORKERS sets the number of its processes
 # make check       runs the linters, the import contracts and the type checker
 # make resolve     has pip resolve the pins of every environment, GPU environments included, without installing them
-# make references  writes the generated tables of documents, docs/parity.md and envs/modules.json
+# make references  writes the generated tables of documents and docs/parity.md
 # make check-gpu   checks a GPU in every framework that a Python of this machine has; docs/gpu.md says how
 # make wheelhouse  fills a folder with the wheels for check-gpu on a machine without a network
 # make adopt FROM=../other-clone   copies another clone's results here, so that none of its runs is repeated

@@ -26,8 +26,14 @@ from pathlib import Path
 
 IMPORTED = ("jsonschema", "matplotlib.pyplot", "pandas", "sklearn.datasets", "yaml")
 SCRIPTS = (
-    *("answer_question", "check_parity", "draw_figure", "make_table", "merge_answers", "plan_runs"),
-    *("prepare_arrays", "write_parity_page"),
+    "answer_question",
+    "check_parity",
+    "draw_figure",
+    "make_table",
+    "merge_studies",
+    "write_planned",
+    "prepare_arrays",
+    "write_parity_page",
 )
 """Scripts of workflow/scripts/ that start no processes of their own."""
 CLIENT = Path(__file__).with_name("script_client.py")

@@ -32,12 +32,12 @@ def test_models_of_users_train_over_two_nodes(cluster, prepared, tmp_path, envir
     )
     for record in runs.values():
         assert [process["hostname"] for process in record["processes"]] == ["node1", "node1", "node2", "node2"]
-    check_that_a_wrong_model_submits_nothing(project)
+    check_that_a_wrong_model_fails_before_any_run(project)
 
 
-def check_that_a_wrong_model_submits_nothing(project):
+def check_that_a_wrong_model_fails_before_any_run(project):
     file = project.folder / "net.py"
     file.write_text(file.read_text().replace("nn.Linear(width, num_classes)", "nn.Linear(width, 7)"))
     printed = project.snakemake("--jobs", "2", *RUNS, expect=1)
     assert "net.py: the model returned (2, 7) of float32 for 2 images; return float logits (2, 10)" in printed
-    assert "SLURM jobid" not in printed and "rule initialize_own_weights" not in printed
+    assert "rule initialize_own_weights" in printed and "rule observe_parity" not in printed

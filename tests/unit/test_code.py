@@ -13,8 +13,16 @@ def in_project(monkeypatch):
 
 LIBRARY = "workflow/lib/howmanygpus"
 REPORTING = (
-    *("list_records", "list_jobs", "write_decision", "make_table", "merge_tables", "answer_question", "merge_answers"),
-    *("draw_figure", "draw_preparation", "tabulate_probes", "check_parity", "write_parity_page"),
+    "list_records",
+    "write_planned",
+    "make_table",
+    "merge_studies",
+    "answer_question",
+    "draw_figure",
+    "draw_preparation",
+    "tabulate_probes",
+    "check_parity",
+    "write_parity_page",
 )
 """Scripts that make tables, figures, answers and verdicts."""
 

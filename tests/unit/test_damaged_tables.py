@@ -75,4 +75,4 @@ def test_a_table_with_one_class_is_refused_in_the_table(tmp_path):
 def test_a_table_of_several_labels_without_any_is_refused_in_the_table(tmp_path):
     table = TABLE.replace("dog", "").replace("cat", "")
     message = "has no label of any image; correct `label_column` or `nothing`, or write labels"
-    assert refuse(tmp_path, table, source="multilabel_csv", label_column="label") == message
+    assert refuse(tmp_path, table, separator="|") == message

@@ -71,7 +71,7 @@ ARCHIVE = {"url": "https://images.example/a.zip", "sha256": "0a" * 32, "num_byte
             'datasets.mine.options.folder: "/home/me/pets" is not a folder here',
         ),
         (
-            {"source": "multilabel_csv", "options": {"folder": ".", "table": "${HOME}/table.csv"}},
+            {"source": "image_csv", "options": {"folder": ".", "table": "${HOME}/table.csv"}},
             'datasets.mine.options.table: "/home/me/table.csv" is not a file here',
         ),
         (

@@ -10,7 +10,7 @@ from howmanygpus.prepare.arrays import prepare_arrays
 from howmanygpus.prepare.listing import describe_dataset, find_acquisition, read_task
 from howmanygpus.prepare.merging import merge_shards
 from howmanygpus.prepare.shards import prepare_shard
-from howmanygpus.prepare.sources import OptionError, chestxray14, multilabel_csv, patterns
+from howmanygpus.prepare.sources import OptionError, chestxray14, image_csv, patterns
 from howmanygpus.train.input.prepared import open_data
 from pictures import SHARED_DATA, encode, smooth
 from samples import needs
@@ -202,11 +202,11 @@ def test_a_table_of_labels_names_images_anywhere_in_the_folder(tmp_path):
     (tmp_path / "4.png").touch()
     options = {"folder": str(tmp_path), "table": str(table), "path_column": "name", "label_column": "what"}
     options |= {"split_column": "part", "separator": ";"}
-    assert listed("multilabel_csv", **options) == [
+    assert listed("image_csv", **options) == [
         *(("a/1.png", "train", (0, 1)), ("2.png", "test", ()), ("4.png", "train", (2,))),
     ]
-    assert read_task("multilabel_csv", options).listing.classes == ("cat", "dog", "emu")
-    assert [label for *_, label in listed("multilabel_csv", finding="dog", **options)] == [1, 0, 0]
+    assert read_task("image_csv", options).listing.classes == ("cat", "dog", "emu")
+    assert [label for *_, label in listed("image_csv", finding="dog", **options)] == [1, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -221,9 +221,9 @@ def test_a_table_of_labels_names_images_anywhere_in_the_folder(tmp_path):
 def test_a_wrong_table_is_refused(tmp_path, row, message):
     (tmp_path / "labels.csv").write_text(f"path,labels,split\n{row}\n")
     with pytest.raises(OptionError, match=message):
-        multilabel_csv.list_images(str(tmp_path), table=str(tmp_path / "labels.csv"))
+        image_csv.list_images(str(tmp_path), table=str(tmp_path / "labels.csv"), label_column="labels", separator="|")
     with pytest.raises(OptionError, match=r"label_column: 'tags' is no column of .*; there are path, labels, split"):
-        multilabel_csv.list_images(str(tmp_path), table=str(tmp_path / "labels.csv"), label_column="tags")
+        image_csv.list_images(str(tmp_path), table=str(tmp_path / "labels.csv"), label_column="tags")
 
 
 def test_patterns_can_be_told_apart_by_their_direction():

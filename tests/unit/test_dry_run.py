@@ -10,13 +10,25 @@ import pytest
 
 from howmanygpus.files import sha256_of_file
 from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.dry_run.decided import describe_unsupported
-from howmanygpus.plan.dry_run.estimate import BY_LIMIT, UNKNOWN, Duration, Expectation, StageEstimate
+from howmanygpus.plan.dry_run.durations import (
+    BY_LIMIT,
+    BY_OTHERS,
+    UNKNOWN,
+    Duration,
+    Expectation,
+    RecordedJobs,
+    RecordedRuns,
+    StageEstimate,
+)
 from howmanygpus.plan.dry_run.reasons import Reasons, compare_settings
-from howmanygpus.plan.dry_run.recorded_jobs import RecordedJobs
-from howmanygpus.plan.dry_run.recorded_runs import BY_OTHERS, RecordedRuns
-from howmanygpus.plan.dry_run.summary import describe_gate
-from howmanygpus.plan.dry_run.words import count, describe_duration, format_h, format_s
+from howmanygpus.plan.dry_run.summary import (
+    count,
+    describe_duration,
+    describe_gate,
+    describe_unsupported,
+    format_h,
+    format_s,
+)
 from howmanygpus.plan.plan import Plan
 from project import ROOT, study
 

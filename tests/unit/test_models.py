@@ -12,7 +12,7 @@ from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.invalidation.code import find_training_code
 from howmanygpus.plan.networks import list_models
 from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.study.start import list_shapes
+from howmanygpus.plan.study.check_starts import list_shapes
 from howmanygpus.train.models.densenet121.parameters import parameters as densenet121
 from howmanygpus.train.models.initialization import draw_weights, is_trainable
 from howmanygpus.train.models.resnet18.parameters import parameters as resnet18

@@ -194,11 +194,11 @@ def test_a_link_to_a_folder_above_and_one_to_itself_do_not_repeat_images(tmp_pat
     ],
 )
 def test_an_option_that_yaml_does_not_read_as_text_is_refused(tmp_path, option, value, remedy):
-    (tmp_path / "labels.csv").write_text("path,labels\na.png,x\nb.png,no\n")
+    (tmp_path / "labels.csv").write_text("path,label\na.png,x\nb.png,no\n")
     (tmp_path / "a.png").touch()
-    given = {"folder": str(tmp_path), "table": str(tmp_path / "labels.csv"), **SPLIT, option: value}
+    given = {"folder": str(tmp_path), "table": str(tmp_path / "labels.csv"), "separator": "|", **SPLIT, option: value}
     with pytest.raises(OptionError) as error:
-        describe_dataset("multilabel_csv", given)
+        describe_dataset("image_csv", given)
     assert error.value.option == option and error.value.value == value and remedy in error.value.remedy
 
 

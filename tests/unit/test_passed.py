@@ -115,7 +115,7 @@ def test_all_that_a_copy_has_counts_and_frameworks_where_they_are_executed():
         "tests/slurm/conftest.py",
         "tests/specs.py",
     ]
-    needed += ["benchmarks/sandbox/slurm/cluster.py", "examples/program/config.yaml", "workflow/scripts/plan_runs.py"]
+    needed += ["benchmarks/sandbox/slurm/cluster.py", "examples/program/config.yaml", "workflow/scripts/make_table.py"]
     assert {ROOT / path for path in needed} <= found
     assert not any(path.suffix == ".pyc" for path in found)
     families = {path.name for path in (LIBRARY / "train" / "frameworks").iterdir() if (path / "layers").is_dir()}

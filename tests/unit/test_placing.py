@@ -81,7 +81,6 @@ def test_the_axis_changes_no_run_on_the_fewest_nodes():
     without, axis = make_plan(), make_plan(num_nodes=[1, 2])
     same = [path for path in without.runs if not axis.runs[path].unsupported]
     assert len(same) == 4 and [axis.settings[path] for path in same] == [without.settings[path] for path in same]
-    assert "num_nodes" not in without.studies["s"].request()
 
 
 def test_the_job_that_starts_a_run_knows_its_nodes_from_the_path_and_the_settings():
@@ -91,14 +90,6 @@ def test_the_job_that_starts_a_run_knows_its_nodes_from_the_path_and_the_setting
         spec = complete_spec(Run.from_path(path), json.loads(plan.settings[path]), "data", "weights")
         assert (spec["num_gpus"], spec["num_nodes"]) == (4, nodes)
         assert plan.studies["s"].spec(plan.runs[path])["num_nodes"] == nodes
-
-
-def test_a_plan_of_the_request_has_the_same_runs():
-    plan = make_plan(num_nodes=[1, 2], frameworks=["pytorch_ddp", "keras_mirrored"])
-    again = Plan.from_request(json.loads(plan.studies["s"].request()))
-    assert {path: run.unsupported for path, run in again.runs.items()} == {
-        path: run.unsupported for path, run in plan.runs.items()
-    }
 
 
 def test_a_job_requests_the_devices_of_each_of_its_nodes():

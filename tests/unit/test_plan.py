@@ -5,6 +5,7 @@ import json
 import pytest
 import yaml
 
+from howmanygpus.call.plans import hash_plan
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.config.schema import fill_defaults, read_schema
 from howmanygpus.plan.frameworks import FRAMEWORKS
@@ -180,7 +181,7 @@ def test_optimizer_defaults_of_the_schema_are_complete():
 def test_a_setting_equal_to_its_default_leaves_no_trace():
     plain, spelled_out = make_plan(), make_plan(window_steps=50, optimizer={"momentum": 0.9}, variants={"base": {}})
     assert plain.settings == spelled_out.settings
-    assert plain.studies["small"].request() == spelled_out.studies["small"].request()
+    assert hash_plan(plain, "small") == hash_plan(spelled_out, "small")
 
 
 @pytest.mark.parametrize(
@@ -201,15 +202,6 @@ def test_a_setting_that_does_not_change_a_run_leaves_its_settings_text(change):
 def test_cores_of_a_device_change_the_settings_text():
     two_cores = Machine("machine.yaml", {"cpu": Device(4, 2)})
     assert set(make_plan().settings.values()).isdisjoint(make_plan(two_cores).settings.values())
-
-
-@pytest.mark.parametrize("machine", [CPU, GPU])
-def test_a_study_survives_its_request(machine):
-    plan = make_plan(machine, devices=["auto"], scaling="both", variants={"base": {}, "big": {"window_steps": 9}})
-    again = Plan.from_request(json.loads(plan.studies["small"].request()))
-    assert list(again.runs) == list(plan.runs)
-    for path, run in plan.runs.items():
-        assert again.studies["small"].spec(again.runs[path]) == plan.studies["small"].spec(run)
 
 
 def test_runs_are_started_in_a_seeded_random_order():

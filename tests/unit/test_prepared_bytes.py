@@ -20,7 +20,7 @@ NIH = "Image Index,Finding Labels,Patient ID\n" + "".join(
 )
 KNOWN = {
     "image_folder": ["a62f3df8ad0f", "184ace651b58"],
-    "multilabel_csv": ["f4f1fb171dc5", "3ea03230cc65"],
+    "labels": ["f4f1fb171dc5", "3ea03230cc65"],
     "finding": ["b918ff8ed993", "dd1d70248097"],
     "chestxray14": ["0eaa0a3556e8", "2d91650081cf"],
 }
@@ -42,10 +42,11 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:12]
 
 
+LABELS = {"table": "labels.csv", "label_column": "labels", "separator": "|"}
 CASES = {
     "image_folder": ("image_folder", {}),
-    "multilabel_csv": ("multilabel_csv", {"table": "labels.csv"}),
-    "finding": ("multilabel_csv", {"table": "labels.csv", "finding": "emu"}),
+    "labels": ("image_csv", LABELS),
+    "finding": ("image_csv", LABELS | {"finding": "emu"}),
     "chestxray14": ("chestxray14", {"finding": "Edema", "size": None}),
 }
 

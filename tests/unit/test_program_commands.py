@@ -34,7 +34,7 @@ def find_words(command: str, **program) -> str:
         plan = Plan({"studies": {"p": study}}, CPU)
     except ConfigError as error:
         return str(error)
-    return "\n".join(doubt for each in plan.studies.values() for doubt in each.find_doubts())
+    return "\n".join(plan.find_doubts())
 
 
 GONE = [

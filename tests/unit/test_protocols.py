@@ -1,7 +1,5 @@
 """Unfair protocols are planned beside the study's own runs, or refused if they would change nothing."""
 
-import json
-
 import pytest
 
 from howmanygpus.plan.config.errors import ConfigError
@@ -57,19 +55,11 @@ def test_an_augmentation_that_changes_the_image_size_has_weights_and_a_verdict_o
 def test_without_protocols_everything_is_as_before_the_key():
     plain, with_key = make_plan({}), make_plan({"first_epoch_inside": True, "eval_other_images": {"pytorch_ddp": 10}})
     assert plain.settings == with_key.settings and plain.verdicts == with_key.verdicts
-    assert "protocols" not in json.loads(plain.studies["s"].request())["studies"]["s"]
     assert not any("eval_batchnorm" in settings for settings in plain.settings.values())
     assert all(plain.studies["s"].spec(run)["eval_batchnorm"] == "running" for run in plain.studies["s"].runs)
     spec = plain.studies["s"].spec(plain.studies["s"].runs[0])
     old = {"spec": {key: value for key, value in spec.items() if key != "eval_batchnorm"}}
     assert find_changes(spec, old, {}) == [], "a run that is older than the key did the same"
-
-
-def test_a_job_plans_the_same_runs_from_its_request():
-    plan = make_plan(AUGMENTED | {"eval_batch_statistics": ["chainer_mn"], "eval_other_images": {"chainer_mn": 7}})
-    again = Plan.from_request(json.loads(plan.studies["s"].request()))
-    assert again.settings == plan.settings
-    assert again.studies["s"].describe()["protocols"] == plan.studies["s"].describe()["protocols"]
 
 
 def test_images_of_whole_batches_or_a_number_of_images_are_evaluated():

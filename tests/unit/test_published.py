@@ -10,7 +10,7 @@ import pytest
 
 from howmanygpus.plan.config.schema import read_schema
 from howmanygpus.plan.networks import list_pretrained, read_model
-from howmanygpus.plan.study.start import list_shapes
+from howmanygpus.plan.study.check_starts import list_shapes
 from howmanygpus.prepare.acquire.acquisition import AcquisitionError
 from howmanygpus.prepare.acquire.published import ADDRESS, NAME, find_file
 from howmanygpus.prepare.weights import MisfitError, adapt

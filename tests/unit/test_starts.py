@@ -1,6 +1,5 @@
 """A study starts from random, published or given weights; what does not fit its network is refused by name."""
 
-import json
 import re
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.networks import list_pretrained, read_model
 from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.study.start import list_shapes
+from howmanygpus.plan.study.check_starts import list_shapes
 from howmanygpus.train.models.conversion import read_published
 from howmanygpus.train.models.initialization import draw_weights
 from howmanygpus.train.spec import RunSpec
@@ -75,12 +74,13 @@ def test_a_random_start_is_named_nowhere():
 
 @pytest.mark.parametrize("model", list_pretrained())
 def test_published_weights_have_a_file_of_their_own_and_their_normalization(model):
-    planned, run, settings = only(make_plan(model, "large", init="imagenet", crop=[224, 224]))
+    plan = make_plan(model, "large", init="imagenet", crop=[224, 224])
+    planned, run, settings = only(plan)
     assert planned.weights_file(run) == f"results/weights/{model}_224x224x3_classes10_seed1_imagenet.safetensors"
     assert settings["init"] == "imagenet" and "normalization" not in settings
     spec = RunSpec.from_dict(planned.spec(run))
     assert spec.normalization == ("symmetric" if model == "inception_v3" else "imagenet")
-    assert planned.find_doubts() == []
+    assert plan.find_doubts() == []
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,6 @@ def test_a_file_is_known_by_its_content(tmp_path):
     assert RunSpec.from_dict(found[0][0].spec(found[0][1])).init == f"sha256:{digest}"
     plan = make_plan("small_cnn", "digits", init=first)
     assert plan.start_files == {f"from-{digest[:12]}": first}
-    assert Plan.from_request(json.loads(plan.studies["s"].request())).start_files == plan.start_files
 
 
 def test_a_file_may_lack_the_last_layer_or_have_one_for_other_classes(tmp_path):
@@ -179,10 +178,11 @@ def test_normalization_needs_its_channels_and_doubts_what_weights_did_not_learn_
         'studies.s.normalization: "imagenet" is for images of 3 channels, and those of digits have 1; write data',
         **{"dataset": "digits", "normalization": "imagenet"},
     )
-    planned, run, settings = only(make_plan(normalization="imagenet"))
+    plan = make_plan(normalization="imagenet")
+    planned, run, settings = only(plan)
     assert settings["normalization"] == planned.spec(run)["normalization"] == "imagenet"
-    assert planned.find_doubts() == []
-    (doubt,) = make_plan(init="imagenet", normalization="data").studies["s"].find_doubts()
+    assert plan.find_doubts() == []
+    (doubt,) = make_plan(init="imagenet", normalization="data").find_doubts()
     assert doubt.startswith("studies.s.normalization: data is not what the published weights of resnet18 were trained")
 
 

@@ -76,12 +76,6 @@ FOLDERS = {
         ".blocks import ...` "
         "or `from . import blocks`",
     ),
-    "not installed": (
-        replace("torch.py", "import torch\n", "import torch\nimport timm\n"),
-        {},
-        's.model: "./net" has net/torch.py, which imports timm in line 4, which is not in pytorch-cpu; add its package '
-        "to envs/pytorch-cpu.txt, or write `from . import` for a file of the folder",
-    ),
     "parameters.py does not import": (
         write("parameters.py", "import torch_is_not_here\n"),
         {},

@@ -21,9 +21,14 @@ def write_config(project, place: str) -> None:
     datasets = {
         "tree": {"source": "image_folder", "options": {"folder": f"{place}/tree", **prepared}},
         "table": {
-            "source": "multilabel_csv",
+            "source": "image_csv",
             "options": {
-                **{"folder": f"{place}/tree", "table": f"{place}/table.csv", "finding": "cat", "on_bad_file": "skip"},
+                "folder": f"{place}/tree",
+                "table": f"{place}/table.csv",
+                "label_column": "labels",
+                "separator": "|",
+                "finding": "cat",
+                "on_bad_file": "skip",
                 **prepared,
             },
         },

@@ -32,11 +32,10 @@ from howmanygpus.plan.rules.cluster import ClusterRules
 from howmanygpus.plan.rules.data import DataRules
 from howmanygpus.plan.rules.environments import EnvironmentRules
 from howmanygpus.plan.rules.largest import LargestRules
-from howmanygpus.plan.rules.own_models import OwnModelRules
 from howmanygpus.plan.rules.parity import ParityRules
 from howmanygpus.plan.rules.products import Products
 from howmanygpus.plan.rules.training import TrainingRules
-from howmanygpus.plan.rules.weights import DOWNLOADS, WeightRules, fetch_first
+from howmanygpus.plan.rules.weights import DOWNLOADS, OwnModelRules, WeightRules, fetch_first
 from howmanygpus.prepare.acquire.acquisition import AcquisitionError
 from howmanygpus.plan.study.published import describe_sources
 from howmanygpus.report import figures, tables

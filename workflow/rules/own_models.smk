@@ -5,8 +5,7 @@ INPUTS   the user's file, results/environments/
 OUTPUTS  results/weights/own_{name}{options}_{shape}_seed{seed}.safetensors
          results/parity/own_{name}{options}_{shape}_.../reference.json (the results of one device)
 
-A wrong file fails in the first of these rules, which trains nothing. If jobs are submitted, the file is also tried
-where Snakemake runs, before the first job (call/models.py). The code of the file is a parameter.
+A wrong file fails in the first of these rules, which trains nothing. The code of the file is a parameter.
 """
 
 OWN_NETWORK = f"{{own_model}}{{options}}_{IMAGES_AND_CLASSES}"
@@ -31,7 +30,7 @@ rule initialize_own_weights:
         model_file=own_models.file,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/run_own_model.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/run_module.py \
             --environment {input.environment:q} \
             --module frameworks.own_models.initialize \
             --family {params.family} \
@@ -65,7 +64,7 @@ rule compute_own_reference:
         name=own_models.name,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/run_own_model.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/run_module.py \
             --environment {input.environment:q} \
             --module parity.own.reference \
             --family {params.family} \

@@ -44,8 +44,9 @@ rule compute_reference:
         model_folder=training.model_folder,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/compute_reference.py \
-            --module {params.module} \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/run_module.py \
+            --environment {input.environment:q} \
+            --module parity.{params.module} \
             --model {wildcards.model:q} \
             --model-folder={params.model_folder:q} \
             --options {params.options:q} \
@@ -56,8 +57,7 @@ rule compute_reference:
             --batchnorm {wildcards.batchnorm} \
             --variation {wildcards.variation:q} \
             --defaults {params.defaults:q} \
-            --environment {input.environment:q} \
-            --record {output:q} \
+            --folder "$(dirname {output:q})" \
             >{log:q} 2>&1
         """
 

@@ -30,14 +30,14 @@ rule write_decision:
     log:
         "results/logs/write_decision/{study}.log",
     params:
-        code=hash_script("write_decision"),
+        code=hash_script("write_planned"),
         digest=lambda wildcards: deciding.hash_decision(PLAN, wildcards.study),
-        decided=lambda wildcards: deciding.find_file(wildcards.study),
+        planned=lambda wildcards: deciding.find_file(wildcards.study),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/write_decision.py \
-            --decided {params.decided:q} \
-            --decision {output.decision:q} \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/write_planned.py \
+            --planned {params.planned:q} \
+            --record {output.decision:q} \
             >{log:q} 2>&1
         """
 
@@ -74,10 +74,10 @@ rule list_jobs:
     log:
         "results/logs/list_jobs/{study}.log",
     params:
-        code=hash_script("list_jobs"),
+        code=hash_script("list_records"),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/list_jobs.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/list_records.py \
             --study {wildcards.study} \
             --ledger {output.ledger:q} \
             >{log:q} 2>&1
@@ -149,12 +149,12 @@ rule merge_tables:
     log:
         "results/logs/merge_tables/{table}.log",
     params:
-        code=hash_script("merge_tables"),
+        code=hash_script("merge_studies"),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/merge_tables.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/merge_studies.py \
             --parts {input.parts:q} \
-            --table {output.table:q} \
+            --merged {output.table:q} \
             >{log:q} 2>&1
         """
 
@@ -199,12 +199,12 @@ rule merge_answers:
     log:
         "results/logs/merge_answers.log",
     params:
-        code=hash_script("merge_answers"),
+        code=hash_script("merge_studies"),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/merge_answers.py \
-            --answers {input.answers:q} \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/merge_studies.py \
+            --parts {input.answers:q} \
             --jobs {input.jobs:q} \
-            --answer {output.answer:q} \
+            --merged {output.answer:q} \
             >{log:q} 2>&1
         """

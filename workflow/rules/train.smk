@@ -15,26 +15,28 @@ would cost planning time. The plan is not an input of a run, because Snakemake s
 scheduled job.
 """
 
+from howmanygpus.call import plans
+
 
 localrules:
     plan_runs,
 
 
 rule plan_runs:
+    """Write the plan of a study. Snakemake's process made it when the call began."""
     output:
         plan="results/plans/{study}.json",
     log:
         "results/logs/plan_runs/{study}.log",
     params:
-        code=hash_script("plan_runs"),
-        request=training.request,
-        stale=lambda wildcards: existing.find_stale(wildcards.study),
+        code=hash_script("write_planned"),
+        digest=lambda wildcards: plans.hash_plan(PLAN, wildcards.study),
+        planned=lambda wildcards: plans.find_file(wildcards.study),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/plan_runs.py \
-            --request {params.request:q} \
-            --stale {params.stale:q} \
-            --plan {output.plan:q} \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/write_planned.py \
+            --planned {params.planned:q} \
+            --record {output.plan:q} \
             >{log:q} 2>&1
         """
 

@@ -54,8 +54,9 @@ rule convert_weights:
         code=weights.conversion,
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/convert_weights.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/run_module.py \
             --environment {input.environment:q} \
+            --module frameworks.torch.published \
             --model {wildcards.model:q} \
             --published {input.published:q} \
             --weights {output.weights:q} \

@@ -197,11 +197,6 @@ def try_waits(runs: list[WaitRun], deadline: float, why: dict[str, str]) -> None
         why[run.framework] = f"{explain_end('its launcher', status)}, see {log}"
 
 
-def describe_study(plan: Plan, study: str) -> dict:
-    """Return the plan of a study for the tables. One machine without prices has no billing."""
-    return plan.studies[study].describe() | {"billing": {}}
-
-
 class Check:
     """The steps of one call.
 
@@ -250,7 +245,7 @@ class Check:
         study = self.plan.studies[BATCHES].config | self.changes["studies"][BATCHES]
         while True:
             self._call("batches")
-            if not add_size(study, findings.find_growing(describe_study(self.plan, BATCHES)), num_train):
+            if not add_size(study, findings.find_growing(self.plan.studies[BATCHES].describe()), num_train):
                 return
             self.changes["studies"][BATCHES] |= {key: study[key] for key in ("per_device_batch_size", "exclude")}
             self.plan = read_plan(self.changes)
@@ -297,7 +292,7 @@ def write_page(check: Check, found: list[dict]) -> list[str]:
     """Write the page from the records of the steps that were asked for, and return the failures."""
     plan, device, steps, why = check.plan, check.device, check.steps, check.why
     on_gpu, num_train = device == "cuda", plan.studies[BATCHES].description.num_train
-    rates, batches = (findings.tabulate(describe_study(plan, study)) for study in (RATES, BATCHES))
+    rates, batches = (findings.tabulate(plan.studies[study].describe()) for study in (RATES, BATCHES))
     rates = rates if "rates" in steps else rates.iloc[:0]
     batches = batches if "batches" in steps else batches.iloc[:0]
     verdicts, telemetry = list_verdicts(plan) if "gate" in steps else [], findings.add_telemetry(rates, on_gpu)

@@ -1,21 +1,14 @@
-"""
-Write the generated tables of the documents from the schemas, the registry and the published numbers.
-
-Also write the modules that users' models can import in the environments that are built.
-"""
+"""Write the generated tables of the documents from the schemas, the registry and the published numbers."""
 
 import argparse
 
 from howmanygpus.files import write_text_atomic
-from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.own.modules import KNOWN, render_known
 from howmanygpus.plan.references import DOCUMENTS, render_document
 
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
     texts = {path: render_document(path.read_text(), str(path)) for path in DOCUMENTS}
-    texts[KNOWN] = render_known(dict.fromkeys(entry.environments["cpu"] for entry in FRAMEWORKS.values()))
     for path, written in texts.items():
         if not path.exists() or path.read_text() != written:
             write_text_atomic(path, written)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from howmanygpus.call.passes import Standing, ask_for_another
+from howmanygpus.call.plans import leave_plans
 from howmanygpus.call.searches import give_up_searches, list_numbers, postpone
 from howmanygpus.files import write_json_atomic
 from howmanygpus.ledger.recording import JOBS, RUN
@@ -189,7 +190,8 @@ def describe_decision(plan: Plan, study: str, decision: Decision) -> dict:
 
 
 def leave_decisions(plan: Plan) -> None:
-    """Write each decision, and the limits that budgets set, where the jobs of this call find them."""
+    """Write all plans and decisions, and the limits that budgets set, where the jobs of this call find them."""
+    leave_plans(plan)
     if not plan.decisions:
         return
     DECISIONS.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from howmanygpus.environments.cache import find_root
-from howmanygpus.plan.dry_run.recorded_runs import RUNS
+from howmanygpus.plan.dry_run.durations import RUNS
 from howmanygpus.plan.plan import Plan
 
 PROBE_MIB = 16

@@ -9,20 +9,13 @@ have changed since. Snakemake's own plan of such a call says which runs these ar
 and, by way of the plans of their studies, in the tables and answers.
 """
 
-import hashlib
-import json
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 from howmanygpus.call.ending import AVAILABLE, repeat_call
-from howmanygpus.files import write_json_atomic
 from howmanygpus.plan.dry_run.reasons import Reasons, is_missing
-from howmanygpus.plan.dry_run.stages import PRODUCTS, find_stage
-from howmanygpus.plan.dry_run.words import count, name_some
+from howmanygpus.plan.dry_run.summary import PRODUCTS, count, find_stage, name_some
 
-STALE = Path(".snakemake/howmanygpus/stale")
-"""Folder with a file for each study that has stale runs, from which the study's plan takes them."""
 _FOUND: dict[str, dict[str, str]] = defaultdict(dict)
 """Why runs are stale, by study and path."""
 
@@ -35,25 +28,14 @@ def takes_existing(workflow: Any) -> bool:
 def note_stale(dag: Any) -> list[str]:
     """Note the runs that exist and that a full call would do again, and return lines that name them.
 
-    dag: Snakemake's plan of the full call. Unless it is a dry run, the files that find_stale names are written.
+    dag: Snakemake's plan of the full call.
     """
     by_reason = _find_again(dag)
     for reason, runs in by_reason.items():
         for run in runs:
             _FOUND[run.partition("/")[0]][run] = reason
-    if not dag.workflow.dryrun:
-        _write_found()
     again = f"only a call without `{AVAILABLE}` does these runs again:"
     return ["\n".join([f"Stale, because {reason}; {again}", *runs]) for reason, runs in _name_runs(by_reason)]
-
-
-def _write_found() -> None:
-    """Write the runs found for the jobs of this call, and remove the files of earlier calls."""
-    STALE.mkdir(parents=True, exist_ok=True)
-    for path in STALE.iterdir():
-        path.unlink()
-    for study, found in _FOUND.items():
-        write_json_atomic(str(find_stale(study)), found)
 
 
 def _find_again(dag: Any) -> dict[str, list[str]]:
@@ -119,9 +101,6 @@ def allow(dag: Any, makes_products: bool) -> None:
             job._params = job._non_derived_params = None
 
 
-def find_stale(study: str) -> str | list:
-    """Return the file from which the plan of a study takes its stale runs; nothing if it has none."""
-    if study not in _FOUND:
-        return []
-    digest = hashlib.sha256(json.dumps(_FOUND[study], sort_keys=True).encode()).hexdigest()[:16]
-    return str(STALE / f"{study}-{digest}.json")
+def list_stale(study: str) -> dict[str, str]:
+    """Return why runs of a study are stale, by their paths."""
+    return _FOUND.get(study, {})

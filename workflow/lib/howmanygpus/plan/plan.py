@@ -1,5 +1,6 @@
 """Combines all studies of a config into one plan, and checks it before anything starts."""
 
+import itertools
 import json
 import random
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from howmanygpus.plan.adaptive.cells import Decision
 from howmanygpus.plan.adaptive.keys import PROBE, split_probes
 from howmanygpus.plan.config.datasets import expand_paths
 from howmanygpus.plan.config.errors import check_schema
-from howmanygpus.plan.config.machine import Device, Machine
+from howmanygpus.plan.config.machine import Machine
 from howmanygpus.plan.config.models import split_models
 from howmanygpus.plan.config.schema import fill_defaults, read_schema
 from howmanygpus.plan.largest.known import Find, read_found
@@ -19,8 +20,11 @@ from howmanygpus.plan.own.folder import ModelFolder
 from howmanygpus.plan.own.model import OwnModel
 from howmanygpus.plan.own.taking import check_names
 from howmanygpus.plan.parity import ParityCell, ParityGroup, group_cells
+from howmanygpus.plan.program.study import ProgramStudy, doubt_program
 from howmanygpus.plan.runs import Run
 from howmanygpus.plan.studies import make_studies
+from howmanygpus.plan.study.check_starts import doubt_normalization
+from howmanygpus.plan.study.checks import doubt_study
 from howmanygpus.plan.study.study import PREPARED, Study
 from howmanygpus.prepare.checks.remarks import read_remarks
 
@@ -42,20 +46,13 @@ class Plan:
         schema = read_schema("config")
         check_schema(config, schema, root="config")
         self._given, self._find_largest = dict(config), find_largest
-        self.config, self.machine = fill_defaults(config, schema, schema), machine
-        datasets = self.config["datasets"] = expand_paths(self.config["datasets"])
+        self.machine = machine
+        given = {key: value for key, value in config.items() if key != "studies"}
+        self._datasets = expand_paths(fill_defaults(given, schema, schema)["datasets"])
         self.groups = split_probes(split_models(config["studies"]))
-        self.studies, self._descriptions = make_studies(self.groups, datasets, machine, schema, find_largest)
+        self.studies, self._descriptions = make_studies(self.groups, self._datasets, machine, find_largest)
         check_names([(study.place, study.own_model) for study in self._with_data if study.own_model])
         self.runs = {run.path: run for study in self.studies.values() for run in study.runs}
-
-    @classmethod
-    def from_request(cls, request: dict) -> "Plan":
-        values = dict(request)
-        devices = {name: Device(**described) for name, described in values.pop("devices").items()}
-        values.pop("billing", None)
-        found = values.pop("largest", {})
-        return cls(values, Machine("", devices), found.get)
 
     def plan_again(self) -> "Plan":
         """Return a new plan of the same config with the present results of searches."""
@@ -206,7 +203,7 @@ class Plan:
     @cached_property
     def dataset_options(self) -> dict[str, dict]:
         """Source and options of all data sets: those of the config, and those that studies name by their source."""
-        return self.config["datasets"] | {study.config["dataset"]: study.dataset_options for study in self._with_data}
+        return self._datasets | {study.config["dataset"]: study.dataset_options for study in self._with_data}
 
     @property
     def targets(self) -> dict[str, list[str]]:
@@ -283,7 +280,13 @@ class Plan:
         Probes have none, because they are meant to be shorter than their learning-rate schedules.
         """
         trained = [study for study in self.studies.values() if study.name not in self.probes.values()]
-        return list(dict.fromkeys(doubt for study in trained for doubt in study.find_doubts()))
+        doubts = (
+            doubt_program(study)
+            if isinstance(study, ProgramStudy)
+            else [*doubt_study(study), *doubt_normalization(study)]
+            for study in trained
+        )
+        return list(dict.fromkeys(itertools.chain.from_iterable(doubts)))
 
     def find_excesses(self) -> list[str]:
         """Return a message for each used device whose number in the machine file exceeds that of this machine."""

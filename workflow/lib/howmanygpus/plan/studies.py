@@ -4,28 +4,29 @@ from howmanygpus.plan.config.datasets import describe_or_refuse
 from howmanygpus.plan.config.errors import Errors
 from howmanygpus.plan.config.machine import Machine
 from howmanygpus.plan.largest.known import Find
-from howmanygpus.plan.program.study import ProgramStudy
+from howmanygpus.plan.program.study import make_program_study
+from howmanygpus.plan.study.making import make_study
 from howmanygpus.plan.study.study import Study
 from howmanygpus.prepare.sources import Description
 
 
 def make_studies(
-    groups: dict[str, dict[str, dict]], datasets: dict[str, dict], machine: Machine, schema: dict, find_largest: Find
+    groups: dict[str, dict[str, dict]], datasets: dict[str, dict], machine: Machine, find_largest: Find
 ) -> tuple[dict[str, Study], dict[str, Description]]:
     """Return the studies and the descriptions of all data sets, used ones first, both by name.
 
     groups: the studies of each key below `studies` as the config gives them, by name. Raises one ConfigError with what
     is wrong with each study and each data set.
     """
-    errors, studies = Errors(), {}
+    errors, studies = Errors(), dict[str, Study]()
     for group, members in groups.items():
         for name, given in members.items():
             place = f"studies.{group}"
             with errors.collect():
                 studies[name] = (
-                    ProgramStudy(name, given, machine, schema, place)
+                    make_program_study(name, given, machine, place)
                     if "program" in given
-                    else Study(name, given, datasets, machine, schema, place, find_largest)
+                    else make_study(name, given, datasets, machine, place, find_largest)
                 )
     descriptions = {study.config["dataset"]: study.description for study in studies.values() if not study.is_program}
     for name, options in datasets.items():

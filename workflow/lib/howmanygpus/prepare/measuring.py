@@ -27,8 +27,15 @@ ROUNDS = 3
 QUALITIES = (75, 90, 95)
 """Qualities of JPEG that are compared."""
 COLUMNS = (
-    *("part", "name", "images_per_s", "mb_per_s", "kb_per_image", "psnr_db", "mean_difference"),
-    *("num_images", "machine"),
+    "part",
+    "name",
+    "images_per_s",
+    "mb_per_s",
+    "kb_per_image",
+    "psnr_db",
+    "mean_difference",
+    "num_images",
+    "machine",
 )
 
 

@@ -2,26 +2,23 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from howmanygpus.plan.adaptive.cells import Cell, Decision, Knowledge, Rules
 from howmanygpus.plan.adaptive.deciding import decide
 from howmanygpus.plan.adaptive.keys import is_adaptive
+from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.runs import Run
+from howmanygpus.plan.study.study import Study
 from howmanygpus.train.spec import RANDOM_INPUTS
-
-if TYPE_CHECKING:
-    from howmanygpus.plan.plan import Plan
-    from howmanygpus.plan.study.study import Study
 
 
 @dataclass(frozen=True)
 class Campaign:
     """An adaptive study. probes: the study of its probes, if it trains only its best cells."""
 
-    plan: "Plan"
-    study: "Study"
-    probes: "Study | None"
+    plan: Plan
+    study: Study
+    probes: Study | None
 
     @cached_property
     def rules(self) -> Rules:
@@ -30,7 +27,7 @@ class Campaign:
         return Rules(**{key: config[key] for key in keys}, is_strong=config["scaling"] == "strong")
 
     @property
-    def studies(self) -> list["Study"]:
+    def studies(self) -> list[Study]:
         """The studies in the order in which they are run."""
         return [self.probes, self.study] if self.probes else [self.study]
 
@@ -47,7 +44,7 @@ class Campaign:
             return decide(self.rules, self._make_cells(self.study), [], known)
         return decide(self.rules, self._make_cells(self.probes), self._make_cells(self.study), known)
 
-    def _make_cells(self, study: "Study") -> list[Cell]:
+    def _make_cells(self, study: Study) -> list[Cell]:
         repeats: dict[tuple, list[Run]] = {}
         for run in filter(self._can_be_done, study.runs):
             size = study.global_batch_size(run) if self.rules.is_strong else run.per_device_batch_size
@@ -65,7 +62,7 @@ class Campaign:
         ]
 
 
-def list_campaigns(plan: "Plan") -> list[Campaign]:
+def list_campaigns(plan: Plan) -> list[Campaign]:
     """Return the adaptive studies of a plan."""
     adaptive = [study for study in plan.studies.values() if is_adaptive(study.config)]
     return [Campaign(plan, study, plan.studies.get(plan.probes.get(study.name, ""))) for study in adaptive]

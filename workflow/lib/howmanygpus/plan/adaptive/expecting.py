@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from howmanygpus.plan.adaptive.campaign import Campaign
-from howmanygpus.plan.dry_run.recorded_runs import BY_OTHERS, RUNS, RecordedRuns, read_durations
+from howmanygpus.plan.dry_run.durations import BY_OTHERS, RUNS, RecordedRuns, read_durations
 from howmanygpus.plan.runs import Run
 
 LEAST_S = 1.0

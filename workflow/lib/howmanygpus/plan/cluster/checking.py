@@ -5,7 +5,7 @@ from pathlib import Path
 
 from howmanygpus.plan.cluster.offer import Offer, PartitionError, ask_for_offer
 from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.dry_run.recorded_runs import RUNS
+from howmanygpus.plan.dry_run.durations import RUNS
 from howmanygpus.plan.jobs import asks_by_gres
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.rules.parity import find_limit_min

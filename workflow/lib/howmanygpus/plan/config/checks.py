@@ -1,17 +1,11 @@
-"""Checks values of a study that depend on the metric, the data set or the machine.
+"""Checks values of a study that depend on the data set or the machine.
 
 In all functions, variants are the complete training settings of each variant, and given is what the config gives.
 """
 
-import ast
-import math
-from functools import cache
-from pathlib import Path
-
-from howmanygpus.plan.config.errors import refuse, suggest
+from howmanygpus.plan.config.errors import refuse
 from howmanygpus.plan.config.machine import Device
 
-METRICS = Path(__file__).resolve().parents[2] / "report" / "metrics"
 MOST_WORKERS_PER_CORE = 4
 """Workers that wait for a disk can share a core; beyond this number they only compete for it."""
 MOST_PREFETCH = 100
@@ -21,43 +15,11 @@ LARGEST_SEED = 2**32 - 1
 """Keras accepts no larger one."""
 
 
-def check_quality(place: str, quality: dict) -> None:
-    """Raise ConfigError for an unknown metric, or for thresholds or a margin that it cannot have."""
-    metric, known = quality["metric"], list_metrics()
-    if metric not in known:
-        raise refuse(f"{place}.metric", metric, "is not known", suggest(metric, known))
-    lowest, highest = read_range(metric)
-    between = f"of at least {lowest}" if highest == math.inf else f"between {lowest} and {highest}"
-    for position, threshold in enumerate(quality["thresholds"]):
-        if not lowest <= threshold <= highest:
-            problem = f"is a value that {metric} never has"
-            raise refuse(f"{place}.thresholds[{position}]", threshold, problem, f"give one {between}")
-    if quality["margin"] >= highest - lowest:
-        problem = f"takes all values of {metric} for the same"
-        raise refuse(f"{place}.margin", quality["margin"], problem, f"give less than {highest - lowest}")
-
-
 def check_seeds(place: str, config: dict) -> None:
     """Raise ConfigError if the seed of a later repeat is too large. Each repeat adds 1 to the seed of the first."""
     if (last := config["seed"] + config["repeats"] - 1) > LARGEST_SEED:
         problem = f"gives repeat {config['repeats']} the seed {last}, which is too large"
         raise refuse(f"{place}.seed", config["seed"], problem, f"give at most {LARGEST_SEED - config['repeats'] + 1}")
-
-
-@cache
-def list_metrics() -> list[str]:
-    """List the quality metrics by the file names in report/metrics/, since `plan` must not import `report`."""
-    return sorted(path.stem for path in METRICS.glob("[a-z]*.py"))
-
-
-@cache
-def read_range(metric: str) -> tuple[float, float]:
-    """Return the lowest and the highest value of a metric, from RANGE in its module."""
-    for statement in ast.parse((METRICS / f"{metric}.py").read_text()).body:
-        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "RANGE":
-            lowest, highest = ast.literal_eval(statement.value)
-            return -math.inf if lowest is None else lowest, math.inf if highest is None else highest
-    return -math.inf, math.inf
 
 
 def doubt_workers(place: str, variants: dict, given: dict, devices: dict[str, Device]) -> list[str]:

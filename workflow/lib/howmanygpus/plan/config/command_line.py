@@ -17,7 +17,7 @@ import yaml
 
 from howmanygpus.plan.config.errors import ConfigError, suggest
 from howmanygpus.plan.config.files import check_config_files
-from howmanygpus.plan.own.naming import short_name
+from howmanygpus.plan.own.model import short_name
 
 DEFAULT_CONFIG = "config/config.yaml"
 SUFFIXES = (".yaml", ".yml", ".json")

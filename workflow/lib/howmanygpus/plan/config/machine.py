@@ -210,7 +210,8 @@ def _complete_device(name: str, options: dict, scheduler: str, path: Path) -> De
     if scheduler == "none":
         if options["max_nodes"] > 1:
             raise refuse(
-                *(f"{path}: devices.{name}.max_nodes", options["max_nodes"]),
+                f"{path}: devices.{name}.max_nodes",
+                options["max_nodes"],
                 "needs a scheduler, because all runs start on this machine otherwise",
                 "set `scheduler: slurm` with its keys, or leave max_nodes out",
             )

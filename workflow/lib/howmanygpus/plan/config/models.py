@@ -1,7 +1,7 @@
 """Makes one study for each model of a study that lists several."""
 
 from howmanygpus.plan.config.errors import refuse
-from howmanygpus.plan.own.naming import short_name
+from howmanygpus.plan.own.model import short_name
 
 
 def split_models(studies: dict[str, dict]) -> dict[str, dict[str, dict]]:

@@ -48,11 +48,16 @@ def add_settings(definitions: dict) -> None:
     definitions |= {key: setting.accepts for key, setting in settings.items()}
 
 
+def fill_study(given: dict) -> dict:
+    """Return a study with every missing default filled in."""
+    schema = read_schema("config")
+    return fill_defaults(given, schema["$defs"]["study"], schema)
+
+
 @cache
 def study_defaults() -> dict:
     """Return a study that consists of the defaults only."""
-    schema = read_schema("config")
-    return fill_defaults({}, schema["$defs"]["study"], schema)
+    return fill_study({})
 
 
 def retype(value):

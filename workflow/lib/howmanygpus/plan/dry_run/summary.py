@@ -2,20 +2,40 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from howmanygpus.plan.dry_run.decided import describe_decisions, describe_unsupported
-from howmanygpus.plan.dry_run.estimate import Duration, StageEstimate, add_up
+from howmanygpus.plan.dry_run.durations import Duration, RecordedJobs, RecordedRuns, StageEstimate, add_up
 from howmanygpus.plan.dry_run.reasons import Reasons, is_missing
-from howmanygpus.plan.dry_run.recorded_jobs import RecordedJobs
-from howmanygpus.plan.dry_run.recorded_runs import RecordedRuns
-from howmanygpus.plan.dry_run.stages import BEFORE_RUNS, GATE, MEASURED, RUNS, STAGES, find_stage
-from howmanygpus.plan.dry_run.words import align, count, describe_duration, format_h, format_s, name_some
 from howmanygpus.plan.plan import Plan
 from howmanygpus.train.start.settling import ATTEMPTS
 
+RUNS, GATE, PRODUCTS = "runs", "parity gate", "tables and figures"
+SEARCHES = "largest batches"
+STAGES = {
+    "environments": "environments",
+    "prepare": "data and weights",
+    "weights": "data and weights",
+    "own_models": "data and weights",
+    "probe": "probes",
+    "parity": GATE,
+    "largest": SEARCHES,
+    "train": RUNS,
+    "tables": PRODUCTS,
+    "figures": PRODUCTS,
+}
+"""Names in the order of the work, by the file in workflow/rules/ that defines a rule."""
+BEFORE_RUNS = ("environments", "data and weights", "probes", GATE, SEARCHES)
+MEASURED = ("probes", GATE, SEARCHES, RUNS)
+"""Stages whose jobs go one at a time on one machine."""
+MADE_FROM_RECORDS = ("plan_runs", "write_parity_page", "tabulate_probes")
+"""Rules of earlier stages whose jobs make products from the records that exist."""
+NAMED = 20
+"""Runs that are named for each reason to do them again."""
+LATER, NOT_RUN = "decided later: ", "not run: "
+MOST_REASONS = 20
 HEADER = ("stage", "jobs", "why", "expected", "based on")
 UNKNOWN_YET = "how long they take is not known, as none like them was done here; small networks take minutes"
 UNKNOWN_AT_FIRST = "unknown before the first runs here; small networks take minutes"
@@ -23,6 +43,95 @@ GATE_RULES = ("compute_reference", "observe_parity")
 """The rules of the gate that take long, in the order of their jobs. The logs of a rule exist once its jobs start."""
 NOT_ATTEMPTED = ("running", "blocked")
 """Statuses of attempts that are running, or that did not begin because an earlier step failed."""
+
+
+def find_stage(rule: Any) -> str | None:
+    """Return the stage of a rule; None for a target, whose job does nothing."""
+    return PRODUCTS if rule.name in MADE_FROM_RECORDS else STAGES.get(Path(str(rule.snakefile)).stem)
+
+
+def count(words: Iterable[str]) -> list[str]:
+    """Return each word with how often it occurs, the most frequent first; a word that is alone needs no number."""
+    counts = Counter(words)
+    return [f"{number} {word}" for word, number in counts.most_common()] if len(counts) > 1 else list(counts)
+
+
+def name_some(names: list[str]) -> list[str]:
+    more = [f"  and {len(names) - NAMED} more; --printshellcmds lists all"] if len(names) > NAMED else []
+    return [f"  {name}" for name in names[:NAMED]] + more
+
+
+def align(rows: list[tuple[str, ...]]) -> list[str]:
+    """Return the rows of a table as lines. Numbers are aligned to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    aligned = [
+        [cell.rjust(width) if cell.isdigit() else cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        for row in rows
+    ]
+    return [f"  {'  '.join(cells)}".rstrip() for cells in aligned]
+
+
+def format_s(seconds: float) -> str:
+    """Return a duration in words, such as `40 s`, `13 min` or `2 h 10 min`."""
+    minutes = round(seconds / 60)
+    if seconds < 89.5:
+        return f"{seconds:.0f} s"
+    if minutes < 90:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min" if minutes % 60 else f"{minutes // 60} h"
+
+
+def format_h(seconds: float) -> str:
+    hours = seconds / 3600
+    if 0 < hours < 0.01:
+        return "< 0.01"
+    return f"{hours:.2g}" if hours < 99.5 else f"{hours:.0f}"
+
+
+def describe_duration(duration: Duration, form: Callable[[float], str] = format_s) -> str:
+    """Return what is known of a duration, such as `12 min + an unknown rest of at most 30 min`.
+
+    Limits of some jobs say nothing about all of them.
+    """
+    known = form(duration.seconds)
+    if duration.is_complete and not duration.limit_s:
+        return known
+    most = f"at most {form(duration.limit_s)}" if duration.is_complete else ""
+    if not duration.seconds:
+        return f"unknown, {most}" if most else "unknown"
+    return f"{known} + an unknown rest of {most}" if most else f"{known} + an unknown rest"
+
+
+def describe_unsupported(plan: Plan) -> list[str]:
+    """Return lines with the reasons, the most frequent first, and the studies without any remaining run."""
+    reasons = [run.unsupported for run in plan.runs.values() if run.unsupported]
+    if not reasons:
+        return []
+    title = f"Unsupported: {len(reasons)} of {len(plan.runs)} planned runs"
+    if len(reasons) == len(plan.runs):
+        return ["", f"{title}; no run is left", *_list_reasons(reasons, "")]
+    empty = [study.name for study in plan.studies.values() if all(run.unsupported for run in study.runs)]
+    left = [f"  no run is left of {', '.join(empty)}"] if empty else []
+    return ["", title, *_list_reasons(reasons, ""), *left]
+
+
+def describe_decisions(plan: Plan) -> list[str]:
+    """Return lines with the reasons, the most frequent first; nothing if all grids are fixed."""
+    campaigns = {id(decision): decision for decision in plan.decisions.values()}.values()
+    later = [reason for decision in campaigns for reason in decision.later.values()]
+    not_run = [reason for decision in campaigns for reason in decision.not_run.values()]
+    lines = []
+    if later:
+        lines += ["", f"Decided later, by what this call measures: {len(later)} runs", *_list_reasons(later, LATER)]
+    if not_run:
+        lines += ["", f"Not run: {len(not_run)} runs", *_list_reasons(not_run, NOT_RUN)]
+    return lines
+
+
+def _list_reasons(reasons: list[str], title: str) -> list[str]:
+    counts = Counter(reason.removeprefix(title) for reason in reasons).most_common()
+    more = [f"  and {len(counts) - MOST_REASONS} more reasons"] if len(counts) > MOST_REASONS else []
+    return [f"  {number} x {reason}" for reason, number in counts[:MOST_REASONS]] + more
 
 
 class Summary:

@@ -1,7 +1,13 @@
-"""Finds the model that a user wrote in one file, and refuses a wrong one as far as its text tells."""
+"""
+A model that the user wrote in one file: found, hashed, and refused if it is wrong, as far as its text tells.
+
+Names of users' models are parts of paths, tables and modules.
+"""
 
 import hashlib
 import json
+import keyword
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +18,11 @@ from howmanygpus.plan.config.errors import refuse
 from howmanygpus.plan.config.files import expand_path
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.syntax import read_code
-from howmanygpus.plan.own.naming import PREFIX, check_name
 from howmanygpus.plan.own.signature import Signature, read_signature
 
+NAME = re.compile("[a-z][a-z0-9_]*")
+PREFIX = "own_"
+"""Prefix of the files of users' models in one file, which no other network has."""
 FAMILIES = {
     "torch": ("torch", "torchvision", "timm"),
     "keras": ("keras", "tensorflow"),
@@ -22,6 +30,23 @@ FAMILIES = {
 }
 """Packages whose import tells the family of a model."""
 WORDS = {"torch": "PyTorch", "keras": "Keras", "flax": "flax"}
+
+
+def is_own(model: Any) -> bool:
+    """Whether a study's `model` is a path, and not the name of a network of the workflow."""
+    return isinstance(model, str) and (model.endswith(".py") or "/" in model)
+
+
+def short_name(model: str) -> str:
+    """Return the name that a model has in names of studies, in tables and in figures."""
+    return Path(model).name.removesuffix(".py") if is_own(model) else model
+
+
+def check_name(where: str, given: str, name: str, kind: str) -> None:
+    """Raise ConfigError for a name that paths and tables cannot have. kind: `file` or `folder`."""
+    if not NAME.fullmatch(name) or keyword.iskeyword(name):
+        remedy = f"rename the {kind} with lower-case letters, digits and underscores, beginning with a letter"
+        raise refuse(where, given, "has a name that is no plain identifier, which paths and tables need", remedy)
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,8 @@ from howmanygpus.plan.config.errors import refuse
 from howmanygpus.plan.config.files import expand_path
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.networks import choose_options, list_models
-from howmanygpus.plan.own.folder import ModelFolder, find_folder
-from howmanygpus.plan.own.model import OwnModel, check_frameworks, find_own_model
-from howmanygpus.plan.own.naming import is_own
-from howmanygpus.plan.own.parameters import read_folder
+from howmanygpus.plan.own.folder import ModelFolder, find_folder, read_folder
+from howmanygpus.plan.own.model import OwnModel, check_frameworks, find_own_model, is_own
 from howmanygpus.train.models.options import fill_options
 
 

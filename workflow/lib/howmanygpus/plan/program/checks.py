@@ -14,9 +14,23 @@ from howmanygpus.train.program.command import PLACEHOLDERS, CommandError, find_p
 from howmanygpus.train.program.reports import PER_CENT, PLAIN_GROUPS
 
 STUDY_KEYS = (
-    *("program", "devices", "num_gpus", "num_nodes", "per_device_batch_size", "scaling", "precision", "repeats"),
-    *("seed", "exclude", "warmup_steps", "quality", "published", "deviations", "time_limit_min"),
-    *("stop_below_efficiency", "budget_device_h"),
+    "program",
+    "devices",
+    "num_gpus",
+    "num_nodes",
+    "per_device_batch_size",
+    "scaling",
+    "precision",
+    "repeats",
+    "seed",
+    "exclude",
+    "warmup_steps",
+    "quality",
+    "published",
+    "deviations",
+    "time_limit_min",
+    "stop_below_efficiency",
+    "budget_device_h",
 )
 """Keys that a study with a program can have."""
 USUAL = {"python", "python3", *LAUNCHERS}

@@ -1,13 +1,13 @@
 """A study of a user's own program: the same grid, without data, weights and parity gate of the workflow."""
 
 import itertools
-from typing import Any
+from dataclasses import dataclass, field
 
-from howmanygpus.plan.adaptive.keys import leave_rules_out
-from howmanygpus.plan.config.checks import check_quality, check_seeds
+from howmanygpus.plan.config.checks import check_seeds
 from howmanygpus.plan.config.errors import Errors
 from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, read_schema, study_defaults
+from howmanygpus.plan.config.metrics import check_quality
+from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, fill_study, read_schema, study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.largest.resolving import refuse_max
 from howmanygpus.plan.program.axes import expand_axes
@@ -23,16 +23,25 @@ from howmanygpus.plan.program.checks import (
     doubt_report,
 )
 from howmanygpus.plan.program.files import expand_paths, hash_program_files
-from howmanygpus.plan.runs import HOW, Run, drop_usual_layout, usual_layout
-from howmanygpus.plan.study.cells import choose_runs, list_batches
-from howmanygpus.plan.study.counts import take_counts
-from howmanygpus.plan.study.grid import check_layouts, check_number, resolve_devices
-from howmanygpus.plan.study.placing import choose_nodes, find_misplacement, take_numbers
+from howmanygpus.plan.runs import Run, usual_layout
+from howmanygpus.plan.study.grid import (
+    check_layouts,
+    check_number,
+    choose_nodes,
+    choose_runs,
+    find_misplacement,
+    list_batches,
+    resolve_devices,
+    take_counts,
+    take_numbers,
+)
 from howmanygpus.plan.study.published import check_published
 from howmanygpus.plan.study.study import Study
+from howmanygpus.prepare.sources import Description
 
 INPUT, DATASET = "program", "own_data"
 """Input and data set in paths and tables, because only the program knows the real ones."""
+NO_DATA = Description((0, 0, 0), 0, 0, 0)
 LAUNCHERS = {"once": "plain", "per_node": "per_node", "per_device": "per_device", "mpirun": "mpirun"}
 """Launchers of train.start.launchers, by how the program starts."""
 
@@ -51,78 +60,32 @@ def complete_program_spec(run: Run, settings: dict) -> dict:
     program = program_defaults() | settings["program"]
     return {
         **run.identity,
-        **{"dataset": DATASET, "model": run.framework, "model_options": {}},
+        "dataset": DATASET,
+        "model": run.framework,
+        "model_options": {},
         **{key: settings.get(key, usual) for key, usual in usual_layout(run.device).items()},
         "accumulate": 1,
         "global_batch_size": run.num_gpus * run.per_device_batch_size,
         "seed": settings.get("seed", defaults["seed"]) + run.repeat - 1,
-        **{"family": "program", "strategy": program["start"], "launcher": LAUNCHERS[program["start"]]},
+        "family": "program",
+        "strategy": program["start"],
+        "launcher": LAUNCHERS[program["start"]],
         "warmup_steps": settings.get("warmup_steps", defaults["warmup_steps"]),
         "program": {key: value for key, value in program.items() if key != "name"},
     }
 
 
+@dataclass(eq=False)
 class ProgramStudy(Study):
-    """One study with a program. Its framework and its model are the program's name, and its variants the axes."""
+    """One study with a program. Its framework and its model are the program's name, and its variants the axes.
+
+    program: the key of that name, complete. files: their hashes. The data that a program reads is not known.
+    """
 
     is_program = True
-    own_model = None
 
-    def __init__(self, name: str, given: dict, machine: Machine, schema: dict, place: str):
-        self.name, self.place, self.machine, self._given = name, place, machine, given
-        self.defaults = study_defaults()
-        check_keys(place, given)
-        filled = fill_defaults(given, schema["$defs"]["study"], schema)
-        where = f"{place}.program"
-        self.program = expand_paths(where, filled["program"])
-        program_name = self.program["name"] or name
-        self.variants = expand_axes(f"{where}.axes", self.program["axes"])
-        errors = Errors()
-        with errors.collect():
-            check_name(where, program_name)
-        with errors.collect():
-            check_published(place, filled["published"])
-        with errors.collect():
-            check_surroundings(where, self.program)
-            check_command(where, self.program, filled)
-        with errors.collect():
-            check_quality(f"{place}.quality", filled["quality"])
-            check_report(where, self.program, filled["quality"], "thresholds" in given.get("quality", {}))
-        errors.raise_all()
-        self.files = hash_program_files(f"{where}.files", self.program["files"])
-        own = {"dataset": DATASET, "model": program_name, "frameworks": [program_name], "inputs": [INPUT]}
-        self._accumulations = {}
-        take_numbers(filled)
-        refuse_max(place, filled)
-        self.lacking = take_counts(place, filled, machine)
-        self.config = filled | own | {"parity": "off", "variants": {variant: {} for variant in self.variants}}
-        self.runs = self._expand()
-        check_layouts(self)
-        check_seeds(place, filled)
-
-    def _expand(self) -> list[Run]:
-        config = self.config
-        devices = resolve_devices(self.place, config["devices"], self.machine)
-        axes = [self.variants, config["precision"], devices, list_batches(self), config["num_nodes"] or [None]]
-        check_number(self.place, axes, config["repeats"])
-        cells = itertools.product(*axes, range(1, config["repeats"] + 1))
-        runs = []
-        for variant, precision, device, (num_gpus, size), wanted, repeat in cells:
-            known = self.machine.device(device)
-            nodes = choose_nodes(known, num_gpus, wanted)
-            layout = (num_gpus, nodes or known.num_nodes(num_gpus))
-            reason = find_misplacement(known, num_gpus, wanted) or self._find_unsupported_reason(known, layout)
-            cell = (config["model"], variant, INPUT, precision, device, num_gpus, size, repeat)
-            runs.append(Run(self.name, *cell, nodes, reason))
-        return choose_runs(self, runs)
-
-    def _find_unsupported_reason(self, device: Device, layout: tuple[int, int]) -> str:
-        (num_gpus, nodes), environment = layout, self.program["environment"]
-        if self.program["start"] == "once" and nodes > 1:
-            return f"a program that starts once uses one node, and {num_gpus} devices are on {nodes}"
-        if environment and device.kind not in FRAMEWORKS[environment].environments:
-            return f"{environment} has no environment for {device.kind} devices"
-        return ""
+    program: dict = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
 
     def settings(self, run: Run) -> dict:
         """Return the settings whose change reruns a run. Settings that have their default value are left out."""
@@ -130,11 +93,8 @@ class ProgramStudy(Study):
         # The name is in the path, and the files' hashes replace their list.
         program = {key: value for key, value in program.items() if key not in ("name", "files")}
         program |= {"axes": self.variants[run.variant], "files": self.files}
-        device = self.machine.device(run.device)
-        layout: dict[str, Any] = {"num_nodes": self.machine.count_nodes(run), "device_kind": device.kind}
-        layout["cores_per_device"] = device.cores_per_device
         kept = {key: self.config[key] for key in ("warmup_steps", "seed")}
-        return {"program": program, **drop_defaults(kept, self.defaults, ()), **drop_usual_layout(layout, run.device)}
+        return {"program": program, **drop_defaults(kept, self.defaults, ()), **self._describe_layout(run)}
 
     def spec(self, run: Run) -> dict:
         return complete_program_spec(run, self.settings(run))
@@ -144,19 +104,89 @@ class ProgramStudy(Study):
         framework = self.program["environment"]
         return FRAMEWORKS[framework].environments[self._device(run).kind] if framework else None
 
-    def find_doubts(self) -> list[str]:
-        place = f"{self.place}.program"
-        doubts = [*doubt_files(place, self.program, self.files), *doubt_programs(place, self.program)]
-        num_nodes = max((self.machine.count_nodes(run) for run in self.runs if not run.unsupported), default=1)
-        doubts += doubt_ranks(place, self.program, num_nodes)
-        return [*doubts, *doubt_report(place, self.program, self.config["quality"]["metric"])]
+    def _describe_more(self) -> dict:
+        return {"machinery": {}}
 
-    def describe(self) -> dict:
-        runs = {run.path: {"spec": self.spec(run), "unsupported": run.unsupported} for run in self.runs}
-        plan = {"study": self.name, "config": self.config, "curves": self.curves, "runs": runs}
-        return plan | {"defaults": self.defaults, "how": HOW, "machinery": {}}
+    @property
+    def places(self) -> dict[str, str]:
+        """Empty: a program starts in the folder of its files, so that their paths are part of what it does."""
+        return {}
 
-    def _request_study(self) -> tuple[dict, dict]:
-        counts = {"num_gpus": self.config["num_gpus"]} if "num_gpus" in self._given else {}
-        excluded = [*self.lacking, *self.config["exclude"]]
-        return leave_rules_out(self._given | counts | ({"exclude": excluded} if self.lacking else {})), {}
+
+def make_program_study(name: str, given: dict, machine: Machine, place: str) -> ProgramStudy:
+    """Return a study with a program. given: as the config gives it. Raises ConfigError."""
+    check_keys(place, given)
+    filled = fill_study(given)
+    where = f"{place}.program"
+    program = expand_paths(where, filled["program"])
+    program_name = program["name"] or name
+    variants = expand_axes(f"{where}.axes", program["axes"])
+    errors = Errors()
+    with errors.collect():
+        check_name(where, program_name)
+    with errors.collect():
+        check_published(place, filled["published"])
+    with errors.collect():
+        check_surroundings(where, program)
+        check_command(where, program, filled)
+    with errors.collect():
+        check_quality(f"{place}.quality", filled["quality"])
+        check_report(where, program, filled["quality"], "thresholds" in given.get("quality", {}))
+    errors.raise_all()
+    files = hash_program_files(f"{where}.files", program["files"])
+    own = {"dataset": DATASET, "model": program_name, "frameworks": [program_name], "inputs": [INPUT]}
+    take_numbers(filled)
+    refuse_max(place, filled)
+    lacking = take_counts(place, filled, machine)
+    study = ProgramStudy(
+        name=name,
+        place=place,
+        machine=machine,
+        config=filled | own | {"parity": "off", "variants": {variant: {} for variant in variants}},
+        variants=variants,
+        dataset_options={},
+        description=NO_DATA,
+        given_model=program_name,
+        lacking=lacking,
+        program=program,
+        files=files,
+    )
+    study.runs = _expand(study)
+    check_layouts(study)
+    check_seeds(place, filled)
+    return study
+
+
+def _expand(study: ProgramStudy) -> list[Run]:
+    config = study.config
+    devices = resolve_devices(study.place, config["devices"], study.machine)
+    axes = [study.variants, config["precision"], devices, list_batches(study), config["num_nodes"] or [None]]
+    check_number(study.place, axes, config["repeats"])
+    cells = itertools.product(*axes, range(1, config["repeats"] + 1))
+    runs = []
+    for variant, precision, device, (num_gpus, size), wanted, repeat in cells:
+        known = study.machine.device(device)
+        nodes = choose_nodes(known, num_gpus, wanted)
+        layout = (num_gpus, nodes or known.num_nodes(num_gpus))
+        reason = find_misplacement(known, num_gpus, wanted) or _find_unsupported_reason(study.program, known, layout)
+        cell = (config["model"], variant, INPUT, precision, device, num_gpus, size, repeat)
+        runs.append(Run(study.name, *cell, nodes, reason))
+    return choose_runs(study, runs)
+
+
+def _find_unsupported_reason(program: dict, device: Device, layout: tuple[int, int]) -> str:
+    (num_gpus, nodes), environment = layout, program["environment"]
+    if program["start"] == "once" and nodes > 1:
+        return f"a program that starts once uses one node, and {num_gpus} devices are on {nodes}"
+    if environment and device.kind not in FRAMEWORKS[environment].environments:
+        return f"{environment} has no environment for {device.kind} devices"
+    return ""
+
+
+def doubt_program(study: ProgramStudy) -> list[str]:
+    """Return a message for each value that is possible, but probably a mistake."""
+    place = f"{study.place}.program"
+    doubts = [*doubt_files(place, study.program, study.files), *doubt_programs(place, study.program)]
+    num_nodes = max((study.machine.count_nodes(run) for run in study.runs if not run.unsupported), default=1)
+    doubts += doubt_ranks(place, study.program, num_nodes)
+    return [*doubts, *doubt_report(place, study.program, study.config["quality"]["metric"])]

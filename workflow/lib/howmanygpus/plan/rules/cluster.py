@@ -11,13 +11,13 @@ from howmanygpus.plan.invalidation.code import hash_script
 from howmanygpus.plan.invalidation.pins import environment_record
 from howmanygpus.plan.jobs import JobSize, expectation, job_resources, list_resources, placement
 from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.rules.answers import Answers, with_signature
+from howmanygpus.plan.rules.functions import RuleFunctions, with_signature
 
 LIMIT_MIN = 10
 """Time limit in minutes of the probe and of the all-reduce measurement."""
 
 
-class ClusterRules(Answers):
+class ClusterRules(RuleFunctions):
     """The wildcards are `device`, which is a name of the machine file, `num_gpus` and `spread`.
 
     `spread` is empty for the fewest nodes that hold the devices, else `_nodes2` for two nodes, for example.

@@ -19,7 +19,7 @@ from howmanygpus.plan.invalidation.contents import (
 from howmanygpus.plan.invalidation.pins import environment_record
 from howmanygpus.plan.invalidation.recorded import Recorded
 from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.rules.answers import Answers
+from howmanygpus.plan.rules.functions import RuleFunctions
 from howmanygpus.prepare.acquire.acquisition import Acquisition
 from howmanygpus.prepare.listing import Task, find_acquisition, is_listed, read_task
 
@@ -27,7 +27,7 @@ OTHER_SHAPE = "with another shape than before"
 """Mark on recorded options if random images of another shape were made with the same options."""
 
 
-class DataRules(Answers):
+class DataRules(RuleFunctions):
     """The wildcards are `dataset` and, for data sets of image files, `shard`.
 
     read_recorded: returns the parameters with which a file was made, as Snakemake keeps them, or None; it always does

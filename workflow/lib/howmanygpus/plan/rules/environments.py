@@ -6,10 +6,10 @@ from howmanygpus.environments.pins import HOROVOD_SOURCE, find_horovod_base, fin
 from howmanygpus.plan.config.machine import Machine
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.pins import EXISTING, environment_record
-from howmanygpus.plan.rules.answers import Answers
+from howmanygpus.plan.rules.functions import RuleFunctions
 
 
-class EnvironmentRules(Answers):
+class EnvironmentRules(RuleFunctions):
     """The wildcards are `environment` and `pins_hash`."""
 
     def __init__(self, machine: Machine):

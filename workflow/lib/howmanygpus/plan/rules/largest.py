@@ -8,7 +8,7 @@ from howmanygpus.plan.invalidation.pins import environment_record
 from howmanygpus.plan.jobs import JobSize, placement
 from howmanygpus.plan.largest.search import Search
 from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.rules.answers import Answers
+from howmanygpus.plan.rules.functions import RuleFunctions
 from howmanygpus.plan.runs import usual_layout
 from howmanygpus.plan.study.study import Study
 
@@ -16,7 +16,7 @@ LIMIT_MIN = 120
 """Time limit in minutes of a search. A further attempt goes on from the tries of the first."""
 
 
-class LargestRules(Answers):
+class LargestRules(RuleFunctions):
     """The wildcard is `search`, the name of a search. Studies that share it agree in everything that affects a try."""
 
     def __init__(self, plan: Plan):

@@ -13,7 +13,7 @@ from howmanygpus.plan.invalidation.pins import environment_record
 from howmanygpus.plan.jobs import JobSize, placement
 from howmanygpus.plan.parity import ParityCell, ParityGroup
 from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.rules.answers import Answers
+from howmanygpus.plan.rules.functions import RuleFunctions
 
 LIMIT_MIN = 30
 """Time limit in minutes for the observation of a group. The model resnet44 takes a few minutes on all layouts."""
@@ -24,7 +24,7 @@ def find_limit_min(machine: Machine) -> int:
     return machine.slurm.get("gate_limit_min", LIMIT_MIN) if machine.is_cluster else LIMIT_MIN
 
 
-class ParityRules(Answers):
+class ParityRules(RuleFunctions):
     """The wildcards are `group` (name of a group's observations), `task` and `checked` (a verdict's path)."""
 
     def __init__(self, plan: Plan):

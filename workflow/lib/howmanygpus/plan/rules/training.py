@@ -18,12 +18,12 @@ from howmanygpus.plan.own.folder import ModelFolder
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.program.study import LAUNCHERS as PROGRAM_LAUNCHERS
 from howmanygpus.plan.program.study import ProgramStudy
-from howmanygpus.plan.rules.answers import Answers
+from howmanygpus.plan.rules.functions import RuleFunctions
 from howmanygpus.plan.runs import Run
 from howmanygpus.plan.study.study import Study
 
 
-class TrainingRules(Answers):
+class TrainingRules(RuleFunctions):
     """The wildcard of a run is `run`, its path. The plan and the tables of a study have the wildcard `study`.
 
     Snakemake compares parameters with those of the last execution, except parameters whose function takes `input`.
@@ -39,10 +39,6 @@ class TrainingRules(Answers):
 
     def study(self, wildcards) -> Study:
         return self._plan.studies[wildcards.study]
-
-    def request(self, wildcards) -> str:
-        """Return the study as text for the script that writes its plan."""
-        return self.study(wildcards).request()
 
     def code(self, wildcards) -> str:
         """Return the hash of the code that the run executes."""

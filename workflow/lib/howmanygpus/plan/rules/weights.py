@@ -1,20 +1,23 @@
-"""Computes inputs and parameters for the rules that make initial weights from published ones or a user's file."""
+"""Computes inputs and parameters for the rules of given initial weights, and of users' models in one file."""
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from howmanygpus.plan.invalidation.code import hash_script
+from howmanygpus.plan.invalidation.code import hash_initialization, hash_own_reference, hash_script
+from howmanygpus.plan.invalidation.pins import environment_record
 from howmanygpus.plan.networks import IMAGENET, list_pretrained
+from howmanygpus.plan.own.model import OwnModel
 from howmanygpus.plan.plan import Plan
-from howmanygpus.plan.rules.answers import Answers
+from howmanygpus.plan.rules.functions import RuleFunctions
 from howmanygpus.prepare.acquire.published import find_file
 from howmanygpus.train.models.conversion import read_published
 
 DOWNLOADS = "results/downloads"
 
 
-class WeightRules(Answers):
+class WeightRules(RuleFunctions):
     """The wildcards are `model`, and `network` and `start`, which are parts of the name of initial weights."""
 
     def __init__(self, plan: Plan):
@@ -31,7 +34,7 @@ class WeightRules(Answers):
 
     def conversion(self, wildcards) -> str:
         modules = ("train.frameworks.torch.published", f"train.models.{wildcards.model}.published")
-        return hash_script("convert_weights", *modules, f"train.models.{wildcards.model}.parameters")
+        return hash_script("run_module", *modules, f"train.models.{wildcards.model}.parameters")
 
     def converted(self, wildcards) -> str | list:
         """Return the record of the published weights, or nothing for a file of the user."""
@@ -45,6 +48,41 @@ class WeightRules(Answers):
 
     def match_models(self) -> str:
         return "|".join(list_pretrained())
+
+
+class OwnModelRules(RuleFunctions):
+    """The wildcards `own_model` and `options` make up the name of a network."""
+
+    def __init__(self, plan: Plan):
+        super().__init__()
+        self._plan = plan
+
+    def _model(self, wildcards) -> OwnModel:
+        return self._plan.own_models[wildcards.own_model + wildcards.options]
+
+    def environment(self, wildcards) -> str:
+        return environment_record(self._model(wildcards).environment)
+
+    def initialization(self, wildcards) -> str:
+        """Return the hash of the code that draws the weights, with that of the user's file."""
+        return hash_initialization(self._model(wildcards))
+
+    def reference(self, wildcards) -> str:
+        """Return the hash of the code that does the gate's task, with that of the user's file."""
+        return hash_own_reference(self._model(wildcards))
+
+    def options(self, wildcards) -> str:
+        return json.dumps(self._plan.networks[wildcards.own_model + wildcards.options])
+
+    def family(self, wildcards) -> str:
+        return self._model(wildcards).family
+
+    def name(self, wildcards) -> str:
+        return self._model(wildcards).name
+
+    def file(self, wildcards, input) -> str:
+        """Return the path of the file. As a parameter that depends on `input`, it reruns nothing by itself."""
+        return self._model(wildcards).path
 
 
 def fetch_first(jobs: Iterable[Any], place: str) -> None:

@@ -38,7 +38,8 @@ def _find_batches(place: str, config: dict, sizes: list[int], num_gpus: int) -> 
     for largest, global_batch_size in zip(sizes, curves.get("strong", []), strict=False):
         if global_batch_size % num_gpus:
             raise refuse(
-                *(f"{place}.num_gpus", num_gpus),
+                f"{place}.num_gpus",
+                num_gpus,
                 f"does not divide the global batch of {global_batch_size} images under strong scaling",
                 "choose a per_device_batch_size that every device count divides",
             )

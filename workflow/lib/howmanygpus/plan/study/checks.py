@@ -1,23 +1,20 @@
 """Checks of a study that need its model, its images or its runs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from howmanygpus.plan.config.checks import check_quality, check_seeds, doubt_batches, doubt_workers, locate
+from howmanygpus.plan.config.checks import check_seeds, doubt_batches, doubt_workers, locate
 from howmanygpus.plan.config.errors import ConfigError, Errors, refuse, suggest
-from howmanygpus.plan.config.images import CROPS, find_image_shape
+from howmanygpus.plan.config.images import CROPS, check_crops, find_image_shape
 from howmanygpus.plan.config.learning import check_learning, doubt_learning
+from howmanygpus.plan.config.metrics import check_metric, check_quality
 from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.loaders import check_loaders
+from howmanygpus.plan.loaders import check_inputs, check_loaders
 from howmanygpus.plan.networks import check_image_size, check_statistics, find_family_file, list_models
-from howmanygpus.plan.own.folder import ModelFolder
+from howmanygpus.plan.own.folder import ModelFolder, check_arrays
 from howmanygpus.plan.own.model import OwnModel
-from howmanygpus.plan.own.parameters import check_arrays
 from howmanygpus.plan.study.grid import check_layouts
 from howmanygpus.plan.study.published import check_published
-
-if TYPE_CHECKING:
-    from howmanygpus.plan.study.study import Study
+from howmanygpus.plan.study.study import Study
 
 
 def check_names(place: str, config: dict, variants: dict[str, dict], own_model: OwnModel | ModelFolder | None) -> None:
@@ -62,14 +59,34 @@ def _check_model(place: str, model: str, frameworks: list[str]) -> None:
             raise refuse(place, model, f"is not written for {framework}", remedy)
 
 
-def check_shapes(study: "Study") -> None:
+def check_data(study: Study) -> None:
+    """Raise ConfigError if the images or labels of the data set do not fit the study."""
+    source, shape = study.dataset_options["source"], study.description.image_shape
+    check_inputs(f"{study.place}.inputs", study.config["inputs"], source, shape)
+    check_labels(study)
+    check_crops(study.place, study.variants, study.config["variants"], shape)
+    check_shapes(study)
+
+
+def check_labels(study: Study) -> None:
+    """Raise ConfigError for a metric or label smoothing that the labels of the data set do not allow."""
+    dataset, data = study.config["dataset"], study.description
+    check_metric(f"{study.place}.quality.metric", study.config["quality"]["metric"], dataset, data)
+    for variant, settings in study.variants.items():
+        if data.multi_label and settings["label_smoothing"]:
+            problem = f"is for one label an image, and an image of {dataset} has any number of labels"
+            place = locate("label_smoothing", study.place, variant, study.config["variants"])
+            raise refuse(place, settings["label_smoothing"], problem, "remove it")
+
+
+def check_shapes(study: Study) -> None:
     """Raise ConfigError for images of a shape that the network does not take; unknown for a model in one file."""
     for variant, settings in study.variants.items():
         places = {key: locate(key, study.place, variant, study.config["variants"]) for key in CROPS}
         check_shape(study, settings, places)
 
 
-def check_shape(study: "Study", settings: dict, places: dict[str, str]) -> None:
+def check_shape(study: Study, settings: dict, places: dict[str, str]) -> None:
     """Raise ConfigError if the network does not take images of the size that these settings give.
 
     settings: complete. places: of the keys that crop.
@@ -82,7 +99,7 @@ def check_shape(study: "Study", settings: dict, places: dict[str, str]) -> None:
         check_image_size(study.place, *study.network, *shape[:2], cropped)
 
 
-def check_runs(study: "Study") -> None:
+def check_runs(study: Study) -> None:
     """Raise ConfigError for layouts that the machine lacks, and for batches and steps that the data set cannot give."""
     check_layouts(study)
     check_seeds(study.place, study.config)
@@ -94,7 +111,8 @@ def check_runs(study: "Study") -> None:
         if steps_per_epoch == 0:
             times = f", accumulated {count} times," if count > 1 else ""
             raise refuse(
-                *(f"{study.place}.per_device_batch_size", size),
+                f"{study.place}.per_device_batch_size",
+                size,
                 f"on {num_gpus} device{'s' * (num_gpus > 1)}{times} is more than the {num_train} training images",
                 "lower it, accumulate or num_gpus" if count > 1 else "lower it or num_gpus",
             )
@@ -105,13 +123,14 @@ def check_runs(study: "Study") -> None:
             num_steps = settings["steps"] or settings["epochs"] * steps_per_epoch
             if num_steps <= settings["warmup_steps"]:
                 raise refuse(
-                    *(f"{study.place}.warmup_steps", settings["warmup_steps"]),
+                    f"{study.place}.warmup_steps",
+                    settings["warmup_steps"],
                     f"leaves no step to measure of the {num_steps} of variant {variant} with {num_gpus} x {size}",
                     "lower it or train longer",
                 )
 
 
-def doubt_study(study: "Study") -> list[str]:
+def doubt_study(study: Study) -> list[str]:
     """Return a message for each value that is possible, but probably a mistake."""
     known = {run.device: study.machine.device(run.device) for run in study.runs}
     devices = {name: device for name, device in known.items() if device.count}
@@ -120,8 +139,5 @@ def doubt_study(study: "Study") -> list[str]:
     return [
         *doubt_workers(place, variants, given, devices),
         *doubt_batches(place, variants, given, study.description.num_test),
-        *doubt_learning(
-            *(place, study.config["frameworks"], variants, given),
-            study.description.num_train // largest,
-        ),
+        *doubt_learning(place, study.config["frameworks"], variants, given, study.description.num_train // largest),
     ]

@@ -1,43 +1,29 @@
-"""A study of the config: its complete configuration, its checks, and its planned runs."""
+"""A study of the config as data, and what follows from it for each of its planned runs."""
 
-import json
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from howmanygpus.plan.adaptive.keys import leave_rules_out
-from howmanygpus.plan.config.checks import locate
-from howmanygpus.plan.config.datasets import describe_or_refuse, options_of_runs
-from howmanygpus.plan.config.errors import Errors
-from howmanygpus.plan.config.images import check_crops, check_labels, find_image_shape
+from howmanygpus.plan.config.datasets import options_of_runs
+from howmanygpus.plan.config.images import find_image_shape
 from howmanygpus.plan.config.learning import resolve_optimizer
 from howmanygpus.plan.config.machine import Device, Machine
-from howmanygpus.plan.config.schema import drop_defaults, fill_defaults, study_defaults
+from howmanygpus.plan.config.schema import drop_defaults, study_defaults
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.gated import find_more
-from howmanygpus.plan.invalidation.recorded import leave_places_out
-from howmanygpus.plan.largest.known import Find, read_found
-from howmanygpus.plan.largest.resolving import Largest, find_series, take_max
-from howmanygpus.plan.largest.sizes import MAX, UNRESOLVED, list_numbers
-from howmanygpus.plan.loaders import NATIVE, check_inputs
-from howmanygpus.plan.networks import choose_options, name_network
-from howmanygpus.plan.own.environments import check_environments
+from howmanygpus.plan.largest.largest import Largest, find_series
+from howmanygpus.plan.largest.sizes import UNRESOLVED, list_numbers
+from howmanygpus.plan.loaders import NATIVE
+from howmanygpus.plan.networks import name_network
 from howmanygpus.plan.own.folder import ModelFolder
 from howmanygpus.plan.own.model import OwnModel
-from howmanygpus.plan.own.naming import short_name
-from howmanygpus.plan.own.taking import take_own_model
 from howmanygpus.plan.parity import ParityCell, TrainingPath
 from howmanygpus.plan.runs import HOW, Run, complete_spec, drop_usual_layout
-from howmanygpus.plan.study import protocols
 from howmanygpus.plan.study.batches import accumulate_batches, find_curves
-from howmanygpus.plan.study.cells import expand
-from howmanygpus.plan.study.checks import check_names, check_runs, check_shapes, doubt_study
-from howmanygpus.plan.study.counts import take_counts
-from howmanygpus.plan.study.grid import resolve_devices
-from howmanygpus.plan.study.places import find_places
-from howmanygpus.plan.study.placing import take_numbers
-from howmanygpus.plan.study.start import Start, check_normalization, check_starts, doubt_normalization, find_start
+from howmanygpus.plan.study.protocols import FULL_BATCHES, OTHER_IMAGES
+from howmanygpus.plan.study.start import Start
 from howmanygpus.prepare.sources import Description
-from howmanygpus.settings import TRAINING_KEYS
 from howmanygpus.train.parity.optimizers import name_form
 from howmanygpus.train.parity.variation import Variation
 from howmanygpus.train.spec import RANDOM_INPUTS, SYNTHETIC
@@ -47,79 +33,38 @@ NESTED_KEYS = ("optimizer", "quality", "protocols")
 """Keys of a study whose values are objects; each of their keys has its own default."""
 
 
+@dataclass(eq=False)
 class Study:
     """One study: its complete configuration and its runs.
 
-    `given` is the study as the config gives it, and `config` is the same study with every default filled in.
-    `place` is where the config gives it. `variants` has the training settings of each variant, and `unfair` those of
-    each unfair protocol with runs of its own, by framework. The constructor raises ConfigError for errors that the
-    schema cannot detect.
+    place: where the config gives it. config: with every default filled in. variants: the training settings of each.
+    unfair: those of each unfair protocol with runs of its own, by framework. lacking: rules that exclude device counts
+    that a device lacks. given_model: the model as the config gives it, which can be a path. starts: the initial weights
+    of each variant. largest: the numbers in place of `max` in its runs; None if it does not have this batch size.
     """
 
-    is_program = False
+    is_program: ClassVar[bool] = False
     """Whether it starts a program of the user; see plan.program."""
 
+    name: str
+    place: str
+    machine: Machine
+    config: dict
+    variants: dict[str, dict]
+    dataset_options: dict
+    description: Description
+    given_model: str
+    own_model: OwnModel | ModelFolder | None = None
+    unfair: dict[str, dict[str, dict]] = field(default_factory=dict)
+    lacking: list[dict] = field(default_factory=list)
+    starts: dict[str, Start] = field(default_factory=dict)
+    runs: list[Run] = field(default_factory=list)
     largest: Largest | None = None
-    """The numbers in place of `max` in its runs, if it has this batch size."""
+    _accumulations: dict[tuple[int, ...], dict[int, dict[int, int]]] = field(default_factory=dict, init=False)
 
-    def __init__(
-        self,
-        name: str,
-        given: dict,
-        datasets: dict,
-        machine: Machine,
-        schema: dict,
-        place: str,
-        find_largest: Find = read_found,
-    ):
-        """find_largest: returns the result of a search for the largest batch."""
-        self.name, self.place, self.machine = name, place, machine
-        self.defaults = study_defaults()
-        self.config = fill_defaults(given, schema["$defs"]["study"], schema)
-        take_numbers(self.config)
-        take_max(self.place, self.config)
-        self.lacking = take_counts(self.place, self.config, machine)
-        # Defaults filled into a variant's optimizer would override the study's values.
-        self.config["variants"] = {
-            variant: self.config["variants"][variant] | {key: own[key] for key in ("optimizer",) if key in own}
-            for variant, own in given.get("variants", self.defaults["variants"]).items()
-        }
-        self._accumulations: dict[tuple[int, ...], dict[int, dict[int, int]]] = {}
-        self.variants = {variant: self._training_settings(given) for variant, given in self.config["variants"].items()}
-        self.dataset_options = datasets.get(self.config["dataset"], {"source": self.config["dataset"], "options": {}})
-        self.given_model = self.config["model"]
-        self.own_model = take_own_model(self.place, self._place_of_options, self.config)
-        errors = Errors()
-        with errors.collect():
-            check_names(self.place, self.config, self.variants, self.own_model)
-            self.config["model_options"] = self._choose_options()
-        with errors.collect():
-            self.description = self._describe_dataset(datasets)
-        with errors.collect():
-            resolve_devices(self.place, self.config["devices"], machine)
-        errors.raise_all()
-        self._check_data()
-        self.unfair = protocols.complete_overrides(self.config["protocols"], next(iter(self.variants.values())))
-        protocols.check_names(self)
-        self.starts = {variant: self._find_start(variant) for variant in self.variants}
-        check_starts(self)
-        self.runs = expand(self)
-        if MAX in self.config["per_device_batch_size"]:
-            self.largest = Largest(self, self.runs, find_largest)
-            self.runs = self.largest.resolve(self.runs)
-        check_runs(self)
-        check_environments(self)
-        if not (self.largest and self.largest.is_open):
-            protocols.check_evaluations(self)
-
-    def _check_data(self) -> None:
-        """Raise ConfigError if the images or labels of the data set do not fit the study."""
-        source, shape = self.dataset_options["source"], self.description.image_shape
-        check_inputs(f"{self.place}.inputs", self.config["inputs"], source, shape)
-        check_labels(self.place, self.variants, self.config, self.description)
-        check_crops(self.place, self.variants, self.config["variants"], shape)
-        check_shapes(self)
-        check_normalization(self)
+    @property
+    def defaults(self) -> dict:
+        return study_defaults()
 
     def settings_of(self, run: Run) -> dict:
         """Return the complete training settings of a run."""
@@ -141,31 +86,6 @@ class Study:
     @property
     def code_of_model(self) -> str | OwnModel | ModelFolder:
         return self.own_model or self.config["model"]
-
-    @property
-    def _place_of_options(self) -> str:
-        place = f"{self.place}.model_options"
-        # A list of models has the options of each below its name.
-        return place + ("" if self.place == f"studies.{self.name}" else f".{short_name(self.config['model'])}")
-
-    def _choose_options(self) -> dict:
-        options = self.config["model_options"]
-        if self.own_model is not None:
-            return options
-        return choose_options(self._place_of_options, self.config["model"], options)
-
-    def _training_settings(self, overrides: dict) -> dict:
-        settings = {key: self.config[key] for key in TRAINING_KEYS} | overrides
-        return settings | {"optimizer": self.config["optimizer"] | overrides.get("optimizer", {})}
-
-    def _describe_dataset(self, datasets: dict) -> Description:
-        name = self.config["dataset"]
-        place = "" if name in datasets else f"{self.place}.dataset"
-        return describe_or_refuse(name, self.dataset_options, place, datasets)
-
-    def _find_start(self, variant: str) -> Start:
-        place = locate("init", self.place, variant, self.config["variants"])
-        return find_start(place, self.variants[variant]["init"])
 
     def _start_of(self, run: Run) -> Start:
         return self.starts[next(iter(self.variants)) if run.variant in self.unfair else run.variant]
@@ -195,10 +115,6 @@ class Study:
     def global_batch_size(self, run: Run) -> int:
         return run.num_gpus * run.per_device_batch_size * self.accumulate(run)
 
-    def find_doubts(self) -> list[str]:
-        """Return a message for each value that is possible, but probably a mistake."""
-        return [*doubt_study(self), *doubt_normalization(self)]
-
     def data_dir(self, run: Run) -> str:
         """Return the folder of a run's images. Resident images are synthetic ones."""
         form = SYNTHETIC if run.input in RANDOM_INPUTS else run.input
@@ -219,6 +135,21 @@ class Study:
         settings, global_batch_size = self.settings_of(run), self.global_batch_size(run)
         steps = settings["steps"] or settings["epochs"] * (self.description.num_train // global_batch_size)
         return steps * global_batch_size
+
+    def count_evaluated(self, run: Run) -> int | None:
+        """Return how many test images `eval_other_images` evaluates after a run, the first of the split.
+
+        None if the run is compared with nothing: its framework evaluates all, or it is not of the first variant.
+        """
+        rule = self.config["protocols"][OTHER_IMAGES].get(run.framework)
+        if rule is None or run.variant != next(iter(self.variants)) or run.input in RANDOM_INPUTS:
+            return None
+        num_test, settings = self.description.num_test, self.settings_of(run)
+        if rule != FULL_BATCHES:
+            return rule
+        devices = run.num_gpus if settings["eval_devices"] == "all" else 1
+        batch = devices * (settings["eval_batch_size"] or run.per_device_batch_size)
+        return num_test // batch * batch
 
     def seed(self, run: Run) -> int:
         return self.config["seed"] + run.repeat - 1
@@ -269,44 +200,59 @@ class Study:
         settings = {key: self.config[key] for key in ("dataset", "model")}
         settings |= {"model_options": self.config["model_options"]} if self.config["model_options"] else {}
         settings["options"] = options_of_runs(self.dataset_options)
+        different = drop_defaults(training, self.defaults, NESTED_KEYS)
+        return settings | different | self._describe_layout(run)
+
+    def _describe_layout(self, run: Run) -> dict[str, Any]:
+        """Return what differs from the usual layout of a device."""
         device = self._device(run)
         layout: dict[str, Any] = {"num_nodes": self.machine.count_nodes(run), "device_kind": device.kind}
         layout["cores_per_device"] = device.cores_per_device
-        return settings | drop_defaults(training, self.defaults, NESTED_KEYS) | drop_usual_layout(layout, run.device)
+        return drop_usual_layout(layout, run.device)
 
     def describe(self) -> dict:
-        """Return the content of results/plans/{study}.json, from which tables are made, apart from `billing`."""
+        """Return the content of results/plans/{study}.json, from which tables are made, apart from `stale`.
+
+        It lacks the keys that say which runs are done, because they change tables only through the runs.
+        """
         runs = {run.path: {"spec": self.spec(run), "unsupported": run.unsupported} for run in self.runs}
-        plan = {"study": self.name, "config": self.config, "curves": self.curves, "runs": runs}
+        devices = dict.fromkeys(run.device for run in self.runs)
+        plan = {
+            "study": self.name,
+            "config": leave_rules_out(self.config),
+            "curves": self.curves,
+            "runs": runs,
+            "billing": {name: prices for name in devices if (prices := self.machine.billing(name))},
+            "defaults": self.defaults,
+            "how": HOW,
+        }
+        return plan | self._describe_more()
+
+    def _describe_more(self) -> dict:
+        """Return what only studies without a program have in their plans."""
         machinery = {
             variant: {name: FRAMEWORKS[name].find_machinery(settings) for name in self.config["frameworks"]}
             for variant, settings in self.variants.items()
         }
-        plan |= {"largest": self.largest.describe()} if self.largest else {}
-        plan |= {"defaults": self.defaults, "how": HOW}
-        return plan | {"machinery": machinery, "protocols": protocols.describe(self)}
+        more = {"largest": self.largest.describe()} if self.largest else {}
+        return more | {"machinery": machinery, "protocols": self._describe_protocols()}
 
-    def request(self) -> str:
-        """Return the study as JSON, without defaults. Plan.from_request rebuilds the study from it.
+    def _describe_protocols(self) -> dict[str, dict]:
+        """Return the facts about protocols that tables need, by the path of each run.
 
-        It is recorded without the places of the user's files. A change of these files reruns what it affects.
+        protocol: the one that a run follows. evaluates: how many images `eval_other_images` evaluates after it.
         """
-        different, datasets = self._request_study()
-        # The number of devices only decides how many nodes a cluster's runs use, so other machines leave it out.
-        nodes = ("devices_per_node", "max_nodes") if self.machine.is_cluster else ()
-        keys = ("cores_per_device", "kind", "compute_capability", *nodes)
-        devices = {name: self.machine.device(name) for name in dict.fromkeys(run.device for run in self.runs)}
-        described = {name: {key: getattr(device, key) for key in keys} for name, device in devices.items()}
-        request = {"studies": {self.name: different}, "datasets": datasets, "devices": described}
-        billing = {name: billing for name in devices if (billing := self.machine.billing(name))}
-        request |= {"billing": billing} if billing else {}
-        text = json.dumps(request | ({"largest": self.largest.found} if self.largest else {}))
-        return leave_places_out(text, find_places(self))
+        found: dict[str, dict] = {}
+        for run in self.runs:
+            if run.variant in self.unfair:
+                found[run.path] = {"protocol": run.variant}
+            elif (count := self.count_evaluated(run)) is not None:
+                found[run.path] = {"evaluates": count}
+        return found
 
-    def _request_study(self) -> tuple[dict, dict]:
-        """Return the study and its data sets as a config would give them, without defaults."""
-        different = drop_defaults(self.config, self.defaults, NESTED_KEYS)
-        different |= {"model": self.given_model} if self.own_model else {}
-        different |= {"exclude": [*self.lacking, *self.config["exclude"]]} if self.lacking else {}
-        different = leave_rules_out(different)
-        return different, {self.config["dataset"]: self.dataset_options}
+    @property
+    def places(self) -> dict[str, str]:
+        """Names of the user's model and files of weights, by the paths that a plan has of them."""
+        own = {self.own_model.path: self.config["model"]} if self.own_model else {}
+        starts = {self.variants[variant]["init"]: start for variant, start in self.starts.items()}
+        return own | {given: start.identity for given, start in starts.items() if start.path}

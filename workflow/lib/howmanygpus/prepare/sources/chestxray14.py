@@ -29,8 +29,20 @@ from howmanygpus.prepare.sources import Entry, Listing, OptionError, check_choic
 
 PREPARATION = Preparation(size=(264, 264), channels=1)
 FINDINGS = (
-    *("Atelectasis", "Cardiomegaly", "Consolidation", "Edema", "Effusion", "Emphysema", "Fibrosis", "Hernia"),
-    *("Infiltration", "Mass", "Nodule", "Pleural_Thickening", "Pneumonia", "Pneumothorax"),
+    "Atelectasis",
+    "Cardiomegaly",
+    "Consolidation",
+    "Edema",
+    "Effusion",
+    "Emphysema",
+    "Fibrosis",
+    "Hernia",
+    "Infiltration",
+    "Mass",
+    "Nodule",
+    "Pleural_Thickening",
+    "Pneumonia",
+    "Pneumothorax",
 )
 SEPARATOR, NOTHING = "|", "No Finding"
 COLUMNS = ("Image Index", "Finding Labels", "Patient ID")

@@ -14,7 +14,7 @@ import importlib
 import pkgutil
 from pathlib import Path
 
-from howmanygpus.report.modules import require_constant
+from howmanygpus.modules import require_constant
 
 
 def list_metrics() -> list[str]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from howmanygpus.report.modules import has_several, list_modules, read_constants, require_constant
+from howmanygpus.modules import has_several, list_modules, read_constants, require_constant
 
 FOLDER = Path(__file__).parent
 NO_TABLES = ("results", "allreduces", "ledger", "published", "decision", "searches")

@@ -21,7 +21,7 @@ def with_signature(function: Callable) -> Callable:
     return call
 
 
-class Answers:
+class RuleFunctions:
     """Base class of classes whose public methods are passed to rules as functions."""
 
     def __init__(self):

@@ -1,4 +1,4 @@
-"""Start a module of the measured side for a user's own model, in the environment of its framework."""
+"""Start a module of the measured side, in the environment of a framework. Nothing is timed in it."""
 
 import argparse
 import os

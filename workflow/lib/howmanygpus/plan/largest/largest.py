@@ -1,0 +1,66 @@
+"""The numbers in place of `max` in the runs of one study, and the searches that they come from."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from howmanygpus.plan.largest.known import FAILED
+from howmanygpus.plan.largest.search import Search
+from howmanygpus.plan.largest.sizes import OPEN, Size, list_numbers, stand_in
+from howmanygpus.plan.runs import Run
+
+Series = tuple[str, str, str, str]
+"""Framework, variant, precision and device. The largest batch depends on them, and not on input or device count."""
+
+
+def find_series(run: Run) -> Series:
+    return run.framework, run.variant, run.precision, run.device
+
+
+@dataclass(frozen=True)
+class Largest:
+    """The batch sizes in place of `max` in one study.
+
+    config: of the study. bound: the largest batch that the data set allows. asked: the series that need a number.
+    samples: the first run of each of them that is supported, on the fewest devices. searches, sizes: of the same.
+    """
+
+    config: dict
+    bound: int
+    asked: frozenset[Series]
+    samples: dict[Series, Run]
+    searches: dict[Series, Search] = field(default_factory=dict)
+    sizes: dict[Series, Size] = field(default_factory=dict)
+
+    def list_sizes(self, series: Series) -> list[int]:
+        """Return the distinct batch sizes of a series: those of the study, and its own number or a placeholder."""
+        numbers = list_numbers(self.config)
+        own = [self.get_number(series)] if series in self.asked else []
+        return [*numbers, *(size for size in own if size not in numbers)]
+
+    def get_number(self, series: Series) -> int:
+        size = self.sizes.get(series)
+        return size.number if size and size.number else stand_in(self.bound, self.config)
+
+    def list_records(self) -> list[str]:
+        """Return the records of the searches, apart from those that failed in this call."""
+        return list(
+            dict.fromkeys(self.searches[name].record for name, size in self.sizes.items() if not size.has_failed)
+        )
+
+    def list_failures(self) -> list[str]:
+        """Return the files that say why searches failed in this call."""
+        failed = [self.searches[name].record for name, size in self.sizes.items() if size.has_failed]
+        return [str(Path(record).with_suffix(FAILED)) for record in dict.fromkeys(failed)]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a number is not known yet."""
+        return any(size.limit == OPEN for size in self.sizes.values())
+
+    def describe(self) -> list[dict]:
+        """Return each series with its number in place of `max`, and with its search."""
+        names = ("framework", "variant", "precision", "device")
+        return [
+            {**dict(zip(names, series, strict=True)), "search": self.searches[series].name, **vars(size)}
+            for series, size in self.sizes.items()
+        ]
