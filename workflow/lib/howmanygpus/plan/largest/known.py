@@ -13,7 +13,7 @@ REFUSED, GAVE_UP = "refused", "failed"
 """Limits of searches that found nothing."""
 
 Find = Callable[[str], dict | None]
-"""A function from the path of a search's record to its result; None if that is not known yet.
+"""A function that maps the path of a search's record to its result; None if that is not known yet.
 
 Keys: `largest` (0 if there is none), `limit` (what prevents a larger one, or `failed` or `refused`) and `reason`.
 """

@@ -7,11 +7,11 @@ from howmanygpus.plan.largest.known import GAVE_UP
 from howmanygpus.train.largest.bisecting import DATA_SET, GRAIN, HOST_MEMORY, MEMORY, START, round_down
 
 MAX, UNRESOLVED = "max", 0
-"""Batch size as a study gives it, and batch size of its runs until they get their number."""
+"""Batch size as a study gives it, and batch size of its runs until a search resolves it."""
 OPEN = "open"
-"""The limit of a batch size as long as its search is to be done."""
+"""The limit of a batch size whose search is still to be done."""
 FIT_ON_SEVERAL = (15, 16)
-"""Fraction of one device's largest batch that runs on several devices take (numerator, denominator).
+"""Runs on several devices take this fraction of one device's largest batch (numerator, denominator).
 
 They exchange gradients, for which libraries such as NCCL and the frameworks take memory that a run on one device does
 not need.
@@ -45,7 +45,7 @@ def list_numbers(config: dict) -> list[int]:
 def bound_by_data(num_train: int, config: dict, settings: list[dict]) -> int:
     """Return the largest per-device batch with which every run of a study has a step to measure; at least 1.
 
-    settings: of each variant.
+    settings: the settings of each variant.
     """
     num_gpus = min(config["num_gpus"]) if config["scaling"] == "strong" else max(config["num_gpus"])
     steps = [1 if each["steps"] else math.ceil((each["warmup_steps"] + 1) / each["epochs"]) for each in settings]

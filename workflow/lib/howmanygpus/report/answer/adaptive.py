@@ -1,4 +1,4 @@
-"""What an adaptive study did not run, and why."""
+"""The runs that an adaptive study left out, and why."""
 
 import pandas as pd
 
@@ -19,8 +19,8 @@ def describe_grid(runs: pd.DataFrame, decision: dict | None) -> list[str]:
     lines = []
     if "probes_of" in decision:
         lines.append(
-            f"These are short probes of {decision['probes_of']}, which choose the cells that it trains. Their quality "
-            "says nothing."
+            f"These are short probes of {decision['probes_of']}, which choose the configurations that it trains. Their "
+            "quality says nothing."
         )
     elif (runs["status"] == NOT_RUN).any():
         lines.append("The grid is adaptive: the best is the best of what was run.")

@@ -85,7 +85,7 @@ def tabulate(
         row["stale_because"] = plan.get("stale", {}).get(outcome.path)
         row["protocol"] = describe_protocol(outcome.protocol) if outcome.protocol else None
         rows.append(row | trajectories.get(identity, {}))
-    # A column of floats, which runs without images make of it, would be written with six digits.
+    # Runs without images turn it into a column of floats, which would be written with six digits.
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"images_seen": "Int64"})
 
 
@@ -141,7 +141,7 @@ def describe_provenance(record: dict) -> dict:
 
 
 def find_nodes(record: dict) -> list[str]:
-    """Return the names of all nodes of a run: those of its processes, else those of its job, else its host."""
+    """Return the names of all nodes of a run: the nodes of its processes, else of its job, else its host."""
     by_process = list(dict.fromkeys(process["hostname"] for process in record.get("processes", [])))
     return by_process or [record.get("job", {}).get("nodes") or record["host"]["hostname"]]
 
