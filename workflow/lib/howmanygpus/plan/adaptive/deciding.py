@@ -76,8 +76,8 @@ def _follow(curve: list[Cell], rules: Rules, known: Knowledge, scan: Scan, decis
         scan.rates[cell.curve, cell.num_gpus] = rate
         if rules.stop_below_efficiency is not None and efficiency < rules.stop_below_efficiency:
             stopped = (
-                f"efficiency {_write_below(efficiency, rules.stop_below_efficiency)} at {name_devices(cell.num_gpus)} "
-                f"is below {rules.stop_below_efficiency:g}"
+                f"efficiency {_write_below(efficiency, rules.stop_below_efficiency)} at "
+                f"{name_devices(cell.num_gpus)} is below {rules.stop_below_efficiency:g}"
             )
             del scan.rates[cell.curve, cell.num_gpus]
             scan.refused[cell.curve, cell.num_gpus] = stopped

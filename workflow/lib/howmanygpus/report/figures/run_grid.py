@@ -102,7 +102,7 @@ def write_lines(cell: pd.DataFrame) -> list[str]:
 
 
 def list_reasons(runs: pd.DataFrame) -> list[str]:
-    """Return a line per reason, the most frequent first, with number of runs, an example, and the log of the example."""
+    """Return a line per reason, the most frequent first, with number of runs, an example and its log."""
     other = runs[runs["status"] != "completed"]
     # A column without any text has numbers.
     other = other.assign(reason=other["reason"].astype(object).fillna(""))
