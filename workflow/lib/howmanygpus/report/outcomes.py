@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NotRequired, TypedDict
 
 import pandas as pd
 
@@ -30,6 +31,17 @@ UNDECIDED = (
 
 FORMER_DEFAULTS = {"tier": "equal", "eval_batchnorm": "running"}
 """Values for records that lack a key, for keys whose default has changed since and for keys that no study can set."""
+
+
+class GridDecision(TypedDict):
+    """What an adaptive study decided, as call.deciding.describe_decision writes it.
+
+    runs: status and reason of each run without an outcome, by its path. probes_of: the study whose probes these are.
+    """
+
+    runs: dict[str, list[str]]
+    budget_device_h: float | None
+    probes_of: NotRequired[str]
 
 
 @dataclass(frozen=True)

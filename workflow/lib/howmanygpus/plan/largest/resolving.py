@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from howmanygpus.plan.config.errors import refuse
-from howmanygpus.plan.largest.known import FAILED, Find
+from howmanygpus.plan.largest.known import FAILED, Find, LargestBatch
 from howmanygpus.plan.largest.search import Search, select_settings
 from howmanygpus.plan.largest.sizes import (
     MAX,
@@ -67,7 +67,7 @@ class Largest:
                 self.samples.setdefault(find_series(run), run)
         self.searches: dict[Series, Search] = {}
         self.sizes: dict[Series, Size] = {}
-        self.found: dict[str, dict | None] = {}
+        self.found: dict[str, LargestBatch | None] = {}
         self._find = find
 
     def list_sizes(self, series: Series) -> list[int]:

@@ -29,6 +29,7 @@ from howmanygpus.report.answer.study import (
 )
 from howmanygpus.report.answer.throughput import answer_throughput
 from howmanygpus.report.inputs import choose_inputs, is_program
+from howmanygpus.report.outcomes import GridDecision
 from howmanygpus.report.published.protocols import is_fair
 
 
@@ -40,13 +41,13 @@ def answer(
     jobs: pd.DataFrame,
     batch_sizes: pd.DataFrame,
     protocols: pd.DataFrame,
-    decision: dict | None = None,
+    decision: GridDecision | None = None,
     batch_search: pd.DataFrame | None = None,
 ) -> str:
     """Describe the tables of one study, one line per statement.
 
-    decision: what an adaptive study decided, see call.deciding.describe_decision. batch_search: the table of that name,
-    if the study searched the largest batch.
+    decision: what an adaptive study decided; None for a fixed grid. batch_search: the table of that name, if the study
+    searched the largest batch.
     """
     planned, runs = runs, runs[is_fair(runs)]
     real = choose_inputs(scaling)

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from howmanygpus.report.outcomes import GridDecision
 from howmanygpus.report.rows.counting import name_count
 
 NOT_RUN, MISSING = "not_run", "missing"
@@ -9,10 +10,10 @@ NOT_YET = "not run yet"
 MOST_REASONS = 12
 
 
-def describe_grid(runs: pd.DataFrame, decision: dict | None) -> list[str]:
+def describe_grid(runs: pd.DataFrame, decision: GridDecision | None) -> list[str]:
     """Name the reasons for which runs of an adaptive study were not done, or are not decided yet.
 
-    decision: see call.deciding.describe_decision; None for a fixed grid.
+    decision: None for a fixed grid.
     """
     if decision is None:
         return []

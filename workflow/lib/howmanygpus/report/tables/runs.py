@@ -16,7 +16,7 @@ import pandas as pd
 from howmanygpus.report import accounting, trajectory
 from howmanygpus.report.disturbance import is_disturbed
 from howmanygpus.report.metrics import load_metric
-from howmanygpus.report.outcomes import IDENTITY, RUNS, Outcome, read_outcomes
+from howmanygpus.report.outcomes import IDENTITY, RUNS, GridDecision, Outcome, read_outcomes
 from howmanygpus.report.published.protocols import describe_protocol
 from howmanygpus.report.rows.learning import describe_own_rates
 from howmanygpus.report.tables.evaluations import explain_missing
@@ -56,11 +56,11 @@ def tabulate(
     evaluations: pd.DataFrame,
     losses: pd.DataFrame,
     results: Path = Path(),
-    decision: dict | None = None,
+    decision: GridDecision | None = None,
 ) -> pd.DataFrame:
     """One row per planned run. evaluations, losses: tables; results: the folder that holds `results/`.
 
-    decision: what an adaptive study decided, see call.deciding.describe_decision.
+    decision: what an adaptive study decided; None for a fixed grid.
     """
     decided = decision["runs"] if decision else {}
     outcomes = list(read_outcomes(plan, results))
