@@ -247,7 +247,7 @@ def test_the_answer_does_not_say_that_something_was_trained_if_no_run_started():
 
 def test_runs_whose_losses_leave_the_others_are_named():
     near, far = ({"trajectory": value, "trajectory_limit": 1e-3} for value in (1e-5, 1e-2))
-    assert "lie on each other in all 1 runs" in write_answer({"framework": "a"} | near)
+    assert "coincide in all 1 runs" in write_answer({"framework": "a"} | near)
     text = write_answer({"framework": "a"} | near, {"framework": "b"} | far)
     assert "In 1 of 2 runs that can be compared" in text and "more than rounding explains (b)" in text
 

@@ -40,7 +40,7 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
 def atomic_folder(path: Path | str) -> Iterator[Path]:
     """Yield a new empty folder beside `path`, which replaces `path` when the block ends and is removed if it raises.
 
-    At every moment `path` is the old folder, the new one, or missing; it is never a mixture. Only one process at a time
+    At every moment `path` is the old folder, the new one, or missing, and never a mixture. Only one process at a time
     may write a folder.
     """
     path = Path(path)
@@ -116,7 +116,7 @@ def hold_lock(path: Path | str) -> Iterator[None]:
 
 
 def _umask() -> int:
-    """Return the umask, read from /proc: os.umask() reads it only by changing it, which other threads would notice."""
+    """Return the umask from /proc, because os.umask() can only read it by changing it for all threads."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("Umask:"):
             return int(line.split()[1], 8)

@@ -27,7 +27,7 @@ def read_constants(path: Path) -> dict[str, Any]:
 def has_several(study: dict | None, key: str | None) -> bool:
     """Return whether a study has several entries of a key, so that a table or figure can compare them.
 
-    study: its config, or None for any study. key: None for a table or figure that compares nothing.
+    study: the study's config, or None for any study. key: None for a table or figure that compares nothing.
     """
     return study is None or key is None or len(study[key] or ()) > 1
 

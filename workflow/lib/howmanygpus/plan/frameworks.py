@@ -21,8 +21,8 @@ class Framework:
     best: a description of the fast path that it recommends. Without an entry, only the `stock` tier exists.
     native_loader: its own loader, a key of plan.loaders.NATIVE_LOADERS, or None if it has none.
     measures_noise: whether it measures gradient noise, see Backend.measure_gradients.
-    one_device: its overhead for collective operations on one device, where it does not need them.
-    best_without: whether its `best` tier leaves that out on one device, unless gradients are compressed.
+    one_device: its overhead for collective operations on one device, which does not need them.
+    best_without: whether its `best` tier avoids that overhead on one device, unless gradients are compressed.
     """
 
     family: str

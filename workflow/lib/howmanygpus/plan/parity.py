@@ -25,7 +25,7 @@ from howmanygpus.plan.own.model import OwnModel
 from howmanygpus.train.parity.variation import Variation
 
 MOST_DEVICES = 3
-"""Three devices show mistakes that two hide, such as a mean of means."""
+"""Three devices reveal mistakes that two hide, such as a mean of means."""
 DEVICES_OVER_NODES = 2
 
 
@@ -54,7 +54,7 @@ class TrainingPath:
         return cls(
             tier=settings["tier"],
             **loader,
-            # JPEG is lossy, and the frameworks' decoders differ by up to one level.
+            # JPEG is lossy; the frameworks' decoders differ by up to one level.
             input="png" if is_native and source in FILES else "arrays",
             gradient_compression=compression,
             powersgd_rank=settings["powersgd_rank"] if compression == "powersgd" else 0,
@@ -63,7 +63,7 @@ class TrainingPath:
 
     @property
     def option(self) -> str:
-        """The part of file names that distinguishes this path from the usual one."""
+        """The part of file names that distinguishes this training path from the usual one."""
         option = f"_{self.tier}" if self.tier == "best" else ""
         option += f"_{self.loader}-{self.loader_kind}-{self.input}" if self.loader != SHARED else ""
         rank = self.powersgd_rank or ""
@@ -75,9 +75,9 @@ class TrainingPath:
 class ParityCell:
     """One cell of the parity gate. All runs of a cell share its verdict; runs on several nodes have a separate cell.
 
-    model_options: those that differ from the model's own. own_model: the user's, if it is none of the workflow. shape:
-    height, width and channels of the images. variation: of the task. more: other settings that differ from their
-    defaults (plan.gated.find_more).
+    model_options: options that differ from the model's defaults. own_model: the user's model; None for a network of the
+    workflow. shape: height, width and channels of the images. variation: of the task. more: other settings that differ
+    from their defaults (plan.gated.find_more).
     """
 
     framework: str
@@ -133,7 +133,7 @@ class ParityCell:
 
     @property
     def strict(self) -> "ParityCell | None":
-        """The cell of the same code in fp32 without compression of gradients, or None if this is one.
+        """The cell of the same code in fp32 without compression of gradients; None if this cell is one itself.
 
         The limits of this cell are too wide for some faults, so its verdict requires that of the strict cell.
         """
@@ -143,7 +143,7 @@ class ParityCell:
 
     @property
     def noise(self) -> str | None:
-        """The record of the changes by reduced precision, or None if the verdict needs none.
+        """The record of the changes by reduced precision; None if the verdict needs none.
 
         For a user's model in one file, the reference contains them.
         """

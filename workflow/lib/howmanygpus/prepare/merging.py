@@ -136,7 +136,7 @@ def _check(task: Task, prepared: list[Prepared], excluded: list[tuple[Entry, Rec
 def _read_pixels(items: list[Prepared], images: list[Path], num_bytes: int) -> Iterator[bytes]:
     """Yield the pixels of each item, in the order of their shards; raises ValueError for a shard that ends early.
 
-    One shard is open at a time, since a system limits how many files are.
+    One shard is open at a time, because systems limit the number of open files.
     """
     for shard, own in groupby(items, key=attrgetter("shard")):
         with open(images[shard], "rb") as file:

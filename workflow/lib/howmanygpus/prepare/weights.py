@@ -1,4 +1,4 @@
-"""Compares given weights with the arrays of a network, and makes its initial weights of them."""
+"""Compares given weights with the arrays of a network, and derives its initial weights from them."""
 
 from collections.abc import Mapping
 

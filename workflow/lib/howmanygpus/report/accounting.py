@@ -17,7 +17,7 @@ def to_seconds(moment: str) -> float:
 
 
 def account(record: dict | None, attempts: Iterable[dict], billing: dict | None) -> dict:
-    """Return those of COLUMNS that are known, for a run with all its failed attempts.
+    """Return the known values of COLUMNS, for a run with all its failed attempts.
 
     record: the record of the run, or None if it has no outcome. attempts: the records of its failed attempts. billing:
     prices of its device, from the machine file; without them hours and cost are not known. Every sum includes the bills
@@ -62,7 +62,7 @@ def bill(hours: float, num_gpus: int, num_nodes: float, billing: dict) -> dict:
 
 
 def count_devices(allocated: str | None, num_gpus: int, num_nodes: int, billing: dict) -> int:
-    """Return the number of devices that a job is billed for. allocated: SLURM's words for what it gave the job.
+    """Return the number of devices that a job is billed for. allocated: the job's allocation as SLURM writes it.
 
     SLURM only names devices if the cluster accounts for GPUs. Otherwise a job on exclusive nodes is billed for all of
     their devices, and any other job for those that it asked for.
@@ -72,7 +72,7 @@ def count_devices(allocated: str | None, num_gpus: int, num_nodes: int, billing:
 
 
 def count_allocated(allocated: str | None) -> int | None:
-    """Return the number of GPUs in SLURM's words for an allocation, such as node=1,gres/gpu=4; None if none is named.
+    """Return the number of GPUs of an allocation as SLURM writes it, such as node=1,gres/gpu=4; None if it names none.
 
     A job with a node of its own is given all GPUs of the node, even if it asks for fewer.
     """
@@ -83,9 +83,9 @@ def count_allocated(allocated: str | None) -> int | None:
 def measure_hours(record: dict) -> float | None:
     """Return the hours for which the devices of a run or an attempt were occupied, or None if that is not known.
 
-    They count from the start of its job, or of its launcher if it shared an allocation with others. A run outside of
-    jobs occupied them for its wall time only, and a failed attempt from when it had the machine to itself, because the
-    launcher may first have waited for other jobs of the machine.
+    The time counts from the start of its job, or of its launcher if it shared an allocation with others. A run outside
+    of jobs occupied them for its wall time only, and a failed attempt from when it had the machine to itself, because
+    the launcher may first have waited for other jobs of the machine.
     """
     job: dict = record.get("job") or {}
     if not job and "wall_time_s" in record:

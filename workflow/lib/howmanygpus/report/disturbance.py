@@ -3,7 +3,7 @@
 OTHER_CPU_LIMIT = 0.05
 """Largest fraction of the CPU time of a run's cores that other processes may use in the measured windows.
 
-Repeats on an otherwise idle machine differ by 1 to 3 %. The effect of a smaller fraction is within that spread.
+Repeats on an otherwise idle machine differ by 1 to 3 %. A smaller fraction has an effect within that spread.
 """
 
 

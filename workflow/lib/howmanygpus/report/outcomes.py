@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NotRequired, TypedDict
 
 import pandas as pd
 
@@ -29,7 +30,18 @@ UNDECIDED = (
 
 
 FORMER_DEFAULTS = {"tier": "equal", "eval_batchnorm": "running"}
-"""Values for records that lack the key, if its default has changed since or if no key of a study sets it."""
+"""Values for records that lack a key, for keys whose default has changed since and for keys that no study can set."""
+
+
+class GridDecision(TypedDict):
+    """What an adaptive study decided, as call.deciding.describe_decision writes it.
+
+    runs: status and reason of each run without an outcome, by its path. probes_of: the study whose probes these are.
+    """
+
+    runs: dict[str, list[str]]
+    budget_device_h: float | None
+    probes_of: NotRequired[str]
 
 
 @dataclass(frozen=True)
@@ -38,7 +50,7 @@ class Outcome:
 
     path: folder of the run below results/runs/. record: its run.json, else the attempt.json of its last attempt, else
     None. has_run: whether the record is a run.json. attempts: the records of all its failed attempts. protocol: the
-    unfair one that the run follows, a key of report.published.protocols.WORDS, or empty.
+    unfair protocol that the run follows, a key of report.published.protocols.WORDS, or empty.
     """
 
     path: str
@@ -53,7 +65,7 @@ class Outcome:
 
     @property
     def was_trained(self) -> bool:
-        """Whether the run has evaluations. A run that diverged has those from before that."""
+        """Whether the run has evaluations. A run that diverged has those before the divergence."""
         return self.has_run and self.status in ("completed", "diverged")
 
     def read_events(self) -> list[dict]:
@@ -107,7 +119,7 @@ def _read_outcome(
 
 def find_changes(planned: dict, record: dict, defaults: dict) -> list[str]:
     """Return the keys in which a planned specification differs from that of an existing run. record: a run.json."""
-    # A run that is older than a key of the config used the key's default. A user's model may have moved.
+    # A run from before a key of the config existed used its default. A user's model may have moved.
     was = defaults | FORMER_DEFAULTS | record["spec"]
     changed = [key for key, value in planned.items() if key not in PLACES_OF_MODELS and was.get(key) != value]
     # Records have no credentials of addresses.
@@ -115,7 +127,7 @@ def find_changes(planned: dict, record: dict, defaults: dict) -> list[str]:
 
 
 def _explain_staleness(changed: list[str], was: dict) -> str:
-    """Return the reason of a stale run. was: the specification of the run that exists."""
+    """Return the reason of a stale run. was: the specification of the existing run."""
     reason = f"was run with another {', '.join(changed)}"
     if (FORMER_DEFAULTS | was).get("tier") == "equal":
         reason += "; the tier equal is replaced by stock, and the next call of snakemake does the run again"
@@ -139,8 +151,8 @@ def _read_or_explain(path: Path) -> dict:
 def describe_attempt(record: dict) -> tuple[str, str]:
     """Return status and reason of a run without an outcome, from the record of its last attempt.
 
-    An attempt that has not written its end is running, because train.start.settling has completed the records of all
-    that ended without writing it.
+    An attempt without an end is running, because train.start.settling has completed the records of all attempts that
+    ended without writing one.
     """
     if record["status"] != "running":
         return record["status"], record["reason"]

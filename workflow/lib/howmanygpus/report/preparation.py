@@ -37,7 +37,7 @@ def _draw_bars(axes: Axes, rows: pd.DataFrame, column: str, text: str) -> None:
 
 
 def _describe(row: Any) -> str:
-    """Return the name of a bar; for a format, with the difference that it makes to the images."""
+    """Return the name of a bar; for a file format, with the error that it causes in the images."""
     if row.part != "format":
         return row.name
     return f"{row.name}\n" + (f"{row.psnr_db:.1f} dB" if row.mean_difference else "lossless")

@@ -87,8 +87,8 @@ def look_of(framework: str) -> tuple[str, str]:
 def style_of(names: Iterable[str]) -> dict[str, dict]:
     """Return colour, marker and line of each series by its name, which begins with its framework.
 
-    The first series of a framework has the framework's marker and a solid line. No two series look the same. Figures
-    draw the series in this order, each with a smaller marker, so that equal values do not hide each other.
+    The first series of a framework has the framework's marker and a solid line. All series look different. Figures draw
+    the series in this order, each with a smaller marker, so that equal values do not hide each other.
     """
     styles: dict[str, dict] = {}
     ordered = sorted(set(names))
@@ -155,7 +155,7 @@ def _make_room(axes: Axes, names: list[str]) -> None:
 def _place_name(axes: Axes, places: dict[str, tuple[float, float]], name: str) -> Callable[[RendererBase], Transform]:
     """Return the coordinates of one of several names. Their height depends on that of the axes when they are drawn.
 
-    The layout of the whole figure decides the height of the axes, and computing it for each panel would take seconds.
+    The layout of the whole figure decides the height of the axes; computing it for each panel would take seconds.
     """
     figure = axes.get_figure(root=True)
     assert figure is not None
@@ -172,7 +172,7 @@ def _place_name(axes: Axes, places: dict[str, tuple[float, float]], name: str) -
 
 
 def _spread(wanted: list[float], gap: float) -> list[float]:
-    """Move rising heights so that neighbours are at least `gap` apart; within 0 to 1 if there is room for all."""
+    """Move rising heights so that neighbours are at least `gap` apart, within 0 to 1 if there is room for all."""
     heights: list[float] = []
     for y in wanted:
         heights.append(max(y, heights[-1] + gap) if heights else y)
@@ -199,7 +199,7 @@ def mark_counts(axes: Axes, counts: Iterable[int]) -> None:
 
 
 def _write_apart(counts: list[int], doublings: float) -> list[str]:
-    """Return the labels of ticks, from the largest number down; empty for one that would touch a larger one.
+    """Return the labels of ticks, from the largest number down; a label that would touch a larger one is empty.
 
     doublings: number of doublings on the axis. On the narrowest panels, a digit takes 2.5 % of the axis.
     """
@@ -224,7 +224,7 @@ def note_rates(axes: Axes, series: Iterable[str]) -> None:
 
 
 def ring_disturbed(axes: Axes, x: pd.Series, y: pd.Series, is_disturbed: pd.Series) -> None:
-    """Draw a ring around each point with a repeat that other work on the machine disturbed, and explain the ring."""
+    """Draw a ring around each point of which other work disturbed a repeat, and explain the ring."""
     is_drawn = is_disturbed & y.notna()
     if not is_drawn.any():
         return
@@ -250,7 +250,7 @@ def name_guess(metric: str) -> str:
 
 
 def describe_guess(table: pd.DataFrame, metric: str = "metric") -> str:
-    """Name the quality of a guess in brackets, to follow a quality in a title; nothing if it is not known.
+    """Write the quality of a guess in brackets, to follow a quality in a title; empty if it is not known.
 
     metric: the column of the metric.
     """
@@ -285,7 +285,7 @@ def say_nothing_to_show(reason: str) -> Figure:
 
 
 def mark_probes(figure: Figure, study: str) -> None:
-    """Say above a figure that it shows short runs, from which the cells of a study are chosen."""
+    """Write above a figure that it shows short runs, from which the configurations to train are chosen."""
     figure.text(0.0, 1.01, f"short probes of the study {study}", fontsize=11, color=GREY, va="bottom")
 
 

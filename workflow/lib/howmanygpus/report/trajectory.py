@@ -1,9 +1,9 @@
 """
-Whether the losses of a run's first epoch coincide with those of all runs that do the same work.
+Compare the losses of a run's first epoch with those of all runs that do the same work.
 
-The parity gate checks a few steps in advance. This checks the runs themselves, also with device counts and variants
-that the gate never had. Runs do the same work if their specifications differ only in the keys that the plan lists as
-`how`.
+The parity gate checks a few steps in advance. This module checks the runs themselves, also with device counts and
+variants that the gate never saw. Runs do the same work if their specifications differ only in the keys that the plan
+lists as `how`.
 """
 
 import json
@@ -35,7 +35,7 @@ def add_differences(losses: pd.DataFrame, plan: dict, trained: set[tuple]) -> pd
 
     losses: one row per window, with IDENTITY, last_step and loss. plan: content of results/plans/{study}.json. trained:
     identities of the runs to compare. Adds `difference` and `difference_limit`; both are empty if nothing else does the
-    same work. With two runs, the difference of each from the median is half of that between them.
+    same work. With two runs, each differs from the median by half of their difference.
     """
     works, kernels = {}, {}
     for planned in plan["runs"].values():
@@ -62,7 +62,7 @@ def add_differences(losses: pd.DataFrame, plan: dict, trained: set[tuple]) -> pd
 def select_work(spec: dict, how: list[str]) -> dict:
     """Return the part of a specification that says which work a run does.
 
-    how: the other keys. A key below another one has its name before it, as `optimizer.name` has.
+    how: the other keys. A key below another one is preceded by its name, as in `optimizer.name`.
     """
     kept = {key: value for key, value in spec.items() if key not in how}
     for key, value in kept.items():
@@ -97,12 +97,12 @@ def find_limits(pool: pd.DataFrame) -> list[float]:
 
 
 def find_rivals(window, members: pd.DataFrame) -> pd.Index:
-    """Return the runs of the same work whose differences do not show how fast rounding grows, for a window of a run.
+    """Return the runs of the same work whose differences do not show how fast rounding grows in a run's window.
 
-    members: the kernels of each run that does the window's work. Of two runs or two kernels, one differs from the
-    median as much as the other, or not at all because it holds the majority. In a short inception_v3, the runs of
-    TensorFlow and Keras kept the same weights to the last bit, and PyTorch left them by 0.003 in four steps; rounding
-    alone, in weights changed by their last bit, made PyTorch leave itself by 0.0003 in four steps and 0.03 in forty.
+    members: the kernels of each run that does the window's work. With two runs or two kernels the median is halfway, so
+    both differ equally; with a majority, the majority differs by zero. In a short inception_v3, the losses of
+    TensorFlow and Keras were equal to the last bit, and PyTorch differed from them by 0.003 after four steps. With
+    weights changed by their last bit, PyTorch differed from itself by 0.0003 after four steps and by 0.03 after forty.
     """
     others = members.drop(window.run)
     if len(others) == 1:
@@ -114,7 +114,8 @@ def find_rivals(window, members: pd.DataFrame) -> pd.Index:
 def summarize_trajectories(losses: pd.DataFrame) -> dict[tuple, dict]:
     """Return COLUMNS of each run that was compared, by the values of its identity.
 
-    losses: the table of that name. The values are those of the window whose difference is largest for its limit.
+    losses: the table of that name. The values are those of the window whose difference is largest relative to its
+    limit.
     """
     compared = losses[losses["difference"].notna()]
     compared = compared.assign(ratio=compared["difference"] / compared["difference_limit"])

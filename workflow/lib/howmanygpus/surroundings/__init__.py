@@ -1,1 +1,1 @@
-"""What the workflow takes from the host: environment variables, and the kernel's limits."""
+"""Facts that the workflow takes from the host: environment variables, and the kernel's limits."""

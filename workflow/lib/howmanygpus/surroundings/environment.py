@@ -15,13 +15,12 @@ from howmanygpus.surroundings.names import FAMILIES, OF_DEVICES, OF_MODULES, OF_
 KEEP = "HOWMANYGPUS_KEEP"
 """Environment variable with the names of further variables to keep, with spaces between them."""
 LEFT_OUT = "HOWMANYGPUS_LEFT_OUT"
-"""Environment variable with the names of what was left out."""
+"""Environment variable with the names of the variables that were left out."""
 NEEDED = {*OF_SYSTEM, *OF_MODULES, *OF_DEVICES}
 PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
-"""Variables with which threads of OpenMP (of GNU, LLVM and Intel) sleep as soon as they have nothing to do.
+"""Variables that make idle threads of OpenMP (GNU, LLVM and Intel) sleep at once.
 
-By default they wait for more work in a loop, and if there are more threads than free cores, they keep those that have
-work from their core.
+By default they spin, and if there are more threads than free cores, they keep working threads from their cores.
 """
 OF_SHELLS = {"_", "SHLVL", "PWD", "OLDPWD"}
 """Variables that every shell sets anew."""
@@ -33,7 +32,7 @@ multiprocessing takes 33 for the folder and name of its own, torch 34, and Open 
 
 
 def find_cache() -> Path:
-    """Return the folder of what calls in any clone share."""
+    """Return the folder that calls in all clones share."""
     return Path(os.environ.get("HOWMANYGPUS_CACHE") or "~/.cache/howmanygpus").expanduser()
 
 

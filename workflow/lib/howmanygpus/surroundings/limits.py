@@ -63,7 +63,7 @@ def find_free_bytes() -> int:
 
 
 def _read_kept_bytes(group: Path, version: int) -> int:
-    """Return the memory of a group without the content of files, which the kernel can drop."""
+    """Return the memory in use by a group, without cached files, which the kernel can drop."""
     _, current, prefix = FILES[version]
     dropped = {f"{prefix}active_file", f"{prefix}inactive_file"}
     lines = (line.split() for line in _read_lines(group / "memory.stat"))

@@ -37,7 +37,7 @@ OF_SYSTEM = [
     "PYTHONUTF8",
 ]
 """
-Who and where a process is, its libraries and compilers. The rules' shell lines replace a user's PYTHONPATH by the
+Identity and place of a process, its libraries and compilers. The rules' shell lines replace a user's PYTHONPATH by the
 workflow's own, to which an interpreter's modules may add theirs.
 """
 OF_MODULES = [

@@ -1,4 +1,4 @@
-"""Keeps what a user would not publish out of records and logs: credentials, and where the home folder is."""
+"""Keeps credentials and the place of the home folder out of records and logs."""
 
 import os
 import re
@@ -13,20 +13,20 @@ SIGNATURES = re.compile(
     r"[^&#\s'\"]+",
     re.IGNORECASE,
 )
-"""A value in the query of an address that lets whoever has it fetch the file."""
+"""A value in the query of an address with which anybody can fetch the file."""
 SECRETS = re.compile(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|(^|_)(PWD|KEY|JWT|AUTH)$"
 )
 """Part of the names of variables whose values are secret."""
 SHORTEST = 6
-"""Fewest characters of a value that is looked for. A shorter one would also be found inside of ordinary words."""
+"""Smallest length of a value that is searched for. A shorter one would also be found inside ordinary words."""
 NOT_SECRET = {"PWD", "OLDPWD"}
 
 
 def make_hiding(environment: Mapping[str, str]) -> Callable[[str], str]:
     """Return a function that replaces credentials in addresses, and values of secret variables by their names.
 
-    environment: of the process whose text it is.
+    environment: variables of the process that wrote the text.
     """
     secret = [
         (value, f"${name}")
@@ -48,7 +48,7 @@ def hide_in_addresses(text: str) -> str:
 
 
 def hide_everywhere(value: Any) -> Any:
-    """Return a value of JSON, all texts of which are as hide_in_addresses returns them."""
+    """Apply hide_in_addresses to all texts of a JSON value."""
     if isinstance(value, dict):
         return {key: hide_everywhere(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -18,7 +18,7 @@ POLL_S = 0.1
 def run_until(deadline: float, command: list[str], **options) -> int | None:
     """Run a command; return its exit status as subprocess does, or None if it was stopped at the deadline.
 
-    deadline: by time.monotonic(). options: of Popen. What a killed command leaves behind is stopped, too.
+    deadline: by time.monotonic(). options: of Popen. Processes that a killed command leaves behind are stopped too.
     """
     child = subprocess.Popen(command, preexec_fn=begin_session, **options)
     try:
@@ -37,9 +37,9 @@ def begin_session() -> None:
 
 
 def stop(child: subprocess.Popen) -> None:
-    """Stop a session like Ctrl-C in a terminal, which reaches the command and its children, and see that it ends."""
+    """Stop a session as Ctrl-C in a terminal does, for the command and its children, and make sure that it ends."""
     deadline = time.monotonic() + STOPPING_S
-    # There is no such process as soon as all of the session have ended.
+    # No such process exists once all processes of the session have ended.
     with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGINT)
         while time.monotonic() < deadline:

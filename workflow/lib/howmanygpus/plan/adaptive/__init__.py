@@ -1,1 +1,1 @@
-"""Decides from measurements which cells of a grid are worth their devices, and says why the others are not."""
+"""Decides from measurements which configurations of a grid are worth their devices, and why the others are not."""

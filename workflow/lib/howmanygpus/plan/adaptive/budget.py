@@ -1,23 +1,23 @@
 """
 Spends a budget of device-hours.
 
-A cell is run only if the budget has room for a quarter more than the cell is expected to need. The rest of the budget
-is divided among the runs of a pass in proportion to their needs, and no run gets more time than its share. The budget
-is therefore kept even if every run takes longer than expected.
+A configuration is run only if the budget has room for a quarter more than it is expected to need. The rest of the
+budget is divided among the runs of a pass in proportion to their needs, and no run gets more time than its share. The
+budget is therefore kept even if every run takes longer than expected.
 """
 
 from howmanygpus.plan.adaptive.cells import Cell, Decision, Knowledge, Rules, name_devices
 
 RESERVE = 1.25
-"""Multiple of a cell's expected need that the budget must have left."""
+"""Multiple of a configuration's expected need that the budget must have left."""
 BEHIND_FIRST_RUNS = "decided later: when the first runs tell how long a run takes"
-BEHIND_OTHERS = "decided later: by what cheaper cells leave of the budget"
+BEHIND_OTHERS = "decided later: by what cheaper runs leave of the budget"
 
 
 def spend(rules: Rules, wanted: list[Cell], waiting: list[Cell], known: Knowledge, decision: Decision) -> None:
-    """Decide which of the wanted cells are run now: with a budget, those that need least.
+    """Decide which wanted configurations are run now: with a budget, those that need least.
 
-    waiting: cells that wait for others of their curves.
+    waiting: configurations that wait for others of their curves.
     """
     if rules.budget_device_h is None:
         decision.go += list_missing(wanted, known)
@@ -43,7 +43,7 @@ def spend(rules: Rules, wanted: list[Cell], waiting: list[Cell], known: Knowledg
 
 
 def find_need(cell: Cell, known: Knowledge) -> float | None:
-    """Return the device-hours that the missing runs of a cell are expected to need; None if that is not known."""
+    """Return the device-hours that the missing runs of a configuration are expected to need; None if not known."""
     needs = [known.expect(run) for run in known.find_missing(cell)]
     return None if None in needs else sum(need for need in needs if need is not None)
 
@@ -53,7 +53,7 @@ def list_missing(cells: list[Cell], known: Knowledge) -> list[str]:
 
 
 def _admit(wanted: list[Cell], needs: dict[int, float | None], left: float) -> list[Cell]:
-    """Return the cells that fit into the rest of the budget together, those that need least first."""
+    """Return the configurations that fit into the rest of the budget together, those that need least first."""
     admitted, total = [], 0.0
     for cell in sorted(wanted, key=lambda cell: needs[id(cell)] or 0.0):
         need = needs[id(cell)] or 0.0
@@ -64,7 +64,7 @@ def _admit(wanted: list[Cell], needs: dict[int, float | None], left: float) -> l
 
 
 def _choose_first_runs(cells: list[Cell], known: Knowledge) -> list[str]:
-    """Return one run of each kind of cell, on the fewest devices, from which the needs of the others are estimated."""
+    """Return one run of each kind of configuration, on the fewest devices, to estimate the needs of the others."""
     first: dict[tuple, Cell] = {}
     for cell in cells:
         if cell.kind not in first or cell.num_gpus < first[cell.kind].num_gpus:
@@ -79,7 +79,7 @@ def _wait_for_others(waiting: list[Cell], known: Knowledge, decision: Decision) 
 
 
 def _refuse(cells: list[Cell], rules: Rules, known: Knowledge, decision: Decision) -> None:
-    """Say that the budget has no room for some cells."""
+    """Note that the budget has no room for some configurations."""
     budget, used = rules.budget_device_h or 0.0, known.used_device_h
     for cell in cells:
         need = find_need(cell, known)

@@ -14,7 +14,7 @@ from howmanygpus.train.spec import RANDOM_INPUTS
 
 @dataclass(frozen=True)
 class Campaign:
-    """An adaptive study. probes: the study of its probes, if it trains only its best cells."""
+    """An adaptive study. probes: the study of its probes, if it trains only its best configurations."""
 
     plan: Plan
     study: Study
@@ -33,7 +33,7 @@ class Campaign:
 
     @property
     def runs(self) -> list[Run]:
-        """The runs that a decision can be about: those that can be done, and that this call can do."""
+        """The runs that a decision can be about: all that are possible, and possible in this call."""
         return [run for study in self.studies for run in study.runs if self._can_be_done(run)]
 
     def _can_be_done(self, run: Run) -> bool:

@@ -1,4 +1,4 @@
-"""The basis of a decision: the cells of a grid, the rules of its study, and what is known of each run."""
+"""The basis of a decision: the configurations of a grid, the rules of its study, and the known results of runs."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -26,10 +26,10 @@ class Rules:
 
 @dataclass(frozen=True)
 class Cell:
-    """One configuration. curve: all of it except the device count. runs: the paths of its repeats.
+    """One configuration. curve: its values except the device count. runs: the paths of its repeats.
 
-    kind: settings that it shares with cells that take about as long, such as the framework. is_real: whether it trains
-    on real images, so that it can reach a target.
+    kind: settings that it shares with configurations that take about as long, such as the framework. is_real: whether
+    it trains on real images, so that it can reach a target.
     """
 
     curve: tuple
@@ -50,9 +50,9 @@ class Measured:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """All that was measured so far.
+    """All measurements so far.
 
-    runs: by path, those that ended or that failed in this call. used_device_h: device-hours of all jobs of the study,
+    runs: by path, runs that ended or that failed in this call. used_device_h: device-hours of all jobs of the study,
     including failed ones. expect: returns the device-hours that a run is expected to need; None if no similar run
     exists.
     """
@@ -68,7 +68,7 @@ class Knowledge:
         return [run for run in cell.runs if run in self.runs and self.runs[run].has_outcome]
 
     def find_rate(self, cell: Cell) -> float | None:
-        """Return the median rate of the repeats that have one, as the table of scaling does."""
+        """Return the median rate of the repeats that have a rate, as the table of scaling does."""
         known = (self.runs[run].images_per_s for run in cell.runs if run in self.runs)
         rates = [rate for rate in known if rate is not None]
         return median(rates) if rates else None
@@ -84,7 +84,7 @@ class Decision:
     """The decision on each run.
 
     go: runs to do now. done: runs that ended and belong to the grid. later: runs that a later pass decides, and
-    not_run: runs that are not done, each with the reason. allowed_device_h: maximum for each of the runs to do; empty
+    not_run: runs that are not done, each with the reason. allowed_device_h: most device-hours of each run to do; empty
     without a budget.
     """
 
@@ -103,7 +103,7 @@ class Decision:
 
 
 def list_curves(cells: Iterable[Cell]) -> list[list[Cell]]:
-    """Return the cells by curve, each in the order of its device counts."""
+    """Return the configurations by curve, in the order of device counts."""
     curves: dict[tuple, list[Cell]] = {}
     for cell in cells:
         curves.setdefault(cell.curve, []).append(cell)

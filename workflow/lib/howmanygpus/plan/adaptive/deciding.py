@@ -1,4 +1,4 @@
-"""Decides what to run next. A pure function of rules, cells and measurements."""
+"""Decides what to run next, as a pure function of rules, configurations and measurements."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,8 +19,9 @@ from howmanygpus.plan.adaptive.cells import (
 class Scan:
     """The state of a grid's curves so far.
 
-    wanted: cells to run now, if the budget allows it. rates: the rate of each cell that is good enough, by curve and
-    device count. refused: why a cell is not good enough or was not run, by curve and device count.
+    wanted: configurations to run now, if the budget allows it. rates: the rate of each configuration that is good
+    enough, by curve and device count. refused: why a configuration is not good enough or was not run, by curve and
+    device count.
     """
 
     wanted: list[Cell] = field(default_factory=list)
@@ -32,9 +33,9 @@ class Scan:
 def decide(rules: Rules, measured: list[Cell], trained: list[Cell], known: Knowledge) -> Decision:
     """Decide which runs are done now, later or not at all.
 
-    measured: cells whose throughput is measured along their curves. trained: cells to train if their throughput is
-    among the best, with `rules.train_best`; empty otherwise. A cell that is trained has the curve and the device count
-    of the cell that measures it.
+    measured: configurations whose throughput is measured along their curves. trained: configurations to train if their
+    throughput is among the best, with `rules.train_best`; empty otherwise. A trained configuration has the curve and
+    the device count of the one that measures it.
     """
     decision, scan = Decision(), Scan()
     for curve in list_curves(measured):
@@ -75,15 +76,15 @@ def _follow(curve: list[Cell], rules: Rules, known: Knowledge, scan: Scan, decis
         scan.rates[cell.curve, cell.num_gpus] = rate
         if rules.stop_below_efficiency is not None and efficiency < rules.stop_below_efficiency:
             stopped = (
-                f"efficiency {_write_below(efficiency, rules.stop_below_efficiency)} at {name_devices(cell.num_gpus)} "
-                f"is below {rules.stop_below_efficiency:g}"
+                f"efficiency {_write_below(efficiency, rules.stop_below_efficiency)} at "
+                f"{name_devices(cell.num_gpus)} is below {rules.stop_below_efficiency:g}"
             )
             del scan.rates[cell.curve, cell.num_gpus]
             scan.refused[cell.curve, cell.num_gpus] = stopped
 
 
 def _explain_end(cell: Cell, rules: Rules, known: Knowledge) -> str:
-    """Say why a curve ends at a cell without a rate; empty if it goes on.
+    """Say why a curve ends at a configuration without a rate; empty if it goes on.
 
     With a fixed global batch, more devices need less memory each.
     """
@@ -99,7 +100,7 @@ def _write_below(value: float, limit: float) -> str:
 
 
 def _choose_best(rules: Rules, trained: list[Cell], known: Knowledge, scan: Scan, decision: Decision) -> list[Cell]:
-    """Return the cells with the highest rates that have not been trained yet, and say why the others are not."""
+    """Return the best configurations that are not trained yet, and note why the others are not trained."""
     ranked = sorted(_rank(trained, scan, known, decision), key=lambda found: -found[0])
     wanted = []
     for rank, (rate, cell) in enumerate(ranked, start=1):
@@ -114,7 +115,7 @@ def _choose_best(rules: Rules, trained: list[Cell], known: Knowledge, scan: Scan
 
 
 def _rank(trained: list[Cell], scan: Scan, known: Knowledge, decision: Decision) -> Iterator[tuple[float, Cell]]:
-    """Yield the cells that may be trained, each with its rate, and say why the others may not."""
+    """Yield the configurations that may be trained, each with its rate, and note why the others may not."""
     for cell in trained:
         key = (cell.curve, cell.num_gpus)
         if cell.is_real and key in scan.rates:

@@ -14,8 +14,8 @@ LEAST_S = 1.0
 def expect_seconds(campaign: Campaign, tried: Collection[str], folder: Path = RUNS) -> Callable[[Run], float | None]:
     """Return a function from a run to its expected seconds, or None if no run like it exists.
 
-    Frameworks can differ by an order of magnitude. The durations of others therefore count for a framework only if one
-    of its runs was tried and left no duration. tried: the paths of the campaign's runs that ended or failed.
+    Frameworks can differ by an order of magnitude. Durations of other frameworks therefore count only if a run of the
+    framework was tried and left no duration. tried: the paths of the campaign's runs that ended or failed.
 
     The duration of a user's program depends on its command alone, so the longest existing run of the same variant is
     expected again. folder: where the runs are.

@@ -8,7 +8,7 @@ from howmanygpus.plan.largest.sizes import MAX
 from howmanygpus.train.spec import RANDOM_INPUTS
 
 RULES = ("stop_below_efficiency", "budget_device_h", "train_best", "probe_steps")
-"""Keys that say which runs are done. They change no run, and tables only through the runs."""
+"""Keys that decide which runs are done. They change no run, and tables only through the runs."""
 FOR_TRAINING = ("epochs", "steps", "repeats", "published", "deviations", "protocols")
 """Keys that a probe does not share with the runs that train."""
 PROBE = "_probe"
@@ -24,10 +24,10 @@ def is_adaptive(study: dict) -> bool:
 
 
 def split_probes(groups: dict[str, dict[str, dict]]) -> dict[str, dict[str, dict]]:
-    """Return the studies to plan, with a study of probes before each one that trains the best of its cells.
+    """Return the studies to plan, with a study of probes before each one that trains only its best configurations.
 
-    groups: as plan.config.models.split_models returns them. The probes are runs of `probe_steps` steps, once each, of
-    all cells of the study. Raises ConfigError for keys that exclude each other.
+    groups: as plan.config.models.split_models returns them. The probes are runs of `probe_steps` steps, one for each
+    configuration of the study. Raises ConfigError for keys that exclude each other.
     """
     taken = {name for studies in groups.values() for name in studies} | groups.keys()
     split: dict[str, dict[str, dict]] = {}

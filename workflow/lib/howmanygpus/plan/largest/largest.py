@@ -18,10 +18,10 @@ def find_series(run: Run) -> Series:
 
 @dataclass(frozen=True)
 class Largest:
-    """The batch sizes in place of `max` in one study.
+    """The resolved values of `per_device_batch_size: max` in one study.
 
     config: of the study. bound: the largest batch that the data set allows. asked: the series that need a number.
-    samples: the first run of each of them that is supported, on the fewest devices. searches, sizes: of the same.
+    samples: the first run of each of them that is supported, on the fewest devices. searches, sizes: search and size of each such series.
     """
 
     config: dict
@@ -32,7 +32,7 @@ class Largest:
     sizes: dict[Series, Size] = field(default_factory=dict)
 
     def list_sizes(self, series: Series) -> list[int]:
-        """Return the distinct batch sizes of a series: those of the study, and its own number or a placeholder."""
+        """Return the distinct batch sizes of a series: the study's sizes, and its resolved size or a placeholder."""
         numbers = list_numbers(self.config)
         own = [self.get_number(series)] if series in self.asked else []
         return [*numbers, *(size for size in own if size not in numbers)]

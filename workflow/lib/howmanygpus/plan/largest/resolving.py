@@ -13,7 +13,7 @@ from howmanygpus.plan.study.study import Study
 
 
 def take_max(place: str, config: dict) -> None:
-    """Make a list of a lone `max`. config: a complete study. Raises ConfigError for keys that `max` excludes."""
+    """Turn a lone `max` into a list. config: a complete study. Raises ConfigError for keys that `max` excludes."""
     if config["per_device_batch_size"] == MAX:
         config["per_device_batch_size"] = [MAX]
     if MAX in config["per_device_batch_size"] and config["scaling"] == "both":
@@ -30,10 +30,10 @@ def refuse_max(place: str, config: dict) -> None:
 
 
 def resolve_max(study: Study, find: Find) -> tuple[Largest, list[Run]]:
-    """Return the numbers of a study, and all its runs with them.
+    """Return the resolved values of a study, and all its runs with them.
 
-    Its runs with `max` are UNRESOLVED, and it has left out those that it excludes. A number that it also lists makes no
-    second run. Runs without a number are unsupported, with the reason.
+    study: its runs with `max` have the batch size UNRESOLVED; excluded ones are left out. A size that the study also
+    lists makes no second run. Runs without a number are unsupported, with the reason.
     """
     asked = [run for run in study.runs if run.per_device_batch_size == UNRESOLVED]
     samples: dict[Series, Run] = {}

@@ -30,7 +30,7 @@ ONCE = 10**6
 class Search:
     """A search that a study needs.
 
-    settings: those that differ from their defaults, as plan.runs.complete_spec takes them. image_shape: of the
+    settings: settings that differ from their defaults, as plan.runs.complete_spec takes them. image_shape: shape of the
     network's input. bound: the largest batch size that the data set allows.
     """
 

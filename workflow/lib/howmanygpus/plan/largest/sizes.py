@@ -3,15 +3,15 @@
 import math
 from dataclasses import dataclass
 
-from howmanygpus.plan.largest.known import GAVE_UP
+from howmanygpus.plan.largest.known import GAVE_UP, LargestBatch
 from howmanygpus.train.largest.bisecting import DATA_SET, GRAIN, HOST_MEMORY, MEMORY, START, round_down
 
 MAX, UNRESOLVED = "max", 0
-"""Batch size as a study gives it, and batch size of its runs until they get their number."""
+"""Batch size as a study gives it, and batch size of its runs until a search resolves it."""
 OPEN = "open"
-"""The limit of a batch size as long as its search is to be done."""
+"""The limit of a batch size whose search is still to be done."""
 FIT_ON_SEVERAL = (15, 16)
-"""Fraction of one device's largest batch that runs on several devices take (numerator, denominator).
+"""Runs on several devices take this fraction of one device's largest batch (numerator, denominator).
 
 They exchange gradients, for which libraries such as NCCL and the frameworks take memory that a run on one device does
 not need.
@@ -45,7 +45,7 @@ def list_numbers(config: dict) -> list[int]:
 def bound_by_data(num_train: int, config: dict, settings: list[dict]) -> int:
     """Return the largest per-device batch with which every run of a study has a step to measure; at least 1.
 
-    settings: of each variant.
+    settings: the settings of each variant.
     """
     num_gpus = min(config["num_gpus"]) if config["scaling"] == "strong" else max(config["num_gpus"])
     steps = [1 if each["steps"] else math.ceil((each["warmup_steps"] + 1) / each["epochs"]) for each in settings]
@@ -60,8 +60,8 @@ def stand_in(bound: int, config: dict) -> int:
     return next((size for size in sizes if size not in listed), first)
 
 
-def choose_size(found: dict | None, bound: int, config: dict) -> Size:
-    """Return the size in place of `max`. found: as plan.largest.known.read_found returns it. bound: of the data set."""
+def choose_size(found: LargestBatch | None, bound: int, config: dict) -> Size:
+    """Return the size in place of `max`. found: result of the search. bound: limit by the data set."""
     if found is None:
         return Size(stand_in(bound, config), 0, OPEN, "the largest batch that fits is not known yet")
     largest, limit, reason = found["largest"], found["limit"], found["reason"]

@@ -49,7 +49,7 @@ def _explain(excluded: list[Exclusion]) -> str:
 
 
 def _explain_size(task: Task, excluded: list[Exclusion], count: int) -> str:
-    """Return a message for a first image, whose size is that of the data set, that differs from most others."""
+    """Return a message if the first image, whose size the data set gets, differs in size from most others."""
     bad = {entry.path for entry, _ in excluded}
     first = next((entry.path for entry in task.listing.entries if entry.path not in bad), "the first image")
     height, width, _ = task.image_shape

@@ -1,4 +1,4 @@
-"""Find images with the same pixels in both splits or in two classes, by the hashes in the records of the shards."""
+"""Find images with the same pixels in both splits or in two classes, by the hashes in the shards' records."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -2,8 +2,8 @@
 Decode one image: a plain image by the decoder of the chosen library, any other image by Pillow.
 
 The choice of the library changes no pixel. The checksums of a PNG are compared before or while it is decoded. A JPEG
-has no checksums; its codes are decoded strictly, that is, without guesses. What is unusual in a file and changes no
-pixel is no damage (see tidying.py).
+has no checksums; its codes are decoded strictly, that is, without guesses. An oddity that changes no pixel does not
+count as damage (see tidying.py).
 """
 
 import io
@@ -26,7 +26,7 @@ Image.MAX_IMAGE_PIXELS = MAX_PIXELS
 Levels = tuple[int, int]
 FULL = 2**16 - 1
 HALF = FULL // 2
-"""Largest level up to which it is doubtful that an image uses 16 bits: many are of 10, 12 or 14 bits."""
+"""If no level exceeds this one, it is doubtful that an image uses 16 bits: many have 10, 12 or 14."""
 
 
 def decode(data: bytes, channels: int, library: str = "fast", levels: Levels | None = None) -> np.ndarray:
@@ -90,7 +90,7 @@ def _decode_by_pillow(data: bytes, header: Header, levels: Levels | None = None)
             if image.size != (header.width, header.height):
                 raise BadImageError("damaged", "it has a second header with another size")
             image.load()
-            # EXIF that cannot be read says nothing about how the image lies.
+            # Unreadable EXIF says nothing about the orientation of the image.
             with suppress(SyntaxError, ValueError, TypeError, struct.error):
                 ImageOps.exif_transpose(image, in_place=True)
             pixels = _opaque_pixels(image, levels)

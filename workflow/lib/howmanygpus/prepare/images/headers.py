@@ -26,7 +26,7 @@ JPEG_MARKER = re.compile(rb"\xff+[^\x00\xff]")
 OTHER_JPEG_FRAMES = {0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF}
 START_OF_SCAN, END_OF_IMAGE, APP0, APP1, APP14 = 0xDA, 0xD9, 0xE0, 0xE1, 0xEE
 EXIF_BEGINNINGS = (b"Exif", b"Raw profile type exif\0", b"XML:com.adobe.xmp\0\1")
-"""Beginnings of notes that can have an orientation: EXIF of JPEG, EXIF of PNG by ImageMagick, and compressed XMP."""
+"""Beginnings of metadata that can contain an orientation: EXIF of JPEG, EXIF of PNG by ImageMagick, compressed XMP."""
 XMP_ORIENTATION = b"tiff:Orientation"
 PNG_TEXTS = {b"tEXt", b"zTXt", b"iTXt"}
 OTHER_KINDS = (
@@ -156,7 +156,7 @@ def _read_jpeg(data: bytes) -> Header:
 
 
 def _has_orientation(note: bytes) -> bool:
-    """Whether a note in a file can say how the image is turned: EXIF, or XMP that names it."""
+    """Whether metadata in a file can contain an orientation: EXIF, or XMP that names it."""
     return note.startswith(EXIF_BEGINNINGS) or XMP_ORIENTATION in note
 
 

@@ -6,7 +6,7 @@ from howmanygpus.prepare.sources import OptionError
 
 USUAL_SEPARATORS = ("|", ";", ",")
 MANY = 0.05
-"""Fraction of labelled images with another usual separator above which that is probably no accident."""
+"""If more than this fraction of labelled images has another usual separator, that is probably no accident."""
 
 
 class Findings:
@@ -39,7 +39,7 @@ class Findings:
         return self._numbers[known] if known == name else ~self._numbers[known]
 
     def is_known(self, text: str) -> bool:
-        """Return whether it is known if the image has the finding; always true if all labels are kept."""
+        """Return whether the table says if the image has the finding; always true if all labels are kept."""
         names = split_text(text, self._separator, self._nothing)
         return self._finding is None or all(
             name == self._finding or strip_unknown(name, self._unknown) != self._finding for name in names

@@ -28,7 +28,7 @@ class FileNames:
         except FileNotFoundError:
             pass
         except OSError:
-            # The file, or what is on the way to it, cannot be read. Its preparation says why.
+            # The file, or a folder on the way to it, cannot be read. Preparing it will say why.
             return path
         found = Path()
         for name in Path(path).parts:

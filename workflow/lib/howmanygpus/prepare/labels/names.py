@@ -9,8 +9,8 @@ from collections import Counter
 from howmanygpus.prepare.sources import name_some
 
 UNWRITABLE = ("Cc", "Cs", "Zl", "Zp")
-"""Unicode's categories of what a line of a table cannot have: control characters, bytes that are not UTF-8, and ends of
-lines and paragraphs."""
+"""Unicode's categories of characters that a table cannot hold: control characters, bytes that are not UTF-8, and
+separators of lines and paragraphs."""
 INVISIBLE, SPACES = ("Cf",), re.compile(r"\s+")
 MADE_BY_SYSTEMS = {
     "@eadir",
@@ -54,7 +54,7 @@ def show(name: str) -> str:
 
 
 def normalize(name: str) -> str:
-    """Return a name as Unicode composes it. macOS takes letters and accents apart, which makes the same text of it."""
+    """Return a name with composed letters and accents. macOS stores them apart, which is the same text to Unicode."""
     return unicodedata.normalize("NFC", name)
 
 

@@ -61,7 +61,10 @@ def read_rows(table: LabelTable) -> tuple[list[Row], tuple[str, ...]]:
 def read_images(
     folder: str | None, downloads: list | None, table: LabelTable
 ) -> tuple[Path, list[Row], tuple[str, ...]]:
-    """Return the folder of the images and the results of read_rows(). Images that must be fetched may be missing."""
+    """Return the folder of the images and the results of read_rows().
+
+    Images that are still to be fetched may be missing.
+    """
     root, is_here = Path(folder or ""), not acquire_downloads(folder, downloads)
     if is_here:
         check_folder("folder", folder, "give a folder with the images")
@@ -139,7 +142,7 @@ def _refuse_misspelt(table: LabelTable, value: str, path: str) -> None:
 
 
 def _looks_like(value: str, name: str) -> bool:
-    """Return whether one may be a misspelling of the other; not if they differ in digits alone, as site1 and site3."""
+    """Return whether one may be a misspelling of the other; not if only digits differ, as in site1 and site3."""
     value, name = value.lower(), name.lower()
     if value != name and DIGIT.sub("", value) == DIGIT.sub("", name):
         return False

@@ -158,7 +158,7 @@ def _choose_test(entries: list[Entry], split: Split) -> set[str]:
 
 
 def _change(group: dict[Hashable, int], taken: Counter, targets: dict[Hashable, float]) -> float:
-    """Return the change of the squared relative distances to the targets if a group joins the test images."""
+    """Return how the sum of squared relative distances to the targets changes if a group joins the test images."""
     return sum(
         ((taken[label] + count - targets[label]) ** 2 - (taken[label] - targets[label]) ** 2) / targets[label] ** 2
         for label, count in group.items()

@@ -33,7 +33,7 @@ def read_columns(path: Path, option: str, columns: list[tuple[str, str]]) -> lis
     next(rows, None)
     found = []
     for line, row in rows:
-        # Excel saves empty lines, with delimiters alone, below a table that once was longer.
+        # Excel saves lines of delimiters only below a table that once was longer.
         if not any(value.strip() for value in row):
             continue
         if len(row) <= max(places):
@@ -84,7 +84,7 @@ def _read_rows(text: str, delimiter: str, path: Path, option: str) -> Iterator[t
             yield line, row
             line, last = rows.line_num + 1, line
         if line - last > 1:
-            # Without `strict`, a quotation mark that is never closed turns the rest of the table into one value.
+            # Without `strict`, an unclosed quotation mark turns the rest of the table into one value.
             line, rest = last, itertools.islice(io.StringIO(text, newline=""), last - 1, None)
             next(csv.reader(rest, delimiter=delimiter, strict=True))
     except csv.Error as error:

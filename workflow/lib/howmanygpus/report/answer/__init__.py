@@ -29,6 +29,7 @@ from howmanygpus.report.answer.study import (
 )
 from howmanygpus.report.answer.throughput import answer_throughput
 from howmanygpus.report.inputs import choose_inputs, is_program
+from howmanygpus.report.outcomes import GridDecision
 from howmanygpus.report.published.protocols import is_fair
 
 
@@ -40,13 +41,13 @@ def answer(
     jobs: pd.DataFrame,
     batch_sizes: pd.DataFrame,
     protocols: pd.DataFrame,
-    decision: dict | None = None,
+    decision: GridDecision | None = None,
     batch_search: pd.DataFrame | None = None,
 ) -> str:
     """Describe the tables of one study, one line per statement.
 
-    decision: what an adaptive study decided, see call.deciding.describe_decision. batch_search: the table of that name,
-    if the study searched the largest batch.
+    decision: what an adaptive study decided; None for a fixed grid. batch_search: the table of that name, if the study
+    searched the largest batch.
     """
     planned, runs = runs, runs[is_fair(runs)]
     real = choose_inputs(scaling)
@@ -66,7 +67,7 @@ def answer(
     else:
         found = rank(runs, time_to_accuracy, real, batch_sizes, datasets)
     found.append(describe_largest(batch_search))
-    # What puts the order of the frameworks in doubt stands before it.
+    # Doubts about the order of the frameworks come before it.
     in_doubt = are_mostly_disturbed(planned)
     found = [describe_disturbed(planned)] * in_doubt + found
     found = [describe_stale(planned), *found]

@@ -21,7 +21,7 @@ from howmanygpus.report.tables.time_to_accuracy import find_hardest, summarize_t
 def answer_accuracy(runs: pd.DataFrame, table: pd.DataFrame, datasets: pd.DataFrame) -> list[str]:
     """Name the fastest and the cheapest configuration to the hardest threshold that any reached in all repeats.
 
-    A repeat that crashed, ran out of memory or hit its time limit has not reached it.
+    A repeat that crashed, ran out of memory or hit its time limit counts as not having reached it.
     """
     if table.empty:
         return []
@@ -52,7 +52,7 @@ def answer_accuracy(runs: pd.DataFrame, table: pd.DataFrame, datasets: pd.DataFr
 def name_best_quality(runs: pd.DataFrame, table: pd.DataFrame, datasets: pd.DataFrame) -> list[str]:
     """Name the configuration with the best mean quality at the end, for a study that reached no threshold.
 
-    Of configurations whose quality is the same as it is written, the one that trained in the shortest time is named.
+    Among configurations whose written quality is equal, the one with the shortest training is named.
     """
     reached = add_series(runs[runs["quality_last"].notna() & is_real(runs)]).astype({"quality_last": float})
     if reached.empty:

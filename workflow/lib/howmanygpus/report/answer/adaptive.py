@@ -1,7 +1,8 @@
-"""What an adaptive study did not run, and why."""
+"""The runs that an adaptive study left out, and why."""
 
 import pandas as pd
 
+from howmanygpus.report.outcomes import GridDecision
 from howmanygpus.report.rows.counting import name_count
 
 NOT_RUN, MISSING = "not_run", "missing"
@@ -9,18 +10,18 @@ NOT_YET = "not run yet"
 MOST_REASONS = 12
 
 
-def describe_grid(runs: pd.DataFrame, decision: dict | None) -> list[str]:
+def describe_grid(runs: pd.DataFrame, decision: GridDecision | None) -> list[str]:
     """Name the reasons for which runs of an adaptive study were not done, or are not decided yet.
 
-    decision: see call.deciding.describe_decision; None for a fixed grid.
+    decision: None for a fixed grid.
     """
     if decision is None:
         return []
     lines = []
     if "probes_of" in decision:
         lines.append(
-            f"These are short probes of {decision['probes_of']}, which choose the cells that it trains. Their quality "
-            "says nothing."
+            f"These are short probes of {decision['probes_of']}, which choose the configurations that it trains. Their "
+            "quality says nothing."
         )
     elif (runs["status"] == NOT_RUN).any():
         lines.append("The grid is adaptive: the best is the best of what was run.")

@@ -25,7 +25,7 @@ def answer_batches(batch_sizes: pd.DataFrame) -> list[str]:
 
 
 def _find_knees(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the knee of each curve of several sizes. For a curve without a knee, it is the largest batch."""
+    """Return the knee of each curve with several sizes; for a curve without a knee, the largest batch."""
     is_knee, curves = table["is_knee"].astype(bool), [table[name] for name in CURVE]
     is_last = table["global_batch_size"] == table.groupby(CURVE, dropna=False)["global_batch_size"].transform("max")
     has_knee = is_knee.groupby(curves, dropna=False).transform("any")
@@ -70,7 +70,7 @@ def _describe_doubling(curve: pd.DataFrame) -> str:
 
 
 def _describe_cost(base: pd.Series, larger: pd.Series) -> str:
-    """Say how many more images the larger batch takes to the target, and how much longer that lasts."""
+    """Say how many more images the larger batch needs to reach the target, and how much more time."""
     if pd.isna(base["images_to_target_median"]) or not larger["num_judged"]:
         return ""
     target = f"test {name_metric(base['metric'])} {base['target']:g}"
@@ -104,7 +104,7 @@ def _describe_noise(table: pd.DataFrame) -> str:
 
 
 def _describe_time_of_noise(table: pd.DataFrame) -> str:
-    """Say what measuring the noise costs; the clock of training does not contain it."""
+    """Say what measuring the noise costs, which the clock of training leaves out."""
     parts = table["noise_s_per_train_s"].dropna().astype(float)
     if parts.empty:
         return ""

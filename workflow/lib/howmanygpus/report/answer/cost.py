@@ -19,7 +19,8 @@ NOT_IN_VAIN = (
 def describe_bill(jobs: pd.DataFrame) -> str:
     """Name the billed device-hours of all jobs by purpose, and their cost; nothing if no hours are known.
 
-    jobs: the table of that name. On a machine without jobs and prices nothing is billed, and device-hours are named.
+    jobs: the table of that name. On a machine without jobs and prices nothing is billed; the text then names
+    device-hours.
     """
     column = "billed_device_hours" if jobs["billed_device_hours"].notna().any() else "device_hours"
     known = jobs[jobs[column].notna()]
@@ -61,8 +62,8 @@ def name_cheapest(runs: pd.DataFrame, table: pd.DataFrame, candidates: pd.DataFr
 
     table: the times to accuracy. candidates: rows of its summary, of one threshold. With a price, a configuration costs
     what it was billed until it reached the goal, failed attempts included. Without one, the device-seconds of training
-    are compared. A run that says nothing about its configuration, such as one that was preempted, has no time in the
-    table, and what its attempts were billed is no price of a whole run.
+    are compared. A run that says nothing about its configuration, such as a preempted one, has no time in the table,
+    and the bill of its attempts is no price of a whole run.
     """
     judged = runs[~runs["status"].isin(UNDECIDED)]
     until = summarize_time_to_accuracy(table, "cost_to_accuracy").rename(columns={"time_s_median": "until_median"})

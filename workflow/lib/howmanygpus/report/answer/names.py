@@ -1,4 +1,4 @@
-"""Words that all parts of the answer use."""
+"""Wording that all parts of the answer share."""
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ CONFIGURATION += ["per_device_batch_size"]
 
 
 def add_series(table: pd.DataFrame) -> pd.DataFrame:
-    """Add the name of each row's series, without its number of nodes, which name_devices says."""
+    """Add the name of each row's series, without its number of nodes, which name_devices adds."""
     return table.assign(series=name_series(table.assign(placement="")))
 
 

@@ -31,7 +31,7 @@ def _describe(rows: pd.DataFrame) -> str:
 
 
 def _describe_measure(rows: pd.DataFrame, shown: pd.Series) -> str:
-    """Say how one measure changes in the configuration shown, and in how many configurations the order changes."""
+    """Say how one measure changes in the shown configuration, and in how many configurations the order changes."""
     own = rows[(rows[CELL] == shown[CELL]).all(axis=1)].sort_values("fair_rank", kind="stable")
     if own.empty:
         return ""

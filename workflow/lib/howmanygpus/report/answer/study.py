@@ -46,7 +46,7 @@ def describe_unchecked(runs: pd.DataFrame) -> str:
 
 
 def describe_stale(runs: pd.DataFrame) -> str:
-    """Say which runs a full call would do again, why, and whether they count; nothing if there are none."""
+    """Say which runs a full call would do again, why, and whether they count; empty if there are none."""
     is_other = runs["status"] == "stale"
     stale = runs[is_other | runs["stale_because"].notna()]
     if stale.empty:
@@ -104,7 +104,7 @@ def describe_data(runs: pd.DataFrame, datasets: pd.DataFrame) -> str:
             key: int(first[key]) for key in ("num_train", "num_test", "height", "width", "channels", "num_classes")
         }
         images = f"test image{'' if count['num_test'] == 1 else 's'}"
-        # Images have one class only if they have a label or not.
+        # Images of a single class only have the label or lack it.
         classes = "with 1 label" if count["num_classes"] == 1 else f"in {count['num_classes']} classes"
         text += (
             f": {count['num_train']:,} training and {count['num_test']:,} {images} of {count['height']} x"
@@ -164,13 +164,13 @@ def describe_devices(runs: pd.DataFrame) -> list[str]:
 
 
 def are_mostly_disturbed(runs: pd.DataFrame) -> bool:
-    """Whether other work disturbed half or more of the runs, so that their order may be that of the other work."""
+    """Whether other work disturbed half or more of the runs, so that it may have decided their order."""
     known = runs.loc[runs["disturbed"].notna(), "disturbed"]
     return len(known) > 0 and bool(known.eq(True).mean() >= MOST_DISTURBED)
 
 
 def describe_disturbed(runs: pd.DataFrame) -> str:
-    """Say how many runs were disturbed, and how to repeat them; nothing if no run has noted other work."""
+    """Say how many runs were disturbed, and how to repeat them; empty if no run recorded other work."""
     known = runs[runs["disturbed"].notna()]
     if known.empty:
         return ""
@@ -194,9 +194,9 @@ def describe_trajectories(runs: pd.DataFrame) -> str:
         return ""
     apart = compared[has_left(compared)]
     if apart.empty:
-        return f"The losses of the first epoch lie on each other in all {len(compared)} runs that can be compared."
+        return f"The losses of the first epoch coincide in all {len(compared)} runs that can be compared."
     names = ", ".join(sorted(apart["framework"].unique()))
     return (
-        f"In {len(apart)} of {len(compared)} runs that can be compared, the losses of the first epoch leave those of"
-        f" the other runs by more than rounding explains ({names}): they did not do the same work."
+        f"In {len(apart)} of {len(compared)} runs that can be compared, the losses of the first epoch differ from "
+        f"those of the other runs by more than rounding explains ({names}): they did not do the same work."
     )

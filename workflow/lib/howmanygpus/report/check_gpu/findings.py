@@ -15,7 +15,7 @@ EXPECTED_END = "out_of_memory"
 
 
 def explain_missing(why: str) -> str:
-    """Return the failure of something that was not done. why: how its step ended."""
+    """Return the failure of a check that was not done. why: how its step ended."""
     return f"not run: {why}; the same call continues"
 
 
@@ -56,9 +56,9 @@ def find_growing(plan: dict, results: Path = Path()) -> list[str]:
 def find_largest(batches: pd.DataFrame, most: int, on_gpu: bool, why: str) -> list[dict]:
     """Return for each framework its largest batch and how the search ended.
 
-    most: the training images, which limit the search. why: how the step ended. Keys: framework, largest (None if no run
-    completed), peak_memory_gib and images_per_s there, next (the first size that did not complete, or None), status and
-    reason of that, and `problem`: any end other than `out_of_memory`, which is only expected on a GPU.
+    most: number of training images, which limits the search. why: how the step ended. Keys: framework, largest (None if
+    no run completed), peak_memory_gib and images_per_s there, next (the first size that did not complete, or None),
+    status and reason of that, and `problem`: any end other than `out_of_memory`, which is only expected on a GPU.
     """
     found = []
     for framework, rows in batches.groupby("framework", sort=False):

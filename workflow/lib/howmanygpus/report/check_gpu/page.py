@@ -36,7 +36,7 @@ def render_page(
     largest: list[dict],
     failures: list[str],
 ) -> str:
-    """Return the page. machine: values by what they describe. Other arguments: see the modules of this folder."""
+    """Return the page. machine: values by their description. Other arguments: see the modules of this folder."""
     said = f"{len(failures)} failures" if failures else "Everything passed"
     said += f" in the steps {machine['steps']}" if "steps" in machine else ""
     date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -88,5 +88,5 @@ def render_value(key: str, value) -> str:
 
 
 def escape(text: str) -> str:
-    """Return text that neither ends a cell nor a line."""
+    """Escape text that would end a table entry or a line."""
     return " ".join(text.replace("|", "\\|").split())

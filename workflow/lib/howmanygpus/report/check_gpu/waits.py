@@ -1,4 +1,4 @@
-"""Results of the runs without wait: windows that end without it must take as long as those that end with it."""
+"""Results of the runs without wait: windows that end without it must take as long as windows that end with it."""
 
 import json
 import statistics
@@ -11,8 +11,9 @@ STOPPED = ("running", "interrupted")
 """Statuses of attempts that were stopped from outside, by a signal or by SIGKILL."""
 SHORTER_FRAC, SHORTER_PAIRS = 0.1, 0.85
 """Windows are too short without the wait if the median lacks this fraction, and nearly all are shorter than the window
-before them. If only the wait ended a window, a large part of its step would be missing in each. Other work on the
-machine also makes windows longer or shorter, but not always the same ones: of 18 pairs, 16 by chance once in 1,500.
+before them. If only the wait ended a window, each window without it would lack a large part of a step. Other work on
+the machine also changes windows, but in both directions: 16 of 18 pairs differ in one direction by chance once in
+1,500.
 """
 
 

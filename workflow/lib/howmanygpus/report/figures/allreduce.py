@@ -1,4 +1,4 @@
-"""Bandwidth of the all-reduce alone by device count: what the network can do without any training."""
+"""Bandwidth of the all-reduce alone by device count, without any training."""
 
 import textwrap
 

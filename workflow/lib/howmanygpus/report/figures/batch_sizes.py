@@ -40,7 +40,7 @@ NOTES = {
     "never": "x: reached in only k/n repeats",
 }
 FAR = 16
-"""A noise scale that is this many times beyond the measured batches is written instead of drawn."""
+"""A noise scale beyond the measured batches by this factor is written instead of drawn."""
 
 
 def draw(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> Figure:
@@ -69,7 +69,7 @@ def draw(batch_sizes: pd.DataFrame, runs: pd.DataFrame) -> Figure:
         if name == RATE:
             _draw_rates(axes, cells, styles, 1.08 * table[f"{RATE}_max"].max())
         else:
-            # The most is empty and the median is not if fewer than half of the repeats never reached the target.
+            # If fewer than half of the repeats never reached the target, the maximum is empty and the median is not.
             most = table[[f"{name}_median", f"{name}_max"]].astype(float).max(axis=None)
             _draw_to_target(axes, cells, name, styles, most)
     for note in _list_notes(table, len(rows) > 1):
@@ -88,7 +88,7 @@ def _list_notes(table: pd.DataFrame, has_target: bool) -> list[str]:
 
 
 def _is_tried(cells: pd.DataFrame) -> pd.Series:
-    """Return whether each batch was tried for the target. One that was out of memory was not."""
+    """Return whether each batch was tried for the target. A batch that ran out of memory was not."""
     return (cells["num_judged"] > 0) & ((cells["num_reached"] > 0) | (cells["num_out_of_memory"] == 0))
 
 

@@ -89,7 +89,7 @@ def group_measured(runs: pd.DataFrame) -> list[tuple]:
 def group_thresholds(published: pd.DataFrame, runs: pd.DataFrame, time_to_accuracy: pd.DataFrame) -> list[tuple]:
     """Return one group per device and threshold of the published numbers: median training times to the threshold.
 
-    There is none for a threshold or a metric that the study does not have.
+    A threshold or metric that the study does not have gives no group.
     """
     thresholds = published[["quality_metric", "threshold"]].dropna().drop_duplicates()
     if time_to_accuracy.empty or not (runs["status"] == "completed").any():

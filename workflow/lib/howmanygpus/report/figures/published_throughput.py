@@ -102,7 +102,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict[str, dict], column: 
         ends[str(series)] = (int(line["num_gpus"].iloc[-1]), line[column].iloc[-1], colour)
     counts = known["num_gpus"].astype(int)
     if column == "speedup" and counts.max() > 1:
-        # On the logarithmic axis, what is proportional to the devices is no straight line between the ends.
+        # On the logarithmic axis, a line proportional to the devices is curved.
         ideal = np.unique([1, *counts])
         axes.plot(ideal, ideal, color=GREY, linestyle=":")
         ends["ideal"] = (counts.max(), counts.max(), GREY)

@@ -61,7 +61,7 @@ def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
         ends[f"{name_guess(metric)}: {guess:.2g}"] = (axes.get_xlim()[1], guess, GREY)
     for series, own in rows.groupby("series"):
         line = own.groupby("epoch")["quality"].agg(["mean", "min", "max"])
-        # The mean of equal values may be rounded to beyond them, and bars of a negative length are refused.
+        # Rounding may move the mean of equal values beyond them, and matplotlib refuses bars of negative length.
         spread = [(line["mean"] - line["min"]).clip(lower=0), (line["max"] - line["mean"]).clip(lower=0)]
         axes.errorbar(line.index, line["mean"], yerr=spread, capsize=2, **(styles[series] | {"markersize": 4}))
         ends[series] = (line.index[-1], line["mean"].iloc[-1], styles[series]["color"])

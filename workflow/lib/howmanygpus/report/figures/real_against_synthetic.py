@@ -13,7 +13,7 @@ TABLES = ("runs",)
 COMPARES = "inputs"
 COLOURS = {"resident": ("#009E73", "black"), "synthetic": ("#56B4E9", "black"), "arrays": ("#0072B2", "white")}
 COLOURS |= {"jpeg": ("#E69F00", "black"), "png": ("#D55E00", "black")}
-"""Colours of each input's bar and of the name on it. Inputs are compared with the first one that the study has."""
+"""Colours of each input's bar and of the name on it. Inputs are compared with the first one of the study."""
 NUM_STATISTICS = 4
 BAR = 0.8
 """Fraction of the height of a row that its bars fill."""

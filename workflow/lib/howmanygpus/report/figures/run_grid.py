@@ -29,7 +29,7 @@ STATUS_COLOURS = {
 FAILED_COLOUR = "#D55E00"
 """Colour of all other statuses, such as crashed, killed, interrupted and time_limit."""
 APART = "losses apart"
-"""Word for a completed run whose losses differ from those of the others by more than rounding explains."""
+"""Status shown for a completed run whose losses differ from the others' by more than rounding explains."""
 APART_COLOUR = "#882255"
 UNFAIR = "not comparable"
 SAYS_APART = "the losses of the first epoch differ from those of the others by more than rounding explains"
@@ -41,7 +41,7 @@ COLUMN = ["num_gpus", "per_device_batch_size"]
 
 
 def draw(runs: pd.DataFrame) -> Figure:
-    """Draw one cell per configuration, and list the reasons of runs that did not complete or whose losses differ."""
+    """Draw one square per configuration, and list the reasons of incomplete runs and of differing losses."""
     runs = runs.assign(status=runs["status"].where(~has_left(runs) | (runs["status"] != "completed"), APART))
     row = [*ROW, "placement"] if runs["placement"].nunique() > 1 else ROW
     rows = list(runs.groupby(row, sort=False).groups)
@@ -51,7 +51,7 @@ def draw(runs: pd.DataFrame) -> Figure:
         for key, cell in runs.groupby([*row, *COLUMN], sort=False)
     ]
     num_lines = max(len(write_lines(cell)) for _, _, cell in cells)
-    # The size of the cells; a saved figure includes what is around them.
+    # The size of the squares; a saved figure includes everything around them.
     figure, axes = plt.subplots(figsize=(1.25 * len(columns), (0.25 + 0.17 * num_lines) * len(rows)))
     figure.subplots_adjust(0, 0, 1, 1)
     for x, y, cell in cells:
@@ -62,7 +62,7 @@ def draw(runs: pd.DataFrame) -> Figure:
     axes.set_xticks([x + 0.5 for x in range(len(columns))], [f"{gpus} x {size}" for gpus, size in columns])
     axes.xaxis.tick_top()
     axes.set_title(
-        "devices x images per device; each cell: completed of planned repeats,\n"
+        "devices x images per device; each square: completed of planned repeats,\n"
         "and the largest relative difference of a loss in the first epoch from the median run"
     )
     axes.tick_params(length=0)
@@ -74,7 +74,7 @@ def draw(runs: pd.DataFrame) -> Figure:
 
 
 def draw_cell(axes: Axes, x: int, y: int, cell: pd.DataFrame) -> None:
-    """Draw a cell in the colour of its first status other than `completed`, if there is one, and name that status."""
+    """Draw a square in the colour of its first status other than `completed`, if there is one, and name that status."""
     status = find_status(cell)
     colour = APART_COLOUR if status == APART else STATUS_COLOURS.get(status, FAILED_COLOUR)
     is_disturbed = cell["disturbed"].eq(True).any()
@@ -92,7 +92,7 @@ def find_status(cell: pd.DataFrame) -> str:
 
 
 def write_lines(cell: pd.DataFrame) -> list[str]:
-    """Return what a cell says."""
+    """Return the lines of text in a square."""
     done, disturbed = cell["status"].isin(["completed", APART]).sum(), int(cell["disturbed"].eq(True).sum())
     status, differences = find_status(cell), cell["trajectory"].dropna().astype(float)
     lines = [f"{done} of {len(cell)}", *[f"{disturbed} disturbed"] * (disturbed > 0)]
@@ -102,7 +102,7 @@ def write_lines(cell: pd.DataFrame) -> list[str]:
 
 
 def list_reasons(runs: pd.DataFrame) -> list[str]:
-    """Return a line per reason, the most frequent first, with its number of runs and an example, and one with a log."""
+    """Return a line per reason, the most frequent first, with number of runs, an example and its log."""
     other = runs[runs["status"] != "completed"]
     # A column without any text has numbers.
     other = other.assign(reason=other["reason"].astype(object).fillna(""))
@@ -130,7 +130,7 @@ def list_unfair(runs: pd.DataFrame) -> list[tuple[int, list[str]]]:
 
 
 def list_disturbed(runs: pd.DataFrame) -> list[tuple[int, list[str]]]:
-    """Return the number of disturbed runs and the line that explains their cells' red edge; nothing without any."""
+    """Return the number of disturbed runs and the line that explains the red edge; empty without disturbed runs."""
     disturbed = int(runs["disturbed"].eq(True).sum())
     known = int(runs["disturbed"].notna().sum())
     which = f"{disturbed} of {name_count(known, 'run')} {'was' if disturbed == 1 else 'were'}"

@@ -40,7 +40,7 @@ def draw(scaling: pd.DataFrame, time_to_accuracy: pd.DataFrame, runs: pd.DataFra
     throughput = throughput[throughput.groupby("curve")["num_gpus"].transform("nunique") > 1]
     if throughput.empty:
         return say_nothing_to_show(f"No runs on real images have completed on two device counts; {SEE_GRID}.")
-    # Probes of an adaptive study and studies with `thresholds: []` have no times.
+    # Studies of probes and studies with `thresholds: []` have no times.
     has_times = len(time_to_accuracy) > 0
     threshold = choose_threshold(time_to_accuracy) if has_times else np.nan
     accuracy = compute_accuracy_speedup(throughput, time_to_accuracy, threshold)
@@ -91,7 +91,7 @@ def compute_accuracy_speedup(
 
 
 def draw_panel(axes: Axes, rows: pd.DataFrame, column: str, styles: dict) -> None:
-    # On the logarithmic axis, what is proportional to the devices is no straight line between the ends.
+    # On the logarithmic axis, a line proportional to the devices is curved.
     counts = np.unique(rows["num_gpus"])
     ends, is_empty = {}, rows[column].isna().all()
     if counts[0] < counts[-1] and not is_empty:

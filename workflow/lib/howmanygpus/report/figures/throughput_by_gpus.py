@@ -46,7 +46,7 @@ def draw(scaling: pd.DataFrame) -> Figure:
 
 def draw_panel(axes: Axes, rows: pd.DataFrame, styles: dict) -> None:
     ends, names = {}, star_machinery(rows)
-    # On the logarithmic axis, what is proportional to the devices is no straight line between the ends.
+    # On the logarithmic axis, a line proportional to the devices is curved.
     counts, has_ideal = np.unique(rows["num_gpus"]), False
     axes.set_xlabel("devices")
     if names.keys() != set(names.values()):

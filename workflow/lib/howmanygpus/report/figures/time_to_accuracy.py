@@ -58,7 +58,7 @@ def draw(
     titles = [f"test {metric} {threshold:g}{beside}\n{curve}" for (threshold, curve), _ in panels]
     num_curves = summary["curve"].nunique()
     figure, axes = make_panels(titles, max_columns=min(num_curves, 4), panel_size=(3.9, 3.4))
-    # The median is finite and the maximum is not if fewer than half of the repeats never got there.
+    # If fewer than half of the repeats never reached the threshold, the median is finite and the maximum is not.
     ends = summary[["time_s_median", "time_s_max"]].to_numpy(float)
     top = 1.2 * ends[np.isfinite(ends)].max(initial=0.0) or 1.0
     for panel, (_, rows) in zip(axes, panels, strict=True):

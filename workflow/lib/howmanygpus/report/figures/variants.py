@@ -104,7 +104,7 @@ def draw_quality(axes: Axes, rows: pd.DataFrame, colours: list[str]) -> None:
 
 
 def draw_guess(axes: Axes, judged: pd.DataFrame, reach: float) -> None:
-    """Draw a thin line at the quality of a guess by class frequencies, or name it at the edge that it lies beyond."""
+    """Draw a thin line at the quality of a guess by class frequencies, or name it at the edge beyond which it lies."""
     guess = (judged["quality_of_guess"] - judged["base_quality"]).astype(float)
     if not np.isfinite(guess).any():
         return

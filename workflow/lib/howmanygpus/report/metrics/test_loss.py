@@ -12,7 +12,7 @@ RANGE = (0, None)
 
 
 def compute(predictions: Predictions) -> float | None:
-    """Return None if a logit was not finite. Label smoothing does not count: the loss is that of the true label."""
+    """Return None if a logit was not finite. Label smoothing is ignored: the loss is that of the true label."""
     loss = compute_label_losses(predictions) if predictions.loss is None else predictions.loss
     return float(np.mean(loss)) if len(loss) and np.isfinite(loss).all() else None
 

@@ -1,5 +1,5 @@
 """
-How far a correct framework may be off in each check of the parity gate, and why.
+How far a correct framework may be off in each check of the parity gate, with reasons.
 
 In fp32 the limits are fixed numbers. They are widened by two effects that the reference measures: ReLU inputs so near
 to zero that rounding decides, and the growth of rounding, as in deep networks that normalise few values. In reduced
@@ -42,7 +42,8 @@ Measured on CPUs: PyTorch's noise in resnet44 is 0.94 to 0.99 times the simulate
 JAX's up to 3.2 times in arrays with few elements.
 """
 TIMES_FLOAT32 = 4.0
-"""Ratio of limits in fp32 to the change by PyTorch's float32. It has the network's growth; some kernels round more."""
+"""Ratio of limits in fp32 to the change by PyTorch's float32, which includes growth in the network; some kernels round
+more."""
 MANY_ELEMENTS = 1000
 MOST_TOLD = 0.9
 """Arrays with a larger limit are not judged alone: an array without its gradient would only be off by 1."""
@@ -54,8 +55,9 @@ MOST_DIRECTION, MOST_NORM = 0.5, 0.5
 class Compression:
     """Allowed changes by the compression of gradients in a correct framework.
 
-    relative: of an array or of the whole, relative to its norm. absolute: of each element of a gradient. kernels: of an
-    array with more than one axis, relative to its norm. state: of losses, statistics and evaluations.
+    relative: change of an array or of the whole, relative to its norm. absolute: change of each element of a gradient.
+    kernels: change of an array with more than one axis, relative to its norm. state: change of losses, statistics and
+    evaluations.
     """
 
     relative: float = 0.0
@@ -109,7 +111,10 @@ REDUCED = Tolerances(
 
 @dataclass(frozen=True)
 class WholeLimits:
-    """Limits of all arrays together. direction: of one minus the cosine. norm: of the ratio of norms, less one."""
+    """Limits of all arrays together.
+
+    direction: limit of one minus the cosine. norm: limit of the ratio of norms, less one.
+    """
 
     direction: float
     norm: float
@@ -194,9 +199,10 @@ class Allowances:
         return self.expected[f"{self.noise}/logits"].item() / norm(self.expected["logits"])
 
     def _float32(self, keys: Iterable[str], num_steps: int | None = None) -> float:
-        """Return the change of some arrays together by float32. num_steps: number of losses to include.
+        """Return the change of some arrays together by float32.
 
-        The reference of a user's model in one file measures it differently.
+        num_steps: number of losses to include. The reference of a user's model in one file measures this change
+        differently.
         """
         changes = (norm(np.atleast_1d(self.expected.get(f"{FLOAT32}/{key}", 0.0))[:num_steps]) for key in keys)
         return TIMES_FLOAT32 * math.hypot(*changes)

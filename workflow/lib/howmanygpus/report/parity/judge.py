@@ -136,7 +136,7 @@ class Comparison:
         self._add("evaluation", compare(seen.join("logits"), self.expected["sgd"]["logits"]), tolerance)
 
     def _check_numbers(self) -> None:
-        """Check the formats of all kinds of numbers, and that no array has values of a coarser one."""
+        """Check the formats of all kinds of numbers, and that no array's values fit a coarser format."""
         wrong: list[str] = []
         computed = COMPUTED_IN[self.specs["sgd"].precision]
         for optimizer, seen in self.seen.items():
@@ -296,9 +296,9 @@ def judge(
 ) -> dict:
     """Return the verdict on a framework.
 
-    observed: its output folder for each layout (devices, nodes). strict: the verdict in fp32 on the same code without
-    compression of gradients, unless this verdict is that one. It must be a pass, because the limits of reduced
-    precision are too wide for some faults.
+    observed: its output folder for each layout (devices, nodes). strict: the fp32 verdict on the same code without
+    compression of gradients; None if this is it. It must be `passed`, because the limits of reduced precision are too
+    wide for some faults.
     """
     if strict is not None and strict["status"] != "passed":
         reason = f"the fp32 verdict on the same code is {strict['status']}: {strict['reason']}"

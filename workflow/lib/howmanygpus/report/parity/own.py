@@ -30,11 +30,11 @@ class OwnComparison(Comparison):
 
     @staticmethod
     def _are_right(formats: list[str], expected: str) -> bool:
-        """A user's model may compute a part of itself in float32, or by layers whose format cannot be read."""
+        """Accept other formats too: a user's model may compute partly in float32 or in unreadable layers."""
         return not formats or expected in formats
 
     def _find_usual_noise(self) -> float:
-        """The reference's noise is that of the same code, which may ignore the precision."""
+        """Return the unit roundoff: the reference's noise comes from the same code, which may ignore the precision."""
         return UNIT_ROUNDOFF[self.specs["sgd"].precision]
 
     def _check_statistics(self) -> None:

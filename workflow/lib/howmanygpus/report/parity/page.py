@@ -40,7 +40,7 @@ def tabulate(verdicts: list[dict]) -> pd.DataFrame:
 
 
 def describe_variant(cell: dict) -> str:
-    """Name how a cell trains, if it differs from the usual way. The keys are those of plan.parity.TrainingPath."""
+    """Name how a cell's runs train, if not in the usual way. The keys are those of plan.parity.TrainingPath."""
     parts = [cell["tier"]] * (cell["tier"] == "best")
     if cell["loader"] != "shared":
         parts.append(f"{cell['loader']} with {cell['loader_kind']} on {cell['input']}")

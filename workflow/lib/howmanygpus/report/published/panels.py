@@ -60,7 +60,7 @@ def name_published(table: pd.DataFrame) -> pd.Series:
 
 
 def style_published(table: pd.DataFrame) -> dict[str, dict]:
-    """Return colour, marker and line of each series by its own name. Frameworks keep their colour of other figures.
+    """Return colour, marker and line of each series by its own name. Frameworks have the colours of other figures.
 
     A series whose source names no framework is grey, because any other colour would be that of a framework.
     """

@@ -1,4 +1,4 @@
-"""Words for the unfair protocols of published studies, and functions that leave out their runs."""
+"""Wording for the unfair protocols of published studies, and functions that leave out their runs."""
 
 import pandas as pd
 

@@ -10,7 +10,7 @@ CLASSES = "classes.tsv"
 def read_class_names(folder: Path, num_classes: int) -> list[str]:
     """Return the name of each class, or its number if the names are not known.
 
-    folder: a prepared folder of the data set. The names are in that of its arrays.
+    folder: a prepared folder of the data set. The names are in the folder of its arrays.
     """
     path = folder.parent / "arrays" / CLASSES
     if not path.exists():

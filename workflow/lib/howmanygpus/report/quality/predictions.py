@@ -1,4 +1,4 @@
-"""The stored predictions of one evaluation, and those of a guess without looking at the images."""
+"""The stored predictions of one evaluation, and the predictions of a guess that ignores the images."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Words for the learning rates of frameworks with settings of their own."""
+"""Wording for the learning rates of frameworks that have settings of their own."""
 
 import pandas as pd
 

@@ -5,7 +5,7 @@ import pandas as pd
 from howmanygpus.report.rows.learning import has_own_rates
 
 DAGGER = "\N{DAGGER}"
-"""Follows the name of a series whose framework has its own learning rates."""
+"""Suffix of the name of a series whose framework has its own learning rates."""
 
 
 def name_series(table: pd.DataFrame, runs: pd.DataFrame | None = None) -> pd.Series:

@@ -52,7 +52,9 @@ def tabulate(
 def compute_batch_sizes(
     runs: pd.DataFrame, time_to_accuracy: pd.DataFrame, gradient_noise: pd.DataFrame
 ) -> pd.DataFrame:
-    """One row per configuration, from the tables of these names. Batches that never reached the target have rows too.
+    """Return one row per configuration, from the tables of these names.
+
+    Batches that never reached the target have rows.
 
     Values to the target are medians over the repeats. They are empty if half or more of the repeats never reached it.
     """
@@ -66,7 +68,7 @@ def compute_batch_sizes(
 
 
 def mark_largest(table: pd.DataFrame, largest: list[dict]) -> pd.DataFrame:
-    """Mark the batches in place of `max`. largest: as in the plan, see plan.largest.resolving.
+    """Mark the batches that `max` stands for. largest: as in the plan, see plan.largest.resolving.
 
     Under strong scaling they are the batches of the smallest device count.
     """
@@ -125,7 +127,7 @@ def _mark_curve(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _summarize_targets(time_to_accuracy: pd.DataFrame) -> pd.DataFrame:
-    """Return the needs of each configuration to the target, with the number of repeats that reached it."""
+    """Return the epochs and images that each configuration needs, and how many repeats reached the target."""
     own = [f"{name}_{end}" for name in TARGETS for end in ENDS]
     columns = [*CURVE, *SIZES, "metric", "target", "num_judged", "num_reached", *own]
     if time_to_accuracy.empty:
@@ -152,8 +154,8 @@ def find_target(time_to_accuracy: pd.DataFrame) -> float:
 def average_noise(gradient_noise: pd.DataFrame) -> pd.DataFrame:
     """Return the noise scale over all measurements of a configuration.
 
-    Numerator and denominator are averaged separately: each is unbiased, and their ratio is not (McCandlish et al. 2018,
-    arXiv:1812.06162, appendix A.1). It is empty if the mean of the denominators is not positive.
+    Numerator and denominator are averaged separately, because each is unbiased and their ratio is not (McCandlish et
+    al. 2018, arXiv:1812.06162, appendix A.1). It is empty if the mean of the denominators is not positive.
     """
     if gradient_noise.empty:
         return pd.DataFrame(columns=[*CURVE, *SIZES, "noise_scale", "num_noise_measurements"])

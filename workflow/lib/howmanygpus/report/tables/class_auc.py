@@ -49,7 +49,7 @@ def describe_labels(outcome: Outcome, folder: Path) -> list[dict]:
 
 
 def count_labels(predictions: Predictions) -> list[dict[str, int]]:
-    """Return the numbers of test images that have each label, lack it, or for which it is unknown."""
+    """Return, for each label, the numbers of test images that have it, lack it, or for which it is unknown."""
     (label,) = predictions.require("label")
     columns = (np.sum(label == value, axis=0).tolist() for value in (1, 0, MISSING))
     return [dict(zip(COUNTS, values, strict=True)) for values in zip(*columns, strict=True)]

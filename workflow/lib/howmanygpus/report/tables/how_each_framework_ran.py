@@ -19,7 +19,7 @@ COLUMNS = (*CELL, "num_gpus", "num_runs", "batches_ahead", *SETTINGS, "variables
 def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
     """One row per set of settings of each configuration: device counts, number of runs and batches held ahead.
 
-    A run with a record of an older version has no settings, and its cells are empty.
+    A run with a record of an older version has no settings; its values are empty.
     """
     found: dict[tuple, list[tuple[int, int | None]]] = {}
     for outcome in read_outcomes(plan, results):

@@ -3,9 +3,9 @@ Every job that used devices: its purpose, how long it had them, and its bill.
 
 `hours` are counted as `counted_by` says: by SLURM, which counts from before a job's program starts until after it ends,
 or by the job itself, without its waits for other jobs of the machine. Runs, failed attempts and superseded runs have
-the name of their run. Any other job that serves several studies has a row in each, with the study's share of its
-hours. `study` is empty for those of an older version. Jobs inside of a packed allocation are not billed, because their
-allocation is.
+the name of their run. Any other job that serves several studies has a row in each, with the study's share of its hours.
+`study` is empty for those of an older version. Jobs inside a packed allocation are not billed, because the allocation
+itself is.
 """
 
 from collections.abc import Iterator
@@ -60,9 +60,10 @@ def asks_for_largest(config: dict) -> bool:
 
 
 def describe_job(path: str, record: dict, hours: float | None, billing: dict | None, study: str = "") -> dict:
-    """Return the row of one job. billing: prices of its device, from the machine file, if there are any.
+    """Return the row of one job.
 
-    study: the one in whose bill a job with shares is.
+    billing: prices of its device, from the machine file, if there are any. study: the study whose bill a job with
+    shares is in.
     """
     job = record.get("job") or {}
     row = {key: record[key] for key in ("kind", "status", "name", "device", "num_gpus", "num_nodes", "started_at")}
@@ -83,7 +84,10 @@ def describe_job(path: str, record: dict, hours: float | None, billing: dict | N
 
 
 def describe_allocations(ledger: dict[str, dict], devices: set[str], billing: dict) -> Iterator[dict]:
-    """Yield a row for each packed allocation with a job on one of the devices. It had all its devices all the time."""
+    """Yield a row for each packed allocation with a job on one of the devices.
+
+    An allocation has all its devices all the time.
+    """
     packed = [record for record in ledger.values() if record.get("job", {}).get("packed")]
     for job_id in dict.fromkeys(record["job"]["id"] for record in packed):
         records = [record for record in packed if record["job"]["id"] == job_id]
@@ -106,7 +110,7 @@ def describe_allocations(ledger: dict[str, dict], devices: set[str], billing: di
 def count_hours(ledger: dict[str, dict]) -> dict[str, float]:
     """Return the hours for which each job had its devices, by path. Jobs whose end is not known are left out.
 
-    A job of SLURM has several records if Snakemake tried its step again inside of it. They share its time.
+    A job of SLURM has several records if Snakemake tried its step again inside it. The records share its time.
     """
     shared: dict[tuple, list[str]] = {}
     for path, record in ledger.items():
@@ -133,7 +137,7 @@ def count_hours(ledger: dict[str, dict]) -> dict[str, float]:
 def count_held_s(record: dict) -> float | None:
     """Return the seconds for which an ended job had the machine to itself, without its waits for other jobs.
 
-    None if the job goes on, if nobody knows when it ended, or if it did not take turns, see train.turns.
+    None if the job still runs, if its end is not known, or if it did not take turns, see train.turns.
     """
     if record["status"] == "running" or "held_s" not in record:
         return None

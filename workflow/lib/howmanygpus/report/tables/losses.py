@@ -21,7 +21,7 @@ def tabulate(plan: dict, results: Path = Path()) -> pd.DataFrame:
     """One row per window of the first epoch of each run with an outcome: its last step and its mean loss."""
     rows, trained = [], set()
     for outcome in read_outcomes(plan, results):
-        # Runs with an augmentation of their own do other work than all others.
+        # Runs with another augmentation do other work than all other runs.
         if outcome.was_trained and outcome.protocol != AUGMENTATION:
             trained.add(tuple(outcome.identity.values()))
         if not outcome.has_run or outcome.record is None:

@@ -1,9 +1,10 @@
 """
 The cost of spreading devices: the rate of each device count on each number of nodes, relative to the fewest nodes.
 
-The base is the fewest nodes that can have the devices. Repeats are not paired: rate_of_base_min is the slowest repeat
-over the fastest one of the base, and rate_of_base_max the fastest over the slowest. `parity` is the parity gate's
-verdict on the runs. Runs on several nodes have the verdict of the gate's task over two nodes, with one device on each.
+The base is the smallest number of nodes that can have the devices. Repeats are not paired: rate_of_base_min is the
+slowest repeat over the fastest one of the base, and rate_of_base_max the fastest over the slowest. `parity` is the
+parity gate's verdict on the runs. Runs on several nodes have the verdict of the gate's task over two nodes, with one
+device on each.
 """
 
 import pandas as pd
@@ -30,7 +31,8 @@ def tabulate(plan: dict, runs: pd.DataFrame) -> pd.DataFrame:
 def compare_placements(runs: pd.DataFrame) -> pd.DataFrame:
     """One row per configuration and number of nodes, for device counts that were planned on several of them.
 
-    runs: the table of that name. A number of nodes that cannot have the devices is no base, and has no rate.
+    runs: the table of that name. A number of nodes that cannot have the devices is not used as the base, and has no
+    rate.
     """
     cells = flag_outcomes(runs).groupby([*CELL, "num_nodes"], sort=False)
     table = cells.agg(**OVER_REPEATS, parity=("parity", lambda verdicts: ", ".join(verdicts.dropna().unique()) or None))

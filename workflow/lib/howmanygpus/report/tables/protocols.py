@@ -184,7 +184,7 @@ def describe_effect(before: dict[int, float], after: dict[int, float], is_ratio:
 def describe_orders(before: Repeats, after: Repeats, better: Callable[[float, float], float]) -> dict[str, dict]:
     """Return the ranks of all frameworks before and after, and (`both`) the orders and whether they differ.
 
-    before, after: of the same frameworks. A change of places within the spread of repeats does not count.
+    before, after: values of the same frameworks. A change of places within the spread of repeats does not count.
     """
     medians = [{name: np.median(list(own.values())) for name, own in values.items()} for values in (before, after)]
     orders = [sorted(medians[0], key=lambda name: medians[0][name], reverse=better is max)]
@@ -202,7 +202,7 @@ def describe_orders(before: Repeats, after: Repeats, better: Callable[[float, fl
 
 
 def judge_swap(before: Repeats, after: Repeats, one: str, other: str) -> str:
-    """Say how sure it is that two frameworks change places: their ranges must be apart before and after."""
+    """Say how certain it is that two frameworks change places: their ranges must not overlap before and after."""
     ranges = [[list(values[name].values()) for name in (one, other)] for values in (before, after)]
     if any(max(min(a), min(b)) <= min(max(a), max(b)) for a, b in ranges):
         return UNSURE

@@ -16,7 +16,7 @@ import pandas as pd
 from howmanygpus.report import accounting, trajectory
 from howmanygpus.report.disturbance import is_disturbed
 from howmanygpus.report.metrics import load_metric
-from howmanygpus.report.outcomes import IDENTITY, RUNS, Outcome, read_outcomes
+from howmanygpus.report.outcomes import IDENTITY, RUNS, GridDecision, Outcome, read_outcomes
 from howmanygpus.report.published.protocols import describe_protocol
 from howmanygpus.report.rows.learning import describe_own_rates
 from howmanygpus.report.tables.evaluations import explain_missing
@@ -56,11 +56,11 @@ def tabulate(
     evaluations: pd.DataFrame,
     losses: pd.DataFrame,
     results: Path = Path(),
-    decision: dict | None = None,
+    decision: GridDecision | None = None,
 ) -> pd.DataFrame:
     """One row per planned run. evaluations, losses: tables; results: the folder that holds `results/`.
 
-    decision: what an adaptive study decided, see call.deciding.describe_decision.
+    decision: what an adaptive study decided; None for a fixed grid.
     """
     decided = decision["runs"] if decision else {}
     outcomes = list(read_outcomes(plan, results))
@@ -85,7 +85,7 @@ def tabulate(
         row["stale_because"] = plan.get("stale", {}).get(outcome.path)
         row["protocol"] = describe_protocol(outcome.protocol) if outcome.protocol else None
         rows.append(row | trajectories.get(identity, {}))
-    # A column of floats, which runs without images make of it, would be written with six digits.
+    # Runs without images turn it into a column of floats, which would be written with six digits.
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"images_seen": "Int64"})
 
 
@@ -141,7 +141,7 @@ def describe_provenance(record: dict) -> dict:
 
 
 def find_nodes(record: dict) -> list[str]:
-    """Return the names of all nodes of a run: those of its processes, else those of its job, else its host."""
+    """Return the names of all nodes of a run: the nodes of its processes, else of its job, else its host."""
     by_process = list(dict.fromkeys(process["hostname"] for process in record.get("processes", [])))
     return by_process or [record.get("job", {}).get("nodes") or record["host"]["hostname"]]
 

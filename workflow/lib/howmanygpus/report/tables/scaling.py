@@ -5,7 +5,7 @@ There are two baselines. `speedup` compares a framework with itself on the small
 `speedup_over_best` compares it with the fastest framework on one device, on the same curve.
 
 If a study has the key `num_nodes`, each number of nodes is a line of its own, with its name in the column placement.
-They share their baseline, which is on the fewest nodes that can have it: one device, if the study has that count.
+They share their baseline, on the smallest number of nodes that can have it: one device, if the study has that count.
 
 `curve` names the rows that figures show together: a scaling mode and the batch that it keeps constant. With
 `per_device_batch_size: max`, it is the largest batch of each framework, whatever its number.

@@ -5,7 +5,7 @@ There are three clocks. time_to_accuracy_s, by which answer and figures rank, co
 first step with its compilation, no evaluation. time_with_start_s adds start-up and first step. wall_time_s counts
 everything since the launcher started, evaluations included.
 
-held says whether the run's last evaluation meets the threshold too, for runs that reached it.
+`held` says whether the last evaluation of a run that reached the threshold still meets it.
 
 cost_to_accuracy is the bill of the run up to the evaluation that reached the threshold, including earlier failed
 attempts; `currency` is its unit. Both are empty without a price.
@@ -48,8 +48,8 @@ def tabulate(plan: dict, runs: pd.DataFrame, evaluations: pd.DataFrame) -> pd.Da
 def compute_time_to_accuracy(runs: pd.DataFrame, evaluations: pd.DataFrame, quality: dict) -> pd.DataFrame:
     """One row per threshold and run on real images, without runs that say nothing about their configuration.
 
-    A run that was stopped by its time limit, crashed or ran out of memory has not reached any threshold. One that
-    diverged has reached those that it reached before.
+    A run that was stopped by its time limit, crashed or ran out of memory has not reached any threshold. A run that
+    diverged has reached the thresholds that it reached before.
     """
     better = load_metric(quality["metric"]).BETTER
     own_evaluations = dict(list(evaluations.groupby(list(IDENTITY))))
@@ -100,7 +100,7 @@ def summarize_time_to_accuracy(table: pd.DataFrame, clock: str = "time_to_accura
     clock: one of CLOCKS, cost_to_accuracy, or another column that counts, as floats. A repeat that never reached the
     threshold counts as infinite: the median is infinite if half or more of the repeats never reached it.
     """
-    # The columns of a table without rows, which a study without thresholds has, are no numbers when they are read.
+    # A study without thresholds has a table without rows, whose columns are not read as numbers.
     times = table.assign(
         time_s=table[clock].astype(float).where(table["reached"].astype(bool), float("inf")),
         disturbed=table["disturbed"].eq(True),

@@ -55,7 +55,7 @@ def compute_variants(runs: pd.DataFrame, variants: list[str], margin: float) -> 
 
 
 def summarize_cells(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return median rate, mean quality and numbers of repeats by variant and cell."""
+    """Return median rate, mean quality and numbers of repeats by variant and configuration."""
     runs = runs.assign(failed=has_failed(runs["status"]), disturbed=runs["disturbed"].eq(True))
     return runs.groupby(["variant", *CELL], sort=False).agg(
         rate=("images_per_s", "median"),

@@ -11,7 +11,7 @@ from howmanygpus.train.host.page_locked import PageLockedError, PageLockedMemory
 
 
 class Copier:
-    """Puts arrays on devices; on a GPU from page-locked memory.
+    """Puts arrays on devices; on a GPU, copies from page-locked memory.
 
     tf.constant copies an array to other memory of numpy, from which CUDA copies in small pieces, with a thread that
     waits for each. An EagerTensor takes the memory that it is given, and refers to the array until it is copied.

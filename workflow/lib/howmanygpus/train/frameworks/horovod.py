@@ -32,7 +32,7 @@ def wait_for_server(host: str, port: int) -> None:
 def join(spec: RunSpec) -> None:
     """Set Horovod's environment variables: the controller and, if the launcher has not set them, the addresses.
 
-    On a busy machine or a slow file system, imports take minutes, and not equally long in all processes.
+    On a busy machine or a slow file system, imports take minutes, and not the same time in all processes.
     """
     controller = spec.horovod_controller
     os.environ |= {"HOROVOD_CONTROLLER": controller, "HOROVOD_CPU_OPERATIONS": controller}
@@ -57,7 +57,8 @@ def meet(spec: RunSpec) -> None:
     if rank == 0:
         hosts = ",".join(f"node{node}:{per_node}" for node in range(spec.num_nodes))
         server = RendezvousHTTPServer(("", int(os.environ["MASTER_PORT"])), RendezvousHandler, False)
-        # init forgets all addresses: served before it, the address of a process that waits already would be lost.
+        # init clears all addresses. If serving began earlier, the address of a process that waits already would be
+        # lost.
         server.init(get_host_assignments(parse_hosts(hosts), size))
         threading.Thread(target=server.serve_forever, name="rendezvous", daemon=True).start()
     wait_for_server(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))

@@ -18,7 +18,7 @@ from howmanygpus.train.host.processes import die_with_parent
 PATIENCE_S = 30.0
 """Time for servers and scheduler to end by themselves."""
 FIRST_KEY = 1_000_000
-"""Key of gathered values is this plus their number. Smaller keys are those of parameters."""
+"""First key of gathered values, to which their number is added. Smaller keys belong to parameters."""
 
 
 def split_address(address: str) -> tuple[str, str]:
@@ -27,7 +27,10 @@ def split_address(address: str) -> tuple[str, str]:
 
 
 def find_own_ip(other_host: str) -> str:
-    """Return the address from which this host reaches another. Its own name may resolve to 127.0.1.1. Sends nothing."""
+    """Return the address from which this host reaches another one, without sending anything.
+
+    Its own name may resolve to 127.0.1.1.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as route:
         route.connect((other_host, 9))
         return route.getsockname()[0]
@@ -56,7 +59,7 @@ class Servers:
         self._keys = set()
 
     def _start(self, role: str) -> subprocess.Popen:
-        """Start a helper: MXNet takes on its role when it is imported."""
+        """Start a server or scheduler: MXNet takes on that role when it is imported."""
         environment = os.environ | {"DMLC_ROLE": role, "CUDA_VISIBLE_DEVICES": ""}
         return subprocess.Popen([sys.executable, "-c", "import mxnet"], env=environment, preexec_fn=die_with_parent)
 

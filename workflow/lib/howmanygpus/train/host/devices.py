@@ -44,8 +44,8 @@ class Assignment:
 def assign_devices(spec: LaunchSpec, bind_cores: bool = True) -> Assignment:
     """Assign the first GPUs of this node that this process may use, and cores; raise ValueError if there are too few.
 
-    A GPU gets cores of its own NUMA node as long as any are left there, and a CPU device gets cores of one node.
-    Without bind_cores the run keeps all cores, because the scheduler has chosen them.
+    A GPU gets cores of its own NUMA node while that has any left; a CPU device gets cores of a single node. Without
+    bind_cores the run keeps all cores, because the scheduler has chosen them.
     """
     num_devices, cores = spec.devices_per_node, list_cores()
     uuids: list[str] = []

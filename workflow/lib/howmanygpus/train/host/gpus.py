@@ -49,7 +49,7 @@ def list_gpu_uuids() -> list[str]:
 
 
 def _list_handles() -> list:
-    """Return the handles of the GPUs that this process may use; NVML counts those that a cgroup denies it, too."""
+    """Return the handles of the GPUs that this process may use; NVML also counts GPUs that a cgroup denies it."""
     handles = []
     for index in range(pynvml.nvmlDeviceGetCount()):
         with suppress(pynvml.NVMLError_NoPermission):
@@ -84,7 +84,7 @@ def find_compute_capability() -> str | None:
 
 
 def find_gpu_name() -> str | None:
-    """Return the name of the first visible GPU, for frameworks that do not tell it; None without a GPU."""
+    """Return the name of the first visible GPU, for frameworks that do not report it; None without a GPU."""
     uuids = list_gpu_uuids()
     return pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByUUID(uuids[0])) if uuids else None
 
@@ -105,7 +105,7 @@ def find_memory_gib(uuid: str) -> float | None:
 
 
 def find_memory_in_use_frac() -> float | None:
-    """Return the fraction of its memory that all programs use on the fullest visible GPU; None if none tells it."""
+    """Return the fraction of memory that all programs use on the fullest visible GPU; None if no driver reports it."""
     fractions = []
     for uuid in list_gpu_uuids():
         with suppress(pynvml.NVMLError):

@@ -20,7 +20,7 @@ BUSY = (0, 1, 2, 7)
 
 
 def read_busy_s(cores: set[int]) -> float:
-    """Return the seconds since the start of the machine in which the cores ran any process, or were taken away."""
+    """Return the seconds since boot in which the cores ran any process, or another virtual machine (steal)."""
     busy = 0
     for line in Path("/proc/stat").read_text().splitlines():
         name, *ticks = line.split()
@@ -70,7 +70,7 @@ def read_cpu_s(processes: list[psutil.Process]) -> float:
 def list_gpu_pids(uuids: list[str]) -> set[int]:
     """Return the IDs of the processes that compute on GPUs, as far as the driver reports them."""
     pids: set[int] = set()
-    # A driver that is older than the package knows another form of the question.
+    # A driver that is older than the package only has an earlier version of the call.
     with suppress(pynvml.NVMLError, pynvml.NVMLLibraryMismatchError):
         pynvml.nvmlInit()
         for uuid in uuids:
@@ -80,7 +80,7 @@ def list_gpu_pids(uuids: list[str]) -> set[int]:
 
 
 class OtherWork:
-    """Work of others on this node between start and stop.
+    """Measures the work of other processes on this node between start and stop.
 
     marker: an argument that all training processes of the run have. gpu_uuids: GPUs of the run on this node.
     """

@@ -37,7 +37,7 @@ def allocate_page_locked(num_bytes: int, device: int) -> np.ndarray:
 
 
 class PageLockedMemory:
-    """Copies of arrays in page-locked memory, which is used again once nobody refers to the copy."""
+    """Copies arrays to page-locked memory, and reuses the memory once nothing refers to the copy."""
 
     def __init__(self, allocate: Callable[[int], np.ndarray]):
         self._allocate = allocate

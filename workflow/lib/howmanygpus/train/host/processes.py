@@ -109,7 +109,7 @@ RETRY = ".venv/bin/python workflow/scripts/retry_runs.py --status suspended"
 
 
 def describe_suspension(how: str) -> dict[str, str]:
-    """Return status and reason of a run that did not go on all the time. how: what was seen of it."""
+    """Return status and reason of a run that was suspended. how: the observation, which begins the reason."""
     reason = f"{how} while it trained, so that its times have gaps; {RETRY} has the next call repeat it"
     return {"status": "suspended", "reason": reason}
 
@@ -136,7 +136,7 @@ class Suspensions:
         self._slept_before_s = self._read_sleep_s()
         if threading.current_thread() is threading.main_thread():
             self._former = signal.signal(signal.SIGCONT, self._note)
-            # System calls of the framework go on as they do without a handler.
+            # System calls of the framework are restarted, as without a handler.
             signal.siginterrupt(signal.SIGCONT, False)
         return self
 
@@ -259,7 +259,7 @@ def stop_process_tree(root: psutil.Process, grace_s: float) -> None:
 def stop_descendants(grace_s: float) -> None:
     """Stop all descendants of this process as stop_process_tree does, and those that they start meanwhile."""
     seen: set[psutil.Process] = set()
-    # What the kernel cannot end, for example during a system call to a lost file server, is not waited for again.
+    # A process that the kernel cannot end, for example in a system call to a lost file server, is not waited for again.
     while new := set(psutil.Process().children(recursive=True)) - seen:
         seen |= new
         _stop(list(new), grace_s)

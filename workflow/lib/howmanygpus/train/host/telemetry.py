@@ -22,11 +22,11 @@ from howmanygpus.train.host.processes import Suspensions, describe_suspension, r
 COLUMNS = ("time_s", "node", "device", "utilisation_frac", "memory_gib", "power_w", "energy_j")
 GIB = 2**30
 SILENCE_S = 30.0
-"""A sampler that works writes each second. Clocks of nodes differ, and network file systems write late."""
+"""A working sampler writes each second; clocks of nodes differ, and network file systems write late."""
 
 
 FROZEN_S = 1.0
-"""Shortest delay of a sample that is a gap. The wait of the sampler's thread for a core is not part of a delay."""
+"""Shortest delay of a sample that counts as a gap, without the wait of the sampler's thread for a core."""
 
 
 class ProcessTree:
@@ -133,7 +133,7 @@ class Telemetry:
         self._stop.set()
         self._thread.join()
         self._own.__exit__()
-        # This process was stopped, perhaps alone. Others count their own stops.
+        # This process was stopped, perhaps it alone; the others count their own stops.
         if self._own.stops:
             gaps_of(self._path).unlink(missing_ok=True)
 
@@ -149,12 +149,12 @@ def path_of_node(folder: Path, node: int) -> Path:
 
 
 def problem_of(path: Path) -> Path:
-    """Return the path of the traceback of a sampler that failed. path: of its node's file."""
+    """Return the path of the traceback of a sampler that failed. path: the node's file."""
     return path.with_suffix(".problem.txt")
 
 
 def gaps_of(path: Path) -> Path:
-    """Return the path of a sampler's gaps: when each ended, in seconds since 1970, and its seconds. path: see above."""
+    """Return the path of a sampler's gaps: end (seconds since 1970) and duration of each. path: the node's file."""
     return path.with_suffix(".gaps.txt")
 
 
@@ -171,8 +171,8 @@ def find_gap(folder: Path, began_at: float) -> float:
 def find_problem(folder: Path, num_nodes: int, ended_at: float) -> str | None:
     """Return why the samples of some node are incomplete; None if each node's sampler worked until the end.
 
-    ended_at: when the processes ended, in seconds since 1970. A sampler without a word is dead if its file was last
-    written more than SILENCE_S before.
+    ended_at: when the processes ended, in seconds since 1970. A sampler that reported no problem counts as dead if its
+    file was last written more than SILENCE_S before.
     """
     for node in range(num_nodes):
         path = path_of_node(folder, node)
@@ -194,9 +194,9 @@ def merge_nodes(folder: Path, path: Path) -> None:
 
 
 def doubt_frozen(outcome: dict[str, Any], folder: Path, started_at: float) -> dict[str, Any]:
-    """Return the outcome of an attempt: no measurement if everything on a node was frozen while it trained.
+    """Return the outcome of an attempt, which is `suspended` if everything on a node was frozen while it trained.
 
-    folder: of the attempt. started_at: of its processes, in seconds since 1970.
+    folder: the attempt's folder. started_at: start of its processes, in seconds since 1970.
     """
     frozen_s = find_gap(folder, started_at + (outcome.get("init_s") or 0.0))
     if not frozen_s or outcome["status"] != "completed" or "measured_s" not in outcome:

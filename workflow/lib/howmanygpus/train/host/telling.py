@@ -1,4 +1,4 @@
-"""What a job says on the screen of the call of Snakemake that started it."""
+"""Messages of a job on the screen of the call of Snakemake that started it."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 VARIABLE = "HOWMANYGPUS_CALL"
 """The environment variable by which a job knows the name of its call."""
 TOLD = Path(".snakemake/howmanygpus/told")
-"""Folder with a file for each call, in which its jobs leave what it says on its screen."""
+"""Folder with a file for each call, in which its jobs leave the messages for its screen."""
 
 
 def tell_call(message: str, told: Path = TOLD) -> None:

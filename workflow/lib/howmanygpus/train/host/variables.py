@@ -10,15 +10,15 @@ from howmanygpus.surroundings.shown import SHOWN
 OF_ONE_PROCESS = re.compile(
     r"OMPI_MCA_(ess|orte|pmix|prte|mpi_yield|rmaps|plm|ras|initial|hwloc|state|event|shmem|btl_openib_if|opal)\w*"
 )
-"""Left out: what mpirun sets for each process."""
+"""Variables that mpirun sets for each process, which are left out."""
 NOT_SHOWN = "set"
-"""Stands for the value of a variable that may be anything, such as a token."""
+"""Shown instead of the value of a variable that may contain anything, such as a token."""
 
 
 def list_variables() -> dict[str, str]:
     """Return the variables of this process that are read by frameworks and their libraries, sorted by name.
 
-    Values are shown for the names of a list alone. Others that a cluster's networks use are named without their values.
+    Values are shown only for the names in a list. Other variables, for a cluster's networks, are named without values.
     """
     others = FAMILIES["networks of a cluster"]
     return {

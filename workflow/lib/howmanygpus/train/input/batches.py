@@ -21,7 +21,7 @@ from howmanygpus.train.spec import RunSpec
 BYTES_PER_WORKER = 2**24
 """If a worker's part of a batch would be smaller than this, workers load several batches at the same time."""
 BYTES_PER_TASK, BATCHES_PER_TASK = 2**24, 64
-"""Limits of a task, which loads whole batches: at least one, then up to this many bytes and this many batches."""
+"""A task loads at least one whole batch, and more as long as they stay within this many bytes and this many batches."""
 
 
 class TrainingBatches:
@@ -39,7 +39,7 @@ class TrainingBatches:
 
     @cached_property
     def many(self) -> PaddedImages | ManyImages | ManyCrops | None:
-        """The object that changes many images by each call; None if images are changed one at a time."""
+        """The object that changes many images per call; None if images are changed one at a time."""
         source = self.data.train_images
         return None if isinstance(source, ImageFiles) else change_many(np.asarray(source), self.spec)
 
@@ -94,12 +94,12 @@ class Loading:
             batch_bytes = batches.shares.local_batch_size * math.prod(self._image_shape)
             parts = max(1, batch_bytes // BYTES_PER_WORKER)
             if spec.prefetch and parts < self._num_workers:
-                # One more task than the workers do, so that none waits while a complete batch is fetched.
+                # One task more than the workers can run, so that no worker idles while a complete batch is fetched.
                 self._num_parts, self.num_at_once = parts, math.ceil(self._num_workers / parts) + 1
                 self.batches_per_task = min(max(1, BYTES_PER_TASK // batch_bytes), BATCHES_PER_TASK)
 
     def find_share(self, steps: range) -> Share:
-        """Return what is loaded at some steps. If tasks are begun ahead, a worker begins to draw the next epoch."""
+        """Return the images to load for some steps. If tasks run ahead, a worker begins to draw the next epoch."""
         epoch = self._shares.epoch_of(steps[-1])
         if self._draws is not None and self._draws[0] == epoch:
             self._draws[1].result()
@@ -139,7 +139,7 @@ class Loading:
 
 
 def change_many(source: np.ndarray, spec: RunSpec) -> PaddedImages | ManyImages | ManyCrops | None:
-    """Return an object that changes many images by each call; None if one at a time is faster or the only way."""
+    """Return an object that changes many images per call; None if one at a time is faster or the only way."""
     if spec.crop_size is None:
         is_changed = spec.random_flip or spec.random_crop_padding
         if is_changed and is_small(source) and is_copied(source, spec.random_flip, spec.random_crop_padding):

@@ -2,9 +2,9 @@
 Flip, crop and resize training images: one at a time, or many small ones at once.
 
 numpy, OpenCV and Pillow release the GIL while they work on an image. If images are small, the calls take longer than
-the work, and Python holds the GIL during the calls. `ManyImages` and `ManyCrops` therefore change many images by each
-call. `PaddedImages` flips and moves a whole batch by one call. For that, the images are copied once per process, with
-empty pixels between them and, if a run flips images, once more flipped.
+the work, and Python holds the GIL during the calls. `ManyImages` and `ManyCrops` therefore change many images per call.
+`PaddedImages` flips and moves a whole batch in one call. It needs a copy of the images per process, with empty pixels
+between them, and a second, flipped copy if the run flips images.
 """
 
 import cv2
@@ -14,7 +14,7 @@ from howmanygpus.train.input.draws import Change, Share
 from howmanygpus.train.input.pillow import resize
 
 SMALL_IMAGE_BYTES = 24 * 2**10
-"""Images up to this size are changed many at once. Larger ones are changed faster one at a time."""
+"""Images up to this size are changed many per call. Larger ones are faster one at a time."""
 MAX_COPY_BYTES = 2**29
 """Largest size of the copies. ManyImages changes larger arrays, without copies and at less than half the speed."""
 IMAGES_PER_FLIP = 1024
@@ -97,7 +97,7 @@ def is_small(source: np.ndarray) -> bool:
 
 
 class ManyImages:
-    """Changes many images of an array by each call, to the same bytes as place().
+    """Change many images of an array per call, to the same bytes as place().
 
     As in place(), an image is moved by copying one run of bytes that begins earlier or later than the image, here also
     in the images before and after it, and the pixels that the run carries over an edge are cleared.
@@ -183,7 +183,7 @@ def is_copied(source: np.ndarray, random_flip: bool, crop_padding: int) -> bool:
 
 
 class PaddedImages:
-    """Changes many images by one call, which does not hold the GIL, to the same bytes as place().
+    """Change many images in one call that does not hold the GIL, to the same bytes as place().
 
     Each row of a copy ends with as many empty pixels as an image may be moved by, and each image with as many empty
     rows. A moved image is therefore a window of the copy: its rows lie at equal distances and need no other change.

@@ -79,7 +79,7 @@ class Changes:
         return map(Change, *columns) if self.size is None else map(Change, *columns, map(tuple, self.size.tolist()))
 
     def part(self, start: int, stop: int) -> "Changes":
-        """The changes of the images start to stop."""
+        """Return the changes of the images from start up to stop."""
         which = slice(start, stop)
         size = None if self.size is None else self.size[which]
         return Changes(self.flipped[which], self.top[which], self.left[which], size)
@@ -87,18 +87,18 @@ class Changes:
 
 @dataclass(frozen=True)
 class Share:
-    """What one process feeds at one step: the indices of training images, int64 (count,), and how each is changed."""
+    """Images that one process feeds at one step: their indices, int64 (count,), and how each is changed."""
 
     samples: np.ndarray
     changes: Changes
 
     def part(self, start: int, stop: int) -> "Share":
-        """The images start to stop."""
+        """Return the images from start up to stop."""
         return Share(self.samples[start:stop], self.changes.part(start, stop))
 
 
 def join(shares: list[Share]) -> Share:
-    """Return the images of several shares one after the other."""
+    """Concatenate several shares."""
     if len(shares) == 1:
         return shares[0]
     changes = [share.changes for share in shares]
@@ -164,7 +164,7 @@ def find_centred_box(image_size: tuple[int, int], aspect: tuple[float, float]) -
 
 
 def spread(words: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Turn random words into numbers that are uniform from low to high."""
+    """Map random words to numbers that are uniform from low to high."""
     return low + (high - low) * ((words >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
 
@@ -208,7 +208,7 @@ class Shares:
         return self._draw(epoch + 1).part(start, start + self.local_batch_size)
 
     def join(self, steps: range) -> Share:
-        """Return what this process feeds at consecutive steps, one after the other."""
+        """Concatenate the shares of consecutive steps."""
         (epoch, first), (last_epoch, last) = (divmod(step, self.steps_per_epoch) for step in (steps[0], steps[-1]))
         size = self.local_batch_size
         if epoch == last_epoch and size == self.spec.global_batch_size:
@@ -242,7 +242,7 @@ class Shares:
         return Share(order, self._draw_changes(epoch, order, draws[order]))
 
     def _draw_changes(self, epoch: int, order: np.ndarray, words: np.ndarray) -> Changes:
-        """Draw how the images of an epoch are changed, in their order. words: those of the images in this order."""
+        """Draw how the images of an epoch are changed. words: their random words, in the order of the epoch."""
         spec, (height, width) = self.spec, self._image_size
         if spec.random_resized_crop:
             boxes = draw_boxes(spec.seed, epoch, self.num_train, self._image_size, spec.random_resized_crop)[order]

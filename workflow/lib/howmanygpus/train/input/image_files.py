@@ -24,7 +24,7 @@ FILES_PER_FOLDER = 1000
 CHANNELS = (1, 3)
 """Numbers of channels that files can have: gray or RGB."""
 
-# The threads are chosen here. OpenCV would take all cores of the machine by itself.
+# This module chooses the threads; OpenCV by itself would use all cores of the machine.
 cv2.setNumThreads(0)
 
 
@@ -43,7 +43,7 @@ def centre(shape: tuple[int, ...], size: tuple[int, int]) -> tuple[slice, slice]
 
 
 class ImageFiles:
-    """The images of one split. It has what loops over an array of images use: shape, len and indexing."""
+    """The images of one split, with shape, len and indexing as an array of images has them."""
 
     def __init__(self, folder: Path, split: str, form: str, shape: tuple[int, int, int, int], num_threads: int):
         """shape: (count, height, width, channels) of all images. num_threads: threads that decode a batch."""

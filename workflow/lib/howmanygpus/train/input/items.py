@@ -38,7 +38,7 @@ class Items:
         return image, share.changes[place], self._labels[sample]
 
     def _find_share(self, step: int) -> Share:
-        """Keep the last share, since a worker asks for many items of one step in turn."""
+        """Return the share of a step. The last one is kept: a worker asks for many items of one step in turn."""
         if self._last is None or self._last[0] != step:
             self._last = (step, self.shares[step])
         return self._last[1]

@@ -11,7 +11,7 @@ from howmanygpus.train.host.processes import die_with_parent
 die_with_parent()
 
 _forking = os.getpid()
-"""Process that forked last, so that its child knows who its parent was"""
+"""The process that forked last, by which its child knows its parent"""
 
 
 def _note_parent() -> None:
@@ -19,7 +19,7 @@ def _note_parent() -> None:
     _forking = os.getpid()
 
 
-# What a library does in a child before this may take seconds, in which the parent may die.
+# Handlers of libraries may run in the child before this one, for seconds in which the parent may die.
 os.register_at_fork(before=_note_parent, after_in_child=lambda: die_with_parent(parent=_forking))
 
 

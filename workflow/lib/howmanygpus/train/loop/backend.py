@@ -34,16 +34,16 @@ DOUBTFUL = re.compile(
     r"|Failed to determine best cudnn convolution algorithm|No valid config found",
     re.IGNORECASE,
 )
-"""Messages of libraries that find no memory for a workspace, a handle or a trial, or that fail for another reason.
+"""Ambiguous messages: the library found no memory for a workspace, a handle or a trial, or failed for another reason.
 
 PyTorch and MXNet try one algorithm of cuDNN after the other, and XLA and TensorFlow measure them. If there is no memory
 for any, they only say that none has worked, as if cuDNN had none for such a layer. cuBLAS and cuDNN say that they are
 not initialized if there is no memory for their handles.
 """
 OF_A_KERNEL = re.compile("shared memory|register spilling", re.IGNORECASE)
-"""Memory of a multiprocessor, which a kernel exhausts whatever the batch size. XLA has the same status for it."""
+"""Memory of a multiprocessor, which a kernel can exhaust at any batch size. XLA reports it with the same status."""
 MUCH_FRAC = 0.5
-"""Least fraction of a device's memory in use with which a doubtful message counts as exhausted memory.
+"""Fraction of a device's memory that must be in use for an ambiguous message to count as exhausted memory.
 
 A layer without an algorithm fails in the first step, when little more than weights and one batch are on the device.
 """
@@ -85,7 +85,7 @@ class Backend(abc.ABC):
         """Take every step of the run on the batches of `loop`, as train/loop/loop.py describes."""
 
     def prepare_evaluation(self) -> None:  # noqa: B027
-        """Called before each evaluation: make the running statistics that evaluation uses equal on all devices."""
+        """Make the running statistics that evaluation uses equal on all devices. Called before each evaluation."""
 
     @abc.abstractmethod
     def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> Any:
@@ -127,9 +127,9 @@ class Backend(abc.ABC):
         """Return what wait_for_step needs to wait for the step that was enqueued last; None if it is complete."""
 
     def wait_for_step(self, marker: Any) -> None:  # noqa: B027
-        """Block until the step is complete. Called from a thread of its own, without the GIL for as long as it blocks.
+        """Block until the step is complete, without holding the GIL. Called from a separate thread.
 
-        It must not use wait_until_idle, of which it is independent, and should not wait for later steps.
+        It must not use wait_until_idle, because the two are independent signals, and should not wait for later steps.
         """
 
     def wait_for_batch(self, batch: Any) -> None:  # noqa: B027
@@ -139,8 +139,8 @@ class Backend(abc.ABC):
     def take_window_loss(self, num_steps: int) -> float:
         """Return the mean training loss of this process's devices, or of all, in the last num_steps steps. Blocks.
 
-        What it reads must depend on the last step, if possible on its update of the weights, because the window ends
-        after it. It exchanges nothing with other processes, whose waits for each other belong to no step.
+        The value must depend on the last step, if possible on its update of the weights, because reading it ends the
+        window. Nothing is exchanged with other processes, because the wait for them is not part of a step.
         """
 
     def average_loss(self, loss: float) -> float:
@@ -203,7 +203,7 @@ class Backend(abc.ABC):
     def explain_out_of_memory(cls, error: BaseException) -> str:
         """Return why a device's memory is exhausted, in the framework or in a library of CUDA; empty if it is not.
 
-        The error may be that of a compiler or of a thread that wraps the first one.
+        A compiler or a thread may have wrapped the first error in one of its own.
         """
         doubtful = ""
         for each in list_causes(error):
@@ -236,7 +236,7 @@ class StepwiseBackend(Backend):
 
 
 def list_causes(error: BaseException) -> list[BaseException]:
-    """Return an error and those from which it arose, the last one first."""
+    """Return an error and its chain of causes, the last one first."""
     found, cause = [error], error.__cause__ or error.__context__
     while cause is not None and cause not in found:
         found.append(cause)
@@ -245,7 +245,7 @@ def list_causes(error: BaseException) -> list[BaseException]:
 
 
 def load_backend(spec: RunSpec) -> type[Backend]:
-    """Return the class that the family's file of this strategy names BACKEND, which finds the run's model."""
+    """Return BACKEND of the strategy's file in the family's folder, and make the run's model importable."""
     if spec.model_folder:
         add_folder(spec.model_folder)
     return importlib.import_module(f"howmanygpus.train.frameworks.{spec.family}.{spec.strategy}").BACKEND

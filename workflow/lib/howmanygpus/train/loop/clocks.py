@@ -1,9 +1,9 @@
 """
-The clocks of a run, and what speaks against them.
+The clocks of a run, and signs that they are wrong.
 
 Every moment of the loop belongs to one phase. Signals that come too early cannot shorten a window, because it ends with
-the last of three (loop.py). What a window cannot rule out is looked for here: a clock that steps, markers that are
-complete before their steps, values that are impossible, and processes that were suspended.
+the last of three (loop.py). This module looks for the faults that remain: a clock that steps, markers that are complete
+before their steps, impossible values, and suspended processes.
 """
 
 import dataclasses
@@ -20,27 +20,27 @@ write events; evaluate, and measure gradient noise."""
 SLEW = 0.002
 """Largest fraction by which two clocks of a machine may differ. NTP slews by up to 0.0005, and quartz differs less."""
 READINGS, CLOSE_S = 3, 20e-6
-"""How often the clocks are read to have two readings within CLOSE_S. A thread may lose its core between them."""
+"""Attempts to read both clocks within CLOSE_S. The thread may lose its core between the two readings."""
 END_S, READ_S = 2e-3, 1e-4
-"""Longest processor times that the end of a window can explain: in any window, and for the loss of each step."""
+"""Longest processor time that ending a window is assumed to take: per window, and per step for reading its loss."""
 EARLY_FACTOR, EARLY_LEAST_S = 0.25, 3e-4
-"""Rest of a window after its last marker, in steps and in seconds, from which on the marker was early.
+"""A marker counts as early if more of the window follows it than this, in steps and in seconds.
 
 A step takes the mean time of a step in the window, or the median time from the beginning of one to its marker if that
 is shorter. An honest marker leaves only the time in which threads notice the end: on one core, beside other programs,
 more than a quarter of a step of 10 ms in one window of a hundred.
 """
 HANDOVERS = 4
-"""How often the thread that ends a window waits for another one, such as the loader's, to hand over the interpreter,
-which takes up to 5 ms (sys.getswitchinterval): after each of the three signals, and once in the thread of markers."""
+"""Number of times that the end of a window waits for another thread, such as the loader's, to release the GIL, which
+takes up to 5 ms (sys.getswitchinterval): after each of the three signals, and once in the thread of markers."""
 EARLY_FRAC, INVENTED_FRAC = 0.1, 0.01
-"""Fraction of a window that is missing in the times of its steps, or in which it waited for input, from which on early
-markers matter."""
+"""Early markers matter if the times of the steps lack at least the first fraction of the window, or if the wait for
+input is at least the second."""
 EARLY_WINDOWS = 1 / 3
-"""Part of the windows from which on markers are early. A wait that lies in every other window shows it in the rest."""
+"""Markers count as early if more than this fraction of the windows shows it. A wait hides it in a window."""
 ROUNDING_S = 1e-9
 SLEPT_S = 0.1
-"""Shortest sleep of the machine that counts. The two clocks are not read at the same moment."""
+"""Shortest sleep of the machine that counts, because its two clocks are not read at the same moment."""
 
 
 def read_second_clock() -> float:
@@ -49,7 +49,7 @@ def read_second_clock() -> float:
 
 
 def time_handover() -> float:
-    """Return the seconds that this thread now waits for the interpreter if it lets other threads have it."""
+    """Release the GIL once, and return the seconds until this thread has it again."""
     started = time.perf_counter()
     time.sleep(0)
     return time.perf_counter() - started
@@ -107,7 +107,7 @@ class Laps:
 
 @dataclass
 class Doubts:
-    """What speaks against the clocks of this process; nothing does if all are 0.
+    """Signs that the clocks of this process are wrong; there is none if all values are 0.
 
     apart_s: disagreement of two clocks. impossible_windows: number of windows with impossible values. early_s: mean
     rest of a window after its last marker, if markers are early. stops: how often the process was continued after a
@@ -121,11 +121,11 @@ class Doubts:
     slept_s: float = 0.0
 
     def over_ranks(self, max_over_ranks: Callable[[float], float]) -> "Doubts":
-        """Return the largest doubts of all processes. Every process must call it."""
+        """Return the largest value of each sign over all processes. Every process must call it."""
         return Doubts(*(max_over_ranks(float(value)) for value in dataclasses.astuple(self)))
 
     def judge(self) -> dict[str, str]:
-        """Return status and reason of a run whose times cannot be trusted; nothing if nothing speaks against them."""
+        """Return status and reason of a run whose times cannot be trusted; empty if there is no sign against them."""
         if self.stops:
             return describe_suspension(f"its processes were stopped {self.stops:.0f} x and continued")
         if self.slept_s > SLEPT_S:
@@ -160,10 +160,11 @@ class WindowChecks:
     def add(
         self, elapsed_s: float, data_wait_s: float, steps_s: list[float], latencies_s: list[float], host_s: float
     ) -> None:
-        """Take a window.
+        """Add a window.
 
-        steps_s: of its steps, of which the last ends before the window does. latencies_s: from the beginning of each
-        step until its marker was complete. host_s: after the last step, what this thread did or waited for a core.
+        steps_s: duration of each step; the last step ends before the window does. latencies_s: from the beginning of
+        each step until its marker was complete. host_s: seconds after the last step in which this thread computed or
+        waited for a core.
         """
         self._num_windows += 1
         has_negative = elapsed_s <= 0 or min(*steps_s, data_wait_s) < -ROUNDING_S
@@ -175,9 +176,9 @@ class WindowChecks:
             self._early_s.append(rest_s)
 
     def find_early_s(self) -> float:
-        """Return by how much markers were early in the mean; 0 if at most EARLY_WINDOWS of the windows show it.
+        """Return by how much markers were early on average; 0 if at most EARLY_WINDOWS of the windows show it.
 
-        The compilation in the first window hides it there. One window alone shows nothing if there are others.
+        Compilation hides it in the first window. If there are several windows, at least two must show it.
         """
         num, others = len(self._early_s), self._num_windows - 1
         is_shown = num > EARLY_WINDOWS * others and num >= min(2, others)

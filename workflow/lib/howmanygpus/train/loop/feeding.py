@@ -21,7 +21,7 @@ GIB = 2**30
 def feed(items: Iterable, prepare: Callable, depth: int) -> "Ahead | Generator":
     """Return an iterator over prepare(item) of every item, up to `depth` items ahead; 0 prepares each on request.
 
-    Its close() stops what is still in progress.
+    Its close() stops the preparation in progress.
     """
     return Ahead(items, prepare, depth) if depth else in_line(items, prepare)
 
@@ -113,13 +113,13 @@ def measure_host_to_device(
     """Return the GiB/s at which each device gets its part of a batch, all devices at the same time; None on a CPU.
 
     It is measured from the array that a loader yields to the device's memory, including a copy into pinned memory if
-    there is one. A training that is over may have left no room for a further batch. Then the rate is None too, and the
-    second value is the reason, which only the process without memory knows.
+    there is one. After the training there may be no room for another batch. Then the rate is None, and the second value
+    is the reason, which only the process that ran out of memory knows.
     """
     if spec.device_kind == "cpu":
         return None, ""
     local_batch_size = spec.global_batch_size // backend.num_processes
-    # Pages of zeros that nobody has written are all the same page, which stays in the processor's cache.
+    # Pages of zeros that were never written are mapped to one page, which stays in the processor's cache.
     images = np.ones((local_batch_size, *data.image_shape), np.uint8)
     labels = np.zeros(*target_shape(local_batch_size, data.num_classes, data.multi_label))
     problem = ""

@@ -157,7 +157,7 @@ class TrainingLoop:
         self._wait_for_devices()
 
     def _wait_for_devices(self) -> None:
-        """Keep the host from running ahead further than it may, before it enqueues the next step."""
+        """Wait, before the next step is enqueued, until the host is no further ahead of the devices than it may be."""
         self._completions.wait_for(self.steps_done + 1 - self._run_ahead)
         self._began_at[self.steps_done + 1] = self._clock()
 
@@ -249,8 +249,8 @@ class TrainingLoop:
         """Wait until all signals say that the steps are complete, and end the window.
 
         Returns the loss, the seconds of the window, and those in which this thread computed or waited for a core since
-        the seconds before. It may also compute all the time while it waits for the device, so its computing explains
-        only so much.
+        the seconds before. The thread may also spin while it waits for the device, so its processor time counts only up
+        to a limit.
         """
         self.backend.wait_until_idle()
         loss = self.backend.take_window_loss(num_steps)

@@ -16,7 +16,7 @@ from howmanygpus.train.records import finite_or_none
 from howmanygpus.train.spec import RANDOM_INPUTS, RunSpec
 
 SMALL_BATCHES = 8
-"""Least number of per-device gradients in a measurement, if the epoch has as many. More make estimates vary less."""
+"""Number of per-device gradients in a measurement, if the epoch has as many. More of them make estimates vary less."""
 
 
 class GradientNoise:

@@ -48,7 +48,7 @@ def score(logits: np.ndarray, labels: np.ndarray) -> dict[str, np.ndarray]:
 class PredictionStore:
     """Collects one process's evaluations and writes them at the end of the run.
 
-    labels: those of all test images, if their scores are stored.
+    labels: the labels of all test images, if scores are stored.
     """
 
     labels: np.ndarray | None = None

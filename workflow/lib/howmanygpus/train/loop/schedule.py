@@ -68,7 +68,7 @@ def _shape_schedule(
 ) -> np.ndarray:
     """Return each step's rate after the warm-up as a fraction of the peak.
 
-    progress: of the steps after the warm-up, from 0 to 1.
+    progress: position of each step after the warm-up, from 0 to 1.
     """
     if optimizer.lr_schedule == "cosine":
         return 0.5 * (1.0 + np.cos(np.pi * progress))

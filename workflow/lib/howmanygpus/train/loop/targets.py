@@ -25,7 +25,8 @@ Batch: TypeAlias = tuple[np.ndarray, np.ndarray]
 def weigh_labels(labels: np.ndarray, num_images: int, num_known: int) -> np.ndarray:
     """Return the targets of some images of a global batch, float32 (count, classes); all are 0 if no label is known.
 
-    labels: uint8 (count, classes) with 1, 0 and MISSING. num_images, num_known: of the global batch.
+    labels: uint8 (count, classes) with 1, 0 and MISSING. num_images, num_known: numbers of images and of known labels
+    in the global batch.
     """
     weight = np.float32(num_images / num_known if num_known else 0.0)
     return np.where(labels == 1, weight, np.where(labels == MISSING, np.float32(0), -weight))

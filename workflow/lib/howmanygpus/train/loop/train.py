@@ -58,7 +58,10 @@ def hash_loaded_code() -> dict[str, str]:
 
 
 def describe_training(loop: TrainingLoop, started_at: float) -> dict[str, Any]:
-    """Return what the loop and its backend know at the end of training. Every process must call it."""
+    """Return the entries of the record that the loop and its backend know after training.
+
+    Every process must call it.
+    """
     spec, backend, clocks = loop.spec, loop.backend, loop.clocks
     peak_bytes = backend.peak_memory_bytes()
     described = {
@@ -83,7 +86,7 @@ def describe_training(loop: TrainingLoop, started_at: float) -> dict[str, Any]:
         "device_model": backend.device_model(),
         **({"loss_scaling": dataclasses.asdict(loop.loss_scale)} if loop.loss_scale else {}),
     }
-    # The last, because a batch that finds no room changes neither times nor the peak.
+    # Measured last, so that a batch that does not fit changes neither times nor the peak memory.
     rate, problem = measure_host_to_device(backend, spec, loop.data)
     return described | {"host_to_device_gib_per_s": rate} | ({"host_to_device_problem": problem} if problem else {})
 
@@ -106,7 +109,7 @@ def describe_disturbance(backend: Backend, others: OtherWork | None) -> dict[str
 
 
 def find_doubts(loop: TrainingLoop, suspensions: Suspensions) -> Doubts:
-    """Return what speaks against the clocks of any process. Every process must call it."""
+    """Return the signs that clocks are wrong, over all processes. Every process must call it."""
     checks, suspended = loop.checks, (suspensions.stops, suspensions.slept_s)
     own = Doubts(loop.laps.apart_s, checks.impossible, checks.find_early_s(), *suspended)
     return own.over_ranks(loop.backend.max_over_ranks)
@@ -138,7 +141,7 @@ def run(spec: RunSpec, attempt: AttemptFolder, started_at: float, save_weights: 
     except Exception as error:
         if not (reason := backend_class.explain_out_of_memory(error)):
             raise
-        # The other ranks wait for this one in a collective, so leave without any collective of our own.
+        # The other ranks wait for this one in a collective, so it must leave without starting a collective.
         write_json_atomic(attempt.outcome, {"status": "out_of_memory", "reason": reason, "code": hash_loaded_code()})
         os._exit(1)
     outcome: dict[str, Any] = {"status": status, "reason": reason, "code": hash_loaded_code()}

@@ -17,7 +17,7 @@ IMAGE_SHAPE, NUM_CLASSES = (224, 224, 3), 1000
 """Input and output of the published networks. Inception v3 takes 299x299 pixels, but no array depends on that."""
 ROLES = {"kernel": "weight", "scale": "weight", "offset": "bias", "mean": "running_mean", "variance": "running_var"}
 AXES = {4: (2, 3, 1, 0), 2: (1, 0)}
-"""From kernels (out, in, height, width) and (out, in) to (height, width, in, out) and (in, out)."""
+"""Map kernels (out, in, height, width) and (out, in) to (height, width, in, out) and (in, out)."""
 COUNTER = ".num_batches_tracked"
 
 

@@ -1,5 +1,5 @@
 """
-Draw which units dropout drops: a function of seed, optimizer step, image, layer and unit, the same in every framework.
+Draw the units that dropout drops, from seed, optimizer step, image, layer and unit, identically in every framework.
 
 Frameworks' own generators draw by their own streams, and differently on each device. Here, an image's key is a hash of
 its pixels, of the seed and of the step. It is computed on the device, so that every strategy, number of devices and
@@ -44,7 +44,7 @@ def factors_of_units(layer: str, num_units: int) -> np.ndarray:
 
 
 def find_threshold(rate: float) -> int:
-    """Return the number below which the draw of a unit means that it is dropped."""
+    """Return the threshold: a unit whose draw is below it is dropped."""
     return round(rate * PRIME)
 
 
@@ -60,5 +60,5 @@ def mix_step(words: Any, factors_of_seed: Any, step: Any) -> Any:
 
 
 def draw_units(keys: Any, factors: Any) -> Any:
-    """Return integers from 0 to PRIME - 1 (images, units). factors: those of the units."""
+    """Return integers from 0 to PRIME - 1 (images, units). factors: result of factors_of_units."""
     return (keys[:, :1] * factors[0] % PRIME + keys[:, 1:] * factors[1] % PRIME + factors[2]) % PRIME

@@ -22,16 +22,16 @@ from howmanygpus.train.parity.task import NOISE, NOISES, SKIPPED, SKIPPED_STEP, 
 from howmanygpus.train.spec import RunSpec
 
 SEEDS = range(1, 9)
-"""Of the simulations of a network for which one does not tell enough; others have the first one."""
+"""Seeds of the simulations of a network for which one simulation is too few; other networks use only the first seed."""
 FEW_PARAMETERS = 100_000
-"""Below it, networks have arrays of so few elements that the norm of one draw may be an eighth of that of another."""
+"""A network with fewer parameters has arrays of so few elements that the norms of two draws may differ eightfold."""
 LITTLE_WORK = 100_000_000
 """Product of parameters and pixels below which several simulations take a minute or two.
 
 Such networks have large arrays too, but small images: BatchNorm normalises few values in their last layers, where
 rounding that moves one ReLU input to the other side of zero changes whole kernels. In resnet44 at 8x8 pixels, on two
-devices, the limits that follow from one simulation refuse others (docs/design/parity-gate.md). Beyond,
-one simulation may take minutes, and an array's noise is an average over more values.
+devices, the limits from one simulation refuse the results of others (docs/design/parity-gate.md). Beyond, one
+simulation may take minutes, and an array's noise is an average over more values.
 """
 
 

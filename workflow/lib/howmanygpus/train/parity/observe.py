@@ -28,7 +28,7 @@ DEADLINE_S = 1800.0
 
 @dataclass(frozen=True)
 class Task:
-    """One cell's task with one optimizer. folder: the folder of the cell's observations. number: its own, from 1."""
+    """One cell's task with one optimizer. folder: the folder of the cell's observations. number: position, from 1."""
 
     spec: RunSpec
     optimizer: str
@@ -80,7 +80,7 @@ def make_tasks(request: dict, keys: list[str], layout: tuple[int, int], folder: 
 
 
 def start(tasks: list[dict], spec: RunSpec, placement: Placement, attempt: AttemptFolder) -> int:
-    """Start the framework once for described tasks; return the exit status. spec: that of the first task."""
+    """Start the framework once for described tasks; return the exit status. spec: specification of the first task."""
     for error in attempt.path.glob("error.rank*.txt"):
         error.unlink()
     path = attempt.path / "tasks.json"

@@ -1,5 +1,5 @@
 """
-The two optimizers of the gate's task: the same sgd for every verdict, and that of the runs for which the verdict is.
+The two optimizers of the gate's task: one sgd for all verdicts, and the optimizer of the runs that the verdict covers.
 
 The form of the runs' optimizer is everything in it that selects other code: its rule, whether there is momentum, decay,
 scaling and warm-up, and the schedule. The task replaces all other numbers by numbers that show in six steps, differ
@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 SGD, OWN = "sgd", "own"
-"""Names of the two optimizers: the one of every task, and that of the runs."""
+"""Names of the two optimizers: the one of every task, and the one of the runs."""
 SGD_FORM = "sgd-momentum-decay-cosine-linearscaled-warmup"
 RULES, SCHEDULES, SCALINGS = ("sgd", "adam", "adamw"), ("constant", "step", "cosine", "linear"), ("linear", "sqrt")
 MOMENTUM, DECAY, DECAY_OF_WEIGHTS, PER_DEVICE, WARMUP = "momentum", "decay", "decayweights", "perdevice", "warmup"
 LEARNING_RATES = {"sgd": 0.0005, "adam": 0.00005, "adamw": 0.00005}
 WEIGHT_DECAYS = {"sgd": 0.1, "adam": 0.1, "adamw": 1.0}
-"""As large as the gradients of offsets and biases for sgd and adam, and as large as an update for adamw."""
+"""They make the decay as large as the gradients of offsets and biases for sgd and adam, and as an update for adamw."""
 VALUES: dict[str, Any] = {"momentum": 0.85, "beta1": 0.8, "beta2": 0.99, "epsilon": 1e-3, "lr_step_factor": 0.5}
 """The large epsilon shows its position in adam's formula."""
 STEP_EPOCHS, WARMUP_EPOCHS = [1.25, 2.0], 0.75

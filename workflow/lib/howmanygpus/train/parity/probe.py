@@ -42,9 +42,9 @@ from howmanygpus.train.spec import RunSpec
 ROUNDING = 2.0**-24
 """The largest relative error of one rounding to float32."""
 DROPPED_BITS = 13
-"""Last bits of a float32 that float16 has not, and bfloat16 neither."""
+"""Low bits of a float32 that both float16 and bfloat16 lack."""
 LEAST_VALUES = 4
-"""Fewest values that tell the format in which an array was kept."""
+"""Smallest number of values from which the format of an array is concluded."""
 
 
 def hash_batch(images: np.ndarray, labels: np.ndarray) -> str:
@@ -66,8 +66,9 @@ class Losses:
 class ObservedLoop(TrainingLoop):
     """A training loop that records each batch's hash as it goes to the device, and the weights after the first step.
 
-    first_batch: (images, targets) of this process in the first step. own_losses: of each step, before an average over
-    all processes. numbers: formats after the last step, before an evaluation averages running statistics.
+    first_batch: (images, targets) of this process in the first step. own_losses: loss of each step in this process,
+    before the average over all processes. numbers: formats of numbers after the last step, before an evaluation
+    averages running statistics.
     """
 
     first_batch: tuple[np.ndarray, np.ndarray]
@@ -169,16 +170,16 @@ def observe_after(backend: Backend, loop: ObservedLoop) -> dict[str, np.ndarray]
 def is_coarse(array: np.ndarray) -> bool:
     """Whether every value of an array would fit into bfloat16 or float16, so that it was kept in such a format.
 
-    A value of float32 that does so by chance is one of 2**13. Zeros tell nothing.
+    One float32 value in 2**13 fits by chance. Zeros prove nothing.
     """
     values = np.ravel(array)[np.ravel(array) != 0].astype(np.float32)
     return values.size >= LEAST_VALUES and not np.any(values.view(np.uint32) & (2**DROPPED_BITS - 1))
 
 
 def describe_numbers(numbers: Numbers, own_losses: list[float]) -> dict[str, Any]:
-    """Return the formats of numbers by kind, and the names of arrays by kind whose values are those of a coarser one.
+    """Return the formats of numbers by kind, and by kind the names of arrays whose values fit a coarser format.
 
-    own_losses: of the steps, before an average over processes.
+    own_losses: losses of the steps, before the average over processes.
     """
     kept = numbers.kept | {"loss": {"loss": np.array(own_losses)}}
     coarse = {kind: sorted(name for name, array in arrays.items() if is_coarse(array)) for kind, arrays in kept.items()}

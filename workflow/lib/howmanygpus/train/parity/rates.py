@@ -9,7 +9,7 @@ from howmanygpus.train.spec import RunSpec
 
 
 def round_half_up(number: Fraction) -> int:
-    """Return the nearest whole number, of two the larger."""
+    """Round to the nearest whole number, halves up."""
     return int(number) + (number - int(number) >= Fraction(1, 2))
 
 

@@ -52,7 +52,7 @@ from howmanygpus.train.spec import RunSpec
 NUM_CANDIDATES = 4
 """Number of sets of random images; the task uses the set with the fewest ReLU inputs near zero."""
 STATISTICS = {"mean": "mean of all devices", "first": "first device"}
-"""Whose running statistics evaluation uses; see Backend.running_statistics."""
+"""Origin of the running statistics that evaluation uses; see Backend.running_statistics."""
 Arrays = dict[str, np.ndarray]
 
 
@@ -161,9 +161,9 @@ def compute_halved(spec: RunSpec, data: PreparedData, weights: dict, num_shards:
 
 
 def choose_images(arguments: argparse.Namespace, spec: RunSpec, weights: dict) -> tuple[int, PreparedData]:
-    """Return the drawn images with the fewest ReLU inputs near zero in `spec` on most devices, as they are stored.
+    """Return the set of drawn images with the fewest ReLU inputs near zero, and first the number of these inputs.
 
-    The number of these inputs comes first.
+    The images are as they are stored. The inputs are those of `spec`, on the largest number of devices.
     """
     shape, multi_label = tuple(arguments.image_shape), arguments.variation.multi_label
     counted: list[tuple[int, PreparedData]] = []

@@ -58,10 +58,10 @@ class Watcher(Protocol):
 
 
 class Measuring:
-    """Measures how near to zero rounding decides, by passing the same images through a copy of the network in float32.
+    """Measures how near to zero rounding decides, with a float32 copy of the network that gets the same images.
 
-    num_near: number of inputs within these distances. seen: of each ReLU since the list was last cleared, its inputs
-    and the distance, in standard deviations of the inputs.
+    num_near: number of inputs within these distances. seen: for each ReLU since the list was last cleared, its inputs
+    and the distance in standard deviations of the inputs.
     """
 
     def __init__(self) -> None:
@@ -108,7 +108,10 @@ class Halving:
 
 
 def find_distance(x: torch.Tensor, other: torch.Tensor) -> float:
-    """Return how near to zero a difference like that between x and `other` decides, in standard deviations of x."""
+    """Return the distance from zero within which a difference as large as that of x and `other` decides.
+
+    It is in standard deviations of x.
+    """
     off = (other - x).square().mean().sqrt() / x.std(correction=0)
     return max(NEAR_ZERO, TIMES_OFF * off.item())
 

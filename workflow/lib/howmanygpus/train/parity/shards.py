@@ -26,7 +26,7 @@ from howmanygpus.train.spec import OptimizerSpec, RunSpec
 class PartOfLoss(torch.autograd.Function):
     """Contribution of one device's images to the loss of the global batch.
 
-    logits: (count, classes); labels: as in PreparedData; num_terms: of the global batch.
+    logits: (count, classes); labels: as in PreparedData; num_terms: number of losses in the global batch.
     """
 
     @staticmethod
@@ -48,7 +48,7 @@ class PartOfLoss(torch.autograd.Function):
 class Reference:
     """One network per shard. The networks share parameters and have running statistics of their own.
 
-    arithmetic: a context in which the networks compute. watcher: of their ReLUs. dtype: of all their numbers.
+    arithmetic: a context in which the networks compute. watcher: sees their ReLUs. dtype: type of all their numbers.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Reference:
 
     @contextmanager
     def _watch(self, shard: nn.Module, *inputs: torch.Tensor) -> Iterator[None]:
-        """Have the ReLUs of one forward pass watched, if there is a watcher."""
+        """Let the watcher, if there is one, see the ReLUs of one forward pass."""
         GatedRelu.watcher = self.watcher
         if self.watcher is not None:
             self.watcher.begin(shard, *inputs)

@@ -55,7 +55,8 @@ FIXED: dict[str, Any] = {
 """Settings of runs whose values the task chooses; see settings.py. Others have their defaults or are the cell's."""
 RESIZED_CROP = {"area": (0.3, 1.0), "aspect": (0.75, 4 / 3)}
 LARGE = 32 * 32 * 3
-"""Number of values of an image from which several threads are faster. Below it, they only wait for a busy core."""
+"""Number of values of an image above which several threads are faster. For smaller images they only wait for a busy
+core."""
 LOSS_SCALE, OVERFLOWING = FIXED["loss_scale"], 2.0**100
 """Loss scale in fp16 at which no gradient of the task overflows, and one at which all do.
 
@@ -86,8 +87,8 @@ Devices then have clearly different numbers of known labels.
 def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: Path, defaults: dict) -> RunSpec:
     """Make a run's specification.
 
-    framework: name, family, strategy, launcher. cell: see ParityCell.describe. size: layout. defaults: of the
-    settings that the task does not choose, as plan.gated.list_gated_defaults returns them.
+    framework: name, family, strategy, launcher. cell: see ParityCell.describe. size: the layout. defaults: defaults of
+    the settings that the task does not choose, see plan.gated.list_gated_defaults.
 
     The crop of a cell is the size of its network's input.
     """
@@ -127,7 +128,7 @@ def make_spec(framework: dict, cell: dict, size: dict, optimizer: str, folder: P
 
 
 def check_complete(values: dict) -> None:
-    """Raise ValueError if the task gives no value to a setting that is declared as one whose values it chooses."""
+    """Raise ValueError if the task has no value for a setting whose values it is declared to choose."""
     lacking = [field.name for field in fields(RunSpec) if field.name not in values]
     lacking += [f"optimizer.{field.name}" for field in fields(OptimizerSpec) if field.name not in values["optimizer"]]
     if lacking:

@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Batch:
-    """Arrays on a device. `copied` is CuPy's event of their arrival, None if nothing had to be copied."""
+    """Arrays on a device. `copied` is CuPy's event that completes with their copy; None if nothing had to be copied."""
 
     arrays: tuple
     copied: Any

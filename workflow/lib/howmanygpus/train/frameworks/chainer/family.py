@@ -37,7 +37,7 @@ class Network(chainer.Chain):
     def forward(self, images):
         """images: uint8 (batch, height, width, channels). Returns float32 logits (batch, classes)."""
         x = images.transpose(0, 3, 1, 2).astype(np.float32)
-        # A model that drops units draws them by the keys of the images.
+        # A model with dropout draws the units to drop from the keys of the images.
         draws = chainer.config.train and hasattr(self.model, "image_keys")
         return self.model((x - self.mean) / self.std, *([self.model.image_keys(images)] if draws else []))
 
@@ -96,12 +96,12 @@ class Network(chainer.Chain):
 
 
 def apply_tier(tier: str) -> None:
-    """Have cuDNN's algorithms measured in the tier `best` alone, also if this process has done tasks of the other."""
+    """Measure cuDNN's algorithms in the tier `best` only, also if this process did tasks of the other tier before."""
     chainer.global_config.autotune = tier == "best"
 
 
 def require_cudnn() -> None:
-    """Raise UnsupportedError if Chainer would compute without cuDNN, by slower code of its own and without a word."""
+    """Raise UnsupportedError if Chainer has no cuDNN: it would silently compute with slower code of its own."""
     if not chainer.backends.cuda.cudnn_enabled:
         raise UnsupportedError(
             f"Chainer {chainer.__version__} found no cuDNN and would fall back to slower kernels: `import cupy.cudnn` "

@@ -126,7 +126,7 @@ class ChainerMn(StepwiseBackend):
         return self.network.read_weights(self._weight_names)
 
     def peak_memory_bytes(self) -> int | None:
-        """CuPy keeps no peak of its memory pool."""
+        """Return None, because CuPy keeps no peak of its memory pool."""
         return None
 
     def versions(self) -> dict[str, str]:

@@ -12,7 +12,7 @@ from howmanygpus.train.frameworks.flax.layers.context import DEVICE_AXIS
 def accumulate(differentiate: Callable, parameters: nnx.State, count: int) -> Callable:
     """Return a function like `differentiate` that takes `count` parts of its batch one after the other.
 
-    differentiate: from (statistics, images, labels) of one device to ((loss, new statistics), gradients).
+    differentiate: maps (statistics, images, labels) of one device to ((loss, new statistics), gradients).
     """
 
     def add_part(carried, part):

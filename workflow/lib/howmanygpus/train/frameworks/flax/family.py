@@ -54,8 +54,8 @@ class Network(nnx.Module):
 def build_network(spec: RunSpec, data: PreparedData, weights: dict[str, np.ndarray]) -> Network:
     """Return the network with canonical weights.
 
-    flax draws weights of its own, by a program for each shape that is compiled before. A network of the workflow is
-    therefore built from shapes alone. A user's model may compute with what it draws.
+    flax draws weights of its own, and compiles a program for each shape to draw. A network of the workflow is therefore
+    built from shapes alone. A user's model is built with its draws, because it may compute with them.
     """
     network = Network(spec, data) if spec.model_file else nnx.eval_shape(lambda: Network(spec, data))
     load_weights(network, weights)

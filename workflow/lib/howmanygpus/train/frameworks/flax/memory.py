@@ -17,6 +17,6 @@ def take_whole_memory() -> None:
     fraction. Must be called before JAX looks for devices.
     """
     total_gib = find_smallest_memory_gib()
-    # A GPU that shares the host's memory keeps JAX's default, because the rest is all that the host's programs have.
+    # A GPU that shares the host's memory keeps JAX's default, because the host's programs need the rest.
     if total_gib and not any(name in os.environ for name in FRACTIONS):
         os.environ[FRACTIONS[0]] = f"{max(0.75, 1 - LEFT_GIB / total_gib):.3f}"

@@ -50,7 +50,7 @@ class JaxSharding(StepwiseBackend):
         self.loss_function = build_loss(spec, data)
         self.optimizer = build_optimizer(spec.optimizer, learning_rates)
         self.parameters = jax.device_put(parameters, everywhere)
-        # One program for all moments. Outside of jit, JAX would compile one for each shape.
+        # One program for all moments of the optimizer. Outside of jit, JAX would compile one for each shape.
         self.optimizer_state = jax.jit(self.optimizer.init, out_shardings=everywhere)(self.parameters)
         # One copy of the running statistics per device, along a first axis.
         copies = jax.tree.map(lambda array: np.stack([array] * spec.num_gpus), statistics)
@@ -117,7 +117,7 @@ class JaxSharding(StepwiseBackend):
         jax.block_until_ready(batch)
 
     def train_step(self, batch: tuple[jax.Array, jax.Array], learning_rate: float) -> None:
-        """The optimizer looks up the learning rate itself, as optax's schedules do."""
+        """Take a step. The optimizer looks up the learning rate itself, as optax's schedules do."""
         self.parameters, self.optimizer_state, self.statistics, loss = self._step(
             self.parameters, self.optimizer_state, self.statistics, *batch
         )
@@ -175,7 +175,7 @@ class JaxSharding(StepwiseBackend):
 
     @classmethod
     def find_memory_in_use_frac(cls) -> float | None:
-        """Return the peak in JAX's own pool: XLA has given back what it took to try algorithms when it reports them."""
+        """Return the peak in JAX's own pool; XLA frees the memory of failed trials before it reports them."""
         with suppress(RuntimeError):  # of a JAX that could not begin
             pools = [device.memory_stats() or {} for device in jax.local_devices()]
             used = [pool["peak_bytes_in_use"] / pool["bytes_limit"] for pool in pools if pool.get("bytes_limit")]
@@ -219,7 +219,7 @@ def find_devices(spec: RunSpec) -> list[jax.Device]:
         take_whole_memory()
     if spec.num_nodes > 1:
         first = os.environ["HOWMANYGPUS_ADDRESSES"].split(",")[0]
-        # Unless it is told which, JAX in a step of SLURM gives a process one GPU, that of its number on the node.
+        # By default, JAX in a step of SLURM gives each process one GPU, by the number of the process on the node.
         own = list(range(num_devices))
         jax.distributed.initialize(first, int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"]), own)
     found = jax.local_devices(backend=spec.device_kind)

@@ -137,11 +137,11 @@ class MxnetGluon(StepwiseBackend):
         for parameter in self.parameters.values():
             for replica in parameter.list_data():
                 replica.wait_to_read()
-        # The copies are work of their own, which MXNet may do after all else.
+        # The copies are separate operations, which MXNet may execute last.
         self.wait_for_step(self._marker)
 
     def take_window_loss(self, num_steps: int) -> float:
-        """Read the first layer's weights too: a loss depends on the forward pass alone, and each read on its array."""
+        """Read the first layer's weights too, because a loss depends on the forward pass only."""
         for replica in self._trained[0].list_data():
             replica.asnumpy()
         losses = list(itertools.chain(*self._losses))
@@ -168,7 +168,7 @@ class MxnetGluon(StepwiseBackend):
         ]
 
     def peak_memory_bytes(self) -> int | None:
-        """MXNet keeps no peak of its memory pool."""
+        """Return None, because MXNet keeps no peak of its memory pool."""
         return None
 
     def versions(self) -> dict[str, str]:

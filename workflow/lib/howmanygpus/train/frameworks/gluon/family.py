@@ -38,7 +38,7 @@ class Network(nn.HybridBlock):
         """images: uint8 (batch, height, width, channels). Returns float32 logits (batch, classes)."""
         # On a CPU, MXNet takes ten times as long to transpose uint8 as float32.
         x = F.transpose(F.cast(images, "float32"), axes=(0, 3, 1, 2))
-        # A model that drops units draws them by the keys of the images.
+        # A model with dropout draws the units to drop from the keys of the images.
         keys = [self.model.image_keys(images)] if hasattr(self.model, "image_keys") else []
         return self.model(F.broadcast_div(F.broadcast_sub(x, mean), std), *keys)
 
@@ -86,7 +86,7 @@ def read_weights(parameters: dict[str, mx.gluon.Parameter]) -> dict[str, np.ndar
 
 
 class AdamW(mx.optimizer.Adam):
-    """Adamw by MXNet's fused update, for which MXNet has no optimizer that corrects the bias of the moments."""
+    """AdamW with MXNet's fused update; MXNet has no optimizer for it that corrects the bias of the moments."""
 
     OPERATOR = "mxnet.nd.contrib.adamw_update"
 

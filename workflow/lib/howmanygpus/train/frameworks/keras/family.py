@@ -133,7 +133,7 @@ class Sgd(keras.optimizers.SGD):
 class AdamUpdate:
     """Mixin for Keras's Adam and AdamW that adds epsilon to the bias-corrected second moment.
 
-    So do Kingma & Ba 2015 in algorithm 1. Keras adds it before the correction, which makes it larger at first.
+    This is algorithm 1 of Kingma & Ba 2015. Keras adds epsilon before the correction, which makes it larger at first.
     """
 
     def update_step(self, gradient, variable, learning_rate):
@@ -176,7 +176,10 @@ def build_optimizer(
     model: keras.Model,
     adapt: Callable[[type], type] = lambda optimizer_class: optimizer_class,
 ) -> keras.optimizers.Optimizer:
-    """model: with its weights. adapt: derives another class from the optimizer's, as Horovod needs."""
+    """Return the optimizer of a model that has its weights.
+
+    adapt: derives a subclass of the optimizer, as Horovod needs.
+    """
     spec, rates = run.optimizer, TabulatedRates(learning_rates)
     rule: type = {"sgd": Sgd, "adam": Adam, "adamw": AdamW}[spec.name]
     options: dict[str, float] = {"beta_1": spec.beta1, "beta_2": spec.beta2, "epsilon": spec.epsilon}
@@ -232,9 +235,9 @@ class KerasBackend(Backend):
     def mark_step(self) -> Future | None:
         """Return the future copy of a variable that each GPU reads after the step.
 
-        A thread asks for the copy at once, because TensorFlow's copies to the host wait for all that was enqueued when
-        they are asked for. On a CPU a step is complete when it returns. Each variable is read on its own GPU, because
-        TensorFlow would otherwise copy it to the first, for which the caller waits.
+        A thread requests the copy at once, because a copy to the host waits for everything enqueued before it is
+        requested. On a CPU a step is complete when it returns. Each variable is read on its own GPU, because TensorFlow
+        would otherwise copy it to the first, for which the caller waits.
         """
         if self.spec.device_kind == "cpu":
             return None
@@ -287,10 +290,10 @@ class KerasBackend(Backend):
 
 
 def sum_over_parts(compute: Callable, images, labels, count: int) -> tuple:
-    """Return the sums of what `compute` returns for each of `count` parts of a batch: a loss and a list of gradients.
+    """Return the sums of the loss and of each gradient that `compute` returns for `count` parts of a batch.
 
-    Each part waits for the one before. TensorFlow would otherwise compute them at the same time, which takes as much
-    memory as one batch of them all.
+    Each part waits for the one before. TensorFlow would otherwise compute them at the same time, with as much memory as
+    for the whole batch.
     """
     if count == 1:
         return compute(images, labels)

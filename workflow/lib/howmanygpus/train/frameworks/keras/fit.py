@@ -50,10 +50,10 @@ class FitBackend(KerasBackend):
         return tf.data.Dataset.from_generator(loop.handed_batches, output_signature=signature)
 
     def _keep(self, batch: tuple) -> tf.data.Dataset:
-        """Have every step of fit train on `batch`, which is on the devices, whatever the data set yields.
+        """Make every step of fit train on `batch`, which stays on the devices, whatever the data set yields.
 
         tf.data takes each element to the devices anew, so the data set returned has one byte for each device. fit would
-        build the loss by its first element, unless the loss is built already.
+        build the loss from this element, unless the loss is built already.
         """
         take_step, strategy = self.model.train_step, self.model.distribute_strategy
 
@@ -76,14 +76,14 @@ class FitBackend(KerasBackend):
         self._loss_of_epoch, self._steps_of_epoch = 0.0, 0
 
     def take_window_loss(self, num_steps: int) -> float:
-        """Keras keeps the mean loss of the epoch so far; the window's loss follows from two such means."""
+        """Return the window's mean loss, computed from two of Keras's running means over the epoch so far."""
         self._steps_of_epoch += num_steps
         before, self._loss_of_epoch = self._loss_of_epoch, self._steps_of_epoch * float(self.model.metrics[0].result())
         return (self._loss_of_epoch - before) / num_steps
 
 
 def untuned() -> tf.data.Options:
-    """Options for data sets in which tf.data has nothing to tune.
+    """Return options for data sets in which tf.data has nothing to tune.
 
     The tuning thread misses the end of its iterator: TensorFlow 2.21 wakes it before it marks the iterator as
     cancelled. Whoever waits for the thread then sleeps until its next round of tuning, up to a minute.

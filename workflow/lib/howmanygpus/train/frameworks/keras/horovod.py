@@ -31,7 +31,7 @@ class HorovodTensorflow(HorovodKerasBackend, StepwiseBackend):
         self.loss_function = build_loss(spec, data)
         self._losses: list[tf.Tensor] = []
 
-    @tf.function(autograph=False)  # nothing needs conversion, and that of Horovod's code takes seconds
+    @tf.function(autograph=False)  # nothing needs AutoGraph, which would take seconds for Horovod's code
     def _take_step(self, images, labels):
         variables, compression = self.model.trainable_variables, COMPRESSIONS[self.spec.gradient_compression]
         if self.spec.accumulate > 1:
@@ -55,7 +55,7 @@ class HorovodTensorflow(HorovodKerasBackend, StepwiseBackend):
         return loss, tape.gradient(scaled, [variable.value for variable in self.model.trainable_variables])
 
     def train_step(self, batch: tuple[tf.Tensor, tf.Tensor], learning_rate: float) -> None:
-        """The optimizer looks up the learning rate itself, as Keras's schedules do."""
+        """Take a step. The optimizer looks up the learning rate itself, as Keras's schedules do."""
         self._losses.append(self._take_step(*batch))
 
     def take_window_loss(self, num_steps: int) -> float:

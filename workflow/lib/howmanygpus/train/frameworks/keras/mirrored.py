@@ -39,7 +39,7 @@ class TensorflowMirrored(MirroredBackend, StepwiseBackend):
         return loss, tape.gradient(scaled, self.model.trainable_variables)
 
     def _step_on_replica(self, images, labels):
-        """Take one replica's part of a step; apply_gradients sums the gradients of all replicas."""
+        """Take one replica's part of a step. apply_gradients sums the gradients of all replicas."""
         loss, gradients = self._differentiate(images, labels)
         self.optimizer.apply_gradients(zip(gradients, self.model.trainable_variables, strict=True))
         return loss
@@ -49,7 +49,7 @@ class TensorflowMirrored(MirroredBackend, StepwiseBackend):
         return self.strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
 
     def train_step(self, batch: tuple, learning_rate: float) -> None:
-        """The optimizer looks up the learning rate itself, as Keras's schedules do."""
+        """Take a step. The optimizer looks up the learning rate itself, as Keras's schedules do."""
         self._losses.append(self._step(*batch))
 
     def take_window_loss(self, num_steps: int) -> float:

@@ -57,7 +57,7 @@ class TensorflowMultiworker(TensorflowMirrored):
         return self.strategy.experimental_local_results(self._sum(tf.constant(value)))[0].numpy()
 
     def max_over_ranks(self, value: float) -> float:
-        """TensorFlow's collectives only have sums and means, so each process fills one element of an array."""
+        """Return the maximum of an array with one element per process: TensorFlow only has sums and means."""
         places = np.zeros(self.num_processes, np.float64)
         places[self.rank] = value
         return float(self.sum_over_ranks(places).max())
@@ -68,7 +68,7 @@ class TensorflowMultiworker(TensorflowMirrored):
             tf.raw_ops.SyncDevice()
 
     def _step_on_all(self, images, labels):
-        """Return this process's part of the loss; the whole loss would take another collective in every step."""
+        """Return this process's part of the loss; the whole loss would need another collective in every step."""
         losses = self.strategy.run(self._step_on_replica, (images, labels))
         return self.strategy.experimental_local_results(losses)[0]
 

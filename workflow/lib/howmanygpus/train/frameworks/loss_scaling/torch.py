@@ -9,7 +9,7 @@ from howmanygpus.train.spec import RunSpec
 
 
 class LossScaler(torch.amp.GradScaler):
-    """In any precision but fp16 it passes losses and steps on, as GradScaler does if it is not enabled."""
+    """In any precision but fp16, losses and steps are passed on unchanged, as by a GradScaler that is not enabled."""
 
     def __init__(self, spec: RunSpec, device: torch.device):
         options: dict[str, Any] = {"growth_factor": GROWTH_FACTOR, "backoff_factor": BACKOFF_FACTOR}
@@ -18,7 +18,7 @@ class LossScaler(torch.amp.GradScaler):
         self._skipped = torch.zeros((), dtype=torch.int64, device=device)
 
     def step(self, optimizer: torch.optim.Optimizer, *arguments, **options) -> None:
-        """Step, and count skipped steps on the device, where the flags are, so that nothing waits for them."""
+        """Take a step, and count skipped steps on the device, where the flags are, so that nothing waits for them."""
         super().step(optimizer, *arguments, **options)
         if self.is_enabled():
             flags = [flag.to(self._skipped.device) for flag in self._found_inf_per_device(optimizer).values()]

@@ -16,7 +16,7 @@ def add(numbers: Numbers, kind: str, name: str, array: Any) -> None:
 
 
 class NoteFormat(chainer.LinkHook):
-    """Notes the formats of what convolutions and linear links return."""
+    """Records the formats of the outputs of convolutions and linear links."""
 
     name = "note_format"
 

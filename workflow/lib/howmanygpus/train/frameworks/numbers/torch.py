@@ -38,7 +38,7 @@ def read(backend: TorchBackend, batch: tuple[np.ndarray, np.ndarray]) -> Numbers
 
 
 def read_activations(backend: TorchBackend, images: np.ndarray) -> set[str]:
-    """Return the formats of what convolutions and linear layers return in a forward pass."""
+    """Return the formats of the outputs of convolutions and linear layers in a forward pass."""
     found: set[str] = set()
     network = backend.own_network
     hooks = [
@@ -47,7 +47,7 @@ def read_activations(backend: TorchBackend, images: np.ndarray) -> set[str]:
         if isinstance(module, PRODUCTS)
     ]
     was_training = network.training
-    # The method itself, because the `best` tier compiles the call, which would not see the hooks.
+    # Call the method itself: the `best` tier compiles the call, which would not run the hooks.
     with torch.no_grad():
         network.eval()
         network.forward(torch.from_numpy(images[:2]).to(backend.device))

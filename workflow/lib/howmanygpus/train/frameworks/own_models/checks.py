@@ -22,7 +22,7 @@ def check_repeats(path: str, first: np.ndarray, again: np.ndarray) -> None:
 
 
 def check_same_model(path: str, first: dict, again: dict) -> None:
-    """first, again: the arrays that two calls of build made."""
+    """Raise OwnModelError unless two calls of build made the same arrays. first, again: the arrays of each call."""
     if {name: each.shape for name, each in first.items()} != {name: each.shape for name, each in again.items()}:
         raise OwnModelError(f"{path}: build returned another model when called again; build the same one every time")
 

@@ -8,7 +8,7 @@ import torch
 
 @dataclass(frozen=True)
 class Batch:
-    """Tensors on a device. `copied` is the event of their arrival, None if nothing had to be copied."""
+    """Tensors on a device. `copied` is the event that completes with their copy; None if nothing had to be copied."""
 
     tensors: list[torch.Tensor]
     copied: torch.cuda.Event | None
@@ -16,8 +16,8 @@ class Batch:
     def take(self) -> list[torch.Tensor]:
         """Return the tensors; work that is enqueued from now on waits for the copy.
 
-        The memory belongs to the copying stream. record_stream tells it who uses the memory now, so that it is not
-        reused before that work is done.
+        The memory belongs to the copying stream. record_stream tells the allocator that this stream uses it now, so
+        that it is not reused before the work is done.
         """
         if self.copied is not None:
             stream = torch.cuda.current_stream(self.tensors[0].device)

@@ -4,9 +4,10 @@ PyTorch DistributedDataParallel: one process per device; NCCL on GPUs, gloo on C
 BatchNorm is local to each process; evaluation uses the mean of the processes' running statistics. Gradients are
 exchanged as they are, or compressed by hooks that are part of PyTorch.
 
-The `best` tier leaves DDP out if there is nothing to exchange, and replays the compiled network as CUDA graphs then. It
-uses none with DDP, whose hooks take gradients in the middle of a replay, and none if gradients are accumulated, because
-the next replay would overwrite them. In DDP gradients are views of its buckets, and are not copied back.
+The `best` tier leaves DDP out if there is nothing to exchange, and replays the compiled network as CUDA graphs then.
+CUDA graphs are not used with DDP, whose hooks take gradients in the middle of a replay, nor if gradients are
+accumulated, because the next replay would overwrite them. In DDP gradients are views of its buckets, and are not copied
+back.
 """
 
 import gc
@@ -44,8 +45,8 @@ SYNC_BUFFERS = find_sync_option(DistributedDataParallel)
 
 PATIENCE = timedelta(days=1)
 """
-For processes that wait in a collective while another reads images or evaluates. The run's time limit ends a hang, as in
-the other frameworks; NCCL's own patience is ten minutes.
+Timeout of processes that wait in a collective while another one reads images or evaluates. The run's time limit ends a
+hang, as in the other frameworks; NCCL's own timeout is ten minutes.
 """
 
 
@@ -102,7 +103,7 @@ class PytorchDdp(TorchBackend):
         return tensor.item()
 
     def settings(self) -> dict[str, str]:
-        """BatchNorm's running statistics stay local: their mean is what evaluation uses."""
+        """Return the settings. BatchNorm's running statistics stay local; evaluation uses their mean."""
         if not self._has_wrapper:
             return super().settings() | {"exchange": "none, one device"}
         bucket_mib, hook = self.network.bucket_bytes_cap / 2**20, self.spec.gradient_compression

@@ -69,7 +69,7 @@ def to_canonical(tensors: dict[str, torch.Tensor], names, inflations: dict[str, 
 def apply_tier(network: nn.Module, spec: RunSpec, compile_mode: str | None) -> nn.Module:
     """Apply the `best` tier: NHWC in memory and, on GPUs, autotuned and compiled kernels. compile_mode: their mode.
 
-    What holds for the whole process is set in both tiers, because the parity gate does tasks of both in one process.
+    Settings of the whole process are set in both tiers, because the parity gate does tasks of both in one process.
     """
     is_best, is_cuda = spec.tier == "best", spec.device_kind == "cuda"
     torch.backends.cudnn.benchmark = is_best and is_cuda
@@ -82,12 +82,12 @@ def apply_tier(network: nn.Module, spec: RunSpec, compile_mode: str | None) -> n
 
 
 def compile_network(network: nn.Module, mode: str, may_fall_back: bool = False) -> None:
-    """Have the network compiled at its calls, once for each shape of its input. mode: see torch.compile.
+    """Compile the network when it is called, once for each shape of its input. mode: see torch.compile.
 
-    By default PyTorch compiles a second shape, such as that of an evaluation, for all shapes, and so what is compiled
-    later. All that this process has compiled is forgotten: PyTorch compiles a function at most eight times for all
-    networks of a process that call it, and then runs it eagerly with a warning alone. may_fall_back: whether it may do
-    so for this network, as a user's own, whose record then says so. For another it is an error.
+    By default PyTorch compiles a second input shape, such as an evaluation's, and all later ones with dynamic shapes.
+    Earlier compilations of this process are discarded, because PyTorch compiles a function at most eight times per
+    process, and then runs it eagerly with only a warning. may_fall_back: whether this network may run eagerly then, as
+    a user's own may, whose record says so. For any other network it is an error.
     """
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
@@ -139,7 +139,7 @@ class Network(nn.Module):
             return self.model(x, *self._find_keys(images)).float()
 
     def _find_keys(self, images):
-        """Return a model's further arguments: in training the images' keys if it has dropout, otherwise none."""
+        """Return the model's further arguments: the images' keys if it has dropout and trains, otherwise none."""
         return [self.model.image_keys(images)] if self.training and hasattr(self.model, "image_keys") else []
 
 
@@ -219,7 +219,7 @@ class TorchBackend(StepwiseBackend):
         self.scaler.update()
 
     def _add_gradients(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """Add the gradients of all parts of a batch, which devices exchange in the last. Return the mean loss."""
+        """Add the gradients of all parts of a batch; devices exchange them with the last part. Return the mean loss."""
         count, losses = self.spec.accumulate, []
         for part in range(count):
             with nullcontext() if part == count - 1 else self.without_exchange():
@@ -296,7 +296,7 @@ class TorchBackend(StepwiseBackend):
         self.scaler.update(scales[-1])
 
     def sum_over_ranks(self, value: torch.Tensor) -> torch.Tensor:
-        """With one process, the value itself."""
+        """Return the value itself, because there is one process."""
         return value
 
     def weights(self) -> dict[str, np.ndarray]:

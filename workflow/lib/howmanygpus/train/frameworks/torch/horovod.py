@@ -38,7 +38,7 @@ class HorovodPytorch(TorchBackend):
         self.optimizer = hvd.DistributedOptimizer(self.optimizer, named_parameters=names, **options)
 
     def step_optimizer(self) -> None:
-        """Exchange the gradients first in fp16, so that all processes skip the same steps."""
+        """Update the weights. In fp16 the gradients are exchanged first, so that all processes skip the same steps."""
         if not self.scaler.is_enabled():
             return super().step_optimizer()
         self.optimizer.synchronize()

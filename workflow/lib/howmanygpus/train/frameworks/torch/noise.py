@@ -18,11 +18,11 @@ def measure_norms(
     sum_over_ranks: Callable[[torch.Tensor], torch.Tensor],
     loss_scale: float,
 ) -> tuple[float, float]:
-    """Return the mean of the parts' squared norms, and the squared norm of the mean of all parts' gradients.
+    """Return the mean squared norm of the parts' gradients, and the squared norm of their mean.
 
-    parts: (images, targets) of this process, of equal size; all processes have equally many. sum_over_ranks: adds a
-    tensor over all processes. loss_scale: factor of the losses while gradients are computed, because small gradients
-    are zero in fp16; 1 in any other precision. If one overflows, the norms are not finite.
+    parts: (images, targets) of this process, of equal size; all processes have the same number of parts.
+    sum_over_ranks: adds a tensor over all processes. loss_scale: factor of the losses while gradients are computed,
+    because small gradients are zero in fp16; 1 in any other precision. If one overflows, the norms are not finite.
     """
     parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
     statistics = [(buffer, buffer.clone()) for buffer in network.buffers()]

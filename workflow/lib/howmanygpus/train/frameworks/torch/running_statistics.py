@@ -18,7 +18,7 @@ class BiasedVariance(nn.Module):
     inflation = 1.0
     """n / (n - 1)"""
     evaluates_by_batch = False
-    """Whether evaluation normalises by the statistics of the batch that it is given, in place of the running ones."""
+    """Whether evaluation normalises by the statistics of its batch instead of the running ones."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if self.training:
@@ -52,7 +52,7 @@ def set_inflation(model: nn.Module, spec: RunSpec, image_shape: tuple[int, int, 
 
 
 def variance_inflations(module: nn.Module) -> dict[str, float]:
-    """Return the factor in PyTorch's buffer of each running variance, by the variance's canonical name."""
+    """Return the factor by which PyTorch's buffer exceeds each running variance, by the variance's canonical name."""
     return {
         f"{name}.variance": layer.inflation
         for name, layer in module.named_modules()

@@ -10,7 +10,7 @@ from howmanygpus.train.host.libraries import find_cudnn_version
 from howmanygpus.train.spec import RunSpec
 
 LIMITED = re.compile("(recompile|cache_size)[_ ]limit")
-"""Reason for which torch.compile runs a function eagerly that it has compiled too often, in any version."""
+"""Part of torch.compile's reason for running a function eagerly after too many compilations, in any version."""
 ONEDNN = re.compile(r"Intel\(R\) MKL-DNN v([0-9.]+)|oneDNN v([0-9.]+)")
 
 
@@ -27,7 +27,7 @@ def describe_settings(network: nn.Module, spec: RunSpec, device: torch.device) -
 def describe_execution(network: nn.Module) -> str:
     """Say whether the network was compiled, and into CUDA graphs, as PyTorch counts it.
 
-    PyTorch runs eagerly what it cannot compile, and does without CUDA graphs where it must.
+    PyTorch runs the parts eagerly that it cannot compile, and leaves CUDA graphs out where they are impossible.
     """
     if network._compiled_call_impl is None:
         return "eager"
@@ -55,7 +55,7 @@ def find_versions(is_cuda: bool) -> dict[str, str]:
 
 
 def find_layout(network: nn.Module) -> str:
-    """Return the memory layout of the convolutions' kernels. Those of 1x1 pixels have both at once."""
+    """Return the memory layout of the convolutions' kernels. Kernels of 1x1 pixels have both layouts at once."""
     kernels = [each for each in network.parameters() if each.ndim == 4 and each.shape[1] > 1 and each.shape[2] > 1]
     last = [each.is_contiguous(memory_format=torch.channels_last) for each in kernels]
     return "channels_last (NHWC)" if last and all(last) else "contiguous (NCHW)"

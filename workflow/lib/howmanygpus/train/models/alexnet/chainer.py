@@ -41,5 +41,5 @@ class AlexNet(chainer.Chain):
 
 
 def build(image_shape: tuple[int, int, int], num_classes: int, context: LayerContext, **options) -> chainer.Chain:
-    """A chain from normalised images (batch, channels, height, width) to logits. options: see parameters.py."""
+    """Return a chain from normalised images (batch, channels, height, width) to logits. options: see parameters.py."""
     return AlexNet(context, image_shape, num_classes, **options)

@@ -38,5 +38,5 @@ class AlexNet(nnx.Module):
 
 
 def build(image_shape: tuple[int, int, int], num_classes: int, context: LayerContext, **options) -> nnx.Module:
-    """A module from normalised images (batch, height, width, channels) to logits. options: see parameters.py."""
+    """Return a module from normalised images (batch, height, width, channels) to logits. options: see parameters.py."""
     return AlexNet(context, image_shape, num_classes, **options)

@@ -40,5 +40,5 @@ class AlexNet(nn.HybridBlock):
 
 
 def build(image_shape: tuple[int, int, int], num_classes: int, context: LayerContext, **options) -> nn.HybridBlock:
-    """A block from normalised images (batch, channels, height, width) to logits. options: see parameters.py."""
+    """Return a block from normalised images (batch, channels, height, width) to logits. options: see parameters.py."""
     return AlexNet(context, image_shape, num_classes, **options)

@@ -13,7 +13,7 @@ from howmanygpus.train.models.alexnet.parameters import POOLING, POOLING_SIZE, l
 
 
 def build(x: KerasTensor, num_classes: int, context: LayerContext, **options) -> KerasTensor:
-    """From normalised images (batch, height, width, channels) to logits. options: see parameters.py."""
+    """Map normalised images (batch, height, width, channels) to logits. options: see parameters.py."""
     layout, keys = lay_out(tuple(x.shape[1:]), **options), image_keys(context)
     for each in layout.convolutions:
         strides = {"stride": each.stride, "padding": each.padding}

@@ -61,7 +61,7 @@ KERNELS = (5, 3, 3, 3)
 
 
 class Convolution(NamedTuple):
-    """pools: whether 3x3 max pooling follows."""
+    """One convolution. pools: whether 3x3 max pooling follows."""
 
     name: str
     in_channels: int
@@ -88,7 +88,7 @@ class Hidden(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """rate: fraction of units that dropout drops."""
+    """Layers of the network. rate: fraction of units that dropout drops."""
 
     convolutions: tuple[Convolution, ...]
     hidden: tuple[Hidden, Hidden]
@@ -106,7 +106,7 @@ def list_convolutions(image_channels: int, **options) -> tuple[Convolution, ...]
 
 
 def lay_out(image_shape: tuple[int, int, int], **options) -> Layout:
-    """image_shape: (height, width, channels)."""
+    """Lay out the network. image_shape: (height, width, channels)."""
     chosen, (height, width, channels) = fill_options(OPTIONS, options), image_shape
     convolutions = list_convolutions(channels, **options)
     for each in convolutions:
@@ -117,7 +117,7 @@ def lay_out(image_shape: tuple[int, int, int], **options) -> Layout:
 
 
 def parameters(image_shape: tuple[int, int, int], num_classes: int, **options) -> dict[str, Draw]:
-    """image_shape: (height, width, channels)."""
+    """Return the initial draw of every array, by its canonical name. image_shape: (height, width, channels)."""
     layout, draws = lay_out(image_shape, **options), {}
     for each in layout.convolutions:
         draws[f"{each.name}.kernel"] = he_normal(each.kernel, each.kernel, each.in_channels, each.out_channels)

@@ -39,5 +39,5 @@ class AlexNet(nn.Module):
 
 
 def build(image_shape: tuple[int, int, int], num_classes: int, context: LayerContext, **options) -> nn.Module:
-    """A module from normalised images (batch, channels, height, width) to logits. options: see parameters.py."""
+    """Return a module from normalised images (batch, channels, height, width) to logits. options: see parameters.py."""
     return AlexNet(context, image_shape, num_classes, **options)

@@ -44,5 +44,5 @@ class DenseNet(nnx.Module):
 
 
 def build(image_shape: tuple[int, int, int], num_classes: int, context: LayerContext, **options) -> nnx.Module:
-    """A module from normalised images (batch, height, width, channels) to logits. options: see parameters.py."""
+    """Return a module from normalised images (batch, height, width, channels) to logits. options: see parameters.py."""
     return DenseNet(context, image_shape[2], num_classes, **options)

@@ -20,7 +20,7 @@ from howmanygpus.train.models.densenet121.parameters import (
 
 
 def build(x: KerasTensor, num_classes: int, context: LayerContext, **options) -> KerasTensor:
-    """From normalised images (batch, height, width, channels) to logits. options: see parameters.py."""
+    """Map normalised images (batch, height, width, channels) to logits. options: see parameters.py."""
 
     def convolve(x: KerasTensor, each: Convolution) -> KerasTensor:
         strides = {"stride": each.stride, "padding": each.padding}

@@ -68,7 +68,7 @@ class DenseBlock(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """out_channels: those of the last block. A last batch normalisation, `final_bn`, follows it."""
+    """out_channels: channels after the last block. A last batch normalisation, `final_bn`, follows it."""
 
     stem: Convolution
     blocks: tuple[DenseBlock, ...]
@@ -114,7 +114,7 @@ def lay_out(image_channels: int, **options) -> Layout:
 
 
 def parameters(image_shape: tuple[int, int, int], num_classes: int, **options) -> dict[str, Draw]:
-    """image_shape: (height, width, channels)."""
+    """Return the initial draw of every array, by its canonical name. image_shape: (height, width, channels)."""
     layout = lay_out(image_shape[2], **options)
     draws: dict[str, Draw] = {}
     for each in layout.convolutions:

@@ -45,5 +45,5 @@ class DenseNet(nn.Module):
 
 
 def build(image_shape: tuple[int, int, int], num_classes: int, context: LayerContext, **options) -> nn.Module:
-    """A module from normalised images (batch, channels, height, width) to logits. options: see parameters.py."""
+    """Return a module from normalised images (batch, channels, height, width) to logits. options: see parameters.py."""
     return DenseNet(context, image_shape[2], num_classes, **options)

@@ -18,7 +18,7 @@ from howmanygpus.train.models.inception_v3.parameters import OPTIONS
 
 
 def build(x: KerasTensor, num_classes: int, context: LayerContext, **options) -> KerasTensor:
-    """From normalised images (batch, height, width, channels) to logits. options: see parameters.py."""
+    """Map normalised images (batch, height, width, channels) to logits. options: see parameters.py."""
 
     def take(x: KerasTensor, step: Step) -> KerasTensor:
         if isinstance(step, Split):

@@ -56,7 +56,10 @@ MEAN, REDUCTION = Pooling(False, 1, 1), Pooling(True, 2, 0)
 
 @dataclass(frozen=True)
 class Layout:
-    """blocks: each concatenates the outputs of its branches. rate: of the dropout before the last layer."""
+    """Layers of the network.
+
+    blocks: each concatenates the outputs of its branches. rate: dropout rate before the last layer.
+    """
 
     blocks: tuple[tuple[Branch, ...], ...]
     out_channels: int
@@ -102,7 +105,7 @@ def sketch_first(pooled: int) -> list[list[Sketched]]:
 
 
 def sketch_second(units: int) -> list[list[Sketched]]:
-    """Return the block of figure 6. units: of the 1x7 and 7x1 convolutions except the last of each branch."""
+    """Return the block of figure 6. units: units of the 1x7 and 7x1 convolutions except the last one of each branch."""
     single = [Sketch(units), Sketch(units, *ONE_BY_SEVEN), Sketch(12, *SEVEN_BY_ONE)]
     double = [Sketch(units), Sketch(units, *SEVEN_BY_ONE), Sketch(units, *ONE_BY_SEVEN)]
     double += [Sketch(units, *SEVEN_BY_ONE), Sketch(12, *ONE_BY_SEVEN)]
@@ -147,7 +150,7 @@ def lay_out_convolution(name: str, channels: int, given: Sketch, width: int) -> 
 
 
 def lay_out_branch(name: str, channels: int, sketched: list[Sketched], width: int) -> tuple[Branch, int]:
-    """Return the steps of a branch and the channels of its output. channels: of its input."""
+    """Return the steps of a branch and the channels of its output. channels: channels of its input."""
     steps: list[Step] = []
     for number, given in enumerate(sketched, start=1):
         if isinstance(given, Pooling):
@@ -165,7 +168,7 @@ def lay_out_branch(name: str, channels: int, sketched: list[Sketched], width: in
 
 
 def lay_out(image_channels: int, rules: dict[str, dict], given: dict[str, Any]) -> Layout:
-    """rules: OPTIONS; given: options of the study."""
+    """Lay out the network. rules: OPTIONS; given: options of the study."""
     options, channels, blocks = fill_options(rules, given), image_channels, []
     for name, sketched in sketch(options).items():
         numbered = enumerate(sketched, start=1)

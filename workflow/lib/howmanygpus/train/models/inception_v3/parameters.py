@@ -35,7 +35,7 @@ OPTIONS: dict[str, dict] = {
 
 
 def parameters(image_shape: tuple[int, int, int], num_classes: int, **options) -> dict[str, Draw]:
-    """image_shape: (height, width, channels)."""
+    """Return the initial draw of every array, by its canonical name. image_shape: (height, width, channels)."""
     layout, draws = lay_out(image_shape[2], OPTIONS, options), {}
     for each in layout.convolutions:
         draws[f"{each.name}.kernel"] = he_normal(*each.kernel, each.in_channels, each.out_channels)

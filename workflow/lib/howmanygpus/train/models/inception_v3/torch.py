@@ -49,5 +49,5 @@ class InceptionV3(nn.Module):
 
 
 def build(image_shape: tuple[int, int, int], num_classes: int, context: LayerContext, **options) -> nn.Module:
-    """A module from normalised images (batch, channels, height, width) to logits. options: see parameters.py."""
+    """Return a module from normalised images (batch, channels, height, width) to logits. options: see parameters.py."""
     return InceptionV3(context, image_shape, num_classes, **options)

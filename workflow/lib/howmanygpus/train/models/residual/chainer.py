@@ -13,7 +13,7 @@ from howmanygpus.train.models.residual.layout import BATCHNORM, POOLING, Convolu
 
 
 class ResidualNetwork(chainer.Chain):
-    """From normalised images (batch, channels, height, width) to logits (batch, num_classes)."""
+    """Maps normalised images (batch, channels, height, width) to logits (batch, num_classes)."""
 
     def __init__(self, context: LayerContext, layout: Layout, num_classes: int):
         super().__init__()

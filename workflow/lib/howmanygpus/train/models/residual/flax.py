@@ -14,7 +14,7 @@ from howmanygpus.train.models.residual.layout import BATCHNORM, POOLING, Convolu
 
 
 class ResidualNetwork(nnx.Module):
-    """From normalised images (batch, height, width, channels) to logits (batch, num_classes)."""
+    """Maps normalised images (batch, height, width, channels) to logits (batch, num_classes)."""
 
     def __init__(self, context: LayerContext, layout: Layout, num_classes: int):
         self._layout = layout

@@ -13,7 +13,7 @@ from howmanygpus.train.models.residual.layout import BATCHNORM, POOLING, Convolu
 
 
 def apply_residual_network(x: KerasTensor, context: LayerContext, layout: Layout, num_classes: int) -> KerasTensor:
-    """From normalised images (batch, height, width, channels) to logits (batch, num_classes)."""
+    """Map normalised images (batch, height, width, channels) to logits (batch, num_classes)."""
 
     def conv_bn(x: KerasTensor, convolution: Convolution) -> KerasTensor:
         name, bn_name, _, out_channels, kernel, stride = convolution

@@ -39,7 +39,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """out_channels: those of the last block."""
+    """Layers of the network. out_channels: channels after the last block."""
 
     stem: Convolution
     blocks: tuple[Block, ...]
@@ -77,7 +77,7 @@ def make_options(blocks: list[int]) -> dict[str, dict]:
 
 
 def list_basic(name: str, in_channels: int, width: int, stride: int) -> tuple[Convolution, ...]:
-    """Two 3x3 convolutions, the first with the stride."""
+    """Lay out two 3x3 convolutions, the first with the stride."""
     return (
         Convolution(f"{name}_conv1", f"{name}_bn1", in_channels, width, 3, stride),
         Convolution(f"{name}_conv2", f"{name}_bn2", width, width, 3, 1),
@@ -85,7 +85,7 @@ def list_basic(name: str, in_channels: int, width: int, stride: int) -> tuple[Co
 
 
 def list_bottleneck(name: str, in_channels: int, width: int, stride: int) -> tuple[Convolution, ...]:
-    """A 1x1 convolution to fewer channels, a 3x3 convolution with the stride (v1.5), a 1x1 convolution to more."""
+    """Lay out a 1x1 convolution to fewer channels, a 3x3 one with the stride (v1.5), and a 1x1 one to more channels."""
     return (
         Convolution(f"{name}_conv1", f"{name}_bn1", in_channels, width, 1, 1),
         Convolution(f"{name}_conv2", f"{name}_bn2", width, width, 3, stride),

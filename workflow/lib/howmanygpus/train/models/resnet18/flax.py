@@ -8,5 +8,5 @@ from howmanygpus.train.models.resnet18.parameters import lay_out
 
 
 def build(image_shape: tuple[int, int, int], num_classes: int, context: LayerContext, **options) -> nnx.Module:
-    """A module from normalised images (batch, height, width, channels) to logits. options: see parameters.py."""
+    """Return a module from normalised images (batch, height, width, channels) to logits. options: see parameters.py."""
     return ResidualNetwork(context, lay_out(image_shape[2], **options), num_classes)

@@ -18,7 +18,7 @@ def lay_out(image_channels: int, **options) -> Layout:
 
 
 def parameters(image_shape: tuple[int, int, int], num_classes: int, **options) -> dict[str, Draw]:
-    """image_shape: (height, width, channels)."""
+    """Return the initial draw of every array, by its canonical name. image_shape: (height, width, channels)."""
     return list_parameters(lay_out(image_shape[2], **options), num_classes)
 
 

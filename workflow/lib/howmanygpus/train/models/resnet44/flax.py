@@ -35,5 +35,5 @@ class ResNet44(nnx.Module):
 
 
 def build(image_shape: tuple[int, int, int], num_classes: int, context: LayerContext, **options) -> nnx.Module:
-    """A module from normalised images (batch, height, width, channels) to logits. options: see parameters.py."""
+    """Return a module from normalised images (batch, height, width, channels) to logits. options: see parameters.py."""
     return ResNet44(context, image_shape[2], num_classes, **options)

@@ -37,5 +37,5 @@ class ResNet44(nn.HybridBlock):
 
 
 def build(image_shape: tuple[int, int, int], num_classes: int, context: LayerContext, **options) -> nn.HybridBlock:
-    """A block from normalised images (batch, channels, height, width) to logits. options: see parameters.py."""
+    """Return a block from normalised images (batch, channels, height, width) to logits. options: see parameters.py."""
     return ResNet44(context, image_shape[2], num_classes, **options)

@@ -13,7 +13,7 @@ from howmanygpus.train.models.resnet44.parameters import BATCHNORM, blocks
 
 
 def build(x: KerasTensor, num_classes: int, context: LayerContext, **options) -> KerasTensor:
-    """From normalised images (batch, height, width, channels) to logits. options: see parameters.py."""
+    """Map normalised images (batch, height, width, channels) to logits. options: see parameters.py."""
 
     def conv_bn(x: KerasTensor, block: str, index: str, width: int, stride: int) -> KerasTensor:
         x = conv(context, x, f"{block}_conv{index}", width, 3, stride=stride, padding=1, use_bias=False)

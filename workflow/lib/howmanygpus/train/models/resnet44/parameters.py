@@ -27,7 +27,7 @@ BATCHNORM = {"epsilon": 1e-5, "momentum": 0.9}
 
 
 class Block(NamedTuple):
-    """One residual block. stride: of its first convolution."""
+    """One residual block. stride: stride of its first convolution."""
 
     name: str
     in_channels: int
@@ -68,7 +68,7 @@ def convolutions(image_channels: int, **options) -> list[Convolution]:
 
 
 def parameters(image_shape: tuple[int, int, int], num_classes: int, **options) -> dict[str, Draw]:
-    """image_shape: (height, width, channels)."""
+    """Return the initial draw of every array, by its canonical name. image_shape: (height, width, channels)."""
     draws: dict[str, Draw] = {}
     width = 0
     for name, batchnorm_name, in_channels, width, _ in convolutions(image_shape[2], **options):

@@ -36,5 +36,5 @@ class ResNet44(nn.Module):
 
 
 def build(image_shape: tuple[int, int, int], num_classes: int, context: LayerContext, **options) -> nn.Module:
-    """A module from normalised images (batch, channels, height, width) to logits. options: see parameters.py."""
+    """Return a module from normalised images (batch, channels, height, width) to logits. options: see parameters.py."""
     return ResNet44(context, image_shape[2], num_classes, **options)

@@ -8,5 +8,5 @@ from howmanygpus.train.models.resnet50.parameters import lay_out
 
 
 def build(x: KerasTensor, num_classes: int, context: LayerContext, **options) -> KerasTensor:
-    """From normalised images (batch, height, width, channels) to logits. options: see parameters.py."""
+    """Map normalised images (batch, height, width, channels) to logits. options: see parameters.py."""
     return apply_residual_network(x, context, lay_out(x.shape[-1], **options), num_classes)

@@ -27,5 +27,5 @@ class SmallCnn(chainer.Chain):
 
 
 def build(image_shape: tuple[int, int, int], num_classes: int, context: LayerContext) -> chainer.Chain:
-    """A chain from normalised images (batch, channels, height, width) to logits (batch, num_classes)."""
+    """Return a chain from normalised images (batch, channels, height, width) to logits (batch, num_classes)."""
     return SmallCnn(context, image_shape[2], num_classes)

@@ -26,5 +26,5 @@ class SmallCnn(nnx.Module):
 
 
 def build(image_shape: tuple[int, int, int], num_classes: int, context: LayerContext) -> nnx.Module:
-    """A module from normalised images (batch, height, width, channels) to logits (batch, num_classes)."""
+    """Return a module from normalised images (batch, height, width, channels) to logits (batch, num_classes)."""
     return SmallCnn(context, image_shape[2], num_classes)

@@ -28,5 +28,5 @@ class SmallCnn(nn.HybridBlock):
 
 
 def build(image_shape: tuple[int, int, int], num_classes: int, context: LayerContext) -> nn.HybridBlock:
-    """A block from normalised images (batch, channels, height, width) to logits (batch, num_classes)."""
+    """Return a block from normalised images (batch, channels, height, width) to logits (batch, num_classes)."""
     return SmallCnn(context, image_shape[2], num_classes)

@@ -11,7 +11,7 @@ from howmanygpus.train.models.small_cnn.parameters import CONVOLUTIONS
 
 
 def build(x: KerasTensor, num_classes: int, context: LayerContext) -> KerasTensor:
-    """From normalised images (batch, height, width, channels) to logits (batch, num_classes)."""
+    """Map normalised images (batch, height, width, channels) to logits (batch, num_classes)."""
     for name, width, stride in CONVOLUTIONS:
         x = relu(conv(context, x, name, width, 3, stride=stride, padding=1, use_bias=True))
     return dense(context, global_average_pool(x), "dense", num_classes)

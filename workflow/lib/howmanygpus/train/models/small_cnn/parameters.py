@@ -7,7 +7,7 @@ CONVOLUTIONS = (("conv1", 32, 1), ("conv2", 64, 1), ("conv3", 64, 2))
 
 
 def parameters(image_shape: tuple[int, int, int], num_classes: int) -> dict[str, Draw]:
-    """image_shape: (height, width, channels)."""
+    """Return the initial draw of every array, by its canonical name. image_shape: (height, width, channels)."""
     draws = {}
     channels = image_shape[2]
     for layer, width, _ in CONVOLUTIONS:

@@ -26,5 +26,5 @@ class SmallCnn(nn.Module):
 
 
 def build(image_shape: tuple[int, int, int], num_classes: int, context: LayerContext) -> nn.Module:
-    """A module from normalised images (batch, channels, height, width) to logits (batch, num_classes)."""
+    """Return a module from normalised images (batch, channels, height, width) to logits (batch, num_classes)."""
     return SmallCnn(context, image_shape[2], num_classes)

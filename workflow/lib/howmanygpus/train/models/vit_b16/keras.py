@@ -13,7 +13,7 @@ from howmanygpus.train.models.vit_b16.parameters import LAYERNORM, lay_out
 
 
 def build(x: KerasTensor, num_classes: int, context: LayerContext, **options) -> KerasTensor:
-    """From normalised images (batch, height, width, channels) to logits. options: see parameters.py."""
+    """Map normalised images (batch, height, width, channels) to logits. options: see parameters.py."""
     layout = lay_out(tuple(x.shape[1:]), **options)
     strides = {"stride": layout.patch, "padding": 0}
     x = tokens(context, conv(context, x, "patches", layout.width, layout.patch, **strides, use_bias=True), "tokens")

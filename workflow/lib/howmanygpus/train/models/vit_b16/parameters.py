@@ -51,7 +51,7 @@ POSITION_DEVIATION = 0.02
 
 @dataclass(frozen=True)
 class Layout:
-    """width: of a token. num_patches: of an image. blocks: their names."""
+    """Layers of the network. width: units of a token. num_patches: patches of an image. blocks: names of the blocks."""
 
     patch: int
     width: int
@@ -74,7 +74,7 @@ class Layout:
 
 
 def lay_out(image_shape: tuple[int, int, int], **options) -> Layout:
-    """image_shape: (height, width, channels)."""
+    """Lay out the network. image_shape: (height, width, channels)."""
     chosen, (height, width, _) = fill_options(OPTIONS, options), image_shape
     patch, heads = chosen["patch"], chosen["heads"]
     blocks = tuple(f"block{number}" for number in range(1, chosen["depth"] + 1))
@@ -87,7 +87,7 @@ def normal(deviation: float, *shape: int) -> Draw:
 
 
 def parameters(image_shape: tuple[int, int, int], num_classes: int, **options) -> dict[str, Draw]:
-    """image_shape: (height, width, channels).
+    """Return the initial draw of every array, by its canonical name. image_shape: (height, width, channels).
 
     The variance of a dense kernel is that of Glorot & Bengio 2010, as in torchvision, which draws it uniformly, adds
     noise of 1e-6 to biases and sets the last kernel to zero. Here all are normal, and biases zero.

@@ -2,11 +2,10 @@
 Compute what a user's own model does in the gate's task, in its framework, on one device and without any exchange.
 
 All strategies of the family and all numbers of devices are compared with this. Devices with local BatchNorm are
-compared with one device that takes their shares one after the other and adds the gradients, except for the running
-statistics.
-The effect of float32 rounding is measured by a second computation from slightly changed weights, and that of reduced
-precision by a third one in bf16. The noise of bf16 is also used for tf32 and fp16, although theirs is less: how many
-ReLU inputs of a small model they move to the other side of zero is a matter of chance.
+compared with one device that takes their shares one after the other and adds the gradients; running statistics are not
+compared then. The effect of float32 rounding is measured by a second computation from slightly changed weights, and
+that of reduced precision by a third one in bf16. The noise of bf16 is also used for tf32 and fp16, although theirs is
+less: how many ReLU inputs of a small model they move to the other side of zero is a matter of chance.
 """
 
 import argparse
@@ -94,7 +93,7 @@ def write_expected(specs: dict[str, RunSpec], num_devices: int, draws: bool, mea
         is_local = spec.batchnorm == "local" and has_state and num_devices > 1
         parts = spec.accumulate * (num_devices if is_local else 1)
         sizes = {"accumulate": parts, "per_device_batch_size": GLOBAL_BATCH_SIZE // parts}
-        # The rates are those of `num_devices` devices, however many parts the one device takes.
+        # The learning rates are those of `num_devices` devices, however many parts the one device takes.
         reference = spec.optimizer.lr_reference_batch_size or spec.per_device_batch_size // num_devices
         rates = dataclasses.asdict(spec.optimizer) | {"lr_reference_batch_size": reference}
         arrays = compute(RunSpec.from_dict(spec.to_dict() | sizes | {"optimizer": rates}), optimizer)
@@ -141,7 +140,7 @@ def main() -> None:
     size = {"num_gpus": 1, "num_nodes": 1}
     measured: dict[str, Arrays] = {}
     specs = {name: make_spec(framework, cell, size, name, folder, arguments.defaults) for name in OPTIMIZERS}
-    # What changes by rounding is measured on one device.
+    # The effect of rounding is measured on one device.
     for num_devices in sorted({1, *arguments.devices}):
         write_expected(specs, num_devices, draws, measured, folder)
     facts = {

@@ -15,8 +15,8 @@ def biased(link_class: type) -> type:
 
     Chainer accumulates n / (n - 1) times the variance of the batch, where n is the number of values per channel. The
     array keeps Chainer's form, so that training costs what it costs every user; code that reads it divides by
-    `inflation`. With `evaluates_by_batch` evaluation uses the statistics of the batch that it is given, in place of the
-    running ones.
+    `inflation`. With `evaluates_by_batch`, evaluation normalises by the statistics of its batch instead of the running
+    ones.
     """
 
     # MultiNodeBatchNormalization has no forward, only a __call__, which calls no link hooks.

@@ -30,7 +30,7 @@ def conv(
     groups: int = 1,
     use_bias: bool,
 ) -> chainer.Link:
-    """Padding is with zeros."""
+    """Return a convolution that pads with zeros."""
     channels, options = (in_channels, out_channels), {"ksize": as_pair(kernel), "stride": stride}
     options |= {"groups": groups, "nobias": not use_bias}
     symmetric = as_symmetric(padding)

@@ -7,5 +7,5 @@ from howmanygpus.train.frameworks.chainer.layers.context import LayerContext
 
 
 def dense(context: LayerContext, in_features: int, out_features: int) -> chainer.Link:
-    """Acts on the last axis of (batch, in_features)."""
+    """Return a layer that acts on the last axis of (batch, in_features)."""
     return L.Linear(in_features, out_features, nobias=False)

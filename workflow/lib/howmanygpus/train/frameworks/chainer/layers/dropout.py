@@ -16,7 +16,7 @@ from howmanygpus.train.models.dropping import (
 
 
 class ImageKeys:
-    """From uint8 images (batch, height, width, channels) to their keys. `steps`: optimizer steps taken so far."""
+    """Maps uint8 images (batch, height, width, channels) to their keys. `steps`: optimizer steps taken so far."""
 
     def __init__(self, seed: int, image_shape: tuple[int, int, int]):
         self.steps, self._factors = 0, factors_of_image(seed, image_shape)
@@ -42,7 +42,7 @@ class Dropout:
 
 
 def image_keys(context: LayerContext, image_shape: tuple[int, int, int]) -> ImageKeys:
-    """image_shape: (height, width, channels)."""
+    """Return the layer that computes the keys of images. image_shape: (height, width, channels)."""
     return ImageKeys(context.seed, image_shape)
 
 

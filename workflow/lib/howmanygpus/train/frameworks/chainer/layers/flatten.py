@@ -5,5 +5,5 @@ import chainer.functions as F
 
 
 def flatten(x: chainer.Variable) -> chainer.Variable:
-    """(batch, height * width * channels), in this order."""
+    """Flatten to (batch, height * width * channels), in this order."""
     return F.reshape(F.transpose(x, (0, 2, 3, 1)), (len(x), -1))

@@ -8,7 +8,7 @@ from howmanygpus.train.frameworks.flax.layers.context import DEVICE_AXIS, LayerC
 
 
 class BatchNormByBatch(nnx.BatchNorm):
-    """Evaluates by the statistics of the batch that it is given on its device, in place of the running ones."""
+    """Evaluates by the statistics of its batch on the device instead of the running ones."""
 
     def __call__(self, x, use_running_average=None, *, mask=None):
         if not self.use_running_average:

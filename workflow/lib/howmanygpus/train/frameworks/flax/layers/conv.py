@@ -17,7 +17,7 @@ def conv(
     groups: int = 1,
     use_bias: bool,
 ) -> nnx.Module:
-    """Padding is with zeros."""
+    """Return a convolution that pads with zeros."""
     return nnx.Conv(
         in_channels,
         out_channels,

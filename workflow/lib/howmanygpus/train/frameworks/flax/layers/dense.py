@@ -6,5 +6,5 @@ from howmanygpus.train.frameworks.flax.layers.context import LayerContext
 
 
 def dense(context: LayerContext, in_features: int, out_features: int) -> nnx.Module:
-    """Acts on the last axis."""
+    """Return a layer that acts on the last axis."""
     return nnx.Linear(in_features, out_features, use_bias=True, dtype=context.dtype, rngs=context.rngs)

@@ -17,7 +17,7 @@ from howmanygpus.train.models.dropping import (
 
 
 class ImageKeys(nnx.Module):
-    """From uint8 images (batch, height, width, channels) to their keys. steps: optimizer steps taken so far."""
+    """Maps uint8 images (batch, height, width, channels) to their keys. steps: optimizer steps taken so far."""
 
     def __init__(self, seed: int, image_shape: tuple[int, int, int]):
         self.seed, self.image_shape = seed, image_shape
@@ -43,7 +43,7 @@ class Dropout(nnx.Module):
 
 
 def image_keys(context: LayerContext, image_shape: tuple[int, int, int]) -> nnx.Module:
-    """image_shape: (height, width, channels)."""
+    """Return the layer that computes the keys of images. image_shape: (height, width, channels)."""
     return ImageKeys(context.seed, image_shape)
 
 

@@ -4,5 +4,5 @@ import jax
 
 
 def flatten(x: jax.Array) -> jax.Array:
-    """(batch, height * width * channels), in this order."""
+    """Flatten to (batch, height * width * channels), in this order."""
     return x.reshape(len(x), -1)

@@ -5,5 +5,5 @@ from flax import nnx
 
 
 def gelu(x: jax.Array) -> jax.Array:
-    """With the error function itself (Hendrycks & Gimpel 2016, arXiv:1606.08415), not the approximation by tanh."""
+    """Apply GELU by the error function (Hendrycks & Gimpel 2016, arXiv:1606.08415), not by the tanh approximation."""
     return nnx.gelu(x, approximate=False)

@@ -20,7 +20,7 @@ class Tokens(nnx.Module):
 
 
 def tokens(context: LayerContext, num_pixels: int, width: int) -> nnx.Module:
-    """From images of num_pixels pixels and width channels to (batch, 1 + num_pixels, width).
+    """Map images of num_pixels pixels and width channels to (batch, 1 + num_pixels, width).
 
     The class token comes first, then the pixels row by row. A learned position embedding is added to each.
     """

@@ -10,7 +10,7 @@ from howmanygpus.train.frameworks.gluon.layers.context import LayerContext
 
 @cache
 def by_batch(block_class: type) -> type:
-    """A subclass that evaluates by the statistics of the batch that it is given on its context.
+    """Return a subclass that evaluates by the statistics of its batch on the context.
 
     A hybridised network is the same for training and evaluation, so that it cannot have such a block.
     """

@@ -32,7 +32,7 @@ def conv(
     groups: int = 1,
     use_bias: bool,
 ) -> nn.HybridBlock:
-    """Padding is with zeros."""
+    """Return a convolution that pads with zeros."""
     size = as_pair(kernel)
     options: dict[str, Any] = {"in_channels": in_channels, "use_bias": use_bias}
     options |= {"strides": (stride, stride), "groups": groups}

@@ -6,5 +6,5 @@ from howmanygpus.train.frameworks.gluon.layers.context import LayerContext
 
 
 def dense(context: LayerContext, in_features: int, out_features: int) -> nn.HybridBlock:
-    """Acts on the last axis."""
+    """Return a layer that acts on the last axis."""
     return nn.Dense(out_features, in_units=in_features, use_bias=True, flatten=False)

@@ -22,7 +22,7 @@ def as_constant(block: nn.HybridBlock, name: str, array) -> None:
 
 
 class ImageKeys(nn.HybridBlock):
-    """From uint8 images (batch, height, width, channels) to their keys."""
+    """Maps uint8 images (batch, height, width, channels) to their keys."""
 
     def __init__(self, seed: int, image_shape: tuple[int, int, int]):
         super().__init__()
@@ -70,7 +70,7 @@ class Dropout(nn.HybridBlock):
 
 
 def image_keys(context: LayerContext, image_shape: tuple[int, int, int]) -> nn.HybridBlock:
-    """image_shape: (height, width, channels)."""
+    """Return the layer that computes the keys of images. image_shape: (height, width, channels)."""
     return ImageKeys(context.seed, image_shape)
 
 

@@ -4,6 +4,6 @@ from howmanygpus.train.frameworks.gluon.layers.operators import Tensor, operator
 
 
 def flatten(x: Tensor) -> Tensor:
-    """(batch, height * width * channels), in this order."""
+    """Flatten to (batch, height * width * channels), in this order."""
     F = operators_of(x)
     return F.reshape(F.transpose(x, axes=(0, 2, 3, 1)), (0, -1))

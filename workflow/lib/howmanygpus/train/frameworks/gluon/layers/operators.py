@@ -9,5 +9,5 @@ Tensor: TypeAlias = mx.nd.NDArray | mx.sym.Symbol
 
 
 def operators_of(x: Tensor) -> ModuleType:
-    """The operators that take x."""
+    """Return the module of operators that take x, an array or a symbol."""
     return mx.sym if isinstance(x, mx.sym.Symbol) else mx.nd

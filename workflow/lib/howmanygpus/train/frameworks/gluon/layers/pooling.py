@@ -10,7 +10,7 @@ LOWEST = float(np.finfo(np.float32).min)
 
 
 def pool(x: Tensor, kind: str, size: Size, stride: int, padding: Padding, value: float) -> Tensor:
-    """Pool windows. value: of the padding if opposite sides differ; MXNet itself pads opposite sides equally."""
+    """Pool windows. value: the padding's value if opposite sides differ; MXNet itself pads opposite sides equally."""
     operators, symmetric = operators_of(x), as_symmetric(padding)
     if symmetric is None:
         rows, columns = as_sides(padding)

@@ -6,7 +6,7 @@ from howmanygpus.train.frameworks.keras.layers.context import LayerContext
 
 
 class BatchNormalizationByBatch(layers.BatchNormalization):
-    """Evaluates by the statistics of the batch that it is given on its device, in place of the running ones."""
+    """Evaluates by the statistics of its batch on the device instead of the running ones."""
 
     def call(self, inputs, training=None, mask=None):
         if training:

@@ -18,7 +18,7 @@ def conv(
     groups: int = 1,
     use_bias: bool,
 ) -> KerasTensor:
-    """Padding is with zeros.
+    """Convolve, padding with zeros.
 
     Keras's own `same` pads strided convolutions unevenly, so it is used only where it is what was asked for.
     """

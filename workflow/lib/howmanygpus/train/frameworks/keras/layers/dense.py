@@ -6,5 +6,5 @@ from howmanygpus.train.frameworks.keras.layers.context import LayerContext
 
 
 def dense(context: LayerContext, x: KerasTensor, name: str, out_features: int) -> KerasTensor:
-    """Acts on the last axis."""
+    """Apply a dense layer to the last axis."""
     return layers.Dense(out_features, use_bias=True, name=name)(x)

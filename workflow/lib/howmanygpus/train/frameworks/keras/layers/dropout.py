@@ -18,7 +18,7 @@ from howmanygpus.train.models.dropping import (
 
 
 class ImageKeys(layers.Layer):
-    """From uint8 images (batch, height, width, channels) to their keys."""
+    """Maps uint8 images (batch, height, width, channels) to their keys."""
 
     _count_steps: Callable
 

@@ -6,5 +6,5 @@ from keras import KerasTensor, ops
 
 
 def flatten(x: KerasTensor) -> KerasTensor:
-    """(batch, height * width * channels), in this order."""
+    """Flatten to (batch, height * width * channels), in this order."""
     return ops.reshape(x, (-1, math.prod(x.shape[1:])))

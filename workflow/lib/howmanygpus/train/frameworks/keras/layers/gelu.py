@@ -4,5 +4,5 @@ from keras import KerasTensor, ops
 
 
 def gelu(x: KerasTensor) -> KerasTensor:
-    """With the error function itself (Hendrycks & Gimpel 2016, arXiv:1606.08415), not the approximation by tanh."""
+    """Apply GELU by the error function (Hendrycks & Gimpel 2016, arXiv:1606.08415), not by the tanh approximation."""
     return ops.gelu(x, approximate=False)

@@ -19,7 +19,7 @@ class Tokens(layers.Layer):
 
 
 def tokens(context: LayerContext, x: KerasTensor, name: str) -> KerasTensor:
-    """From images (batch, height, width, channels) to (batch, 1 + height * width, channels).
+    """Map images (batch, height, width, channels) to (batch, 1 + height * width, channels).
 
     The class token comes first, then the pixels row by row. A learned position embedding is added to each.
     """

@@ -31,7 +31,7 @@ def conv(
     groups: int = 1,
     use_bias: bool,
 ) -> nn.Module:
-    """Padding is with zeros."""
+    """Return a convolution that pads with zeros."""
     channels, size = (in_channels, out_channels), as_pair(kernel)
     options = {"stride": stride, "groups": groups, "bias": use_bias}
     symmetric = as_symmetric(padding)

@@ -6,5 +6,5 @@ from howmanygpus.train.frameworks.torch.layers.context import LayerContext
 
 
 def dense(context: LayerContext, in_features: int, out_features: int) -> nn.Module:
-    """Acts on the last axis."""
+    """Return a layer that acts on the last axis."""
     return nn.Linear(in_features, out_features, bias=True)

@@ -15,7 +15,7 @@ from howmanygpus.train.models.dropping import (
 
 
 class ImageKeys(nn.Module):
-    """From uint8 images (batch, height, width, channels) to their keys. `steps`: optimizer steps taken so far."""
+    """Maps uint8 images (batch, height, width, channels) to their keys. `steps`: optimizer steps taken so far."""
 
     steps: torch.Tensor
 
@@ -45,7 +45,7 @@ class Dropout(nn.Module):
 
 
 def image_keys(context: LayerContext, image_shape: tuple[int, int, int]) -> nn.Module:
-    """image_shape: (height, width, channels)."""
+    """Return the layer that computes the keys of images. image_shape: (height, width, channels)."""
     return ImageKeys(context.seed, image_shape)
 
 

@@ -4,5 +4,5 @@ import torch
 
 
 def flatten(x: torch.Tensor) -> torch.Tensor:
-    """(batch, height * width * channels), in this order."""
+    """Flatten to (batch, height * width * channels), in this order."""
     return x.permute(0, 2, 3, 1).flatten(1)

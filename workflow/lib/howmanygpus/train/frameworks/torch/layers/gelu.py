@@ -5,5 +5,5 @@ from torch.nn import functional as F
 
 
 def gelu(x: torch.Tensor) -> torch.Tensor:
-    """With the error function itself (Hendrycks & Gimpel 2016, arXiv:1606.08415), not the approximation by tanh."""
+    """Apply GELU by the error function (Hendrycks & Gimpel 2016, arXiv:1606.08415), not by the tanh approximation."""
     return F.gelu(x, approximate="none")

@@ -19,7 +19,7 @@ class Tokens(nn.Module):
 
 
 def tokens(context: LayerContext, num_pixels: int, width: int) -> nn.Module:
-    """From images of num_pixels pixels and width channels to (batch, 1 + num_pixels, width).
+    """Map images of num_pixels pixels and width channels to (batch, 1 + num_pixels, width).
 
     The class token comes first, then the pixels row by row. A learned position embedding is added to each.
     """
