@@ -188,4 +188,4 @@ def test_nodes_and_partitions_are_described(program):
         f'case "$*" in *--all*node) {show(nodes)};; *--all*partition) {show(partitions)};; *) exit 1;; esac',
     )
     assert slurm.describe_nodes() == [slurm.Node("n1", ("gpu", "all"), ("ib", "fast"), 6, 900, "gpu:a100:2(S:0-1)")]
-    assert slurm.list_partitions() == [slurm.Partition("gpu", True, 1440.0, float("inf"), 900.0)]
+    assert slurm.list_partitions() == [slurm.Partition("gpu", True, "1-00:00:00", float("inf"), 900.0)]

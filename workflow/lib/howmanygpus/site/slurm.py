@@ -115,11 +115,15 @@ class Job:
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition. longest_min, max_nodes, max_memory_mb: infinity without a limit; the memory is that of a node."""
+    """A partition.
+
+    time_limit: as for a job, or UNLIMITED. max_nodes, max_memory_mb: infinity without a limit; the memory is that of a
+    node.
+    """
 
     name: str
     is_default: bool
-    longest_min: float
+    time_limit: str
     max_nodes: float
     max_memory_mb: float
 
@@ -242,7 +246,7 @@ def list_partitions() -> list[Partition]:
         Partition(
             name=told["PartitionName"],
             is_default=told.get("Default") == "YES",
-            longest_min=to_minutes(told.get("MaxTime", "")),
+            time_limit=told.get("MaxTime", ""),
             max_nodes=_to_number(told.get("MaxNodes", "")),
             max_memory_mb=_to_number(told.get("MaxMemPerNode", "")),
         )
