@@ -117,7 +117,8 @@ def test_rewording_an_error_of_the_launcher_reruns_nothing(copy):
 def test_moving_a_module_to_another_folder_reruns_nothing(copy):
     train = copy.folder / "workflow/lib/howmanygpus/train"
     (train / "start/staging.py").rename(train / "input/staging.py")
-    replace_text(copy, "train/start/task.py", "howmanygpus.train.start.staging", "howmanygpus.train.input.staging")
+    for path in ("train/start/task.py", "train/loop/train.py"):
+        replace_text(copy, path, "howmanygpus.train.start.staging", "howmanygpus.train.input.staging")
     assert copy.planned() == []
 
 

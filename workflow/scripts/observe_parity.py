@@ -14,8 +14,7 @@ from howmanygpus.ledger.recording import GATE, is_packed, recorded, share_by_sec
 from howmanygpus.surroundings.environment import build_unmeasured
 from howmanygpus.train.parity.observe import CRASHES
 from howmanygpus.train.preflight.stacks import find_refusal
-from howmanygpus.train.records import AttemptFolder
-from howmanygpus.train.start.endings import find_crash
+from howmanygpus.train.start.endings import explain_crashes
 
 
 class CrashError(Exception):
@@ -38,14 +37,6 @@ def observe(python: str, tasks: list[str], layout: str, keys: list[str], placeme
     command += ["--placement", placement, "--folder", str(folder / layout)]
     if status := subprocess.run(command, env=build_unmeasured(os.environ)).returncode:
         raise CrashError(explain_crashes(folder / layout / CRASHES) or f"the gate's process ended with status {status}")
-
-
-def explain_crashes(path: Path) -> str:
-    """Return what crashed and why, one crash a line. path: file that train.parity.observe writes."""
-    crashes = json.loads(path.read_text())["crashes"] if path.exists() else []
-    ends = [find_crash(AttemptFolder(crash["folder"]), crash["exit_status"])["reason"] for crash in crashes]
-    lines = [f"{crash['task']} crashed: {reason}" for crash, reason in zip(crashes, ends, strict=True)]
-    return "\n".join(["the parity gate's task was not done:", *lines]) if lines else ""
 
 
 def describe_layout(layout: str) -> str:

@@ -44,6 +44,17 @@ def hash_script(name: str, *modules: str) -> str:
     return hash_files(find_script_code(name, *modules))
 
 
+@cache
+def hash_preparing(name: str, *modules: str) -> str:
+    """Return the hash of a script that prepares what runs read, and of `modules`, without UNMEASURED."""
+    return hash_files(find_measured_code(*modules, more=[SCRIPTS / f"{name}.py"]))
+
+
+@cache
+def hash_allreduce() -> str:
+    return hash_files(find_measured_code("train.preflight.allreduce"))
+
+
 def find_script_code(name: str, *modules: str) -> list[str]:
     return find_code(SCRIPTS / f"{name}.py", *map(module_file, modules))
 

@@ -7,7 +7,7 @@ from howmanygpus.plan.cluster.offer import Offer, ask_for_offer
 from howmanygpus.plan.cluster.retrying import FIRST, Growth, find_growth_of_job
 from howmanygpus.plan.config.machine import Device
 from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.invalidation.code import hash_script
+from howmanygpus.plan.invalidation.code import hash_allreduce
 from howmanygpus.plan.invalidation.pins import environment_record
 from howmanygpus.plan.jobs import JobSize, expectation, job_resources, list_resources, placement
 from howmanygpus.plan.plan import Plan
@@ -86,7 +86,7 @@ class ClusterRules(Answers):
         return max(limits, default=0) + self._machine.slurm["overhead_min"]
 
     def allreduce_code(self, wildcards) -> str:
-        return hash_script("measure_allreduce", "train.preflight.allreduce")
+        return hash_allreduce()
 
     def allreduce_environment(self, wildcards) -> str:
         environments = FRAMEWORKS["pytorch_ddp"].environments

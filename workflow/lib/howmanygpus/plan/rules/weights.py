@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from howmanygpus.plan.invalidation.code import hash_script
+from howmanygpus.plan.invalidation.code import hash_preparing
 from howmanygpus.plan.networks import IMAGENET, list_pretrained
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.rules.answers import Answers
@@ -31,7 +31,7 @@ class WeightRules(Answers):
 
     def conversion(self, wildcards) -> str:
         modules = ("train.frameworks.torch.published", f"train.models.{wildcards.model}.published")
-        return hash_script("convert_weights", *modules, f"train.models.{wildcards.model}.parameters")
+        return hash_preparing("convert_weights", *modules, f"train.models.{wildcards.model}.parameters")
 
     def converted(self, wildcards) -> str | list:
         """Return the record of the published weights, or nothing for a file of the user."""

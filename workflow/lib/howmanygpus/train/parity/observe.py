@@ -135,7 +135,8 @@ def main() -> None:
     tasks = make_tasks(arguments.request, arguments.keys, layout, arguments.folder, arguments.defaults)
     if crashes := observe(tasks, Placement.without_data(arguments.placement), AttemptFolder(arguments.folder)):
         write_json_atomic(arguments.folder / CRASHES, {"crashes": crashes})
-        sys.exit("The parity gate's task was not done.")
+        lines = [f"{crash['task']} crashed: exit status {crash['exit_status']}" for crash in crashes]
+        sys.exit("\n".join(["The parity gate's task was not done:", *lines]))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 """Explain why an attempt ended without an outcome: by its job of SLURM, its exit status, and what it left behind."""
 
 import errno
+import json
 import os
 import re
 import signal
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from howmanygpus.site.slurm import Job, SlurmError, look_up
 from howmanygpus.train.records import AttemptFolder
@@ -104,6 +106,17 @@ def find_crash(attempt: AttemptFolder, exit_status: int) -> dict:
     if exit_status < 0:
         return name_crash(f"killed by {signal.Signals(-exit_status).name}")
     return name_crash(f"exit status {exit_status}")
+
+
+def explain_crashes(path: Path) -> str:
+    """Return which of the gate's tasks crashed and why, one a line; empty if none did.
+
+    path: file with the crashes, which train.parity.observe writes.
+    """
+    crashes = json.loads(path.read_text())["crashes"] if path.exists() else []
+    ends = [find_crash(AttemptFolder(crash["folder"]), crash["exit_status"])["reason"] for crash in crashes]
+    lines = [f"  {crash['task']} crashed: {reason}" for crash, reason in zip(crashes, ends, strict=True)]
+    return "\n".join(["the parity gate's task was not done:", *lines]) if lines else ""
 
 
 def is_full(attempt: AttemptFolder) -> bool:
