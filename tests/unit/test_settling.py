@@ -201,7 +201,7 @@ def test_a_launcher_that_a_full_disk_kept_from_recording_its_end_is_explained_by
     path.parent.mkdir()
     host = {"hostname": os.uname().nodename}
     path.write_text(json.dumps({"status": "running", "reason": "", "pid": 2**30, "host": host}))
-    monkeypatch.setattr(settling, "is_full", lambda attempt: True)
+    monkeypatch.setattr(settling, "explain_full_disk", lambda attempt: {"status": "disk_full"})
     assert settle(tmp_path) == [path] and json.loads(path.read_text())["status"] == "disk_full"
 
 

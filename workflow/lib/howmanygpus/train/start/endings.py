@@ -101,8 +101,8 @@ def find_crash(attempt: AttemptFolder, exit_status: int) -> dict:
         return name_crash(path.read_text().strip().splitlines()[-1])
     if words := explain_abort(said):
         return name_crash(words)
-    if is_full(attempt):
-        return name_crash(f"No space left on device: the disk of {attempt.path} is full")
+    if full := explain_full_disk(attempt):
+        return full
     if exit_status < 0:
         return name_crash(f"killed by {signal.Signals(-exit_status).name}")
     return name_crash(f"exit status {exit_status}")
@@ -119,8 +119,11 @@ def explain_crashes(path: Path) -> str:
     return "\n".join(["the parity gate's task was not done:", *lines]) if lines else ""
 
 
-def is_full(attempt: AttemptFolder) -> bool:
-    return not os.statvfs(attempt.path).f_bavail
+def explain_full_disk(attempt: AttemptFolder) -> dict:
+    """Return status and reason of an attempt whose disk is full; empty if there is room."""
+    if os.statvfs(attempt.path).f_bavail:
+        return {}
+    return name_crash(f"No space left on device: the disk of {attempt.path} is full")
 
 
 def find_first(said: str) -> Failure | None:

@@ -19,7 +19,7 @@ from howmanygpus.site.slurm import Job, SlurmError, find_job, look_up
 from howmanygpus.surroundings.secrets import make_hiding
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.start.calls import find_birth, identify_folder, is_alive
-from howmanygpus.train.start.endings import explain_crash, explain_job, is_full
+from howmanygpus.train.start.endings import explain_crash, explain_full_disk, explain_job
 
 OWNER, REPLACED = "owner.json", "replaced.json"
 """Files of an attempt that name its owner and the attempt that replaced it."""
@@ -169,17 +169,20 @@ def _find_end(attempt: Path, record: dict) -> dict | None:
         return {"status": "killed", "reason": words}
     told, job = explain_crash(AttemptFolder(attempt), record), record.get("job")
     # The allocation of a packed attempt goes on after it.
-    found = _find_end_of_process(attempt, record, owner) if not job or job.get("packed") else None
+    found = _find_end_of_process(record, owner) if not job or job.get("packed") else None
     if found is None and job:
         found = _find_end_of_job(record | told)
     if found is None:
         return None
+    if found.get("status") == "killed":
+        # A launcher cannot record its end on a full disk.
+        found |= explain_full_disk(AttemptFolder(attempt))
     if (attempt / REPLACED).exists() and (found or record["status"] in ("cancelled", "interrupted")):
         return {"status": "cancelled", "reason": f"replaced by {json.loads((attempt / REPLACED).read_text())['by']}"}
     return told | found
 
 
-def _find_end_of_process(attempt: Path, record: dict, owner: Owner | None) -> dict | None:
+def _find_end_of_process(record: dict, owner: Owner | None) -> dict | None:
     """Return status and reason of an attempt on this host whose process is gone; None if it may still run.
 
     The result is empty if the launcher has recorded the end, unless a job of SLURM may tell more.
@@ -190,8 +193,6 @@ def _find_end_of_process(attempt: Path, record: dict, owner: Owner | None) -> di
     born = owner.born if owner and owner.pid == record["pid"] else None
     if not is_here or is_alive(record["pid"], born):
         return None
-    if is_full(AttemptFolder(attempt)):
-        return {"status": "disk_full", "reason": f"the disk of {attempt} is full, and the launcher could record no end"}
     return {"status": "killed", "reason": "the launcher ended without a word, as after kill -9 or a lost node"}
 
 
