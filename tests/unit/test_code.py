@@ -140,7 +140,7 @@ class Something:
 
 match 1:
     case 1:
-        from howmanygpus.train.host.slurm import describe_job
+        from howmanygpus.train.host.slurm import read_job
 """
 
 

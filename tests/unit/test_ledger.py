@@ -18,7 +18,7 @@ from howmanygpus.report.tables.jobs import tabulate
 from howmanygpus.site.slurm import SlurmError
 from howmanygpus.train.host.placement import Placement
 from howmanygpus.train.host.slurm import JOB as JOB_OF_LAUNCHER
-from howmanygpus.train.host.slurm import describe_job, restore_environment
+from howmanygpus.train.host.slurm import read_job, restore_environment
 from howmanygpus.train.start.calls import find_birth
 from pretending import pretend
 from project import ROOT
@@ -323,7 +323,7 @@ echo "JobId=7 JobState=RUNNING NodeList=n[1-2]"
 def test_a_launcher_knows_its_job_and_nodes_without_asking_slurm(in_job, monkeypatch):
     start_record("run", "r", SIZE | {"num_nodes": 2}, packed=False)
     monkeypatch.setenv("PATH", "")
-    assert describe_job() == read_one()["job"] and describe_job()["id"] == "7"
+    assert read_job() == read_one()["job"] and read_job()["id"] == "7"
     placement = Placement(scheduler="slurm", step_options=["--gres=gpu:{n}"])
     found = restore_environment(make_spec(num_gpus=4, num_nodes=2), placement)
     assert (found["SLURM_JOB_NODELIST"], found["SLURM_TASKS_PER_NODE"]) == ("n1,n2", "2(x2)")
@@ -339,10 +339,10 @@ def test_a_job_that_begins_does_not_wait_for_ever_for_its_nodes(in_job, monkeypa
 @pytest.mark.parametrize(("kind", "packed"), [("probe", False), ("run", True)])
 def test_a_job_that_needs_no_nodes_does_not_wait_for_them(in_job, kind, packed):
     start_record(kind, "r", SIZE, packed=packed)
-    assert describe_job()["packed"] == packed and describe_job()["nodes"] is None
+    assert read_job()["packed"] == packed and read_job()["nodes"] is None
 
 
 def test_outside_of_jobs_a_launcher_has_none(monkeypatch):
     monkeypatch.setenv(JOB_OF_LAUNCHER, "of another program")
     start_record("run", "r", SIZE, packed=False)
-    assert describe_job() is None
+    assert read_job() is None

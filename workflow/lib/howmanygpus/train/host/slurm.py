@@ -14,7 +14,7 @@ JOB = "HOWMANYGPUS_JOB"
 """Environment variable with the job as JSON; see ledger.recording."""
 
 
-def describe_job() -> dict | None:
+def read_job() -> dict | None:
     """Return the entry `job` of a run's record; None outside of jobs."""
     return json.loads(os.environ[JOB])["record"] if JOB in os.environ else None
 
