@@ -91,10 +91,10 @@ def answer(command: str, words: list[str]) -> str:
             shown = [each for each in shown if each[2] == "RUNNING"]
         line = find_option(words, "--format").replace("%i", "{0}").replace("%T", "{1}").replace("%j", "{2}")
         return "\n".join(line.format(number, state, job["name"]) for number, job, state in shown)
-    if command == "sacct" and "--format=State,NodeList,Timelimit" in words:
-        return f"{find_state(jobs[words[-1]], now)}|node1|1"
     if command == "sacct":
-        return "\n".join(f"{number}|{find_state(job, now)}" for number, job in jobs.items())
+        fields = "|" * find_option(words, "--format").count(",")
+        asked = find_option(words, "--jobs").split(",")
+        return "\n".join(f"{number}|{find_state(jobs[number], now)}{fields[1:]}" for number in asked if number in jobs)
     return ""
 
 

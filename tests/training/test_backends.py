@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.invalidation.code import find_training_code
+from howmanygpus.plan.invalidation.code import UNMEASURED, find_training_code, module_file
 from howmanygpus.plan.invalidation.syntax import read_code
 from howmanygpus.train.models.initialization import draw_weights
 from howmanygpus.train.models.small_cnn.parameters import parameters
@@ -163,8 +163,9 @@ def test_all_code_that_ran_is_an_input_of_the_run(run, framework, num_gpus, monk
     frameworks, entry = "workflow/lib/howmanygpus/train/frameworks", FRAMEWORKS[framework]
     assert f"{frameworks}/{entry.family}/{entry.strategy}.py" in executed
     assert f"{frameworks}/{entry.family}/layers/conv.py" in executed
+    unmeasured = {str(module_file(name)) for name in UNMEASURED}
     empty = {path for path in executed if read_code(Path(path)).is_empty}
-    assert executed - empty <= set(find_training_code(framework, "small_cnn"))
+    assert executed - empty - unmeasured <= set(find_training_code(framework, "small_cnn"))
 
 
 @pytest.mark.parametrize(("framework", "num_gpus"), LARGEST)

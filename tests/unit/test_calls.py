@@ -9,6 +9,7 @@ import time
 import pytest
 
 from calling import work_without_calls
+from howmanygpus.site.slurm import Job
 from howmanygpus.train.start import calls
 from howmanygpus.train.start.attempts import DoneByAnotherError, create_attempt
 from howmanygpus.train.start.settling import OWNER, REPLACED
@@ -95,8 +96,9 @@ def test_the_files_of_a_copied_folder_are_not_its_calls(folder):
 
 
 def test_the_jobs_of_a_call_are_those_whose_names_end_with_its_own(monkeypatch):
-    printed = "7 jax_sharding_gpus4_mine\n8 pytorch_ddp_gpus1_other\n9 mine\n10 \n"
-    monkeypatch.setattr(calls, "ask", lambda command: printed)
+    names = {"7": "jax_sharding_gpus4_mine", "8": "pytorch_ddp_gpus1_other", "9": "mine", "10": ""}
+    queue = [Job(job_id, "PENDING", name=name) for job_id, name in names.items()]
+    monkeypatch.setattr(calls, "list_queue", lambda states, own: queue)
     assert calls.list_jobs(["mine"]) == ["7", "9"]
     assert calls.list_jobs(["mine", "other"]) == ["7", "8", "9"]
     assert calls.list_jobs([]) == []

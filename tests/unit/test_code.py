@@ -1,5 +1,8 @@
 """Each step depends on the right code."""
 
+import shutil
+import textwrap
+
 import pytest
 
 from howmanygpus.plan.invalidation import code, syntax
@@ -61,9 +64,10 @@ def test_a_run_depends_on_its_frameworks_own_loader_only_where_it_uses_it():
 
 def test_a_run_does_not_depend_on_planning_analysis_or_another_model():
     files = code.find_training_code("pytorch_ddp", "small_cnn")
-    rooms = tuple(f"{LIBRARY}/{name}" for name in ("train/", "surroundings/", "files.py"))
+    rooms = tuple(f"{LIBRARY}/{name}" for name in ("train/", "surroundings/limits.py", "files.py"))
     assert not [file for file in files if not file.startswith(rooms)]
     assert not [file for file in files if "resnet44" in file]
+    assert not [file for file in files if file.endswith(("endings.py", "settling.py", "calls.py", "attempts.py"))]
 
 
 @pytest.mark.parametrize("script", REPORTING)
@@ -144,7 +148,7 @@ class Something:
 
 match 1:
     case 1:
-        from howmanygpus.train.host.slurm import explain
+        from howmanygpus.train.host.slurm import read_job
 """
 
 
@@ -155,3 +159,93 @@ def test_imports_are_found_wherever_they_stand(tmp_path):
     names += ("host/processes", "host/slurm")
     found = name_files(code.imported_files(path))
     assert {f"{name}.py" for name in names} == {file for file in found if not file.endswith("__init__.py")}
+
+
+PACKAGE = {
+    "train/start.py": """
+        import sys
+        from howmanygpus.train.loop import run
+        from howmanygpus.train.clock import now
+
+        def start(value):
+            assert value, "there is no value"
+            if value > 1:
+                print(f"{value} is large", file=sys.stderr)
+                raise ValueError(f"{value} is too large, the most is " + "1")
+            return [sys.executable, "-m", "howmanygpus.train.clock", run(value, now())]
+        """,
+    "train/loop.py": """
+        def run(value, moment):
+            return value
+        """,
+    "train/clock.py": """
+        def now():
+            return 0
+        """,
+    "train/other.py": """
+        def now():
+            return 1
+        """,
+}
+
+
+@pytest.fixture
+def hash_package(tmp_path, monkeypatch):
+    """Return a function that writes a package with changes, and returns the hash of the code of train/start.py."""
+
+    def write(changes, folder="train"):
+        monkeypatch.chdir(tmp_path)
+        shutil.rmtree(tmp_path / code.LIBRARY, ignore_errors=True)
+        for path, text in PACKAGE.items():
+            for old, new in changes.get(path, []):
+                assert old in text
+                text = text.replace(old, new)
+            file = tmp_path / code.LIBRARY / "howmanygpus" / path.replace("train/", f"{folder}/")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(
+                textwrap.dedent(text).replace("howmanygpus.train", f"howmanygpus.{folder.replace('/', '.')}")
+            )
+        for cached in (syntax.read_code, syntax.module_file, code.imported_files):
+            cached.cache_clear()
+        return syntax.hash_files(code.find_measured_code(f"{folder.replace('/', '.')}.start"))
+
+    yield write
+    for cached in (syntax.read_code, syntax.module_file, code.imported_files):
+        cached.cache_clear()
+
+
+def test_code_that_moves_to_another_folder_has_the_same_hash(hash_package):
+    assert hash_package({}) == hash_package({}, "measure/runs")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("is too large, the most is", "exceeds"),
+        ('"1"', '"one"'),
+        ("is large", "is rather large"),
+        ("there is no value", "no value"),
+    ],
+)
+def test_the_text_of_a_message_changes_no_hash(hash_package, old, new):
+    assert hash_package({"train/start.py": [(old, new)]}) == hash_package({})
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("train/loop.py", "return value", "return 2 * value"),
+        ("train/clock.py", "return 0", "return 1"),
+        ("train/start.py", "ValueError", "TypeError"),
+        ("train/start.py", "train.clock import", "train.other import"),
+        ("train/start.py", '"howmanygpus.train.clock"', '"howmanygpus.train.loop"'),
+        ("train/start.py", "import now", "import now as earlier"),
+        ("train/start.py", '"-m"', '"-c"'),
+    ],
+)
+def test_other_work_and_another_module_in_its_place_change_the_hash(hash_package, file, old, new):
+    assert hash_package({file: [(old, new)]}) != hash_package({})
+
+
+def test_each_module_that_is_left_out_of_hashes_exists():
+    assert all(map(code.module_file, code.UNMEASURED))

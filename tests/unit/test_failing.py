@@ -191,8 +191,7 @@ def test_a_run_of_a_program_has_no_data_and_is_recorded(folder, gate):
 @pytest.fixture
 def unstarted(folder, monkeypatch):
     """A function that tells of the end of job 7, and the records that this leaves."""
-    monkeypatch.setattr(attempts, "ask_for_job", lambda job_id: {})
-    monkeypatch.setattr(attempts, "ask_database", lambda job_id: {})
+    monkeypatch.setattr(attempts, "ask_for_end", lambda job_id: {})
     made = []
     monkeypatch.setattr(attempts, "_record_end", lambda *values: made.append(values[-2:]))
     return lambda: attempts.record_unstarted(RUN, {}, {}, "7", "its last words"), made
@@ -207,8 +206,7 @@ def test_a_job_that_ended_before_its_attempt_is_recorded_with_its_last_words(uns
 
 def test_what_slurm_says_of_a_job_that_never_began_comes_first(unstarted, monkeypatch):
     end, made = unstarted
-    job = {"JobId": "7", "JobState": "OUT_OF_MEMORY", "MinMemoryNode": "450M"}
-    monkeypatch.setattr(attempts, "ask_database", lambda job_id: job)
+    monkeypatch.setattr(attempts, "ask_for_end", lambda job_id: {"status": "host_out_of_memory", "reason": "450M"})
     end()
     ((_, ending),) = made
     assert ending["status"] == "host_out_of_memory" and "450M" in ending["reason"]

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from howmanygpus.plan.cluster.without_devices import find_misfits_without_devices
-from howmanygpus.train.host import slurm
+from howmanygpus.plan.cluster.checking import find_misfits_without_devices
+from pretending import pretend
 
 SHOWN = {
     "partition": (
@@ -20,12 +20,10 @@ SHOWN = {
 
 
 @pytest.fixture(autouse=True)
-def scontrol(monkeypatch):
-    def run(command, **_):
-        text = SHOWN.get(command[-1], "") if command[0] == "scontrol" else ""
-        return slurm.subprocess.CompletedProcess(command, 0 if text else 1, text)
-
-    monkeypatch.setattr(slurm.subprocess, "run", run)
+def scontrol(monkeypatch, tmp_path):
+    for what, text in SHOWN.items():
+        (tmp_path / what).write_text(text)
+    pretend(monkeypatch, tmp_path, "scontrol", f'for last; do :; done; exec cat "{tmp_path}/$last"')
 
 
 def make_job(rule="compute_reference", threads=1, is_local=False, of_rule=(), **resources):

@@ -22,6 +22,7 @@ from howmanygpus.train.largest.bisecting import (
 )
 from howmanygpus.train.largest.notebook import Notebook
 from howmanygpus.train.largest.trying import Work, do_try, draw_data, judge
+from howmanygpus.train.start.endings import explain_crash
 
 Device = Callable[[int, bool, int], str]
 """A simulated device: the outcome of a batch size, of a confirmation or not, at the n-th try of this size."""
@@ -124,7 +125,7 @@ def test_a_try_ends_as_its_record_says_or_as_its_launcher_did(program, status, r
     python.write_text(f"#!{sys.executable}\n{program}\n")
     python.chmod(0o755)
     work, folder = Work((6, 5, 3), 4, multi_label=False, images=8, num_test=8), tmp_path / "try"
-    ended = do_try(str(python), lambda data: {"device_kind": "cpu"}, work, folder, {}, 60.0, None)
+    ended = do_try(str(python), lambda data: {"device_kind": "cpu"}, work, folder, {}, 60.0, None, explain_crash)
     assert (ended.status, ended.reason) == (status, reason)
     assert ended.outcome == (FITS if status == "completed" else FAILED)
     # The attempt of a failed try stays, without its images.

@@ -15,7 +15,12 @@ from howmanygpus.ledger import recording
 from howmanygpus.ledger.recording import recorded, start_record
 from howmanygpus.ledger.settling import settle_jobs
 from howmanygpus.report.tables.jobs import tabulate
+from howmanygpus.site.slurm import SlurmError
+from howmanygpus.train.host.placement import Placement
+from howmanygpus.train.host.slurm import JOB as JOB_OF_LAUNCHER
+from howmanygpus.train.host.slurm import read_job, restore_environment
 from howmanygpus.train.start.calls import find_birth
+from pretending import pretend
 from project import ROOT
 from records import JOB, make_attempt, make_run
 from specs import make_spec
@@ -74,6 +79,11 @@ def tell(end=STARTED + 3660, state="COMPLETED", start=STARTED, allocated="cpu=8,
     return f"7|{state}|{in_utc(start)}|{in_utc(end) if end else 'Unknown'}|01:00:00|n1|{allocated}"
 
 
+def queue(state):
+    """A line of squeue about job 7, which ends two hours after its start, or is expected to."""
+    return f"7|{state}|{in_utc(STARTED)}|{in_utc(STARTED + 7200)}|01:00:00|n1|None|gpu|a|b"
+
+
 def make_row(**changes):
     plan = plan_of(make_spec(framework="pytorch_ddp"), billing={"cpu": BILLING["cpu"] | changes}) | {"study": "s"}
     (row,) = tabulate(plan, settle_jobs()).to_dict("records")
@@ -93,20 +103,19 @@ def test_slurm_counts_the_hours_of_a_job(slurm):
 
 def test_without_an_accounting_database_the_controller_is_asked(slurm):
     write_job()
-    slurm(squeue=[f"7|COMPLETED|{in_utc(STARTED)}|{in_utc(STARTED + 7200)}|01:00:00|n1"])
+    slurm(squeue=[queue("COMPLETED")])
     assert (make_row()["hours"], make_row()["counted_by"]) == (2.0, "SLURM")
 
 
 def test_the_controller_knows_sooner_than_the_database_that_a_job_has_ended(slurm):
     write_job()
-    ended = f"7|COMPLETED|{in_utc(STARTED)}|{in_utc(STARTED + 7200)}|01:00:00|n1"
-    slurm(sacct=[tell(end=None, state="RUNNING")], squeue=[ended])
+    slurm(sacct=[tell(end=None, state="RUNNING")], squeue=[queue("COMPLETED")])
     assert make_row()["hours"] == 2.0
 
 
 def test_the_end_that_a_job_is_expected_to_have_is_no_end(slurm):
     write_job(status="running")
-    slurm(squeue=[f"7|RUNNING|{in_utc(STARTED)}|{in_utc(STARTED + 7200)}|01:00:00|n1"])
+    slurm(squeue=[queue("RUNNING")])
     assert (make_row()["status"], pd.isna(make_row().get("hours"))) == ("running", True)
 
 
@@ -294,3 +303,46 @@ def test_a_later_process_of_the_same_number_is_not_the_job():
     assert read_one()["born"] == find_birth(os.getpid())
     write_json_atomic(path, read_one() | {"born": 1})
     assert settle_jobs()[str(path)]["status"] == "killed"
+
+
+@pytest.fixture
+def in_job(folder, monkeypatch):
+    """Let this process be a part of job 7, whose controller is away for the first two questions."""
+    script = """cd "$(dirname "$0")"
+case "$*" in *hostnames*) echo n1 n2; exit;; esac
+echo >> asked
+[ $(wc -l < asked) -gt 2 ] || { echo "Unable to contact slurm controller (connect failure)" >&2; exit 1; }
+echo "JobId=7 JobState=RUNNING NodeList=n[1-2]"
+"""
+    pretend(monkeypatch, folder / "commands", "scontrol", script)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv(JOB_OF_LAUNCHER, "of another program")
+    monkeypatch.setattr(recording, "PAUSE_S", 0.01)
+
+
+def test_a_launcher_knows_its_job_and_nodes_without_asking_slurm(in_job, monkeypatch):
+    start_record("run", "r", SIZE | {"num_nodes": 2}, packed=False)
+    monkeypatch.setenv("PATH", "")
+    assert read_job() == read_one()["job"] and read_job()["id"] == "7"
+    placement = Placement(scheduler="slurm", step_options=["--gres=gpu:{n}"])
+    found = restore_environment(make_spec(num_gpus=4, num_nodes=2), placement)
+    assert (found["SLURM_JOB_NODELIST"], found["SLURM_TASKS_PER_NODE"]) == ("n1,n2", "2(x2)")
+
+
+def test_a_job_that_begins_does_not_wait_for_ever_for_its_nodes(in_job, monkeypatch):
+    monkeypatch.setattr(recording, "AWAY_S", 0.0)
+    with pytest.raises(SlurmError, match="Unable to contact slurm controller"):
+        start_record("run", "r", SIZE, packed=False)
+    assert read_one()["job"]["id"] == "7", "its hours are counted"
+
+
+@pytest.mark.parametrize(("kind", "packed"), [("probe", False), ("run", True)])
+def test_a_job_that_needs_no_nodes_does_not_wait_for_them(in_job, kind, packed):
+    start_record(kind, "r", SIZE, packed=packed)
+    assert read_job()["packed"] == packed and read_job()["nodes"] is None
+
+
+def test_outside_of_jobs_a_launcher_has_none(monkeypatch):
+    monkeypatch.setenv(JOB_OF_LAUNCHER, "of another program")
+    start_record("run", "r", SIZE, packed=False)
+    assert read_job() is None

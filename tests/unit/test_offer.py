@@ -14,7 +14,7 @@ from howmanygpus.plan.cluster.offer import Node, PartitionError, ask_for_offer, 
 from howmanygpus.plan.cluster.retrying import STARTED, Growth, find_growth, find_growth_of_job
 from howmanygpus.plan.config.machine import read_machine
 from howmanygpus.plan.plan import Plan
-from howmanygpus.train.host import slurm
+from pretending import pretend
 from project import study
 
 PARTITIONS = """\
@@ -34,16 +34,13 @@ A100 = {
 
 
 @pytest.fixture(autouse=True)
-def scontrol(monkeypatch):
-    """Answer questions about partitions and nodes; return a dictionary in which a test changes or adds answers."""
-    answers = {"partition": PARTITIONS, "node": NODES}
-
-    def run(command, **_):
-        text = answers.get(command[4] if command[0] == "sacctmgr" else command[-1], "")
-        return slurm.subprocess.CompletedProcess(command, 0 if text else 1, text)
-
-    monkeypatch.setattr(slurm.subprocess, "run", run)
-    return answers
+def scontrol(monkeypatch, tmp_path_factory):
+    """Answer questions about partitions and nodes by the files of a folder; return the folder."""
+    folder = tmp_path_factory.mktemp("scontrol")
+    (folder / "partition").write_text(PARTITIONS)
+    (folder / "node").write_text(NODES)
+    pretend(monkeypatch, folder, "scontrol", f'for last; do :; done; exec cat "{folder}/$last"')
+    return folder
 
 
 def ask(**changes):
@@ -70,7 +67,7 @@ def test_a_partition_that_is_not_there_is_refused_with_those_that_are():
 
 
 def test_a_controller_that_does_not_answer_offers_nothing(scontrol):
-    scontrol["partition"] = ""
+    (scontrol / "partition").unlink()
     assert ask() is None
 
 
@@ -89,7 +86,7 @@ def test_devices_of_a_node_are_counted(gres, request_, count):
     assert count_devices(gres, request_) == count
 
 
-def find(tmp_path, slurm=None, packed=False, changes=None, is_done=False, account=None, **device):
+def find(tmp_path, slurm=None, packed=False, changes=None, is_done=False, **device):
     values = {"scheduler": "slurm", "devices": {"a100": A100 | device}, "slurm": slurm or {}}
     (tmp_path / "machine.yaml").write_text(yaml.safe_dump(values))
     options = {"frameworks": ["pytorch_ddp"], "devices": ["a100"], "time_limit_min": 55} | (changes or {})
@@ -97,7 +94,7 @@ def find(tmp_path, slurm=None, packed=False, changes=None, is_done=False, accoun
     for run in plan.runs.values() if is_done else ():
         (tmp_path / run.path).mkdir(parents=True)
         (tmp_path / run.path / "run.json").touch()
-    return find_misfits(plan, tmp_path, account)
+    return find_misfits(plan, tmp_path)
 
 
 def test_what_fits_is_not_mentioned(tmp_path):
@@ -126,7 +123,7 @@ def test_what_does_not_fit_has_its_place_and_its_remedy(tmp_path, given, words):
 
 
 def test_a_partition_whose_jobs_are_too_short_for_the_gate_is_refused(tmp_path, scontrol):
-    scontrol["partition"] = PARTITIONS.replace("MaxTime=01:00:00", "MaxTime=00:30:00")
+    (scontrol / "partition").write_text(PARTITIONS.replace("MaxTime=01:00:00", "MaxTime=00:30:00"))
     (message,) = find(tmp_path, changes={"time_limit_min": 20, "parity": "required"})
     assert "devices.a100.partition: a job of the parity gate takes up to 35 minutes, and" in message
     assert "ends jobs after 30; lower `slurm.gate_limit_min` of " in message and " to 25, or name another" in message
@@ -136,71 +133,16 @@ def test_a_partition_whose_jobs_are_too_short_for_the_gate_is_refused(tmp_path, 
 
 def test_a_partition_that_gives_a_job_fewer_nodes_is_named(tmp_path, scontrol):
     over_nodes = {"num_gpus": [8], "per_device_batch_size": [8]}
-    scontrol["partition"] = PARTITIONS.replace("MaxTime=01:00:00", "MaxTime=01:00:00 MaxNodes=2")
+    (scontrol / "partition").write_text(PARTITIONS.replace("MaxTime=01:00:00", "MaxTime=01:00:00 MaxNodes=2"))
     assert find(tmp_path, changes=over_nodes) == []
-    scontrol["partition"] = PARTITIONS.replace("MaxTime=01:00:00", "MaxTime=01:00:00 MaxNodes=1")
+    (scontrol / "partition").write_text(PARTITIONS.replace("MaxTime=01:00:00", "MaxTime=01:00:00 MaxNodes=1"))
     (message,) = find(tmp_path, changes=over_nodes)
     assert "devices.a100.max_nodes: runs need 2 nodes, and partition gpu gives a job 1 at most; lower num_gp" in message
     assert find(tmp_path) == [] and find(tmp_path, changes=over_nodes, qos="unknown") == []
-    limit_jobs(scontrol, "wide|PartitionMaxNodes||||||\nnormal|||||||\n")
-    assert find(tmp_path, changes=over_nodes, qos="wide") == []
-    assert len(find(tmp_path, changes=over_nodes, qos="normal")) == 1
 
 
 def test_a_qos_may_exceed_the_limit_of_the_partition(tmp_path):
     assert find(tmp_path, changes={"time_limit_min": 600}, qos="long") == []
-
-
-def limit_jobs(scontrol, qos):
-    """Have SLURM enforce the limits of a QOS. qos: its line, as sacctmgr prints it."""
-    scontrol |= {
-        "config": "AccountingStorageEnforce = associations,limits,qos",
-        "qos": qos,
-        "assoc": "lab|||normal||||\n",
-    }
-
-
-def test_a_job_longer_than_its_qos_allows_is_named(tmp_path, scontrol):
-    limit_jobs(scontrol, "short||00:30:00|||||\n")
-    (message,) = find(tmp_path, qos="short")
-    assert "the 30 minutes that MaxWall of the QOS short allows a job; lower it to 25, or name another" in message
-    limit_jobs(scontrol, "long|PartitionTimeLimit|1-00:00:00|||||\n")
-    assert find(tmp_path, changes={"time_limit_min": 600}, qos="long") == []
-    (message,) = find(tmp_path, changes={"time_limit_min": 1440}, qos="long")
-    assert "1440 minutes that MaxWall of the QOS long" in message
-    limit_jobs(scontrol, "normal|||||||\n")
-    (message,) = find(tmp_path, changes={"time_limit_min": 600}, qos="normal")
-    assert "60 minutes that partition gpu allows" in message, "this QOS may not exceed it"
-
-
-@pytest.mark.parametrize(
-    ("qos", "place", "words"),
-    [
-        (
-            "short|||gres/gpu=2||||",
-            "devices.a100.devices_per_node: 4 devices",
-            "ask for gres/gpu=4, and MaxTRES of the QOS short allows a job 2, so that it would never start; ask for",
-        ),
-        ("short||||gres/gpu:a100=4|||", "studies.s.num_gpus: 8 devices", "gres/gpu:a100=8, and MaxTRESPerUser of"),
-        ("short||||||node=1|", "studies.s.num_gpus: 8 devices", "node=2, and GrpTRES of the QOS short allows a job 1"),
-        ("short|||mem=100G||||", "devices.a100.devices_per_node: 4", "mem=120000, and MaxTRES of"),
-        ("short|||||||cpu=16", "devices.a100.devices_per_node: 4", "cpu=32, and MaxTRESPerNode of the QOS short"),
-    ],
-)
-def test_a_job_larger_than_its_qos_allows_is_named(tmp_path, scontrol, qos, place, words):
-    limit_jobs(scontrol, qos + "\n")
-    changes = {"num_gpus": [1, 8] if "studies" in place else [1, 2], "per_device_batch_size": [8]}
-    found = find(tmp_path, qos="short", changes=changes)
-    assert place in found[0] and words in found[0], found
-    assert len(found) == 1, "the largest job that exceeds a limit stands for the others"
-
-
-def test_the_account_of_the_jobs_says_what_they_may_have(tmp_path, scontrol):
-    limit_jobs(scontrol, "normal|||||||\n")
-    scontrol["assoc"] += "small|gpu||normal||gres/gpu=2||\n"
-    assert find(tmp_path) == []
-    (message,) = find(tmp_path, account="small")
-    assert "gres/gpu=4, and MaxTRES of your account small in the partition gpu allows a job 2, so that" in message
 
 
 def test_finished_runs_need_no_partition(tmp_path):
@@ -242,10 +184,8 @@ def test_an_attempt_requests_more_of_what_the_earlier_ones_lacked(tmp_path, monk
 
 
 def test_a_job_of_the_gate_requests_more_of_what_slurm_says_that_it_lacked(tmp_path, monkeypatch):
-    states = {"1": "TIMEOUT", "2": "OUT_OF_MEMORY", "3": "CANCELLED", "4": "TIMEOUT"}
-    answers = {job: {"JobId": job, "JobState": state, "TimeLimit": "1"} for job, state in states.items()}
-    monkeypatch.setattr(retrying, "ask_for_job", lambda job_id: answers[job_id] if job_id != "2" else {})
-    monkeypatch.setattr(retrying, "ask_database", answers.get)
+    ends = {"1": "time_limit", "2": "host_out_of_memory", "3": "cancelled", "4": "time_limit"}
+    monkeypatch.setattr(retrying, "ask_for_end", lambda job_id: {"status": ends[job_id]})
     monkeypatch.setenv(STARTED, "20260102T000000")
     folder = tmp_path / "rule_observe_parity" / "torch-1"
     folder.mkdir(parents=True)

@@ -6,7 +6,6 @@ import pytest
 
 from howmanygpus.report.probes import tabulate as tabulate_probes
 from howmanygpus.report.tables.allreduce import compute_bus_bandwidth, tabulate
-from howmanygpus.train.preflight.limits import to_minutes
 from howmanygpus.train.preflight.probe import judge, look_around
 from howmanygpus.train.preflight.stacks import find_refusal
 
@@ -30,7 +29,7 @@ FOUND = {
     **{"interfaces": {"ib0": {"address": "10.1.0.1", "mbit_per_s": 200000}}, "scratch": None},
     **{"reaches_package_index": True, "partition_limit": "1-00:00:00", "srun": "/usr/bin/srun"},
     **{"home": {"path": "/home/me", "is_folder": True}, "modules": {"cuda": ""}},
-    "job": {"TRES": "cpu=8", "TresPerNode": None, "NodeList": "n1"},
+    "job": {"allocated": "cpu=8", "requested": None, "nodes": "n1"},
 }
 
 
@@ -84,12 +83,6 @@ def test_this_host_can_be_probed_and_tabulated():
     found = look_around(expected)
     table = tabulate_probes([{"device": "d", "found": found, "findings": judge(found, expected)}])
     assert "lo 127.0.0.1" in table.set_index("what").loc["interfaces", "value"]
-
-
-def test_time_limits_of_slurm_are_read_in_minutes():
-    assert [to_minutes(limit) for limit in ("1-02:00:00", "00:30:30", "UNLIMITED", None)] == [
-        *(1560, 30.5, float("inf"), float("inf"))
-    ]
 
 
 def test_a_driver_that_is_too_old_for_a_stack_is_refused():

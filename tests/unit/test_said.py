@@ -1,5 +1,6 @@
 """The reason of a crash quotes the process that failed first, also if a library has aborted it without a traceback."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import pytest
 
 from howmanygpus.train.host.stderr_log import tee_stderr
 from howmanygpus.train.records import AttemptFolder
-from howmanygpus.train.start.endings import find_crash
+from howmanygpus.train.start.endings import explain_crashes, find_crash
 from howmanygpus.train.start.settling import TERMINATED
 from project import ROOT
 
@@ -89,6 +90,19 @@ def test_only_slurm_says_that_a_host_had_no_memory(tmp_path):
     assert find_crash(attempt, 1)["status"] == "crashed"
     attempt.said.write_text("slurmstepd: error: Detected 1 oom-kill event in StepId=7.0.\n")
     assert find_crash(attempt, 1)["status"] == "host_out_of_memory"
+
+
+def test_crashes_of_the_gate_are_explained_by_what_each_left_behind(tmp_path):
+    crashes = []
+    for number, line in enumerate(("ValueError: first", "KeyError: second")):
+        attempt = AttemptFolder(tmp_path / f"crash{number}")
+        attempt.path.mkdir()
+        attempt.error_of(0).write_text(f"Traceback (most recent call last):\n{line}\n")
+        crashes.append({"task": f"task {number}", "exit_status": 1, "folder": str(attempt.path)})
+    (tmp_path / "crashes.json").write_text(json.dumps({"crashes": crashes}))
+    text = explain_crashes(tmp_path / "crashes.json")
+    assert text.splitlines()[1:] == ["  task 0 crashed: ValueError: first", "  task 1 crashed: KeyError: second"]
+    assert explain_crashes(tmp_path / "none.json") == ""
 
 
 def test_what_is_said_is_passed_on_and_read_also_if_it_cannot_be_kept(tmp_path, capfd):

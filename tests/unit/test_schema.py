@@ -13,9 +13,9 @@ from howmanygpus.train.program.spec import ProgramSpec
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.schema import RecordError, check_record, read_definitions, read_record, write_record
 from howmanygpus.train.spec import RunSpec
-from howmanygpus.train.start import endings
-from howmanygpus.train.start.endings import write_last_words
-from howmanygpus.train.start.launch import Work, publish
+from howmanygpus.train.start import settling
+from howmanygpus.train.start.launch import Work, publish, write_end
+from howmanygpus.train.start.settling import list_leftovers
 from records import JOB, MEASURED, make_attempt, make_run
 from specs import make_spec
 from stored import FIXED
@@ -135,7 +135,7 @@ def test_a_wrong_record_is_not_published(tmp_path, changes):
 
 def test_last_words_that_violate_the_schema_are_reduced_to_what_is_certain(tmp_path):
     attempt = AttemptFolder(tmp_path)
-    write_last_words(attempt, make_attempt(make_spec(), "time_limit", host={"hostname": "h"}))
+    write_end(attempt, make_attempt(make_spec(), "time_limit", host={"hostname": "h"}))
     record = read_record(attempt.record)
     assert record["status"] == "crashed" and "host" not in record
     assert "host: 'cpu_model' is a required property" in record["reason"]
@@ -149,7 +149,7 @@ GIVE_WAY = ["processes-1/telemetry.node0.csv", "processes-1/spec.json", "events.
 @pytest.mark.parametrize("needed", range(len(GIVE_WAY) + 1))
 def test_on_a_full_disk_other_files_give_way_to_the_last_words(tmp_path, monkeypatch, needed):
     """There is room when so many files are gone; no more than these are lost."""
-    attempt, write = AttemptFolder(tmp_path), endings.write_json_atomic
+    attempt, write = AttemptFolder(tmp_path), settling.write_json_atomic
     stays = ["owner.json", "replaced.json", "spec.json", "placement.json"]
     (tmp_path / "processes-1").mkdir()
     for name in [*stays, *reversed(GIVE_WAY)]:
@@ -163,19 +163,10 @@ def test_on_a_full_disk_other_files_give_way_to_the_last_words(tmp_path, monkeyp
             raise OSError(errno.ENOSPC, "No space left on device")
         write(path, record)
 
-    monkeypatch.setattr(endings, "write_json_atomic", write_if_room)
-    write_last_words(attempt, make_attempt(make_spec(), "disk_full"))
+    monkeypatch.setattr(settling, "write_json_atomic", write_if_room)
+    settling.write_if_room(attempt.record, make_attempt(make_spec(), "disk_full"), list_leftovers(attempt))
     assert read_record(attempt.record)["status"] == "disk_full"
     assert list_files() == {*stays, *GIVE_WAY[needed:], "attempt.json"}
-
-
-def test_a_disk_that_others_have_filled_is_an_error_and_not_an_endless_loop(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(endings, "write_json_atomic", refuse)
-    with pytest.raises(OSError, match="No space left"):
-        write_last_words(AttemptFolder(tmp_path), make_attempt(make_spec(), "disk_full"))
 
 
 def plan_of(spec: RunSpec) -> dict:

@@ -1,13 +1,9 @@
 """The nodes and partitions of a cluster are read from the lines that scontrol of SLURM 17.02 to 25.05 prints."""
 
-import os
-from types import SimpleNamespace
-
 import pytest
 
 from howmanygpus.plan.cluster.offer import ask_for_offer
-from howmanygpus.train.host import slurm
-from howmanygpus.train.host.slurm import parse_fields
+from pretending import pretend
 
 PARTITION = (
     "PartitionName={name} AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL AllocNodes=ALL Default={default} QoS=N/A "
@@ -90,11 +86,7 @@ def scontrol(monkeypatch, tmp_path):
         for what, text in shown.items():
             (tmp_path / what).write_text(f"{text}\n")
         hide = 'case "$*" in *--all*) ;; *) exit 1;; esac;' if hidden == "YES" else ""
-        (tmp_path / "scontrol").write_text(
-            f'#!/bin/sh\n{hide} echo note; for last; do :; done; cat "{tmp_path}/$last"\n'
-        )
-        (tmp_path / "scontrol").chmod(0o755)
-        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        pretend(monkeypatch, tmp_path, "scontrol", f'{hide} echo note; for last; do :; done; cat "{tmp_path}/$last"')
 
     return show
 
@@ -114,38 +106,3 @@ def test_a_node_offers_its_devices_in_its_last_or_only_partition(scontrol, versi
 def test_a_hidden_partition_can_be_used(scontrol):
     scontrol(NODES["22.05"][0], hidden="YES")
     assert len(ask("gpu:ampere:{n}").nodes) == 1
-
-
-def test_a_value_may_be_empty_contain_blanks_or_be_followed_by_several():
-    fields = parse_fields("NodeName=n1 OS=Linux 5 #1 SMP  Partitions=a,b  AllocTRES= CapWatts=n/a Reason=Partitions=c")
-    assert fields["OS"] == "Linux 5 #1 SMP" and fields["Partitions"] == "a,b"
-    assert fields["AllocTRES"] == "" and fields["CapWatts"] == "n/a"
-
-
-@pytest.fixture
-def away(monkeypatch, tmp_path):
-    """Let the controller be away for the first two questions about job 7."""
-    script = """#!/bin/sh
-cd "$(dirname "$0")"
-case "$*" in *hostnames*) echo n1; exit;; esac
-echo >> asked
-[ $(wc -l < asked) -gt 2 ] || { echo "Unable to contact slurm controller (connect failure)" >&2; exit 1; }
-echo "JobId=7 JobState=RUNNING NodeList=n1"
-"""
-    (tmp_path / "scontrol").write_text(script)
-    (tmp_path / "scontrol").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setenv("SLURM_JOB_ID", "7")
-    monkeypatch.setattr(slurm, "PAUSE_S", 0.01, raising=False)
-    spec = SimpleNamespace(num_nodes=1, devices_per_node=2)
-    return lambda: slurm.restore_environment(spec, SimpleNamespace(describe_step=lambda devices: []))
-
-
-def test_a_run_that_begins_waits_for_a_controller_that_is_away(away):
-    assert away()["SLURM_JOB_NODELIST"] == "n1"
-
-
-def test_a_run_does_not_wait_for_ever(away, monkeypatch):
-    monkeypatch.setattr(slurm, "AWAY_S", 0.0)
-    with pytest.raises(RuntimeError, match="SLURM's controller has not told the nodes of job 7"):
-        away()

@@ -8,17 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.train.host import slurm
+from howmanygpus.ledger.recording import describe_job
+from howmanygpus.site.slurm import Job
+from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.start import settling
 from howmanygpus.train.start.calls import find_birth, identify_folder
 from howmanygpus.train.start.settling import (
     OlderResultsError,
     Owner,
-    cancel_older_attempts,
     refuse_older_results,
     settle,
 )
 from listing import noticing
+from pretending import AWAY, FORGOTTEN, pretend
 
 RUN = Path("study", "framework", "base", "cell")
 
@@ -96,7 +98,7 @@ def test_a_job_that_has_not_ended_leaves_its_attempt_running(tmp_path, monkeypat
     path = tmp_path / "attempt" / "attempt.json"
     path.parent.mkdir()
     path.write_text(json.dumps({"status": "running", "reason": "", "job": {"id": "7", "restarts": 0}}))
-    monkeypatch.setattr(settling, "ask_for_job", lambda job: {"JobId": job, "JobState": state, "Restarts": "0"})
+    monkeypatch.setattr(settling, "look_up", lambda job: Job(job, state))
     assert settle(tmp_path) == [] and json.loads(path.read_text())["status"] == "running"
 
 
@@ -108,16 +110,8 @@ def packed(tmp_path, monkeypatch) -> Path:
     job = {"id": "7", "restarts": 0, "packed": True}
     record = {"status": "running", "reason": "", "pid": 2**30, "host": {"hostname": os.uname().nodename}, "job": job}
     path.write_text(json.dumps(record))
-    monkeypatch.setattr(settling, "ask_for_job", lambda job: {"JobId": job, "JobState": "RUNNING", "Restarts": "0"})
+    monkeypatch.setattr(settling, "look_up", lambda job: Job(job, "RUNNING"))
     return path
-
-
-def test_the_allocation_of_a_packed_attempt_is_not_cancelled(packed, monkeypatch):
-    """It may be an interactive one of the user's, or do other runs."""
-    cancelled = []
-    monkeypatch.setattr(settling, "cancel", cancelled.append)
-    cancel_older_attempts(packed.parent.parent, "8")
-    assert cancelled == []
 
 
 def test_a_packed_attempt_ends_before_its_allocation(packed, tmp_path):
@@ -127,15 +121,11 @@ def test_a_packed_attempt_ends_before_its_allocation(packed, tmp_path):
 def test_a_packed_attempt_on_another_host_ends_with_its_allocation(packed, tmp_path, monkeypatch):
     packed.write_text(packed.read_text().replace(os.uname().nodename, "elsewhere"))
     assert settle(tmp_path) == []
-    monkeypatch.setattr(settling, "ask_for_job", lambda job: {"JobId": job, "JobState": "TIMEOUT", "TimeLimit": "1"})
+    monkeypatch.setattr(settling, "look_up", lambda job: Job(job, "TIMEOUT"))
     assert settle(tmp_path) == [packed] and json.loads(packed.read_text())["status"] == "time_limit"
 
 
-SCONTROL = {
-    "none": None,
-    "lost controller": "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1",
-    "forgotten": "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1",
-}
+SCONTROL = {"none": None, "lost controller": AWAY, "forgotten": FORGOTTEN}
 
 
 @pytest.mark.parametrize("status", ["running", "interrupted"])
@@ -143,12 +133,10 @@ SCONTROL = {
 def test_a_job_of_which_slurm_says_nothing_may_still_run(tmp_path, monkeypatch, answer, status):
     """As where somebody makes tables on a workstation from a folder in which a cluster's jobs are at work."""
     programs, attempt = tmp_path / "programs", tmp_path / "run" / "attempt"
-    programs.mkdir()
     attempt.mkdir(parents=True)
-    if script := SCONTROL[answer]:
-        (programs / "scontrol").write_text(f"#!/bin/sh\n{script}\n")
-        (programs / "scontrol").chmod(0o755)
     monkeypatch.setenv("PATH", str(programs))
+    if script := SCONTROL[answer]:
+        pretend(monkeypatch, programs, "scontrol", script)
     record = {"status": status, "reason": "", "job": {"id": "7", "restarts": 0}}
     (attempt / "attempt.json").write_text(json.dumps(record))
     owner = Owner("here", identify_folder(), None, "7", "elsewhere", 1, None)
@@ -162,8 +150,71 @@ def test_a_job_of_which_slurm_says_nothing_may_still_run(tmp_path, monkeypatch, 
         assert found == record
 
 
-def test_a_job_whose_restarts_nobody_knows_is_no_older_start(tmp_path, monkeypatch):
-    monkeypatch.setattr(slurm, "_call", lambda command: None)
-    job = slurm.describe_job("7")
+def test_a_job_whose_restarts_nobody_knows_is_no_older_start():
+    job = describe_job("7", None)
     assert job["restarts"] is None
-    assert not settling.is_older_start({"job": job}, {"JobState": "RUNNING", "Restarts": "1"})
+    assert not settling.is_older_start({"job": job}, Job("7", "RUNNING", restarts=1))
+
+
+RAW = {
+    "exit status": {"status": "crashed", "reason": "exit status 1", "exit_status": 1},
+    "error of the launcher": {"status": "crashed", "reason": "RendezvousError: no process is there"},
+    "terminated": {"status": "crashed", "reason": "exit status 143", "exit_status": 143},
+    "deadline": {"status": "time_limit", "reason": "not done after 60 s"},
+}
+"""What a launcher records of its end."""
+
+
+@pytest.mark.parametrize(
+    ("raw", "state", "expected"),
+    [
+        ("exit status", "RUNNING", ("crashed", "ValueError: no such layer")),
+        ("exit status", "TIMEOUT", ("crashed", "ValueError: no such layer")),
+        ("error of the launcher", "RUNNING", ("no_rendezvous", "RendezvousError: no process is there")),
+        ("terminated", "RUNNING", None),
+        ("terminated", "PREEMPTED", ("preempted", "SLURM gave the job's nodes to another (job 7)")),
+        ("terminated", "COMPLETED", ("crashed", "exit status 143")),
+        ("deadline", "RUNNING", ("time_limit", "not done after 60 s")),
+    ],
+)
+def test_what_a_launcher_records_is_explained_once(tmp_path, monkeypatch, raw, state, expected):
+    attempt = AttemptFolder(tmp_path / "run" / "attempt")
+    attempt.path.mkdir(parents=True)
+    record = RAW[raw] | {"job": {"id": "7", "restarts": 0}}
+    attempt.record.write_text(json.dumps(record))
+    if raw == "exit status":
+        attempt.error_of(0).write_text("Traceback (most recent call last):\nValueError: no such layer\n")
+    monkeypatch.setattr(settling, "look_up", lambda job: Job(job, state))
+    assert settle(tmp_path) == []
+    found = json.loads(attempt.record.read_text())
+    if expected is None:
+        assert found == record, "SLURM cannot tell yet"
+        return
+    assert (found["status"], found["reason"], found["settled"]) == (*expected, True)
+    attempt.error_of(0).write_text("another error")
+    settle(tmp_path)
+    assert json.loads(attempt.record.read_text()) == found
+
+
+def test_a_launcher_that_a_full_disk_kept_from_recording_its_end_is_explained_by_the_disk(tmp_path, monkeypatch):
+    path = tmp_path / "attempt" / "attempt.json"
+    path.parent.mkdir()
+    host = {"hostname": os.uname().nodename}
+    path.write_text(json.dumps({"status": "running", "reason": "", "pid": 2**30, "host": host}))
+    monkeypatch.setattr(settling, "explain_full_disk", lambda attempt: {"status": "disk_full"})
+    assert settle(tmp_path) == [path] and json.loads(path.read_text())["status"] == "disk_full"
+
+
+def test_secrets_in_what_an_attempt_leaves_behind_are_hidden(tmp_path, monkeypatch):
+    monkeypatch.setenv("SITE_TOKEN", "abcdefgh")
+    attempt = AttemptFolder(tmp_path / "attempt")
+    attempt.path.mkdir()
+    attempt.spec.write_text('{"command": "https://me:word@host/"}')
+    (attempt.path / "report.jsonl").write_text('{"token": "abcdefgh"}')
+    spec = {"command": "https://host/"}
+    attempt.record.write_text(
+        json.dumps({"status": "crashed", "reason": "exit status 1", "exit_status": 1, "spec": spec})
+    )
+    settle(tmp_path)
+    assert (attempt.path / "report.jsonl").read_text() == '{"token": "$SITE_TOKEN"}'
+    assert json.loads(attempt.spec.read_text()) == spec

@@ -1,27 +1,23 @@
 """Test what jobs request from SLURM, how its answers are read, and which processes a run starts in a job."""
 
 import json
-import os
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
-from howmanygpus.plan.cluster import offer
-from howmanygpus.plan.cluster.associations import list_rows
 from howmanygpus.plan.cluster.offer import Node, Offer
 from howmanygpus.plan.cluster.retrying import Growth
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import read_machine
 from howmanygpus.plan.jobs import JobSize, job_resources, list_resources, placement
 from howmanygpus.plan.plan import Plan
-from howmanygpus.train.host import slurm
+from howmanygpus.site.slurm import Job
 from howmanygpus.train.host.placement import Placement
-from howmanygpus.train.start import jobs
-from howmanygpus.train.start.calls import list_jobs
+from howmanygpus.train.start.endings import explain_job
 from howmanygpus.train.start.launchers import build_command
-from howmanygpus.train.start.settling import ask_database, settle
+from howmanygpus.train.start.settling import settle
 from project import study
 from specs import make_spec
 
@@ -189,12 +185,6 @@ def test_one_machine_needs_no_srun(tmp_path):
     assert command == [sys.executable, "-m", "howmanygpus.train.loop.train"]
 
 
-JOB = (
-    "JobId=7 JobName=a b Comment=rule x=y JobState={state} Restarts=1 NodeList=n[1-2] TimeLimit=01:00:00 "
-    "MinMemoryNode=4G"
-)
-
-
 @pytest.mark.parametrize(
     ("state", "status", "words"),
     [
@@ -207,55 +197,12 @@ JOB = (
     ],
 )
 def test_what_slurm_says_of_a_job_becomes_a_status(state, status, words):
-    job = slurm.parse_fields(JOB.format(state=state))
-    assert (job["JobName"], job["Restarts"]) == ("a b", "1")
-    found = jobs.explain(job)
+    found = explain_job(Job("7", state, nodes="n[1-2]", time_limit="01:00:00", memory="4G"))
     assert found["status"] == status and words in found["reason"]
 
 
 def test_a_running_job_explains_nothing():
-    assert jobs.explain(slurm.parse_fields(JOB.format(state="RUNNING"))) == {}
-
-
-@pytest.fixture
-def program(tmp_path, monkeypatch):
-    """Return a function that replaces a command of SLURM by a shell script."""
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-
-    def replace(name, script):
-        (tmp_path / name).write_bytes(b"#!/bin/sh\n" + script)
-        (tmp_path / name).chmod(0o755)
-
-    return replace
-
-
-def test_times_are_read_whatever_format_the_user_prefers(program, monkeypatch):
-    monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
-    program(
-        "scontrol",
-        b"""[ "$SLURM_TIME_FORMAT" = standard ] || { echo 'JobId=7 EligibleTime=10:00:00 StartTime=10:01:30'; exit; }
-        echo 'JobId=7 EligibleTime=2026-10-20T10:00:00 StartTime=2026-10-20T10:01:30'""",
-    )
-    assert slurm.describe_job("7")["queue_wait_s"] == 90
-
-
-LATIN = "Pr\u00fcfung".encode("latin-1")
-
-
-@pytest.mark.parametrize(
-    ("command", "printed", "question", "answer"),
-    [
-        ("scontrol", b"Comment=%s JobState=TIMEOUT", lambda: slurm.ask_for_job("7")["JobState"], "TIMEOUT"),
-        ("scontrol", b"NodeName=n1 Reason=%s", lambda: offer._ask("node")[0]["NodeName"], "n1"),
-        ("sacctmgr", b"lab|%s|normal|||||", lambda: list_rows("assoc", [])[0]["DefaultQOS"], "normal"),
-        ("sacct", b"CANCELLED by %s|n1|01:00:00", lambda: ask_database("7")["JobState"], "CANCELLED"),
-        ("squeue", b"6 %s\n7 run_mine", lambda: list_jobs(["mine"]), ["7"]),
-    ],
-    ids=["job", "nodes", "associations", "database", "queue of all users"],
-)
-def test_words_that_are_not_utf8_hide_no_answer(program, command, printed, question, answer):
-    program(command, b"cat <<END\n" + printed % LATIN + b"\nEND\n")
-    assert question() == answer
+    assert explain_job(Job("7", "RUNNING")) == explain_job(None) == {}
 
 
 def test_an_attempt_whose_job_is_gone_is_settled(tmp_path, monkeypatch):
@@ -267,16 +214,9 @@ def test_an_attempt_whose_job_is_gone_is_settled(tmp_path, monkeypatch):
         found = {"status": statuses.get(name, "running"), "reason": reasons.get(name, "")}
         job = record["job"] | {"id": name}
         (tmp_path / name / "attempt.json").write_text(json.dumps(record | found | {"job": job}))
-    answers = {
-        "lost": {"JobId": "lost", "JobState": "NODE_FAIL", "NodeList": "n1"},
-        **{
-            name: {"JobId": name, "JobState": "TIMEOUT", "TimeLimit": "01:00:00"}
-            for name in ("ended", "terminated", "crashed")
-        },
-        "alive": {"JobId": "alive", "JobState": "RUNNING", "Restarts": "0"},
-    }
-    monkeypatch.setattr("howmanygpus.train.start.settling.ask_for_job", lambda job_id: answers.get(job_id, {}))
-    monkeypatch.setattr("howmanygpus.train.start.settling.ask_database", lambda job_id: {})
+    answers = {name: Job(name, "TIMEOUT", time_limit="01:00:00") for name in ("ended", "terminated", "crashed")}
+    answers |= {"lost": Job("lost", "NODE_FAIL", nodes="n1"), "alive": Job("alive", "RUNNING")}
+    monkeypatch.setattr("howmanygpus.train.start.settling.look_up", answers.get)
     assert {path.parent.name for path in settle(tmp_path)} == {"lost", "forgotten"}
     found = {path.parent.name: json.loads(path.read_text())["status"] for path in tmp_path.glob("*/attempt.json")}
     assert found == {

@@ -18,6 +18,7 @@ from snakemake.scheduling.job_scheduler import JobScheduler
 from snakemake_executor_plugin_slurm import efficiency_report
 from snakemake_interface_common.exceptions import WorkflowError
 
+from howmanygpus.site.slurm import Job
 from howmanygpus.snakemake_patches import (
     accounts,
     cancelling,
@@ -187,14 +188,14 @@ def test_a_job_ends_only_by_a_state_in_which_jobs_end(monkeypatch, tmp_path, pri
 @pytest.mark.parametrize(
     ("job", "expected"),
     [
-        ({"Requeue": "1", "JobState": "PENDING"}, []),
-        ({"Requeue": "0", "JobState": "PENDING"}, ["1"]),
-        ({"Requeue": "1", "JobState": "PREEMPTED"}, ["1"]),
+        (Job("1", "PENDING"), []),
+        (Job("1", "PENDING", may_requeue=False), ["1"]),
+        (Job("1", "PREEMPTED"), ["1"]),
     ],
     ids=["requeued", "not to be requeued", "cancelled with PreemptMode=CANCEL"],
 )
 def test_a_preempted_job_is_waited_for_if_it_starts_again(monkeypatch, tmp_path, job, expected):
-    monkeypatch.setattr(states, "ask_for_job", lambda job_id: job)
+    monkeypatch.setattr(states, "find_job", lambda job_id: job)
     assert answer("1|PREEMPTED\n2|RUNNING\n3|RUNNING", monkeypatch, tmp_path)[1] == expected
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,11 @@ from calling import work_without_calls
 from howmanygpus.call import attempts
 from howmanygpus.plan.cluster import retrying
 from howmanygpus.report import outcomes
+from howmanygpus.site.slurm import Job
+from howmanygpus.train.start import attempts as launching
 from howmanygpus.train.start import calls, settling
-from howmanygpus.train.start.settling import ATTEMPTS, OWNER, Owner, cancel_older_attempts, find_working, settle
+from howmanygpus.train.start.attempts import replace_older_attempts
+from howmanygpus.train.start.settling import ATTEMPTS, OWNER, REPLACED, Owner, find_working, settle
 
 
 @pytest.fixture(autouse=True)
@@ -34,12 +38,12 @@ def vanish(monkeypatch, path: Path, name: str) -> None:
     monkeypatch.setattr(Path, "read_text", read)
 
 
-def write_attempt(name: str, job: str) -> Path:
-    """Write a running attempt of this process, whose launcher has another job."""
+def write_attempt(name: str, job: str, owner: str | None = None) -> Path:
+    """Write a running attempt of this process. job: of its launcher. owner: the job that is its own, if one is."""
     attempt = ATTEMPTS / "run" / name
     attempt.mkdir(parents=True)
     host, pid = os.uname().nodename, os.getpid()
-    Owner("here", calls.identify_folder(), None, None, host, pid, calls.find_birth(pid)).write(attempt / OWNER)
+    Owner("here", calls.identify_folder(), None, owner, host, pid, calls.find_birth(pid)).write(attempt / OWNER)
     (attempt / "attempt.json").write_text(json.dumps({"status": "running", "reason": "", "job": {"id": job}}))
     return attempt
 
@@ -53,7 +57,7 @@ def test_an_attempt_that_vanishes_does_not_work(monkeypatch):
 @pytest.mark.parametrize("file", ["attempt.json", OWNER])
 def test_an_attempt_that_vanishes_is_not_settled(monkeypatch, file):
     stays, vanishes = write_attempt("stays", "7"), write_attempt("vanishes", "8")
-    monkeypatch.setattr(settling, "ask_for_job", lambda job: {"JobId": job, "JobState": "TIMEOUT", "TimeLimit": "1"})
+    monkeypatch.setattr(settling, "look_up", lambda job: Job(job, "TIMEOUT"))
     vanish(monkeypatch, vanishes, file)
     assert settle() == [stays / "attempt.json"]
     assert not vanishes.exists()
@@ -63,21 +67,24 @@ def test_last_words_that_are_written_while_slurm_answers_are_kept(monkeypatch):
     path = write_attempt("ends", "7") / "attempt.json"
     last_words = {"status": "crashed", "reason": "ValueError: no such layer", "job": {"id": "7"}}
 
-    def ask_for_job(job: str) -> dict:
+    def look_up(job: str) -> Job:
         path.write_text(json.dumps(last_words))
-        return {"JobId": job, "JobState": "FAILED"}
+        return Job(job, "FAILED")
 
-    monkeypatch.setattr(settling, "ask_for_job", ask_for_job)
+    monkeypatch.setattr(settling, "look_up", look_up)
     assert settle() == [] and json.loads(path.read_text()) == last_words
 
 
-def test_an_older_attempt_that_vanishes_is_not_cancelled(monkeypatch):
-    write_attempt("stays", "7")
-    vanishes, cancelled = write_attempt("vanishes", "8"), []
-    vanish(monkeypatch, vanishes, "attempt.json")
-    monkeypatch.setattr(settling, "cancel", cancelled.append)
-    cancel_older_attempts(ATTEMPTS / "run", "9")
-    assert cancelled == ["7"]
+@pytest.mark.parametrize(("job", "older", "cancelled"), [("9", "7", ["7"]), ("9", None, []), (None, "7", [])])
+def test_the_job_of_an_older_attempt_is_cancelled_if_it_is_no_packed_one(monkeypatch, job, older, cancelled):
+    """The allocation of a packed attempt may be an interactive one of the user's, or do other runs."""
+    told: list[str] = []
+    monkeypatch.setattr(launching, "cancel", told.extend)
+    monkeypatch.setattr(settling, "find_job", lambda job_id: Job(job_id, "RUNNING"))
+    stays, vanishes = write_attempt("stays", "7", owner=older), write_attempt("vanishes", "8", owner="8")
+    vanish(monkeypatch, vanishes, OWNER)
+    replace_older_attempts("run", replace(Owner.read(stays / OWNER), job=job))
+    assert told == cancelled and (stays / REPLACED).exists()
 
 
 def read_for_growth(_) -> list[str]:
@@ -130,13 +137,13 @@ def test_a_call_of_another_host_that_ends_while_its_file_is_judged_does_not_live
 
 
 def test_a_call_that_ends_has_no_jobs(monkeypatch, ended, folder):
-    monkeypatch.setattr(calls, "list_jobs", lambda names: names)
+    monkeypatch.setattr(calls, "list_jobs", lambda names, own: names)
     vanish(monkeypatch, ended, ended.name)
     assert calls.find_jobs(folder) == ["mine"]
 
 
 def test_a_file_that_a_killed_call_left_half_written_has_no_jobs(monkeypatch, ended, folder):
-    monkeypatch.setattr(calls, "list_jobs", lambda names: names)
+    monkeypatch.setattr(calls, "list_jobs", lambda names, own: names)
     ended.with_name(".half.json.abcd1234").touch()
     assert calls.find_jobs(folder) == ["ended", "mine"]
 

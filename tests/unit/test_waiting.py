@@ -1,19 +1,26 @@
 """SLURM's reasons for which jobs wait are told regularly, and at once if they cannot clear."""
 
-import os
+from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
 from howmanygpus.call import waiting
-from howmanygpus.call.waiting import Watch, describe_queue, parse_queue
+from howmanygpus.call.waiting import Watch, describe_queue
+from howmanygpus.site.slurm import Job
+from pretending import pretend, show
 
 CALL = "a-call"
-LINE = "jax_gpus1_a-call|{id}|{reason}|gpu|01:05:00|{start}|rule_train_wildcards_digits_a_gpus1"
+STARTS = datetime(2026, 11, 23, 4).timestamp()
 
 
-def make_jobs(*reasons, first_id=7, start="N/A"):
-    lines = [LINE.format(id=first_id + i, reason=reason, start=start) for i, reason in enumerate(reasons)]
-    return parse_queue("\n".join(lines) + "\n", CALL)
+def make_jobs(*reasons, first_id=7, start=None):
+    waiting_job = Job(
+        "7", "PENDING", partition="gpu", time_limit="01:05:00", comment="rule_train_wildcards_digits_a_gpus1"
+    )
+    return [
+        replace(waiting_job, id=f"{first_id + i}", reason=reason, started_at=start) for i, reason in enumerate(reasons)
+    ]
 
 
 @pytest.fixture
@@ -118,34 +125,16 @@ def test_all_waiting_jobs_are_counted_every_few_minutes(watch, monkeypatch):
 
 
 def test_the_count_marks_obstacles_and_has_the_first_expected_start():
-    jobs = [*make_jobs("Priority", start="2026-11-23T04:00:00"), *make_jobs("PartitionTimeLimit")]
+    jobs = [*make_jobs("Priority", start=STARTS), *make_jobs("PartitionTimeLimit")]
     assert describe_queue(jobs) == (
         "2 jobs wait in SLURM's queue: 1 for Priority, 1 for PartitionTimeLimit (cannot start); SLURM expects the "
         "first to start at 2026-11-23T04:00:00"
     )
 
 
-def test_a_controller_that_does_not_answer_is_asked_again(monkeypatch):
-    def wait(command, timeout, **_):
-        raise waiting.subprocess.TimeoutExpired(command, timeout)
-
-    monkeypatch.setattr(waiting.subprocess, "run", wait)
-    assert waiting.list_waiting("the-call") is None
-
-
-def test_another_job_whose_name_is_not_utf8_does_not_end_the_messages(tmp_path, monkeypatch):
-    printed = f"{LINE.format(id=7, reason='Priority', start='N/A')}\n".encode()
-    (tmp_path / "printed").write_bytes("prüfung|6|Priority|gpu|1:00|N/A|(null)\n".encode("latin-1") + printed)
-    (tmp_path / "squeue").write_text(f"#!/bin/sh\ncat {tmp_path}/printed\n")
-    (tmp_path / "squeue").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+def test_only_jobs_of_the_call_that_slurm_has_considered_are_listed(tmp_path, monkeypatch):
+    line = "{id}|PENDING|N/A|N/A|1:00||{reason}|gpu|{name}|a"
+    considered = (("7", "Priority", "jax_a-call"), ("8", "None", "jax_a-call"), ("9", "Priority", "jax_other"))
+    printed = [line.format(id=id_, reason=reason, name=name) for id_, reason, name in considered]
+    pretend(monkeypatch, tmp_path, "squeue", show("\n".join(printed)))
     assert [job.id for job in waiting.list_waiting(CALL)] == ["7"]
-
-
-def test_the_expected_start_is_asked_for_in_the_format_that_is_read(tmp_path, monkeypatch):
-    (tmp_path / "printed").write_text(f"{LINE.format(id=7, reason='Priority', start='2026-11-23T04:00:00')}\n")
-    (tmp_path / "squeue").write_text(f'#!/bin/sh\n[ "$SLURM_TIME_FORMAT" = standard ] && cat {tmp_path}/printed\n')
-    (tmp_path / "squeue").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
-    assert [job.starts_at for job in waiting.list_waiting(CALL)] == ["2026-11-23T04:00:00"]

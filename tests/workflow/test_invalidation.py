@@ -95,11 +95,31 @@ def test_what_people_read_reruns_nothing(copy, path):
     assert copy.planned() == []
 
 
-@pytest.mark.parametrize("name", ["endings", "settling", "calls", "jobs", "attempts"])
-def test_what_explains_how_runs_end_reruns_none(copy, name):
+def test_editing_what_is_not_executed_while_a_run_is_measured_reruns_none(copy):
     """Also not the gate, whose verdict names a crash by the same code."""
-    copy.edit(f"workflow/lib/howmanygpus/train/start/{name}.py", CONSTANT)
+    explaining = [f"train/start/{name}" for name in ("endings", "settling", "calls", "attempts")]
+    for name in (*explaining, "site/slurm", "surroundings/secrets", "surroundings/environment", "train/schema"):
+        copy.edit(f"workflow/lib/howmanygpus/{name}.py", CONSTANT)
     assert copy.planned_runs() == [] and "leave_unchecked" not in copy.planned()
+
+
+def replace_text(project: Project, path: str, old: str, new: str) -> None:
+    file = project.folder / "workflow/lib/howmanygpus" / path
+    assert old in file.read_text()
+    file.write_text(file.read_text().replace(old, new))
+
+
+def test_rewording_an_error_of_the_launcher_reruns_nothing(copy):
+    replace_text(copy, "train/start/launch.py", "the time limit of this run", "which is what the study allows")
+    assert copy.planned() == []
+
+
+def test_moving_a_module_to_another_folder_reruns_nothing(copy):
+    train = copy.folder / "workflow/lib/howmanygpus/train"
+    (train / "start/staging.py").rename(train / "input/staging.py")
+    for path in ("train/start/task.py", "train/loop/train.py"):
+        replace_text(copy, path, "howmanygpus.train.start.staging", "howmanygpus.train.input.staging")
+    assert copy.planned() == []
 
 
 def test_a_comment_in_pins_reruns_nothing(copy):

@@ -1,5 +1,6 @@
 """The project's files follow its own rules of style. `make check` runs the linters."""
 
+import ast
 import tomllib
 
 from project import ROOT
@@ -41,3 +42,15 @@ def test_no_benchmark_imports_a_test():
     for path in (ROOT / "benchmarks").rglob("*.py"):
         imported = [line.split()[1] for line in path.read_text().splitlines() if line.startswith(("import ", "from "))]
         assert not names & {name.partition(".")[0] for name in imported}, path
+
+
+def test_slurm_has_one_client():
+    """A command is the first word of a list, or the first argument of a call."""
+    commands = {"sbatch", "squeue", "sacct", "scontrol", "sinfo", "sacctmgr", "scancel"}
+    library = ROOT / "workflow" / "lib" / "howmanygpus"
+    others = {*(ROOT / "workflow").rglob("*.py")} - {library / "site" / "slurm.py"}
+    for path in others - {*(library / "snakemake_patches").iterdir()}:
+        for node in ast.walk(ast.parse(path.read_text())):
+            words = getattr(node, "elts", None) or getattr(node, "args", None)
+            first = words[0] if isinstance(words, list) and words else None
+            assert not (isinstance(first, ast.Constant) and first.value in commands), f"{path}:{first.lineno}"

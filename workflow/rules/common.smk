@@ -19,7 +19,6 @@ from howmanygpus.call.disk import find_full_disks, find_lack_of_space, list_fold
 from howmanygpus.ledger.settling import settle_jobs
 from howmanygpus.environments.cache import CacheError, check_cache
 from howmanygpus.plan.cluster import retrying
-from howmanygpus.plan.cluster.associations import find_account
 from howmanygpus.plan.cluster.checking import find_misfits
 from howmanygpus.plan.cluster.concurrency import describe_concurrency, limit_measurements
 from howmanygpus.plan.config.errors import ConfigError
@@ -80,8 +79,7 @@ training, parity = TrainingRules(PLAN, lambda path: workflow.persistence.input(I
 data = DataRules(
     PLAN, lambda path: None if workflow.remote_exec else workflow.persistence.params(IOFile(path)), logger.info
 )
-ACCOUNT = find_account(workflow.resource_settings)
-cluster, environments, own_models = ClusterRules(PLAN, ACCOUNT), EnvironmentRules(MACHINE), OwnModelRules(PLAN)
+cluster, environments, own_models = ClusterRules(PLAN), EnvironmentRules(MACHINE), OwnModelRules(PLAN)
 weights, largest = WeightRules(PLAN), LargestRules(PLAN)
 products = Products(
     PLAN, lambda: existing.takes_existing(workflow), tables.list_tables, figures.list_figures, tables.list_merged()
@@ -89,7 +87,7 @@ products = Products(
 
 SHORTAGES, DOUBTS = [], []
 if workflow.is_main_process:
-    SHORTAGES = PLAN.find_shortages() + find_misfits(PLAN, account=ACCOUNT) + find_lack_of_space(PLAN)
+    SHORTAGES = PLAN.find_shortages() + find_misfits(PLAN) + find_lack_of_space(PLAN)
     DOUBTS = [*PLAN.find_excesses(), *PLAN.find_doubts(), *PLAN.list_remarks()]
 for warning in [*DOUBTS, *SHORTAGES]:
     logger.warning(warning)

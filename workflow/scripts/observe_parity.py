@@ -12,7 +12,13 @@ from howmanygpus.environments.find import find_python
 from howmanygpus.files import atomic_folder, write_json_atomic
 from howmanygpus.ledger.recording import GATE, is_packed, recorded, share_by_seconds
 from howmanygpus.surroundings.environment import build_unmeasured
+from howmanygpus.train.parity.observe import CRASHES
 from howmanygpus.train.preflight.stacks import find_refusal
+from howmanygpus.train.start.endings import explain_crashes
+
+
+class CrashError(Exception):
+    """Some tasks of the gate have crashed."""
 
 
 def find_stack_refusal(probe: Path | None, environment: Path) -> str:
@@ -29,7 +35,8 @@ def observe(python: str, tasks: list[str], layout: str, keys: list[str], placeme
     command = [python, "-m", "howmanygpus.train.parity.observe", *tasks, "--keys", *keys]
     command += ["--num-devices", num_devices, "--num-nodes", num_nodes]
     command += ["--placement", placement, "--folder", str(folder / layout)]
-    subprocess.run(command, env=build_unmeasured(os.environ), check=True)
+    if status := subprocess.run(command, env=build_unmeasured(os.environ)).returncode:
+        raise CrashError(explain_crashes(folder / layout / CRASHES) or f"the gate's process ended with status {status}")
 
 
 def describe_layout(layout: str) -> str:

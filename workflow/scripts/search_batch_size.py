@@ -26,6 +26,7 @@ from howmanygpus.train.largest.bisecting import Found, Next, SearchError
 from howmanygpus.train.largest.notebook import Notebook
 from howmanygpus.train.spec import PLACES_OF_MODELS
 from howmanygpus.train.start.attempts import is_refused
+from howmanygpus.train.start.endings import explain_crash
 
 
 def do_try(arguments: argparse.Namespace, step: Next, deadline: float) -> dict:
@@ -51,7 +52,8 @@ def do_try(arguments: argparse.Namespace, step: Next, deadline: float) -> dict:
     if left_s <= 0:
         raise TimeoutError("the time limit of the search is over; a further attempt goes on from its tries")
     memory = find_memory(launch, settings.get("device_kind"))
-    ended = trying.do_try(find_python(arguments.environment), make_spec, work, folder, placement, left_s, memory)
+    python = find_python(arguments.environment)
+    ended = trying.do_try(python, make_spec, work, folder, placement, left_s, memory, explain_crash)
     row = {"batch": step.batch, "num_steps": request["steps"][step.is_confirmation], **asdict(ended)}
     row |= {"is_confirmation": step.is_confirmation, "memory_limit_bytes": memory}
     print(f"{step.batch} images: {ended.outcome} after {ended.seconds:.0f} s {ended.reason}".rstrip(), flush=True)

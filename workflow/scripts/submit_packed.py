@@ -10,13 +10,13 @@ If runs are still missing when the time is up, submit it again.
 
 import argparse
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 from howmanygpus.plan.cluster.packing import choose_device, list_options, read_account, write_script
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import read_machine
+from howmanygpus.site.slurm import SlurmError, submit
 
 ELSEWHERE = (
     "call this where jobs are submitted, such as a login node, and load SLURM's module there if the site has one; "
@@ -39,9 +39,11 @@ def main() -> None:
         sys.exit(f"submit_packed: {error}")
     script = write_script(machine_file, arguments.arguments)
     try:
-        sys.exit(subprocess.run(["sbatch", *options], input=script, text=True).returncode)
-    except FileNotFoundError:
-        sys.exit(f"submit_packed: sbatch is not on this machine, {os.uname().nodename}; {ELSEWHERE}")
+        print(submit(options, script), end="")
+    except SlurmError as error:
+        if error.status is None:
+            sys.exit(f"submit_packed: sbatch is not on this machine, {os.uname().nodename}; {ELSEWHERE}")
+        sys.exit(error.stderr)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,14 @@ from howmanygpus.plan.runs import Run, complete_spec
 from howmanygpus.surroundings.environment import build_surroundings, find_names
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.spec import PLACES_OF_MODELS
-from howmanygpus.train.start.attempts import RUNS, DoneByAnotherError, build_launch_command, create_attempt
+from howmanygpus.train.start.attempts import (
+    RUNS,
+    DoneByAnotherError,
+    build_launch_command,
+    build_program_command,
+    create_attempt,
+    prefer_interpreter,
+)
 
 PARENT = os.getppid()
 """Process that started this one. If it dies before the launcher asks for the kernel's signal, the launcher ends."""
@@ -55,9 +62,8 @@ def find_limit_min(arguments: argparse.Namespace) -> float:
 
 def start_program(arguments: argparse.Namespace) -> NoReturn:
     """Become the launcher of a user's program, in the workflow's own Python."""
-    # Imported here because these modules take as long as all others, and most runs have no program.
+    # Imported here because this module takes as long as all others, and most runs have no program.
     from howmanygpus.plan.program.study import complete_program_spec
-    from howmanygpus.train.program.launch import build_program_command, prefer_interpreter
 
     run = str(arguments.run.parent.relative_to(RUNS))
     spec = complete_program_spec(Run.from_path(run), arguments.settings)

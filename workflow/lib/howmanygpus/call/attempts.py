@@ -4,16 +4,16 @@ import json
 import os
 import shutil
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 from howmanygpus.files import find_files, read_each
 from howmanygpus.plan.program.study import complete_program_spec
 from howmanygpus.plan.runs import Run, complete_spec
-from howmanygpus.train.host.slurm import ask_for_job
+from howmanygpus.train.records import now
 from howmanygpus.train.schema import write_record
-from howmanygpus.train.start.jobs import explain
-from howmanygpus.train.start.settling import ATTEMPTS, ask_database, find_working, settle
+from howmanygpus.train.start.attempts import make_folder
+from howmanygpus.train.start.endings import ask_for_end
+from howmanygpus.train.start.settling import ATTEMPTS, find_working, settle
 
 
 def list_attempts(run: str) -> set[Path]:
@@ -50,9 +50,7 @@ def record_unstarted(run: str, settings: dict, inputs: dict[str, Path], job_id: 
     if any((ATTEMPTS / run).glob(f"*-job{job_id}/attempt.json")) or others:
         return None
     crash = {"status": "crashed", "reason": f"job {job_id} ended before the run began: {words}"}
-    return _record_end(
-        run, settings, inputs, f"job{job_id}", explain(ask_for_job(job_id) or ask_database(job_id)) or crash
-    )
+    return _record_end(run, settings, inputs, f"job{job_id}", ask_for_end(job_id) or crash)
 
 
 def record_blocked(run: str, settings: dict, inputs: dict[str, Path], reason: str) -> Path:
@@ -70,19 +68,18 @@ def _record_end(run: str, settings: dict, inputs: dict[str, Path], name: str, en
     """Record an attempt that ended at once. ending: its status and reason."""
     is_judged = "verdict" in inputs and inputs["verdict"].exists()
     verdict = json.loads(inputs["verdict"].read_text())["status"] if is_judged else "not_checked"
-    now = datetime.now(UTC).isoformat(timespec="seconds")
+    moment = now()
     record = {
         "spec": _complete(Run.from_path(run), settings, inputs),
         **ending,
         "pid": os.getpid(),
-        "started_at": now,
-        "finished_at": now,
+        "started_at": moment,
+        "finished_at": moment,
         "parity": verdict,
     }
-    folder = ATTEMPTS / run / f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{name}"
-    folder.mkdir(parents=True, exist_ok=True)
-    write_record(folder / "attempt.json", record)
-    return folder / "attempt.json"
+    attempt = make_folder(run, name)
+    write_record(attempt.record, record)
+    return attempt.record
 
 
 def _complete(run: Run, settings: dict, inputs: dict[str, Path]) -> dict:

@@ -5,8 +5,7 @@ from typing import Any
 
 from howmanygpus.call.deciding import refuse_overspending
 from howmanygpus.call.taking_over import find_older_jobs
-from howmanygpus.plan.cluster.associations import find_account
-from howmanygpus.plan.cluster.without_devices import find_misfits_without_devices
+from howmanygpus.plan.cluster.checking import find_misfits_without_devices
 from howmanygpus.plan.config.machine import Machine
 from howmanygpus.plan.dry_run.summary import describe_gate
 from howmanygpus.plan.plan import Plan
@@ -24,8 +23,7 @@ def refuse_to_start(plan: Plan, workflow: Any, shortages: list[str], warn: Calla
     jobs = list(workflow.dag.needrun_jobs())
     refused = refuse_executor(plan.machine, *executor) or shortages or refuse_overspending(plan, jobs)
     if not refused and plan.machine.submits and not workflow.local_exec:
-        account = find_account(workflow.resource_settings)
-        refused = find_misfits_without_devices(jobs, account) or find_older_jobs(warn)
+        refused = find_misfits_without_devices(jobs) or find_older_jobs(warn)
     return refused
 
 

@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.train.host.slurm import ask_or_fail
+from howmanygpus.site.slurm import ALIVE, SlurmError, list_queue
 from howmanygpus.train.start.calls import find_dead
-from howmanygpus.train.start.settling import ALIVE
 
 NOTES = Path(".snakemake/howmanygpus/submitted")
-QUEUE = ["squeue", "--noheader", "--me", "--states=all", "--format=%i|%T|%j"]
 OLDER: dict[str, str] = {}
 """The states of the jobs of killed calls when this call started, by job."""
 
@@ -39,15 +37,16 @@ def find_older_jobs(warn: Callable[[str], None]) -> list[str]:
     """
     if not (names := tuple(call.name for call in find_dead())):
         return []
-    if (answer := ask_or_fail(QUEUE)) is None:
+    try:
+        queue = list_queue("all")
+    except SlurmError as error:
         return [
-            "squeue does not answer, and a call in this folder was killed whose jobs may go on: their work would be "
+            f"{error}, and a call in this folder was killed whose jobs may go on: their work would be "
             "done twice. Give the call again when `squeue --me` answers."
         ]
-    for line in answer.splitlines():
-        job_id, state, name = (*line.split("|", 2), "", "")[:3]
-        if name.endswith(names) and (state in ALIVE or state == "COMPLETED"):
-            OLDER[job_id] = state
+    for job in queue:
+        if job.name.endswith(names) and (job.is_alive or job.state == "COMPLETED"):
+            OLDER[job.id] = job.state
     if count := sum(state in ALIVE for state in OLDER.values()):
         warn(f"Jobs of a killed call that have not ended: {count}. Those that do steps of this call are waited for.")
     return []

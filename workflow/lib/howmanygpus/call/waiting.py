@@ -5,24 +5,18 @@ SLURM accepts a job that it will never start, for example one whose time limit e
 it in the queue. Without these messages it looks like any other that waits.
 """
 
-import os
 import re
-import subprocess
 import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any
+from contextlib import suppress
+from datetime import datetime
 
-from howmanygpus.train.host.slurm import TIMES
+from howmanygpus.site.slurm import Job, SlurmError, list_queue
 
-PATIENCE_S = 20.0
-"""Maximum time for an answer of squeue, in seconds."""
 REPORT_S = 180.0
 """Time between two messages about all waiting jobs, in seconds."""
-SEPARATOR = "|"
-FORMAT = SEPARATOR.join(("%j", "%i", "%r", "%P", "%l", "%S", "%k"))
 SHOWN = 3
 """Number of jobs that a message names."""
 
@@ -76,70 +70,44 @@ OBSTACLES = (
 
 SLURM's src/common/job_state_reason.c has all words. Limits of what a user, an account or a group has at the same time,
 such as QOSMaxJobsPerUserLimit, QOSMaxGRESPerUser, MaxCpuPerAccount and AssocGrpCpuLimit, no longer apply when other
-jobs end. A job that exceeds one by itself is refused before it is submitted, see plan.cluster.limits.
+jobs end. Only a job that exceeds one by itself waits for ever; the regular message counts it with its reason.
 """
 
 
-@dataclass(frozen=True)
-class WaitingJob:
-    """A job in the queue. limit and starts_at are text, as squeue prints them."""
-
-    id: str
-    reason: str
-    partition: str
-    limit: str
-    starts_at: str
-    name: str
-
-    @property
-    def obstacle(self) -> str:
-        """What keeps the job from ever starting, with the remedy; empty if it waits for its turn."""
-        for pattern, meaning, remedy in OBSTACLES:
-            if re.search(pattern, self.reason):
-                return f"{meaning}; {remedy}".format(limit=self.limit, partition=self.partition)
-        return ""
+def find_obstacle(job: Job) -> str:
+    """Return what keeps a job from ever starting, with the remedy; empty if it waits for its turn."""
+    for pattern, meaning, remedy in OBSTACLES:
+        if re.search(pattern, job.reason):
+            return f"{meaning}; {remedy}".format(limit=job.time_limit, partition=job.partition)
+    return ""
 
 
-def parse_queue(printed: str, call: str) -> list[WaitingJob]:
-    """Return the jobs of a call from squeue's lines in FORMAT. Jobs that SLURM has not considered yet are left out."""
-    fields = [line.split(SEPARATOR, 6) for line in printed.splitlines() if line.count(SEPARATOR) >= 6]
-    return [
-        WaitingJob(job_id, reason, partition, limit, starts_at, _name_step(comment))
-        for name, job_id, reason, partition, limit, starts_at, comment in fields
-        if name.endswith(call) and reason != "None"
-    ]
+def list_waiting(call: str) -> list[Job]:
+    """Return the waiting jobs of a call, whose names end with that of the call. Raises SlurmError.
+
+    Jobs that SLURM has not considered yet are left out.
+    """
+    return [job for job in list_queue("PENDING") if job.name.endswith(call) and job.reason != "None"]
 
 
-def list_waiting(call: str) -> list[WaitingJob] | None:
-    """Return the waiting jobs of a call, whose names end with that of the call; None if SLURM does not answer."""
-    command = ["squeue", "--noheader", "--me", "--states=PENDING", f"--format={FORMAT}"]
-    options: dict[str, Any] = {"capture_output": True, "timeout": PATIENCE_S, "env": os.environ | TIMES}
-    try:
-        # SLURM keeps the name of a job in the encoding of the shell that submitted it.
-        answer = subprocess.run(command, text=True, errors="replace", **options)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return parse_queue(answer.stdout, call) if answer.returncode == 0 else None
-
-
-def describe_obstacles(jobs: Iterable[WaitingJob]) -> list[str]:
+def describe_obstacles(jobs: Iterable[Job]) -> list[str]:
     """Return a message for each obstacle, with the jobs that it keeps from starting."""
     blocked = defaultdict(list)
     for job in jobs:
-        if job.obstacle:
-            blocked[job.reason, job.obstacle].append(job)
+        if obstacle := find_obstacle(job):
+            blocked[job.reason, obstacle].append(job)
     return [
         f"SLURM cannot start {_name(found)}, as things are: {reason}: {obstacle}"
         for (reason, obstacle), found in blocked.items()
     ]
 
 
-def describe_queue(jobs: list[WaitingJob]) -> str:
+def describe_queue(jobs: list[Job]) -> str:
     """Return one line about all waiting jobs: how many wait for which of SLURM's reasons."""
-    reasons = Counter(job.reason + (" (cannot start)" if job.obstacle else "") for job in jobs)
+    reasons = Counter(job.reason + (" (cannot start)" if find_obstacle(job) else "") for job in jobs)
     counted = ", ".join(f"{count} for {reason}" for reason, count in reasons.most_common())
-    starts = [job.starts_at for job in jobs if job.starts_at[:1].isdigit()]
-    expected = f"; SLURM expects the first to start at {min(starts)}" if starts else ""
+    starts = [datetime.fromtimestamp(job.started_at) for job in jobs if job.started_at is not None]
+    expected = f"; SLURM expects the first to start at {min(starts).isoformat(timespec='seconds')}" if starts else ""
     return f"{_count(jobs)} in SLURM's queue: {counted}{expected}"
 
 
@@ -148,12 +116,12 @@ def _name_step(comment: str) -> str:
     return comment.removeprefix("rule_").replace("_wildcards_", " ", 1)
 
 
-def _count(jobs: list[WaitingJob]) -> str:
+def _count(jobs: list[Job]) -> str:
     return "1 job waits" if len(jobs) == 1 else f"{len(jobs)} jobs wait"
 
 
-def _name(jobs: list[WaitingJob]) -> str:
-    named = ", ".join(f"{job.id} ({job.name})" for job in jobs[:SHOWN])
+def _name(jobs: list[Job]) -> str:
+    named = ", ".join(f"{job.id} ({_name_step(job.comment)})" for job in jobs[:SHOWN])
     more = f" and {len(jobs) - SHOWN} more" if len(jobs) > SHOWN else ""
     return f"job{'s' if len(jobs) > 1 else ''} {named}{more}"
 
@@ -164,12 +132,12 @@ class Watch:
     def __init__(self, say: Callable[[str], None]):
         self._say, self._told, self._reported_at = say, set[tuple[str, str]](), time.monotonic()
 
-    def look(self, jobs: list[WaitingJob]) -> None:
+    def look(self, jobs: list[Job]) -> None:
         """Report the obstacles of jobs at once, each of them once, and from time to time why all jobs wait."""
         # SLURM may name the same obstacle differently from one look to the next.
-        for message in describe_obstacles(job for job in jobs if (job.id, job.obstacle) not in self._told):
+        for message in describe_obstacles(job for job in jobs if (job.id, find_obstacle(job)) not in self._told):
             self._say(message)
-        self._told |= {(job.id, job.obstacle) for job in jobs}
+        self._told |= {(job.id, find_obstacle(job)) for job in jobs}
         if time.monotonic() - self._reported_at >= REPORT_S:
             self._reported_at = time.monotonic()
             if jobs:
@@ -183,7 +151,7 @@ def watch_queue(call: str, every_s: float, say: Callable[[str], None]) -> None:
     def look_again() -> None:
         while True:
             time.sleep(every_s)
-            if (jobs := list_waiting(call)) is not None:
-                watch.look(jobs)
+            with suppress(SlurmError):
+                watch.look(list_waiting(call))
 
     threading.Thread(target=look_again, name="queue", daemon=True).start()

@@ -10,13 +10,15 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.train.host import slurm
+from howmanygpus.site import slurm
+from howmanygpus.train.host.slurm import JOB
+from howmanygpus.train.records import now
+from howmanygpus.train.start.attempts import TIME_FORMAT
 from howmanygpus.train.start.calls import find_birth
 from howmanygpus.train.turns import HELD
 
@@ -26,10 +28,8 @@ RUN, GATE, PROBE, ALLREDUCE = "run", "gate", "probe", "allreduce"
 HELD_SUFFIX = ".held"
 """Suffix of the file beside a job's record in which the job notes when it has the machine, see train.turns."""
 SIZE = ("device", "num_gpus", "num_nodes")
-
-
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+AWAY_S, PAUSE_S = 300.0, 5.0
+"""How long a job that begins waits for a controller that is away, and the time between two questions, in seconds."""
 
 
 def is_packed(placement: dict) -> bool:
@@ -42,6 +42,9 @@ def start_record(kind: str, name: str, size: dict, packed: bool, **more: Any) ->
 
     size: the values of SIZE. packed: whether the job is part of an allocation that it shares with others. more: further
     facts about the job, such as its framework, and `shares`, the share of its bill that each study has, by name.
+
+    In a job of SLURM, the environment variable train.host.slurm.JOB then describes it to the launchers that it starts.
+    Raises SlurmError if they need its nodes, and the controller does not name them within AWAY_S.
     """
     job_id, pid, host = slurm.find_job_id(), os.getpid(), os.uname().nodename
     record: dict = {"kind": kind, "name": name, **{key: size[key] for key in SIZE}, **more}
@@ -49,14 +52,61 @@ def start_record(kind: str, name: str, size: dict, packed: bool, **more: Any) ->
     record |= {"hostname": host, "started_at": now()}
     # The probe takes no turn, and a job of SLURM has its devices all the time.
     record |= {"held_s": 0.0, "holding_since": None} if kind != PROBE and (packed or not job_id) else {}
+    job = _find_job(job_id) if job_id else None
     if job_id:
-        record["job"] = slurm.describe_job(job_id) | {"packed": packed}
-    moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+        record["job"] = describe_job(job_id, job) | {"packed": packed}
+    moment = time.strftime(TIME_FORMAT, time.gmtime())
     path = JOBS / kind / name / f"{moment}-{f'job{job_id}' if job_id and not packed else f'{host}-{pid}'}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json_atomic(path, record)
     os.environ[HELD] = str(path.with_suffix(HELD_SUFFIX).absolute())
+    os.environ.pop(JOB, None)
+    if job_id:
+        # The probe starts no processes on other nodes, and the steps of a packed job are processes of this host.
+        nodes = [] if packed or kind == PROBE else _list_nodes(job_id, job)
+        os.environ[JOB] = json.dumps({"record": record["job"], "nodes": nodes})
     return path
+
+
+def _find_job(job_id: str) -> slurm.Job | None:
+    """Return what the controller knows about this job; None if it does not answer."""
+    with suppress(slurm.SlurmError):
+        return slurm.find_job(job_id)
+    return None
+
+
+def _list_nodes(job_id: str, job: slurm.Job | None) -> list[str]:
+    """Return the nodes of this job as soon as the controller names them. job: its earlier answer, if there was one."""
+    until = time.monotonic() + AWAY_S
+    while True:
+        try:
+            job = job or slurm.find_job(job_id)
+            return slurm.list_nodes(job.nodes) if job else []
+        except slurm.SlurmError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(PAUSE_S)
+
+
+def describe_job(job_id: str, job: slurm.Job | None) -> dict:
+    """Return the entry `job` of a record: what it asked for, what it was given, how long it waited.
+
+    queue_wait_s: from the time at which the job could have started to its start. Without an answer of SLURM,
+    `exclusive` is False, and everything else but the id None.
+    """
+    found = job or slurm.Job(job_id)
+    started, eligible = found.started_at, found.eligible_at
+    return {
+        "id": job_id,
+        "partition": found.partition or None,
+        "nodes": found.nodes or None,
+        "requested": found.requested or None,
+        "allocated": found.allocated or None,
+        "restarts": found.restarts if job else None,
+        "exclusive": found.exclusive,
+        "started_at": started,
+        "queue_wait_s": None if started is None or eligible is None else max(0.0, started - eligible),
+    }
 
 
 @contextmanager
@@ -106,4 +156,4 @@ def list_nodes(record: dict) -> list[str]:
     job = record.get("job") or {}
     if not job.get("nodes"):
         return [record["hostname"]]
-    return slurm.list_nodes({"NodeList": job["nodes"]})[: record["num_nodes"]]
+    return slurm.list_nodes(job["nodes"])[: record["num_nodes"]]

@@ -51,7 +51,7 @@ def job_resources(machine: Machine, size: JobSize, growth: Growth, offer: Offer 
     if not machine.submits:
         return {"limit_min": size.limit_min * growth.time}
     options, per_node, overhead_min = device.options, num_gpus // num_nodes, machine.slurm["overhead_min"]
-    longest_min, most_mb = (offer.longest_job_min, offer.most_memory_mb(num_nodes)) if offer else (0, 0)
+    longest_min, most_mb = (offer.longest_job_min, offer.most("memory_mb", num_nodes)) if offer else (0, 0)
     limit_min = grow(size.limit_min, growth.time, longest_min - overhead_min)
     num_tasks_per_node = count_processes_per_node(size.launcher, per_node)
     request = options["request"].format(n=per_node) if options["request"] else None

@@ -14,7 +14,7 @@ def tabulate(records: list[dict]) -> pd.DataFrame:
             f"{name} {each['address']}, {each['mbit_per_s']} Mbit/s" for name, each in found["interfaces"].items()
         ]
         facts = {
-            "node": found["job"]["NodeList"] or found["host"]["hostname"],
+            "node": found["job"]["nodes"] or found["host"]["hostname"],
             "processor": found["host"]["cpu_model"],
             "cores of the job": found["num_cores"],
             "memory of the node (GiB)": found["memory_gib"],
@@ -25,7 +25,7 @@ def tabulate(records: list[dict]) -> pd.DataFrame:
             "interfaces": "; ".join(interfaces),
             "scratch": found["scratch"] and f"{found['scratch']['path']}, {found['scratch']['free_gib']} GiB free",
             "reaches the package index": found["reaches_package_index"],
-            "given by SLURM": found["job"]["TRES"],
+            "given by SLURM": found["job"]["allocated"],
             "longest job of the partition": found["partition_limit"],
         }
         rows += [(record["device"], "fact", name, value) for name, value in facts.items() if value not in (None, "")]

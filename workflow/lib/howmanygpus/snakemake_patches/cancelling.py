@@ -24,8 +24,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from howmanygpus.site.slurm import FORGOTTEN, PATIENCE_S
 from howmanygpus.snakemake_patches.patching import check_version, replace
-from howmanygpus.train.host.slurm import FORGOTTEN, PATIENCE_S
 from howmanygpus.train.start.calls import list_jobs
 
 ENDED = re.compile(f"{FORGOTTEN}|already complet")
@@ -51,7 +51,7 @@ def cancel_waiting_jobs(executor: Any) -> None:
 
     def cancel() -> None:
         while executor.wait:
-            _cancel(list_jobs([executor.run_uuid], "--me", "--states=PENDING"), "--state=PENDING")
+            _cancel(list_jobs([executor.run_uuid], "PENDING"), "--state=PENDING")
             executor.next_seconds_between_status_checks = REPEAT_S
             time.sleep(REPEAT_S)
 
@@ -64,7 +64,7 @@ def _cancel_all(upstream: Any) -> Any:
         executor.is_ending = True
         executor._job_submission_executor.shutdown(cancel_futures=True)
         listed = [job.external_jobid for job in (*active_jobs, *getattr(executor, "asked_about", ()))]
-        if problem := _cancel(filter(None, [*listed, *list_jobs([executor.run_uuid], "--me")])):
+        if problem := _cancel(filter(None, [*listed, *list_jobs([executor.run_uuid])])):
             executor.logger.error(
                 f"The jobs of this call could not be cancelled: {problem}. They go on; when SLURM answers again, "
                 f"`scancel {' '.join(sorted(set(filter(None, listed))))}` cancels them."

@@ -29,10 +29,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from howmanygpus.site.slurm import Job, SlurmError, find_job, look_up
 from howmanygpus.snakemake_patches.failing import has_started
 from howmanygpus.snakemake_patches.patching import check_version, replace
-from howmanygpus.train.host.slurm import ask_for_job
-from howmanygpus.train.start.settling import ask_database
 
 QUESTIONS = {
     "squeue": ["squeue", "--noheader", "--me", "--states=all", "--format=%i|%T"],
@@ -131,21 +130,28 @@ class Watch:
 
 def find_state(job_id: str) -> str | None:
     """Return the state of one job, `GONE` if neither the controller nor a database knows it; None without an answer."""
-    job = ask_for_job(job_id)
-    return ask_database(job_id).get("JobState", "GONE") if job == {} else (job or {}).get("JobState")
+    try:
+        job = look_up(job_id)
+    except SlurmError:
+        return None
+    return job.state if job else "GONE"
 
 
 def has_failed(job_id: str, state: str) -> bool:
-    return state in FAILED or (state == "PREEMPTED" and is_final(ask_for_job(job_id) or {}))
+    if state != "PREEMPTED":
+        return state in FAILED
+    with suppress(SlurmError):
+        return (job := find_job(job_id)) is not None and is_final(job)
+    return False
 
 
-def is_final(job: dict[str, str]) -> bool:
+def is_final(job: Job) -> bool:
     """Whether a preempted job will not start again. job: what the controller knows.
 
     With PreemptMode=CANCEL, SLURM requeues no job, whatever the job allows. The controller shows a job that it has
     requeued as pending or running.
     """
-    return job.get("Requeue") == "0" or job.get("JobState") == "PREEMPTED"
+    return not job.may_requeue or job.state == "PREEMPTED"
 
 
 def has_left_results(job: Any) -> bool:

@@ -27,10 +27,10 @@ from typing import Any
 
 from howmanygpus.call.attempts import record_refusal, record_unstarted
 from howmanygpus.call.taking_over import Note, find_outdated, take_over, write_note
+from howmanygpus.site.slurm import PATIENCE_S
 from howmanygpus.snakemake_patches.failing import describe_run, find_last_words, list_logs, name_run
 from howmanygpus.snakemake_patches.naming import describe_job
 from howmanygpus.snakemake_patches.patching import check_version, replace
-from howmanygpus.train.host.slurm import PATIENCE_S
 
 SAID = re.compile(r"The error message was '(.*?)'\.\n", re.DOTALL)
 """The part of the plugin's message that quotes sbatch. The whole command line follows it."""

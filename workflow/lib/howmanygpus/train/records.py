@@ -2,8 +2,14 @@
 
 import json
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
+
+
+def now() -> str:
+    """Return the time as records have it: in ISO 8601, to a second, in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def finite_or_none(value: float | None) -> float | None:

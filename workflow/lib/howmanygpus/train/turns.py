@@ -8,11 +8,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
 from howmanygpus.train.host.telling import tell_call
+from howmanygpus.train.records import now
 
 HELD = "HOWMANYGPUS_HELD"
 """The environment variable with the file in which a job notes when it has the machine: it is billed for this time."""
@@ -35,8 +35,8 @@ def take_turn(lock: Path, purpose: str) -> Iterator[None]:
         turn.acquire()
         print(f"{purpose}: has the machine now", file=sys.stderr, flush=True)
     try:
-        since = datetime.now(UTC).isoformat(timespec="seconds")
-        write_json_atomic(holder, {"purpose": purpose, "pid": os.getpid(), "folder": str(Path.cwd()), "since": since})
+        about = {"purpose": purpose, "pid": os.getpid(), "folder": str(Path.cwd()), "since": now()}
+        write_json_atomic(holder, about)
         with _note_time():
             yield
     finally:

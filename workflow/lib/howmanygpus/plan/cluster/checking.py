@@ -1,23 +1,27 @@
 """Compares the machine file and the studies with what the cluster offers, before any job is submitted."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from howmanygpus.plan.cluster.offer import Offer, PartitionError, ask_for_offer
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.dry_run.durations import RUNS
-from howmanygpus.plan.jobs import asks_by_gres
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.rules.parity import find_limit_min
 from howmanygpus.plan.runs import Run
 from howmanygpus.plan.study.study import Study
 
+OF_DEVICES = "limit_min"
+"""A resource that only rules of jobs with devices have; see plan.jobs."""
+PROFILE = "config.yaml of the profile"
 
-def find_misfits(plan: Plan, results: Path = RUNS, account: str | None = None) -> list[str]:
+
+def find_misfits(plan: Plan, results: Path = RUNS) -> list[str]:
     """Return a message for each kind of job that could never start, with the place and the remedy.
 
-    results: folder of the finished runs. Only devices of missing runs are looked at. account: of the jobs; None for the
-    default of the user. The list is empty if jobs are not submitted or SLURM does not answer.
+    results: folder of the finished runs. Only devices of missing runs are looked at. The list is empty if jobs are not
+    submitted or SLURM does not answer. Limits of accounts and of a QOS are not known here; see call.waiting.
     """
     messages: list[str] = []
     if not plan.machine.submits:
@@ -28,7 +32,7 @@ def find_misfits(plan: Plan, results: Path = RUNS, account: str | None = None) -
         if not (missing := [run for run in runs if not (results / run.path / "run.json").exists()]):
             continue
         try:
-            offer = ask_for_offer(plan.machine.device(name).options, account)
+            offer = ask_for_offer(plan.machine.device(name).options)
         except PartitionError as error:
             messages.append(f"{place}.partition: {error}")
             continue
@@ -42,9 +46,8 @@ def _check_device(plan: Plan, offer: Offer, runs: list[Run], place: str) -> Iter
     device = plan.machine.device(runs[0].device)
     num_nodes = max(map(plan.machine.count_nodes, runs))
     yield from _check_nodes(offer, device, num_nodes, place)
-    yield from _check_limits(offer, device, runs, plan)
     # Some QOS exceed the limits of the partition.
-    if device.options["qos"] is None or offer.limits.is_known:
+    if device.options["qos"] is None:
         if offer.max_nodes < num_nodes <= len(offer.nodes):
             yield (
                 f"{place}.max_nodes: runs need {num_nodes} nodes, and partition {offer.partition} gives a job "
@@ -90,44 +93,13 @@ def _check_shares(offer: Offer, device: Device, num_nodes: int, place: str) -> I
             )
 
 
-def _check_limits(offer: Offer, device: Device, runs: list[Run], plan: Plan) -> Iterator[str]:
-    """Check that no job asks for more than SLURM's accounting allows one job."""
-    sizes = {(run.num_gpus, plan.machine.count_nodes(run)): f"{plan.studies[run.study].place}.num_gpus" for run in runs}
-    # The probe takes a whole node.
-    whole = {(device.devices_per_node, 1): f"{plan.machine.path}: devices.{runs[0].device}.devices_per_node"}
-    told = set()
-    for (num_gpus, num_nodes), place in sorted((whole | sizes).items(), reverse=True):
-        for resource, amount in count_resources(device, num_gpus, num_nodes).items():
-            limit = offer.limits.find(resource, num_nodes)
-            if limit and amount > limit.most and resource not in told:
-                told.add(resource)
-                yield (
-                    f"{place}: {name_count(num_gpus)} ask for {resource}={amount:g}, and {limit.name} allows a job "
-                    f"{limit.most:g}, so that it would never start; ask for less, or set another `qos` in "
-                    f"{plan.machine.path} (`sacctmgr show qos` lists them)"
-                )
-
-
-def name_count(num_gpus: int) -> str:
-    return f"{num_gpus} device{'s' if num_gpus > 1 else ''}"
-
-
-def count_resources(device: Device, num_gpus: int, num_nodes: int) -> dict[str, float]:
-    """Return what a job asks for, by SLURM's names of resources; see plan.jobs. Memory is in MiB."""
-    options, (gres, *of_type) = device.options, (device.options["request"] or "").removesuffix(":{n}").split(":")
-    names = [f"gres/{gres}", *(f"gres/{gres}:{name}" for name in of_type)] if asks_by_gres(device) else []
-    memory_mb, cores = options["memory_per_device_mb"], device.cores_per_device
-    others = {"node": num_nodes, "cpu": cores * num_gpus, "mem": memory_mb * num_gpus}
-    return dict.fromkeys(names, num_gpus) | others
-
-
 def _check_times(offer: Offer, studies: list[Study], machine: Machine, place: str) -> Iterator[str]:
     overhead_min, longest_min = machine.slurm["overhead_min"], offer.longest_job_min
     gate_min = find_limit_min(machine) + overhead_min
     if gate_min > longest_min and any(study.config["parity"] != "off" for study in studies):
         yield (
-            f"{place}.partition: a job of the parity gate takes up to {gate_min} minutes, and {offer.longest_is_of} "
-            f"ends jobs after {longest_min:.0f}; lower `slurm.gate_limit_min` of {machine.path} to "
+            f"{place}.partition: a job of the parity gate takes up to {gate_min} minutes, and partition "
+            f"{offer.partition} ends jobs after {longest_min:.0f}; lower `slurm.gate_limit_min` of {machine.path} to "
             f"{longest_min - overhead_min:.0f}, or name another partition"
         )
     for study in studies:
@@ -135,6 +107,55 @@ def _check_times(offer: Offer, studies: list[Study], machine: Machine, place: st
         if limit_min + overhead_min > longest_min:
             yield (
                 f"{study.place}.time_limit_min: {limit_min} and the {overhead_min} of slurm.overhead_min exceed the "
-                f"{longest_min:.0f} minutes that {offer.longest_is_of} allows a job; lower it to "
+                f"{longest_min:.0f} minutes that partition {offer.partition} allows a job; lower it to "
                 f"{longest_min - overhead_min:.0f}, or name another partition or `qos` in {machine.path}"
             )
+
+
+def find_misfits_without_devices(jobs: Iterable[Any]) -> list[str]:
+    """Return a message for each kind of job without a device that could never start, with the remedy.
+
+    jobs: those of Snakemake that are to run. The list is empty if SLURM does not answer.
+    """
+    partitions: dict[str | None, list[Any]] = {}
+    for job in jobs:
+        if not (job.is_local or job.is_group() or OF_DEVICES in job.rule.resources):
+            partitions.setdefault(job.resources.get("slurm_partition"), []).append(job)
+    messages: list[str] = []
+    for partition, submitted in partitions.items():
+        try:
+            offer = ask_for_offer({"partition": partition, "request": None, "constraint": None})
+        except PartitionError as error:
+            messages.append(f"{PROFILE}: slurm_partition: {error}")
+            continue
+        if offer and offer.nodes:
+            messages += _check_without_devices(offer, submitted)
+    return list(dict.fromkeys(messages))
+
+
+def _check_without_devices(offer: Offer, jobs: list[Any]) -> Iterator[str]:
+    """Compare jobs with the largest of the partition's nodes."""
+    most = {"cores": offer.most("cores", 1), "mem_mb": offer.most("memory_mb", 1)}
+    where = f"partition {offer.partition}"
+    for job in jobs:
+        rule, runtime, memory_mb = job.rule.name, job.resources.get("runtime"), job.resources.get("mem_mb")
+        other = "or name another `slurm_partition` there"
+        if _is_number(runtime) and runtime > offer.longest_job_min:
+            yield (
+                f"{PROFILE}: runtime: {runtime} minutes of jobs without a device exceed the "
+                f"{offer.longest_job_min:.0f} that {where} allows a job; lower it, {other}"
+            )
+        if job.threads > most["cores"]:
+            yield (
+                f"{PROFILE}: the step {rule} asks for {job.threads} cores, and a node of {where} has {most['cores']}; "
+                f"add `{rule}={most['cores']}` to `set-threads`, {other}"
+            )
+        if _is_number(memory_mb) and memory_mb > most["mem_mb"]:
+            yield (
+                f"{PROFILE}: the step {rule} asks for {memory_mb} MB, and a node of {where} gives "
+                f"{most['mem_mb']}; lower mem_mb, {other}"
+            )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float)

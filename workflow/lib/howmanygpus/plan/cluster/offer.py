@@ -4,9 +4,7 @@ import re
 from dataclasses import dataclass
 from math import inf
 
-from howmanygpus.plan.cluster.limits import UNKNOWN, Limits, ask_for_limits
-from howmanygpus.train.host.slurm import ask, parse_fields
-from howmanygpus.train.preflight.limits import to_minutes
+from howmanygpus.site import slurm
 
 PLAIN_FEATURES = re.compile(r"[\w.-]+(?:[&,][\w.-]+)*")
 """A constraint that each node fulfils by itself. Others are left to SLURM."""
@@ -25,25 +23,13 @@ class Node:
 class Offer:
     """The largest job of a device's partition. `nodes` are those that a request for the device can get.
 
-    limits: those of SLURM's accounting for one job. longest_job_min respects them. max_nodes: the number of its nodes
-    that the partition gives one job at most.
+    max_nodes: the number of its nodes that the partition gives one job at most.
     """
 
     partition: str
     longest_job_min: float
     nodes: tuple[Node, ...]
-    limits: Limits = UNKNOWN
     max_nodes: float = inf
-
-    @property
-    def longest_is_of(self) -> str:
-        """Name the limit that ends a job after longest_job_min."""
-        wall = self.limits.wall_min
-        return wall.name if wall and wall.most <= self.longest_job_min else f"partition {self.partition}"
-
-    def most_memory_mb(self, num_nodes: int) -> float:
-        """Return the most memory per node for a job on num_nodes nodes; 0 if there are fewer nodes."""
-        return min(self.most("memory_mb", num_nodes), self.limits.most_memory_mb(num_nodes))
 
     def most(self, key: str, num_nodes: int) -> int:
         """Return the largest value of a key of Node that num_nodes nodes reach; 0 if there are fewer nodes."""
@@ -55,56 +41,40 @@ class PartitionError(ValueError):
     """The cluster has no such partition. The message lists those that it has."""
 
 
-def ask_for_offer(options: dict, account: str | None = None) -> Offer | None:
+def ask_for_offer(options: dict) -> Offer | None:
     """Return what jobs on a device can get, or None if SLURM does not answer. Raises PartitionError.
 
-    options: the keys of the device in the machine file. account: of the jobs; None for the default of the user. A job
-    for one of several partitions fits into each of them.
+    options: the keys of the device in the machine file. A job for one of several partitions fits into each of them.
     """
-    partitions = _ask("partition")
-    if not partitions:
+    try:
+        partitions, described = slurm.list_partitions(), slurm.describe_nodes()
+    except slurm.SlurmError:
         return None
     if options["partition"] is None:
-        chosen = [each for each in partitions if each.get("Default") == "YES"]
+        chosen = [partition for partition in partitions if partition.is_default]
     else:
-        named = {each["PartitionName"]: each for each in partitions}
-        if unknown := [name for name in options["partition"].split(",") if name not in named]:
-            raise PartitionError(f"{unknown[0]!r} is no partition of this cluster; choose from {', '.join(named)}")
-        chosen = [named[name] for name in options["partition"].split(",")]
-    described = {each["NodeName"]: each for each in _ask("node")}
-    offers = [_describe_partition(partition, described, options, account) for partition in chosen]
+        known = {partition.name: partition for partition in partitions}
+        if unknown := [name for name in options["partition"].split(",") if name not in known]:
+            raise PartitionError(f"{unknown[0]!r} is no partition of this cluster; choose from {', '.join(known)}")
+        chosen = [known[name] for name in options["partition"].split(",")]
+    offers = [_describe_partition(partition, described, options) for partition in chosen]
     return min(offers, key=lambda offer: offer.longest_job_min, default=None)
 
 
-def _describe_partition(
-    partition: dict[str, str], described: dict[str, dict[str, str]], options: dict, account: str | None
-) -> Offer:
-    limit_mb = to_number(partition.get("MaxMemPerNode"))
+def _describe_partition(partition: slurm.Partition, described: list[slurm.Node], options: dict) -> Offer:
     nodes = []
-    for node in described.values():
-        if partition["PartitionName"] in node.get("Partitions", "").split(",") and fulfils(node, options["constraint"]):
-            memory_mb = int(node["RealMemory"]) - int(node.get("MemSpecLimit", 0))
-            cores = int(node.get("CPUEfctv") or node["CPUTot"])
-            devices = count_devices(node.get("Gres", ""), options["request"])
-            nodes.append(Node(cores, int(min(memory_mb, limit_mb)), devices))
+    for node in described:
+        if partition.name in node.partitions and fulfils(node, options["constraint"]):
+            memory_mb = int(min(node.memory_mb, partition.max_memory_mb))
+            nodes.append(Node(node.cores, memory_mb, count_devices(node.gres, options["request"])))
     with_devices = tuple(node for node in nodes if node.devices != 0)
-    limits = ask_for_limits(options.get("qos"), partition, account)
-    longest_min = inf if limits.may_be_longer else to_minutes(partition.get("MaxTime"))
-    if limits.wall_min:
-        longest_min = min(longest_min, limits.wall_min.most)
-    max_nodes = inf if limits.may_be_wider else to_number(partition.get("MaxNodes"))
-    return Offer(partition["PartitionName"], longest_min, with_devices, limits, max_nodes)
+    return Offer(partition.name, slurm.to_minutes(partition.time_limit), with_devices, partition.max_nodes)
 
 
-def to_number(value: str | None) -> float:
-    """Convert a number of SLURM; infinity for anything else, such as UNLIMITED."""
-    return float(value) if value and value.isdigit() else inf
-
-
-def fulfils(node: dict[str, str], constraint: str | None) -> bool:
+def fulfils(node: slurm.Node, constraint: str | None) -> bool:
     if constraint is None or not PLAIN_FEATURES.fullmatch(constraint):
         return True
-    return set(re.split("[&,]", constraint)) <= set(node.get("AvailableFeatures", "").split(","))
+    return set(re.split("[&,]", constraint)) <= set(node.features)
 
 
 def count_devices(gres: str, request: str | None) -> int | None:
@@ -119,9 +89,3 @@ def count_devices(gres: str, request: str | None) -> int | None:
         if each.startswith(wanted) and (number := each.rpartition(":")[2]).isdigit():
             counts += int(number)
     return counts
-
-
-def _ask(what: str) -> list[dict[str, str]]:
-    """Return the fields of each partition or node, hidden ones included; empty if the controller does not answer."""
-    lines = ask(["scontrol", "--all", "--oneliner", "show", what]).splitlines()
-    return [parse_fields(line) for line in lines if line.startswith(f"{what.capitalize()}Name=")]

@@ -11,16 +11,14 @@ from datetime import datetime
 from pathlib import Path
 
 from howmanygpus.files import read_each
-from howmanygpus.train.host.slurm import ask_for_job
-from howmanygpus.train.start.jobs import explain
-from howmanygpus.train.start.settling import ATTEMPTS, ask_database, settle
+from howmanygpus.train.start.attempts import TIME_FORMAT
+from howmanygpus.train.start.endings import ask_for_end
+from howmanygpus.train.start.settling import ATTEMPTS, settle
 
 JOB_LOGS = Path("results/logs/slurm")
 """The executor plugin keeps the logs of failed jobs here, named by the job's id; see profiles/slurm/config.yaml."""
 STARTED = "HOWMANYGPUS_CALL_STARTED"
 """Environment variable with the start of the call of Snakemake. Jobs inherit it."""
-TIME_FORMAT = "%Y%m%dT%H%M%S"
-"""The names of the attempts' folders begin with their start in this format, see train.start.attempts."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ def find_growth_of_job(rule: str, wildcards: Iterable[str], attempt: int, logs: 
     started = calendar.timegm(time.strptime(os.environ[STARTED], TIME_FORMAT))
     folder = logs / f"rule_{rule}" / "_".join(wildcards).replace("/", "_")
     ids = [path.stem for path in folder.glob("*.log") if path.stat().st_mtime >= started]
-    return _grow(explain(ask_for_job(job_id) or ask_database(job_id)).get("status") for job_id in ids)
+    return _grow(ask_for_end(job_id).get("status") for job_id in ids)
 
 
 def _grow(statuses: Iterable[str | None]) -> Growth:

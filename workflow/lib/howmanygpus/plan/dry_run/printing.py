@@ -12,8 +12,7 @@ from typing import Any
 from snakemake.settings.enums import Quietness
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from howmanygpus.plan.cluster.associations import find_account
-from howmanygpus.plan.cluster.without_devices import find_misfits_without_devices
+from howmanygpus.plan.cluster.checking import find_misfits_without_devices
 from howmanygpus.plan.dry_run.summary import Summary
 from howmanygpus.plan.plan import Plan
 
@@ -51,10 +50,9 @@ class SummaryFilter:
         return "\n".join([*self._find_misfits(), summary])
 
     def _find_misfits(self) -> list[str]:
-        workflow = self._workflow
         if not self._plan.machine.submits:
             return []
-        return find_misfits_without_devices(workflow.dag.needrun_jobs(), find_account(workflow.resource_settings))
+        return find_misfits_without_devices(self._workflow.dag.needrun_jobs())
 
 
 def summarize_dry_run(workflow: Any, plan: Plan, logger: logging.Logger) -> None:

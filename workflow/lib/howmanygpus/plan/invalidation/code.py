@@ -12,15 +12,28 @@ from pathlib import Path
 
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.pins import hash_pins
-from howmanygpus.plan.invalidation.syntax import hash_files, read_code
+from howmanygpus.plan.invalidation.syntax import LIBRARY, PACKAGE, hash_files, module_file, read_code
 from howmanygpus.plan.loaders import NATIVE, SHARED
 from howmanygpus.plan.own.folder import PARAMETERS, REFERENCE, ModelFolder
 from howmanygpus.plan.own.model import OwnModel
 from howmanygpus.train.models.own_file import PLAIN
 
-LIBRARY = Path("workflow/lib")
 SCRIPTS = Path("workflow/scripts")
-PACKAGE = "howmanygpus"
+UNMEASURED = (
+    # Which variables of a shell the processes of a run get, and which of them its record shows with their values. The
+    # record names them.
+    "surroundings.environment",
+    "surroundings.names",
+    "surroundings.shown",
+    "train.host.variables",
+    # How a run's record is checked, what is hidden in records and logs, and what a waiting run says.
+    "surroundings.secrets",
+    "train.host.stderr_log",
+    "train.host.telling",
+    "train.schema",
+    "train.turns",
+)
+"""Modules that measured processes import, and that change nothing that is measured. A change of them reruns nothing."""
 Model = str | OwnModel | ModelFolder
 """A network of the workflow by its name, or one of the user."""
 
@@ -29,6 +42,17 @@ Model = str | OwnModel | ModelFolder
 def hash_script(name: str, *modules: str) -> str:
     """Return the hash of a script of workflow/scripts/, of `modules` of the package, and of everything they import."""
     return hash_files(find_script_code(name, *modules))
+
+
+@cache
+def hash_preparing(name: str, *modules: str) -> str:
+    """Return the hash of a script that prepares what runs read, and of `modules`, without UNMEASURED."""
+    return hash_files(find_measured_code(*modules, more=[SCRIPTS / f"{name}.py"]))
+
+
+@cache
+def hash_allreduce() -> str:
+    return hash_files(find_measured_code("train.preflight.allreduce"))
 
 
 def find_script_code(name: str, *modules: str) -> list[str]:
@@ -51,7 +75,7 @@ def find_training_code(framework: str, model: Model, loader: str = SHARED) -> li
         modules.append("train.start.spawn")
     if loader == NATIVE:
         modules.append(f"train.frameworks.{entry.native_loader}")
-    return find_code(*map(module_file, modules), *_find_model(model, entry.family))
+    return find_measured_code(*modules, more=_find_model(model, entry.family))
 
 
 def _find_model(model: Model, *modules: str) -> list[Path | None]:
@@ -79,7 +103,7 @@ def hash_training(framework: str, model: Model, loader: str = SHARED) -> str:
 @cache
 def hash_search(framework: str, model: Model) -> str:
     """Return the hash of the code of a search for the largest batch. The settings of its tries are a parameter."""
-    searching = find_code(*map(module_file, (f"train.largest.{name}" for name in ("bisecting", "trying"))))
+    searching = find_measured_code("train.largest.bisecting", "train.largest.trying")
     return f"{hash_training(framework, model)} {hash_files(searching)}"
 
 
@@ -94,7 +118,7 @@ def hash_weights(model: str | ModelFolder) -> str:
 def hash_initialization(model: OwnModel) -> str:
     """Return the hash of the code that draws the initial weights of a user's model."""
     modules = [f"train.frameworks.own_models.{name}" for name in ("initialize", model.family)]
-    return f"{hash_files(find_code(*map(module_file, modules)))} {model.digest}"
+    return f"{hash_files(find_measured_code(*modules))} {model.digest}"
 
 
 @cache
@@ -102,14 +126,14 @@ def hash_own_reference(model: OwnModel) -> str:
     """Return the hash of the code of the gate's reference for a user's model."""
     family = model.family
     modules = [f"train.frameworks.{name}" for name in (f"{family}.{PLAIN[family]}", f"own_models.{family}")]
-    return f"{hash_files(find_code(*map(module_file, ['train.parity.own.reference', *modules])))} {model.digest}"
+    return f"{hash_files(find_measured_code('train.parity.own.reference', *modules))} {model.digest}"
 
 
 @cache
 def hash_program() -> str:
     """Return the hash of the code that starts a user's program and takes its reports."""
     modules = ("train.program.launch", "train.program.process", "train.start.task", "train.start.spawn")
-    return hash_files(find_code(*map(module_file, modules)))
+    return hash_files(find_measured_code(*modules))
 
 
 @cache
@@ -118,14 +142,14 @@ def hash_parity(framework: str, model: Model) -> str:
 
     The hash of the remaining code is part of the verdict's file name.
     """
-    own = find_script_code("observe_parity", "train.parity.observe", "train.parity.probe")
+    own = find_measured_code("train.parity.observe", "train.parity.probe")
     return hash_files(sorted(set(own) - set(find_training_code(framework, model))))
 
 
 @cache
 def hash_reference(model: str | ModelFolder, computed_by: str = "train.parity.reference") -> str:
     modules = (PARAMETERS, REFERENCE)
-    digest = hash_files(find_code(module_file(computed_by), *_find_model(model, *modules)))
+    digest = hash_files(find_measured_code(computed_by, more=_find_model(model, *modules)))
     return _join(digest, model, *modules)
 
 
@@ -136,28 +160,27 @@ def hash_checked(framework: str, model: Model, environment: str, loader: str = S
     return digest.hexdigest()[:8]
 
 
-@cache
-def module_file(module: str) -> Path | None:
-    """Return the file of a module, given its dotted name below the package, or None if there is no such module."""
-    path = LIBRARY.joinpath(PACKAGE, *filter(None, module.split(".")))
-    for candidate in (path.with_suffix(".py"), path / "__init__.py"):
-        if candidate.exists():
-            return candidate
-    return None
+def find_measured_code(*modules: str, more: Iterable[Path | None] = ()) -> list[str]:
+    """Return the paths of modules of the package and of all that they import, without UNMEASURED.
+
+    more: further files to start from.
+    """
+    return find_code(*map(module_file, modules), *more, without=map(module_file, UNMEASURED))
 
 
-def find_code(*starts: Path | None) -> list[str]:
+def find_code(*starts: Path | None, without: Iterable[Path | None] = ()) -> list[str]:
     """Return the sorted paths of `starts` and of all files of the package that they import, directly or indirectly.
 
-    Files that contain nothing to execute are left out.
+    Files that contain nothing to execute are left out. without: files that are left out, and not followed.
     """
-    found, waiting = set(), [start for start in starts if start]
+    left_out = {path for path in without if path}
+    found, waiting = set(left_out), [start for start in starts if start]
     while waiting:
         path = waiting.pop()
         if path not in found:
             found.add(path)
             waiting.extend(imported_files(path))
-    return sorted(str(path) for path in found if not read_code(path).is_empty)
+    return sorted(str(path) for path in found - left_out if not read_code(path).is_empty)
 
 
 @cache

@@ -1,15 +1,17 @@
 """
-Analyses one file of code: computes the hash of its syntax tree, and lists the names that it imports.
+Analyses files of code: computes the hashes of their syntax trees, and lists the names that they import.
 
-The hash ignores comments, line breaks, docstrings and the strings that document constants. It is the same in every
-version of Python: another Python for the workflow reruns nothing.
+A hash ignores comments, line breaks, docstrings and the strings that document constants. It is the same in every
+version of Python: another Python for the workflow reruns nothing. The hash of several files also ignores where they
+are, what their modules are called, and the texts of errors and of messages on stderr.
 """
 
 import ast
 import atexit
 import hashlib
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -17,8 +19,11 @@ from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
 
-KNOWN = Path(".snakemake/howmanygpus-syntax-3.json")
+LIBRARY, PACKAGE = Path("workflow/lib"), "howmanygpus"
+KNOWN = Path(".snakemake/howmanygpus-syntax-4.json")
 """Cache of analysed files. The number in its name is the version of _analyse: increase it if _analyse changes."""
+MODULE = re.compile(rf"{PACKAGE}(\.\w+)*\.?")
+"""A string that names a module or, before a name that is known only at run time, a folder of modules."""
 NESTED = ("body", "orelse", "handlers", "finalbody", "cases")
 """Fields of syntax tree nodes that contain statements."""
 
@@ -28,11 +33,15 @@ class Code:
     """The result of analysing one file.
 
     digest: SHA-256 of the syntax tree.
+    work: the same, without texts of errors and messages, and without names of modules of the package.
+    names: the modules of the package that it names, and names in them, each with the name that it has here; sorted.
     imported: dotted names in all import statements, including those inside functions. Relative ones begin with dots.
     is_empty: whether the file contains nothing to execute, like the `__init__.py` of most packages.
     """
 
     digest: str
+    work: str
+    names: list[list[str]]
     imported: list[str]
     is_empty: bool
 
@@ -51,7 +60,54 @@ def _analyse(content: bytes, path: Path) -> Code:
     tree = ast.parse(content, filename=str(path))
     imported = list(dict.fromkeys(_imported_names(tree)))
     _drop_strings(tree)
-    return Code(hashlib.sha256(_dump(tree).encode()).hexdigest(), imported, is_empty=not tree.body)
+    digest, is_empty = _hash(tree), not tree.body
+    names = sorted(_take_names_out(tree))
+    _take_messages_out(tree)
+    return Code(digest, _hash(tree), names, imported, is_empty)
+
+
+def _hash(tree: ast.AST) -> str:
+    return hashlib.sha256(_dump(tree).encode()).hexdigest()
+
+
+def _take_names_out(tree: ast.AST) -> list[list[str]]:
+    """Remove the imports from the package, and the names of modules in strings. Return all of them; see Code."""
+    found = []
+    for node in ast.walk(tree):
+        for field in NESTED:
+            body = getattr(node, field, None)
+            if not isinstance(body, list):
+                continue
+            for each in list(body):
+                if _is_own(each):
+                    found += [[name.asname or name.name, f"{each.module}.{name.name}"] for name in each.names]
+                    body.remove(each)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and MODULE.fullmatch(node.value):
+            found.append(["", node.value])
+            node.value = PACKAGE
+    return found
+
+
+def _is_own(node: ast.AST) -> bool:
+    return isinstance(node, ast.ImportFrom) and not node.level and f"{node.module}.".startswith(f"{PACKAGE}.")
+
+
+def _take_messages_out(tree: ast.AST) -> None:
+    """Remove the texts of errors, of failed assertions, and of what is printed to stderr: no work depends on them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            node.exc.args = [each for each in node.exc.args if not _is_text(each)]
+        elif isinstance(node, ast.Assert):
+            node.msg = None
+        elif isinstance(node, ast.Call) and _dump(node.func) == _PRINT and _STDERR in map(_dump, node.keywords):
+            node.args = [each for each in node.args if not _is_text(each)]
+
+
+def _is_text(node: ast.AST) -> bool:
+    """Whether an expression is a string: a constant, an f-string, or a sum of these."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _is_text(node.left) or _is_text(node.right)
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
 def _dump(node: object) -> str:
@@ -93,12 +149,41 @@ def _keep_known(known: dict[str, dict], count: int) -> None:
             write_json_atomic(KNOWN, known)
 
 
-def hash_files(paths: list[str] | list[Path]) -> str:
-    """Return one hash of the code and the names of several files."""
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(f"{path} {read_code(Path(path)).digest}".encode())
-    return digest.hexdigest()[:16]
+def hash_files(paths: Iterable[str | Path]) -> str:
+    """Return one hash of the code of several files.
+
+    It depends on what the files contain, not on their names and folders: a module of the package that another one names
+    counts by its own code.
+    """
+    works = {str(path): read_code(Path(path)) for path in paths}
+    lines = []
+    for code in works.values():
+        targets = [f"{name}={_identify(target, works)}" for name, target in code.names]
+        lines.append(" ".join([code.work, *sorted(targets)]))
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
+
+
+def _identify(target: str, works: dict[str, Code]) -> str:
+    """Return the code of a module, and the name in it if `target` is one. Code that is not hashed counts for nothing.
+
+    target: dotted name of a module, or of something in it.
+    """
+    module = target.rstrip(".").removeprefix(PACKAGE).removeprefix(".")
+    file, name = module_file(module), ""
+    if file is None:
+        module, _, name = module.rpartition(".")
+        file = module_file(module)
+    return f"{works[str(file)].work if str(file) in works else ''}.{name}"
+
+
+@cache
+def module_file(module: str) -> Path | None:
+    """Return the file of a module, given its dotted name below the package, or None if there is no such module."""
+    path = LIBRARY.joinpath(PACKAGE, *filter(None, module.split(".")))
+    for candidate in (path.with_suffix(".py"), path / "__init__.py"):
+        if candidate.exists():
+            return candidate
+    return None
 
 
 def _drop_strings(node: ast.AST) -> None:
@@ -109,6 +194,10 @@ def _drop_strings(node: ast.AST) -> None:
             body[:] = [statement for statement in body if not _is_string(statement)]
             for statement in body:
                 _drop_strings(statement)
+
+
+_PRINT = _dump(ast.parse("print", mode="eval").body)
+_STDERR = _dump(ast.parse("print(file=sys.stderr)", mode="eval").body.keywords[0])  # type: ignore[attr-defined]
 
 
 def _is_string(node: ast.AST) -> bool:

@@ -21,7 +21,8 @@ class Largest:
     """The resolved values of `per_device_batch_size: max` in one study.
 
     config: of the study. bound: the largest batch that the data set allows. asked: the series that need a number.
-    samples: the first run of each of them that is supported, on the fewest devices. searches, sizes: search and size of each such series.
+    samples: the first run of each of them that is supported, on the fewest devices. searches, sizes: search and size
+    of each such series.
     """
 
     config: dict

@@ -7,7 +7,7 @@ from howmanygpus.plan.cluster.offer import Offer, ask_for_offer
 from howmanygpus.plan.cluster.retrying import FIRST, Growth, find_growth_of_job
 from howmanygpus.plan.config.machine import Device
 from howmanygpus.plan.frameworks import FRAMEWORKS
-from howmanygpus.plan.invalidation.code import hash_script
+from howmanygpus.plan.invalidation.code import hash_allreduce
 from howmanygpus.plan.invalidation.pins import environment_record
 from howmanygpus.plan.jobs import JobSize, expectation, job_resources, list_resources, placement
 from howmanygpus.plan.plan import Plan
@@ -23,10 +23,9 @@ class ClusterRules(RuleFunctions):
     `spread` is empty for the fewest nodes that hold the devices, else `_nodes2` for two nodes, for example.
     """
 
-    def __init__(self, plan: Plan, account: str | None = None):
-        """account: of the jobs on a cluster; None for the default of the user."""
+    def __init__(self, plan: Plan):
         super().__init__()
-        self._plan, self._machine, self._account = plan, plan.machine, account
+        self._plan, self._machine = plan, plan.machine
         self._offers: dict[tuple, Offer] = {}
 
     def resources(self, get_size: Callable[..., JobSize], get_growth: Callable[..., Growth]) -> dict[str, Callable]:
@@ -49,9 +48,9 @@ class ClusterRules(RuleFunctions):
 
     def _offer(self, device: Device) -> Offer | None:
         """Return what the cluster offers to jobs on a device. An answer is kept, since it seldom changes."""
-        key = tuple(device.options[name] for name in ("partition", "request", "constraint", "qos"))
+        key = tuple(device.options[name] for name in ("partition", "request", "constraint"))
         is_new = self._machine.submits and key not in self._offers
-        if is_new and (offer := ask_for_offer(device.options, self._account)):
+        if is_new and (offer := ask_for_offer(device.options)):
             self._offers[key] = offer
         return self._offers.get(key)
 
@@ -87,7 +86,7 @@ class ClusterRules(RuleFunctions):
         return max(limits, default=0) + self._machine.slurm["overhead_min"]
 
     def allreduce_code(self, wildcards) -> str:
-        return hash_script("measure_allreduce", "train.preflight.allreduce")
+        return hash_allreduce()
 
     def allreduce_environment(self, wildcards) -> str:
         environments = FRAMEWORKS["pytorch_ddp"].environments

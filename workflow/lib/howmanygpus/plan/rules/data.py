@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from howmanygpus.plan.config.datasets import options_of_runs
-from howmanygpus.plan.invalidation.code import hash_script
+from howmanygpus.plan.invalidation.code import hash_preparing
 from howmanygpus.plan.invalidation.contents import (
     Contents,
     describe_files,
@@ -109,7 +109,7 @@ class DataRules(RuleFunctions):
 
     def code(self, script: str) -> Callable:
         """Return a function from wildcards to the hash of a script and the module of the data set's source."""
-        return lambda wildcards: hash_script(script, f"prepare.sources.{self.source(wildcards)}")
+        return lambda wildcards: hash_preparing(script, f"prepare.sources.{self.source(wildcards)}")
 
     def match(self, listed: bool) -> str:
         """Return a regular expression that matches the data sets of image files if `listed`, or else all others."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from howmanygpus.plan.invalidation.code import hash_initialization, hash_own_reference, hash_script
+from howmanygpus.plan.invalidation.code import hash_initialization, hash_own_reference, hash_preparing
 from howmanygpus.plan.invalidation.pins import environment_record
 from howmanygpus.plan.networks import IMAGENET, list_pretrained
 from howmanygpus.plan.own.model import OwnModel
@@ -34,7 +34,7 @@ class WeightRules(RuleFunctions):
 
     def conversion(self, wildcards) -> str:
         modules = ("train.frameworks.torch.published", f"train.models.{wildcards.model}.published")
-        return hash_script("run_module", *modules, f"train.models.{wildcards.model}.parameters")
+        return hash_preparing("run_module", *modules, f"train.models.{wildcards.model}.parameters")
 
     def converted(self, wildcards) -> str | list:
         """Return the record of the published weights, or nothing for a file of the user."""

@@ -100,12 +100,13 @@ def do_try(
     placement: dict,
     deadline_s: float,
     memory_bytes: int | None,
+    explain: Callable[[AttemptFolder, dict], dict],
 ) -> Ended:
     """Train with one batch size, and return how that ended. Only the folder of a try that failed is kept.
 
     python: interpreter of the framework's environment. make_spec: returns the specification of the run, given the
     folder of its data. folder: of this try; it is replaced. placement: see train.host.placement. memory_bytes: memory
-    limit of a process, on CPUs.
+    limit of a process, on CPUs. explain: see train.start.endings.explain_crash.
     """
     shutil.rmtree(folder, ignore_errors=True)
     attempt, data, result = AttemptFolder(folder / "attempt"), folder / "data", folder / "run"
@@ -120,7 +121,8 @@ def do_try(
     killed_before, started = count_killed(), time.monotonic()
     exit_status, said = run(command, folder / "said.txt", memory_bytes)
     seconds = time.monotonic() - started
-    record = read_record(result / "run.json") or read_record(attempt.record)
+    if not (record := read_record(result / "run.json")) and (record := read_record(attempt.record)):
+        record |= explain(attempt, record)
     status, reason = record.get("status", RUNNING), record.get("reason", "")
     if status == RUNNING:
         ended_by = signal.Signals(-exit_status).name if exit_status < 0 else f"exit status {exit_status}"

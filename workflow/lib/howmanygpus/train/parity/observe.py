@@ -20,10 +20,12 @@ from howmanygpus.train.host.processes import die_with_parent
 from howmanygpus.train.parity.task import OPTIMIZERS, UNSUPPORTED, make_spec
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.spec import RunSpec
-from howmanygpus.train.start.launch import hold_machine, import_late, run_processes
+from howmanygpus.train.start.launch import hold_machine, run_processes
 from howmanygpus.train.start.launchers import count_processes
 
 DEADLINE_S = 1800.0
+CRASHES = "crashes.json"
+"""File with the tasks that crashed: which one, with which exit status, and the folder with what it left behind."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,19 @@ def start(tasks: list[dict], spec: RunSpec, placement: Placement, attempt: Attem
         return run_processes(spec, placement, attempt, "howmanygpus.train.parity.probe", options, DEADLINE_S)
 
 
-def observe(tasks: list[Task], placement: Placement, attempt: AttemptFolder) -> list[str]:
-    """Start the framework until every task is done or has crashed. Return a description of every crash."""
-    crashes: list[str] = []
+def set_aside(attempt: AttemptFolder, number: int) -> Path:
+    """Move what the processes of a crash have left behind to a folder of its own, and return the folder."""
+    folder = attempt.path / f"crash{number}"
+    folder.mkdir()
+    for path in (attempt.said, *attempt.path.glob("error.rank*.txt")):
+        if path.exists():
+            path.rename(folder / path.name)
+    return folder
+
+
+def observe(tasks: list[Task], placement: Placement, attempt: AttemptFolder) -> list[dict]:
+    """Start the framework until every task is done or has crashed. Return the entries of CRASHES."""
+    crashes: list[dict] = []
     waiting, started_at = tasks, time.time()
     while waiting := [task for task in waiting if not task.is_over]:
         at_once = waiting if waiting[0].spec.num_nodes == 1 else waiting[:1]
@@ -100,8 +112,8 @@ def observe(tasks: list[Task], placement: Placement, attempt: AttemptFolder) -> 
         print(f"Starting {spec.framework} on {describe_devices(spec)}: {left}", flush=True)
         status = start([task.describe(len(tasks), started_at) for task in at_once], spec, placement, attempt)
         if crashed := next((task for task in at_once if not task.is_over), None):
-            reason = import_late("endings").find_crash(attempt, status)["reason"]
-            crashes.append(f"{crashed.describe_place()} crashed: {reason}")
+            folder = set_aside(attempt, len(crashes))
+            crashes.append({"task": crashed.describe_place(), "exit_status": status, "folder": str(folder)})
             waiting = [task for task in waiting if task.folder != crashed.folder]
     print(f"{time.time() - started_at:6.1f} s: all tasks of {describe_devices(tasks[0].spec)} have ended", flush=True)
     return crashes
@@ -122,7 +134,9 @@ def main() -> None:
     layout = (arguments.num_devices, arguments.num_nodes)
     tasks = make_tasks(arguments.request, arguments.keys, layout, arguments.folder, arguments.defaults)
     if crashes := observe(tasks, Placement.without_data(arguments.placement), AttemptFolder(arguments.folder)):
-        sys.exit("The parity gate's task was not done:\n" + "\n".join(crashes))
+        write_json_atomic(arguments.folder / CRASHES, {"crashes": crashes})
+        lines = [f"{crash['task']} crashed: exit status {crash['exit_status']}" for crash in crashes]
+        sys.exit("\n".join(["The parity gate's task was not done:", *lines]))
 
 
 if __name__ == "__main__":

@@ -15,10 +15,9 @@ from pathlib import Path
 import psutil
 import pynvml
 
+from howmanygpus.site import slurm
 from howmanygpus.train.host.devices import describe_host
 from howmanygpus.train.host.gpus import find_board, find_memory_gib, list_gpu_uuids
-from howmanygpus.train.host.slurm import ask_for_job, find_job_id
-from howmanygpus.train.preflight.limits import to_minutes
 from howmanygpus.train.preflight.stacks import find_refusal
 
 PATIENCE_S = 20.0
@@ -28,8 +27,7 @@ GIB = 2**30
 def look_around(expected: dict) -> dict:
     """Return everything that is recorded of a node. expected: keys of the machine file, see plan.jobs.expectation."""
     uuids = list_gpu_uuids()
-    job_id = find_job_id()
-    job = (ask_for_job(job_id) or {}) if job_id else {}
+    job, partition_limit = find_job()
     return {
         "host": describe_host(uuids),
         "visible_devices": os.environ.get("CUDA_VISIBLE_DEVICES"),
@@ -44,8 +42,8 @@ def look_around(expected: dict) -> dict:
         "home": {"path": str(home := Path.home()), "is_folder": home.is_dir()},
         "modules": {" ".join(modules): try_modules(modules) for modules in expected["modules"]},
         "reaches_package_index": ask(sys.executable, "-m", "pip", "index", "versions", "pip") is not None,
-        "job": {key: job.get(key) for key in ("JobId", "Partition", "NodeList", "TRES", "TresPerNode")},
-        "partition_limit": find_partition_limit(job.get("Partition")),
+        "job": {key: getattr(job, key, None) or None for key in ("id", "partition", "nodes", "allocated", "requested")},
+        "partition_limit": partition_limit,
     }
 
 
@@ -110,12 +108,15 @@ def ask(*command: str) -> str | None:
     return answer.stdout if answer.returncode == 0 else None
 
 
-def find_partition_limit(partition: str | None) -> str | None:
-    """Return the partition's time limit as SLURM writes it; None if it is unknown."""
-    for word in (ask("scontrol", "--oneliner", "show", "partition", partition) or "").split() if partition else ():
-        if word.startswith("MaxTime="):
-            return word.partition("=")[2]
-    return None
+def find_job() -> tuple[slurm.Job | None, str | None]:
+    """Return this job and its partition's time limit as SLURM writes it; None for what is unknown."""
+    job = None
+    if job_id := slurm.find_job_id():
+        with suppress(slurm.SlurmError):
+            job = slurm.find_job(job_id)
+            limits = [each.time_limit for each in slurm.list_partitions() if job and each.name == job.partition]
+            return job, next(iter(limits), None)
+    return job, None
 
 
 def judge(found: dict, expected: dict) -> list[dict]:
@@ -164,7 +165,7 @@ def judge_node(found: dict, expected: dict) -> Iterator[str]:
             yield f"`module load {modules}` fails: {problem}; correct `modules`"
     if found["scratch"] and not found["scratch"]["writable"]:
         yield f"scratch: {found['scratch']['path']} cannot be written to; name another folder, or null"
-    if (longest_min := to_minutes(found["partition_limit"])) < expected["longest_job_min"]:
+    if (longest_min := slurm.to_minutes(found["partition_limit"])) < expected["longest_job_min"]:
         excess_min = math.ceil(expected["longest_job_min"] - longest_min)
         yield (
             f"jobs of {expected['longest_job_min']} minutes are planned, the partition ends them at "

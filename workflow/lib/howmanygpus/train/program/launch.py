@@ -1,13 +1,11 @@
 """Start the processes of a run of a user's program; train.start.launch does the work."""
 
 import os
-import sys
 from pathlib import Path
 
 from howmanygpus.files import sha256_of_file
 from howmanygpus.train.program.spec import ProgramSpec
 from howmanygpus.train.records import AttemptFolder
-from howmanygpus.train.start.attempts import RUNS
 from howmanygpus.train.start.launch import Work, main
 from howmanygpus.train.start.rendezvous import reserve_port
 
@@ -25,19 +23,6 @@ def collect_nothing(spec: ProgramSpec, attempt: AttemptFolder) -> None:
 
 
 PROGRAM = Work("howmanygpus.train.program.process", verify_files, collect_nothing)
-
-
-def prefer_interpreter(python: str | None) -> None:
-    """Put an interpreter's folder first in PATH, where the program, and mpirun for it, are found."""
-    if python:
-        folder = str(Path(python).absolute().parent)
-        os.environ["PATH"] = os.pathsep.join([folder, os.environ.get("PATH", os.defpath)])
-
-
-def build_program_command(attempt: AttemptFolder, run: str, time_limit_min: float) -> list[str]:
-    """Return the command line of the launcher, which runs in the workflow's own Python."""
-    options = ["--attempt", str(attempt.path), "--run-dir", str(RUNS / run), "--deadline-s", str(60 * time_limit_min)]
-    return [sys.executable, "-m", "howmanygpus.train.program.launch", *options]
 
 
 if __name__ == "__main__":

@@ -2,17 +2,21 @@
 
 import json
 import os
+import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from howmanygpus.files import write_json_atomic
-from howmanygpus.train.host.slurm import find_job_id
+from howmanygpus.site.slurm import SlurmError, cancel, find_job_id
 from howmanygpus.train.host.telling import VARIABLE
 from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.start.calls import find_birth, find_call, identify_folder
 from howmanygpus.train.start.settling import OWNER, REPLACED, Owner, find_working, settle
 
 ATTEMPTS, RUNS = Path("results/attempts"), Path("results/runs")
+TIME_FORMAT = "%Y%m%dT%H%M%S"
+"""The names of attempts and of the records of jobs begin with their start, in UTC."""
 
 
 class DoneByAnotherError(Exception):
@@ -28,7 +32,7 @@ def find_owner(placement: dict) -> Owner:
 
 
 def replace_older_attempts(run: str, owner: Owner) -> None:
-    """Mark each older attempt at a run that is still running as replaced; the launcher then cancels its job.
+    """Mark each older attempt at a run that is still running as replaced, and cancel its job if this is a job too.
 
     A killed Snakemake leaves such attempts behind. Raises DoneByAnotherError if the call of one is alive.
     """
@@ -42,8 +46,20 @@ def replace_older_attempts(run: str, owner: Owner) -> None:
                 f"{call.describe()}. Wait for the end of that call or press Ctrl-C in its terminal; then give this "
                 "call again."
             )
-    for path, _ in working:
+    for path, older in working:
         write_json_atomic(path / REPLACED, {"by": owner.describe()})
+        # A packed attempt has no job of its own: its allocation may do other runs, or be an interactive one.
+        if owner.job and older.job:
+            # If SLURM does not answer, both go on, and the later one to end is the run.
+            with suppress(SlurmError):
+                cancel([older.job])
+
+
+def make_folder(run: str, name: str) -> AttemptFolder:
+    """Make the folder of an attempt that starts now. name: of its job or process, or why it never began."""
+    attempt = AttemptFolder(ATTEMPTS / run / f"{time.strftime(TIME_FORMAT, time.gmtime())}-{name}")
+    attempt.path.mkdir(parents=True, exist_ok=True)
+    return attempt
 
 
 def create_attempt(run: str, spec: dict, placement: dict) -> AttemptFolder:
@@ -54,10 +70,7 @@ def create_attempt(run: str, spec: dict, placement: dict) -> AttemptFolder:
     """
     owner = find_owner(placement)
     replace_older_attempts(run, owner)
-    started = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-    who = f"job{owner.job}" if owner.job else str(owner.pid)
-    attempt = AttemptFolder(ATTEMPTS / run / f"{started}-{who}")
-    attempt.path.mkdir(parents=True)
+    attempt = make_folder(run, f"job{owner.job}" if owner.job else str(owner.pid))
     owner.write(attempt.path / OWNER)
     write_json_atomic(attempt.spec, spec)
     write_json_atomic(attempt.placement, placement)
@@ -81,6 +94,19 @@ def build_launch_command(
     if is_refused(verdict["status"], parity):
         options["--refuse"] = f"{verdict['reason']}; see {verdict_file}"
     return [python, "-m", "howmanygpus.train.start.launch", *(word for option in options.items() for word in option)]
+
+
+def prefer_interpreter(python: str | None) -> None:
+    """Put an interpreter's folder first in PATH, where the program, and mpirun for it, are found."""
+    if python:
+        folder = str(Path(python).absolute().parent)
+        os.environ["PATH"] = os.pathsep.join([folder, os.environ.get("PATH", os.defpath)])
+
+
+def build_program_command(attempt: AttemptFolder, run: str, time_limit_min: float) -> list[str]:
+    """Return the command line of the launcher, which runs in the workflow's own Python."""
+    options = ["--attempt", str(attempt.path), "--run-dir", str(RUNS / run), "--deadline-s", str(60 * time_limit_min)]
+    return [sys.executable, "-m", "howmanygpus.train.program.launch", *options]
 
 
 def is_refused(verdict: str, parity: str) -> bool:

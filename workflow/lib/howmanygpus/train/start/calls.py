@@ -15,13 +15,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
-from datetime import UTC, datetime
 from pathlib import Path
 
 from howmanygpus.files import read_each, write_json_atomic
+from howmanygpus.site.slurm import SlurmError, list_queue
 from howmanygpus.surroundings.secrets import make_hiding
-from howmanygpus.train.host.slurm import ask
 from howmanygpus.train.host.telling import TOLD, VARIABLE
+from howmanygpus.train.records import now
 
 CALLS = Path(".snakemake/howmanygpus/calls")
 TOLD_EVERY_S = 0.5
@@ -57,9 +57,8 @@ def announce(name: str, say: Callable[[str], None] = print, calls: Path = CALLS)
     """
     calls.mkdir(parents=True, exist_ok=True)
     read_each(calls, "*.json", _mark_if_killed)
-    now = datetime.now(UTC).isoformat(timespec="seconds")
     command = make_hiding(os.environ)(" ".join(["snakemake", *sys.argv[1:]]))
-    call = Call(name, identify_folder(), os.uname().nodename, os.getpid(), find_birth(os.getpid()), now, command)
+    call = Call(name, identify_folder(), os.uname().nodename, os.getpid(), find_birth(os.getpid()), now(), command)
     path = (calls / f"{name}.json").absolute()
     write_json_atomic(path, asdict(call))
     os.environ[VARIABLE] = name
@@ -105,7 +104,7 @@ def find_dead(folder: Path = Path()) -> list[Call]:
 
 def find_jobs(folder: Path) -> list[str]:
     """Return the ids of the jobs in SLURM's queue that calls in a folder have submitted; empty without SLURM."""
-    return list_jobs([call.name for call in _find_all(folder)])
+    return list_jobs([call.name for call in _find_all(folder)], own=False)
 
 
 def _find_all(folder: Path) -> list[Call]:
@@ -114,15 +113,15 @@ def _find_all(folder: Path) -> list[Call]:
     return [call for call in calls if call.folder_id == identify_folder(folder)]
 
 
-def list_jobs(calls: list[str], *options: str) -> list[str]:
+def list_jobs(calls: list[str], states: str = "", own: bool = True) -> list[str]:
     """Return the ids of the jobs in SLURM's queue that some calls have submitted; empty if SLURM does not answer.
 
-    calls: names of calls. The name of each job ends with that of its call. options: further ones of squeue.
+    calls: names of calls. The name of each job ends with that of its call. states, own: see site.slurm.list_queue.
     """
-    if not calls:
-        return []
-    jobs = [line.partition(" ") for line in ask(["squeue", "--noheader", "--format=%i %j", *options]).splitlines()]
-    return [job_id for job_id, _, name in jobs if name.endswith(tuple(calls))]
+    if calls:
+        with suppress(SlurmError):
+            return [job.id for job in list_queue(states, own) if job.name.endswith(tuple(calls))]
+    return []
 
 
 def identify_folder(folder: Path = Path()) -> str:

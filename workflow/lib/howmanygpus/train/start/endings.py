@@ -1,10 +1,7 @@
-"""
-Why an attempt ended without an outcome, and the record of it.
-
-The launcher imports this module by its name once a run has ended, so that no run is repeated if it is changed.
-"""
+"""Explain why an attempt ended without an outcome: by its job of SLURM, its exit status, and what it left behind."""
 
 import errno
+import json
 import os
 import re
 import signal
@@ -12,27 +9,31 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from howmanygpus.files import write_json_atomic
-from howmanygpus.surroundings.secrets import hide_everywhere, make_hiding
+from howmanygpus.site.slurm import Job, SlurmError, look_up
 from howmanygpus.train.records import AttemptFolder
-from howmanygpus.train.schema import RecordError, check_record
-from howmanygpus.train.start.settling import OWNER, REPLACED
 
 OUT_OF_HOST_MEMORY = re.compile("^s(?:run|lurm).*(?:exceeded memory limit|oom-kill|Out Of Memory)", re.IGNORECASE)
 """What slurmstepd prints when it, or the kernel for it, has killed processes that took too much memory."""
+STATES = {
+    "TIMEOUT": ("time_limit", "SLURM ended the job at its time limit of {job.time_limit}"),
+    "DEADLINE": ("time_limit", "SLURM ended the job at its deadline"),
+    "CANCELLED": ("cancelled", "the job was cancelled"),
+    "PREEMPTED": ("preempted", "SLURM gave the job's nodes to another"),
+    "NODE_FAIL": ("node_failed", "SLURM lost a node of the job ({job.nodes})"),
+    "BOOT_FAIL": ("node_failed", "SLURM could not start a node of the job ({job.nodes})"),
+    "OUT_OF_MEMORY": ("host_out_of_memory", "the job took more host memory than the {memory} it asked for"),
+}
+"""Status and reason of a run whose job SLURM ended, by the job's state.
+
+LAUNCH_FAILED and RECONFIG_FAIL are no states. SLURM sets these flags when it requeues a job, and does not print them.
+"""
 CRASHES = (
     ("RendezvousError", "no_rendezvous"),
-    (rf"\[Errno {errno.ENOSPC}\]|No space left on device", "disk_full"),
+    (rf"\[Errno ({errno.ENOSPC}|{errno.EDQUOT})\]|No space left on device|{os.strerror(errno.EDQUOT)}", "disk_full"),
     # Frameworks name the error of a device OutOfMemoryError.
     ("(?<!OutOf)MemoryError|CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED", "host_out_of_memory"),
 )
 """Statuses of a run that ended with an error, by a pattern of its text."""
-LARGE = (".csv", ".npz", ".safetensors")
-"""Suffixes of files that grow with the length of a run or the size of a network."""
-KEPT = ("spec", "status", "reason", "pid", "started_at", "finished_at", "parity")
-"""Keys of the record of every attempt that has ended."""
-
-
 FIRST = (
     re.compile(r"^Process name: (?P<rank>\d+)\nExit code: (?P<status>\d+)", re.MULTILINE),
     re.compile(r"^srun: error: \S+: tasks? (?P<rank>\d+)\S*: (?P<how>(?!Terminated)[^\n(]+)", re.MULTILINE),
@@ -52,10 +53,34 @@ class Failure:
     how: str
 
 
+def explain_job(job: Job | None) -> dict:
+    """Return status and reason of a run, from its job; empty for a job that SLURM does not know or did not end."""
+    if job is None or job.state not in STATES:
+        return {}
+    status, reason = STATES[job.state]
+    return {"status": status, "reason": f"{reason.format(job=job, memory=job.memory or 'memory')} (job {job.id})"}
+
+
+def ask_for_end(job_id: str) -> dict:
+    """Return status and reason of a run, from its job; empty also if SLURM does not answer."""
+    with suppress(SlurmError):
+        return explain_job(look_up(job_id))
+    return {}
+
+
 def name_crash(reason: str) -> dict:
     """Return the status of a run that ended with an error, and the error as the reason."""
     status = next((status for pattern, status in CRASHES if re.search(pattern, reason)), "crashed")
     return {"status": status, "reason": reason}
+
+
+def explain_crash(attempt: AttemptFolder, record: dict) -> dict:
+    """Return status and reason of an attempt whose launcher has recorded a crash; empty for any other record."""
+    if record["status"] != "crashed":
+        return {}
+    if "exit_status" in record:
+        return find_crash(attempt, record["exit_status"])
+    return name_crash(record["reason"])
 
 
 def find_crash(attempt: AttemptFolder, exit_status: int) -> dict:
@@ -76,61 +101,29 @@ def find_crash(attempt: AttemptFolder, exit_status: int) -> dict:
         return name_crash(path.read_text().strip().splitlines()[-1])
     if words := explain_abort(said):
         return name_crash(words)
-    if not os.statvfs(attempt.path).f_bavail:
-        return name_crash(f"No space left on device: the disk of {attempt.path} is full")
+    if full := explain_full_disk(attempt):
+        return full
     if exit_status < 0:
         return name_crash(f"killed by {signal.Signals(-exit_status).name}")
     return name_crash(f"exit status {exit_status}")
 
 
-def write_last_words(attempt: AttemptFolder, record: dict) -> None:
-    """Write how the attempt ended, on a full disk too: the record is worth more than the attempt's other files.
+def explain_crashes(path: Path) -> str:
+    """Return which of the gate's tasks crashed and why, one a line; empty if none did.
 
-    What a program has written of its user's secrets is replaced, and what its command has of them in addresses.
-
-    A record that violates its schema is an internal error. Then only the keys that every record has are written, with
-    the violation as the reason.
+    path: file with the crashes, which train.parity.observe writes.
     """
-    try:
-        check_record(attempt.record, record)
-    except RecordError as error:
-        reason = f"{error}; the attempt had ended with {record['status']}: {record['reason']}"
-        record = {key: record[key] for key in KEPT} | {"status": "crashed", "reason": reason}
-    reports = attempt.path / "report.jsonl"
-    with suppress(OSError):  # most attempts have no such file
-        reports.write_text(make_hiding(os.environ)(reports.read_text(errors="replace")))
-    if (shown := hide_everywhere(record)) != record:
-        record = shown
-        for path in attempt.path.rglob(attempt.spec.name):
-            with suppress(OSError):
-                write_json_atomic(path, record["spec"])
-    leftovers = list_leftovers(attempt)
-    while True:
-        try:
-            return write_json_atomic(attempt.record, record)
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not leftovers:
-                raise
-        give_up(leftovers.pop(0))
+    crashes = json.loads(path.read_text())["crashes"] if path.exists() else []
+    ends = [find_crash(AttemptFolder(crash["folder"]), crash["exit_status"])["reason"] for crash in crashes]
+    lines = [f"  {crash['task']} crashed: {reason}" for crash, reason in zip(crashes, ends, strict=True)]
+    return "\n".join(["the parity gate's task was not done:", *lines]) if lines else ""
 
 
-def list_leftovers(attempt: AttemptFolder) -> list[Path]:
-    """Return the files that are removed to make room for the record: samples and arrays first, events last.
-
-    The files with the attempt's owner, its specification, and the attempt that replaced it stay.
-    """
-    stays = [attempt.record, attempt.spec, attempt.placement, attempt.events]
-    stays += [attempt.path / OWNER, attempt.path / REPLACED]
-    files = [path for path in attempt.path.rglob("*") if path.is_file() and path not in stays]
-    events = [attempt.events] if attempt.events.exists() else []
-    return sorted(files, key=lambda path: not (path.suffix in LARGE or path.name.startswith("."))) + events
-
-
-def give_up(path: Path) -> None:
-    """Remove a file. It is emptied first, because a process that still has it open would keep its space."""
-    with suppress(OSError):
-        os.truncate(path, 0)
-    path.unlink(missing_ok=True)
+def explain_full_disk(attempt: AttemptFolder) -> dict:
+    """Return status and reason of an attempt whose disk is full; empty if there is room."""
+    if os.statvfs(attempt.path).f_bavail:
+        return {}
+    return name_crash(f"No space left on device: the disk of {attempt.path} is full")
 
 
 def find_first(said: str) -> Failure | None:

@@ -2,12 +2,11 @@
 Start the processes of one run, wait for them, and publish their files.
 
 The processes write to the folder of this attempt. After an expected outcome its files move to the run's folder,
-run.json last, and the exit status is 0. After a crash, a signal or the deadline the folder stays, its attempt.json says
-why, and the exit status is not 0.
+run.json last, and the exit status is 0. After a crash, a signal or the deadline the folder stays, and the exit
+status is not 0. Its attempt.json then has what the launcher knows, which train.start.settling explains.
 """
 
 import argparse
-import importlib
 import json
 import os
 import shutil
@@ -19,9 +18,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from howmanygpus.files import hold_lock, sha256_of_file
@@ -42,8 +39,8 @@ from howmanygpus.train.host.telemetry import (
 )
 from howmanygpus.train.input.prepared import read_description, verify_data, verify_hashes
 from howmanygpus.train.loop.predictions import PredictionStore, merge_predictions
-from howmanygpus.train.records import AttemptFolder
-from howmanygpus.train.schema import write_record
+from howmanygpus.train.records import AttemptFolder, now
+from howmanygpus.train.schema import RecordError, write_record
 from howmanygpus.train.spec import LaunchSpec, RunSpec
 from howmanygpus.train.start.environment import build_environment, describe_environment
 from howmanygpus.train.start.launchers import build_command
@@ -55,6 +52,8 @@ GRACE_S = 10.0
 
 LOCK_FOLDER = "HOWMANYGPUS_LOCK_FOLDER"
 """Environment variable with another folder for the machine's lock, with which tests do not wait for other sessions."""
+KEPT = ("spec", "status", "reason", "pid", "started_at", "finished_at", "parity")
+"""Keys of the record of every attempt that has ended."""
 
 
 @dataclass(frozen=True)
@@ -76,18 +75,6 @@ class Interrupted(Exception):
     def __init__(self, signum: int):
         super().__init__(signal.Signals(signum).name)
         self.signum = signum
-
-
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def import_late(name: str) -> ModuleType:
-    """Return a module of this folder that nothing needs while a run is measured, such as what explains its end.
-
-    Import statements name the code of a run. Without one, no run is repeated if the module is changed.
-    """
-    return importlib.import_module(f"howmanygpus.train.start.{name}")
 
 
 def raise_interrupted(signum: int, _frame) -> None:
@@ -217,10 +204,8 @@ def run_attempt(
     """Verify the inputs, run and publish; return the exit status. What becomes known is added to `record`."""
     gpu_uuids = list_gpu_uuids()[: spec.devices_per_node] if spec.device_kind == "cuda" else []
     record |= {"host": describe_host(gpu_uuids)} | describe_environment(spec, placement)
-    if job_id := slurm.find_job_id():
-        record |= {"job": slurm.describe_job(job_id) | {"packed": placement.scheduler == "none"}}
-    if placement.scheduler == "slurm":
-        import_late("settling").cancel_older_attempts(attempt.path.parent, record["job"]["id"])
+    if job := slurm.read_job():
+        record |= {"job": job}
     write_record(attempt.record, record)
     module_options = ["--attempt", str(attempt.path), *(["--save-weights"] if options.save_weights else [])]
     if placement.scheduler == "none":
@@ -248,7 +233,7 @@ def run_attempt(
             outcome = doubt_frozen(json.loads(attempt.outcome.read_text()), attempt.path, started_at)
             publish(spec, attempt, options.run_dir, record | outcome | {"finished_at": now()}, work)
             return 0
-    record |= import_late("jobs").explain_end() or import_late("endings").find_crash(attempt, exit_status)
+    record |= {"status": "crashed", "reason": f"exit status {exit_status}", "exit_status": exit_status}
     return exit_status if exit_status > 0 else 1
 
 
@@ -271,7 +256,7 @@ def refuse(spec: RunSpec, run_dir: Path, attempt: AttemptFolder, record: dict, r
 def launch(
     spec: LaunchSpec, run_dir: Path, attempt: AttemptFolder, options: argparse.Namespace, work: Work = TRAINING
 ) -> int:
-    """Do one attempt and return the exit status. However an attempt fails, its record says why."""
+    """Do one attempt and return the exit status. However an attempt fails, its record says how."""
     record = {"spec": spec.to_dict(), "status": "running", "reason": "", "pid": os.getpid(), "started_at": now()}
     record |= {"parity": options.parity, "held_at": None}
     try:
@@ -286,14 +271,29 @@ def launch(
         record |= {"status": "time_limit", "reason": str(error)}
     except Interrupted as error:
         exit_status = 128 + error.signum
-        record |= import_late("jobs").explain_end() or {"status": "interrupted", "reason": f"stopped by {error}"}
+        record |= {"status": "interrupted", "reason": f"stopped by {error}"}
     except Exception as error:
         exit_status = 1
-        record |= import_late("endings").name_crash(f"{type(error).__name__}: {error}")
+        record |= {"status": "crashed", "reason": f"{type(error).__name__}: {error}"}
         traceback.print_exc()
-    import_late("endings").write_last_words(attempt, record | {"finished_at": now()})
+    write_end(attempt, record | {"finished_at": now()})
     print(f"{run_dir}: {record['status']}: {record['reason']}; the attempt is kept in {attempt.path}", file=sys.stderr)
     return exit_status
+
+
+def write_end(attempt: AttemptFolder, record: dict) -> None:
+    """Write how the attempt ended; on a full disk, nothing, and whoever settles the attempt sees the disk.
+
+    A record that violates its schema is an internal error. Then only the keys that every record has are written, with
+    the violation as the reason.
+    """
+    try:
+        write_record(attempt.record, record)
+    except RecordError as error:
+        reason = f"{error}; the attempt had ended with {record['status']}: {record['reason']}"
+        write_end(attempt, {key: record[key] for key in KEPT} | {"status": "crashed", "reason": reason})
+    except OSError:
+        traceback.print_exc()
 
 
 def main(read_spec: Callable[[Path], LaunchSpec] = RunSpec.read, work: Work = TRAINING) -> None:

@@ -1,34 +1,31 @@
 """
-Complete the records of attempts whose launcher could not write how they ended: after kill -9, or on a lost node.
+Complete the records of attempts that have ended without an outcome.
 
-The scheduler or the process list knows how they ended. Snakemake asks them when it starts and when it ends, because the
-tables are made from the records alone.
+A launcher records what it knows of its end: an exit status, a signal, an error. What it left behind, the scheduler and
+the process list know why. A launcher that was gone at once, by kill -9 or with a lost node, has recorded nothing.
+Snakemake completes the records when it starts, when a job fails, and when it ends, because the tables are made from the
+records alone.
 """
 
 import errno
 import json
 import os
-import re
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from howmanygpus.files import read_each, write_json_atomic
-from howmanygpus.train.host.slurm import ask, ask_for_job
+from howmanygpus.site.slurm import Job, SlurmError, find_job, look_up
+from howmanygpus.surroundings.secrets import make_hiding
+from howmanygpus.train.records import AttemptFolder
 from howmanygpus.train.start.calls import find_birth, identify_folder, is_alive
-from howmanygpus.train.start.jobs import cancel, explain
+from howmanygpus.train.start.endings import explain_crash, explain_full_disk, explain_job
 
 OWNER, REPLACED = "owner.json", "replaced.json"
 """Files of an attempt that name its owner and the attempt that replaced it."""
 ATTEMPTS, OLDER_ATTEMPTS = Path("results/attempts"), Path("results/logs/train")
-ALIVE = {"PENDING", "RUNNING", "SUSPENDED"}
-ALIVE |= {"CONFIGURING", "POWER_UP_NODE", "EXPEDITING", "RESIZING", "SIGNALING", "STOPPED", "COMPLETING", "STAGE_OUT"}
-ALIVE |= {"REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
-"""States and flags of jobs that have not ended, or will start again (https://slurm.schedmd.com/job_state_codes.html).
-
-SLURM's commands print one word for a job: a flag that they know, or else the state.
-"""
-DATABASE_LINE = re.compile(r"(?P<JobState>[A-Z_]+)(?: by [^|]*)?\|(?P<NodeList>[^|]*)\|(?P<TimeLimit>[^|]*)")
-"""A line of sacct; sites wrap it in scripts that may print others."""
+LARGE = (".csv", ".npz", ".safetensors")
+"""Suffixes of files that grow with the length of a run or the size of a network."""
 TERMINATED = ("exit status 143", "killed by SIGTERM")
 """Reasons of attempts that got SIGTERM while the controller was too busy to say why; 143 is 128 + SIGTERM."""
 
@@ -72,8 +69,11 @@ class Owner:
         if record.exists() and json.loads(record.read_text())["status"] != "running":
             return False
         if self.job:
-            job = ask_for_job(self.job)
-            return job is None or job.get("JobState") in ALIVE
+            try:
+                job = find_job(self.job)
+            except SlurmError:
+                return True
+            return job is not None and job.is_alive
         return self.host == os.uname().nodename and self.born is not None and find_birth(self.pid) == self.born
 
 
@@ -92,28 +92,8 @@ def find_working(folder: Path = Path(), run: str = "") -> list[tuple[Path, Owner
     return [(attempt, owner) for attempt, owner, is_working in found if is_working]
 
 
-def cancel_older_attempts(attempts: Path, job_id: str) -> None:
-    """Cancel the jobs of earlier attempts at a run: jobs of a Snakemake that was killed continue without it.
-
-    attempts: the folder of the run's attempts. job_id: the job of the attempt that goes on.
-    """
-    for record in read_each(attempts, "*/attempt.json", lambda path: json.loads(path.read_text())):
-        job = record.get("job", {})
-        # A packed attempt has no job of its own: its allocation may do other runs, or be an interactive one.
-        if record["status"] == "running" and job.get("id") not in (None, job_id) and not job.get("packed"):
-            cancel(job["id"])
-
-
-def ask_database(job_id: str) -> dict[str, str]:
-    """Return what the accounting database knows of a job, under scontrol's names; empty without a database."""
-    command = ["sacct", "--allocations", "--noheader", "--parsable2", "--format=State,NodeList,Timelimit", "-j", job_id]
-    if not (found := [match for line in ask(command).splitlines() if (match := DATABASE_LINE.fullmatch(line))]):
-        return {}
-    return {"JobId": job_id, **found[-1].groupdict()}
-
-
 def settle(attempts: Path = ATTEMPTS) -> list[Path]:
-    """Complete the records of attempts that have ended without an outcome, or by a signal they could not explain.
+    """Complete the records of attempts that have ended without an outcome.
 
     Returns the records that still said `running`. An attempt that another call publishes meanwhile is left out.
     """
@@ -125,75 +105,123 @@ def _settle_attempt(path: Path) -> Path | None:
     record = json.loads(path.read_text())
     if record.get("settled"):
         return None
-    found = _name_quota(record)
-    found |= _find_end(path.parent, record)
-    # SLURM may take long to answer. Meanwhile the launcher may have written its own last words and ended.
-    if not found or json.loads(path.read_text()) != record:
+    found = _find_end(path.parent, record)
+    # SLURM may take long to answer. Meanwhile the launcher may have written how it ended.
+    if found is None or json.loads(path.read_text()) != record:
         return None
-    write_if_room(path, record | found | {"settled": True})
+    _hide_secrets(path.parent, record)
+    write_if_room(path, record | found | {"settled": True}, list_leftovers(AttemptFolder(path.parent)))
     return path if record["status"] == "running" else None
 
 
-def write_if_room(path: Path, record: dict) -> None:
-    """Write a record. On a full disk it stays as it is until a later call."""
-    try:
-        write_json_atomic(path, record)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
+def _hide_secrets(attempt: Path, record: dict) -> None:
+    """Replace secrets in what a program has reported, and in its specification, whose addresses the record has not."""
+    reports = attempt / "report.jsonl"
+    with suppress(OSError):  # most attempts have no such file
+        reports.write_text(make_hiding(os.environ)(reports.read_text(errors="replace")))
+    for path in attempt.rglob("spec.json"):
+        with suppress(OSError):
+            if "spec" in record and json.loads(path.read_text()) != record["spec"]:
+                write_json_atomic(path, record["spec"])
 
 
-def _name_quota(record: dict) -> dict:
-    """Return the status `disk_full` for an attempt that a disk quota ended, which the launcher records as a crash."""
-    is_quota = record["status"] == "crashed" and os.strerror(errno.EDQUOT) in record.get("reason", "")
-    return {"status": "disk_full"} if is_quota else {}
+def write_if_room(path: Path, record: dict, leftovers: list[Path]) -> None:
+    """Write a record, on a full disk too: it is worth more than files that an attempt has left over.
+
+    leftovers: files that are removed if there is no room. If that does not help, the record stays as it is until a
+    later call.
+    """
+    while True:
+        try:
+            return write_json_atomic(path, record)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+        if not leftovers:
+            return
+        give_up(leftovers.pop(0))
 
 
-def _find_end(attempt: Path, record: dict) -> dict:
-    """Status and reason of an attempt that could not tell them itself; empty if it told them, or may still run."""
+def list_leftovers(attempt: AttemptFolder) -> list[Path]:
+    """Return the files that are removed to make room for the record: samples and arrays first, events last.
+
+    The files with the attempt's owner, its specification, and the attempt that replaced it stay.
+    """
+    stays = [attempt.record, attempt.spec, attempt.placement, attempt.events]
+    stays += [attempt.path / OWNER, attempt.path / REPLACED]
+    files = [path for path in attempt.path.rglob("*") if path.is_file() and path not in stays]
+    events = [attempt.events] if attempt.events.exists() else []
+    return sorted(files, key=lambda path: not (path.suffix in LARGE or path.name.startswith("."))) + events
+
+
+def give_up(path: Path) -> None:
+    """Remove a file. It is emptied first, because a process that still has it open would keep its space."""
+    with suppress(OSError):
+        os.truncate(path, 0)
+    path.unlink(missing_ok=True)
+
+
+def _find_end(attempt: Path, record: dict) -> dict | None:
+    """Return what completes the record of an attempt, or None if it may still run or SLURM cannot tell its end yet."""
     owner = Owner.read(attempt / OWNER) if (attempt / OWNER).exists() else None
     if owner and owner.folder_id != identify_folder() and record["status"] == "running":
         words = f"{owner.describe()} was doing it in {owner.folder}, from where its records were copied"
         return {"status": "killed", "reason": words}
-    job = record.get("job")
+    told, job = explain_crash(AttemptFolder(attempt), record), record.get("job")
     # The allocation of a packed attempt goes on after it.
-    found = _find_end_of_process(record, owner) if not job or job.get("packed") else {}
-    found = found or (_find_end_of_job(record) if job else {})
-    if not (attempt / REPLACED).exists() or not (found or record["status"] in ("cancelled", "interrupted")):
-        return found
-    return {"status": "cancelled", "reason": f"replaced by {json.loads((attempt / REPLACED).read_text())['by']}"}
+    found = _find_end_of_process(record, owner) if not job or job.get("packed") else None
+    if found is None and job:
+        found = _find_end_of_job(record | told)
+    if found is None:
+        return None
+    if found.get("status") == "killed":
+        # A launcher cannot record its end on a full disk.
+        found |= explain_full_disk(AttemptFolder(attempt))
+    if (attempt / REPLACED).exists() and (found or record["status"] in ("cancelled", "interrupted")):
+        return {"status": "cancelled", "reason": f"replaced by {json.loads((attempt / REPLACED).read_text())['by']}"}
+    return told | found
 
 
-def _find_end_of_process(record: dict, owner: Owner | None) -> dict:
-    """Status and reason of an attempt on this host whose process is gone; empty if it told them, or may still run."""
+def _find_end_of_process(record: dict, owner: Owner | None) -> dict | None:
+    """Return status and reason of an attempt on this host whose process is gone; None if it may still run.
+
+    The result is empty if the launcher has recorded the end, unless a job of SLURM may tell more.
+    """
+    if record["status"] != "running":
+        return None if "job" in record else {}
     is_here = record["host"]["hostname"] == os.uname().nodename if "host" in record else False
     born = owner.born if owner and owner.pid == record["pid"] else None
-    if record["status"] != "running" or not is_here or is_alive(record["pid"], born):
-        return {}
+    if not is_here or is_alive(record["pid"], born):
+        return None
     return {"status": "killed", "reason": "the launcher ended without a word, as after kill -9 or a lost node"}
 
 
-def _find_end_of_job(record: dict) -> dict:
-    """Status and reason of an attempt whose job has ended, as SLURM knows them; empty if the attempt told them."""
-    is_explained = record["status"] not in ("running", "interrupted") and record.get("reason") not in TERMINATED
-    job_id = record["job"].get("id")
-    if is_explained or job_id is None:
+def _find_end_of_job(record: dict) -> dict | None:
+    """Return status and reason of an attempt whose job has ended, as SLURM knows them; None if it may still run.
+
+    The result is empty if the record tells the end.
+    """
+    if record["status"] not in ("running", "interrupted") and record.get("reason") not in TERMINATED:
         return {}
-    answer = ask_for_job(job_id)
-    job = answer or ask_database(job_id)
-    # Without an answer, as where there is no SLURM, the job may still run.
-    if (answer is None and not job) or (job.get("JobState") in ALIVE and not is_older_start(record, job)):
-        return {}
-    found = explain(job)
+    if (job_id := record["job"].get("id")) is None:
+        return None if record["status"] == "running" else {}
+    try:
+        job = look_up(job_id)
+    except SlurmError:
+        return None
+    if job and job.is_alive and not is_older_start(record, job):
+        return None
+    if found := explain_job(job):
+        return found
     if record["status"] == "running":
-        return found or {"status": "killed", "reason": f"job {job_id} ended without a word"}
-    return found or {"status": record["status"]}
+        return {"status": "killed", "reason": f"job {job_id} ended without a word"}
+    return {}
 
 
-def is_older_start(record: dict, job: dict[str, str]) -> bool:
+def is_older_start(record: dict, job: Job) -> bool:
     """Whether SLURM has requeued the job since, so that the job that runs or waits now is another start of it."""
     restarts = record["job"]["restarts"]
-    return restarts is not None and int(job.get("Restarts", 0)) > restarts
+    return restarts is not None and job.restarts > restarts
 
 
 def refuse_older_results(older_attempts: Path = OLDER_ATTEMPTS) -> None:
