@@ -4,8 +4,9 @@ import gzip
 
 import pytest
 
-from howmanygpus.prepare.listing import _read_task, describe_dataset
+from howmanygpus.prepare.listing import describe_dataset, read_task_once
 from howmanygpus.prepare.sources import OptionError
+from messages import says
 
 HEADER = "path,label,split,note\n"
 ROWS = [f"{index}.png,{'cat' if index % 2 else 'dog'},{'test' if index > 20 else 'train'},\n" for index in range(30)]
@@ -16,7 +17,7 @@ NO_GZIP = "is no complete gzip file"
 
 @pytest.fixture(autouse=True)
 def forget():
-    _read_task.cache_clear()
+    read_task_once.cache_clear()
 
 
 def refuse(folder, content: str | bytes, name="labels.csv", source="image_csv", **options) -> str:
@@ -63,8 +64,8 @@ def test_a_compressed_table_that_is_damaged_is_refused(tmp_path, content, reason
 
 @pytest.mark.parametrize("options", [{}, {"split": {"test": 0.2}}], ids=["column", "split"])
 def test_a_table_without_images_is_refused(tmp_path, options):
-    assert refuse(tmp_path, HEADER, **options) == "has no line below its header; write one line for each image"
-    assert refuse(tmp_path, "", **options) == "is empty; write a header and one line for each image"
+    assert says(refuse(tmp_path, HEADER, **options), "no line", "write one line for each image")
+    assert says(refuse(tmp_path, "", **options), "empty", "write a header")
 
 
 def test_a_table_with_one_class_is_refused_in_the_table(tmp_path):

@@ -9,13 +9,14 @@ from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.plan import Plan
 from howmanygpus.prepare.arrays import prepare_random
-from howmanygpus.prepare.listing import _read_task
+from howmanygpus.prepare.listing import read_task_once
 from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.prepared import MISSING
 from howmanygpus.train.loop.targets import read_targets, weigh_labels
 from howmanygpus.train.parity.cross_entropy import sigmoid_cross_entropy
 from howmanygpus.train.parity.task import draw_data
 from howmanygpus.train.parity.variation import Variation
+from messages import says
 from project import study
 from specs import make_data, make_spec
 
@@ -25,7 +26,7 @@ AUC = {"quality": {"metric": "macro_auc", "thresholds": [0.8]}}
 
 @pytest.fixture(autouse=True)
 def forget():
-    _read_task.cache_clear()
+    read_task_once.cache_clear()
 
 
 @pytest.fixture
@@ -101,10 +102,7 @@ def plan_patterns(num_classes: int, metric: str, **options) -> Plan:
 def test_one_class_is_refused_and_no_metric_is_offered_for_it(metric):
     with pytest.raises(ConfigError) as error:
         plan_patterns(1, metric)
-    assert str(error.value) == (
-        f'studies.s.quality.metric: "{metric}" is the same for every network on the only class of own; take a data set '
-        "with at least 2 classes"
-    )
+    assert says(str(error.value), f'studies.s.quality.metric: "{metric}"', "own", "at least 2 classes")
 
 
 @pytest.mark.parametrize("metric", ["macro_auc", "test_loss"])
