@@ -105,7 +105,9 @@ def test_a_refusal_is_what_sbatch_said_in_one_line():
     assert find_refusal(too_many).endswith(
         "Invalid account; lower `jobs` in config.yaml of the profile: so many jobs are submitted at once"
     )
-    assert find_refusal("Job submission failed with exception:\n x").endswith("failed with exception: x")
+    assert find_refusal("Job submission failed with exception:\n x") == (
+        "SLURM refused the job: Job submission failed with exception: x"
+    )
 
 
 def test_snakemake_hears_of_a_refusal_that_cannot_be_recorded(folder, monkeypatch):
