@@ -9,7 +9,7 @@ from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.plan import Plan
 from howmanygpus.prepare.arrays import prepare_random
-from howmanygpus.prepare.listing import read_task_once
+from howmanygpus.prepare.listing import _read_task
 from howmanygpus.train.input.batches import TrainingBatches
 from howmanygpus.train.input.prepared import MISSING
 from howmanygpus.train.loop.targets import read_targets, weigh_labels
@@ -26,7 +26,7 @@ AUC = {"quality": {"metric": "macro_auc", "thresholds": [0.8]}}
 
 @pytest.fixture(autouse=True)
 def forget():
-    read_task_once.cache_clear()
+    _read_task.cache_clear()
 
 
 @pytest.fixture

@@ -22,7 +22,6 @@ from howmanygpus.train.largest.bisecting import (
 )
 from howmanygpus.train.largest.notebook import Notebook
 from howmanygpus.train.largest.trying import Work, do_try, draw_data, judge
-from messages import says
 
 Device = Callable[[int, bool, int], str]
 """A simulated device: the outcome of a batch size, of a confirmation or not, at the n-th try of this size."""
@@ -62,7 +61,7 @@ def test_the_record_says_what_did_not_fit():
     assert found == Found(96, MEMORY, "104 images at a time do not fit: 104 is out_of_memory")
     assert search(limited(100, OUT_OF_HOST_MEMORY))[0].limit == HOST_MEMORY
     assert search(limited(0))[0] == Found(0, MEMORY, "1 images at a time do not fit: 1 is out_of_memory")
-    assert says(search(limited(10**6), 640)[0].reason, "640 images fit", "no step")
+    assert search(limited(10**6), 640)[0].reason == "640 images fit, and more would leave a run no step to measure"
 
 
 def test_a_size_that_fits_only_for_a_few_steps_is_not_the_answer():
@@ -70,7 +69,7 @@ def test_a_size_that_fits_only_for_a_few_steps_is_not_the_answer():
         return FITS if batch <= (80 if is_confirmation else 100) else OUT_OF_MEMORY
 
     found, tries = search(fragmenting)
-    assert found.largest == 80 and says(found.reason, "88 images", "88 is out_of_memory")
+    assert found.largest == 80 and found.reason == "88 images at a time do not fit: 88 is out_of_memory"
     assert [each.batch for each in tries if each.is_confirmation] == [96, 88, 80]
 
 

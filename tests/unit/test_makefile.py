@@ -29,6 +29,8 @@ def test_check_gpu_gets_the_frameworks_and_steps_that_are_named():
     options = ["FRAMEWORKS=pytorch_ddp jax_sharding", "STEPS=gate rates"]
     named = ["--frameworks", "pytorch_ddp", "jax_sharding", "--steps", "gate", "rates"]
     for given, passed in ((options, named), ([], [])):
-        made = subprocess.run(["make", "--no-print-directory", "-n", "check-gpu", *given], cwd=ROOT, capture_output=True, text=True)
+        made = subprocess.run(
+            ["make", "--no-print-directory", "-n", "check-gpu", *given], cwd=ROOT, capture_output=True, text=True
+        )
         words = made.stdout.replace("\\\n", "").split()
         assert words[words.index("--minutes") + 2 :] == passed, made.stdout + made.stderr

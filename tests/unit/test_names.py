@@ -6,7 +6,7 @@ import unicodedata
 import pytest
 
 from howmanygpus.prepare.images.headers import read_file
-from howmanygpus.prepare.listing import describe_dataset, read_task, read_task_once
+from howmanygpus.prepare.listing import _read_task, describe_dataset, read_task
 from howmanygpus.prepare.sources import OptionError
 from pictures import encode, smooth
 
@@ -17,7 +17,7 @@ SPLIT = {"split": {"test": 0.25}, "channels": 1}
 
 @pytest.fixture(autouse=True)
 def forget():
-    read_task_once.cache_clear()
+    _read_task.cache_clear()
 
 
 def save(path):

@@ -14,7 +14,7 @@ from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.plan import Plan
 from howmanygpus.prepare.images.decoding import decode
 from howmanygpus.prepare.images.resizing import resize
-from howmanygpus.prepare.listing import describe_dataset, read_task, read_task_once
+from howmanygpus.prepare.listing import _read_task, describe_dataset, read_task
 from howmanygpus.prepare.merging import merge_shards
 from howmanygpus.prepare.shards import prepare_shard, read_records
 from howmanygpus.prepare.sources import OptionError
@@ -28,7 +28,7 @@ COUNTS = {"train/cat": 5, "train/dog": 4, "test/cat": 2, "test/dog": 3}
 
 @pytest.fixture
 def tree(tmp_path):
-    read_task_once.cache_clear()
+    _read_task.cache_clear()
     write_tree(tmp_path / "pets", COUNTS)
     return tmp_path / "pets"
 
@@ -168,7 +168,7 @@ def test_the_library_changes_no_pixel(tree, tmp_path, library):
 
 def test_a_shard_is_concerned_by_its_own_files_alone(tree):
     def fingerprints():
-        read_task_once.cache_clear()
+        _read_task.cache_clear()
         task = read_task("image_folder", options_of(tree, shard_images=4))
         return [task.fingerprint_shard(shard) for shard in range(task.num_shards)], task.fingerprint_listing()
 
@@ -265,7 +265,7 @@ def test_a_name_that_no_table_could_hold_is_refused(tree):
 def test_a_class_whose_name_no_table_could_hold_is_refused(tree, name):
     (tree / "train" / "cat").rename(tree / "train" / name)
     for options in (options_of(tree), options_of(tree, train="train", split={"test": 0.5})):
-        read_task_once.cache_clear()
+        _read_task.cache_clear()
         with pytest.raises(OptionError, match=r"has the unprintable name train/'.*\\.*'; rename it") as error:
             describe_dataset("image_folder", options)
         str(error.value).encode()

@@ -15,7 +15,7 @@ from howmanygpus.plan.study.published import (
     list_published,
     read_rows,
 )
-from howmanygpus.prepare.listing import read_task_once
+from howmanygpus.prepare.listing import _read_task
 from pictures import SHARED_DATA
 from project import ROOT
 
@@ -37,9 +37,9 @@ KNOWN = {
 
 @pytest.fixture(autouse=True)
 def forget():
-    read_task_once.cache_clear()
+    _read_task.cache_clear()
     yield
-    read_task_once.cache_clear()
+    _read_task.cache_clear()
 
 
 def read(name: str) -> dict:

@@ -22,7 +22,6 @@ from howmanygpus.train.start import jobs
 from howmanygpus.train.start.calls import list_jobs
 from howmanygpus.train.start.launchers import build_command
 from howmanygpus.train.start.settling import ask_database, settle
-from messages import says
 from project import study
 from specs import make_spec
 
@@ -126,7 +125,7 @@ def plan_of(machine, **changes):
 def test_one_process_is_unsupported_beyond_a_node(write_machine):
     plan = plan_of(write_machine())
     reasons = {(run.framework, run.num_gpus): run.unsupported for run in plan.runs.values()}
-    assert says(reasons["keras_mirrored", 8], "keras_mirrored", "one process", "4 devices")
+    assert reasons["keras_mirrored", 8] == "keras_mirrored is one process: it uses the 4 devices of one node at most"
     assert not any(reason for key, reason in reasons.items() if key != ("keras_mirrored", 8))
     nodes = {run.num_gpus: plan.studies["s"].spec(run)["num_nodes"] for run in plan.runs.values()}
     assert nodes == {1: 1, 8: 2}

@@ -6,7 +6,6 @@ import pytest
 
 from howmanygpus.call import waiting
 from howmanygpus.call.waiting import Watch, describe_queue, parse_queue
-from messages import says
 
 CALL = "a-call"
 LINE = "jax_gpus1_a-call|{id}|{reason}|gpu|01:05:00|{start}|rule_train_wildcards_digits_a_gpus1"
@@ -115,13 +114,15 @@ def test_all_waiting_jobs_are_counted_every_few_minutes(watch, monkeypatch):
         monkeypatch.setattr(waiting.time, "monotonic", lambda at=started + passed_s: at)
         watch.look(jobs)
         assert len(said) == messages, passed_s
-    assert says(said[0], "3 jobs", "2 for Priority, 1 for Resources")
+    assert said[0] == "3 jobs wait in SLURM's queue: 2 for Priority, 1 for Resources"
 
 
 def test_the_count_marks_obstacles_and_has_the_first_expected_start():
     jobs = [*make_jobs("Priority", start="2026-11-23T04:00:00"), *make_jobs("PartitionTimeLimit")]
-    told = describe_queue(jobs)
-    assert says(told, "2 jobs", "1 for Priority, 1 for PartitionTimeLimit (cannot start)", "2026-11-23T04:00:00")
+    assert describe_queue(jobs) == (
+        "2 jobs wait in SLURM's queue: 1 for Priority, 1 for PartitionTimeLimit (cannot start); SLURM expects the "
+        "first to start at 2026-11-23T04:00:00"
+    )
 
 
 def test_a_controller_that_does_not_answer_is_asked_again(monkeypatch):

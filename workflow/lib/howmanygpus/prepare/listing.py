@@ -141,11 +141,11 @@ def read_task(source: str, options: dict, acquired: str = "") -> Task:
     acquired: the folder of files that the workflow fetches or extracts for the data set.
     """
     check_texts(load_source(source).list_images, options)
-    return read_task_once(source, json.dumps(options, sort_keys=True), acquired)
+    return _read_task(source, json.dumps(options, sort_keys=True), acquired)
 
 
 @cache
-def read_task_once(source: str, options: str, acquired: str) -> Task:
+def _read_task(source: str, options: str, acquired: str) -> Task:
     module = load_source(source)
     preparation, own = split_options(json.loads(options), module.PREPARATION)
     listing = module.list_images(**own)

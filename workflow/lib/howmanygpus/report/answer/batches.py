@@ -66,10 +66,10 @@ def _describe_doubling(curve: pd.DataFrame) -> str:
         f"{larger['global_batch_size']} instead of {base['global_batch_size']} images a batch: the rate changes by "
         f"{gain - 1:+.0%} ({base['images_per_s_median']:,.0f} to {larger['images_per_s_median']:,.0f} images/s)"
     )
-    return f"{text}{describe_cost(base, larger)}."
+    return f"{text}{_describe_cost(base, larger)}."
 
 
-def describe_cost(base: pd.Series, larger: pd.Series) -> str:
+def _describe_cost(base: pd.Series, larger: pd.Series) -> str:
     """Say how many more images the larger batch takes to the target, and how much longer that lasts."""
     if pd.isna(base["images_to_target_median"]) or not larger["num_judged"]:
         return ""
