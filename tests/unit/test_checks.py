@@ -11,7 +11,6 @@ from howmanygpus.prepare.merging import merge_shards
 from howmanygpus.prepare.shards import prepare_shard
 from howmanygpus.prepare.sources import OptionError
 from howmanygpus.train.input.prepared import read_description
-from messages import says
 from pictures import encode, smooth, write_tree
 
 COUNTS = {"train/cat": 5, "train/dog": 4, "test/cat": 2, "test/dog": 3}
@@ -69,8 +68,10 @@ def test_folders_and_images_left_out_are_told(tree):
     for place in ("val/cat/1.png", "train/loose.jpg", "train/notes.txt"):
         (tree / place).parent.mkdir(parents=True, exist_ok=True)
         (tree / place).touch()
-    folder, image = describe(tree).remarks
-    assert says(folder, "1 folder", tree, "val") and says(image, "1 image", f"{tree}/train")
+    assert describe(tree).remarks == (
+        f"1 folder of {tree} left out: val",
+        f"1 image left out in {tree}/train, beside the folders of the classes",
+    )
 
 
 def test_test_images_that_are_training_images_are_refused(tree):
@@ -88,13 +89,17 @@ def test_test_images_that_are_training_images_are_refused(tree):
 def test_some_images_in_both_splits_are_told_and_stored(tree):
     shutil.copy(tree / "train/cat/0003.png", tree / "test/cat/0001.png")
     (leak,) = read_remarks(prepare(tree))
-    assert says(leak, "1 of 5 test images", "test/cat/0001.png = train/cat/0003.png", "overestimated", "remove")
+    assert leak == (
+        "1 of 5 test images have the pixels of a training image (test/cat/0001.png = train/cat/0003.png), so that the "
+        "quality is overestimated; remove them from one of the splits"
+    )
 
 
 def test_the_same_pixels_in_two_classes_are_told(tree):
     shutil.copy(tree / "train/cat/0003.png", tree / "train/dog/0001.png")
     (remark,) = read_remarks(prepare(tree))
-    assert says(remark, "several classes", 1, "train/cat/0003.png = train/dog/0001.png", "correct")
+    pair = "train/cat/0003.png = train/dog/0001.png"
+    assert remark == f"images with the same pixels in several classes: 1 ({pair}); correct their classes"
 
 
 @pytest.mark.parametrize("on_bad_file", ["fail", "skip"])
