@@ -1,5 +1,6 @@
 # make demo        trains on real digits and ends with results/report.html and the answer to the question
-# make test        runs the whole test suite, on all cores; WORKERS sets the number of its processes
+# make test        tests all parts, and the demo in its two frameworks, on all cores; WORKERS sets the number of processes
+# make test-frameworks, make test-all: tests every framework; tests everything, on a cluster too
 # make check       runs the linters, the import contracts and the type checker
 # make resolve     has pip resolve the pins of every environment, GPU environments included, without installing them
 # make references  writes the generated tables of documents and docs/parity.md
@@ -32,9 +33,9 @@ REPORT_IS_CURRENT = [ -e results/report.html ] && \
 	[ -z "$$(find results/tables results/figures results/parity config workflow/report -newer results/report.html -print -quit)" ]
 
 # Tests of the cluster, of signals and of deadlines mostly wait, so that there are more workers than cores. Each takes one
-# file after the other, in the order of tests/conftest.py.
+# file after the other, in the order of tests/conftest.py, which also says what belongs to which tier.
 WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
-TEST = $(VENV)/bin/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --keep-passed
+TEST = $(VENV)/bin/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # For check-gpu and wheelhouse, see docs/gpu.md.
 SITE ?= $(PYTHON)
@@ -44,7 +45,7 @@ SITE_HAS ?=
 FRAMEWORKS ?=
 STEPS ?=
 
-.PHONY: demo test test-workflow test-training test-cluster check resolve references adopt check-gpu wheelhouse
+.PHONY: demo test test-frameworks test-all check resolve references adopt check-gpu wheelhouse
 
 demo: $(INSTALLED)
 	@# After Ctrl-C some shells would go on with the else branch.
@@ -57,16 +58,13 @@ demo: $(INSTALLED)
 	fi
 
 test: $(TESTABLE)
-	$(TEST)
+	$(TEST) -m quick
 
-test-workflow: $(TESTABLE)
-	$(TEST) tests/workflow tests/loading
+test-frameworks: $(TESTABLE)
+	$(TEST) -m frameworks
 
-test-training: $(TESTABLE)
-	$(TEST) tests/parity tests/training
-
-test-cluster: $(TESTABLE)
-	$(TEST) tests/unit tests/slurm
+test-all: test
+	$(TEST) -m "not quick"
 
 check: export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 check: $(TESTABLE)

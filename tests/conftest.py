@@ -9,7 +9,6 @@ import tempfile
 
 import pytest
 
-import passed
 from environments import build, read_python
 from howmanygpus.environments.pins import find_newest_python, find_pins
 from howmanygpus.plan.frameworks import FRAMEWORKS
@@ -20,36 +19,40 @@ from script_server import make_venv
 from training.launching import COMPILE_SOON, Finished, train, train_in_turn
 
 LONGEST = (
-    *("gate", "gate_on_faults", "endings", "frameworks_over_nodes", "retries", "interruptions", "grid", "bill"),
-    *("real_data", "backends"),
+    "demo",
+    "gate",
+    "gate_on_faults",
+    "endings",
+    "frameworks_over_nodes",
+    "retries",
+    "interruptions",
+    "grid",
+    "bill",
+    "real_data",
+    "backends",
 )
 """Files that take longest, without `test_`."""
-FOLDERS = ("parity", "slurm", "training", "loading", "workflow", "unit")
-"""Folders from those with long files to those with short ones."""
+WHOLE_CALLS = ("workflow", "slurm")
+"""Folders with tests of whole calls of Snakemake. `make test-all` runs them, and `make test` those marked as quick."""
 
 
-def pytest_addoption(parser):
-    passed.add_option(parser)
-
-
-def pytest_report_teststatus(report):
-    return passed.describe(report)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item):
-    report = yield
-    passed.note_end(item, report)
-    return report
+def pytest_itemcollected(item):
+    """Mark a test with its tier: with `frameworks` if it asks for an environment, else with `quick`."""
+    if item.path.parent.name not in WHOLE_CALLS:
+        item.add_marker("frameworks" if "environment_record" in item.fixturenames else "quick")
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config, items):
-    """Put long files first, so that no worker begins one when the others end. Others of a folder are in any order."""
-    passed.skip_passed(config, items)
-    items.sort(
-        key=lambda item: (item.path.stem.removeprefix("test_") not in LONGEST, FOLDERS.index(item.path.parent.name))
-    )
+def pytest_collection_modifyitems(items):
+    """Put long files first, so that no worker begins one when the others end."""
+    items.sort(key=lambda item: (item.path.stem.removeprefix("test_") not in LONGEST, "quick" in item.keywords))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_settings_of_make():
+    """Let a make that a test starts not inherit the options of the make that started the tests."""
+    for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
+        os.environ.pop(name, None)
 
 
 @pytest.fixture(scope="session", autouse=True)

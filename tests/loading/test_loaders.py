@@ -29,7 +29,7 @@ USERS = {
     **{"gluon.loader": "mxnet_gluon", "chainer.loader": "chainer_mn"},
 }
 """One framework for each loader."""
-LOAD_BATCHES = ROOT / "tests" / "loading" / "load_batches.py"
+LOAD_BATCHES = Path(__file__).with_name("load_batches.py")
 KINDS = [(name, kind) for name, loader in NATIVE_LOADERS.items() for kind in loader.kinds]
 FORMS = ("arrays", "png", "jpeg")
 CHANNELS = (1, 3)

@@ -1,6 +1,7 @@
 """The gate of a model in a user's folder: every family does what torch.py does in float64, and a wrong file fails."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from parity.observing import Observer, names_of
 from project import ROOT
 
 EXAMPLE = ROOT / "examples" / "model_folder" / "silu_net"
-MORE = ROOT / "tests" / "parity" / EXAMPLE.name
+MORE = Path(__file__).parent / EXAMPLE.name
 """Files of the families that the example is not written for, named silu_<family>.py."""
 OPTIONS = {"width": 4}
 FRAMEWORKS_OF_FAMILIES = ("pytorch_ddp", "keras_mirrored", "jax_sharding", "mxnet_gluon", "chainer_mn")

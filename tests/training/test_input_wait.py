@@ -1,7 +1,7 @@
 """
 Every framework's runs record the time for which their devices waited for batches that are late by a known time.
 
-In tests/unit/test_clocks_of_loop.py the devices and the loader are simulated. Here each framework is fed as in any run.
+In test_clocks_of_loop.py the devices and the loader are simulated. Here each framework is fed as in any run.
 """
 
 import pytest

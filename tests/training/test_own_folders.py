@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -86,7 +87,7 @@ def ended(environment_python, kept):
             assert old in file.read_text(), name
             file.write_text(file.read_text().replace(old, new))
         (top / "cases.json").write_text(json.dumps({name: str(top / name) for name in (*CASES, "fine")}))
-        script = ROOT / "tests" / "training" / "check_folders.py"
+        script = Path(__file__).with_name("check_folders.py")
         command = [environment_python("pytorch-cpu"), script, top / "cases.json", top / "ended.json"]
         variables = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib"), "CUDA_VISIBLE_DEVICES": ""}
         done = subprocess.run(command, env=variables, capture_output=True, text=True)

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -183,7 +184,7 @@ def ended(request, kept, environment_python):
         for name, text in texts.items():
             (folder / f"{name}.py").write_text(text)
         (folder / "cases.json").write_text(json.dumps({name: str(folder / f"{name}.py") for name in texts}))
-        script = ROOT / "tests" / "training" / "initialize_models.py"
+        script = Path(__file__).with_name("initialize_models.py")
         words = [script, family, folder / "cases.json", folder / "ended.json"]
         variables = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib"), "CUDA_VISIBLE_DEVICES": ""}
         command = [environment_python(ENVIRONMENTS[family]), *words]

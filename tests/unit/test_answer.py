@@ -13,6 +13,7 @@ from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
 from howmanygpus.report.tables.jobs import COLUMNS as JOBS
 from howmanygpus.report.tables.scaling import compute_scaling
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
+from messages import says
 
 
 @pytest.mark.parametrize("status", ["time_limit", "crashed", "out_of_memory", "host_out_of_memory", "clock_mismatch"])
@@ -108,10 +109,8 @@ def test_the_bill_is_that_of_everything_and_says_what_it_was_for():
         job |= {"billed_device_hours": 4 * job["hours"], "cost": 8 * job["hours"], "currency": "EUR"}
     jobs += [make_job("run", "killed", None), make_job("run", "running", None)]
     line = find_line(write_answer({"framework": "a"}, jobs=jobs), "Billed")
-    assert line == (
-        "- Billed: 12 device-hours, 24 EUR, of which runs 8, parity gate 1, probe 0.4, failed attempts 2.6. Jobs: 5 as"
-        " SLURM counted, 1 still running, 1 left out because nobody knows when they ended."
-    )
+    assert says(line, "12 device-hours", "24 EUR", "runs 8", "parity gate 1", "probe 0.4", "failed attempts 2.6")
+    assert says(line, "Jobs", "5 as SLURM counted", "1 still running", "1 left out")
     shares = [make_job("probe", "completed", 0.05, record="shared") for _ in range(2)]
     assert "Jobs: 1 as SLURM counted." in write_answer({"framework": "a"}, jobs=shares), "two studies share it"
     own = [make_job("run", "completed", 2.0, counted_by="job")]
@@ -234,10 +233,8 @@ def test_a_speedup_names_both_baselines_and_what_the_own_one_carries():
 
 def test_the_answer_says_what_was_trained_on_where_and_when():
     line = find_line(write_answer({"framework": "a"}, {"framework": "a", "num_gpus": 2}), "Trained on")
-    assert line == (
-        "- Trained on digits (arrays): 1,437 training and 360 test images of 8 x 8 pixels with 1 channel, in 10"
-        " classes. Devices: 1 and 2 x cpu (AMD EPYC; vm). Runs started from 2026-11-22 21:01 to 2026-11-22 21:01 (UTC)."
-    )
+    assert says(line, "digits (arrays)", "1,437 training", "360 test", "8 x 8 pixels", "1 channel", "10 classes")
+    assert says(line, "1 and 2 x cpu", "AMD EPYC", "vm", "2026-11-22 21:01", "2026-11-22 21:01", "UTC")
 
 
 def test_the_answer_does_not_say_that_something_was_trained_if_no_run_started():

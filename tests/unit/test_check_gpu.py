@@ -16,6 +16,7 @@ from howmanygpus.report.check_gpu import findings
 from howmanygpus.report.check_gpu.page import render_page
 from howmanygpus.report.check_gpu.telemetry import summarize_samples
 from howmanygpus.train.host.telemetry import COLUMNS
+from messages import says
 from project import ROOT
 from records import make_run
 from specs import make_spec
@@ -112,9 +113,8 @@ def test_a_run_whose_gpu_was_not_sampled_to_its_end_has_a_problem(tmp_path, rows
 
 
 def test_a_run_without_a_telemetry_file_has_a_problem(tmp_path):
-    assert summarize_samples(tmp_path / "telemetry.csv", 20.0, on_gpu=False)["problem"] == (
-        "telemetry has no process samples"
-    )
+    problem = summarize_samples(tmp_path / "telemetry.csv", 20.0, on_gpu=False)["problem"]
+    assert says(problem, "no process samples")
 
 
 def test_what_the_launcher_noticed_about_a_sampler_is_a_problem(tmp_path):
@@ -150,9 +150,9 @@ def test_the_largest_batch_is_the_last_one_before_the_memory_is_full():
     full, crashed, unlimited, missing = findings.find_largest(batches, 1024, on_gpu=True, why="the disk is full")
     assert (full["largest"], full["next"], full["reason"]) == (1024, 2048, "tried to allocate 7 GiB")
     assert full["problem"] == ""
-    assert crashed["problem"] == "batch 2048: crashed, not out_of_memory: cuDNN error"
-    assert unlimited["problem"] == "memory for every batch up to 1024 of 1024 images; the end was not reached"
-    assert missing["problem"] == "batch 1024: not run: the disk is full; the same call continues"
+    assert says(crashed["problem"], 2048, "crashed", "out_of_memory", "cuDNN error")
+    assert says(unlimited["problem"], "1024 of 1024")
+    assert says(missing["problem"], 1024, "the disk is full", "same call")
     on_cpu = findings.find_largest(batches, 1024, on_gpu=False, why="")
     assert on_cpu[2]["problem"] == "", "memory of hosts is not filled"
 

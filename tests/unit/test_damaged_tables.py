@@ -6,6 +6,7 @@ import pytest
 
 from howmanygpus.prepare.listing import _read_task, describe_dataset
 from howmanygpus.prepare.sources import OptionError
+from messages import says
 
 HEADER = "path,label,split,note\n"
 ROWS = [f"{index}.png,{'cat' if index % 2 else 'dog'},{'test' if index > 20 else 'train'},\n" for index in range(30)]
@@ -63,8 +64,8 @@ def test_a_compressed_table_that_is_damaged_is_refused(tmp_path, content, reason
 
 @pytest.mark.parametrize("options", [{}, {"split": {"test": 0.2}}], ids=["column", "split"])
 def test_a_table_without_images_is_refused(tmp_path, options):
-    assert refuse(tmp_path, HEADER, **options) == "has no line below its header; write one line for each image"
-    assert refuse(tmp_path, "", **options) == "is empty; write a header and one line for each image"
+    assert says(refuse(tmp_path, HEADER, **options), "no line", "write one line for each image")
+    assert says(refuse(tmp_path, "", **options), "empty", "write a header")
 
 
 def test_a_table_with_one_class_is_refused_in_the_table(tmp_path):

@@ -10,6 +10,7 @@ import pytest
 from howmanygpus.call import disk
 from howmanygpus.plan.config.machine import Device, Machine
 from howmanygpus.plan.plan import Plan
+from messages import says
 from project import study
 
 CPU = Machine("machine.yaml", {"cpu": Device(8, 1)})
@@ -84,10 +85,7 @@ def test_data_that_does_not_fit_is_refused_unless_it_or_its_runs_exist(tmp_path,
     studies = {name: study(**one, dataset=name, inputs=["arrays", "png"]) for name in datasets}
     plan = Plan({"studies": studies, "datasets": datasets}, CPU)
     (message,) = disk.find_lack_of_space(plan)
-    assert message == (
-        f"datasets.b: its images in results/prepared/b/arrays take 0.75 GiB, and {tmp_path} has 1.00 GiB free, where "
-        "0.50 remain beside other data; use fewer or smaller images, or make room"
-    )
+    assert says(message, "datasets.b", "results/prepared/b/arrays", "0.75 GiB", tmp_path, "1.00 GiB", "0.50", "fewer")
     prepared = tmp_path / "results" / "prepared" / "a" / "arrays" / "dataset.json"
     prepared.parent.mkdir(parents=True)
     prepared.touch()

@@ -30,6 +30,7 @@ from howmanygpus.plan.dry_run.summary import (
     format_s,
 )
 from howmanygpus.plan.plan import Plan
+from messages import says
 from project import ROOT, study
 
 CPU = Machine("machine.yaml", {"cpu": Device(devices_per_node=8, cores_per_device=1)})
@@ -127,10 +128,7 @@ def test_a_call_says_how_long_the_gate_takes_if_it_is_known():
     jobs = [make_job("results/parity/observed/ddp_cpu-11111111.json")]
     dag = SimpleNamespace(jobs=jobs, needrun_jobs=lambda exclude_finished: jobs)
     known = make_records(*jobs, seconds=300.0)
-    assert describe_gate(dag, known) == (
-        "Before the first run, the parity gate does 1 job, in about 5 min. It writes what it does to "
-        "`results/logs/observe_parity/*.log`."
-    )
+    assert says(describe_gate(dag, known), "parity gate", "1 job", "5 min", "results/logs/observe_parity/*.log")
     reference = make_job(TASK)
     reference.rule.name = "compute_reference"
     both = SimpleNamespace(jobs=jobs, needrun_jobs=lambda exclude_finished: [*jobs, reference])

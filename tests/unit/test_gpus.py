@@ -24,7 +24,7 @@ def host(monkeypatch):
         name = module if isinstance(module, str) else module.__name__
         monkeypatch.setattr(f"{name}.list_numa_nodes", lambda: nodes)
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {*NEAR, *FAR})
-    monkeypatch.setattr(processes, "_position_among_siblings", lambda core: 0)
+    monkeypatch.setattr(processes, "position_among_siblings", lambda core: 0)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     return lambda *boards: FakeNvml(list(boards)).install(monkeypatch)
 

@@ -8,13 +8,14 @@ import yaml
 from howmanygpus.plan.config.errors import ConfigError
 from howmanygpus.plan.config.machine import Device, Machine, find_machine_file, read_machine
 from howmanygpus.plan.plan import Plan
+from messages import says
 from project import study
 
 
 @pytest.fixture
 def write(tmp_path, monkeypatch):
     """Return a function that writes a machine file for this machine, which has two cores and no GPU."""
-    monkeypatch.setattr("howmanygpus.plan.config.machine._count_cores", lambda: 2)
+    monkeypatch.setattr("howmanygpus.plan.config.machine.count_cores", lambda: 2)
     monkeypatch.setattr("howmanygpus.train.host.gpus.list_gpu_uuids", list)
 
     def write(**values):
@@ -134,8 +135,7 @@ def test_an_own_device_with_more_cores_than_the_machine_is_refused_with_the_reas
 def test_a_device_that_the_machine_lacks_is_a_shortage_with_its_reason(write, device, reason):
     path = write(devices={"cpu": {"cores_per_device": 64}})
     (shortage,) = plan(path, devices=[device]).find_shortages()
-    remedy = "choose another device or another profile"
-    assert shortage == f"studies.s.devices: '{device}' cannot be used ({path}): {reason}; {remedy}"
+    assert says(shortage, f"studies.s.devices: '{device}'", path, reason, "choose another device")
 
 
 def test_a_device_that_the_cluster_lacks_is_a_shortage_that_names_the_others(write):
@@ -181,8 +181,8 @@ def test_a_folder_in_place_of_the_machine_file_is_refused(tmp_path):
 
 @pytest.mark.parametrize(("name", "present"), [("cpu", 2), ("cuda", 1)])
 def test_more_devices_in_the_file_than_on_the_machine_are_an_excess(tmp_path, monkeypatch, name, present):
-    monkeypatch.setattr("howmanygpus.plan.config.machine._count_cores", lambda: 4)
-    monkeypatch.setattr("howmanygpus.plan.config.machine._has_nvml", lambda: True)
+    monkeypatch.setattr("howmanygpus.plan.config.machine.count_cores", lambda: 4)
+    monkeypatch.setattr("howmanygpus.plan.config.machine.has_nvml", lambda: True)
     monkeypatch.setattr("howmanygpus.train.host.gpus.list_gpu_uuids", lambda: ["GPU-1"])
     monkeypatch.setattr("howmanygpus.train.host.gpus.find_compute_capability", lambda: "8.0")
     path = tmp_path / "machine.yaml"

@@ -17,6 +17,7 @@ from howmanygpus.report.tables import class_auc, datasets
 from howmanygpus.report.tables.time_to_accuracy import compute_time_to_accuracy
 from howmanygpus.train.input.prepared import MISSING
 from howmanygpus.train.loop.predictions import score_single_label
+from messages import says
 from specs import make_spec
 from stored import plan_of, store_run
 
@@ -141,7 +142,5 @@ def test_time_to_accuracy_figures_and_answer_work_with_every_metric_and_name_it(
 
 def test_the_answer_names_the_labels_that_the_metric_leaves_out():
     table = pd.DataFrame([{"input": "arrays", "metric": "macro_auc", "left_out": "Hernia; Mass"}])
-    assert describe_left_out(table) == (
-        "The test macro ROC AUC leaves out 2 labels that all test images have, or none: Hernia, Mass."
-    )
+    assert says(describe_left_out(table), "macro ROC AUC", "2 labels", "Hernia, Mass")
     assert describe_left_out(table.assign(left_out="")) == ""

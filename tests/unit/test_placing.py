@@ -17,6 +17,7 @@ from howmanygpus.plan.rules.training import TrainingRules
 from howmanygpus.plan.runs import Run, complete_spec
 from howmanygpus.plan.study.study import Study
 from howmanygpus.report import figures, tables
+from messages import says
 from project import ROOT, study
 
 OPTIONS = {
@@ -192,7 +193,7 @@ def test_a_program_has_the_axis():
         plan.studies["s"].spec(run)["num_nodes"] for run in plan.runs.values()
     ]
     once = Plan({"studies": {"s": given | {"program": {"command": "echo", "start": "once"}, "num_gpus": [2]}}}, CLUSTER)
-    assert list_layouts(once)[2, 2] == "a program that starts once uses one node, and 2 devices are on 2"
+    assert says(list_layouts(once)[2, 2], "starts once", "one node", "on 2")
 
 
 def test_auto_takes_the_counts_that_some_number_of_nodes_can_have():

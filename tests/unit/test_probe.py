@@ -8,6 +8,7 @@ from howmanygpus.report.probes import tabulate as tabulate_probes
 from howmanygpus.report.tables.allreduce import compute_bus_bandwidth, tabulate
 from howmanygpus.train.preflight.probe import judge, look_around
 from howmanygpus.train.preflight.stacks import find_refusal
+from messages import says
 
 EXPECTED = {
     **{"kind": "cuda", "devices_per_node": 2, "max_nodes": 2, "cores_per_device": 4, "compute_capability": "8.0"},
@@ -87,7 +88,7 @@ def test_this_host_can_be_probed_and_tabulated():
 
 def test_a_driver_that_is_too_old_for_a_stack_is_refused():
     assert find_refusal("pytorch-cpu", None) == find_refusal("jax-cuda13", "580.65.06") == ""
-    assert find_refusal("mxnet-cuda11", "440.33") == "mxnet-cuda11 needs driver 450.80 or later, the node has 440.33"
+    assert says(find_refusal("mxnet-cuda11", "440.33"), "mxnet-cuda11", "450.80 or later", "440.33")
 
 
 def test_bus_bandwidth_counts_what_each_device_sends():

@@ -59,9 +59,8 @@ def refuse_make(folder, target: str, *variables: str) -> str:
     for name in ("Makefile", "workflow", "envs", "config", "profiles"):
         (folder / name).symlink_to(ROOT / name)
     (folder / ".venv").symlink_to(sys.prefix)
-    environment = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}
     command = ["make", "--old-file=.venv/installed", target, *variables]
-    refused = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    refused = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert refused.returncode and not (folder / "results").exists(), refused.stdout
     return refused.stderr
 

@@ -6,14 +6,20 @@ from project import ROWS, Project, study
 from workflow.test_contributing import EXTENSIONS, SETTINGS, declare, resolve
 
 KIND, TRIPLED = "key of the config", 3
-FAMILY = "workflow/lib/howmanygpus/train/frameworks/torch/family.py"
-
-
+FAMILY = "workflow/lib/howmanygpus/train/frameworks/{}/family.py"
 STEP = "        self.scaler.step(self.optimizer)\n"
 MULTIPLICATION = """\
         for parameter in self.model.parameters():
             parameter.grad *= self.spec.toy_setting or 1
 """
+EDITS = {
+    FAMILY.format("torch"): (STEP, MULTIPLICATION + STEP),
+    FAMILY.format("keras"): (
+        "TabulatedRates(learning_rates)",
+        "TabulatedRates(learning_rates * (run.toy_setting or 1))",
+    ),
+}
+"""Code of the demo's frameworks, and what it becomes. A factor on the learning rate acts as one on the gradients."""
 
 
 def add_key(project: Project) -> None:
@@ -25,24 +31,28 @@ def add_key(project: Project) -> None:
 
 
 @pytest.fixture
-def tripled(project, environment_python):
-    """A project in which the key `toy_setting` at 3 triples the gradients of PyTorch."""
-    environment_python("pytorch-cpu")
+def tripled(project, environment_record):
+    """Return a project in which the key `toy_setting` at 3 triples the gradients of the demo's frameworks."""
+    for name in ("pytorch-cpu", "tensorflow-cpu"):
+        project.take_environment(environment_record(name))
     add_key(project)
-    file = project.folder / FAMILY
-    text = file.read_text()
-    assert text.count(STEP) == 1
-    file.write_text(text.replace(STEP, f"{MULTIPLICATION}{STEP}"))
+    for path, (old, new) in EDITS.items():
+        text = project.read(path)
+        assert text.count(old) == 1, path
+        (project.folder / path).write_text(text.replace(old, new))
     return project
 
 
 def test_a_key_that_triples_the_gradients_fails_the_gate_at_its_value_alone(tripled):
     variants = {"base": {}, "tripled": {"toy_setting": TRIPLED}}
+    frameworks = ["pytorch_ddp", "keras_mirrored"]
     tripled.write_config(
-        small=study(frameworks=["pytorch_ddp"], num_gpus=[1], variants=variants, parity="required", steps=4)
+        small=study(frameworks=frameworks, num_gpus=[1], variants=variants, parity="required", steps=4)
     )
     tripled.snakemake(*ROWS)
-    rows = {row["variant"]: (row["status"], row["parity"], row["reason"]) for row in tripled.read_rows()}
-    assert rows["base"][:2] == ("completed", "passed")
-    status, parity, reason = rows["tripled"]
-    assert (status, parity) == ("failed_parity", "failed") and "averaging" in reason
+    rows = {(row["framework"], row["variant"]): row for row in tripled.read_rows()}
+    assert len(rows) == 4
+    for framework in frameworks:
+        assert [rows[framework, "base"][key] for key in ("status", "parity")] == ["completed", "passed"]
+        row = rows[framework, "tripled"]
+        assert (row["status"], row["parity"]) == ("failed_parity", "failed") and "averaging" in row["reason"]

@@ -46,20 +46,6 @@ def test_its_results_are_adopted_by_a_clone(project, tmp_path):
     assert clone.planned() == []
 
 
-def test_make_demo_trains_reports_and_answers_there(environment_record, tmp_path):
-    """With an environment of the cache, a real framework, and the workflow's environment as it is."""
-    environment_record("pytorch-cpu")
-    project = Project(tmp_path / ODD_FOLDER / "demo", fakes=[])
-    project.leave_figures_blank()
-    short = {"frameworks": ["pytorch_ddp"], "num_gpus": [1], "steps": 6, "warmup_steps": 1}
-    project.write_config(short=study(**short))
-    command = ["make", "--old-file", ".venv/installed", "demo"]
-    made = subprocess.run(command, cwd=project.folder, env=project.environment(), capture_output=True, text=True)
-    assert made.returncode == 0, made.stdout[-2000:] + made.stderr[-3000:]
-    assert "short: small_cnn on digits, 1 run planned: 1 completed." in made.stdout
-    assert "short" in project.read("results/report.html")
-
-
 def test_names_are_utf8_whatever_the_locale_is(tmp_path):
     project = Project(tmp_path / "project", fakes=["sleeping"])
     write_tree(tmp_path / "Größe", {"train/Größe": 3, "train/鳥": 3, "test/Größe": 2, "test/鳥": 2})

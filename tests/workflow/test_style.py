@@ -3,8 +3,11 @@
 import ast
 import tomllib
 
+import pytest
+
 from project import ROOT
 
+pytestmark = pytest.mark.quick
 REFERENCES = ("overrides", "exclusion", "augmentation")
 """Parts of the schema whose keys are those of a study again."""
 

@@ -240,7 +240,7 @@ def _check_environments(environments: dict, path: Path) -> None:
 def _explain_missing(device: Device) -> str:
     if device.kind == "cuda":
         return "no GPU was found on this machine"
-    return f"{device.cores_per_device} cores per device are more than the {_count_cores()} of this machine"
+    return f"{device.cores_per_device} cores per device are more than the {count_cores()} of this machine"
 
 
 def _find_excesses(declared: dict[str, dict], path: Path) -> dict[str, Excess]:
@@ -252,7 +252,7 @@ def _find_excesses(declared: dict[str, dict], path: Path) -> dict[str, Excess]:
             continue
         present = _look_at_machine(kind, options | {"devices_per_node": None})["devices_per_node"]
         if count > present:
-            cores = f", with {options['cores_per_device'] or 1} of its {_count_cores()} cores each"
+            cores = f", with {options['cores_per_device'] or 1} of its {count_cores()} cores each"
             excesses[name] = Excess(
                 present,
                 f"{path}: devices.{name}.devices_per_node: {count} exceeds the {present} that this machine has"
@@ -265,12 +265,12 @@ def _find_kind(name: str, options: dict) -> str:
     return options["kind"] or ("cpu" if name == "cpu" else "cuda")
 
 
-def _count_cores() -> int:
+def count_cores() -> int:
     present = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     return min(present, count_cores_in_quota() or present)
 
 
-def _has_nvml() -> bool:
+def has_nvml() -> bool:
     """Return whether NVML's library is here, which every driver of NVIDIA brings."""
     try:
         ctypes.CDLL("libnvidia-ml.so.1")
@@ -281,13 +281,13 @@ def _has_nvml() -> bool:
 
 def _look_at_machine(kind: str, options: dict) -> dict:
     """Return the values that the machine file leaves out, as detected on this machine."""
-    num_cores = _count_cores()
+    num_cores = count_cores()
     if kind == "cpu":
         cores_per_device = options["cores_per_device"] or 1
         count = options["devices_per_node"] or num_cores // cores_per_device
         return {"devices_per_node": count, "cores_per_device": cores_per_device}
     num_gpus, capability = options["devices_per_node"] or 0, options["compute_capability"]
-    if _has_nvml():
+    if has_nvml():
         # The import of NVML's module takes a thirtieth of a large grid's dry run.
         from howmanygpus.train.host.gpus import find_compute_capability, list_gpu_uuids
 

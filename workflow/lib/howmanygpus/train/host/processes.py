@@ -151,11 +151,11 @@ def list_cores() -> list[int]:
 
     They are no more than a quota of processor time allows to be used at a time.
     """
-    allowed = sorted(os.sched_getaffinity(0), key=lambda core: (_position_among_siblings(core), core))
+    allowed = sorted(os.sched_getaffinity(0), key=lambda core: (position_among_siblings(core), core))
     return allowed[: count_cores_in_quota()]
 
 
-def _position_among_siblings(core: int) -> int:
+def position_among_siblings(core: int) -> int:
     path = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
     if not path.exists():
         return 0
@@ -180,8 +180,8 @@ def share_cores(cores: list[int], near: Sequence[set[int] | None], per_device: i
     free, shares = list(cores), []
     for wanted in near:
         if wanted is None:
-            position = _position_among_siblings(free[0])
-            alike = [core for core in free if _position_among_siblings(core) == position]
+            position = position_among_siblings(free[0])
+            alike = [core for core in free if position_among_siblings(core) == position]
             nodes = list_numa_nodes().values()
             wanted = next((node for node in nodes if len(node.intersection(alike)) >= per_device), set())
         share = sorted(free, key=lambda core: core not in wanted)[:per_device]
