@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from howmanygpus.plan.config.errors import refuse
-from howmanygpus.plan.largest.known import FAILED, Find, LargestBatch
+from howmanygpus.plan.largest.known import FAILED, Find
 from howmanygpus.plan.largest.search import Search, select_settings
 from howmanygpus.plan.largest.sizes import (
     MAX,
@@ -32,7 +32,7 @@ def find_series(run: Run) -> Series:
 
 
 def take_max(place: str, config: dict) -> None:
-    """Turn a lone `max` into a list. config: a complete study. Raises ConfigError for keys that `max` excludes."""
+    """Make a list of a lone `max`. config: a complete study. Raises ConfigError for keys that `max` excludes."""
     if config["per_device_batch_size"] == MAX:
         config["per_device_batch_size"] = [MAX]
     if MAX in config["per_device_batch_size"] and config["scaling"] == "both":
@@ -49,14 +49,14 @@ def refuse_max(place: str, config: dict) -> None:
 
 
 class Largest:
-    """The resolved values of `per_device_batch_size: max` in one study.
+    """The batch sizes in place of `max` in one study.
 
-    samples: for each series that needs a number, its first run. searches, sizes: search and size of each such series.
-    found: results, by the searches' records.
+    samples: for each series that needs a number, its first run. searches, sizes: of each such series. found: results,
+    by the searches' records.
     """
 
     def __init__(self, study: "Study", runs: list[Run], find: Find):
-        """runs: the study's runs without excluded ones. Runs with `max` have the batch size UNRESOLVED."""
+        """runs: of the study. Those with `max` are UNRESOLVED, and the study has left out those that it excludes."""
         self._study, config = study, study.config
         asked = [run for run in runs if run.per_device_batch_size == UNRESOLVED]
         self._asked = set(map(find_series, asked))
@@ -67,11 +67,11 @@ class Largest:
                 self.samples.setdefault(find_series(run), run)
         self.searches: dict[Series, Search] = {}
         self.sizes: dict[Series, Size] = {}
-        self.found: dict[str, LargestBatch | None] = {}
+        self.found: dict[str, dict | None] = {}
         self._find = find
 
     def list_sizes(self, series: Series) -> list[int]:
-        """Return the distinct batch sizes of a series: the study's sizes, and its resolved size or a placeholder."""
+        """Return the distinct batch sizes of a series: those of the study, and its own number or a placeholder."""
         numbers = list_numbers(self._study.config)
         own = [self._get_number(series)] if series in self._asked else []
         return [*numbers, *(size for size in own if size not in numbers)]
@@ -81,7 +81,7 @@ class Largest:
         return size.number if size and size.number else stand_in(self.bound, self._study.config)
 
     def resolve(self, runs: list[Run]) -> list[Run]:
-        """Return all runs with resolved batch sizes. A size that the study also lists makes no second run.
+        """Return all runs with their numbers. A number that the study also lists makes no second run.
 
         Runs without a number are unsupported, with the reason.
         """
