@@ -47,7 +47,7 @@ class TrainingPath:
 
     @classmethod
     def find(cls, framework: str, source: str, settings: dict) -> "TrainingPath":
-        """Return the path of a run. source: its input; settings: those of its variant."""
+        """Return the path of a run. source: its input; settings: settings of its variant."""
         loader = resolve_loader(framework, settings)
         is_native = loader["loader"] != SHARED
         compression = settings["gradient_compression"]

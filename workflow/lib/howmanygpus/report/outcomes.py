@@ -34,7 +34,7 @@ FORMER_DEFAULTS = {"tier": "equal", "eval_batchnorm": "running"}
 
 
 class GridDecision(TypedDict):
-    """What an adaptive study decided, as call.deciding.describe_decision writes it.
+    """Decisions of an adaptive study, as call.deciding.describe_decision writes them.
 
     runs: status and reason of each run without an outcome, by its path. probes_of: the study whose probes these are.
     """

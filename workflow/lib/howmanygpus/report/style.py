@@ -269,7 +269,10 @@ def star_machinery(rows: pd.DataFrame) -> dict[str, str]:
 
 
 def note_batches(axes: Axes, rows: pd.DataFrame) -> None:
-    """Write the batch of each series below a panel whose series have different ones. rows: of the table `scaling`."""
+    """Write the batch of each series below a panel whose series have different ones.
+
+    rows: rows of the table `scaling`.
+    """
     sizes = rows.drop_duplicates("series").set_index("series")["fixed_batch_size"]
     if sizes.nunique() > 1:
         parts = [f"{series} {size}" for series, size in sizes.items()]

@@ -46,7 +46,7 @@ def _list_mounts(version: int, controller: str) -> Iterator[tuple[str, Path]]:
 
 
 def find_memory_bytes() -> int:
-    """Return the memory that this process and its children may use: that of the host, or less by its groups."""
+    """Return the memory that this process and its children may use: the host's, or less by its groups."""
     version, groups = list_groups("memory")
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min([total, *filter(None, (_read_number(group / FILES[version][0]) for group in groups))])

@@ -4,7 +4,6 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypedDict
 
 from howmanygpus.plan.cluster.retrying import STARTED
 
@@ -13,21 +12,15 @@ FAILED = ".failed.json"
 REFUSED, GAVE_UP = "refused", "failed"
 """Limits of searches that found nothing."""
 
+Find = Callable[[str], dict | None]
+"""A function that maps the path of a search's record to its result; None if that is not known yet.
 
-class LargestBatch(TypedDict):
-    """The result of a search. limit: what prevents a larger batch, or `failed` or `refused`. reason: why, in words."""
-
-    largest: int
-    limit: str
-    reason: str
+Keys: `largest` (0 if there is none), `limit` (what prevents a larger one, or `failed` or `refused`) and `reason`.
+"""
 
 
-Find = Callable[[str], LargestBatch | None]
-"""A function that maps the path of a search's record to its result; None if that is not known yet."""
-
-
-def read_found(record: str) -> LargestBatch | None:
-    """Return the result of a search, or None if it is not known. record: path of its record."""
+def read_found(record: str) -> dict | None:
+    """Return the result of a search, as Find describes it. record: path of its record."""
     path = Path(record)
     if path.exists():
         return select(json.loads(path.read_text()))
@@ -37,5 +30,5 @@ def read_found(record: str) -> LargestBatch | None:
     return None
 
 
-def select(found: dict) -> LargestBatch:
-    return LargestBatch(largest=found["largest"], limit=found["limit"], reason=found["reason"])
+def select(found: dict) -> dict:
+    return {key: found[key] for key in ("largest", "limit", "reason")}

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from howmanygpus.plan.largest.known import GAVE_UP, LargestBatch
+from howmanygpus.plan.largest.known import GAVE_UP
 from howmanygpus.train.largest.bisecting import DATA_SET, GRAIN, HOST_MEMORY, MEMORY, START, round_down
 
 MAX, UNRESOLVED = "max", 0
@@ -60,7 +60,7 @@ def stand_in(bound: int, config: dict) -> int:
     return next((size for size in sizes if size not in listed), first)
 
 
-def choose_size(found: LargestBatch | None, bound: int, config: dict) -> Size:
+def choose_size(found: dict | None, bound: int, config: dict) -> Size:
     """Return the size in place of `max`. found: result of the search. bound: limit by the data set."""
     if found is None:
         return Size(stand_in(bound, config), 0, OPEN, "the largest batch that fits is not known yet")

@@ -21,7 +21,7 @@ def is_split_name(name: str) -> bool:
 
 
 def scan_classes(root: Path, folder: str, left_out: LeftOut) -> Tree:
-    """Return the files of each class: those at any depth below the folders of `folder`, which is relative to `root`.
+    """Return the files of each class, at any depth below the folders of `folder`, which is relative to `root`.
 
     Raises OptionError for what cannot be read, and for names that cannot be those of classes or images.
     """

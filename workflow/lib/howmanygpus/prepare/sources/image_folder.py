@@ -66,7 +66,7 @@ def list_images(
 
 
 def _list_splits(root: Path, splits: dict[str, str], paths: list[str] | None, listing: str | None) -> Listing:
-    """Return the images of a tree split/class/file. paths: those of the listing; None to look at the folder."""
+    """Return the images of a tree split/class/file. paths: paths of the listing; None to look at the folder."""
     train, test = splits["train"], splits["test"]
     if posixpath.normpath(train) == posixpath.normpath(test):
         remedy = "name another folder, or leave `test` out and split the images by `split: {test: 0.2}`"
@@ -110,7 +110,7 @@ def _read_split(
 
 
 def _split_classes(root: Path, folder: str, given: dict, paths: list[str] | None, listing: str | None) -> Listing:
-    """Return the images of a tree class/file, split by `split`. folder: that of the classes, relative to `root`."""
+    """Return the images of a tree class/file, split by `split`. folder: folder of the classes, relative to `root`."""
     split, left_out = read_split(given), LeftOut()
     if paths is not None:
         tree = _select(paths, "train", folder, listing, left_out)

@@ -94,7 +94,7 @@ def describe_runner_up(runs: pd.DataFrame, candidates: pd.DataFrame, fastest: pd
 
 
 def describe_start(table: pd.DataFrame, candidates: pd.DataFrame, fastest: pd.Series, threshold: float) -> str:
-    """Say what the ranking leaves out, and which configuration is the fastest if start-up and first step count."""
+    """Name the times that the ranking leaves out, and the fastest configuration if start-up and first step count."""
     both = summarize_time_to_accuracy(table, "time_with_start_s")
     both = both[both["threshold"] == threshold].merge(candidates[[*CONFIGURATION, "series"]], on=CONFIGURATION)
     both = both[both["time_s_median"].notna()].sort_values("time_s_median", kind="stable")

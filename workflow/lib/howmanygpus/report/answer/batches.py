@@ -40,7 +40,7 @@ def _describe_knees(known: pd.DataFrame, table: pd.DataFrame) -> str:
 
 
 def _describe_knee(row: pd.Series) -> str:
-    """Name the knee of a curve and its range. row: of _find_knees."""
+    """Name the knee of a curve and its range. row: a row of _find_knees."""
     lowest, highest = row["knee_lowest"], row["knee_highest"]
     name = f"{row['series']} on {name_devices(row)}"
     if not row["is_knee"]:

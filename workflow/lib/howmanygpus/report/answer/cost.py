@@ -1,4 +1,4 @@
-"""What a study was billed, and which configuration is the cheapest."""
+"""The bill of a study, and the cheapest configuration."""
 
 import pandas as pd
 

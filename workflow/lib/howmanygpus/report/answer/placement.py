@@ -1,4 +1,4 @@
-"""What it costs to spread the same devices over more nodes."""
+"""The cost of spreading the same devices over more nodes."""
 
 import pandas as pd
 

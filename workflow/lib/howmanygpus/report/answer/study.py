@@ -25,7 +25,7 @@ def describe_runs(runs: pd.DataFrame) -> str:
 
 
 def describe_unmeasured(runs: pd.DataFrame) -> str:
-    """Say what is unknown about a user's program; nothing for other studies."""
+    """Name the unknown values of a user's program; empty for other studies."""
     if not is_program(runs):
         return ""
     return (

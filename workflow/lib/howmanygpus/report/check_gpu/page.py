@@ -1,4 +1,4 @@
-"""Write the page of `make check-gpu` in Markdown: what failed and why, then tables of what was seen."""
+"""Write the page of `make check-gpu` in Markdown: failures with their reasons, then tables of results."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime

@@ -18,7 +18,7 @@ the machine also changes windows, but in both directions: 16 of 18 pairs differ 
 
 
 def describe_wait(run: WaitRun, why: str) -> dict:
-    """Return what is known of a run without wait. why: how it ended if it has no record.
+    """Describe a run without wait. why: how it ended if it has no record.
 
     Keys: framework, status (empty if it was not done), with_wait_s and without_s (median seconds of a window, None if
     it was not measured), reason, and `problem`: empty if nothing is wrong.

@@ -1,4 +1,4 @@
-"""What each global batch gives and costs: the rate above, and below it the epochs and the images to the target."""
+"""Benefit and cost of each global batch: the rate above, and below it the epochs and the images to the target."""
 
 from typing import Any
 

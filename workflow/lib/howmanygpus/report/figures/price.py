@@ -86,7 +86,7 @@ def add_target(cells: pd.DataFrame, runs: pd.DataFrame, time_to_accuracy: pd.Dat
 
 
 def describe_target(prices: pd.DataFrame) -> str:
-    """Say what the bars are, and the quality of a guess, with which the qualities beside them compare."""
+    """Explain the bars, and name the quality of a guess, with which the qualities beside them compare."""
     target, text = prices["target"].iloc[0], "pale: whole training"
     if target is not None:
         text += f"; strong: until test {name_metric(prices['metric'].iloc[0])} {target:g}"

@@ -162,7 +162,7 @@ class Comparison:
 
     @staticmethod
     def _are_right(formats: list[str], expected: str) -> bool:
-        """Whether products are computed in the format of the precision. formats: of all of them."""
+        """Whether products are computed in the format of the precision. formats: the formats of all products."""
         return formats == [expected]
 
     def _find_usual_noise(self) -> float:

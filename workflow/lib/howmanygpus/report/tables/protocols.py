@@ -77,7 +77,7 @@ def evaluate_other_images(plan: dict, results: Path) -> dict[tuple, tuple[float 
 def compute_protocols(
     runs: pd.DataFrame, evaluations: pd.DataFrame, config: dict, others: dict[tuple, tuple[float | None, int]]
 ) -> pd.DataFrame:
-    """Return the table's rows. config: that of the study. others: result of evaluate_other_images."""
+    """Return the table's rows. config: the study's. others: result of evaluate_other_images."""
     given, first = config["protocols"], next(iter(config["variants"]))
     runs = runs[runs["status"] == "completed"]
     fair = runs[is_fair(runs) & (runs["variant"] == first)]

@@ -70,7 +70,7 @@ def _list_parts(handle) -> list[str]:
 
 
 def find_board(uuid: str):
-    """Return NVML's handle of a GPU, or of the GPU to which a part belongs. uuid: of the GPU or the part."""
+    """Return NVML's handle of a GPU, or of the GPU to which a part belongs. uuid: UUID of the GPU or the part."""
     handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
     return pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle) if uuid.startswith("MIG-") else handle
 

@@ -1,4 +1,4 @@
-"""Measure what other processes do on the run's cores and GPUs of a node while the run is measured."""
+"""Measure the work of other processes on the run's cores and GPUs of a node while the run is measured."""
 
 import os
 import sys

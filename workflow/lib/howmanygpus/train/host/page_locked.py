@@ -18,7 +18,7 @@ class PageLockedError(Exception):
 
 
 def allocate_page_locked(num_bytes: int, device: int) -> np.ndarray:
-    """Return uint8 memory of num_bytes that is never freed. device: of this process, whose context is used.
+    """Return uint8 memory of num_bytes that is never freed. device: device of this process, whose context is used.
 
     Raises PageLockedError if CUDA's runtime is not loaded or refuses.
     """

@@ -217,7 +217,7 @@ def end_without_collecting() -> None:
 
 
 RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "HOROVOD_RANK")
-"""Environment variables of the process's number in the run: of train.start.task, mpirun, and Horovod."""
+"""Environment variables with the process's number in the run, by train.start.task, mpirun and Horovod."""
 
 
 def find_rank() -> int:
@@ -226,7 +226,7 @@ def find_rank() -> int:
 
 
 LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "HOROVOD_LOCAL_RANK")
-"""Environment variables of the process's number on its node, of the same programs."""
+"""Environment variables with the process's number on its node, by the same programs."""
 
 
 def is_first_on_node() -> bool:

@@ -30,7 +30,7 @@ FROZEN_S = 1.0
 
 
 class ProcessTree:
-    """CPU time and resident memory of a process and its descendants. num_cores: of the run, on this node.
+    """CPU time and resident memory of a process and its descendants. num_cores: cores of the run on this node.
 
     The search for descendants reads all of /proc, so it is done at every tenth sample only.
     """
@@ -139,7 +139,7 @@ class Telemetry:
 
 
 def find_sources(pid: int, num_cores: int, gpu_uuids: list[str]) -> list:
-    """Return what is sampled on a node: the process tree of `pid`, and each GPU."""
+    """Return the sources to sample on a node: the process tree of `pid`, and each GPU."""
     return [ProcessTree(pid, num_cores), *(NvmlDevice(uuid) for uuid in gpu_uuids)]
 
 

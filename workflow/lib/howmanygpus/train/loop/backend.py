@@ -89,7 +89,7 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def put_on_device(self, images: np.ndarray, labels: np.ndarray) -> Any:
-        """Enqueue the copies of a batch to this process's devices; returns what train_step takes.
+        """Enqueue the copies of a batch to this process's devices, and return the argument of train_step.
 
         images: uint8 (local batch, height, width, channels); labels: the targets, int32 (local batch,) or, with any
         number of labels per image, float32 (local batch, classes); see train.loop.targets.
@@ -124,7 +124,7 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def mark_step(self) -> Any:
-        """Return what wait_for_step needs to wait for the step that was enqueued last; None if it is complete."""
+        """Return a marker of the step that was enqueued last, for wait_for_step; None if the step is complete."""
 
     def wait_for_step(self, marker: Any) -> None:  # noqa: B027
         """Block until the step is complete, without holding the GIL. Called from a separate thread.
@@ -144,7 +144,7 @@ class Backend(abc.ABC):
         """
 
     def average_loss(self, loss: float) -> float:
-        """Return the mean of what take_window_loss returned on all processes, equal on all of them."""
+        """Return the mean over all processes of the results of take_window_loss, equal on all of them."""
         return loss
 
     def read_loss_scale(self) -> LossScale | None:

@@ -49,7 +49,7 @@ class DivergedError(Exception):
 
 
 class TrainingLoop:
-    """Counts and times what a backend does. `events` is None on every process but the first.
+    """Counts and times a backend's steps. `events` is None on every process but the first.
 
     A backend that takes batches from `batches` calls after_step after each step. One whose framework takes batches to
     the devices by itself gives it `handed_batches`, and calls begin_step before each step and after_step after it.
@@ -71,7 +71,8 @@ class TrainingLoop:
     ):
         """others: measures other work on this node; one process of each node has it.
 
-        is_cold: whether the first epoch reads from a disk what later ones find in memory. No rate includes it then.
+        is_cold: whether the first epoch reads images from a disk that later epochs find in memory. No rate includes it
+        then.
         """
         self.others, self.is_cold = others, is_cold
         self.spec, self.data, self.backend, self.events, self._clock = spec, data, backend, events, clock
@@ -171,7 +172,7 @@ class TrainingLoop:
         if self._steps_to_evaluation <= self.spec.prefetch:
             self.evaluation.start_feeding()
         is_last = self.steps_done == self._window_end
-        # A step without a marker is complete here, and what this thread does from now on delays the window's end.
+        # A step without a marker is complete here; any work of this thread from now on delays the window's end.
         host_before = self._read_host_s() if is_last else (0.0, 0.0)
         self._completions.add(self.steps_done, marker)
         if is_last:

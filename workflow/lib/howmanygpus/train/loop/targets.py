@@ -33,7 +33,7 @@ def weigh_labels(labels: np.ndarray, num_images: int, num_known: int) -> np.ndar
 
 
 def read_targets(batches: Iterable[Batch], spec: RunSpec, data: PreparedData, first: int = 0) -> Iterator[Batch]:
-    """Yield what a loader yields, (images, labels), with the targets in place of the labels.
+    """Replace the labels of a loader's (images, labels) by targets.
 
     first: the step of the first batch, counted from 0.
     """

@@ -47,7 +47,7 @@ def import_file(path: str) -> ModuleType:
 
 
 def build_from_file(path: str, image_shape: tuple[int, int, int], num_classes: int, **options: Any) -> Any:
-    """Return what the file's function `build` returns."""
+    """Call the file's function `build`, and return its result."""
     build = getattr(import_file(path), "build", None)
     if not callable(build):
         raise OwnModelError(f"{path} has no function build; define build(image_shape, num_classes, **options)")

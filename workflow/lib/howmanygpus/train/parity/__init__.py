@@ -1,1 +1,1 @@
-"""Observe what a framework does with the parity gate's fixed task, and compute the reference result."""
+"""Observe how a framework does the parity gate's fixed task, and compute the reference result."""

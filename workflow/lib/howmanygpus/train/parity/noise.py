@@ -1,5 +1,5 @@
 """
-Measure in float64 what reduced precision may change in the gate's task, for a file beside the task's reference.
+Measure in float64 the changes that reduced precision may cause in the gate's task, for a file beside its reference.
 
 The task is done again with the rounding of bf16 and of fp16 simulated (rounding.py). In fp16 the frameworks skip the
 update of one step. The task without that update is computed here too.
@@ -44,7 +44,7 @@ def find_seeds(num_parameters: int, image_shape: tuple[int, ...]) -> range:
 def measure(
     spec: RunSpec, data: PreparedData, weights: dict, num_shards: int, exact: Arrays, seeds: Iterable[int]
 ) -> Arrays:
-    """Return what reduced precision may change in each array of the exact task.
+    """Return the changes that reduced precision may cause in each array of the exact task.
 
     noise/NAME and fine_noise/NAME: the norms of the differences that the simulated rounding of bf16 and of fp16 causes,
     as root mean squares over simulations. skipped/NAME: the array without the update of SKIPPED_STEP.

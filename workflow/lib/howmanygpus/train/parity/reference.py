@@ -115,7 +115,7 @@ def advance(
 
 
 def compute_with_rounding(spec: RunSpec, data: PreparedData, weights: dict, num_shards: int, has_near: bool) -> Arrays:
-    """Return the arrays of the exact task, and what float32 may change in each.
+    """Return the arrays of the exact task, and the changes that float32 may cause in each.
 
     rounding/NAME: the change by ReLU inputs near zero, if there are any. float32/NAME: the norm of the change by
     PyTorch's own float32; for the losses, the change of each. has_near: whether such inputs are expected; otherwise the
@@ -221,7 +221,7 @@ def is_same_on_all(spec: RunSpec, weights: dict) -> bool:
 def write_for_devices(
     arguments: argparse.Namespace, ending: str, compute_arrays: Callable[[RunSpec, int, str], Arrays]
 ) -> None:
-    """Store what compute_arrays(spec, number of shards, stem of the file) returns, by optimizer and number of devices.
+    """Store the result of compute_arrays(spec, number of shards, stem of the file) by optimizer and number of devices.
 
     Arrays that it returns again are stored once, because those of large networks take gigabytes. Each computation is
     printed, for the log of the job.

@@ -1,4 +1,4 @@
-"""What distinguishes the gate's tasks of one network: the loss, how batches are taken, and the runs' optimizer."""
+"""Differences between the gate's tasks of one network: the loss, how batches are taken, and the runs' optimizer."""
 
 from dataclasses import dataclass
 

@@ -77,7 +77,7 @@ def canonical_names(state: nnx.State) -> dict[tuple, str]:
 
 
 def load_weights(network: nnx.Module, weights: dict[str, np.ndarray]) -> None:
-    """Copy canonical weights in, whose layouts are those of flax. Raises ValueError naming what does not fit."""
+    """Copy canonical weights in, whose layouts are those of flax. Raises ValueError naming misfits."""
     state = nnx.state(network, (nnx.Param, nnx.BatchStat))
     names, flat = canonical_names(state), dict(nnx.to_flat_state(state))
     if set(names.values()) != set(weights):

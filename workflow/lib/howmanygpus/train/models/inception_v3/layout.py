@@ -11,7 +11,10 @@ BATCHNORM = {"epsilon": 1e-3, "momentum": 0.9}
 
 
 class Convolution(NamedTuple):
-    """A convolution, then batch normalisation and ReLU. kernel: (height, width). padding: of rows and columns."""
+    """A convolution, then batch normalisation and ReLU.
+
+    kernel: (height, width). padding: padding of rows and columns.
+    """
 
     name: str
     in_channels: int

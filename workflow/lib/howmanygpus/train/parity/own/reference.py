@@ -1,5 +1,5 @@
 """
-Compute what a user's own model does in the gate's task, in its framework, on one device and without any exchange.
+Do the gate's task with a user's own model, in its framework, on one device and without any exchange.
 
 All strategies of the family and all numbers of devices are compared with this. Devices with local BatchNorm are
 compared with one device that takes their shares one after the other and adds the gradients; running statistics are not

@@ -64,5 +64,5 @@ def image_keys(context: LayerContext) -> KerasTensor:
 
 
 def dropout(context: LayerContext, x: KerasTensor, name: str, keys: KerasTensor, *, rate: float) -> KerasTensor:
-    """Apply dropout. x: (batch, units). keys: those of the images. Layers draw by their `name`."""
+    """Apply dropout. x: (batch, units). keys: keys of the images. Layers draw by their `name`."""
     return Dropout(x.shape[-1], rate, name=name)(x, keys)
