@@ -15,7 +15,6 @@ from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.train.start.launch import LOCK_FOLDER
 from kept import Keeper
 from project import ROOT, Project, study
-from script_server import make_venv
 from training.launching import COMPILE_SOON, Finished, train, train_in_turn
 
 LONGEST = (
@@ -67,12 +66,6 @@ def bytecode():
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     compileall.compile_dir(ROOT / "workflow" / "lib", quiet=1)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def scripts_in_forks(own_temporary_folder):
-    """Let the short scripts of copies run in forks, because their imports take longer than their work."""
-    Project.find_venv = staticmethod(make_venv)
 
 
 @pytest.fixture

@@ -33,15 +33,7 @@ CODE = {
         "plan/frameworks.py",
         "plan/loaders.py",
     ),
-    TESTS: (
-        "specs.py",
-        "shells.py",
-        "nvml.py",
-        "ending.py",
-        "published_networks.py",
-        "training/**/*.py",
-        "loading/**/*.py",
-    ),
+    TESTS: ("*.py", "training/**/*.py", "loading/**/*.py"),
     EXAMPLES: ("**/*.py",),
 }
 """Code that can change what a program of tests/training/ or tests/loading/ does."""

@@ -85,8 +85,6 @@ class Project:
     """A copy of the project in `folder`, run with this Python's Snakemake."""
 
     profile = "profiles/local"
-    find_venv = staticmethod(lambda: sys.prefix)
-    """Returns the folder to which `.venv` of a copy is linked."""
 
     def __init__(self, folder: Path, fakes=("sleeping", "dozing")):
         self.folder = Path(folder)
@@ -97,7 +95,7 @@ class Project:
                 shutil.copytree(source, self.folder / name)
             else:
                 shutil.copy2(source, self.folder / name)
-        (self.folder / ".venv").symlink_to(self.find_venv())
+        (self.folder / ".venv").symlink_to(sys.prefix)
         for name in fakes:
             self.add_fake(name)
 

@@ -7,7 +7,6 @@ import pytest
 from howmanygpus.environments.cache import VARIABLE
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.code import find_script_code, find_training_code
-from howmanygpus.plan.invalidation.syntax import read_code
 from kept import CODE, COMPLETE, EXAMPLES, LIBRARY, NUM_VERSIONS, TESTS, Keeper, hash_code, keep
 from parity.observing import OF_REFERENCE
 
@@ -80,9 +79,6 @@ def test_the_code_that_runs_and_tests_execute_counts():
     assert {LIBRARY / "train" / "loop" / "loop.py", LIBRARY / "prepare" / "__init__.py", LIBRARY / "files.py"} <= paths
     assert {TESTS / "specs.py", TESTS / "training" / "asked.py", TESTS / "loading" / "load_batches.py"} <= paths
     assert any(EXAMPLES in path.parents for path in paths)
-    programs = [path for path in paths if path.parent.name in ("training", "loading")]
-    imported = {name.split(".")[0] for path in programs for name in read_code(path).imported}
-    assert {path for path in TESTS.glob("*.py") if path.stem in imported} <= paths
 
 
 def test_no_framework_of_the_gate_executes_what_only_counts_for_its_references():

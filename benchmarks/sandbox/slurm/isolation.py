@@ -12,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import forking
-import script_server
 from slurm.cluster import SYSTEM_CONF
 
 CLONE_NEWNS = 0x00020000
@@ -31,6 +30,5 @@ def isolate_configuration(folder: Path) -> bool:
         for command in (["--make-rprivate", "/"], ["--bind", str(folder), str(SYSTEM_CONF)]):
             subprocess.run(["mount", *command], check=True, capture_output=True)
         forking.start_anew()
-        script_server.start_anew()
         return True
     return False
