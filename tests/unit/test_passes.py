@@ -1,5 +1,6 @@
 """A call becomes its next pass, in the same process, if the Snakefile asked for one."""
 
+import os
 import subprocess
 import sys
 
@@ -66,3 +67,31 @@ def test_another_pass_follows_new_runs_and_decided_studies(asked, undecided, ask
         for runs, studies in ((asked, undecided), (asked_then, undecided_then))
     )
     assert before.is_followed_by(after) == is_followed
+
+
+SHELL = """
+import os, sys
+sys.path.insert(0, {library!r})
+sys.argv[0] = {name!r}
+from pathlib import Path
+from howmanygpus.call import passes
+
+print("started")
+passes.leave_shell_behind(Path(sys.prefix))
+print([os.environ.get(name) for name in ("PYTHONIOENCODING", "PYTHONPATH", "PYTHONUTF8")])
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "printed"),
+    [
+        ("snakemake", ["started", "started", "[None, None, '1']"]),
+        ("own.py", ["started", "['ascii', '/nowhere', None]"]),
+    ],
+)
+def test_a_command_starts_again_without_what_the_shell_sets_and_another_program_does_not(name, printed):
+    text = SHELL.format(library=str(ROOT / "workflow" / "lib"), name=name)
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONUTF8"}
+    environment |= {"PYTHONIOENCODING": "ascii", "PYTHONPATH": "/nowhere"}
+    ended = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines() == printed

@@ -60,7 +60,7 @@ def ask_for_another(has_failed: bool) -> bool:
 
     has_failed: whether a step of this pass failed, so that the call fails whatever later passes do.
     """
-    if Path(sys.argv[0]).name not in COMMANDS:
+    if not _is_command():
         return False
     _State.is_followed = True
     _State.worst = max(_State.worst, int(has_failed))
@@ -68,6 +68,11 @@ def ask_for_another(has_failed: bool) -> bool:
     atexit.unregister(_end_pass)
     atexit.register(_end_pass)
     return True
+
+
+def _is_command() -> bool:
+    """Whether this process is a command of Snakemake, and not a program that calls its API."""
+    return Path(sys.argv[0]).name in COMMANDS
 
 
 def _end_pass() -> None:
@@ -84,6 +89,8 @@ def leave_shell_behind(environment: Path) -> None:
 
     environment: the folder of `.venv`.
     """
+    if not _is_command():
+        return
     # Names of files and texts are UTF-8, whatever the locale or this variable is. Every process that this one starts
     # inherits that.
     is_utf8 = sys.flags.utf8_mode or locale.getencoding().lower() in ("utf-8", "utf8")
