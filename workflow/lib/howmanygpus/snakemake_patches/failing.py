@@ -30,7 +30,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -40,6 +39,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from howmanygpus.call.attempts import find_new_attempt, list_attempts, record_blocked
 from howmanygpus.call.disk import FULL, find_full_disks, find_words_of_full_disk, list_folders, read_end
 from howmanygpus.call.taking_over import find_older
+from howmanygpus.files import atomic_path
 from howmanygpus.snakemake_patches.interrupting import stop_starting
 
 NOT_STARTED = "This job has not started.\n"
@@ -107,12 +107,17 @@ def find_last_message(logs: Sequence[Path]) -> str:
 
 
 def renew_logs(logs: Iterable[Path]) -> None:
-    """Replace the logs of earlier starts of a job. On a full disk they are only removed."""
+    """Replace the logs of earlier starts of a job. On a full disk they are only removed.
+
+    A logger may be reading the log of a job that is tried again, so that the file is never missing.
+    """
     for log in logs:
-        log.unlink(missing_ok=True)
-        with suppress(OSError):
+        try:
             log.parent.mkdir(parents=True, exist_ok=True)
-            log.write_text(NOT_STARTED)
+            with atomic_path(log) as partial:
+                partial.write_text(NOT_STARTED)
+        except OSError:
+            log.unlink(missing_ok=True)
 
 
 def describe_attempt(job: Any, folder: Path, record: dict) -> str:
