@@ -26,6 +26,8 @@ endef
 
 # pip installs into .venv and nowhere else, as in environments/build.py.
 unexport PIP_TARGET PIP_PREFIX PIP_ROOT
+# Packages in it would shadow those of Snakemake.
+unexport PYTHONPATH
 export PIP_USER := 0
 
 # Nothing that the report shows is newer than the report.
@@ -109,7 +111,7 @@ adopt:
 	@PYTHONPATH=workflow/lib $(PYTHON) workflow/scripts/adopt_results.py --source "$$FROM"
 
 # flock(1) takes the lock, so that two calls at once build one environment: nothing is installed yet that could lock.
-$(INSTALLED): envs/workflow.txt workflow/lib/howmanygpus/environments/command.py
+$(INSTALLED): envs/workflow.txt
 	$(CHECK_PYTHON)
 	@mkdir -p "$(CACHE)/environments"
 	PIP_QUIET=1 PYTHONPATH=workflow/lib flock "$(CACHE)/environments/workflow.lock" \

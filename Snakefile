@@ -9,7 +9,7 @@ exist; each study is a target of its own name.
 
 from snakemake.utils import min_version
 
-min_version("9.27")
+min_version("9.26")
 
 
 report: "workflow/report/workflow.rst"

@@ -7,7 +7,7 @@ alone. For comparison, the same grid runs inside one packed allocation, one run 
 
     .venv/bin/python benchmarks/slurm_cost.py
 
-With --patch, measure the time that a patch of howmanygpus.snakemake_patches saves, with and without it in turn:
+With --patch, measure the time that a method of our executor saves, with and without it in turn:
 `one_snakemake` for each of a few jobs that run alone, `ending` from a Ctrl-C to the end of Snakemake.
 
     .venv/bin/python benchmarks/slurm_cost.py --patch one_snakemake
@@ -32,9 +32,10 @@ from slurm.cluster import GPUS_PER_NODE, Cluster, find_obstacle
 from slurm.project import ClusterProject
 
 NUM_NODES, NUM_GPUS, REPEATS, FRAMEWORKS = 3, (1, 2, 4), 4, ("sleeping", "dozing")
-PATCHES = "workflow/lib/howmanygpus/snakemake_patches"
-UNPATCHED = "\n\ndef apply(): pass\n\n\ndef forget_requests(): pass\n"
-"""Code that disables a patch if it is appended to the patch's file."""
+EXECUTOR = "workflow/lib/howmanygpus/snakemake_patches/executor.py"
+TWO_SNAKEMAKES = "\n\ndel Executor.additional_general_args\n\n\ndef forget_requests(): pass\n"
+LONG_SLEEP = "\n\ndel Executor.sleep\n"
+"""Code that restores the plugin's behaviour if it is appended to our executor."""
 JOBS_ALONE, RUNNING_S = 3, 75.0
 """Jobs of each round of `one_snakemake`; seconds for which a job runs until the Ctrl-C of `ending`."""
 
@@ -117,19 +118,19 @@ def measure_ctrl_c(project: ClusterProject) -> list[float]:
     return [time.monotonic() - pressed]
 
 
-COMPARED = {"one_snakemake": (measure_jobs_alone, 2), "ending": (measure_ctrl_c, 1)}
-"""The measurement of each patch, and how often it is done with and without the patch."""
+COMPARED = {"one_snakemake": (measure_jobs_alone, 2, TWO_SNAKEMAKES), "ending": (measure_ctrl_c, 1, LONG_SLEEP)}
+"""The measurement of each method, how often it is done with and without it, and the code that restores the plugin's."""
 
 
 def compare_patch(name: str, scratch: Path, cluster: Cluster) -> list[dict]:
-    """Return median seconds with and without a patch, in turn, because other work on this machine slows both down."""
-    measure, rounds = COMPARED[name]
+    """Return median seconds with and without a method, in turn, because other work on this machine slows both down."""
+    measure, rounds, without = COMPARED[name]
     seconds: dict[str, list[float]] = {"with": [], "without": []}
     for number in range(rounds):
         for mode, measured in seconds.items():
             project = ClusterProject(scratch / f"{mode}{number}", cluster, fakes=FRAMEWORKS)
             if mode == "without":
-                project.edit(f"{PATCHES}/{name}.py", UNPATCHED)
+                project.edit(EXECUTOR, without)
             measured += measure(project)
     return [
         {"mode": f"{mode} {name}", "measured": len(each), "median_s": pd.Series(each).median(), "max_s": max(each)}
@@ -154,7 +155,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sleep-s", type=float, default=30.0)
     parser.add_argument("--without-packed", action="store_true", help="leave out the packed allocation")
-    parser.add_argument("--patch", choices=COMPARED, help="measure what this patch saves, in place of the grid")
+    parser.add_argument("--patch", choices=COMPARED, help="measure what this method saves, in place of the grid")
     arguments = parser.parse_args()
     if obstacle := find_obstacle():
         sys.exit(obstacle)

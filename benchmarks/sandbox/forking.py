@@ -14,8 +14,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-START = "workflow/scripts/start_snakemake.py"
-"""Script that the command `snakemake` of a clone starts, also for further passes of the call."""
 IMPORTED_LATE = ("jsonschema", "packaging.specifiers", "pynvml", "smart_open")
 """Packages that every call imports while it reads the Snakefile. Each call imports its own copy of the project."""
 STARTED_BY_USERS = [sys.executable, "-m", "snakemake"]
@@ -60,12 +58,8 @@ def become_snakemake(arguments: list[str], cwd: str, env: dict[str, str], output
         os.dup2(opened, number)
     sys.path[0] = cwd
     sys.argv = ["snakemake", *arguments]
-    if not Path(START).exists():
-        cli.main()
-    sys.path.insert(0, str(Path("workflow", "lib").absolute()))
-    from howmanygpus.call.passes import run_in_passes
-
-    run_in_passes(cli.main, [sys.executable, START, *arguments])
+    sys.orig_argv = [*STARTED_BY_USERS, *arguments]
+    cli.main()
 
 
 def main() -> None:

@@ -2,11 +2,10 @@
 
 import json
 import subprocess
-import sys
 
 import pytest
 
-from forking import START, listen_to_ctrl_c
+from forking import STARTED_BY_USERS, listen_to_ctrl_c
 from howmanygpus.report.files import read_table
 from project import RUNS, study
 
@@ -45,7 +44,7 @@ def test_an_adaptive_study_on_a_cluster_goes_on_after_a_kill(adaptive_project, c
     rules = {"stop_below_efficiency": 0.5, "budget_device_h": 1.0, "train_best": 1, "probe_steps": 8}
     project.write_config(small=adaptive(**rules))
     behave(project, "hang")
-    command = [sys.executable, START, "--profile", project.profile, *RUNS]
+    command = [*STARTED_BY_USERS, "--profile", project.profile, *RUNS]
     options = {"cwd": project.folder, "env": project.environment(), "preexec_fn": listen_to_ctrl_c}
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options) as call:
         hanging = project.wait_for_running("gpus2_")["id"]

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 import pytest
 
 from howmanygpus.report.files import read_table
-from howmanygpus.snakemake_patches.one_snakemake import KEPT
+from howmanygpus.snakemake_patches.executor import KEPT
 from project import Project, study
 from slurm.cluster import GPUS_PER_NODE
 from slurm.project import ClusterProject

@@ -42,8 +42,8 @@ def test_runs_go_at_the_same_time_otherwise(four_runs, cluster):
     process = four_runs.start(*RUNS)
 
     def count_running():
-        names = cluster.run("squeue", "--noheader", "--states=RUNNING", "--format=%j").split()
-        return sum(name.startswith(("sleeping_", "pacing_")) for name in names)
+        names = cluster.run("squeue", "--noheader", "--states=RUNNING", "--format=%k").split()
+        return sum(name.startswith("rule_train_") for name in names)
 
     four_runs.wait_until(lambda: count_running() == 4, "all four runs at the same time")
     (four_runs.folder / "go_on").touch()

@@ -4,7 +4,7 @@ A wrong config is refused or warned about, and the message names the place, the 
 Other errors have files of their own: numbers (test_config_numbers), files that cannot be read (test_config_files),
 machine files (test_machine_errors), data sets (test_dataset_errors, test_checks, test_splitting, test_label_tables),
 model files (test_wrong_models), programs (test_wrong_program_studies), targets and options of the command line
-(test_command_line, test_wrong_options, test_wrong_folders), several errors in one config (test_several_errors), and
+(test_wrong_options, test_wrong_folders), several errors in one config (test_several_errors), and
 what a dry run says (workflow/test_dry_run).
 """
 

@@ -1,25 +1,22 @@
 """A failed job is explained by its own log and its own attempt, and what sbatch says is kept."""
 
 import errno
-import functools
 import json
 import logging
 import os
+import threading
 from types import SimpleNamespace
 
 import pytest
-import snakemake_executor_plugin_slurm as slurm_plugin
 from snakemake.iocontainers import Namedlist
+from snakemake_interface_logger_plugins.common import LogEvent
 
 from howmanygpus.call import attempts
-from howmanygpus.snakemake_patches import failing, submitting
-from howmanygpus.snakemake_patches.failing import NOT_STARTED, Failures, write_quietly
-from howmanygpus.snakemake_patches.submitting import find_last_words, find_refusal
+from howmanygpus.snakemake_patches import failing
+from howmanygpus.snakemake_patches.failing import NOT_STARTED, Failures, find_last_words, write_quietly
 
 RUN = "small/sleeping/base/arrays_fp32_cpu_gpus1_batch64_repeat1"
 LOG = "results/logs/train/run.log"
-SAID = "sbatch: error: Batch job submission failed: Invalid account"
-MESSAGE = f"SLURM sbatch failed. The error message was '{SAID}\n'.\n    sbatch call:\n        sbatch --parsable 'it'.\n"
 
 
 @pytest.fixture
@@ -31,8 +28,32 @@ def folder(tmp_path, monkeypatch):
 
 def make_job(rule="train", **values):
     wildcards = SimpleNamespace(run=RUN)
-    rule = SimpleNamespace(name=rule)
-    return SimpleNamespace(rule=rule, wildcards=wildcards, log=[LOG], is_group=lambda: False, **values)
+    values |= {"rule": SimpleNamespace(name=rule), "wildcards": wildcards, "log": [LOG], "is_group": lambda: False}
+    job = Job()
+    vars(job).update(values)
+    return job
+
+
+class Job:
+    """A job of Snakemake, which is hashable."""
+
+    jobid, attempt, restart_times = 1, 1, 0
+
+
+def make_workflow(*jobs, **values):
+    """Return Snakemake's workflow with these jobs to do."""
+    dag = SimpleNamespace(depending={}, bfs=lambda direction, job: [], needrun_jobs=lambda **_: list(jobs))
+    scheduler = SimpleNamespace(failed=set(), _lock=threading.Lock())
+    return SimpleNamespace(**{"touch": False, "dag": dag, "scheduler": scheduler} | values)
+
+
+def make_failures(say, *jobs, **values):
+    return Failures(make_workflow(*jobs, **values), say)
+
+
+def log(failures, event, **values):
+    """Let the failures see an event of Snakemake's logger."""
+    assert failures.filter(logging.makeLogRecord({"event": event, **values})), "every message is passed on"
 
 
 def write_attempt(folder, name, status, reason):
@@ -42,7 +63,7 @@ def write_attempt(folder, name, status, reason):
 
 
 def test_a_log_of_an_earlier_call_is_gone_when_a_job_is_handed_over(folder):
-    failures = Failures(print)
+    failures = make_failures(print)
     failures.begin(make_job())
     assert (folder / LOG).read_text() == NOT_STARTED
     (folder / LOG).write_text("older")
@@ -51,17 +72,16 @@ def test_a_log_of_an_earlier_call_is_gone_when_a_job_is_handed_over(folder):
 
 
 def test_touch_leaves_all_logs(folder):
-    handed_over = []
-    run = failing._begin_jobs(Failures(print))(lambda *values: handed_over.append(values))
+    failures = make_failures(print, make_job())
     for touch in (True, False):
-        run(SimpleNamespace(touch=touch), [make_job()])
+        failures._workflow.touch = touch
+        log(failures, LogEvent.JOB_STARTED, jobs=[1, 2])
         assert (folder / LOG).exists() != touch
-    assert len(handed_over) == 2
 
 
 def test_only_the_attempt_of_this_start_is_told_and_only_if_the_log_does_not_tell_it(folder):
     said = []
-    failures = Failures(said.append)
+    failures = make_failures(said.append)
     write_attempt(folder, "20260101T000000-1", "crashed", "older")
     failures.begin(make_job())
     failures.explain(make_job())
@@ -77,7 +97,7 @@ def test_only_the_attempt_of_this_start_is_told_and_only_if_the_log_does_not_tel
 def test_a_full_disk_is_named_by_the_log_and_looked_for_once_a_minute(folder, monkeypatch):
     said, checks = [], []
     monkeypatch.setattr(failing, "find_full_disks", lambda folders: checks.append(folders) or ["the disk is full"])
-    failures = Failures(said.append)
+    failures = make_failures(said.append)
     failures.begin(make_job("build_environment"))
     words = f"ERROR: [Errno {errno.ENOSPC}] {os.strerror(errno.ENOSPC)}"
     (folder / LOG).write_text(f"{words}\n")
@@ -99,46 +119,13 @@ def test_a_message_that_the_disk_does_not_take_prints_no_traceback(tmp_path, cap
     assert ("Traceback" in capsys.readouterr().err) == prints
 
 
-def test_a_refusal_is_what_sbatch_said_in_one_line():
-    assert find_refusal(MESSAGE) == f"SLURM refused the job: {SAID}"
-    too_many = MESSAGE.replace("Batch job", "QOSMaxSubmitJobPerUserLimit sbatch: error: Batch job")
-    assert find_refusal(too_many).endswith(
-        "Invalid account; lower `jobs` in config.yaml of the profile: so many jobs are submitted at once"
-    )
-    assert find_refusal("Job submission failed with exception:\n x") == (
-        "SLURM refused the job: Job submission failed with exception: x"
-    )
-
-
-def test_snakemake_hears_of_a_refusal_that_cannot_be_recorded(folder, monkeypatch):
-    heard, said = [], []
-    own = functools.wraps(slurm_plugin.Executor._report_job_error_threadsafe)(lambda *values: heard.append(values))
-    monkeypatch.setattr(slurm_plugin.Executor, "_report_job_error_threadsafe", own)
-    submitting.apply()
-    executor = SimpleNamespace(logger=SimpleNamespace(error=said.append))
-    info = SimpleNamespace(job=make_job(input={}))
-    slurm_plugin.Executor._report_job_error_threadsafe(executor, info, MESSAGE)
-    assert heard == [(executor, info, MESSAGE)]
-    assert said[0] == f"{RUN}: SLURM refused the job: {SAID}" and "could not be recorded" in said[1]
-
-
-def test_a_repeated_refusal_is_told_once_and_another_one_again(folder):
-    said = []
-    report = submitting._keep_refusals(lambda *values: None)
-    (folder / LOG).parent.mkdir(parents=True)
-    executor, info = SimpleNamespace(logger=SimpleNamespace(error=said.append)), SimpleNamespace(job=make_job("other"))
-    for message in (MESSAGE, MESSAGE, MESSAGE.replace("account", "partition")):
-        report(executor, info, message)
-    assert [words.rpartition(" ")[2] for words in said] == ["account", "partition"]
-    assert (folder / LOG).read_text().endswith("Invalid partition\n")
-
-
 @pytest.fixture
 def gate(folder):
     """A failed job with its log, and the DAG in which RUN and a table wait for it."""
     log = folder / "gate.log"
     log.write_text("Traceback\nGateError: it is wrong\n")
-    job = SimpleNamespace(rule=SimpleNamespace(name="observe_parity"), is_group=lambda: False, log=[str(log)])
+    job = Job()
+    vars(job).update(rule=SimpleNamespace(name="observe_parity"), is_group=lambda: False, log=[str(log)])
     inputs = {name: folder / f"{name}.json" for name in ("data", "weights", "verdict")}
     waiting = [make_job(input=inputs, params=SimpleNamespace(settings="{}")), make_job("tabulate_runs")]
     dag = SimpleNamespace(depending={}, bfs=lambda direction, failed: [failed, *waiting], needrun_jobs=lambda: [])
@@ -154,23 +141,23 @@ def test_runs_that_wait_for_a_failed_step_get_its_last_words_as_their_reason(fol
     monkeypatch.setattr(attempts, "write_record", lambda path, record: path.write_text(json.dumps(record)))
     job, dag = gate
     for _ in range(2):
-        Failures(print).block(dag, job)
+        make_failures(print, dag=dag).block(job)
     (record,) = read_blocked(folder)
     assert (record["status"], record["parity"]) == ("blocked", "not_checked")
     reason = "the step observe_parity, which the run needs, failed: GateError: it is wrong; its log is"
     assert record["reason"] == f"{reason} {folder / 'gate.log'}"
     group = SimpleNamespace(is_group=lambda: True, jobs=[job])
-    Failures(print).block(dag, group)
+    make_failures(print, dag=dag).block(group)
     assert len(read_blocked(folder)) == 1, "only the newest is kept"
 
 
 def test_a_failed_run_blocks_no_other_and_snakemake_goes_on_if_nothing_can_be_recorded(folder, gate):
     job, dag = gate
     said = []
-    Failures(said.append).block(dag, make_job())
+    make_failures(said.append, dag=dag).block(make_job())
     assert said == [] and read_blocked(folder) == []
     dag.bfs = lambda direction, failed: [make_job(input={}, params=SimpleNamespace(settings="{}"))]
-    Failures(said.append).block(dag, job)
+    make_failures(said.append, dag=dag).block(job)
     assert said == ["What waits for observe_parity could not be recorded: KeyError: 'data'"]
 
 
@@ -182,10 +169,47 @@ def test_a_run_of_a_program_has_no_data_and_is_recorded(folder, gate):
     unreadable = make_job(input={}, params=settings)
     dag.bfs = lambda direction, failed: [unreadable, make_job(input=inputs, params=settings)]
     said = []
-    Failures(said.append).block(dag, job)
+    make_failures(said.append, dag=dag).block(job)
     (record,) = read_blocked(folder)
     assert (record["status"], record["spec"]["family"], record["parity"]) == ("blocked", "program", "not_checked")
     assert said == ["What waits for observe_parity could not be recorded: KeyError: 'data'"], "and the others are"
+
+
+def test_a_failure_is_explained_when_it_is_logged_and_blocks_once_it_is_final(folder, gate, monkeypatch):
+    job, dag = gate
+    vars(job).update(jobid=1, attempt=1, restart_times=1)
+    blocked = []
+    monkeypatch.setattr(failing, "_record_block", lambda run, reason: blocked.append(reason) or "")
+    dag.needrun_jobs = lambda **_: [job]
+    failures = make_failures(print, dag=dag)
+    log(failures, LogEvent.JOB_ERROR, jobid=1)
+    assert blocked == [] and failures.causes == [], "the job is tried again"
+    job.attempt = 2
+    log(failures, LogEvent.JOB_ERROR, jobid=1)
+    (cause,) = failures.causes
+    assert len(blocked) == 1 and "observe_parity" in cause and "GateError: it is wrong" in cause
+    log(failures, LogEvent.JOB_ERROR, jobid=2)
+    failures._workflow.scheduler.failed = {job}
+    failures.end_call()
+    assert len(blocked) == 1, "it is recorded once, and another job is unknown"
+
+
+def test_a_step_that_ended_without_its_output_is_found_when_the_call_ends(folder, gate):
+    failures = make_failures(print)
+    job = make_job("prepare_arrays")
+    (folder / LOG).parent.mkdir(parents=True)
+    (folder / LOG).write_text("done, it says\n")
+    failures._workflow.scheduler.failed = {job}
+    failures.end_call()
+    assert failures.causes == [f"prepare_arrays ({LOG}): done, it says"]
+
+
+def test_a_failure_that_cannot_be_explained_is_told_and_stops_nothing(folder, monkeypatch):
+    said = []
+    failures = make_failures(said.append, make_job())
+    monkeypatch.setattr(failing, "find_new_attempt", lambda run, older: 1 / 0)
+    log(failures, LogEvent.JOB_ERROR, jobid=1)
+    assert len(said) == 1 and "ZeroDivisionError" in said[0]
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """A call becomes its next pass, in the same process, if the Snakefile asked for one."""
 
+import os
 import subprocess
 import sys
 
@@ -11,33 +12,36 @@ from project import ROOT
 PROGRAM = """
 import atexit, os, sys
 sys.path.insert(0, {library!r})
+sys.argv[0] = {name!r}
 from howmanygpus.call import passes
 
-def main():
-    number = passes.find_number()
-    atexit.register(print, "cleaned up", number, flush=True)
-    print("pass", number, os.getpid() == int(os.environ.setdefault("FIRST", str(os.getpid()))), flush=True)
-    if number < {passes}:
-        assert passes.ask_for_another()
-    sys.exit({statuses}[number - 1])
-
-passes.run_in_passes(main, [sys.executable, *sys.orig_argv[1:]])
+atexit.register(print, "released its lock")
+number, statuses = passes.begin_pass(), {statuses}
+status = statuses[number - 1]
+print("pass", number, os.getpid() == int(os.environ.setdefault("FIRST", str(os.getpid()))))
+if number < len(statuses):
+    print("is followed:", passes.ask_for_another(has_failed=status != 0))
+sys.exit(status)
 """
+"""A program in the place of Snakemake whose passes end with these statuses."""
 
 
-@pytest.mark.parametrize(("statuses", "expected"), [([0, 0, 0], 0), ([0, 1, 0], 1), ([1, 0, 0], 1), ([0, 0, 2], 2)])
+def call(statuses: list[int], name: str = "snakemake") -> subprocess.CompletedProcess:
+    text = PROGRAM.format(library=str(ROOT / "workflow" / "lib"), statuses=statuses, name=name)
+    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(("statuses", "expected"), [([0, 0, 0], 0), ([0, 1, 0], 1), ([1, 0, 0], 1), ([0, 0, 1], 1)])
 def test_passes_share_a_process_and_the_worst_status_is_that_of_the_call(statuses, expected):
-    text = PROGRAM.format(library=str(ROOT / "workflow" / "lib"), passes=len(statuses), statuses=statuses)
-    ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    ended = call(statuses)
     assert ended.returncode == expected, ended.stderr
-    lines = [line for number in (1, 2, 3) for line in (f"pass {number} True", f"cleaned up {number}")]
-    assert ended.stdout.splitlines() == lines, "what a pass does at its exit is done before the next one"
+    passes = [["pass 1 True", "is followed: True"], ["pass 2 True", "is followed: True"], ["pass 3 True"]]
+    lines = [line for printed in passes for line in (*printed, "released its lock")]
+    assert ended.stdout.splitlines() == lines, "what a pass does at its exit is done once, before the next one"
 
 
-def test_the_message_of_a_refused_call_is_printed():
-    text = PROGRAM.format(library=str(ROOT / "workflow" / "lib"), passes=1, statuses=["snakemake: refused"])
-    ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stderr) == (1, "snakemake: refused\n")
+def test_another_program_that_calls_snakemake_is_not_started_again():
+    assert call([0, 0], "own.py").stdout.splitlines() == ["pass 1 True", "is followed: False", "released its lock"]
 
 
 @pytest.mark.parametrize(
@@ -63,3 +67,31 @@ def test_another_pass_follows_new_runs_and_decided_studies(asked, undecided, ask
         for runs, studies in ((asked, undecided), (asked_then, undecided_then))
     )
     assert before.is_followed_by(after) == is_followed
+
+
+SHELL = """
+import os, sys
+sys.path.insert(0, {library!r})
+sys.argv[0] = {name!r}
+from pathlib import Path
+from howmanygpus.call import passes
+
+print("started")
+passes.leave_shell_behind(Path(sys.prefix))
+print([os.environ.get(name) for name in ("PYTHONIOENCODING", "PYTHONPATH", "PYTHONUTF8")])
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "printed"),
+    [
+        ("snakemake", ["started", "started", "[None, None, '1']"]),
+        ("own.py", ["started", "['ascii', '/nowhere', None]"]),
+    ],
+)
+def test_a_command_starts_again_without_what_the_shell_sets_and_another_program_does_not(name, printed):
+    text = SHELL.format(library=str(ROOT / "workflow" / "lib"), name=name)
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONUTF8"}
+    environment |= {"PYTHONIOENCODING": "ascii", "PYTHONPATH": "/nowhere"}
+    ended = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines() == printed

@@ -3,12 +3,11 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
 
-from forking import START, listen_to_ctrl_c
+from forking import STARTED_BY_USERS, listen_to_ctrl_c
 from project import ROWS, RUNS, Project, study
 
 ANSWERS = ("--until", "merge_answers")
@@ -100,7 +99,7 @@ def test_a_grid_goes_as_far_as_it_is_worth_it(project):
 def test_a_call_after_ctrl_c_in_a_later_pass_goes_on_there(project):
     project.write_config(small=study(frameworks=["sleeping"], num_gpus="auto", stop_below_efficiency=0.5))
     project.behave(sleeping__base__gpus1_=RATES["sleeping/base/gpus1_"], sleeping__base__gpus2_="hang")
-    command = [sys.executable, START, "--profile", project.profile, *RUNS]
+    command = [*STARTED_BY_USERS, "--profile", project.profile, *RUNS]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     options = {"cwd": project.folder, "env": project.environment(), "preexec_fn": listen_to_ctrl_c, **pipes}
     with subprocess.Popen(command, start_new_session=True, **options) as call:

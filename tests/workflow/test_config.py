@@ -7,15 +7,8 @@ import sys
 import pytest
 import yaml
 
-from howmanygpus.environments.existing import link
+from forking import STARTED_BY_USERS
 from project import LISTED, RUNS, study
-
-PIP = """#!{python}
-import sys
-from snakemake.cli import main
-if __name__ == "__main__":
-    sys.exit(main())
-"""
 
 
 def planned_studies(project, *arguments):
@@ -156,56 +149,16 @@ def test_a_measured_run_has_the_machine_alone(project):
     assert blocks and all("measurement=100" in block for block in blocks)
 
 
-@pytest.fixture
-def command(project, tmp_path):
-    """Return a function that calls the command `snakemake` of an environment to which `.venv` is linked."""
-    environment = tmp_path / "environment"
-    (environment / "bin").mkdir(parents=True)
-    written_by_pip = environment / "bin" / "snakemake"
-    written_by_pip.write_text(PIP.format(python=sys.executable))
-    written_by_pip.chmod(0o755)
-    link({"python": str(environment / "bin" / "python")}, tmp_path / ".venv")
-
-    def call(*words, **variables):
-        result = subprocess.run(
-            [tmp_path / ".venv" / "bin" / "snakemake", "--profile", project.profile, *words],
-            cwd=project.folder,
-            env=project.environment() | variables,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=600,
-        )
-        return result.returncode, result.stdout
-
-    return call
-
-
-def test_a_target_may_stand_behind_a_config_file(project, command):
-    project.write_config("mine.yaml", first=study(), second=study(num_gpus=[1]))
-    status, printed = command("--dry-run", *LISTED, "--configfile", "mine.yaml", "second")
-    assert status == 0 and "results/runs/second/" in printed and "results/runs/first/" not in printed
-    status, printed = command("--dry-run", "--configfile", "mine.yaml", "--logger", "rich", "available")
-    assert status == 0 and "tables and figures" in printed and "  runs " not in printed
-
-
-def test_a_config_file_that_does_not_exist_is_named(project, command):
-    project.write_config("mine.yaml", first=study())
-    status, printed = command("--dry-run", "--configfile", "mine.yml")
-    assert (status, printed) == (1, "snakemake: --configfile: there is no file mine.yml; did you mean mine.yaml?\n")
-
-
-def test_packages_that_the_users_shell_names_do_not_replace_those_of_the_workflow(project, command, tmp_path):
+def test_packages_that_the_users_shell_names_do_not_replace_those_of_the_workflow(project, tmp_path):
     """Modules of a cluster set PYTHONPATH to packages of another version, or of another Python."""
     (tmp_path / "modules").mkdir()
-    (tmp_path / "modules" / "pandas.py").write_text("raise ImportError('this pandas is for another Python')\n")
-    project.write_config("mine.yaml", first=study())
-    status, printed = command("--dry-run", "--configfile", "mine.yaml", "first", PYTHONPATH=str(tmp_path / "modules"))
-    assert status == 0 and "another Python" not in printed
-
-
-def test_the_command_starts_other_workflows_as_usual(project, command):
-    (project.folder / "workflow" / "scripts" / "start_snakemake.py").unlink()
-    project.write_config("mine.yaml", first=study())
-    status, printed = command("--dry-run", "--configfile", "mine.yaml", "first")
-    assert status == 1 and "FileNotFoundError" in printed, "Snakemake tells targets from config files itself"
+    (tmp_path / "modules" / "safetensors.py").write_text("raise ImportError('it is for another Python')\n")
+    project.write_config(first=study(num_gpus=[1]))
+    (project.folder / ".venv").unlink()
+    (project.folder / ".venv").symlink_to(sys.prefix)
+    environment = project.environment() | {"PYTHONPATH": str(tmp_path / "modules")}
+    for command in ([".venv/bin/snakemake"], STARTED_BY_USERS):
+        words = [*command, "--dry-run", "--profile", project.profile]
+        called = subprocess.run(words, cwd=project.folder, env=environment, capture_output=True, text=True, timeout=600)
+        assert called.returncode == 0 and "another Python" not in called.stdout + called.stderr
+        assert "Expected: " in called.stdout + called.stderr

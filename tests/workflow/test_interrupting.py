@@ -82,9 +82,9 @@ rule all:
 """Here the job presses Ctrl-C, and two more times while Snakemake waits for the job's end."""
 PRESSED_WHILE_PLANNING = """
 import os, signal
-from howmanygpus import snakemake_patches
+from howmanygpus.snakemake_patches import interrupting
 
-snakemake_patches.patch_every_process(is_job=False)
+interrupting.end_without_traceback()
 os.kill(os.getpid(), signal.SIGINT)
 
 rule all:
@@ -120,10 +120,10 @@ rule second:
     shell: "touch {{output}}"
 """
 """Here SIGTERM arrives while Snakemake's scheduler holds its lock."""
-APPLY = "interrupting.apply()"
+APPLY = "interrupting.note_signals(workflow.scheduler)"
 
 
-def run(folder: Path, press: str, patch: str = "interrupting.apply()") -> str:
+def run(folder: Path, press: str, patch: str = APPLY) -> str:
     """Run Snakemake and return what it prints."""
     return run_snakefile(folder, SNAKEFILE.format(press=press, patch=patch), "--scheduler", "greedy").stderr
 

@@ -2,11 +2,11 @@
 
 import shutil
 import subprocess
-import sys
 
 import pytest
 import yaml
 
+from forking import STARTED_BY_USERS
 from pictures import write_tree
 from project import ODD_FOLDER, Project, study
 
@@ -57,7 +57,7 @@ def test_names_are_utf8_whatever_the_locale_is(tmp_path):
     config = {"studies": {"small": small}, "datasets": {"sizes": options}}
     (project.folder / "config" / "config.yaml").write_text(yaml.safe_dump(config, allow_unicode=True), "utf-8")
     ascii_locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
-    command = [sys.executable, "workflow/scripts/start_snakemake.py", "prepared", "--profile", "profiles/local"]
+    command = [*STARTED_BY_USERS, "prepared", "--profile", "profiles/local"]
     made = subprocess.run(
         command, cwd=project.folder, env=project.environment() | ascii_locale, capture_output=True, text=True
     )

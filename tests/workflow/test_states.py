@@ -16,18 +16,19 @@ from project import ROOT
 
 COMMANDS = ("sbatch", "squeue", "sacct", "scontrol", "scancel", "sinfo")
 SNAKEFILE = """
-from howmanygpus import snakemake_patches
 from howmanygpus.call.taking_over import find_older_jobs
-from howmanygpus.snakemake_patches import states, submitting
+from howmanygpus.snakemake_patches import executor, interrupting, states
+from howmanygpus.snakemake_patches.failing import Failures
 from howmanygpus.train.start.calls import announce
 from snakemake.logging import logger
 
-submitting.FIRST_PAUSE_S, submitting.LONGEST_PAUSE_S, submitting.POLL_S = 0.2, 0.5, 0.1
-states.SILENT_S, states.REPORT_S, states.PATIENCE_S, states.PAUSE_GROWTH_S = 3, 600, 20, 0
-snakemake_patches.patch_every_process(is_job=False)
+executor.FIRST_PAUSE_S, executor.LONGEST_PAUSE_S, executor.POLL_S, executor.PAUSE_GROWTH_S = 0.2, 0.5, 0.1, 0
+states.SILENT_S, states.REPORT_S, states.PATIENCE_S = 3, 600, 20
+executor.adopt()
 
 onstart:
-    snakemake_patches.patch_scheduling(submits=True)
+    interrupting.note_signals(workflow.scheduler)
+    logger.addFilter(Failures(workflow, logger.error))
     refused = find_older_jobs(logger.warning)
     assert not refused, refused
     announce(workflow.scheduler._executor.run_uuid)

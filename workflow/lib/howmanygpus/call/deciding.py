@@ -110,7 +110,7 @@ def end_pass(plan: Plan, say: Callable[[str], None], is_last: bool, has_failed: 
         give_up_searches(plan)
     is_followed = find_standing(plan.decisions, list_numbers(plan)).is_followed_by(_find_standing_now(plan))
     if is_followed:
-        say(GOES_ON if ask_for_another() else ANOTHER_CALL)
+        say(GOES_ON if ask_for_another(has_failed) else ANOTHER_CALL)
     return is_followed
 
 

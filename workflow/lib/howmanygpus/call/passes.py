@@ -3,17 +3,22 @@ A call of Snakemake in several passes: each plans anew from the measurements of 
 
 Every pass is an ordinary Snakemake, and its work depends on the config and the records alone. A later call therefore
 continues where an earlier one has ended, for whatever reason, and repeats nothing. A pass ends by becoming the next
-one: the process stays the same, so that Ctrl-C and SIGTERM reach the current pass.
+one: an exit handler replaces the process by the same command, after Snakemake has released its lock. The process stays
+the same, so that Ctrl-C and SIGTERM reach the current pass.
 """
 
 import atexit
+import locale
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 NUMBER, STATUS = "HOWMANYGPUS_PASS", "HOWMANYGPUS_STATUS"
 """Environment variables with the number of a pass, and with the worst exit status of the passes before it."""
+COMMANDS = ("snakemake", "__main__.py")
+"""Names of the program in a command line of Snakemake; the second is that of `python -m snakemake`."""
 
 
 class Standing(NamedTuple):
@@ -38,48 +43,77 @@ class _State:
     number = 1
     worst = 0
     is_followed = False
-    is_wrapped = False
 
 
-def find_number() -> int:
-    """Return the number of this pass, from 1."""
+def begin_pass() -> int:
+    """Return the number of this pass, from 1. Call it once, in the main process."""
+    _State.number = int(os.environ.pop(NUMBER, 1))
+    _State.worst = int(os.environ.pop(STATUS, 0))
+    if _State.worst:
+        # Snakemake calls no hook if this pass has nothing to do.
+        atexit.register(_end_pass)
     return _State.number
 
 
-def ask_for_another() -> bool:
-    """Let another pass follow this one. Return False if Snakemake was started in a way that has no further pass."""
-    _State.is_followed = True
-    return _State.is_wrapped
+def ask_for_another(has_failed: bool) -> bool:
+    """Let another pass follow this one. Return False if this process is not a command of Snakemake.
 
-
-def run_in_passes(main: Callable[[], None], command: list[str]) -> NoReturn:
-    """Call Snakemake's main function, and become the next pass if one was asked for.
-
-    command: starts the next pass. The exit functions of Snakemake and its plugins run at the end of each pass, because
-    the function that is registered first is called last. Call this before Snakemake registers any.
+    has_failed: whether a step of this pass failed, so that the call fails whatever later passes do.
     """
-    _State.number = int(os.environ.pop(NUMBER, 1))
-    _State.worst = int(os.environ.pop(STATUS, 0))
-    _State.is_wrapped = True
-    atexit.register(_become_next, command)
-    try:
-        main()
-    except SystemExit as end:
-        _State.worst = max(_State.worst, _count_status(end.code))
-    sys.exit(_State.worst)
+    if not _is_command():
+        return False
+    _State.is_followed = True
+    _State.worst = max(_State.worst, int(has_failed))
+    # The handler that is registered last is called first; it calls the others itself.
+    atexit.unregister(_end_pass)
+    atexit.register(_end_pass)
+    return True
 
 
-def _count_status(code: object) -> int:
-    """Return the status with which Python would end, and print what it would print."""
-    if isinstance(code, str):
-        print(code, file=sys.stderr, flush=True)
-    return code if isinstance(code, int) else int(code is not None)
+def _is_command() -> bool:
+    """Whether this process is a command of Snakemake, and not a program that calls its API."""
+    return Path(sys.argv[0]).name in COMMANDS
 
 
-def _become_next(command: list[str]) -> None:
-    if not _State.is_followed:
+def _end_pass() -> None:
+    """Become the next pass, or end with the worst status of all passes."""
+    if _State.is_followed:
+        os.environ[NUMBER], os.environ[STATUS] = str(_State.number + 1), str(_State.worst)
+        _start_again(_end_pass)
+    _run_exit_functions(_end_pass)
+    os._exit(_State.worst)
+
+
+def leave_shell_behind(environment: Path) -> None:
+    """Start this command again if variables of the shell would disturb it. Call it before Snakemake plans.
+
+    environment: the folder of `.venv`.
+    """
+    if not _is_command():
         return
-    os.environ[NUMBER], os.environ[STATUS] = str(_State.number + 1), str(_State.worst)
+    # Names of files and texts are UTF-8, whatever the locale or this variable is. Every process that this one starts
+    # inherits that.
+    is_utf8 = sys.flags.utf8_mode or locale.getencoding().lower() in ("utf-8", "utf8")
+    has_encoding = os.environ.pop("PYTHONIOENCODING", None)
+    # A site's modules may set PYTHONPATH: packages in it would shadow those of `.venv`, here and in jobs. A site's own
+    # Snakemake may be in such a package itself.
+    is_own = Path(sys.prefix).resolve() == environment.resolve()
+    has_path = os.environ.pop("PYTHONPATH", None) if is_own else None
+    if has_path or has_encoding or not (is_utf8 or os.environ.get("PYTHONUTF8") == "1"):
+        os.environ["PYTHONUTF8"] = "1"
+        _start_again()
+
+
+def _start_again(handler: Callable[[], None] | None = None) -> NoReturn:
+    """Replace this process by the same command. handler: the exit function that calls this."""
+    _run_exit_functions(handler)
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def _run_exit_functions(handler: Callable[[], None] | None) -> None:
+    """Run the exit functions of Snakemake and its plugins, but not the one that calls this, and flush the output."""
+    if handler:
+        atexit.unregister(handler)
+    atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    os.execv(command[0], command)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from howmanygpus.environments.build import list_packages
 from howmanygpus.environments.cache import find_cache
-from howmanygpus.environments.command import replace_command
 from howmanygpus.files import atomic_path
 
 WRAPPER = """#!/bin/bash -l
@@ -66,9 +65,7 @@ def write_wrapper(path: Path, existing: dict) -> None:
 
 
 def link(record: dict, path: Path) -> None:
-    """Link `path` to the environment of a record, which gets the project's command `snakemake`.
-
-    A link or an environment at `path` is replaced.
+    """Link `path` to the environment of a record. A link or an environment at `path` is replaced.
 
     Raises SystemExit if `path` is anything else.
     """
@@ -76,8 +73,6 @@ def link(record: dict, path: Path) -> None:
         if not (path / "pyvenv.cfg").exists():
             sys.exit(f"{path} is no virtual environment; move it away, a link to one is to be there")
         shutil.rmtree(path)
-    environment = Path(record["python"]).parent.parent
-    replace_command(environment)
     with atomic_path(path) as partial:
         partial.unlink()
-        partial.symlink_to(environment)
+        partial.symlink_to(Path(record["python"]).parent.parent)

@@ -1,47 +1,51 @@
 """
-Patch: a failed job is shown with its own log and its reason, whatever logger prints it.
+Shows a failed job with its own log and its reason, whatever logger prints it.
 
 If a job fails, loggers print the file of its rule's `log:`. If the job had not started, this is the log of an earlier
-call, or there is none: the logger `rich` then prints a traceback of its own for each job. With the patch, the logs of a
-job are emptied when the job is handed to its executor.
+call, or there is none: the logger `rich` then prints a traceback of its own for each job. Here the logs of a job are
+emptied when it is handed to its executor.
 
-`rich` also drops the message with which an executor explains a failure. With the patch, separate messages explain a
-failure: a full disk, and how the attempt at a run ended. If the disk is full, no other job is started, because each
-would fail in the same way. On a full disk, Snakemake prints a traceback for each message
-that it cannot write to its own log; the patch leaves these out.
+`rich` also drops the message with which an executor explains a failure. Separate messages explain a failure: a full
+disk, and how the attempt at a run ended. If the disk is full, no other job is started, because each would fail in the
+same way. On a full disk, Snakemake prints a traceback for each message that it cannot write to its own log; these are
+left out.
 
-If a job that runs need fails, such as the parity gate, nothing is recorded about these runs when the call ends. With
-the patch, each gets an attempt with the status `blocked`, and the last words of that job as the reason. Jobs of the
-gate and searches on which only such runs wait are not started, as they would take minutes in vain.
+If a job that runs need fails, such as the parity gate, nothing is recorded about these runs when the call ends. Here
+each gets an attempt with the status `blocked`, and the last words of that job as the reason. Jobs of the gate and
+searches on which only such runs wait are not started, as they would take minutes in vain.
 
-Snakemake's last message does not say what failed. With the patch, the first failure is known when the call ends.
+Snakemake's last message does not say what failed. Here the first failure is known when the call ends.
+
+All of this follows from Snakemake's log events: a filter of its logger sees JOB_STARTED before the jobs are handed
+over, and JOB_ERROR before a logger prints it. A step that ended well but lacks an output has no such event; it is found
+when the call ends.
 
 Upstream: https://github.com/snakemake/snakemake/issues/204 asks for empty logs before submission. For `rich` and the
 full disk no issue is known; docs/upstream.md has the text of a report.
-Tested with snakemake 9.27.1 and snakemake-logger-plugin-rich 0.5.1.
 """
 
 import json
 import logging
 import sys
+import threading
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from snakemake_interface_logger_plugins.common import LogEvent
 
 from howmanygpus.call.attempts import find_new_attempt, list_attempts, record_blocked
 from howmanygpus.call.disk import FULL, find_full_disks, find_words_of_full_disk, list_folders, read_end
 from howmanygpus.call.taking_over import find_older
+from howmanygpus.files import atomic_path
 from howmanygpus.snakemake_patches.interrupting import stop_starting
-from howmanygpus.snakemake_patches.patching import check_version, replace
 
 NOT_STARTED = "This job has not started.\n"
 """Content of the log of a job that waits."""
 LONG_STEPS = ("compute_reference", "compute_noise", "compute_own_reference", "observe_parity", "search_batch_size")
 """Rules whose jobs are not started if no run that waits for them can begin."""
-_FIRST_CAUSE: list[str] = []
-"""What failed for good in this call, in the order of time."""
 MOST_LINES = 8
 """Lines of a message that are shown when the call ends. The last ones have the remedy."""
 DISK_CHECK_S = 60.0
@@ -103,30 +107,72 @@ def find_last_message(logs: Sequence[Path]) -> str:
 
 
 def renew_logs(logs: Iterable[Path]) -> None:
-    """Replace the logs of earlier starts of a job. On a full disk they are only removed."""
+    """Replace the logs of earlier starts of a job. On a full disk they are only removed.
+
+    A logger may be reading the log of a job that is tried again, so that the file is never missing.
+    """
     for log in logs:
-        log.unlink(missing_ok=True)
-        with suppress(OSError):
+        try:
             log.parent.mkdir(parents=True, exist_ok=True)
-            log.write_text(NOT_STARTED)
+            with atomic_path(log) as partial:
+                partial.write_text(NOT_STARTED)
+        except OSError:
+            log.unlink(missing_ok=True)
 
 
 def describe_attempt(job: Any, folder: Path, record: dict) -> str:
     return f"{name_run(job)}: {record['status']}: {record['reason']}; the attempt is kept in {folder}"
 
 
-def find_first_cause() -> str:
-    """Return the step that failed first in this call for good, and why; empty if none did."""
-    return _FIRST_CAUSE[0] if _FIRST_CAUSE else ""
+class Failures(logging.Filter):
+    """Explains the failed jobs of one call, as a filter that lets every message of Snakemake's logger pass.
 
+    workflow: Snakemake's. say: prints a message. causes: what failed for good in this call, in the order of time.
+    """
 
-class Failures:
-    """Explains the failed jobs of one call. say: prints a message."""
-
-    def __init__(self, say: Any):
-        self._say, self._attempts, self._checked_at = say, dict[str, set[Path]](), -DISK_CHECK_S
+    def __init__(self, workflow: Any, say: Callable[[str], None]):
+        super().__init__()
+        self._workflow, self._say, self._attempts = workflow, say, dict[str, set[Path]]()
+        self._checked_at, self._is_disk_full = -DISK_CHECK_S, False
         self._blocked: set[str] = set()
-        self.is_disk_full = False
+        self._ended: set[Any] = set()
+        self.causes: list[str] = []
+        # Executors report failed jobs from several threads.
+        self._lock = threading.Lock()
+
+    @cached_property
+    def _jobs(self) -> dict[int, Any]:
+        return {job.jobid: job for job in self._workflow.dag.needrun_jobs(exclude_finished=False)}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        event = getattr(record, "event", None)
+        if event == LogEvent.JOB_STARTED and not self._workflow.touch:
+            for job_id in getattr(record, "jobs", ()):
+                if job := self._jobs.get(job_id):
+                    self.begin(job)
+        elif event == LogEvent.JOB_ERROR and (job := self._jobs.get(getattr(record, "jobid", -1))):
+            try:
+                with self._lock:
+                    self.end(job, is_final=job.attempt > job.restart_times)
+            except Exception as error:
+                # The executor must go on, or Snakemake would wait for the job for ever.
+                self._say(f"The failure of {job.rule.name} could not be explained: {type(error).__name__}: {error}")
+        return True
+
+    def end_call(self) -> None:
+        """Explain the failed jobs about which there was no event. Call it when no job runs any more."""
+        for job in self._workflow.scheduler.failed - self._ended:
+            self.end(job, is_final=True)
+
+    def end(self, job: Any, is_final: bool) -> None:
+        """Explain why a job failed, and record what it blocks unless it is tried again."""
+        was_full = self._is_disk_full
+        self.explain(job)
+        if self._is_disk_full and not was_full:
+            stop_starting(self._workflow.scheduler)
+        if is_final:
+            self._ended.add(job)
+            self.block(job)
 
     def begin(self, job: Any) -> None:
         """Prepare for the start of a job. A job of a killed call, which goes on, writes to its log already."""
@@ -152,14 +198,15 @@ class Failures:
         run = name_run(job)
         return find_new_attempt(run, self._attempts.get(run, set())) if run else None
 
-    def block(self, dag: Any, failed: Any) -> None:
+    def block(self, failed: Any) -> None:
         """Record that no run that waits for a finally failed job can begin, and start nothing that only these need."""
+        dag = self._workflow.dag
         for job in failed.jobs if failed.is_group() else [failed]:
             logs = list_logs(job)
             words = f": {find_last_words(logs)}; its log is {logs[-1]}" if logs else ""
             found = self._find_attempt(job)
             said = f"{job.rule.name} ({', '.join(map(str, logs))}): {find_last_message(logs)}"
-            _FIRST_CAUSE.append(describe_attempt(job, *found) if found else said)
+            self.causes.append(describe_attempt(job, *found) if found else said)
             reason = f"the step {job.rule.name}, which the run needs, failed{words}"
             waiting = () if name_run(job) else dag.bfs(dag.depending, job)
             blocked = [found for found in waiting if name_run(found)]
@@ -172,48 +219,21 @@ class Failures:
 
     def _leave_useless_out(self, dag: Any) -> None:
         """Keep steps from starting that take long and on which only runs wait that cannot begin."""
-        for job in dag.needrun_jobs():
+        for job in list(dag.needrun_jobs()):
             if job.rule.name in LONG_STEPS and not dag.finished(job):
                 waiting = {name_run(found) for found in dag.bfs(dag.depending, job) if dag.needrun(found)} - {""}
                 if waiting and waiting <= self._blocked:
-                    dag._ready_jobs.discard(job)
-                    dag._n_until_ready[job] += 1
+                    with self._workflow.scheduler._lock:
+                        dag._ready_jobs.discard(job)
+                        dag._n_until_ready[job] += 1
 
     def _check_disks(self) -> None:
         if time.monotonic() - self._checked_at >= DISK_CHECK_S:
             self._checked_at = time.monotonic()
             messages = find_full_disks(list_folders())
-            self.is_disk_full = bool(messages)
+            self._is_disk_full = bool(messages)
             for message in messages:
                 self._say(message)
-
-
-def _begin_jobs(failures: Failures) -> Any:
-    def begin(upstream: Any) -> Any:
-        def run(scheduler: Any, jobs: Any, executor: Any = None) -> None:
-            for job in () if scheduler.touch else jobs:
-                failures.begin(job)
-            upstream(scheduler, jobs, executor)
-
-        return run
-
-    return begin
-
-
-def _explain_errors(failures: Failures) -> Any:
-    def explain(upstream: Any) -> Any:
-        def handle_error(scheduler: Any, job: Any, postprocess_job: bool = True) -> None:
-            was_full = failures.is_disk_full
-            failures.explain(job)
-            if failures.is_disk_full and not was_full:
-                stop_starting(scheduler)
-            upstream(scheduler, job, postprocess_job)
-            if job in scheduler.failed:
-                failures.block(scheduler.workflow.dag, job)
-
-        return handle_error
-
-    return explain
 
 
 def write_quietly(handlers: Iterable[logging.Handler]) -> None:
@@ -230,16 +250,3 @@ def write_quietly(handlers: Iterable[logging.Handler]) -> None:
     for handler in handlers:
         if isinstance(handler, logging.FileHandler):
             handler.handleError = make(handler.handleError)  # type: ignore[method-assign]
-
-
-def apply() -> None:
-    """Patch JobScheduler.run, which hands jobs to an executor, and JobScheduler._handle_error."""
-    check_version("snakemake")
-    from snakemake.logging import logger
-    from snakemake.scheduling.job_scheduler import JobScheduler
-
-    write_quietly(logger.handlers)
-    failures, place = Failures(logger.error), "snakemake.scheduling.job_scheduler.JobScheduler"
-    replace(JobScheduler, "run", f"{place}.run(self, jobs, executor)", _begin_jobs(failures))
-    written_for = f"{place}._handle_error(self, job, postprocess_job)"
-    replace(JobScheduler, "_handle_error", written_for, _explain_errors(failures))

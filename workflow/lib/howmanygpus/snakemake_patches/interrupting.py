@@ -1,18 +1,21 @@
 """
-Patch: Ctrl-C and SIGTERM end Snakemake, whatever it is doing at that moment.
+Ctrl-C and SIGTERM end Snakemake, whatever it is doing at that moment.
 
 If Ctrl-C arrives while a log message is written, Snakemake loses it: the handler that writes the message catches the
 exception, and Snakemake continues. If it arrives inside a function of a rule, Snakemake reports it as an error of this
 rule. A second Ctrl-C, pressed while Snakemake cancels its jobs, ends it with a traceback before it has cancelled them.
 At SIGTERM, Snakemake's handler takes a lock, and waits for ever if the interrupted code holds it.
 
-With the patch, both signals are only noted. At Ctrl-C, the scheduler raises KeyboardInterrupt when it next waits for
-its jobs. A second Ctrl-C raises it at once, in case the scheduler does not get there; once Snakemake is ending, a
-further one is answered by one line. At SIGTERM, the scheduler starts no other job. Jobs of a cluster that have not
-started are cancelled, because they may never start; Snakemake ends with the jobs that run.
+Here both signals are only noted. At Ctrl-C, the scheduler raises KeyboardInterrupt when it next waits for its jobs. A
+second Ctrl-C raises it at once, in case the scheduler does not get there; once Snakemake is ending, a further one is
+answered by one line. At SIGTERM, the scheduler starts no other job. Jobs of a cluster that have not started are
+cancelled, because they may never start; Snakemake ends with the jobs that run.
+
+No function of Snakemake is patched: `onstart` replaces the semaphore of its scheduler and its handlers of signals.
 
 Upstream: no issue is known; docs/upstream.md has the text of a report.
-Tested with snakemake 9.27.1. tests/workflow/test_interrupting.py fails if Snakemake alone no longer loses a Ctrl-C.
+Tested with snakemake 9.26.1 and 9.27.1. tests/workflow/test_interrupting.py fails if Snakemake alone no longer loses a
+Ctrl-C.
 """
 
 import functools
@@ -21,10 +24,12 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
-from howmanygpus.snakemake_patches.patching import check_version, replace
+from snakemake_interface_common.exceptions import WorkflowError
+
+from howmanygpus.snakemake_patches.patching import REMEDY
 
 POLL_S = 0.5
 """How often the wait for jobs looks whether a signal has arrived."""
@@ -87,34 +92,30 @@ def find_interruption() -> str:
 
 def stop_starting(scheduler: Any) -> None:
     """Let a scheduler start no other job, and end when the running ones have ended."""
-    scheduler._user_kill = "graceful"
+    scheduler.exit_gracefully()
     # Only the executor of a cluster has jobs that wait for others to end.
     if cancel := getattr(scheduler._executor, "cancel_waiting_jobs", None):
         cancel()
 
 
-@contextmanager
-def _handle_signals(news: Interruptible):
-    """Handle SIGTERM, and SIGINT unless it is ignored, as by a background job of a shell script."""
-    signal.signal(signal.SIGTERM, news.terminate)
-    listens = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if listens:
-        signal.signal(signal.SIGINT, news.press)
-    try:
-        yield
-    finally:
-        # After a Ctrl-C the handler stays, because Snakemake is ending.
-        if listens and not INTERRUPTIONS:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+def note_signals(scheduler: Any) -> None:
+    """Only note SIGTERM, and SIGINT unless it is ignored, as by a background job of a shell script, until heed_signals.
+
+    Call it in `onstart`, before the scheduler waits for the first time.
+    """
+    news = getattr(scheduler, "_open_jobs", None)
+    if not isinstance(news, threading.Semaphore):
+        raise WorkflowError(f"Snakemake's scheduler waits without `_open_jobs`, so that Ctrl-C may be lost; {REMEDY}")
+    scheduler._open_jobs = interruptible = Interruptible(news, functools.partial(stop_starting, scheduler))
+    signal.signal(signal.SIGTERM, interruptible.terminate)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interruptible.press)
 
 
-def _interrupt_between_steps(upstream: Any) -> Any:
-    def schedule(scheduler: Any) -> bool:
-        scheduler._open_jobs = news = Interruptible(scheduler._open_jobs, functools.partial(stop_starting, scheduler))
-        with _handle_signals(news):
-            return upstream(scheduler)
-
-    return schedule
+def heed_signals() -> None:
+    """Let a Ctrl-C interrupt this process at once, unless one has already. Call it when no job runs any more."""
+    if not INTERRUPTIONS and isinstance(getattr(signal.getsignal(signal.SIGINT), "__self__", None), Interruptible):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def end_without_traceback() -> None:
@@ -128,12 +129,3 @@ def end_without_traceback() -> None:
             upstream(kind, error, traceback)
 
     sys.excepthook = say
-
-
-def apply() -> None:
-    """Patch JobScheduler.schedule, the loop in which Snakemake starts jobs and waits for them."""
-    check_version("snakemake")
-    from snakemake.scheduling.job_scheduler import JobScheduler
-
-    written_for = "snakemake.scheduling.job_scheduler.JobScheduler.schedule(self)"
-    replace(JobScheduler, "schedule", written_for, _interrupt_between_steps)

@@ -16,7 +16,7 @@ Snakemake writes a report from the files that exist, also if a call would make t
 the results of another one. With the patch, it plans the call and refuses the report if there is anything to do.
 
 Upstream: https://github.com/snakemake/snakemake/issues/4166; no issue is known about the other two.
-Tested with snakemake 9.27.1. tests/workflow/test_planning.py fails if Snakemake alone plans such jobs.
+Tested with snakemake 9.26.1 and 9.27.1. tests/workflow/test_planning.py fails if Snakemake alone plans such jobs.
 The project needs it because a changed parity gate must not rerun training: `verdict` is an ancient() input of `train`.
 """
 
@@ -29,7 +29,7 @@ from snakemake.logging import logger
 from snakemake_interface_common.exceptions import WorkflowError
 
 from howmanygpus.call import existing
-from howmanygpus.snakemake_patches.patching import check_version, replace
+from howmanygpus.snakemake_patches.patching import replace
 
 
 class TriggeringEdges:
@@ -84,7 +84,6 @@ def _refuse_old_results(upstream: Any) -> Any:
 
 def apply() -> None:
     """Patch DAG.update_needrun, which marks the jobs to skip, DAG.bfs, by which it finds them, and auto_report."""
-    check_version("snakemake")
     import snakemake.api  # noqa: F401  (snakemake.dag cannot be imported before it)
     from snakemake import report
     from snakemake.dag import DAG

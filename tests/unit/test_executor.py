@@ -1,0 +1,240 @@
+"""The executor for SLURM loses no job, repeats none, and ends with its call."""
+
+import asyncio
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import pytest
+import snakemake.api  # noqa: F401  (the plugin cannot be imported before it)
+import snakemake_executor_plugin_slurm as plugin
+from snakemake_interface_common.exceptions import WorkflowError
+from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
+
+from howmanygpus.site import slurm
+from howmanygpus.snakemake_patches import executor as module
+from howmanygpus.snakemake_patches.executor import Executor, adopt, check_fits, forget_requests
+from howmanygpus.snakemake_patches.failing import NOT_STARTED
+from howmanygpus.snakemake_patches.refusals import find_refusal
+from howmanygpus.snakemake_patches.states import Watch
+
+SAID = "sbatch: error: Batch job submission failed: Invalid account"
+MESSAGE = f"SLURM sbatch failed. The error message was '{SAID}\n'.\n    sbatch call:\n        sbatch --parsable 'it'.\n"
+
+
+class Resources(dict):
+    """Resources of a job, which the plugin reads as keys and as attributes."""
+
+    __getattr__ = dict.get
+
+
+def make_executor(**attributes) -> Executor:
+    """Return an executor that has started no thread."""
+    executor = Executor.__new__(Executor)
+    settings = SimpleNamespace(
+        init_seconds_before_status_checks=20, keep_successful_logs=False, requeue=False, pass_command_as_script=False
+    )
+    defaults = {
+        "wait": True,
+        "_told": set(),
+        "workflow": SimpleNamespace(executor_settings=settings),
+        "active_jobs": [],
+    }
+    vars(executor).update(defaults | {"_watch": Watch(executor)} | attributes)
+    return executor
+
+
+def test_snakemake_starts_it_for_the_name_slurm(monkeypatch):
+    found = ExecutorPluginRegistry().get_plugin("slurm")
+    monkeypatch.setattr(found, "executor", found.executor)
+    adopt()
+    assert found.executor is Executor and issubclass(Executor, plugin.Executor)
+
+
+def test_a_plugin_in_which_jobs_may_be_lost_is_refused(monkeypatch):
+    check_fits(pytest.fail)
+    monkeypatch.setattr(plugin.Executor, "run_job", lambda self, job, more: None)
+    with pytest.raises(WorkflowError, match=r"Executor\.run_job is .*more.*jobs may be lost.*envs/workflow\.txt"):
+        check_fits(pytest.fail)
+
+
+def test_a_plugin_with_another_method_for_comfort_keeps_its_own(monkeypatch):
+    told = []
+    monkeypatch.setattr(Executor, "sleep", Executor.sleep)
+    monkeypatch.setattr(plugin.Executor, "sleep", lambda self, seconds: None)
+    check_fits(told.append)
+    check_fits(told.append)
+    assert len(told) == 1 and "sleep" in told[0] and Executor.sleep is plugin.Executor.sleep
+
+
+def answer(printed: str, monkeypatch, folder) -> tuple[list[str], list[str], list[str]]:
+    """Return the jobs that succeed, that fail and that go on, if squeue prints these ids and states."""
+    squeue = folder / "squeue"
+    lines = [f"{line}{'|' * (len(slurm.QUEUE) - 2)}" if "|" in line else line for line in printed.splitlines()]
+    squeue.write_text("#!/bin/sh\ncat <<'END'\n" + "\n".join(lines) + "\nEND\n")
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    succeeded, failed, active = [], [], []
+    executor = make_executor(
+        _next_seconds_between_status_checks=20,
+        get_status_command=lambda: "squeue",
+        report_job_success=lambda job: succeeded.append(job.external_jobid),
+        report_job_error=lambda job, **_: failed.append(job.external_jobid),
+    )
+    jobs = [SimpleNamespace(external_jobid=each, aux={}) for each in ("1", "2", "3")]
+
+    async def check():
+        async for job in executor.check_active_jobs(jobs):
+            active.append(job.external_jobid)
+
+    asyncio.run(check())
+    return succeeded, failed, active
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [
+        ("1|COMPLETED\n2|CANCELLED by 1000\n3|RUNNING", (["1"], ["2"], ["3"])),
+        ("1|TIMEOUT\n2|UNKNOWN\n3|SOMETHING_NEW", ([], ["1"], ["2", "3"])),
+        ("", ([], [], ["1", "2", "3"])),
+        ("squeue: warning: maintenance\n1|COMPLETED", (["1"], [], ["2", "3"])),
+    ],
+)
+def test_a_job_ends_only_by_a_state_in_which_jobs_end(monkeypatch, tmp_path, printed, expected):
+    assert answer(printed, monkeypatch, tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+    ("job", "expected"),
+    [
+        (slurm.Job("1", "PENDING"), []),
+        (slurm.Job("1", "PENDING", may_requeue=False), ["1"]),
+        (slurm.Job("1", "PREEMPTED"), ["1"]),
+        (None, []),
+    ],
+    ids=["requeued", "not to be requeued", "cancelled with PreemptMode=CANCEL", "forgotten"],
+)
+def test_a_preempted_job_is_waited_for_if_it_starts_again(monkeypatch, tmp_path, job, expected):
+    monkeypatch.setattr(slurm, "find_job", lambda job_id: job)
+    assert answer("1|PREEMPTED\n2|RUNNING\n3|RUNNING", monkeypatch, tmp_path)[1] == expected
+
+
+@pytest.fixture
+def cancelled(monkeypatch) -> list:
+    """Return the list of what is cancelled. Jobs 7 and 8 of the call wait in the queue, and 9 is of another one."""
+    calls: list = []
+    queue = [slurm.Job(each, name=f"{name}") for each, name in (("7", "a-call"), ("8", "a-call"), ("9", "another"))]
+    monkeypatch.setattr(slurm, "list_queue", lambda states="": queue)
+    monkeypatch.setattr(slurm, "cancel", lambda ids, only_waiting=False: calls.append((only_waiting, list(ids))))
+    return calls
+
+
+def test_ctrl_c_cancels_every_job_of_the_call_and_submits_no_more(cancelled):
+    submitting, gate = ThreadPoolExecutor(1), threading.Event()
+    submitting.submit(lambda: cancelled.append("first" if gate.wait(120) else ""))
+    submitting.submit(cancelled.append, "second")
+    shutdown = submitting.shutdown
+    # The first submission ends once the second one has been given up.
+    submitting.shutdown = lambda wait=True, **how: (shutdown(wait=False, **how), gate.set(), shutdown(wait=wait))
+    asked_about = [SimpleNamespace(external_jobid="6")]
+    make_executor(run_uuid="a-call", _job_submission_executor=submitting, asked_about=asked_about).cancel_jobs([])
+    assert cancelled == ["first", (False, ["6", "7", "8"])]
+
+
+def test_sigterm_cancels_waiting_jobs_until_the_call_ends(cancelled, monkeypatch):
+    monkeypatch.setattr(module, "REPEAT_S", 0.05)
+    executor = make_executor(run_uuid="a-call")
+    executor.cancel_waiting_jobs()
+    deadline = time.monotonic() + 120
+    while len(cancelled) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    (thread,) = (each for each in threading.enumerate() if each.name == "cancelling")
+    executor.wait = False
+    thread.join(timeout=120)
+    assert cancelled[:2] == [(True, ["7", "8"])] * 2
+    assert executor.next_seconds_between_status_checks == 0.05, "the plugin soon asks for the jobs' states"
+
+
+def test_jobs_that_cannot_be_cancelled_are_named_with_the_command_for_later(cancelled, monkeypatch):
+    def fail(ids):
+        raise slurm.SlurmError("scancel", None, "did not answer within 20 s")
+
+    monkeypatch.setattr(slurm, "cancel", fail)
+    told = []
+    logger = SimpleNamespace(error=told.append)
+    executor = make_executor(run_uuid="a-call", _job_submission_executor=ThreadPoolExecutor(1), logger=logger)
+    executor.cancel_jobs([SimpleNamespace(external_jobid="7")])
+    assert "could not be cancelled: scancel: did not answer" in told[0] and "`scancel 7` cancels them" in told[0]
+
+
+def test_without_an_account_none_is_guessed(monkeypatch):
+    monkeypatch.setattr(plugin, "get_account", lambda logger: pytest.fail("an account is guessed"))
+    monkeypatch.setattr(plugin, "validate_account", lambda account, logger: account)
+    executor = make_executor(_fallback_account_arg=None, logger=None)
+    assert list(executor.get_account_arg(SimpleNamespace(resources=Resources()))) == [""]
+    assert list(executor.get_account_arg(SimpleNamespace(resources=Resources(slurm_account="lab")))) == [" -A lab"]
+
+
+def test_the_end_of_a_call_waits_for_no_question():
+    for name, value in (("wait", False), ("_next_seconds_between_status_checks", 0.2)):
+        executor, started = make_executor(_next_seconds_between_status_checks=600), time.monotonic()
+        threading.Timer(0.1, setattr, (executor, name, value)).start()
+        asyncio.run(executor.sleep())
+        assert time.monotonic() - started < 300, "a pause may become shorter"
+    started = time.monotonic()
+    asyncio.run(make_executor(_next_seconds_between_status_checks=0.2).sleep())
+    assert time.monotonic() - started >= 0.2
+
+
+def test_a_job_starts_one_snakemake_and_a_job_of_an_array_a_second():
+    asked = {rules: make_executor(array_jobs=set(rules)).additional_general_args() for rules in ((), ("train",))}
+    assert asked == {(): [], ("train",): "--executor slurm-jobstep --jobs 1"}
+
+
+def test_what_a_job_asked_for_is_not_asked_again_by_what_it_starts(monkeypatch):
+    kept = {"SLURM_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "1", "SLURM_CONF": "slurm.conf", "HOME": "/"}
+    given = kept | {"SLURM_NTASKS": "2", "SRUN_CPUS_PER_TASK": "4", "SBATCH_EXCLUSIVE": "1"}
+    monkeypatch.setattr(os, "environ", given)
+    forget_requests()
+    assert given == kept
+
+
+def test_a_refusal_is_what_sbatch_said_in_one_line():
+    assert find_refusal(MESSAGE) == f"SLURM refused the job: {SAID}"
+    too_many = MESSAGE.replace("Batch job", "QOSMaxSubmitJobPerUserLimit sbatch: error: Batch job")
+    assert find_refusal(too_many).endswith(
+        "Invalid account; lower `jobs` in config.yaml of the profile: so many jobs are submitted at once"
+    )
+    assert find_refusal("Job submission failed with exception:\n x") == (
+        "SLURM refused the job: Job submission failed with exception: x"
+    )
+
+
+@pytest.fixture
+def refused(tmp_path, monkeypatch):
+    """A job with a log, what Snakemake hears of its refusal, and what the user does."""
+    monkeypatch.chdir(tmp_path)
+    heard, told = [], []
+    report = plugin.Executor._report_job_error_threadsafe
+    monkeypatch.setattr(plugin.Executor, report.__name__, lambda self, job_info, msg: heard.append(msg))
+    (tmp_path / "log").write_text(NOT_STARTED)
+    job = SimpleNamespace(rule=SimpleNamespace(name="other"), log=["log"], is_group=lambda: False)
+    executor = make_executor(logger=SimpleNamespace(error=told.append))
+    return SimpleNamespace(job=job, heard=heard, told=told, report=executor._report_job_error_threadsafe)
+
+
+def test_snakemake_hears_of_a_refusal_that_cannot_be_recorded(refused):
+    refused.job.rule.name, refused.job.wildcards, refused.job.input = "train", SimpleNamespace(run="a/run"), {}
+    refused.report(SimpleNamespace(job=refused.job), MESSAGE)
+    assert refused.heard == [MESSAGE]
+    assert refused.told[0] == f"a/run: SLURM refused the job: {SAID}" and "could not be recorded" in refused.told[1]
+
+
+def test_a_repeated_refusal_is_told_once_and_another_one_again(refused, tmp_path):
+    for message in (MESSAGE, MESSAGE, MESSAGE.replace("account", "partition")):
+        refused.report(SimpleNamespace(job=refused.job), message)
+    assert [words.rpartition(" ")[2] for words in refused.told] == ["account", "partition"]
+    assert (tmp_path / "log").read_text().endswith("Invalid partition\n")

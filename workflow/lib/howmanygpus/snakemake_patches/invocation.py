@@ -1,0 +1,184 @@
+"""One call of Snakemake: its plan, the objects whose methods the rules use, and what happens around its jobs."""
+
+import atexit
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+from snakemake.exceptions import WorkflowError
+from snakemake.io import IOFile
+from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
+
+from howmanygpus.call import deciding, ending, existing, passes, starting, waiting
+from howmanygpus.call.disk import find_full_disks, find_lack_of_space, list_folders
+from howmanygpus.environments.cache import CacheError, check_cache
+from howmanygpus.ledger.settling import settle_jobs
+from howmanygpus.plan.cluster import retrying
+from howmanygpus.plan.cluster.checking import find_misfits
+from howmanygpus.plan.cluster.concurrency import describe_concurrency, limit_measurements
+from howmanygpus.plan.config.errors import ConfigError
+from howmanygpus.plan.config.machine import Machine, find_machine_file, read_machine
+from howmanygpus.plan.dry_run.printing import summarize_dry_run
+from howmanygpus.plan.invalidation.pins import use_existing
+from howmanygpus.plan.plan import Plan
+from howmanygpus.plan.rules.cluster import ClusterRules
+from howmanygpus.plan.rules.data import DataRules
+from howmanygpus.plan.rules.environments import EnvironmentRules
+from howmanygpus.plan.rules.largest import LargestRules
+from howmanygpus.plan.rules.parity import ParityRules
+from howmanygpus.plan.rules.products import Products
+from howmanygpus.plan.rules.training import TrainingRules
+from howmanygpus.plan.rules.weights import OwnModelRules, WeightRules, fetch_first
+from howmanygpus.plan.study.published import describe_sources
+from howmanygpus.prepare.acquire.acquisition import AcquisitionError
+from howmanygpus.report import figures, tables
+from howmanygpus.report.files import read_first_page
+from howmanygpus.snakemake_patches import interrupting, patching, planning
+from howmanygpus.snakemake_patches.failing import Failures, write_quietly
+from howmanygpus.surroundings.secrets import hide_everywhere
+from howmanygpus.train.start.calls import InUseError, announce, refuse_to_unlock
+from howmanygpus.train.start.settling import OlderResultsError, refuse_older_results, settle
+
+
+class Invocation:
+    """The call that reads the Snakefile: in a job on a cluster, it only has the plan and the rules' objects.
+
+    workflow, config, logger: Snakemake's. config gets what the report shows.
+    """
+
+    def __init__(self, workflow: Any, config: dict, logger: Any):
+        if not Path(".venv/bin/python").exists():
+            raise WorkflowError(".venv: the Python of the workflow's steps is not there; run `make .venv/installed`")
+        self._workflow, self._logger, self._is_job = workflow, logger, bool(workflow.remote_exec)
+        self._is_dry_run = workflow.output_settings.dryrun
+        self._shortages: list[str] = []
+        self._failures = Failures(workflow, logger.error)
+        self._fit_into_snakemake()
+        self.machine, self.plan = self._plan(config)
+        deciding.take_decisions(self.plan, is_job=self._is_job)
+        self._describe(config)
+        self._make_rules()
+        if workflow.is_main_process:
+            self._warn()
+        if self._is_dry_run:
+            summarize_dry_run(workflow, self.plan, logger)
+        if not self._is_job:
+            atexit.register(self.data.save_contents)
+        if not (self._is_job or self._is_dry_run):
+            if "--unlock" not in sys.argv and (full := find_full_disks(list_folders())):
+                raise WorkflowError("\n".join(full))
+            # Tables are made from the records of attempts, so these are completed before Snakemake reads them.
+            self._settle_attempts()
+
+    def _fit_into_snakemake(self) -> None:
+        planning.apply()
+        interrupting.end_without_traceback()
+        # A site's Snakemake may have no plugin for SLURM.
+        if ExecutorPluginRegistry().is_installed("slurm"):
+            from howmanygpus.snakemake_patches import executor
+
+            executor.adopt()
+            if self._is_job:
+                executor.forget_requests()
+        if self._workflow.is_main_process and passes.begin_pass() == 1:
+            retrying.note_start()
+            for untested in patching.list_untested():
+                self._logger.warning(untested)
+
+    def _plan(self, config: dict) -> tuple[Machine, Plan]:
+        try:
+            refuse_to_unlock(sys.argv)
+            refuse_older_results()
+            if not self._is_job:
+                check_cache()
+            machine = read_machine(find_machine_file(config.get("machine"), sys.argv), config.get("packed", False))
+            use_existing(machine.environments)
+            return machine, Plan(config, machine)
+        except (CacheError, ConfigError, InUseError, OlderResultsError) as error:
+            # A WorkflowError would name a file and a line as if the workflow were wrong.
+            sys.exit(f"snakemake: {error}")
+
+    def _describe(self, config: dict) -> None:
+        """Add what the report shows: it begins with the answers, and describes the method by the whole config."""
+        config |= read_first_page(self.plan.studies, sys.argv)
+        config["concurrency"] = describe_concurrency(self.machine)
+        config["studies"] = {name: hide_everywhere(study.config) for name, study in self.plan.studies.items()}
+        config["sources"] = {name: describe_sources(study.config) for name, study in self.plan.studies.items()}
+
+    def _make_rules(self) -> None:
+        # Snakemake has no persistence yet.
+        plan, workflow = self.plan, self._workflow
+        if limit := limit_measurements(self.machine):
+            workflow.register_resource("measurement", limit)
+        self.training = TrainingRules(plan, lambda path: workflow.persistence.input(IOFile(path)))
+        self.data = DataRules(
+            plan, lambda path: None if self._is_job else workflow.persistence.params(IOFile(path)), self._logger.info
+        )
+        self.cluster = ClusterRules(plan)
+        self.environments = EnvironmentRules(self.machine)
+        self.parity, self.own_models = ParityRules(plan), OwnModelRules(plan)
+        self.weights, self.largest = WeightRules(plan), LargestRules(plan)
+        self.products = Products(
+            plan,
+            lambda: existing.takes_existing(workflow),
+            tables.list_tables,
+            figures.list_figures,
+            tables.list_merged(),
+        )
+
+    def _warn(self) -> None:
+        plan = self.plan
+        self._shortages = plan.find_shortages() + find_misfits(plan) + find_lack_of_space(plan)
+        doubts = [*plan.find_excesses(), *plan.find_doubts(), *plan.list_remarks()]
+        for warning in [*doubts, *self._shortages]:
+            self._logger.warning(warning)
+
+    def _settle_attempts(self) -> None:
+        for record in settle():
+            self._logger.info(f"{record.parent} had ended without a word; see its attempt.json")
+
+    def start(self) -> None:
+        """Refuse a call that cannot work, and follow its jobs. This is `onstart`."""
+        workflow, warn = self._workflow, self._logger.warning
+        interrupting.note_signals(workflow.scheduler)
+        write_quietly(self._logger.handlers)
+        self._logger.addFilter(self._failures)
+        if refused := starting.refuse_to_start(self.plan, workflow, self._shortages, warn):
+            raise WorkflowError("\n".join(refused))
+        try:
+            fetch_first(workflow.dag.needrun_jobs(), self.machine.published_weights)
+        except AcquisitionError as error:
+            raise WorkflowError(str(error)) from None
+        deciding.leave_decisions(self.plan)
+        starting.announce_gate(workflow, self._logger.info)
+        # The names of all jobs of a call end with this.
+        announce(getattr(workflow.scheduler._executor, "run_uuid", f"local-{uuid.uuid4()}"), warn)
+        if self.machine.submits and workflow.executor_settings:
+            every_s = workflow.executor_settings.init_seconds_before_status_checks
+            waiting.watch_queue(workflow.scheduler._executor.run_uuid, every_s, warn)
+
+    def succeed(self) -> None:
+        """Complete the records, and let another pass follow or tell where the answer is. This is `onsuccess`."""
+        self._end_jobs()
+        workflow = self._workflow
+        if not deciding.end_pass(self.plan, self._logger.info, is_last=bool(interrupting.find_interruption())):
+            made = [path for job in workflow.dag.jobs for path in job.output]
+            if answered := ending.describe_success(made, sys.argv, workflow.dag_settings.targets):
+                self._logger.info(answered)
+
+    def fail(self) -> None:
+        """Complete the records, and tell what failed or interrupted the call. This is `onerror`."""
+        self._end_jobs()
+        self._failures.end_call()
+        interruption, targets = interrupting.find_interruption(), self._workflow.dag_settings.targets
+        is_last = bool(interruption) or not self._workflow.execution_settings.keep_going
+        deciding.end_pass(self.plan, self._logger.info, is_last, has_failed=True)
+        cause = next(iter(self._failures.causes), "")
+        self._logger.error(ending.describe_end(interruption, self.machine.submits, sys.argv, targets, cause))
+
+    def _end_jobs(self) -> None:
+        interrupting.heed_signals()
+        self._logger.removeFilter(self._failures)
+        self._settle_attempts()
+        settle_jobs()
