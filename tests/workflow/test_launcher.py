@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from howmanygpus.train.schema import read_record
+from howmanygpus.train.start.settling import settle
 from project import Project
 from specs import make_spec
 from training.launching import write_inputs
@@ -52,7 +53,13 @@ class Attempt:
 
     @property
     def record(self) -> dict:
+        """What the launcher has recorded."""
         return read_record(self.attempt / "attempt.json")
+
+    def explain(self) -> tuple[str, str]:
+        """Return status and reason once the attempt is settled."""
+        settle(self.attempt)
+        return self.record["status"], self.record["reason"]
 
 
 FAILING_SAMPLE = """
@@ -135,8 +142,8 @@ def test_a_crash_publishes_nothing_and_keeps_its_attempt_with_the_reason(project
     attempt = Attempt(project, "crash")
     assert attempt.run() == 1
     assert attempt.published == []
-    assert attempt.record["status"] == "crashed"
-    assert attempt.record["reason"] == "RuntimeError: the fake backend was told to crash"
+    assert (attempt.record["reason"], attempt.record["exit_status"]) == ("exit status 1", 1)
+    assert attempt.explain() == ("crashed", "RuntimeError: the fake backend was told to crash")
     assert (attempt.attempt / "events.jsonl").read_text(), "what was measured before the crash is kept"
 
 
@@ -144,8 +151,7 @@ def test_an_abort_of_a_library_is_quoted(project):
     """It ends the process without a traceback of Python."""
     attempt = Attempt(project, "abort")
     assert attempt.run() == 1
-    assert attempt.record["status"] == "crashed"
-    assert attempt.record["reason"] == "the fake library was told to abort"
+    assert attempt.explain() == ("crashed", "the fake library was told to abort")
     assert "terminate called" in attempt.errors
 
 
@@ -198,7 +204,7 @@ def test_killing_the_launcher_ends_its_processes_and_leaves_a_record(project):
     launcher.wait(timeout=180)
     assert_ends(training)
     assert attempt.published == []
-    assert attempt.record["status"] == "running", "settle() finds that its process is gone"
+    assert attempt.record["status"] == "running" and attempt.explain()[0] == "killed"
 
 
 def test_changed_data_is_refused_before_training(project):

@@ -52,6 +52,7 @@ from howmanygpus.train.host.devices import describe_host
 from howmanygpus.train.host.gpus import GIB, find_compute_capability, find_smallest_memory_gib, list_gpu_uuids
 from howmanygpus.train.preflight.waits import WaitRun
 from howmanygpus.train.start.calls import find_living
+from howmanygpus.train.start.settling import settle
 
 CONFIG, FOLDER, PAGE = Path("config/check_gpu.yaml"), Path("results/check_gpu"), Path("results/check_gpu.md")
 MACHINE, CHANGES = FOLDER / "machine.yaml", FOLDER / "config.yaml"
@@ -194,6 +195,7 @@ def try_waits(runs: list[WaitRun], deadline: float, why: dict[str, str]) -> None
             status = run_until(deadline, command, env=environment, stdout=file, stderr=subprocess.STDOUT)
         if status is None:
             raise StoppedError(findings.TIME_UP)
+        settle(run.folder / "attempts")
         why[run.framework] = f"{explain_end('its launcher', status)}, see {log}"
 
 

@@ -7,7 +7,7 @@ from howmanygpus.report.check_gpu.findings import explain_missing
 from howmanygpus.train.preflight.waits import UNSUPPORTED, WaitRun
 
 COMPLETES_STEPS = "completes steps before they return on a CPU, so that there is nothing to wait for"
-STOPPED = ("running", "interrupted")
+STOPPED = ("running", "interrupted", "killed")
 """Statuses of attempts that were stopped from outside, by a signal or by SIGKILL."""
 SHORTER_FRAC, SHORTER_PAIRS = 0.1, 0.85
 """Windows are too short without the wait if the median lacks this fraction, and nearly all are shorter than the window
