@@ -36,11 +36,18 @@ def start_demo(project: Project) -> subprocess.Popen:
         )
 
 
-def interrupt_after_first_run(project: Project) -> None:
-    """Start the demo, and press Ctrl-C when its first run is complete."""
+def list_begun(project: Project) -> set[str]:
+    """Return the paths of the runs that have an attempt and no record."""
+    attempts = project.folder / "results" / "attempts"
+    begun = {str(path.parent.parent.relative_to(attempts)) for path in attempts.glob("digits/**/attempt.json")}
+    return begun - project.read_records().keys()
+
+
+def interrupt_second_run(project: Project) -> None:
+    """Start the demo, and press Ctrl-C during its second run."""
     made = start_demo(project)
     deadline = time.monotonic() + PATIENCE_S
-    while not project.read_records():
+    while not (list_begun(project) and project.read_records()):
         assert made.poll() is None and time.monotonic() < deadline, project.read("printed.txt")[-4000:]
         time.sleep(0.1)
     os.killpg(made.pid, signal.SIGINT)
@@ -59,7 +66,7 @@ def demo(tmp_path_factory):
     del config["studies"]["digits"]["exclude"]
     (project.folder / "config" / "config.yaml").write_text(yaml.safe_dump(config))
     try:
-        interrupt_after_first_run(project)
+        interrupt_second_run(project)
         kept = project.read_records()
         made = start_demo(project)
         assert made.wait(PATIENCE_S) == 0, project.read("printed.txt")[-4000:]
@@ -80,13 +87,12 @@ def test_completed_runs_are_not_repeated_after_ctrl_c(demo):
     assert {path: records[path] for path in demo.kept} == demo.kept
 
 
-def test_the_report_and_the_answer_name_both_frameworks(demo):
+def test_the_answer_is_printed_and_the_report_names_both_frameworks(demo):
     assert "4 runs planned: 4 completed." in demo.printed
     report = demo.project.read("results/report.html")
-    answer = demo.project.read("results/tables/answer.txt")
-    assert answer in demo.printed
+    assert demo.project.read("results/tables/answer.txt") in demo.printed
     for name in ("pytorch_ddp", "keras_mirrored"):
-        assert name in answer and name in report
+        assert name in report
 
 
 def test_a_second_call_plans_nothing(demo):
