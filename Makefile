@@ -1,7 +1,7 @@
 # make demo        trains on real digits and ends with results/report.html and the answer to the question
 # make test        runs the whole test suite, on all cores; WORKERS sets the number of its processes
 # make check       runs the linters, the import contracts and the type checker
-# make resolve     has pip resolve the pins of every environment, GPU environments included, without installing them
+# make resolve     has uv resolve the pins of every environment, GPU environments included, without installing them
 # make references  writes the generated tables of documents, docs/parity.md and envs/modules.json
 # make check-gpu   checks a GPU in every framework that a Python of this machine has; docs/gpu.md says how
 # make wheelhouse  fills a folder with the wheels for check-gpu on a machine without a network
@@ -22,10 +22,6 @@ define CHECK_PYTHON
 also by its path: make PYTHON=/path/to/python3 ... With a version manager, switch it on first, as by: pyenv local VERSION" >&2; exit 1; }
 @PYTHONPATH=workflow/lib $(PYTHON) workflow/scripts/check_python.py
 endef
-
-# pip installs into .venv and nowhere else, as in environments/build.py.
-unexport PIP_TARGET PIP_PREFIX PIP_ROOT
-export PIP_USER := 0
 
 # Nothing that the report shows is newer than the report.
 REPORT_IS_CURRENT = [ -e results/report.html ] && \
@@ -114,13 +110,13 @@ adopt:
 $(INSTALLED): envs/workflow.txt workflow/lib/howmanygpus/environments/command.py
 	$(CHECK_PYTHON)
 	@mkdir -p "$(CACHE)/environments"
-	PIP_QUIET=1 PYTHONPATH=workflow/lib flock "$(CACHE)/environments/workflow.lock" \
+	PYTHONPATH=workflow/lib flock "$(CACHE)/environments/workflow.lock" \
 		$(PYTHON) workflow/scripts/build_environment.py --name workflow --pins $< --link $(VENV)
 	@touch $@
 
 # The lock keeps two calls at once from installing into one environment.
 $(TESTABLE): envs/development.txt $(INSTALLED)
-	PIP_QUIET=1 flock "$(CACHE)/environments/workflow.lock" \
-		"$$(realpath $(VENV))"/bin/python -m pip install --no-input --disable-pip-version-check \
+	PYTHONPATH=workflow/lib flock "$(CACHE)/environments/workflow.lock" "$$(realpath $(VENV))"/bin/python -c \
+		"import sys; from howmanygpus.environments.uv import install_packages; install_packages(sys.executable, sys.argv[1:])" \
 		--requirement envs/workflow.txt --requirement $<
 	@touch $@

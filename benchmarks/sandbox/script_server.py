@@ -26,7 +26,7 @@ from pathlib import Path
 
 IMPORTED = ("jsonschema", "matplotlib.pyplot", "pandas", "sklearn.datasets", "yaml")
 SCRIPTS = (
-    *("answer_question", "check_parity", "draw_figure", "make_table", "merge_answers", "plan_runs"),
+    *("answer_question", "check_parity", "draw_figures", "make_tables", "merge_answers", "plan_runs"),
     *("prepare_arrays", "write_parity_page"),
 )
 """Scripts of workflow/scripts/ that start no processes of their own."""

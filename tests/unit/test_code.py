@@ -13,8 +13,8 @@ def in_project(monkeypatch):
 
 LIBRARY = "workflow/lib/howmanygpus"
 REPORTING = (
-    *("list_records", "list_jobs", "write_decision", "make_table", "merge_tables", "answer_question", "merge_answers"),
-    *("draw_figure", "draw_preparation", "tabulate_probes", "check_parity", "write_parity_page"),
+    *("list_jobs", "write_decision", "make_tables", "merge_tables", "answer_question", "merge_answers"),
+    *("draw_figures", "draw_preparation", "tabulate_probes", "check_parity", "write_parity_page"),
 )
 """Scripts that make tables, figures, answers and verdicts."""
 
@@ -65,7 +65,7 @@ def test_what_is_reported_does_not_depend_on_planning(script):
 
 
 def test_a_figure_does_not_depend_on_another():
-    files = code.find_script_code("draw_figure", "report.figures.speedup")
+    files = code.find_script_code("draw_figures", "report.figures.speedup")
     assert f"{LIBRARY}/report/tables/time_to_accuracy.py" in files
     assert not [file for file in files if file.endswith("run_grid.py")]
 

@@ -140,7 +140,7 @@ def gate(folder):
     log.write_text("Traceback\nGateError: it is wrong\n")
     job = SimpleNamespace(rule=SimpleNamespace(name="observe_parity"), is_group=lambda: False, log=[str(log)])
     inputs = {name: folder / f"{name}.json" for name in ("data", "weights", "verdict")}
-    waiting = [make_job(input=inputs, params=SimpleNamespace(settings="{}")), make_job("tabulate_runs")]
+    waiting = [make_job(input=inputs, params=SimpleNamespace(settings="{}")), make_job("make_tables")]
     dag = SimpleNamespace(depending={}, bfs=lambda direction, failed: [failed, *waiting], needrun_jobs=lambda: [])
     return job, dag
 

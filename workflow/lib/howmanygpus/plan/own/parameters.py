@@ -9,7 +9,7 @@ from typing import Any
 
 import jsonschema
 
-from howmanygpus.plan.config.errors import STRICT, refuse
+from howmanygpus.plan.config.errors import make_strict, refuse
 from howmanygpus.plan.own.folder import PARAMETERS, ModelFolder
 from howmanygpus.plan.own.signature import read_signature
 from howmanygpus.train.models.folder import add_folder
@@ -54,8 +54,8 @@ def _check_options(where: str, given: str, rules: Any) -> dict[str, dict]:
         if "default" not in rule:
             raise refuse(where, given, f"has OPTIONS whose {name} has no default", 'add "default": ...')
         try:
-            STRICT.check_schema(rule)
-            STRICT(rule).validate(rule["default"])
+            make_strict().check_schema(rule)
+            make_strict()(rule).validate(rule["default"])
         except jsonschema.SchemaError as error:
             problem = f"has OPTIONS whose {name} is no rule of JSON Schema ({error.message})"
             raise refuse(where, given, problem, "correct it") from None

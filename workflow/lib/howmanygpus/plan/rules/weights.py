@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from howmanygpus.plan.invalidation.code import hash_script
-from howmanygpus.plan.networks import IMAGENET, list_pretrained
+from howmanygpus.plan.networks import IMAGENET, list_pretrained, read_published
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.rules.answers import Answers
 from howmanygpus.prepare.acquire.published import find_file
-from howmanygpus.train.models.conversion import read_published
 
 DOWNLOADS = "results/downloads"
 

@@ -13,6 +13,8 @@ Four constants are optional. USES_METRIC = True: the table depends on the code o
 the tables of all studies are joined in results/tables/. NEEDS_PREFLIGHT = True: the table is made only if the
 preflight measures. COMPARES names a key of the study: a study with only one entry of it has no such table. IN_REPORT =
 True: the report has the table of each study, and workflow/report/<table>.rst is its caption.
+
+One rule makes all tables that every study has, and each other table has a rule of its own.
 """
 
 import importlib
@@ -44,6 +46,11 @@ class Description:
     compares: str | None
     in_report: bool
 
+    @property
+    def is_common(self) -> bool:
+        """Whether every study has this table."""
+        return not (self.needs_preflight or self.reads_published or self.reads_searches or self.compares)
+
 
 def list_tables(
     study: dict | None = None, preflight: bool = True, published: bool = True, searched: bool = True
@@ -61,6 +68,20 @@ def list_tables(
         and (searched or not table.reads_searches)
         and has_several(study, table.compares)
     ]
+
+
+def list_common() -> list[str]:
+    """Return the tables that every study has, each after those that it is made from."""
+    return sort_tables([name for name in list_tables() if describe_table(name).is_common])
+
+
+def sort_tables(names: list[str]) -> list[str]:
+    """Return the tables in an order in which each comes after those that it is made from."""
+    ordered: dict[str, None] = {}
+    for name in names:
+        before = [each for each in describe_table(name).inputs if each in names]
+        ordered |= dict.fromkeys([*sort_tables(before), name])
+    return list(ordered)
 
 
 def list_merged() -> list[str]:
