@@ -91,6 +91,6 @@ def install_packages(python: Path | str, words: list[str], uv: Uv = OWN) -> None
         places = hide_in_addresses(told) or "the default index"
         sys.exit(
             f"uv cannot install {' '.join(words)} for {python}, as it says above. It looks for packages where pip is "
-            f"configured to look ({places}): `pip config list` and the variables PIP_* show where that is set; correct it "
+            f"configured to look ({places}): `pip config list` and the variables PIP_* show where; correct it "
             "there, then try again"
         )

@@ -19,6 +19,7 @@ One rule makes all tables that every study has, and each other table has a rule 
 
 import importlib
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from pathlib import Path
 from types import ModuleType
 
@@ -72,16 +73,8 @@ def list_tables(
 
 def list_common() -> list[str]:
     """Return the tables that every study has, each after those that it is made from."""
-    return sort_tables([name for name in list_tables() if describe_table(name).is_common])
-
-
-def sort_tables(names: list[str]) -> list[str]:
-    """Return the tables in an order in which each comes after those that it is made from."""
-    ordered: dict[str, None] = {}
-    for name in names:
-        before = [each for each in describe_table(name).inputs if each in names]
-        ordered |= dict.fromkeys([*sort_tables(before), name])
-    return list(ordered)
+    common = {name: describe_table(name).inputs for name in list_tables() if describe_table(name).is_common}
+    return list(TopologicalSorter(common).static_order())
 
 
 def list_merged() -> list[str]:
