@@ -2,7 +2,7 @@
 # make test        tests all parts, and the demo in its two frameworks, on all cores; WORKERS sets the number of processes
 # make test-frameworks, make test-all: tests every framework; tests everything, on a cluster too
 # make check       runs the linters, the import contracts and the type checker
-# make resolve     has pip resolve the pins of every environment, GPU environments included, without installing them
+# make resolve     has uv resolve the pins of every environment, GPU environments included, without installing them
 # make references  writes the generated tables of documents and docs/parity.md
 # make check-gpu   checks a GPU in every framework that a Python of this machine has; docs/gpu.md says how
 # make wheelhouse  fills a folder with the wheels for check-gpu on a machine without a network
@@ -24,11 +24,8 @@ also by its path: make PYTHON=/path/to/python3 ... With a version manager, switc
 @PYTHONPATH=workflow/lib $(PYTHON) workflow/scripts/check_python.py
 endef
 
-# pip installs into .venv and nowhere else, as in environments/build.py.
-unexport PIP_TARGET PIP_PREFIX PIP_ROOT
 # Packages in it would shadow those of Snakemake.
 unexport PYTHONPATH
-export PIP_USER := 0
 
 # Nothing that the report shows is newer than the report.
 REPORT_IS_CURRENT = [ -e results/report.html ] && \
@@ -114,13 +111,13 @@ adopt:
 $(INSTALLED): envs/workflow.txt
 	$(CHECK_PYTHON)
 	@mkdir -p "$(CACHE)/environments"
-	PIP_QUIET=1 PYTHONPATH=workflow/lib flock "$(CACHE)/environments/workflow.lock" \
+	PYTHONPATH=workflow/lib flock "$(CACHE)/environments/workflow.lock" \
 		$(PYTHON) workflow/scripts/build_environment.py --name workflow --pins $< --link $(VENV)
 	@touch $@
 
 # The lock keeps two calls at once from installing into one environment.
 $(TESTABLE): envs/development.txt $(INSTALLED)
-	PIP_QUIET=1 flock "$(CACHE)/environments/workflow.lock" \
-		"$$(realpath $(VENV))"/bin/python -m pip install --no-input --disable-pip-version-check \
+	PYTHONPATH=workflow/lib flock "$(CACHE)/environments/workflow.lock" "$$(realpath $(VENV))"/bin/python -c \
+		"import sys; from howmanygpus.environments.uv import install_packages; install_packages(sys.executable, sys.argv[1:])" \
 		--requirement envs/workflow.txt --requirement $<
 	@touch $@

@@ -22,7 +22,7 @@ ROOT = SANDBOX.parents[1]
 FAKES = ROOT / "tests" / "fakes"
 ONLY_SGD = "\ndel OPTIMIZERS[OWN]\n"
 """Code that, appended to a copy's howmanygpus/train/parity/task.py, halves the duration of the gate."""
-RUNS, ROWS, TABLES = ("--until", "train"), ("--until", "tabulate_runs"), ("--until", "merge_tables")
+RUNS, ROWS, TABLES = ("--until", "train"), ("--until", "make_tables"), ("--until", "merge_tables")
 """Tests stop Snakemake at the last rule they check, because the rules after the fake runs take longer than the runs."""
 LISTED = ("--printshellcmds",)
 """Option with which a dry run lists its jobs."""
@@ -30,10 +30,12 @@ BLANK = """
 import sys
 from pathlib import Path
 
-for option in ("--svg", "--png"):
-    Path(sys.argv[sys.argv.index(option) + 1]).write_text("blank")
+figures = sys.argv[sys.argv.index("--figures") + 1 : sys.argv.index("--tables")]
+for name in figures:
+    for suffix in ("svg", "png"):
+        Path(sys.argv[sys.argv.index("--folder") + 1], f"{name}.{suffix}").write_text("blank")
 """
-"""A replacement of workflow/scripts/draw_figure.py that draws nothing."""
+"""A replacement of workflow/scripts/draw_figures.py that draws nothing."""
 ODD_FOLDER = "it's müller's copy"
 """A folder's name that breaks commands in which a path is not quoted."""
 PIPE_BYTES = 2**20
@@ -155,7 +157,7 @@ class Project:
 
     def leave_figures_blank(self) -> None:
         """Leave figures empty, for tests that do not check them: drawing one takes longer than training a fake."""
-        (self.folder / "workflow" / "scripts" / "draw_figure.py").write_text(BLANK)
+        (self.folder / "workflow" / "scripts" / "draw_figures.py").write_text(BLANK)
 
     def replace(self, path: str, **changes) -> None:
         """Give other values to constants of a module. Each constant has a line of its own."""

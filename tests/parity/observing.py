@@ -14,7 +14,7 @@ from howmanygpus.plan.networks import name_network
 from howmanygpus.plan.parity import TrainingPath
 from howmanygpus.settings import list_defaults
 from howmanygpus.surroundings.environment import KEEP
-from howmanygpus.train.input.prepared import DESCRIPTION
+from howmanygpus.train.input.description import DESCRIPTION
 from howmanygpus.train.parity.task import WEIGHTS
 from kept import hash_code, keep
 

@@ -113,7 +113,7 @@ def test_the_answer_has_the_price_of_everything(billed, told):
 def test_a_run_that_is_done_again_is_billed_twice(billed, cluster):
     run = billed.folder / "results" / "runs" / "gated" / "sleeping"
     next(run.rglob("*gpus1*/run.json")).unlink()
-    billed.snakemake("gated", "--until", "tabulate_jobs")
+    billed.snakemake("gated", "--until", "make_tables")
     jobs = read_table(billed.folder / "results" / "tables" / "gated" / "jobs.tsv")
     again = jobs[(jobs["kind"] == "run") & (jobs["num_gpus"] == 1)]
     assert again["status"].tolist() == ["completed", "completed"]

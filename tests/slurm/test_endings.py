@@ -112,7 +112,7 @@ def first(cluster, prepared, tmp_path_factory):
     with full_disk(find_cell(project, "unwritten")):
         output = provoke(project, cluster)
         project.snakemake("available", *ROWS)
-        project.snakemake("available", "--until", "draw_run_grid")
+        project.snakemake("available", "--until", "draw_figures")
         figure = project.read("results/figures/one/run_grid.svg")
     planned = {path.split("/")[1] for path in project.planned_runs()}
     logs = {path: path.read_text() for path in (project.folder / "results" / "logs").rglob("*.log")}

@@ -46,7 +46,7 @@ def test_a_program_runs_over_two_nodes(cluster, environment_python, tmp_path):
     studies["device"] |= {"num_gpus": [4], "num_nodes": [2]}  # one node could have them
     studies["alone"] = {"program": {"command": "echo {seed}", "start": "once"}, "devices": ["fake"], "num_gpus": [8]}
     project.write_config(**studies)
-    project.snakemake("--until", "tabulate_runs")
+    project.snakemake("--until", "make_tables")
     for start, count, devices in (("node", 2, "gpus8"), ("device", 4, "gpus4_nodes2"), ("mpi", 8, "gpus8")):
         run = f"{start}/{start}/base/program_fp32_fake_{devices}_batch32_repeat1"
         record = json.loads(project.read(f"results/runs/{run}/run.json"))

@@ -10,7 +10,7 @@ from howmanygpus.prepare.listing import _read_task, describe_dataset, read_task
 from howmanygpus.prepare.merging import merge_shards
 from howmanygpus.prepare.shards import prepare_shard
 from howmanygpus.prepare.sources import OptionError
-from howmanygpus.train.input.prepared import read_description
+from howmanygpus.train.input.description import read_description
 from pictures import encode, smooth, write_tree
 
 COUNTS = {"train/cat": 5, "train/dog": 4, "test/cat": 2, "test/dog": 3}

@@ -16,12 +16,13 @@ def in_project(monkeypatch):
 
 LIBRARY = "workflow/lib/howmanygpus"
 REPORTING = (
-    "list_records",
+    "list_jobs",
     "write_planned",
-    "make_table",
-    "merge_studies",
+    "make_tables",
+    "merge_tables",
     "answer_question",
-    "draw_figure",
+    "merge_answers",
+    "draw_figures",
     "draw_preparation",
     "tabulate_probes",
     "check_parity",
@@ -77,7 +78,7 @@ def test_what_is_reported_does_not_depend_on_planning(script):
 
 
 def test_a_figure_does_not_depend_on_another():
-    files = code.find_script_code("draw_figure", "report.figures.speedup")
+    files = code.find_script_code("draw_figures", "report.figures.speedup")
     assert f"{LIBRARY}/report/tables/time_to_accuracy.py" in files
     assert not [file for file in files if file.endswith("run_grid.py")]
 

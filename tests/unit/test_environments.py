@@ -64,20 +64,20 @@ def test_pip_is_this_pythons_or_where_it_has_none_the_environments(has_pip, monk
     assert ("--python" in command) == has_pip
 
 
-@pytest.mark.parametrize("has_pip", [False, True])
-def test_the_machines_pip_installs_only_the_pinned_one(has_pip, monkeypatch, tmp_path):
-    """`.venv` is built by the machine's pip, and all other environments by that of `.venv`."""
-    installed = []
-
-    def run(command, **_):
-        installed.append([word for word in command if word not in ("--no-input", "--disable-pip-version-check")])
-
-    monkeypatch.setattr(build, "HAS_PIP", has_pip)
-    monkeypatch.setattr(build.subprocess, "run", run)
-    build.install(tmp_path / "env", [ROOT / "envs" / "workflow.txt"])
-    first, *_ = [command for command in installed if "install" in command]
-    assert (first[-1] == f"pip=={read_pins('workflow')['pip']}") == (not has_pip)
-    assert ["--requirement", str(ROOT / "envs" / "workflow.txt")] in [command[-2:] for command in installed]
+@pytest.mark.parametrize("without_pip", [False, True])
+def test_where_there_is_no_uv_pip_fetches_the_pinned_one(without_pip, wheel, tmp_path, variables, monkeypatch):
+    """`.venv` is built by a Python without uv, and perhaps without pip. pip may be configured to install elsewhere."""
+    (tmp_path / "pip.conf").write_text(f"[install]\ntarget = {tmp_path}/elsewhere\n")
+    variables(PIP_CONFIG_FILE=str(tmp_path / "pip.conf"))
+    uv = f"uv=={read_pins('workflow')['uv']}"
+    own = wheel.with_name("own.txt")
+    own.write_text(wheel.read_text().replace("--no-index", uv))
+    monkeypatch.setattr(build, "OWN", build.Uv(tmp_path / "none", sys.executable))
+    if without_pip:
+        monkeypatch.setattr(build.importlib.util, "find_spec", lambda name: None)
+    assert build.build_environment("a", [own])["packages"] == ["toy==1", uv]
+    with pytest.raises(SystemExit, match=r"has no uv, and .*pins\.txt does not pin it; call `make \.venv/installed`"):
+        build.build_environment("b", [wheel])
 
 
 def test_no_pip_of_the_machines_own_installs_elsewhere():
@@ -155,9 +155,14 @@ def variables(tmp_path, monkeypatch):
     return change
 
 
-@pytest.mark.parametrize("names", [["PIP_USER"], build.ELSEWHERE, ["PIP_QUIET"]])
-def test_pip_installs_into_the_environment_whatever_the_user_has_set(names, wheel, tmp_path, variables):
-    variables(**{name: str(tmp_path / "elsewhere") if name in build.ELSEWHERE else "1" for name in names})
+@pytest.mark.parametrize(
+    "names", [["PIP_USER"], build.ELSEWHERE, ["PIP_QUIET"], ["UV_SYSTEM_PYTHON", "UV_MANAGED_PYTHON"], []]
+)
+def test_packages_are_installed_into_the_environment_whatever_the_user_has_set(names, wheel, tmp_path, variables):
+    """Without names, in pip's configuration."""
+    (tmp_path / "pip.conf").write_text("" if names else f"[install]\ntarget = {tmp_path}/elsewhere\n")
+    given = {name: str(tmp_path / "elsewhere") if name in build.ELSEWHERE else "1" for name in names}
+    variables(PIP_CONFIG_FILE=str(tmp_path / "pip.conf"), **given)
     record = build.build_environment("a", [wheel])
     assert record["packages"] == ["toy==1"]
     subprocess.run([record["python"], "-c", "import toy"], check=True)
@@ -167,7 +172,8 @@ def test_make_installs_where_nothing_is_installed_yet(wheel, tmp_path):
     """With the machine's own Python and pip, and all that make tells pip."""
     clone = tmp_path / "clone"
     shutil.copytree(ROOT / "envs", clone / "envs")
-    shutil.copy2(wheel, clone / "envs" / "workflow.txt")
+    uv = f"uv=={read_pins('workflow')['uv']}"
+    (clone / "envs" / "workflow.txt").write_text(wheel.read_text().replace("--no-index", uv))
     for name in ("Makefile", "workflow"):
         (clone / name).symlink_to(ROOT / name)
     cache, python = tmp_path / "cache", Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}")
@@ -178,11 +184,3 @@ def test_make_installs_where_nothing_is_installed_yet(wheel, tmp_path):
     (record,) = (cache / "environments").glob(f"workflow-*/{build.MARKER}")
     assert "toy==1" in json.loads(record.read_text())["packages"]
     subprocess.run([clone / ".venv" / "bin" / "python", "-c", "import toy"], check=True)
-
-
-def test_an_environment_into_which_pip_installs_nothing_is_refused(wheel, tmp_path, variables):
-    (tmp_path / "pip.conf").write_text(f"[install]\ntarget = {tmp_path}/elsewhere\n")
-    variables(PIP_CONFIG_FILE=str(tmp_path / "pip.conf"))
-    for _ in range(2):
-        with pytest.raises(SystemExit, match=r"pip installed nothing into .*pip config list"):
-            build.build_environment("a", [wheel])

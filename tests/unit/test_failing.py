@@ -127,7 +127,7 @@ def gate(folder):
     job = Job()
     vars(job).update(rule=SimpleNamespace(name="observe_parity"), is_group=lambda: False, log=[str(log)])
     inputs = {name: folder / f"{name}.json" for name in ("data", "weights", "verdict")}
-    waiting = [make_job(input=inputs, params=SimpleNamespace(settings="{}")), make_job("tabulate_runs")]
+    waiting = [make_job(input=inputs, params=SimpleNamespace(settings="{}")), make_job("make_tables")]
     dag = SimpleNamespace(depending={}, bfs=lambda direction, failed: [failed, *waiting], needrun_jobs=lambda: [])
     return job, dag
 

@@ -18,7 +18,8 @@ from howmanygpus.prepare.listing import _read_task, describe_dataset, read_task
 from howmanygpus.prepare.merging import merge_shards
 from howmanygpus.prepare.shards import prepare_shard, read_records
 from howmanygpus.prepare.sources import OptionError
-from howmanygpus.train.input.prepared import open_data, read_description, verify_hashes
+from howmanygpus.train.input.description import read_description, verify_hashes
+from howmanygpus.train.input.prepared import open_data
 from pictures import encode, smooth, write_tree
 from project import study
 

@@ -188,14 +188,11 @@ def test_the_script_that_draws_gives_them_to_the_figures_that_mark_them(tmp_path
     runs, _ = make_runs(*rows)
     for name, table in {"runs": runs, "protocols": compute(*rows, own_augmentation={"a": {}})}.items():
         write_table(tmp_path / f"{name}.tsv", table)
-    script, files = (
-        ROOT / "workflow" / "scripts" / "draw_figure.py",
-        ("--svg", tmp_path / "a.svg", "--png", tmp_path / "a.png"),
-    )
-    command = [sys.executable, script, "--figure", figure, "--tables", tmp_path, *files]
+    script = ROOT / "workflow" / "scripts" / "draw_figures.py"
+    command = [sys.executable, script, "--figures", figure, "--tables", tmp_path, "--folder", tmp_path]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
     subprocess.run(list(map(str, command)), check=True, env=environment)
-    drawn = (tmp_path / "a.svg").read_text()
+    drawn = (tmp_path / f"{figure}.svg").read_text()
     assert ("not comparable" in drawn) == shown and ("own_augmentation" in drawn) == (figure == "run_grid")
     assert "No run has completed" not in drawn
 

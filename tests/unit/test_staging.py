@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from howmanygpus.train.input.prepared import read_description
+from howmanygpus.train.input.description import read_description
 from howmanygpus.train.input.writing import write_data
 from howmanygpus.train.start.staging import stage
 from specs import make_data

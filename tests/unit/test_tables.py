@@ -10,7 +10,7 @@ from howmanygpus.report.answer import answer
 from howmanygpus.report.disturbance import is_disturbed
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.outcomes import identify
-from howmanygpus.report.tables import losses
+from howmanygpus.report.tables import describe_table, list_common, losses
 from howmanygpus.report.tables.batch_sizes import compute_batch_sizes
 from howmanygpus.report.tables.datasets import COLUMNS as DATASETS
 from howmanygpus.report.tables.gradient_noise import COLUMNS as NOISE
@@ -306,3 +306,11 @@ def test_losses_are_those_of_the_first_epochs_windows(tmp_path):
     table = losses.tabulate(plan_of(*specs), tmp_path)
     assert table[["last_step", "loss"]].to_numpy().tolist() == [[1, 2.5], [10, 2.0]]
     assert set(table["repeat"]) == {1}, "the run that is missing has no rows"
+
+
+def test_each_table_is_made_after_those_that_it_is_made_from():
+    """One job makes all of these, in this order."""
+    common = list_common()
+    for position, name in enumerate(common):
+        assert set(describe_table(name).inputs) <= set(common[:position])
+    assert {"runs", "scaling"} < set(common) and "published" not in common

@@ -247,7 +247,7 @@ def test_a_changed_layer_reruns_the_models_that_import_it_and_their_products(ext
     finally:
         extended.replace(layer, SCALE=1.0)
     assert {job.split("/")[0] for job in planned if "/" in job} == {"toys"}
-    for product in ("tabulate_toy_table", "draw_toy_figure"):
+    for product in ("make_tables", "draw_figures"):
         assert {f"{product} toys", f"{product} others"} <= set(planned)
 
 

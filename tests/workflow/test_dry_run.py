@@ -28,7 +28,7 @@ def set_wall_time(project, run: str, wall_time_s: float) -> None:
 def test_a_dry_run_prints_a_summary_and_with_one_option_more_all_jobs(project):
     project.write_config(small=study(num_gpus=[1, 2]))
     printed = project.snakemake("--dry-run")
-    assert len(printed.splitlines()) < 20 and "rule train:" not in printed and "rule draw_speedup:" not in printed
+    assert len(printed.splitlines()) < 20 and "rule train:" not in printed and "rule draw_figures:" not in printed
     assert read_stage(printed, "runs") == [
         "4",
         "missing",

@@ -62,11 +62,8 @@ def test_a_new_failure_is_in_the_tables_of_available(project):
     project.behave(sleeping__base__gpus2="kill_launcher")
     project.snakemake(*RUNS, expect=1)
     assert project.planned("available", *ROWS) == [
-        "list_records small",
-        "tabulate_datasets small",
-        "tabulate_evaluations small",
-        "tabulate_losses small",
-        "tabulate_runs small",
+        "list_jobs small",
+        "make_tables small",
     ]
     project.snakemake("available", *ROWS)
     row = read_runs(project)["sleeping2"]
@@ -100,7 +97,7 @@ def test_a_wrong_record_is_refused_by_the_tables_with_the_remedy(project):
     record = project.folder / "results" / "runs" / RUN / "run.json"
     record.write_text(record.read_text().replace('"status": "completed"', '"status": "finished"'))
     project.snakemake("available", *ROWS, expect=1)
-    message = project.read("results/logs/tabulate_evaluations/small.log")
+    message = project.read("results/logs/make_tables/small.log")
     assert message.startswith(f"results/runs/{RUN}/run.json: status: 'finished' is not one of"), message
     assert f"delete results/runs/{RUN}, and" in message
     shutil.rmtree(record.parent)

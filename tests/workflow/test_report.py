@@ -120,9 +120,8 @@ def test_a_table_and_a_figure_with_its_caption_are_three_files_and_nothing_else(
     before = project.planned()
     for path, text in TOYS.items():
         (project.folder / "workflow" / path).write_text(text)
-    assert sorted({*project.planned()} - {*before}) == ["draw_ranking small", "tabulate_rates small"]
-    assert project.planned().count("merge_tables") == before.count("merge_tables") + 1
-    project.snakemake("available", "--until", "draw_ranking", "merge_tables")
+    assert project.planned() == before
+    project.snakemake("available", "--until", "draw_figures", "merge_tables")
     for path in (
         "tables/small/rates.tsv",
         "tables/rates.tsv",

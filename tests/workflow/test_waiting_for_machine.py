@@ -6,7 +6,7 @@ import time
 from howmanygpus.files import find_files
 from project import Project, study
 
-UNTIL = ("--until", "tabulate_jobs")
+UNTIL = ("--until", "make_tables")
 LEAST_WAIT_S = 6.0
 
 

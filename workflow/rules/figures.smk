@@ -1,42 +1,46 @@
 """
-Draw figures from tables: one rule per module of workflow/lib/howmanygpus/report/figures/.
+Draw figures from tables, by the modules of workflow/lib/howmanygpus/report/figures/.
 
 INPUTS   results/tables/{study}/
 OUTPUTS  results/figures/{study}/{figure}.svg and .png
 """
 
-for figure in figures.list_figures():
-
-    described = figures.describe_figure(figure)
+# All figures that every study has are drawn by one rule, because starting a process takes longer than a figure.
+for name, drawn in figures.list_together().items():
 
     rule:
         name:
-            f"draw_{figure}"
+            name
         input:
-            tables=expand("results/tables/{{study}}/{table}.tsv", table=described.tables),
+            tables=expand("results/tables/{{study}}/{table}.tsv", table=figures.list_needed(drawn)),
             decision=products.decision,
         output:
-            svg=report(
-                f"results/figures/{{study}}/{figure}.svg",
-                caption=f"../report/{figure}.rst",
-                category="{study}",
-                labels={"figure": described.title},
-            ),
-            png=f"results/figures/{{study}}/{figure}.png",
+            svg=[
+                report(
+                    f"results/figures/{{study}}/{figure}.svg",
+                    caption=f"../report/{figure}.rst",
+                    category="{study}",
+                    labels={"figure": figures.describe_figure(figure).title},
+                )
+                for figure in drawn
+            ],
+            png=expand("results/figures/{{study}}/{figure}.png", figure=drawn),
         log:
-            f"results/logs/draw_figure/{{study}}/{figure}.log",
+            f"results/logs/{name}/{{study}}.log",
         localrule: True
+        threads: 4
         params:
-            code=hash_script("draw_figure", f"report.figures.{figure}"),
-            figure=figure,
+            code=hash_script("draw_figures", *(f"report.figures.{figure}" for figure in drawn)),
+            figures=drawn,
             tables=lambda wildcards, input: str(Path(input.tables[0]).parent),
+            folder=lambda wildcards, output: str(Path(output.svg[0]).parent),
         shell:
             r"""
-            PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/draw_figure.py \
-                --figure {params.figure:q} \
+            PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/draw_figures.py \
+                --figures {params.figures:q} \
                 --tables {params.tables:q} \
-                --svg {output.svg:q} \
-                --png {output.png:q} \
                 --decision {input.decision:q} \
+                --threads {threads} \
+                --folder {params.folder:q} \
                 >{log:q} 2>&1
             """

@@ -1,12 +1,11 @@
 """
-Make tables from runs: one rule per module of workflow/lib/howmanygpus/report/tables/.
+Make tables from runs, by the modules of workflow/lib/howmanygpus/report/tables/.
 
 INPUTS   results/plans/{study}.json, results/runs/{study}/, results/attempts/{study}/ (for runs without an outcome),
          results/jobs/ (every job that used devices), results/probe/ (the preflight of a cluster)
          workflow/published/ (published numbers, for studies that are compared with some)
          results/batch_sizes/ (searches for the largest batch, for studies with `max`)
 OUTPUTS  results/decisions/{study}.json (why runs of an adaptive study are not done)
-         results/records/{study}.json (every record of a run or an attempt, with its hash)
          results/records/{study}.ledger.json (every job that used devices, with the times that SLURM counted)
          results/tables/{study}/{table}.tsv and answer.txt; those over all studies are in results/tables/
 
@@ -15,8 +14,8 @@ The table `runs` of a study has one row per planned run. Metrics are empty for r
 
 
 localrules:
-    list_records,
     list_jobs,
+    make_tables,
     merge_tables,
     answer_question,
     merge_answers,
@@ -42,26 +41,6 @@ rule write_decision:
         """
 
 
-rule list_records:
-    """List all records in one small file, so that no table made from the runs needs thousands of inputs."""
-    input:
-        runs=products.records,
-        attempts=products.attempts,
-    output:
-        records="results/records/{study}.json",
-    log:
-        "results/logs/list_records/{study}.log",
-    params:
-        code=hash_script("list_records"),
-    shell:
-        r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/list_records.py \
-            --study {wildcards.study} \
-            --records {output.records:q} \
-            >{log:q} 2>&1
-        """
-
-
 rule list_jobs:
     """Ask SLURM for how long ended jobs had their devices, and list all jobs in one file."""
     input:
@@ -74,17 +53,45 @@ rule list_jobs:
     log:
         "results/logs/list_jobs/{study}.log",
     params:
-        code=hash_script("list_records"),
+        code=hash_script("list_jobs"),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/list_records.py \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/list_jobs.py \
             --study {wildcards.study} \
             --ledger {output.ledger:q} \
             >{log:q} 2>&1
         """
 
 
-for table in tables.list_tables():
+rule make_tables:
+    """Make the tables that every study has, in one process, because starting one takes longer than most tables."""
+    input:
+        plan="results/plans/{study}.json",
+        runs=products.records,
+        attempts=products.attempts,
+        ledger="results/records/{study}.ledger.json",
+        decision=products.decision,
+    output:
+        expand("results/tables/{{study}}/{table}.tsv", table=tables.list_common()),
+    log:
+        "results/logs/make_tables/{study}.log",
+    params:
+        code=training.table_code(tables.list_common(), uses_metric=True),
+        tables=tables.list_common(),
+        folder=subpath(output[0], parent=True),
+    shell:
+        r"""
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/make_tables.py \
+            --tables {params.tables:q} \
+            --plan {input.plan:q} \
+            --ledger {input.ledger:q} \
+            --decision {input.decision:q} \
+            --folder {params.folder:q} \
+            >{log:q} 2>&1
+        """
+
+
+for table in [name for name in tables.list_tables() if name not in tables.list_common()]:
 
     described = tables.describe_table(table)
 
@@ -94,7 +101,8 @@ for table in tables.list_tables():
         input:
             plan="results/plans/{study}.json",
             tables=expand("results/tables/{{study}}/{table}.tsv", table=described.inputs),
-            records="results/records/{study}.json" if described.reads_results else [],
+            runs=products.records if described.reads_results else [],
+            attempts=products.attempts if described.reads_results else [],
             allreduces=products.allreduces if described.reads_allreduces else [],
             ledger="results/records/{study}.ledger.json" if described.reads_ledger else [],
             published=products.published if described.reads_published else [],
@@ -116,45 +124,51 @@ for table in tables.list_tables():
             f"results/logs/tabulate_{table}/{{study}}.log",
         localrule: True
         params:
-            code=training.table_code(table, described.uses_metric),
-            name=table,
+            code=training.table_code([table], described.uses_metric),
+            table=table,
             folder=subpath(output.table, parent=True),
         shell:
             r"""
-            PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/make_table.py \
-                --name {params.name} \
+            PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/make_tables.py \
+                --tables {params.table} \
                 --plan {input.plan:q} \
-                --tables {params.folder:q} \
                 --allreduces {input.allreduces:q} \
                 --ledger {input.ledger:q} \
                 --published {input.published:q} \
                 --decision {input.decision:q} \
                 --searches {input.searches:q} \
                 --failed-searches {input.failed_searches:q} \
-                --table {output.table:q} \
+                --folder {params.folder:q} \
                 >{log:q} 2>&1
             """
 
 
 rule merge_tables:
     input:
-        parts=expand("results/tables/{study}/{{table}}.tsv", study=PLAN.studies),
+        parts=expand("results/tables/{study}/{table}.tsv", study=PLAN.studies, table=tables.list_merged()),
     output:
-        table=report(
-            "results/tables/{table}.tsv",
-            caption="../report/tables.rst",
-            category="Tables",
-            labels={"table": "{table}"},
-        ),
+        [
+            report(
+                f"results/tables/{table}.tsv",
+                caption="../report/tables.rst",
+                category="Tables",
+                labels={"table": table},
+            )
+            for table in tables.list_merged()
+        ],
     log:
-        "results/logs/merge_tables/{table}.log",
+        "results/logs/merge_tables.log",
     params:
-        code=hash_script("merge_studies"),
+        code=hash_script("merge_tables"),
+        tables=tables.list_merged(),
+        studies=list(PLAN.studies),
+        folder=subpath(output[0], parent=True),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/merge_studies.py \
-            --parts {input.parts:q} \
-            --merged {output.table:q} \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/merge_tables.py \
+            --tables {params.tables:q} \
+            --studies {params.studies:q} \
+            --folder {params.folder:q} \
             >{log:q} 2>&1
         """
 
@@ -199,12 +213,12 @@ rule merge_answers:
     log:
         "results/logs/merge_answers.log",
     params:
-        code=hash_script("merge_studies"),
+        code=hash_script("merge_answers"),
     shell:
         r"""
-        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/merge_studies.py \
-            --parts {input.answers:q} \
+        PYTHONPATH=workflow/lib .venv/bin/python workflow/scripts/merge_answers.py \
+            --answers {input.answers:q} \
             --jobs {input.jobs:q} \
-            --merged {output.answer:q} \
+            --answer {output.answer:q} \
             >{log:q} 2>&1
         """

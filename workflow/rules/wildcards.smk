@@ -24,7 +24,6 @@ wildcard_constraints:
     search="[a-z0-9_.-]+_upto[0-9]+",
     environment="[a-z0-9-]+",
     pins_hash="[0-9a-f]{8}",
-    table="|".join(tables.list_merged()),
     task="[a-z0-9_-]+_[0-9]+x[0-9]+x[0-9]+_classes[0-9]+_(local|synchronized)(_[a-z0-9.-]+)+",
     checked=r"[a-z0-9_.-]+-[0-9a-f]{8}",
     group="[a-z0-9_-]+-[0-9a-f]{8}",

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from howmanygpus.prepare.image_files import prepare_images
-from howmanygpus.train.input.image_files import SUFFIXES
+from howmanygpus.train.input.description import SUFFIXES
 
 
 def main() -> None:

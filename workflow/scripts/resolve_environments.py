@@ -1,11 +1,10 @@
 """
-Have pip resolve the pins of every framework's environment, those for GPUs included, without installing them.
+Have uv resolve the pins of every framework's environment, those for GPUs included, without installing them.
 
 Run it after a change of a pin. It also works on a machine without a GPU. Nothing is kept.
 """
 
 import argparse
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -17,11 +16,12 @@ from howmanygpus.plan.frameworks import FRAMEWORKS
 
 
 def resolve(name: str) -> bool:
-    """Return whether pip finds versions of everything that the environment needs. pip prints to the terminal."""
+    """Return whether uv finds versions of everything that the environment needs. uv prints to the terminal."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             install(Path(folder) / name, find_pins(name), ("--dry-run",))
-        except subprocess.CalledProcessError:
+        except SystemExit as error:
+            print(error, file=sys.stderr)
             return False
     return True
 
@@ -36,7 +36,7 @@ def main() -> None:
             parser.error(str(refuse_choice("name", name, "environment", names)))
     failed = [name for name in arguments.names if not resolve(name)]
     if failed:
-        sys.exit(f"pip cannot resolve {', '.join(failed)}: see its words above and change envs/<name>.txt")
+        sys.exit(f"uv cannot resolve {', '.join(failed)}: see its messages above and change envs/<name>.txt")
     print(f"resolved: {', '.join(arguments.names)}")
 
 

@@ -14,17 +14,16 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from contextlib import nullcontext
 from pathlib import Path
 
 from howmanygpus.environments.cache import find_cache
-from howmanygpus.environments.pins import as_options, find_pip, hash_requirements, split_pins
+from howmanygpus.environments.pins import as_options, find_requirement, hash_requirements, split_pins
+from howmanygpus.environments.uv import OWN, Uv, install_packages
 from howmanygpus.files import hold_lock, write_json_atomic
 
 ELSEWHERE = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT")
-CONFIGURED = (
-    "if `pip config list` shows a `target`, `prefix` or `root`, remove it by `pip config unset`, then try again"
-)
 LIST = """
 import re, sys
 del sys.path[0]
@@ -90,21 +89,36 @@ def forget_other_places() -> None:
 
 
 def install(folder: Path, pins: list[Path], more: tuple[str, ...] = ()) -> None:
-    """Create an environment with the pins. `more` are pip's arguments for all pins that are not build requirements."""
-    pip = [*create(folder), "install"]
-    if not HAS_PIP and (own := find_pip(pins)):
-        # The machine's pip may take twice as long for the rest.
-        subprocess.run([*pip, own], check=True)
-    first, others = split_pins(pins)
-    if first:
-        subprocess.run([*pip, *as_options(first)], check=True)
-    isolation = ["--no-build-isolation"] if first else []
-    subprocess.run([*pip, "--no-compile", *isolation, *more, *as_options(others)], check=True)
+    """Create an environment with the pins. `more` are uv's arguments for all pins that are not build requirements.
+
+    Raises SystemExit if that fails.
+    """
+    subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(folder)], check=True)
+    python, (first, others) = folder / "bin" / "python", split_pins(pins)
+    with tempfile.TemporaryDirectory() as scratch:
+        uv = OWN if OWN.path.exists() else fetch_uv(find_requirement("uv", pins), Path(scratch))
+        if first:
+            install_packages(python, as_options(first), uv)
+        isolation = ["--no-build-isolation"] if first else []
+        install_packages(python, [*isolation, *more, *as_options(others)], uv)
     compile_modules(folder)
 
 
+def fetch_uv(requirement: str, folder: Path) -> Uv:
+    """Have pip put uv into a folder, for `.venv` itself, which is built by a Python without uv."""
+    python = sys.executable
+    if importlib.util.find_spec("pip") is None:
+        # As in Debian, whose pip is a package of its own.
+        subprocess.run([python, "-m", "venv", str(folder / "pip")], check=True)
+        python = str(folder / "pip" / "bin" / "python")
+    forget_other_places()
+    pip = [python, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
+    subprocess.run([*pip, "--target", str(folder / "uv"), requirement], check=True)
+    return Uv(folder / "uv" / "bin" / "uv", python)
+
+
 def compile_modules(folder: Path) -> None:
-    """Compile an environment's Python files on all cores; pip uses one core for half of its time.
+    """Compile an environment's Python files on all cores.
 
     The packages' own tests, a quarter of the text, are left out. Files that cannot be compiled, such as templates and
     files for other versions of Python, are left as they are.
@@ -142,11 +156,9 @@ def build_environment(name: str, pins: list[Path], horovod: dict | None = None, 
             shutil.rmtree(folder, ignore_errors=True)
             cache.mkdir(parents=True, exist_ok=True)
             install(folder, pins, more)
-            if not (packages := list_packages(python)):
-                sys.exit(f"pip installed nothing into {folder}: {CONFIGURED}")
             record = {"name": name, "python": str(python), "pins": [str(path) for path in pins], "sha256": digest}
             built = {"horovod": horovod} if horovod else {}
-            write_json_atomic(marker, {**record, **built, "packages": packages})
+            write_json_atomic(marker, {**record, **built, "packages": list_packages(python)})
     return json.loads(marker.read_text())
 
 

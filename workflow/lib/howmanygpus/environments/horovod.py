@@ -17,6 +17,7 @@ from pathlib import Path
 from howmanygpus.environments.build import call_pip, create, find_cache
 from howmanygpus.environments.horovod_edits import EDITS, apply_edits, describe_edits
 from howmanygpus.environments.pins import as_options, hash_requirements
+from howmanygpus.environments.uv import install_packages
 from howmanygpus.files import hold_lock, sha256_of_file, write_json_atomic
 
 SWITCHES = {"torch": "PYTORCH", "keras": "TENSORFLOW"}
@@ -42,8 +43,9 @@ def hash_ingredients(base: dict, pins: list[Path], family: str, device: str) -> 
 
 def make_builder(folder: Path, base_python: str, tools: list[Path]) -> Path:
     """Create an environment with the tools that also sees the framework's packages; return its folder bin."""
-    pip, bin_folder = create(folder, base_python), folder / "bin"
-    subprocess.run([*pip, "install", *as_options(tools)], check=True)
+    create(folder, base_python)
+    bin_folder = folder / "bin"
+    install_packages(bin_folder / "python", as_options(tools))
     (Path(find_packages(str(bin_folder / "python"))) / "framework.pth").write_text(f"{find_packages(base_python)}\n")
     return bin_folder
 

@@ -7,6 +7,7 @@ Comments, blank lines and spaces do not change the hash, so editing them install
 import hashlib
 import json
 import re
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -56,13 +57,17 @@ def split_pins(pins: list[Path]) -> tuple[list[Path], list[Path]]:
     return first, [path for path in pins if path not in first]
 
 
-def find_pip(pins: list[Path]) -> str | None:
-    """Return the requirement of pip itself; None if the environment has no pip of its own."""
-    return next((line for path in pins for line in read_requirements(path) if line.startswith("pip==")), None)
+def find_requirement(name: str, pins: list[Path]) -> str:
+    """Return the exact requirement of a package, such as uv==0.13.9. Raises SystemExit if the pins have none."""
+    for path in pins:
+        for line in read_requirements(path):
+            if line.startswith(f"{name}=="):
+                return line
+    sys.exit(f"{sys.executable} has no {name}, and {pins[0]} does not pin it; call `make .venv/installed`")
 
 
 def as_options(pins: list[Path]) -> list[str]:
-    """Return requirements files as pip's options."""
+    """Return requirements files as options of pip and of uv."""
     return [word for path in pins for word in ("--requirement", str(path))]
 
 

@@ -13,6 +13,7 @@ from howmanygpus.environments.build import create, hash_pins
 from howmanygpus.environments.cache import find_cache
 from howmanygpus.environments.horovod import download_source
 from howmanygpus.environments.pins import as_options, split_pins
+from howmanygpus.environments.uv import install_packages
 from howmanygpus.files import atomic_folder, hold_lock
 
 
@@ -20,16 +21,16 @@ def fetch(pins: list[Path], tools: list[Path], source: Path | None, folder: Path
     """Fetch the wheels of all pins and tools, and the source, into `folder`, which appears whole or not at all."""
     first, others = split_pins(pins)
     with atomic_folder(folder) as partial, tempfile.TemporaryDirectory() as scratch:
-        pip = create(scratch)
+        pip, python = create(scratch), Path(scratch, "bin", "python")
         wheel = [*pip, "wheel", "--wheel-dir", str(partial)]
         if first:
             subprocess.run([*wheel, *as_options(first)], check=True)
-            subprocess.run([*pip, "install", *as_options(first)], check=True)
+            install_packages(python, as_options(first))
         isolation = ["--no-build-isolation"] if first else []
         subprocess.run([*wheel, *isolation, *as_options(others)], check=True)
         if source:
             subprocess.run([*wheel, *as_options(tools)], check=True)
-            subprocess.run([*pip, "install", *as_options(tools)], check=True)
+            install_packages(python, as_options(tools))
             download_source(f"{scratch}/bin", source, partial)
 
 

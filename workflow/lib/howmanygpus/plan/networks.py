@@ -6,7 +6,6 @@ from types import ModuleType
 from typing import Any
 
 from howmanygpus.plan.config.errors import ConfigError, check_schema, refuse
-from howmanygpus.train.models.conversion import read_published
 
 PACKAGE = "howmanygpus.train.models"
 IMAGENET = "imagenet"
@@ -28,6 +27,11 @@ def find_family_file(model: str, family: str) -> Path:
 def read_model(model: str) -> ModuleType:
     """Return the module with the model's OPTIONS, if it has any, and its canonical parameters."""
     return importlib.import_module(f"{PACKAGE}.{model}.parameters")
+
+
+def read_published(model: str) -> ModuleType:
+    """Return the module that names and converts the model's published weights."""
+    return importlib.import_module(f"{PACKAGE}.{model}.published")
 
 
 def choose_options(place: str, model: str, given: dict[str, Any]) -> dict[str, Any]:

@@ -16,8 +16,9 @@ import cv2
 import numpy as np
 import simplejpeg
 
-from howmanygpus.train.input.image_files import FILES_PER_FOLDER, ImageFiles, image_name, read_jpeg
-from howmanygpus.train.input.prepared import MANIFEST, SPLITS, PreparedData, open_data, read_description
+from howmanygpus.train.input.description import FILES_PER_FOLDER, MANIFEST, image_name, read_description
+from howmanygpus.train.input.image_files import ImageFiles, read_jpeg
+from howmanygpus.train.input.prepared import SPLITS, PreparedData, open_data
 from howmanygpus.train.input.writing import write_prepared
 
 QUALITY = 90

@@ -183,8 +183,10 @@ def look_up(job_id: str) -> Job | None:
     """
     silent: SlurmError | None = None
     try:
-        if (job := find_job(job_id)) and job.state:
-            return job
+        if job := find_job(job_id):
+            if job.state:
+                return job
+            silent = SlurmError("scontrol", None, f"no state of job {job_id}")
     except SlurmError as error:
         silent = error
     try:

@@ -21,6 +21,8 @@ from howmanygpus.surroundings.secrets import hide_everywhere
 from howmanygpus.train.spec import RunSpec
 
 SCHEMA = Path(__file__).resolve().parents[3] / "schemas" / "run.schema.yaml"
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The faster loader of libyaml, if PyYAML was built with it, because every run reads the schema."""
 TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", NoneType: "null"}
 TYPES |= {list: "array", tuple: "array", dict: "object"}
 """Types of JSON Schema."""
@@ -64,7 +66,7 @@ def _load_validator(kind: str) -> Draft202012Validator:
 
 def read_definitions() -> dict:
     """Return `$defs` of the schema, with all fields of RunSpec."""
-    definitions = yaml.safe_load(SCHEMA.read_text())["$defs"]
+    definitions = yaml.load(SCHEMA.read_text(), LOADER)["$defs"]
     definitions["spec"]["properties"] = describe_fields(RunSpec) | definitions["spec"]["properties"]
     return definitions
 

@@ -6,10 +6,14 @@ import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-import jsonschema
 import yaml
+
+if TYPE_CHECKING:
+    # The script that starts a run reads no config. Its imports are part of the time that a run takes.
+    import jsonschema
 
 LONGEST = 200
 """Number of characters after which a value is cut off in a message."""
@@ -114,11 +118,15 @@ def _is_infinite_or_nan(value) -> bool:
 
 UNKNOWN = "additionalProperties"
 """The rule of JSON Schema that an unknown key breaks."""
-DRAFT = jsonschema.Draft202012Validator
-STRICT = jsonschema.validators.extend(
-    DRAFT, type_checker=DRAFT.TYPE_CHECKER.redefine_many({"integer": _is_integer, "number": _is_number})
-)
-"""Stricter than JSON Schema, which accepts 2.0 as an integer, and nan and inf as numbers."""
+
+
+@cache
+def make_strict() -> type:
+    """Return a validator that is stricter than JSON Schema, which accepts 2.0 as an integer, and nan as a number."""
+    from jsonschema import Draft202012Validator, validators
+
+    types = Draft202012Validator.TYPE_CHECKER.redefine_many({"integer": _is_integer, "number": _is_number})
+    return validators.extend(Draft202012Validator, type_checker=types)
 
 
 def check_schema(values: dict, schema: dict, root: str, file: str = "") -> None:
@@ -126,12 +134,14 @@ def check_schema(values: dict, schema: dict, root: str, file: str = "") -> None:
 
     root: name of the document in messages about the document as a whole. file: file to name in front of all places.
     """
+    from jsonschema.exceptions import best_match, relevance
+
     prefix = f"{file}: " if file else ""
     _check_keys(values, prefix, root)
     errors = Errors()
-    found = sorted(STRICT(schema).iter_errors(values), key=jsonschema.exceptions.relevance, reverse=True)
+    found = sorted(make_strict()(schema).iter_errors(values), key=relevance, reverse=True)
     unknown = {error.json_path: _list_unknown(error) for error in found if error.validator == UNKNOWN}
-    for error in filter(None, (jsonschema.exceptions.best_match([each]) for each in found)):
+    for error in filter(None, (best_match([each]) for each in found)):
         place = prefix + (_join(error.absolute_path) or root)
         errors.add(*_explain_all(error, place, schema, unknown.get(error.json_path, [])))
     errors.raise_all()
@@ -163,14 +173,14 @@ def _find_owners(key: str, known: dict, root: dict) -> list[str]:
     return [name for name, rule in rules.items() if key in rule.get("properties", {})]
 
 
-def _list_unknown(error: jsonschema.ValidationError) -> list[str]:
+def _list_unknown(error: "jsonschema.ValidationError") -> list[str]:
     given: Any = error.instance
     schema: Any = error.schema
     free = "|".join(schema.get("patternProperties", {})) or "(?!)"
     return sorted(key for key in given if key not in schema.get("properties", {}) and not re.search(free, key))
 
 
-def _explain_all(error: jsonschema.ValidationError, place: str, root: dict, unknown: list[str]) -> list[ConfigError]:
+def _explain_all(error: "jsonschema.ValidationError", place: str, root: dict, unknown: list[str]) -> list[ConfigError]:
     """Return an error per wrong key or value. A missing key is none if an unknown key, which is another, is like it.
 
     root: the whole schema, with its `$defs`. unknown: the unknown keys beside the keys of the error.
@@ -195,7 +205,7 @@ def _place_key(key: str, known: dict, root: dict) -> str:
     return f"write it below `{owners[0]}`" if owners else suggest(key, known)
 
 
-def _explain(error: jsonschema.ValidationError, place: str) -> ConfigError:
+def _explain(error: "jsonschema.ValidationError", place: str) -> ConfigError:
     value: Any = error.instance
     rule: Any = error.validator_value
     schema: Any = error.schema

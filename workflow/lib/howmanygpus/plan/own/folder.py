@@ -16,7 +16,7 @@ from typing import Any
 
 import jsonschema
 
-from howmanygpus.plan.config.errors import STRICT, refuse
+from howmanygpus.plan.config.errors import make_strict, refuse
 from howmanygpus.plan.config.files import expand_path
 from howmanygpus.plan.frameworks import FRAMEWORKS
 from howmanygpus.plan.invalidation.syntax import read_code
@@ -203,8 +203,8 @@ def _check_options(where: str, given: str, rules: Any) -> dict[str, dict]:
         if "default" not in rule:
             raise refuse(where, given, f"has OPTIONS whose {name} has no default", 'add "default": ...')
         try:
-            STRICT.check_schema(rule)
-            STRICT(rule).validate(rule["default"])
+            make_strict().check_schema(rule)
+            make_strict()(rule).validate(rule["default"])
         except jsonschema.SchemaError as error:
             problem = f"has OPTIONS whose {name} is no rule of JSON Schema ({error.message})"
             raise refuse(where, given, problem, "correct it") from None

@@ -48,15 +48,15 @@ class TrainingRules(RuleFunctions):
             return hash_program()
         return hash_training(run.framework, study.code_of_model, study.settings_of(run)["loader"])
 
-    def table_code(self, table: str, uses_metric: bool) -> Callable:
-        """Return a function from wildcards to the hash of the code that makes a table.
+    def table_code(self, tables: list[str], uses_metric: bool) -> Callable:
+        """Return a function from wildcards to the hash of the code that makes tables.
 
-        The hash includes the study's quality metric if the table uses it.
+        The hash includes the study's quality metric if a table uses it.
         """
 
         def hash_code(wildcards) -> str:
             metric = [f"report.metrics.{self.study(wildcards).config['quality']['metric']}"] if uses_metric else []
-            return hash_script("make_table", f"report.tables.{table}", *metric)
+            return hash_script("make_tables", *(f"report.tables.{table}" for table in tables), *metric)
 
         return hash_code
 

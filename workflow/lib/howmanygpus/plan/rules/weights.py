@@ -7,12 +7,11 @@ from typing import Any
 
 from howmanygpus.plan.invalidation.code import hash_initialization, hash_own_reference, hash_preparing
 from howmanygpus.plan.invalidation.pins import environment_record
-from howmanygpus.plan.networks import IMAGENET, list_pretrained
+from howmanygpus.plan.networks import IMAGENET, list_pretrained, read_published
 from howmanygpus.plan.own.model import OwnModel
 from howmanygpus.plan.plan import Plan
 from howmanygpus.plan.rules.functions import RuleFunctions
 from howmanygpus.prepare.acquire.published import find_file
-from howmanygpus.train.models.conversion import read_published
 
 DOWNLOADS = "results/downloads"
 

@@ -10,6 +10,8 @@ NEEDS_PRICE = True: only if the machine file has a price. NEEDS_PUBLISHED names 
 study that is compared with a table with a value in one of them. NEEDS_PROTOCOLS = True: only for a study that switches
 on an unfair protocol. SHOWS_UNFAIR = True: the figure shows and marks runs that follow one; other figures do not get
 them.
+
+One rule draws all figures that every study has, and each other figure has a rule of its own.
 """
 
 import importlib
@@ -36,6 +38,12 @@ class Description:
     needs_protocols: bool
     shows_unfair: bool
 
+    @property
+    def is_common(self) -> bool:
+        """Whether every study has this figure."""
+        needs_more = self.needs_preflight or self.needs_price or self.needs_published or self.needs_protocols
+        return not (needs_more or self.compares)
+
 
 def list_figures(
     study: dict | None = None, preflight: bool = False, priced: bool = False, published: Collection[str] = ()
@@ -61,6 +69,18 @@ def _shows_something(
     if figure.needs_protocols and not any(study["protocols"].values()):
         return False
     return has_several(study, figure.compares)
+
+
+def list_together() -> dict[str, list[str]]:
+    """Return the figures that each rule draws, by the name of the rule."""
+    names = list_figures()
+    common = [name for name in names if describe_figure(name).is_common]
+    return {"draw_figures": common} | {f"draw_{name}": [name] for name in names if name not in common}
+
+
+def list_needed(names: list[str]) -> list[str]:
+    """Return the tables from which figures are drawn."""
+    return list(dict.fromkeys(table for name in names for table in describe_figure(name).tables))
 
 
 def load_figure(name: str) -> ModuleType:

@@ -13,10 +13,13 @@ Four constants are optional. USES_METRIC = True: the table depends on the code o
 the tables of all studies are joined in results/tables/. NEEDS_PREFLIGHT = True: the table is made only if the
 preflight measures. COMPARES names a key of the study: a study with only one entry of it has no such table. IN_REPORT =
 True: the report has the table of each study, and workflow/report/<table>.rst is its caption.
+
+One rule makes all tables that every study has, and each other table has a rule of its own.
 """
 
 import importlib
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from pathlib import Path
 from types import ModuleType
 
@@ -44,6 +47,11 @@ class Description:
     compares: str | None
     in_report: bool
 
+    @property
+    def is_common(self) -> bool:
+        """Whether every study has this table."""
+        return not (self.needs_preflight or self.reads_published or self.reads_searches or self.compares)
+
 
 def list_tables(
     study: dict | None = None, preflight: bool = True, published: bool = True, searched: bool = True
@@ -61,6 +69,12 @@ def list_tables(
         and (searched or not table.reads_searches)
         and has_several(study, table.compares)
     ]
+
+
+def list_common() -> list[str]:
+    """Return the tables that every study has, each after those that it is made from."""
+    common = {name: describe_table(name).inputs for name in list_tables() if describe_table(name).is_common}
+    return list(TopologicalSorter(common).static_order())
 
 
 def list_merged() -> list[str]:

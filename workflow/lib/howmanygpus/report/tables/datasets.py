@@ -16,7 +16,8 @@ import pandas as pd
 from howmanygpus.report.metrics import load_metric
 from howmanygpus.report.quality.class_names import read_class_names
 from howmanygpus.report.quality.predictions import guess
-from howmanygpus.train.input.prepared import DESCRIPTION, MANIFEST, SPLITS, read_description
+from howmanygpus.train.input.description import DESCRIPTION, MANIFEST, read_description
+from howmanygpus.train.input.prepared import SPLITS
 
 READS = ("results",)
 USES_METRIC = True

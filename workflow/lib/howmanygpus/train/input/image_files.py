@@ -17,20 +17,14 @@ import cv2
 import numpy as np
 import simplejpeg
 
+from howmanygpus.train.input.description import image_name
+
 Result = TypeVar("Result")
-SUFFIXES = {"png": "png", "jpeg": "jpg"}
-"""Suffix of the files, by form."""
-FILES_PER_FOLDER = 1000
 CHANNELS = (1, 3)
 """Numbers of channels that files can have: gray or RGB."""
 
 # This module chooses the threads; OpenCV by itself would use all cores of the machine.
 cv2.setNumThreads(0)
-
-
-def image_name(split: str, index: int, form: str) -> str:
-    """Path of an image below its data set's folder."""
-    return f"images/{split}/{index // FILES_PER_FOLDER:04d}/{index:07d}.{SUFFIXES[form]}"
 
 
 def centre(shape: tuple[int, ...], size: tuple[int, int]) -> tuple[slice, slice]:

@@ -7,20 +7,17 @@ and dataset.json (shape, counts, normalisation, and the hashes of these files). 
 `writing.py` writes such a folder.
 """
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from howmanygpus.files import sha256_of_file
-from howmanygpus.train.input.image_files import ImageFiles, centre, image_name
+from howmanygpus.train.input.description import read_description
+from howmanygpus.train.input.image_files import ImageFiles, centre
 
 SPLITS = ("train", "test")
 ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
-DESCRIPTION = "dataset.json"
-MANIFEST = "manifest.tsv"
 NORMALIZATIONS: dict[str, tuple[Any, Any]] = {
     "imagenet": ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375)),
     "symmetric": (127.5, 127.5),
@@ -60,10 +57,6 @@ class PreparedData:
     def multi_label(self) -> bool:
         """Whether an image has any number of labels instead of one."""
         return self.train_labels.ndim == 2
-
-
-def read_description(data_dir: Path | str) -> dict:
-    return json.loads((Path(data_dir) / DESCRIPTION).read_text())
 
 
 def open_data(data_dir: Path | str, num_threads: int = 1, crop_size: tuple[int, int] | None = None) -> PreparedData:
@@ -110,35 +103,3 @@ def normalize_by(data: PreparedData, normalization: str) -> PreparedData:
 def is_array(name: str, description: dict) -> bool:
     """Whether one of ARRAYS is stored as an array; labels always are."""
     return "form" not in description or name.endswith("_labels")
-
-
-def verify_data(folder: Path, description: dict) -> None:
-    """Compare arrays and manifest with their hashes, and image files with their sizes.
-
-    Raises ValueError naming the file and the remedy. The content of image files is not compared, since reading all of
-    them would take as long as the first epoch.
-    """
-    verify_hashes(folder, description["sha256"])
-    if "form" in description:
-        verify_sizes(Path(folder), description["form"])
-
-
-def verify_sizes(folder: Path, form: str) -> None:
-    """Compare image files with the sizes in the manifest; raises ValueError naming the file and the remedy."""
-    lines = (folder / MANIFEST).read_text().splitlines()[1:]
-    for index, split, _, _, num_bytes in (line.split("\t") for line in lines):
-        path = folder / image_name(split, int(index), form)
-        found = path.stat().st_size if path.exists() else None
-        if found != int(num_bytes):
-            problem = f"has {found} bytes, not the recorded {num_bytes}" if found is not None else "is missing"
-            raise ValueError(f"{path} {problem}; delete {folder} and run the workflow again to make it anew")
-
-
-def verify_hashes(folder: Path, sha256: dict[str, str]) -> None:
-    """Compare files with their recorded hashes; raises ValueError naming the file and the remedy."""
-    for name, expected in sha256.items():
-        path = Path(folder) / name
-        found = sha256_of_file(path) if path.exists() else None
-        if found != expected:
-            problem = f"SHA-256 is {found}, not the recorded {expected}" if found else "the file is missing"
-            raise ValueError(f"{path}: {problem}; delete {folder} and run the workflow again to make it anew")

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from howmanygpus.files import atomic_folder, remove_leftovers, sha256_of_file, write_json_atomic
-from howmanygpus.train.input.prepared import DESCRIPTION, MANIFEST, MISSING, SPLITS, PreparedData
+from howmanygpus.train.input.description import DESCRIPTION, MANIFEST
+from howmanygpus.train.input.prepared import MISSING, SPLITS, PreparedData
 
 COLUMNS = ("index", "split", "label", "sha256")
 """First columns of every manifest. The SHA-256 is that of an image's pixels or, if it is a file, of the file."""

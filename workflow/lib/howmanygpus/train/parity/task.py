@@ -21,8 +21,9 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from howmanygpus.files import atomic_folder, write_json_atomic
-from howmanygpus.train.input.image_files import CHANNELS, image_name
-from howmanygpus.train.input.prepared import DESCRIPTION, MISSING, SPLITS, PreparedData, read_description
+from howmanygpus.train.input.description import DESCRIPTION, image_name, read_description
+from howmanygpus.train.input.image_files import CHANNELS
+from howmanygpus.train.input.prepared import MISSING, SPLITS, PreparedData
 from howmanygpus.train.input.writing import write_data
 from howmanygpus.train.models.initialization import draw_weights
 from howmanygpus.train.parity.optimizers import OWN, SGD, SGD_FORM, make_optimizer

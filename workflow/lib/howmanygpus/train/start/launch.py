@@ -37,7 +37,7 @@ from howmanygpus.train.host.telemetry import (
     merge_nodes,
     path_of_node,
 )
-from howmanygpus.train.input.prepared import read_description, verify_data, verify_hashes
+from howmanygpus.train.input.description import read_description, verify_data, verify_hashes
 from howmanygpus.train.loop.predictions import PredictionStore, merge_predictions
 from howmanygpus.train.records import AttemptFolder, now
 from howmanygpus.train.schema import RecordError, write_record

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from howmanygpus.files import atomic_folder, hold_lock, remove_leftovers
-from howmanygpus.train.input.prepared import read_description
+from howmanygpus.train.input.description import read_description
 
 STAGED = "HOWMANYGPUS_DATA_DIR"
 """Environment variable with the folder of the copy, which a process reads in place of the data."""

@@ -1,9 +1,10 @@
-"""Make one table of one study."""
+"""Make tables of one study, in the given order: a table may be made from those before it."""
 
 import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from howmanygpus.report.files import read_table, write_table
 from howmanygpus.report.published.reading import PublishedError
@@ -13,9 +14,9 @@ from howmanygpus.train.schema import RecordError
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--name", required=True, help="module of howmanygpus/report/tables/")
+    parser.add_argument("--tables", required=True, nargs="+", help="modules of howmanygpus/report/tables/")
     parser.add_argument("--plan", type=Path, required=True, help="plan of the study")
-    parser.add_argument("--tables", type=Path, required=True, help="folder of the study's tables")
+    parser.add_argument("--folder", type=Path, required=True, help="folder of the study's tables")
     parser.add_argument("--allreduces", type=Path, nargs="*", default=[], help="records of the preflight")
     parser.add_argument("--ledger", type=Path, nargs="?", help="list of the records of jobs")
     parser.add_argument("--published", type=Path, nargs="*", default=[], help="published numbers and their sources")
@@ -26,10 +27,20 @@ def main() -> None:
     parser.add_argument(
         "--failed-searches", type=Path, nargs="*", default=[], help="files NAME.failed.json of searches that failed"
     )
-    parser.add_argument("--table", type=Path, required=True, help="table to write")
     arguments = parser.parse_args()
-    described = describe_table(arguments.name)
-    inputs = {name: read_table(arguments.tables / f"{name}.tsv") for name in described.inputs}
+    plan = json.loads(arguments.plan.read_text())
+    for name in arguments.tables:
+        try:
+            table = load_table(name).tabulate(plan, **read_inputs(name, arguments))
+        except (RecordError, PublishedError) as error:
+            sys.exit(str(error))
+        write_table(arguments.folder / f"{name}.tsv", table)
+
+
+def read_inputs(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what a table is made from, besides the plan."""
+    described = describe_table(name)
+    inputs: dict[str, Any] = {each: read_table(arguments.folder / f"{each}.tsv") for each in described.inputs}
     if described.reads_results:
         inputs["results"] = Path()
     if described.reads_allreduces:
@@ -45,12 +56,7 @@ def main() -> None:
         inputs["searches"] = {name: json.loads(path.read_text()) for name, path in (failed | ended).items()}
     if described.reads_decision:
         inputs["decision"] = json.loads(arguments.decision.read_text()) if arguments.decision else None
-    plan = json.loads(arguments.plan.read_text())
-    try:
-        table = load_table(arguments.name).tabulate(plan, **inputs)
-    except (RecordError, PublishedError) as error:
-        sys.exit(str(error))
-    write_table(arguments.table, table)
+    return inputs
 
 
 if __name__ == "__main__":

@@ -1,0 +1,66 @@
+"""uv takes packages from where pip is configured to take them, and says so if it finds none there."""
+
+import sys
+
+import pytest
+
+from howmanygpus.environments.uv import install_packages, read_pip_settings, translate
+
+FILE = """
+[global]
+index-url = https://index.example/simple
+timeout = 30
+no-index = no
+[install]
+find-links =
+    /first
+    ~/second
+trusted-host = one.example two.example
+[download]
+index-url = https://others.example
+"""
+VARIABLES = {"PIP_EXTRA_INDEX_URL": "https://a.example https://b.example", "PIP_CERT": "/ca.pem", "PIP_TIMEOUT": "60"}
+
+
+@pytest.fixture
+def configured(tmp_path, monkeypatch):
+    """Let pip be configured by one file and some variables only."""
+    for name in ("PIP_FIND_LINKS", "PIP_DEFAULT_TIMEOUT", "PIP_NO_INDEX", "PIP_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS"):
+        monkeypatch.setenv(name, str(tmp_path))
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PIP_QUIET", "2")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    monkeypatch.setenv("HOWMANYGPUS_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "pip.conf").write_text(FILE)
+    return tmp_path
+
+
+def test_uv_gets_what_pip_is_configured_with(configured):
+    options, variables = translate(read_pip_settings(sys.executable))
+    given = [*zip(options[::2], options[1::2], strict=True)]
+    assert ("--default-index", "https://index.example/simple") in given
+    assert [value for option, value in given if option == "--index"] == ["https://a.example", "https://b.example"]
+    assert [value for option, value in given if option == "--find-links"] == ["/first", f"{configured}/second"]
+    hosts = [value for option, value in given if option == "--allow-insecure-host"]
+    assert hosts == ["one.example", "two.example"]
+    assert variables == {"SSL_CERT_FILE": "/ca.pem", "UV_HTTP_TIMEOUT": "60"}, "variables win over files"
+
+
+@pytest.mark.parametrize(("value", "is_on"), [("1", True), ("true", True), ("0", False), ("", False)])
+def test_uv_asks_no_index_if_pip_is_not_to(value, is_on, configured, monkeypatch):
+    monkeypatch.setenv("PIP_NO_INDEX", value)
+    assert ("--no-index" in translate(read_pip_settings(sys.executable))[0]) == is_on
+
+
+def test_a_wrong_index_is_named_with_the_place_where_it_is_set(configured, monkeypatch, capfd):
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    (configured / "pip.conf").write_text("[global]\nindex-url = http://me:secret@127.0.0.1:9/simple\n")
+    monkeypatch.delenv("PIP_EXTRA_INDEX_URL")
+    with pytest.raises(SystemExit) as error:
+        install_packages(sys.executable, ["no-such-package==1"])
+    assert "no-such-package==1" in str(error.value) and "--default-index http://127.0.0.1:9/simple" in str(error.value)
+    assert "pip config list" in str(error.value)
+    assert "127.0.0.1:9" in capfd.readouterr().err
