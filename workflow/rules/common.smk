@@ -6,7 +6,7 @@ The logic is in workflow/lib/howmanygpus/. This file connects it to Snakemake.
 
 from snakemake.logging import logger
 
-from howmanygpus.call import deciding, existing
+from howmanygpus.call import deciding
 from howmanygpus.plan.invalidation.code import hash_script
 from howmanygpus.plan.invalidation.pins import environment_record
 from howmanygpus.plan.rules.weights import DOWNLOADS

@@ -121,7 +121,7 @@ UNKNOWN = "additionalProperties"
 
 
 @cache
-def make_strict() -> type:
+def make_strict() -> Any:
     """Return a validator that is stricter than JSON Schema, which accepts 2.0 as an integer, and nan as a number."""
     from jsonschema import Draft202012Validator, validators
 
